@@ -1,0 +1,269 @@
+//! An ordered list of slices, read as one run of bytes.
+//!
+//! This is what a connection keeps of the stream that it sends: the program pushes slices at the
+//! back, acknowledgements [`advance`](Aggregate::advance) the front, and a segment, sent for the
+//! first time or again, is a range. Positions are relative to the front, so that position 0 is
+//! the first byte not yet acknowledged.
+//!
+//! # Layout
+//!
+//! Every entry carries where its slice ends in the stream since the aggregate was made, so a
+//! position is found by bisection however many slices are queued, and advancing changes only the
+//! front. Invariants: entries end in strictly rising order; the last ends at `back`; no entry is
+//! empty; the front entry ends after `front`.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use exos_wire::checksum::Sum;
+
+use crate::Slice;
+
+/// An ordered list of slices of immutable buffers. An empty one owns no memory until first used.
+#[derive(Clone, Debug, Default)]
+pub struct Aggregate {
+    entries: VecDeque<Entry>,
+    /// Stream position of the first byte still held.
+    front: u64,
+    /// Stream position after the last byte.
+    back: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    /// Stream position after the slice's last byte.
+    end: u64,
+    slice: Slice,
+}
+
+impl Aggregate {
+    /// An empty aggregate.
+    pub fn new() -> Aggregate {
+        Aggregate::default()
+    }
+
+    /// Bytes held.
+    #[inline]
+    pub fn len(&self) -> usize {
+        (self.back - self.front) as usize
+    }
+
+    /// True when no bytes are held.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.back == self.front
+    }
+
+    /// How many slices the bytes are in.
+    pub fn slice_count(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Adds a slice at the back. Empty slices leave no trace.
+    #[inline]
+    pub fn push(&mut self, slice: Slice) {
+        if slice.is_empty() {
+            return;
+        }
+        self.back += slice.len() as u64;
+        self.entries.push_back(Entry {
+            end: self.back,
+            slice,
+        });
+    }
+
+    /// Drops `count` bytes from the front and lets go of the buffers that they emptied.
+    ///
+    /// # Panics
+    ///
+    /// When fewer bytes are held.
+    pub fn advance(&mut self, count: usize) {
+        assert!(
+            count <= self.len(),
+            "advance {count} of {} bytes",
+            self.len()
+        );
+        self.front += count as u64;
+        while self
+            .entries
+            .front()
+            .is_some_and(|entry| entry.end <= self.front)
+        {
+            self.entries.pop_front();
+        }
+    }
+
+    /// Drops everything.
+    pub fn clear(&mut self) {
+        self.advance(self.len());
+    }
+
+    /// Gives back memory kept for queueing more, for a connection that goes idle.
+    pub fn shrink(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+
+    /// The bytes of a range, piece by piece, without copying.
+    ///
+    /// # Panics
+    ///
+    /// When the range does not lie within what is held.
+    #[inline]
+    pub fn pieces(&self, range: Range<usize>) -> Pieces<'_> {
+        assert!(
+            range.start <= range.end && range.end <= self.len(),
+            "{range:?} of {}",
+            self.len()
+        );
+        let position = self.front + range.start as u64;
+        let end = self.front + range.end as u64;
+        Pieces {
+            aggregate: self,
+            index: self.index_of(position),
+            position,
+            end,
+        }
+    }
+
+    /// A range as an aggregate of its own, sharing the bytes.
+    ///
+    /// # Panics
+    ///
+    /// When the range does not lie within what is held.
+    pub fn range(&self, range: Range<usize>) -> Aggregate {
+        let mut part = Aggregate::new();
+        self.pieces(range)
+            .for_each(|piece| part.push(piece.to_slice()));
+        part
+    }
+
+    /// The ones' complement sum of a range, as if it began at an even offset of a packet.
+    ///
+    /// # Panics
+    ///
+    /// When the range does not lie within what is held.
+    pub fn sum(&self, range: Range<usize>) -> Sum {
+        let (mut sum, mut len) = (Sum::ZERO, 0);
+        for piece in self.pieces(range) {
+            sum = sum.followed_by(len, piece.sum());
+            len += piece.len();
+        }
+        sum
+    }
+
+    /// Copies a range into `out`, which has exactly its length.
+    ///
+    /// # Panics
+    ///
+    /// When the range does not lie within what is held or `out` has another length.
+    pub fn copy_to(&self, range: Range<usize>, out: &mut [u8]) {
+        assert_eq!(
+            range.len(),
+            out.len(),
+            "the output has the length of the range"
+        );
+        let mut at = 0;
+        for piece in self.pieces(range) {
+            out[at..at + piece.len()].copy_from_slice(piece.as_bytes());
+            at += piece.len();
+        }
+    }
+
+    /// A range copied into one vector, for tests and for what must be contiguous.
+    ///
+    /// # Panics
+    ///
+    /// When the range does not lie within what is held.
+    pub fn to_vec(&self, range: Range<usize>) -> Vec<u8> {
+        let mut out = vec![0; range.len()];
+        self.copy_to(range, &mut out);
+        out
+    }
+
+    /// The entry that holds a stream position, or the number of entries at the very end.
+    #[inline]
+    fn index_of(&self, position: u64) -> usize {
+        // New data and most retransmissions are in the first entries: a look before bisecting.
+        match self.entries.front() {
+            Some(first) if position < first.end => 0,
+            _ => self.entries.partition_point(|entry| entry.end <= position),
+        }
+    }
+}
+
+impl Extend<Slice> for Aggregate {
+    fn extend<T: IntoIterator<Item = Slice>>(&mut self, slices: T) {
+        slices.into_iter().for_each(|slice| self.push(slice));
+    }
+}
+
+impl FromIterator<Slice> for Aggregate {
+    fn from_iter<T: IntoIterator<Item = Slice>>(slices: T) -> Aggregate {
+        let mut aggregate = Aggregate::new();
+        aggregate.extend(slices);
+        aggregate
+    }
+}
+
+/// A part of a slice, borrowed from an aggregate: nothing is counted until it is kept.
+#[derive(Clone, Debug)]
+pub struct Piece<'a> {
+    slice: &'a Slice,
+    range: Range<usize>,
+}
+
+impl<'a> Piece<'a> {
+    /// The bytes.
+    #[inline]
+    pub fn as_bytes(&self) -> &'a [u8] {
+        &self.slice.as_bytes()[self.range.clone()]
+    }
+
+    /// Length in bytes, never 0.
+    #[inline]
+    #[expect(clippy::len_without_is_empty, reason = "a piece is never empty")]
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// The ones' complement sum, as if the piece began at an even offset of a packet.
+    #[inline]
+    pub fn sum(&self) -> Sum {
+        self.slice.sum(self.range.clone())
+    }
+
+    /// A slice that keeps the bytes alive.
+    pub fn to_slice(&self) -> Slice {
+        self.slice.sub(self.range.clone())
+    }
+}
+
+/// The pieces of a range of an aggregate, in order.
+#[derive(Clone, Debug)]
+pub struct Pieces<'a> {
+    aggregate: &'a Aggregate,
+    index: usize,
+    position: u64,
+    end: u64,
+}
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = Piece<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Piece<'a>> {
+        if self.position == self.end {
+            return None;
+        }
+        let entry = &self.aggregate.entries[self.index];
+        let until = entry.end.min(self.end);
+        let slice_start = entry.end - entry.slice.len() as u64;
+        let range = (self.position - slice_start) as usize..(until - slice_start) as usize;
+        self.index += 1;
+        self.position = until;
+        Some(Piece {
+            slice: &entry.slice,
+            range,
+        })
+    }
+}

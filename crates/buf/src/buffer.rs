@@ -1,0 +1,214 @@
+//! An immutable run of bytes, shared by reference count, that knows its checksums.
+//!
+//! # The table of sums
+//!
+//! For a buffer of `n` bytes and blocks of `B = BLOCK_LEN` bytes the table holds, in order,
+//!
+//! ```text
+//! entry   0        1           2           ...   ceil(n / B)
+//! sum of  0..0     0..B        0..2B       ...   0..n
+//! ```
+//!
+//! each a 16-bit ones' complement sum of the bytes from the start of the buffer. The sum of a
+//! range is the sum up to its end without the sum up to its start; each of the two is the nearest
+//! table entry plus or minus at most half a block, which is summed on the spot. A range that
+//! starts at an odd position sees every byte in the other half of its 16-bit word, so its sum is
+//! byte-swapped (RFC 1071 §2, "byte order independence").
+//!
+//! The table is made when a sum is first asked for: a buffer that is sent over a link that needs
+//! no checksums never pays for it. [`Buffer::prepare_sums`] makes it at a time of the caller's
+//! choosing.
+//!
+//! # Zero
+//!
+//! Ones' complement has two zeros. A sum taken from the table may be `0xffff` where summing the
+//! bytes gives `0` or the reverse; every checksum made from it verifies all the same.
+
+use std::cell::OnceCell;
+use std::fmt;
+use std::ops::Range;
+use std::rc::Rc;
+
+use exos_wire::checksum::Sum;
+
+use crate::Slice;
+use crate::limits::{BLOCK_LEN, BUFFER_LEN_MAX};
+
+/// Immutable bytes, shared. `clone` costs a reference count; the last owner frees them.
+#[derive(Clone)]
+pub struct Buffer(Rc<Shared>);
+
+struct Shared {
+    bytes: Bytes,
+    /// Prefix sums, see the module's documentation.
+    sums: OnceCell<Box<[u16]>>,
+}
+
+enum Bytes {
+    Owned(Box<[u8]>),
+    Static(&'static [u8]),
+}
+
+impl Buffer {
+    /// A buffer over bytes that live as long as the program, such as an embedded file.
+    ///
+    /// # Panics
+    ///
+    /// When there are more than [`BUFFER_LEN_MAX`] bytes.
+    pub fn from_static(bytes: &'static [u8]) -> Buffer {
+        Buffer::new(Bytes::Static(bytes))
+    }
+
+    fn new(bytes: Bytes) -> Buffer {
+        let buffer = Buffer(Rc::new(Shared {
+            bytes,
+            sums: OnceCell::new(),
+        }));
+        assert!(
+            buffer.len() <= BUFFER_LEN_MAX,
+            "a buffer of {} bytes",
+            buffer.len()
+        );
+        buffer
+    }
+
+    /// Length in bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.as_slice().len()
+    }
+
+    /// True when there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.as_slice().is_empty()
+    }
+
+    /// All bytes.
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        match &self.0.bytes {
+            Bytes::Owned(bytes) => bytes,
+            Bytes::Static(bytes) => bytes,
+        }
+    }
+
+    /// A reference to a part of the bytes, which keeps the buffer alive.
+    ///
+    /// # Panics
+    ///
+    /// When the range does not lie within the buffer.
+    #[inline]
+    pub fn slice(&self, range: Range<usize>) -> Slice {
+        Slice::new(self.clone(), range)
+    }
+
+    /// A reference to all of the bytes.
+    #[inline]
+    pub fn whole(&self) -> Slice {
+        self.slice(0..self.len())
+    }
+
+    /// The ones' complement sum of a range, as if it began at an even offset of a packet.
+    ///
+    /// Costs at most half a block of summing at each end once the table is made.
+    ///
+    /// # Panics
+    ///
+    /// When the range does not lie within the buffer.
+    #[inline]
+    pub fn sum(&self, range: Range<usize>) -> Sum {
+        assert!(
+            range.start <= range.end && range.end <= self.len(),
+            "{range:?} of {}",
+            self.len()
+        );
+        if range.len() <= BLOCK_LEN / 2 {
+            return Sum::of(&self.as_slice()[range]);
+        }
+        let sum = self.sum_until(range.end).minus(self.sum_until(range.start));
+        if range.start.is_multiple_of(2) {
+            sum
+        } else {
+            sum.swapped()
+        }
+    }
+
+    /// Makes the table of sums now rather than when first needed.
+    pub fn prepare_sums(&self) {
+        self.sums();
+    }
+
+    /// How many owners share these bytes.
+    pub fn reference_count(&self) -> usize {
+        Rc::strong_count(&self.0)
+    }
+
+    /// True when both are the same buffer in memory, whatever they hold.
+    pub fn same(&self, other: &Buffer) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The sum of `0..end`, from the table entry that is nearer.
+    #[inline]
+    fn sum_until(&self, end: usize) -> Sum {
+        let (bytes, sums) = (self.as_slice(), self.sums());
+        let block = end / BLOCK_LEN;
+        let before = block * BLOCK_LEN;
+        let after = bytes.len().min(before + BLOCK_LEN);
+        if end - before <= after - end {
+            return Sum::from_value(sums[block]).plus(Sum::of(&bytes[before..end]));
+        }
+        let beyond = Sum::of(&bytes[end..after]);
+        let beyond = if end.is_multiple_of(2) {
+            beyond
+        } else {
+            beyond.swapped()
+        };
+        Sum::from_value(sums[block + 1]).minus(beyond)
+    }
+
+    fn sums(&self) -> &[u16] {
+        self.0.sums.get_or_init(|| prefix_sums(self.as_slice()))
+    }
+}
+
+/// The table that the module's documentation describes.
+fn prefix_sums(bytes: &[u8]) -> Box<[u16]> {
+    let mut sum = Sum::ZERO;
+    let rest = bytes.chunks(BLOCK_LEN).map(|block| {
+        sum = sum.plus(Sum::of(block)); // Every block but the last is whole, hence even.
+        sum.value()
+    });
+    std::iter::once(0).chain(rest).collect()
+}
+
+impl From<Vec<u8>> for Buffer {
+    /// Takes the bytes; they are moved only if the vector holds spare room.
+    fn from(bytes: Vec<u8>) -> Buffer {
+        Buffer::new(Bytes::Owned(bytes.into_boxed_slice()))
+    }
+}
+
+impl From<String> for Buffer {
+    fn from(text: String) -> Buffer {
+        Buffer::from(text.into_bytes())
+    }
+}
+
+impl From<&[u8]> for Buffer {
+    /// Copies the bytes.
+    fn from(bytes: &[u8]) -> Buffer {
+        Buffer::new(Bytes::Owned(bytes.into()))
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Buffer({} bytes, {} owners)",
+            self.len(),
+            self.reference_count()
+        )
+    }
+}

@@ -1,0 +1,23 @@
+//! Immutable buffers, slices of them, and their cached checksums.
+//!
+//! Payload is written once and then only referred to: a document, a response head or a datagram
+//! is a [`Buffer`]; a part of one is a [`Slice`], which costs a reference count; what a
+//! connection still has to have acknowledged is an [`Aggregate`], an ordered list of slices
+//! (IO-Lite, section 3.1). The file cache, the retransmission queue and the packet being sent
+//! all hold the same bytes.
+//!
+//! Because the bytes never change, their Internet checksum is computed once for the whole buffer
+//! and the checksum of any segment follows from it (IO-Lite, section 3.9), see [`buffer`].
+//!
+//! Everything here belongs to one thread: reference counts are not atomic.
+
+#![forbid(unsafe_code)]
+
+pub mod aggregate;
+pub mod buffer;
+pub mod limits;
+pub mod slice;
+
+pub use aggregate::Aggregate;
+pub use buffer::Buffer;
+pub use slice::Slice;

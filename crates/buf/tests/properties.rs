@@ -1,0 +1,155 @@
+//! Buffers and aggregates against the flat bytes that they stand for.
+
+use std::ops::Range;
+
+use exos_buf::limits::BLOCK_LEN;
+use exos_buf::{Aggregate, Buffer, Slice};
+use exos_wire::checksum::Sum;
+use proptest::prelude::*;
+
+/// Sums agree when they differ by at most the two zeros of ones' complement.
+fn assert_same_sum(got: Sum, bytes: &[u8]) {
+    let want = Sum::of(bytes);
+    assert_eq!(
+        got.value() % 0xffff,
+        want.value() % 0xffff,
+        "{} bytes",
+        bytes.len()
+    );
+}
+
+/// Lengths around the block size, where the table's arithmetic has its edges.
+fn contents() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![Just(0u8), Just(0xff), any::<u8>()];
+    prop_oneof![
+        prop::collection::vec(byte.clone(), 0..3 * BLOCK_LEN + 3),
+        prop::collection::vec(byte, 4000..4200),
+    ]
+}
+
+fn part(len: usize) -> impl Strategy<Value = Range<usize>> {
+    (0..=len, 0..=len).prop_map(|(a, b)| a.min(b)..a.max(b))
+}
+
+fn contents_and_part() -> impl Strategy<Value = (Vec<u8>, Range<usize>)> {
+    contents().prop_flat_map(|bytes| {
+        let len = bytes.len();
+        (Just(bytes), part(len))
+    })
+}
+
+/// Up to a dozen slices, each a part of a buffer of its own, and the bytes they spell.
+fn slices() -> impl Strategy<Value = (Vec<Slice>, Vec<u8>)> {
+    prop::collection::vec(contents_and_part(), 0..12).prop_map(|parts| {
+        let mut flat = Vec::new();
+        let slices = parts.into_iter().map(|(bytes, range)| {
+            flat.extend_from_slice(&bytes[range.clone()]);
+            Buffer::from(bytes).slice(range)
+        });
+        (slices.collect(), flat)
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_sum_of_any_part_is_the_sum_of_its_bytes((bytes, range) in contents_and_part()) {
+        let buffer = Buffer::from(bytes.as_slice());
+        assert_same_sum(buffer.sum(range.clone()), &bytes[range]);
+    }
+
+    #[test]
+    fn a_part_of_a_part_is_that_part((bytes, outer) in contents_and_part(), a: prop::sample::Index, b: prop::sample::Index) {
+        let slice = Buffer::from(bytes.as_slice()).slice(outer.clone());
+        let (a, b) = (a.index(slice.len() + 1), b.index(slice.len() + 1));
+        let inner = a.min(b)..a.max(b);
+        let want = &bytes[outer][inner.clone()];
+        let part = slice.sub(inner.clone());
+        prop_assert_eq!(part.as_bytes(), want);
+        assert_same_sum(slice.sum(inner), want);
+    }
+
+    #[test]
+    fn an_aggregate_reads_like_its_bytes((slices, flat) in slices(), a: prop::sample::Index, b: prop::sample::Index) {
+        let aggregate: Aggregate = slices.into_iter().collect();
+        prop_assert_eq!(aggregate.len(), flat.len());
+        let (a, b) = (a.index(flat.len() + 1), b.index(flat.len() + 1));
+        let range = a.min(b)..a.max(b);
+        let want = &flat[range.clone()];
+        prop_assert_eq!(aggregate.to_vec(range.clone()), want);
+        assert_same_sum(aggregate.sum(range.clone()), want);
+        let part = aggregate.range(range);
+        prop_assert_eq!(part.to_vec(0..part.len()), want);
+    }
+
+    #[test]
+    fn advancing_drops_bytes_from_the_front((slices, flat) in slices(), steps in prop::collection::vec(any::<prop::sample::Index>(), 0..6)) {
+        let mut aggregate = Aggregate::new();
+        let mut left = flat.as_slice();
+        let mut pending = slices.into_iter();
+        aggregate.extend(pending.by_ref().take(4));
+        for step in steps {
+            let count = step.index(aggregate.len() + 1);
+            aggregate.advance(count);
+            left = &left[count..];
+            aggregate.extend(pending.next());
+            prop_assert_eq!(aggregate.to_vec(0..aggregate.len()), &left[..aggregate.len()]);
+        }
+        aggregate.extend(pending);
+        prop_assert_eq!(aggregate.to_vec(0..aggregate.len()), left);
+        assert_same_sum(aggregate.sum(0..aggregate.len()), left);
+        aggregate.clear();
+        prop_assert!(aggregate.is_empty());
+        prop_assert_eq!(aggregate.slice_count(), 0);
+    }
+}
+
+/// What has been acknowledged is let go at once: a buffer is freed with its last reference.
+#[test]
+fn advancing_past_a_slice_releases_its_buffer() {
+    let document = Buffer::from(vec![7; 1000]);
+    let mut aggregate = Aggregate::new();
+    aggregate.push(document.whole());
+    aggregate.push(document.slice(10..20));
+    aggregate.push(document.slice(5..5)); // Nothing, so nothing is held.
+    assert_eq!(
+        (aggregate.slice_count(), document.reference_count()),
+        (2, 3)
+    );
+    aggregate.advance(999);
+    assert_eq!(document.reference_count(), 3);
+    aggregate.advance(1);
+    assert_eq!(document.reference_count(), 2);
+    aggregate.advance(10);
+    assert_eq!(document.reference_count(), 1);
+}
+
+/// Slices of embedded bytes refer to them where they are.
+#[test]
+fn static_bytes_are_not_copied() {
+    static TEXT: &[u8] = b"embedded in the program";
+    let slice = Buffer::from_static(TEXT).slice(9..11);
+    assert_eq!(slice.as_bytes(), b"in");
+    assert_eq!(slice.as_bytes().as_ptr(), TEXT[9..].as_ptr());
+}
+
+#[test]
+#[should_panic(expected = "advance 6 of 5 bytes")]
+fn advancing_past_the_end_is_a_bug() {
+    let mut aggregate = Aggregate::new();
+    aggregate.push(Buffer::from(vec![1; 5]).whole());
+    aggregate.advance(6);
+}
+
+#[test]
+#[should_panic(expected = "part 0..6 of 5 bytes")]
+fn a_part_beyond_its_slice_is_a_bug() {
+    Buffer::from(vec![1; 50]).slice(10..15).sub(0..6);
+}
+
+/// The sizes that the per-connection memory is reckoned from.
+#[test]
+fn slices_are_small() {
+    assert_eq!(size_of::<Buffer>(), 8);
+    assert_eq!(size_of::<Slice>(), 16);
+    assert!(size_of::<Aggregate>() <= 48);
+}
