@@ -1,0 +1,164 @@
+//! Questions about programs and links that exist: names, ids, and who holds an interface.
+
+use super::{Attr, Command, bpf, bpf_fd, failed, name_text};
+use crate::error::Error;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+const BPF_LINK_TYPE_XDP: u32 = 6;
+/// More links than any machine has: bounds the walk over ids while others come and go.
+const LINKS_MAX: usize = 1 << 16;
+
+/// The kernel's description of a loaded program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgInfo {
+    /// System-wide id.
+    pub id: u32,
+    /// Name given at load, at most 15 bytes; may be empty.
+    pub name: String,
+    /// Bytes of machine code; 0 when the JIT compiler is off.
+    pub jited_bytes: u32,
+    /// Bytes of eBPF after the verifier's rewriting.
+    pub translated_bytes: u32,
+    /// The user who loaded it.
+    pub uid: u32,
+}
+
+/// The program on an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XdpHolder {
+    /// The link's system-wide id.
+    pub link_id: u32,
+    /// The program, as far as it may be looked at.
+    pub program: ProgInfo,
+}
+
+#[repr(C)]
+struct IdAttr {
+    id: u32,
+    next_id: u32,
+    open_flags: u32,
+}
+// SAFETY: the prefix for BPF_*_GET_FD_BY_ID and BPF_*_GET_NEXT_ID, no padding, no addresses.
+unsafe impl Attr for IdAttr {}
+
+#[repr(C)]
+struct InfoAttr {
+    bpf_fd: u32,
+    info_len: u32,
+    info: u64,
+}
+// SAFETY: the prefix for BPF_OBJ_GET_INFO_BY_FD, no padding; `object_info` gives a live buffer of `info_len` bytes.
+unsafe impl Attr for InfoAttr {}
+
+/// The first `N` words of the object's info struct. All zero on entry: the kernel is asked for no arrays.
+fn object_info<const N: usize>(fd: BorrowedFd<'_>) -> io::Result<[u32; N]> {
+    // u64 alignment is what the kernel's structs have.
+    #[repr(C, align(8))]
+    struct Words<const N: usize>([u32; N]);
+    let mut words = Words([0; N]);
+    let mut attr = InfoAttr {
+        bpf_fd: fd.as_raw_fd() as u32,
+        info_len: size_of_val(&words.0) as u32,
+        info: words.0.as_mut_ptr() as u64,
+    };
+    bpf(Command::ObjGetInfoByFd, &mut attr)?;
+    Ok(words.0)
+}
+
+impl ProgInfo {
+    /// The program behind an id, for example one that netlink reports for an interface.
+    pub fn by_id(id: u32) -> Result<Self, Error> {
+        let mut attr = IdAttr {
+            id,
+            next_id: 0,
+            open_flags: 0,
+        };
+        let fd = bpf_fd(Command::ProgGetFdById, &mut attr).map_err(|source| {
+            failed(format!("cannot open the BPF program with id {id}"), source)
+        })?;
+        Self::of_fd(std::os::fd::AsFd::as_fd(&fd))
+    }
+
+    /// The program behind a descriptor.
+    pub(super) fn of_fd(fd: BorrowedFd<'_>) -> Result<Self, Error> {
+        // struct bpf_prog_info: type 0, id 4, tag 8, jited_prog_len 16, xlated_prog_len 20, …, created_by_uid 48,
+        // …, name 64..80.
+        let words: [u32; 20] = object_info(fd).map_err(|source| {
+            failed(
+                "cannot ask for a BPF program's description".to_owned(),
+                source,
+            )
+        })?;
+        let name: Vec<u8> = words[16..].iter().flat_map(|w| w.to_ne_bytes()).collect();
+        Ok(Self {
+            id: words[1],
+            name: name_text(&name),
+            jited_bytes: words[4],
+            translated_bytes: words[5],
+            uid: words[12],
+        })
+    }
+}
+
+/// The XDP link that holds an interface of this network namespace, if any.
+///
+/// Programs attached without a link (`ip link set … xdp`) are not found here: netlink reports their id.
+pub fn who_holds_xdp(ifindex: u32) -> Result<Option<XdpHolder>, Error> {
+    let mut id = 0;
+    for _ in 0..LINKS_MAX {
+        let mut attr = IdAttr {
+            id,
+            next_id: 0,
+            open_flags: 0,
+        };
+        match bpf(Command::LinkGetNextId, &mut attr) {
+            Ok(_) => id = attr.next_id,
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
+            Err(e) => return Err(failed("cannot list BPF links".to_owned(), e)),
+        }
+        if let Some(holder) = xdp_link(id, ifindex)? {
+            return Ok(Some(holder));
+        }
+    }
+    Ok(None)
+}
+
+/// The link `id` if it is an XDP link on `ifindex`. A link that went in the meantime is None.
+fn xdp_link(id: u32, ifindex: u32) -> Result<Option<XdpHolder>, Error> {
+    let mut attr = IdAttr {
+        id,
+        next_id: 0,
+        open_flags: 0,
+    };
+    let fd = match bpf_fd(Command::LinkGetFdById, &mut attr) {
+        Ok(fd) => fd,
+        Err(e) if e.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
+        Err(e) => return Err(failed(format!("cannot open the BPF link with id {id}"), e)),
+    };
+    // struct bpf_link_info: type 0, id 4, prog_id 8, padding 12, xdp.ifindex 16.
+    let words: [u32; 6] = object_info(std::os::fd::AsFd::as_fd(&fd))
+        .map_err(|source| failed(format!("cannot ask for the BPF link with id {id}"), source))?;
+    if words[0] != BPF_LINK_TYPE_XDP || words[4] != ifindex {
+        return Ok(None);
+    }
+    Ok(Some(XdpHolder {
+        link_id: id,
+        program: ProgInfo::by_id(words[2])?,
+    }))
+}
+
+impl fmt::Display for XdpHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.program.name.as_str() {
+            "" => "(no name)",
+            name => name,
+        };
+        write!(
+            f,
+            "the XDP program {name} (program id {}, link id {}, loaded by user {})",
+            self.program.id, self.link_id, self.program.uid
+        )
+    }
+}

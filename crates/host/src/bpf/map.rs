@@ -1,0 +1,246 @@
+//! BPF maps: creation, and element access from user space.
+//!
+//! Keys and values are plain bytes in native byte order. A per-CPU map's value in user space is one value for
+//! each possible CPU, each rounded up to 8 bytes; [`Map::lookup`] hides that for other kinds and
+//! [`Map::sum_percpu_u64`] for counters.
+
+use super::{Attr, Command, NAME_LEN, bpf, bpf_fd, failed, object_name};
+use crate::error::Error;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+/// Which kind of map (`enum bpf_map_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum MapKind {
+    /// Hash table.
+    Hash = 1,
+    /// Array indexed by u32, all entries there from the start, zero.
+    Array = 2,
+    /// Array of program descriptors: targets of tail calls.
+    ProgArray = 3,
+    /// An array with a separate copy of each entry for each CPU.
+    PercpuArray = 6,
+    /// Array of AF_XDP sockets, indexed by receive queue.
+    Xskmap = 17,
+}
+
+/// An open BPF map.
+#[derive(Debug)]
+pub struct Map {
+    fd: OwnedFd,
+    kind: MapKind,
+    key_size: usize,
+    value_size: usize,
+    name: String,
+}
+
+#[repr(C)]
+struct CreateAttr {
+    map_type: u32,
+    key_size: u32,
+    value_size: u32,
+    max_entries: u32,
+    map_flags: u32,
+    inner_map_fd: u32,
+    numa_node: u32,
+    map_name: [u8; NAME_LEN],
+}
+// SAFETY: the prefix of union bpf_attr for BPF_MAP_CREATE; 44 bytes without padding; no addresses.
+unsafe impl Attr for CreateAttr {}
+
+#[repr(C)]
+struct ElementAttr {
+    map_fd: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+// SAFETY: the prefix for BPF_MAP_*_ELEM; padding explicit; `Map::element` checks the sizes behind both addresses.
+unsafe impl Attr for ElementAttr {}
+
+impl Map {
+    /// A map of `entries` entries. Sizes in bytes.
+    pub fn create(
+        kind: MapKind,
+        name: &str,
+        key_size: usize,
+        value_size: usize,
+        entries: u32,
+    ) -> Result<Self, Error> {
+        let mut attr = CreateAttr {
+            map_type: kind as u32,
+            key_size: key_size as u32,
+            value_size: value_size as u32,
+            max_entries: entries,
+            map_flags: 0,
+            inner_map_fd: 0,
+            numa_node: 0,
+            map_name: object_name(name),
+        };
+        let fd = bpf_fd(Command::MapCreate, &mut attr).map_err(|source| {
+            failed(
+                format!("cannot create the BPF map `{name}` ({kind:?}, {entries} entries)"),
+                source,
+            )
+        })?;
+        Ok(Self {
+            fd,
+            kind,
+            key_size,
+            value_size,
+            name: name.to_owned(),
+        })
+    }
+
+    /// AF_XDP sockets by receive queue: queues 0 to `queues` - 1.
+    ///
+    /// Never pass this map's descriptor to a process without privilege: it is writable by whoever holds it.
+    pub fn xskmap(queues: u32) -> Result<Self, Error> {
+        Self::create(MapKind::Xskmap, "exos_sockets", 4, 4, queues)
+    }
+
+    /// An array of `entries` values of `value_size` bytes.
+    pub fn array(name: &str, value_size: usize, entries: u32) -> Result<Self, Error> {
+        Self::create(MapKind::Array, name, 4, value_size, entries)
+    }
+
+    /// A per-CPU array of `entries` values of `value_size` bytes.
+    pub fn percpu_array(name: &str, value_size: usize, entries: u32) -> Result<Self, Error> {
+        Self::create(MapKind::PercpuArray, name, 4, value_size, entries)
+    }
+
+    /// Slots for programs that a dispatcher calls.
+    pub fn prog_array(entries: u32) -> Result<Self, Error> {
+        Self::create(MapKind::ProgArray, "exos_programs", 4, 4, entries)
+    }
+
+    /// A hash table.
+    pub fn hash(
+        name: &str,
+        key_size: usize,
+        value_size: usize,
+        entries: u32,
+    ) -> Result<Self, Error> {
+        Self::create(MapKind::Hash, name, key_size, value_size, entries)
+    }
+
+    /// The descriptor's number, for instructions that refer to this map.
+    pub fn raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// Bytes of one value as user space sees it: all CPUs' copies for a per-CPU map.
+    pub fn user_value_size(&self) -> usize {
+        match self.kind {
+            MapKind::PercpuArray => self.value_size.next_multiple_of(8) * possible_cpus(),
+            _ => self.value_size,
+        }
+    }
+
+    /// Store `value` at `key`.
+    pub fn update(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        assert_eq!(
+            value.len(),
+            self.user_value_size(),
+            "value size of map {}",
+            self.name
+        );
+        self.element(Command::MapUpdate, key, value.as_ptr() as u64)
+            .map_err(|source| failed(format!("cannot update the BPF map `{}`", self.name), source))
+    }
+
+    /// The value at `key`, or None when there is none.
+    pub fn lookup(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let mut value = vec![0; self.user_value_size()];
+        match self.element(Command::MapLookup, key, value.as_mut_ptr() as u64) {
+            Ok(()) => Ok(Some(value)),
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(e) => Err(failed(
+                format!("cannot read the BPF map `{}`", self.name),
+                e,
+            )),
+        }
+    }
+
+    /// Take the entry at `key` away; false when there was none.
+    pub fn delete(&self, key: &[u8]) -> Result<bool, Error> {
+        match self.element(Command::MapDelete, key, 0) {
+            Ok(()) => Ok(true),
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+            Err(e) => Err(failed(
+                format!("cannot delete from the BPF map `{}`", self.name),
+                e,
+            )),
+        }
+    }
+
+    /// Put a descriptor (a socket in an XSKMAP, a program in a PROG_ARRAY) into slot `index`.
+    pub fn set_fd(&self, index: u32, fd: BorrowedFd<'_>) -> Result<(), Error> {
+        self.update(&index.to_ne_bytes(), &fd.as_raw_fd().to_ne_bytes())
+    }
+
+    /// Empty slot `index`; false when it was empty.
+    pub fn clear(&self, index: u32) -> Result<bool, Error> {
+        self.delete(&index.to_ne_bytes())
+    }
+
+    /// The sum over all CPUs of the u64 words of entry `index`: word by word.
+    pub fn sum_percpu_u64(&self, index: u32) -> Result<Vec<u64>, Error> {
+        assert_eq!(
+            self.kind,
+            MapKind::PercpuArray,
+            "map {} is not per CPU",
+            self.name
+        );
+        let value = self.lookup(&index.to_ne_bytes())?.unwrap_or_default();
+        let stride = self.value_size.next_multiple_of(8);
+        let mut sums = vec![0u64; stride / 8];
+        for copy in value.chunks_exact(stride) {
+            for (sum, word) in sums.iter_mut().zip(copy.as_chunks::<8>().0) {
+                *sum = sum.wrapping_add(u64::from_ne_bytes(*word));
+            }
+        }
+        Ok(sums)
+    }
+
+    /// One element command. `value` is the address of `user_value_size` bytes, or 0 for a deletion.
+    fn element(&self, command: Command, key: &[u8], value: u64) -> io::Result<()> {
+        assert_eq!(key.len(), self.key_size, "key size of map {}", self.name);
+        let mut attr = ElementAttr {
+            map_fd: self.raw_fd() as u32,
+            padding: 0,
+            key: key.as_ptr() as u64,
+            value,
+            flags: 0,
+        };
+        bpf(command, &mut attr).map(drop)
+    }
+}
+
+impl AsFd for Map {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// How many CPUs the kernel may ever have: the number of copies in a per-CPU map.
+///
+/// Reads `/sys/devices/system/cpu/possible`, for example `0-3,8-11`; 1 when that cannot be read.
+pub fn possible_cpus() -> usize {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    // The kernel's num_possible_cpus() is the number of CPUs in the mask.
+    count_cpus(text.trim()).max(1)
+}
+
+/// CPUs in a list such as `0-3,8`; what cannot be read counts as none.
+pub(super) fn count_cpus(list: &str) -> usize {
+    list.split(',')
+        .filter_map(|part| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
+            (last + 1).checked_sub(first)
+        })
+        .sum()
+}

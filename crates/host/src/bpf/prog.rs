@@ -1,0 +1,228 @@
+//! Loading XDP programs, and running them on a packet without an interface.
+
+use super::{Attr, Command, NAME_LEN, ProgInfo, bpf, bpf_fd, failed, object_name};
+use crate::error::Error;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+const BPF_PROG_TYPE_XDP: u32 = 6;
+const BPF_XDP: u32 = 37;
+/// The program understands packets in several buffers (Linux 5.18).
+const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
+/// The verifier log that is asked for after a failure. Longer logs are cut at the front by newer kernels and at
+/// the end by older ones; either way the reason of small generated programs fits.
+const LOG_BYTES: usize = 1 << 20;
+/// The verifier gives EAGAIN when a signal interrupts it; libbpf tries as often.
+const LOAD_ATTEMPTS: usize = 5;
+
+/// A loaded XDP program.
+#[derive(Debug)]
+pub struct Prog {
+    fd: OwnedFd,
+}
+
+/// A program was refused: the error, and the verifier's log (may be empty).
+#[derive(Debug)]
+pub struct LoadError {
+    /// What failed and how to mend it.
+    pub error: Error,
+    /// The verifier's words, as the kernel gave them.
+    pub log: String,
+}
+
+/// What a test run gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestRun {
+    /// The program's verdict: `XDP_ABORTED` 0, `DROP` 1, `PASS` 2, `TX` 3, `REDIRECT` 4.
+    pub verdict: u32,
+    /// Mean nanoseconds of one repetition, as measured by the kernel.
+    pub nanoseconds: u32,
+    /// The packet afterwards.
+    pub packet: Vec<u8>,
+}
+
+#[repr(C)]
+struct LoadAttr {
+    prog_type: u32,
+    insn_cnt: u32,
+    insns: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log_buf: u64,
+    kern_version: u32,
+    prog_flags: u32,
+    prog_name: [u8; NAME_LEN],
+    prog_ifindex: u32,
+    expected_attach_type: u32,
+}
+// SAFETY: the prefix for BPF_PROG_LOAD, no implicit padding; `load_once` takes the addresses from live slices.
+unsafe impl Attr for LoadAttr {}
+
+#[repr(C)]
+struct TestRunAttr {
+    prog_fd: u32,
+    retval: u32,
+    data_size_in: u32,
+    data_size_out: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+    ctx_size_in: u32,
+    ctx_size_out: u32,
+    ctx_in: u64,
+    ctx_out: u64,
+}
+// SAFETY: the prefix for BPF_PROG_TEST_RUN, no implicit padding; `test_run` takes the addresses from live slices.
+unsafe impl Attr for TestRunAttr {}
+
+impl Prog {
+    /// Verify, compile and load `insns` as an XDP program called `name`.
+    ///
+    /// `frags` says that the program may see packets that span buffers: its view then ends with the first one.
+    /// On failure the program is loaded once more with logging, so the error carries the verifier's reason.
+    pub fn load(insns: &[u64], name: &str, frags: bool) -> Result<Self, LoadError> {
+        let first = match load_once(insns, name, frags, &mut []) {
+            Ok(fd) => return Ok(Self { fd }),
+            Err(error) => error,
+        };
+        let mut log = vec![0; LOG_BYTES];
+        match load_once(insns, name, frags, &mut log) {
+            Ok(fd) => Ok(Self { fd }),
+            Err(_) => Err(refused(name, insns.len(), first, &log)),
+        }
+    }
+
+    /// Run once on `packet` (at least 14 bytes) as if it came in on queue 0 of the loopback interface.
+    pub fn test_run(&self, packet: &[u8]) -> Result<TestRun, Error> {
+        self.test_run_repeated(packet, 1)
+    }
+
+    /// Run `repeat` times; the time is the mean, the verdict and packet those of the last run.
+    pub fn test_run_repeated(&self, packet: &[u8], repeat: u32) -> Result<TestRun, Error> {
+        // XDP may grow a packet by its headroom and tailroom, both inside one page.
+        let mut out = vec![0; packet.len() + 4096];
+        let mut attr = TestRunAttr {
+            prog_fd: self.raw_fd() as u32,
+            retval: 0,
+            data_size_in: packet.len() as u32,
+            data_size_out: out.len() as u32,
+            data_in: packet.as_ptr() as u64,
+            data_out: out.as_mut_ptr() as u64,
+            repeat,
+            duration: 0,
+            ctx_size_in: 0,
+            ctx_size_out: 0,
+            ctx_in: 0,
+            ctx_out: 0,
+        };
+        bpf(Command::ProgTestRun, &mut attr).map_err(|source| {
+            failed(
+                format!(
+                    "cannot test the program on a packet of {} bytes",
+                    packet.len()
+                ),
+                source,
+            )
+        })?;
+        out.truncate(attr.data_size_out as usize);
+        Ok(TestRun {
+            verdict: attr.retval,
+            nanoseconds: attr.duration,
+            packet: out,
+        })
+    }
+
+    /// The kernel's description of this program.
+    pub fn info(&self) -> Result<ProgInfo, Error> {
+        ProgInfo::of_fd(self.fd.as_fd())
+    }
+
+    /// The descriptor's number.
+    pub fn raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl AsFd for Prog {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// One attempt. An empty `log` asks for no log.
+fn load_once(insns: &[u64], name: &str, frags: bool, log: &mut [u8]) -> io::Result<OwnedFd> {
+    // Not only a licence: some helpers are denied to programs that do not declare one compatible with the GPL.
+    let license = c"Dual MIT/GPL";
+    let mut attr = LoadAttr {
+        prog_type: BPF_PROG_TYPE_XDP,
+        insn_cnt: insns.len() as u32,
+        insns: insns.as_ptr() as u64,
+        license: license.as_ptr() as u64,
+        log_level: u32::from(!log.is_empty()),
+        log_size: log.len() as u32,
+        log_buf: if log.is_empty() {
+            0
+        } else {
+            log.as_mut_ptr() as u64
+        },
+        kern_version: 0,
+        prog_flags: if frags { BPF_F_XDP_HAS_FRAGS } else { 0 },
+        prog_name: object_name(name),
+        prog_ifindex: 0,
+        expected_attach_type: BPF_XDP,
+    };
+    let mut result = bpf_fd(Command::ProgLoad, &mut attr);
+    for _ in 1..LOAD_ATTEMPTS {
+        match result {
+            Err(ref e) if e.raw_os_error() == Some(libc::EAGAIN) => {
+                result = bpf_fd(Command::ProgLoad, &mut attr);
+            }
+            _ => break,
+        }
+    }
+    result
+}
+
+/// The error for a program that the kernel did not take.
+fn refused(name: &str, count: usize, source: io::Error, log: &[u8]) -> LoadError {
+    let log = super::name_text(log);
+    // The verifier ends with a statistics line; the reason is the line before it.
+    let reason = log
+        .lines()
+        .rev()
+        .find(|line| {
+            !line.is_empty()
+                && !line.starts_with("processed ")
+                && !line.contains("verification time")
+        })
+        .map(|line| format!(": {line}"))
+        .unwrap_or_default();
+    LoadError {
+        error: failed(
+            format!("the kernel refused the XDP program `{name}` of {count} instructions{reason}"),
+            source,
+        ),
+        log,
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for LoadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source.as_ref().map(|e| e as _)
+    }
+}
+
+impl From<LoadError> for Error {
+    fn from(error: LoadError) -> Self {
+        error.error
+    }
+}
