@@ -1,0 +1,135 @@
+//! The one error of this crate: what could not be done, and how a person mends it.
+//!
+//! Interface: every fallible operation returns [`Error`]. `what` is a sentence without a full stop, in the
+//! words of whoever asked ("cannot create the namespace exos-lab-a"), `mend` is an imperative that solves it,
+//! `source` is the kernel's answer. `Display` prints all three on one line, ready to be shown as it is.
+
+use std::fmt;
+use std::io;
+
+/// What could not be done, how to mend it, and the kernel's answer.
+#[derive(Debug)]
+pub struct Error {
+    /// A sentence without a full stop: what could not be done.
+    pub what: String,
+    /// What a person can do about it, as an imperative; `None` when nothing better than `what` is known.
+    pub mend: Option<String>,
+    /// The error that the kernel gave, where there was one.
+    pub source: Option<io::Error>,
+}
+
+/// A result whose error tells a person what to do.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An error of our own finding, without an answer of the kernel.
+    pub fn new(what: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            mend: None,
+            source: None,
+        }
+    }
+
+    /// An error that the kernel gave. A refusal for want of privilege gets its usual remedy.
+    pub fn io(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        let source = source.into();
+        let mend = (source.kind() == io::ErrorKind::PermissionDenied).then(|| {
+            "run it as root, or give it CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_SYS_ADMIN"
+                .to_owned()
+        });
+        Self {
+            what: what.into(),
+            mend,
+            source: Some(source),
+        }
+    }
+
+    /// The same error with this remedy, in place of any it had.
+    #[must_use]
+    pub fn mend(mut self, mend: impl Into<String>) -> Self {
+        self.mend = Some(mend.into());
+        self
+    }
+
+    /// The kernel's error number, where there is one.
+    pub fn errno(&self) -> Option<i32> {
+        self.source.as_ref().and_then(io::Error::raw_os_error)
+    }
+
+    /// True when the kernel answered with this error number.
+    pub fn is(&self, errno: i32) -> bool {
+        self.errno() == Some(errno)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        if let Some(source) = &self.source {
+            write!(f, ": {}", without_number(source))?;
+        }
+        if let Some(mend) = &self.mend {
+            write!(f, "; {mend}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|e| e as _)
+    }
+}
+
+/// The kernel's text without Rust's " (os error N)", which tells a person nothing.
+fn without_number(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error ") {
+        Some(at) => text[..at].to_owned(),
+        None => text,
+    }
+}
+
+/// Attaches what was being attempted to an operating system error.
+pub trait Context<T> {
+    /// Turns the error into an [`Error`] whose `what` is the given sentence.
+    fn context<S: Into<String>>(self, what: impl FnOnce() -> S) -> Result<T>;
+}
+
+impl<T, E: Into<io::Error>> Context<T> for std::result::Result<T, E> {
+    fn context<S: Into<String>>(self, what: impl FnOnce() -> S) -> Result<T> {
+        self.map_err(|source| Error::io(what(), source))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_with_what_source_and_mend() {
+        let refused = io::Error::from_raw_os_error(libc::EBUSY);
+        let error =
+            Error::io("cannot bind queue 0 of eth0", refused).mend("stop the other program");
+        assert_eq!(
+            error.to_string(),
+            "cannot bind queue 0 of eth0: Device or resource busy; stop the other program"
+        );
+        assert!(error.is(libc::EBUSY) && !error.is(libc::EPERM));
+    }
+
+    #[test]
+    fn want_of_privilege_is_explained() {
+        let error = Error::io("cannot open", io::Error::from_raw_os_error(libc::EPERM));
+        assert!(
+            error
+                .mend
+                .as_deref()
+                .is_some_and(|m| m.contains("CAP_NET_ADMIN")),
+            "{error}"
+        );
+        let other = Error::io("cannot open", io::Error::from_raw_os_error(libc::ENOENT));
+        assert_eq!(other.mend, None);
+    }
+}

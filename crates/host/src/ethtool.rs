@@ -1,0 +1,426 @@
+//! What a driver does for us, and turning it on and off: the `SIOCETHTOOL` requests of ethtool(8).
+//!
+//! Setters return what was before, so that whoever changes an interface can put it back. An [`Ethtool`] belongs
+//! to the network namespace of the thread that opened it.
+//!
+//! Layouts are those of linux/ethtool.h: each request is a `u32` command followed by its own fields, in native
+//! byte order; they are built here as arrays of words.
+
+use crate::error::{Context as _, Error, Result};
+use crate::limits::{FEATURE_WORDS, INTERFACE_NAME_LEN};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+/// Offloads by their everyday names; one name may stand for several features of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Offload {
+    /// Receive checksums verified by the device.
+    Rx,
+    /// Transmit checksums filled in by the device.
+    Tx,
+    /// Scatter-gather: a packet may lie in several pieces.
+    Sg,
+    /// Generic segmentation: large packets cut up just before the driver.
+    Gso,
+    /// TCP segmentation by the device.
+    Tso,
+    /// Generic receive offload: packets of one stream merged after the driver.
+    Gro,
+    /// Large receive offload: the same by the device.
+    Lro,
+}
+
+/// The commands that get and set an offload (linux/ethtool.h), and its name for ethtool(8).
+const OFFLOADS: [(Offload, u32, u32, &str); 7] = [
+    // In the order in which they can be turned on: segmentation depends on checksums and scatter-gather.
+    (Offload::Rx, 0x14, 0x15, "rx"),
+    (Offload::Tx, 0x16, 0x17, "tx"),
+    (Offload::Sg, 0x18, 0x19, "sg"),
+    (Offload::Gso, 0x23, 0x24, "gso"),
+    (Offload::Tso, 0x1e, 0x1f, "tso"),
+    (Offload::Gro, 0x2b, 0x2c, "gro"),
+    (Offload::Lro, ETHTOOL_GFLAGS, ETHTOOL_SFLAGS, "lro"),
+];
+
+const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GFLAGS: u32 = 0x25;
+const ETHTOOL_SFLAGS: u32 = 0x26;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
+const ETHTOOL_GFEATURES: u32 = 0x3a;
+const ETHTOOL_SFEATURES: u32 = 0x3b;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const ETHTOOL_SCHANNELS: u32 = 0x3d;
+const ETH_FLAG_LRO: u32 = 1 << 15;
+const ETH_SS_FEATURES: u32 = 4;
+const ETH_GSTRING_LEN: usize = 32;
+
+impl Offload {
+    /// Every offload, in the order in which they can be turned on.
+    pub fn all() -> impl DoubleEndedIterator<Item = Offload> {
+        OFFLOADS.iter().map(|row| row.0)
+    }
+
+    fn row(self) -> &'static (Offload, u32, u32, &'static str) {
+        OFFLOADS
+            .iter()
+            .find(|row| row.0 == self)
+            .expect("every offload has a row")
+    }
+
+    /// Its name for ethtool(8), as in `ethtool -K IFACE tso off`.
+    pub fn name(self) -> &'static str {
+        self.row().3
+    }
+}
+
+/// The state of all offloads of an interface; what [`Ethtool::set_offloads`] puts back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offloads([bool; OFFLOADS.len()]);
+
+impl Offloads {
+    /// True when this one is on.
+    pub fn get(&self, offload: Offload) -> bool {
+        Offload::all().zip(self.0).any(|(o, on)| o == offload && on)
+    }
+
+    /// The same with this one on or off.
+    #[must_use]
+    pub fn with(mut self, offload: Offload, on: bool) -> Self {
+        let at = Offload::all()
+            .position(|o| o == offload)
+            .expect("every offload has a row");
+        self.0[at] = on;
+        self
+    }
+}
+
+/// A feature of the device by the kernel's own name, for example `tx-tcp-segmentation`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Feature {
+    /// The kernel's name.
+    pub name: String,
+    /// True when it is at work.
+    pub active: bool,
+    /// True when it cannot be changed.
+    pub fixed: bool,
+}
+
+/// How many queues an interface uses, and could use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Channels {
+    /// Receive-only queues in use.
+    pub rx: u32,
+    /// Transmit-only queues in use.
+    pub tx: u32,
+    /// Queues in use that do both.
+    pub combined: u32,
+    /// Most receive-only queues.
+    pub rx_max: u32,
+    /// Most transmit-only queues.
+    pub tx_max: u32,
+    /// Most queues that do both.
+    pub combined_max: u32,
+}
+
+/// A handle for questions about drivers.
+pub struct Ethtool {
+    socket: OwnedFd,
+}
+
+impl Ethtool {
+    /// Opens one in the network namespace of the calling thread.
+    pub fn new() -> Result<Self> {
+        let socket = socket_with(
+            AddressFamily::INET,
+            SocketType::DGRAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .context(|| "cannot open a socket for device requests")?;
+        Ok(Self { socket })
+    }
+
+    /// The name of the driver, for example `virtio_net`.
+    pub fn driver(&self, interface: &str) -> Result<String> {
+        // struct ethtool_drvinfo: command, driver[32], version[32], ...: 196 bytes in all.
+        let mut info = [0u32; 196 / 4];
+        info[0] = ETHTOOL_GDRVINFO;
+        self.request(interface, &mut info)
+            .context(|| format!("cannot ask for the driver of {interface}"))?;
+        Ok(text(&info[1..9]))
+    }
+
+    /// The queues of an interface; `None` when its driver has no notion of them.
+    pub fn channels(&self, interface: &str) -> Result<Option<Channels>> {
+        let mut words = [0u32; 9];
+        words[0] = ETHTOOL_GCHANNELS;
+        match self.request(interface, &mut words) {
+            Ok(()) => Ok(Some(Channels {
+                rx: words[5],
+                tx: words[6],
+                combined: words[8],
+                rx_max: words[1],
+                tx_max: words[2],
+                combined_max: words[4],
+            })),
+            Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
+            Err(e) => Err(Error::io(
+                format!("cannot ask for the queues of {interface}"),
+                e,
+            )),
+        }
+    }
+
+    /// Changes how many queues are in use (the `_max` fields are not looked at) and returns what was before.
+    pub fn set_channels(&self, interface: &str, wanted: Channels) -> Result<Channels> {
+        let what = || format!("cannot set the queues of {interface}");
+        let was = self
+            .channels(interface)?
+            .ok_or_else(|| Error::new(format!("{}: its driver has none to set", what())))?;
+        if (was.rx, was.tx, was.combined) == (wanted.rx, wanted.tx, wanted.combined) {
+            return Ok(was);
+        }
+        let mut words = [
+            ETHTOOL_SCHANNELS,
+            0,
+            0,
+            0,
+            0,
+            wanted.rx,
+            wanted.tx,
+            0,
+            wanted.combined,
+        ];
+        self.request(interface, &mut words).context(what)?;
+        Ok(was)
+    }
+
+    /// The state of all offloads. What the driver does not know counts as off.
+    pub fn offloads(&self, interface: &str) -> Result<Offloads> {
+        let mut state = [false; OFFLOADS.len()];
+        for (state, offload) in state.iter_mut().zip(Offload::all()) {
+            *state = self.offload(interface, offload)?;
+        }
+        Ok(Offloads(state))
+    }
+
+    /// Makes the offloads as given and returns what they were.
+    pub fn set_offloads(&self, interface: &str, wanted: &Offloads) -> Result<Offloads> {
+        let was = self.offloads(interface)?;
+        // Off from the most dependent on, then on from the least dependent on.
+        for offload in Offload::all().rev().filter(|&o| !wanted.get(o)) {
+            self.set_offload(interface, offload, false)?;
+        }
+        for offload in Offload::all().filter(|&o| wanted.get(o)) {
+            self.set_offload(interface, offload, true)?;
+        }
+        Ok(was)
+    }
+
+    /// True when this offload is at work.
+    pub fn offload(&self, interface: &str, offload: Offload) -> Result<bool> {
+        let &(_, get, _, name) = offload.row();
+        let mut words = [get, 0];
+        match self.request(interface, &mut words) {
+            Ok(()) if get == ETHTOOL_GFLAGS => Ok(words[1] & ETH_FLAG_LRO != 0),
+            Ok(()) => Ok(words[1] != 0),
+            Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(false),
+            Err(e) => Err(Error::io(
+                format!("cannot read whether {name} is on for {interface}"),
+                e,
+            )),
+        }
+    }
+
+    /// Turns one offload on or off and returns what it was. An error when the driver does not let it be changed.
+    pub fn set_offload(&self, interface: &str, offload: Offload, on: bool) -> Result<bool> {
+        let was = self.offload(interface, offload)?;
+        if was == on {
+            return Ok(was);
+        }
+        let &(_, _, set, name) = offload.row();
+        let value = if set == ETHTOOL_SFLAGS {
+            self.flags_with_lro(interface, on)?
+        } else {
+            u32::from(on)
+        };
+        let what = || {
+            format!(
+                "cannot turn {name} {} for {interface}",
+                if on { "on" } else { "off" }
+            )
+        };
+        self.request(interface, &mut [set, value]).context(what)?;
+        // The kernel notes the wish even when the device, or an offload this depends on, does not allow it.
+        if self.offload(interface, offload)? != on {
+            return Err(Error::new(what()).mend(format!(
+                "see what it depends on with `ethtool -k {interface}`"
+            )));
+        }
+        Ok(was)
+    }
+
+    fn flags_with_lro(&self, interface: &str, on: bool) -> Result<u32> {
+        let mut words = [ETHTOOL_GFLAGS, 0];
+        self.request(interface, &mut words)
+            .context(|| format!("cannot read the flags of {interface}"))?;
+        Ok(if on {
+            words[1] | ETH_FLAG_LRO
+        } else {
+            words[1] & !ETH_FLAG_LRO
+        })
+    }
+
+    /// All features of a device by the kernel's own names.
+    pub fn features(&self, interface: &str) -> Result<Vec<Feature>> {
+        let what = || format!("cannot read the features of {interface}");
+        let names = self.feature_names(interface).context(what)?;
+        let blocks = self.feature_blocks(interface).context(what)?;
+        let features = names
+            .into_iter()
+            .enumerate()
+            .filter(|(_, name)| !name.is_empty())
+            .map(|(bit, name)| {
+                let [available, _, active, never_changed] = blocks[bit / 32];
+                let is = |word: u32| word & (1 << (bit % 32)) != 0;
+                Feature {
+                    name,
+                    active: is(active),
+                    fixed: is(never_changed) || !is(available),
+                }
+            });
+        Ok(features.collect())
+    }
+
+    /// Turns a feature on or off by the kernel's own name and returns what it was.
+    pub fn set_feature(&self, interface: &str, feature: &str, on: bool) -> Result<bool> {
+        let what = || {
+            format!(
+                "cannot turn {feature} {} for {interface}",
+                if on { "on" } else { "off" }
+            )
+        };
+        let names = self.feature_names(interface).context(what)?;
+        let bit = names.iter().position(|name| name == feature);
+        let bit =
+            bit.ok_or_else(|| Error::new(format!("{}: the kernel has no such feature", what())))?;
+        let is_on =
+            |blocks: [[u32; 4]; FEATURE_WORDS]| blocks[bit / 32][2] & (1 << (bit % 32)) != 0;
+        let was = is_on(self.feature_blocks(interface).context(what)?);
+        // struct ethtool_sfeatures: command, size, then (valid, requested) for each word.
+        let size = names.len().div_ceil(32);
+        let mut words = [0u32; 2 + 2 * FEATURE_WORDS];
+        (words[0], words[1]) = (ETHTOOL_SFEATURES, size as u32);
+        words[2 + 2 * (bit / 32)] = 1 << (bit % 32);
+        words[3 + 2 * (bit / 32)] = u32::from(on) << (bit % 32);
+        self.request(interface, &mut words).context(what)?;
+        if is_on(self.feature_blocks(interface).context(what)?) != on {
+            return Err(Error::new(what()).mend(format!(
+                "see what it depends on with `ethtool -k {interface}`"
+            )));
+        }
+        Ok(was)
+    }
+
+    /// The kernel's names of the features; the position is the bit.
+    fn feature_names(&self, interface: &str) -> io::Result<Vec<String>> {
+        // struct ethtool_sset_info: command, reserved, mask u64, then a count for each bit of the mask.
+        let mut info = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
+        self.request(interface, &mut info)?;
+        let count = (info[4] as usize).min(32 * FEATURE_WORDS);
+        // struct ethtool_gstrings: command, set, count, then strings of 32 bytes.
+        let mut words = vec![0u32; 3 + count * ETH_GSTRING_LEN / 4];
+        (words[0], words[1], words[2]) = (ETHTOOL_GSTRINGS, ETH_SS_FEATURES, count as u32);
+        self.request(interface, &mut words)?;
+        Ok(words[3..].chunks(ETH_GSTRING_LEN / 4).map(text).collect())
+    }
+
+    /// Words of (available, requested, active, never changed).
+    fn feature_blocks(&self, interface: &str) -> io::Result<[[u32; 4]; FEATURE_WORDS]> {
+        let mut words = [0u32; 2 + 4 * FEATURE_WORDS];
+        (words[0], words[1]) = (ETHTOOL_GFEATURES, FEATURE_WORDS as u32);
+        self.request(interface, &mut words)?;
+        let mut blocks = [[0; 4]; FEATURE_WORDS];
+        for (block, words) in blocks.iter_mut().zip(words[2..].chunks(4)) {
+            block.copy_from_slice(words);
+        }
+        Ok(blocks)
+    }
+
+    /// One request. `words` must be as long as the command's structure says, the kernel writes that much.
+    fn request(&self, interface: &str, words: &mut [u32]) -> io::Result<()> {
+        const SIOCETHTOOL: libc::c_ulong = 0x8946;
+        if interface.len() > INTERFACE_NAME_LEN || interface.contains('\0') {
+            return Err(io::Error::from_raw_os_error(libc::ENODEV));
+        }
+        // SAFETY: an ifreq is plain data for which all zeroes is a value.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+        // SAFETY: the kernel reads the name, and reads and writes the structure behind ifru_data, whose size
+        // each caller takes from the command's definition, with counts stated in the structure itself.
+        let result =
+            unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL as _, &mut request) };
+        if result < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// A zero-terminated string in words.
+fn text(words: &[u32]) -> String {
+    let bytes: Vec<u8> = words
+        .iter()
+        .flat_map(|w| w.to_ne_bytes())
+        .take_while(|&b| b != 0)
+        .collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offloads_of_loopback_can_be_read() {
+        let ethtool = Ethtool::new().expect("a socket");
+        let offloads = ethtool.offloads("lo").expect("lo is everywhere");
+        assert!(
+            offloads.get(Offload::Sg),
+            "loopback always has scatter-gather: {offloads:?}"
+        );
+        let features = ethtool.features("lo").expect("lo has features");
+        let sg = features
+            .iter()
+            .find(|f| f.name == "tx-scatter-gather")
+            .expect("named so since 2.6.39");
+        assert!(sg.active);
+    }
+
+    #[test]
+    fn with_changes_one_only() {
+        let off = Offloads([false; OFFLOADS.len()]);
+        let tso = off.with(Offload::Tso, true);
+        for offload in Offload::all() {
+            assert_eq!(tso.get(offload), offload == Offload::Tso);
+        }
+        assert_eq!(tso.with(Offload::Tso, false), off);
+    }
+
+    #[test]
+    fn an_interface_that_is_not_there() {
+        let ethtool = Ethtool::new().expect("a socket");
+        for name in ["nosuchiface", "a-name-that-is-much-too-long", "nul\0inside"] {
+            assert!(
+                ethtool.driver(name).expect_err("none").is(libc::ENODEV),
+                "{name:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! What we ask the host kernel for: bpf(2), netlink, ethtool, namespaces, capabilities.
+//!
+//! Everything that changes or reads the state of the machine, rather than packets, goes through here, so that
+//! the other crates hold no ioctl numbers and no netlink attributes. Rules of the interface:
+//!
+//! - Every fallible operation returns [`Error`], which says in one line what failed and how a person mends it.
+//! - Handles ([`netlink::Netlink`], [`ethtool::Ethtool`], [`netns::NetNs`]) belong to the network namespace in
+//!   which they were opened and keep meaning that one, whatever namespace the thread enters later.
+//! - Nothing is remembered between calls: the kernel's state is the only state.
+//!
+//! Start reading at [`netlink`] for interfaces, addresses, routes and neighbours; [`netns`] for namespaces.
+
+pub mod affinity;
+pub mod bpf;
+pub mod caps;
+pub mod error;
+pub mod ethtool;
+pub mod kernel;
+pub mod limits;
+pub mod netlink;
+pub mod netns;
+pub mod ports;
+
+pub use error::{Error, Result};

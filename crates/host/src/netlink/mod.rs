@@ -1,0 +1,297 @@
+//! rtnetlink (rtnetlink(7)): interfaces, addresses, routes and neighbours.
+//!
+//! One request at a time over one socket, answered before the call returns. The kernel's own explanation of a
+//! refusal (extended acknowledgement) becomes part of the error. A [`Netlink`] belongs to the network namespace
+//! of the thread that opened it, for good; [`crate::netns::NetNs::netlink`] opens one elsewhere.
+//!
+//! The work is divided by what is asked about: `links`, `addresses`, `routes`, `neighbours`, and `watch` for
+//! being told of changes. This file has the exchange itself.
+//!
+//! Layout of an answer (netlink(7)): a chain of `nlmsghdr { len u32, type u16, flags u16, seq u32, port u32 }`
+//! each padded to 4 bytes, ended by `NLMSG_DONE` for dumps or `NLMSG_ERROR` (code 0 = acknowledged).
+
+mod addresses;
+mod links;
+mod neighbours;
+mod routes;
+mod watch;
+
+pub use addresses::Address;
+pub use links::{LinkInfo, VethEnd, XdpInfo, XdpMode};
+pub use neighbours::{Neighbour, NeighbourState};
+pub use routes::{Route, RouteEntry};
+pub use watch::{Change, Watch};
+
+use crate::error::{Context as _, Error, Result};
+use crate::limits::{DUMP_ATTEMPTS, NETLINK_ANSWER_TIMEOUT};
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkMessage,
+    ParseableParametrized as _,
+};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use std::cell::Cell;
+use std::io;
+
+/// A socket to the kernel's network configuration.
+pub struct Netlink {
+    socket: Socket,
+    sequence: Cell<u32>,
+}
+
+/// Why a request was not granted: an error number, and perhaps the kernel's own words for it.
+struct Refusal {
+    source: io::Error,
+    words: Option<String>,
+}
+
+impl From<io::Error> for Refusal {
+    fn from(source: io::Error) -> Self {
+        Self {
+            source,
+            words: None,
+        }
+    }
+}
+
+impl Refusal {
+    /// The error for whoever asked, with the kernel's words in brackets.
+    fn while_doing(self, what: String) -> Error {
+        Error::io(
+            self.words
+                .map_or(what.clone(), |words| format!("{what} ({words})")),
+            self.source,
+        )
+    }
+}
+
+/// What one datagram of the kernel's answer said about the request.
+enum Progress {
+    More,
+    Done { interrupted: bool },
+}
+
+impl Netlink {
+    /// Opens one in the network namespace of the calling thread. Needs no privilege; changing things does.
+    pub fn new() -> Result<Self> {
+        let socket = open(NETLINK_ROUTE)?;
+        Ok(Self {
+            socket,
+            sequence: Cell::new(0),
+        })
+    }
+
+    /// Changes something; the kernel's acknowledgement is the answer.
+    fn change(
+        &self,
+        message: RouteNetlinkMessage,
+        flags: u16,
+        what: impl Fn() -> String,
+    ) -> Result<()> {
+        self.exchange(message, flags | NLM_F_ACK)
+            .map(|_| ())
+            .map_err(|r| r.while_doing(what()))
+    }
+
+    /// Asks about one thing: the answer and an acknowledgement.
+    fn get(
+        &self,
+        message: RouteNetlinkMessage,
+        what: impl Fn() -> String,
+    ) -> Result<RouteNetlinkMessage> {
+        let (mut messages, _) = self
+            .exchange(message, NLM_F_ACK)
+            .map_err(|r| r.while_doing(what()))?;
+        messages
+            .pop()
+            .ok_or_else(|| Error::new(format!("{}: the kernel gave no answer", what())))
+    }
+
+    /// Asks for all of a kind. Asked again when the kernel says that the table changed meanwhile.
+    fn dump(
+        &self,
+        message: RouteNetlinkMessage,
+        what: impl Fn() -> String,
+    ) -> Result<Vec<RouteNetlinkMessage>> {
+        let mut attempt = 1;
+        loop {
+            let (messages, interrupted) = self
+                .exchange(message.clone(), NLM_F_DUMP)
+                .map_err(|r| r.while_doing(what()))?;
+            if !interrupted || attempt == DUMP_ATTEMPTS {
+                return Ok(messages);
+            }
+            attempt += 1;
+        }
+    }
+
+    /// Sends one request and collects the answers to it, and whether the kernel calls them torn.
+    fn exchange(
+        &self,
+        message: RouteNetlinkMessage,
+        flags: u16,
+    ) -> Result<(Vec<RouteNetlinkMessage>, bool), Refusal> {
+        let sequence = self.sequence.get().wrapping_add(1);
+        self.sequence.set(sequence);
+        let mut request = NetlinkMessage::from(message);
+        request.header.flags = NLM_F_REQUEST | flags;
+        request.header.sequence_number = sequence;
+        request.finalize();
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+        let mut answers = Vec::new();
+        loop {
+            let datagram = receive(&self.socket)?;
+            if let Progress::Done { interrupted } = collect(&datagram, sequence, &mut answers)? {
+                return Ok((answers, interrupted));
+            }
+        }
+    }
+}
+
+/// Opens and connects a netlink socket of a protocol, with explanations and strict checking on.
+fn open(protocol: isize) -> Result<Socket> {
+    let what = || "cannot open a netlink socket";
+    let mut socket = Socket::new(protocol).context(what)?;
+    socket.bind_auto().context(what)?;
+    socket.connect(&SocketAddr::new(0, 0)).context(what)?;
+    // Both exist since 4.20; without them errors are shorter and dumps longer, so a refusal does no harm.
+    let _ = socket.set_ext_ack(true);
+    let _ = socket.set_netlink_get_strict_chk(true);
+    rustix::net::sockopt::set_socket_timeout(
+        &socket,
+        rustix::net::sockopt::Timeout::Recv,
+        Some(NETLINK_ANSWER_TIMEOUT),
+    )
+    .context(what)?;
+    Ok(socket)
+}
+
+/// One datagram from the kernel. A signal is not an answer.
+fn receive(socket: &Socket) -> io::Result<Vec<u8>> {
+    loop {
+        match socket.recv_from_full() {
+            Ok((datagram, from)) if from.port_number() == 0 => return Ok(datagram),
+            Ok(_) => {} // Not from the kernel: any process may send to our port.
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the kernel did not answer in time",
+                ));
+            }
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// One message of a datagram: its type, flags, sequence number and payload.
+struct RawMessage<'a> {
+    kind: u16,
+    flags: u16,
+    sequence: u32,
+    payload: &'a [u8],
+}
+
+/// Walks the messages of a datagram; a broken length ends the walk.
+fn messages(mut bytes: &[u8]) -> impl Iterator<Item = RawMessage<'_>> {
+    std::iter::from_fn(move || {
+        let header = bytes.first_chunk::<16>()?;
+        let word = |at: usize| {
+            u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+        };
+        let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
+        let len = word(0) as usize;
+        let payload = bytes.get(16..len)?;
+        let message = RawMessage {
+            kind: half(4),
+            flags: half(6),
+            sequence: word(8),
+            payload,
+        };
+        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or(&[]);
+        Some(message)
+    })
+}
+
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+
+/// Takes the answers to request `sequence` out of a datagram.
+fn collect(
+    datagram: &[u8],
+    sequence: u32,
+    answers: &mut Vec<RouteNetlinkMessage>,
+) -> Result<Progress, Refusal> {
+    let mut interrupted = false;
+    for message in messages(datagram).filter(|m| m.sequence == sequence) {
+        interrupted |= message.flags & NLM_F_DUMP_INTR != 0;
+        match message.kind {
+            NLMSG_ERROR => return verdict(&message).map(|()| Progress::Done { interrupted }),
+            NLMSG_DONE => {
+                done(message.payload)?;
+                return Ok(Progress::Done { interrupted });
+            }
+            // What a newer kernel says in a way that the parser does not know is left out of a list, rather
+            // than making everything else unreadable.
+            kind => {
+                answers.extend(RouteNetlinkMessage::parse_with_param(message.payload, kind).ok())
+            }
+        }
+    }
+    Ok(Progress::More)
+}
+
+/// The end of a dump carries its result: 0, or a negative error number.
+fn done(payload: &[u8]) -> io::Result<()> {
+    match payload.first_chunk().map(|&code| i32::from_ne_bytes(code)) {
+        Some(code) if code < 0 => Err(io::Error::from_raw_os_error(-code)),
+        _ => Ok(()),
+    }
+}
+
+/// An `nlmsgerr`: 0 acknowledges, otherwise a negative error number and perhaps the kernel's explanation.
+fn verdict(message: &RawMessage<'_>) -> Result<(), Refusal> {
+    let code = message
+        .payload
+        .first_chunk()
+        .map_or(-libc::EBADMSG, |&code| i32::from_ne_bytes(code));
+    if code == 0 {
+        return Ok(());
+    }
+    Err(Refusal {
+        source: io::Error::from_raw_os_error(-code),
+        words: explanation(message),
+    })
+}
+
+/// The kernel's words (`NLMSGERR_ATTR_MSG`), which follow the error and the request it repeats.
+fn explanation(message: &RawMessage<'_>) -> Option<String> {
+    const NLM_F_CAPPED: u16 = 0x100;
+    const NLM_F_ACK_TLVS: u16 = 0x200;
+    const NLMSGERR_ATTR_MSG: u16 = 1;
+    if message.flags & NLM_F_ACK_TLVS == 0 {
+        return None;
+    }
+    let request_len = u32::from_ne_bytes(*message.payload.get(4..)?.first_chunk()?) as usize;
+    let repeated = if message.flags & NLM_F_CAPPED != 0 {
+        16
+    } else {
+        request_len.next_multiple_of(4)
+    };
+    let mut attributes = message.payload.get(4 + repeated..)?;
+    loop {
+        let header = attributes.first_chunk::<4>()?;
+        let len = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        let value = attributes.get(4..len)?;
+        if u16::from_ne_bytes([header[2], header[3]]) == NLMSGERR_ATTR_MSG {
+            return Some(
+                String::from_utf8_lossy(value)
+                    .trim_end_matches('\0')
+                    .to_owned(),
+            );
+        }
+        attributes = attributes.get(len.next_multiple_of(4)..)?;
+    }
+}
