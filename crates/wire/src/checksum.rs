@@ -28,28 +28,47 @@ impl Sum {
     /// The sum of bytes, which begin at an even offset.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
-        // RFC 1071 §2 (B) and (C): add in the machine's byte order and in wider words, and swap
-        // and fold once at the end. The two halves of each word are added apart so that carries
-        // need no care (2^32 words fit, which is more than fits in memory) and the loop vectorises.
-        let (words, tail) = bytes.as_chunks::<8>();
-        let (mut low, mut high) = (0u64, 0u64);
+        Self::of_inlined(bytes)
+    }
+
+    /// The same for headers: unrolled, because the length is known.
+    #[inline(always)]
+    pub(crate) fn of_header<const N: usize>(header: &[u8; N]) -> Self {
+        Self::of_inlined(header)
+    }
+
+    #[inline(always)]
+    fn of_inlined(bytes: &[u8]) -> Self {
+        // RFC 1071 §2 (B) and (C): add in the machine's byte order and in the widest words, and
+        // swap and fold once at the end. The carries out of 64 bits stay in the processor's carry
+        // flag within a block, and are counted between blocks. Measured against adding 16- or
+        // 32-bit halves with vector instructions: faster below some 512 bytes, a fifth slower at
+        // 1460, a third at 64 KB; 1460 bytes take 60 ns.
+        let (blocks, rest) = bytes.as_chunks::<32>();
+        let (mut sum, mut carries) = (0u64, 0u64);
+        for block in blocks {
+            let mut carry = false;
+            for word in block.as_chunks::<8>().0 {
+                (sum, carry) = sum.carrying_add(u64::from_ne_bytes(*word), carry);
+            }
+            carries += u64::from(carry);
+        }
+        let (words, tail) = rest.as_chunks::<8>();
         for word in words {
-            let word = u64::from_ne_bytes(*word);
-            low += word & 0xffff_ffff;
-            high += word >> 32;
+            let carry;
+            (sum, carry) = sum.overflowing_add(u64::from_ne_bytes(*word));
+            carries += u64::from(carry);
         }
-        let (words, tail) = tail.as_chunks::<4>();
-        if let [word] = words {
-            low += u64::from(u32::from_ne_bytes(*word));
-        }
-        let (words, tail) = tail.as_chunks::<2>();
-        if let [word] = words {
-            low += u64::from(u16::from_ne_bytes(*word));
-        }
-        if let [byte] = tail {
-            low += u64::from(u16::from_ne_bytes([*byte, 0]));
-        }
-        Self(u16::from_be(fold(low + high)))
+        // At most three words of 32 bits, one of 16, and carries: no overflow.
+        let wide = (sum & 0xffff_ffff) + (sum >> 32) + carries + sum_tail(tail);
+        Self(u16::from_be(fold(wide)))
+    }
+
+    /// The sum of words of 16 or 32 bits that were added up without folding.
+    #[inline]
+    #[must_use]
+    pub const fn from_wide(sum: u64) -> Self {
+        Self(fold(sum))
     }
 
     /// The sum of both, where `other`'s bytes begin at an even offset.
@@ -96,7 +115,7 @@ impl Sum {
     #[inline]
     #[must_use]
     pub const fn plus_u32(self, words: u32) -> Self {
-        self.plus_word((words >> 16) as u16).plus_word(words as u16)
+        Self(fold(self.0 as u64 + words as u64))
     }
 
     /// The folded sum.
@@ -132,21 +151,16 @@ impl Sum {
     #[inline]
     #[must_use]
     pub const fn pseudo_v4(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, length: u32) -> Self {
-        Self::ZERO
-            .plus_u32(src.to_bits())
-            .plus_u32(dst.to_bits())
-            .plus_word(protocol as u16)
-            .plus_u32(length)
+        let addresses = src.to_bits() as u64 + dst.to_bits() as u64;
+        Self::from_wide(addresses + protocol as u64 + length as u64)
     }
 
     /// The pseudo-header over IPv6 (RFC 8200 §8.1). `next_header` is the upper-layer protocol.
     #[inline]
     #[must_use]
-    pub fn pseudo_v6(src: &Ipv6Addr, dst: &Ipv6Addr, next_header: u8, length: u32) -> Self {
-        Self::of(&src.octets())
-            .plus(Self::of(&dst.octets()))
-            .plus_u32(length)
-            .plus_word(u16::from(next_header))
+    pub const fn pseudo_v6(src: &Ipv6Addr, dst: &Ipv6Addr, next_header: u8, length: u32) -> Self {
+        let addresses = halves(src.to_bits()) + halves(dst.to_bits());
+        Self::from_wide(addresses + next_header as u64 + length as u64)
     }
 
     /// The pseudo-header over either.
@@ -162,6 +176,31 @@ impl Sum {
             _ => panic!("a packet from {src} to {dst} would be of two address families"),
         }
     }
+}
+
+/// The sum of the four 32-bit words.
+#[inline]
+const fn halves(bits: u128) -> u64 {
+    let (high, low) = ((bits >> 64) as u64, bits as u64);
+    (high >> 32) + (high & 0xffff_ffff) + (low >> 32) + (low & 0xffff_ffff)
+}
+
+/// The sum of up to seven bytes, in the machine's byte order.
+#[inline(always)]
+fn sum_tail(tail: &[u8]) -> u64 {
+    let mut sum = 0;
+    let (words, tail) = tail.as_chunks::<4>();
+    if let [word] = words {
+        sum += u64::from(u32::from_ne_bytes(*word));
+    }
+    let (words, tail) = tail.as_chunks::<2>();
+    if let [word] = words {
+        sum += u64::from(u16::from_ne_bytes(*word));
+    }
+    if let [byte] = tail {
+        sum += u64::from(u16::from_ne_bytes([*byte, 0]));
+    }
+    sum
 }
 
 /// Folds a sum of 16-, 32- or 64-bit words; a sum that is not zero does not become zero.

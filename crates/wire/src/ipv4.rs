@@ -220,7 +220,11 @@ impl<'a> Ipv4View<'a> {
     #[inline]
     #[must_use]
     pub fn header_checksum_ok(&self) -> bool {
-        Sum::of(self.header).is_intact()
+        let sum = match self.header.len() {
+            LEN => Sum::of_header(self.fixed),
+            _ => Sum::of(self.header),
+        };
+        sum.is_intact()
     }
 
     /// The header's values, without options and lengths.
@@ -329,15 +333,26 @@ impl Ipv4Header {
             } else {
                 0
             };
+        let place = flags | (self.fragment_offset / 8) as u16;
         put::<0, 2, _>(header, [0x45, self.tos]);
         put16::<2, _>(header, total_len);
         put16::<4, _>(header, self.ident);
-        put16::<6, _>(header, flags | (self.fragment_offset / 8) as u16);
-        put::<8, 4, _>(header, [self.ttl, self.protocol, 0, 0]);
+        put16::<6, _>(header, place);
+        put::<8, 2, _>(header, [self.ttl, self.protocol]);
+        put16::<10, _>(header, self.sum(total_len, place).finish());
         put::<12, 4, _>(header, self.src.octets());
         put::<16, 4, _>(header, self.dst.octets());
-        let checksum = Sum::of(header).finish();
-        put16::<10, _>(header, checksum);
         LEN
+    }
+
+    /// The sum of the header, its checksum left out. Made of the values and not of the bytes just
+    /// written: reading those back in wider words would wait for the writes.
+    #[inline]
+    fn sum(&self, total_len: u16, place: u16) -> Sum {
+        let first = u64::from(u16::from_be_bytes([0x45, self.tos]));
+        let lengths = u64::from(total_len) + u64::from(self.ident) + u64::from(place);
+        let protocol = u64::from(u16::from_be_bytes([self.ttl, self.protocol]));
+        let addresses = u64::from(self.src.to_bits()) + u64::from(self.dst.to_bits());
+        Sum::from_wide(first + lengths + protocol + addresses)
     }
 }

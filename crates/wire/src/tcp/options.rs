@@ -15,11 +15,11 @@
 
 use std::fmt;
 
-use crate::SeqNumber;
 use crate::bytes::{be32, head_mut, put, put32};
 use crate::limits::{
     FAST_OPEN_COOKIE_LEN_MAX, SACK_BLOCKS_MAX, TCP_OPTIONS_LEN_MAX, WINDOW_SHIFT_MAX,
 };
+use crate::{SeqNumber, Sum};
 
 /// Kind: end of the list.
 pub const END: u8 = 0;
@@ -316,6 +316,29 @@ impl TcpOptions {
             self.emit_others(rest);
         }
         len
+    }
+
+    /// The sum of `written`, which [`Self::emit`] wrote. The frequent case is made of the values:
+    /// reading back in wider words what was just written would wait for the writes.
+    #[inline]
+    pub(crate) fn sum(&self, written: &[u8]) -> Sum {
+        match self.timestamps {
+            Some(Timestamps { value, echo }) if written.len() == ALIGNED_TIMESTAMPS_LEN => {
+                let lead = u32::from_be_bytes(self.timestamps_lead());
+                Sum::from_wide(u64::from(lead) + u64::from(value) + u64::from(echo))
+            }
+            _ => Sum::of(written),
+        }
+    }
+
+    #[inline]
+    const fn timestamps_lead(&self) -> [u8; 4] {
+        let [a, b] = if self.sack_permitted {
+            [SACK_PERMITTED, 2]
+        } else {
+            [NOP, NOP]
+        };
+        [a, b, TIMESTAMPS, 10]
     }
 
     #[inline]
