@@ -103,6 +103,8 @@ pub struct Feature {
     pub name: String,
     /// True when it is at work.
     pub active: bool,
+    /// True when it is wished for; something it depends on may still keep it from working.
+    pub requested: bool,
     /// True when it cannot be changed.
     pub fixed: bool,
 }
@@ -283,11 +285,12 @@ impl Ethtool {
             .enumerate()
             .filter(|(_, name)| !name.is_empty())
             .map(|(bit, name)| {
-                let [available, _, active, never_changed] = blocks[bit / 32];
+                let [available, requested, active, never_changed] = blocks[bit / 32];
                 let is = |word: u32| word & (1 << (bit % 32)) != 0;
                 Feature {
                     name,
                     active: is(active),
+                    requested: is(requested),
                     fixed: is(never_changed) || !is(available),
                 }
             });

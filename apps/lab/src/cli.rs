@@ -1,0 +1,216 @@
+//! The command line of `exos lab`.
+
+use crate::build::{Lab, Outcome, down, find_sides, up};
+use crate::settings::{INTERFACE, Settings, Side, WireKind};
+use crate::status::{SideStatus, State, Status, list, status};
+use exos_host::{Error, Result};
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::{Command, ExitCode};
+
+/// Two namespaces joined by a wire, to try things in.
+#[derive(clap::Args, Debug)]
+pub struct LabArgs {
+    #[command(subcommand)]
+    command: LabCommand,
+}
+
+/// What to do with a lab.
+#[derive(clap::Subcommand, Debug)]
+pub enum LabCommand {
+    /// Make a lab: namespaces a (10.10.0.1, fd10::1) and b (10.10.0.2, fd10::2) joined by a wire
+    Up {
+        /// Name of the lab; labs of different names exist side by side
+        #[arg(long, default_value = "lab")]
+        name: String,
+        /// plain: no offloads, what crosses looks like a wire; offload: the kernel's defaults
+        #[arg(long, value_enum, default_value_t)]
+        wire: WireKind,
+        /// Longest IP packet on the wire, in bytes
+        #[arg(long, default_value_t = 1500)]
+        mtu: u32,
+    },
+    /// Run a command inside one side, for example: exos lab exec b -- curl http://10.10.0.1/
+    Exec {
+        /// Name of the lab
+        #[arg(long, default_value = "lab")]
+        name: String,
+        /// Which side
+        side: Side,
+        /// The command and its arguments
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<OsString>,
+    },
+    /// Show what is there, of all labs or of one
+    Status {
+        /// Name of the lab; all of them when left out
+        #[arg(long)]
+        name: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a lab, also what a crash left of one
+    Down {
+        /// Name of the lab
+        #[arg(long, default_value = "lab")]
+        name: String,
+    },
+}
+
+/// Does what the command line says.
+pub fn run(args: LabArgs) -> Result<ExitCode> {
+    match args.command {
+        LabCommand::Up { name, wire, mtu } => run_up(&Settings { name, wire, mtu })?,
+        LabCommand::Exec {
+            name,
+            side,
+            command,
+        } => return Err(exec(&name, side, &command)),
+        LabCommand::Status { name, json } => run_status(name.as_deref(), json)?,
+        LabCommand::Down { name } => run_down(&name)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_up(settings: &Settings) -> Result<()> {
+    let (lab, outcome) = up(settings)?;
+    let (name, wire, mtu) = (lab.name(), settings.wire, settings.mtu);
+    let verb = match outcome {
+        Outcome::Made => "is up",
+        Outcome::Unchanged => "was up already",
+        Outcome::Changed => "is now as asked for",
+    };
+    say(&format!("lab {name} {verb}: {wire} wire, MTU {mtu}"));
+    for side in Side::BOTH {
+        let addresses = side
+            .addresses()
+            .map(|(ip, prefix)| format!("{ip}/{prefix}"))
+            .join(" ");
+        say(&format!(
+            "  {side}  {}  {INTERFACE}  {addresses}",
+            side.namespace(name)
+        ));
+    }
+    if outcome == Outcome::Made {
+        let option = if *name == Settings::default().name {
+            String::new()
+        } else {
+            format!("--name {name} ")
+        };
+        say(&format!(
+            "try: exos lab exec {option}b -- ping -c 1 10.10.0.1"
+        ));
+    }
+    Ok(())
+}
+
+/// Becomes the command: its exit code, signals and standard streams are those of this process.
+fn exec(name: &str, side: Side, command: &[OsString]) -> Error {
+    let lab = match Lab::open(name) {
+        Ok(lab) => lab,
+        Err(e) => return e,
+    };
+    let (program, arguments) = command
+        .split_first()
+        .expect("the command line requires one");
+    lab.netns(side).exec(Command::new(program).args(arguments))
+}
+
+fn run_down(name: &str) -> Result<()> {
+    let mut inside = Vec::new();
+    for netns in find_sides(name)?.iter().flatten() {
+        inside.extend(netns.processes().unwrap_or_default());
+    }
+    if !down(name)? {
+        say(&format!("lab {name} is not there; nothing to do"));
+        return Ok(());
+    }
+    say(&format!("lab {name} is gone"));
+    if !inside.is_empty() {
+        say(&format!(
+            "still running, now without a wire: {}",
+            processes_text(&inside)
+        ));
+    }
+    Ok(())
+}
+
+fn run_status(name: Option<&str>, json: bool) -> Result<()> {
+    let names = match name {
+        Some(name) => vec![name.to_owned()],
+        None => list()?,
+    };
+    let labs: Vec<Status> = names
+        .iter()
+        .map(|name| status(name))
+        .collect::<Result<_>>()?;
+    if json {
+        let labs = serde_json::json!({ "labs": labs });
+        say(&serde_json::to_string_pretty(&labs).expect("plain data becomes JSON"));
+        return Ok(());
+    }
+    if labs.is_empty() {
+        say("there is no lab; make one with `exos lab up`");
+    }
+    labs.iter().for_each(show);
+    Ok(())
+}
+
+fn show(lab: &Status) {
+    let wire = match lab.wire {
+        Some(wire) => format!(", {wire} wire"),
+        None => String::new(),
+    };
+    say(&format!("lab {}: {}{wire}", lab.name, lab.state));
+    if !lab.sides.is_empty() {
+        say("  side  namespace             state  mtu    mac                addresses");
+    }
+    for side in &lab.sides {
+        show_side(side);
+    }
+    for problem in &lab.problems {
+        if lab.state == State::Broken {
+            say(&format!("  problem: {problem}"));
+        }
+    }
+    if lab.state == State::Broken {
+        say(&format!("  mend it with `exos lab up --name {}`", lab.name));
+    }
+}
+
+fn show_side(side: &SideStatus) {
+    let state = if side.up { "up" } else { "down" };
+    let mtu = side.mtu.map_or("-".to_owned(), |mtu| mtu.to_string());
+    let mac = side.mac.as_deref().unwrap_or("-");
+    let addresses = side.addresses.join(" ");
+    say(&format!(
+        "  {:<4}  {:<20}  {state:<5}  {mtu:<5}  {mac:<17}  {addresses}",
+        side.side, side.namespace
+    ));
+    if let Some(program) = side.xdp_program {
+        say(&format!(
+            "        XDP program {program} on {}",
+            side.interface
+        ));
+    }
+    if !side.processes.is_empty() {
+        say(&format!(
+            "        running: {}",
+            processes_text(&side.processes)
+        ));
+    }
+}
+
+fn processes_text(processes: &[(u32, String)]) -> String {
+    processes
+        .iter()
+        .map(|(pid, name)| format!("{name} ({pid})"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// A line on standard output. A reader that went away has seen enough.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
