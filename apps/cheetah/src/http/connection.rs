@@ -1,0 +1,149 @@
+//! One connection: bytes in, slices out.
+//!
+//! # Rules of the interface
+//!
+//! The caller hands over the bytes that the connection has received and not yet consumed. What
+//! comes back says how many of them are consumed; the rest stays in the TCP receive buffer and is
+//! presented again, from the same place, with whatever has arrived since. So an unfinished request
+//! is stored once, by TCP, and an idle connection costs the 16 bytes of this type.
+//!
+//! Slices are appended to `out` in the order in which they are to be sent. Requests are taken
+//! only while less than `room` bytes of responses are queued by this call: a client that
+//! pipelines faster than it reads is held back by its own receive window.
+//!
+//! After [`Next::Close`] the caller sends what is queued and then FIN, and goes on receiving and
+//! dropping for a while: closing at once with unread data would reset the connection and may take
+//! the response with it (RFC 9112 §9.6).
+
+use exos_buf::Slice;
+
+use super::Server;
+use super::request::{FieldStore, is_worth_parsing, parse};
+
+/// The server's side of one HTTP/1 connection.
+#[derive(Debug, Default)]
+pub struct ServerConnection {
+    /// Bytes of a request body still to be dropped.
+    skip: u64,
+    /// How many unconsumed bytes have been looked at without finding a whole head.
+    seen: u32,
+    /// The last response has been given out.
+    closing: bool,
+}
+
+/// What became of the bytes presented.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handled {
+    /// So many bytes from the start need not be presented again.
+    pub consumed: usize,
+    /// So many responses were appended.
+    pub responses: usize,
+    /// What has to happen next.
+    pub next: Next,
+}
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// More bytes from the client.
+    Receive,
+    /// Room for responses: call again with the unconsumed bytes when some have been sent.
+    Send,
+    /// Nothing: close after sending.
+    Close,
+}
+
+impl ServerConnection {
+    /// A connection on which nothing has been received.
+    pub fn new() -> ServerConnection {
+        ServerConnection::default()
+    }
+
+    /// True when no part of a request has arrived since the last response: the connection may
+    /// be closed after an idle time without an answer, rather than with 408.
+    pub fn is_between_requests(&self) -> bool {
+        self.skip == 0 && self.seen == 0
+    }
+
+    /// Answers the requests in `bytes`.
+    #[inline]
+    pub fn handle_bytes(
+        &mut self,
+        server: &mut Server,
+        bytes: &[u8],
+        room: usize,
+        out: &mut Vec<Slice>,
+    ) -> Handled {
+        let (mut rest, mut queued, mut responses) = (bytes, 0, 0);
+        let next = loop {
+            if self.closing {
+                rest = &[];
+                break Next::Close;
+            }
+            rest = self.skip_to_request(rest);
+            if rest.is_empty() || !is_worth_parsing(rest, self.seen as usize) {
+                self.seen = rest.len() as u32;
+                break Next::Receive;
+            }
+            if queued >= room {
+                break Next::Send;
+            }
+            let before = out.len();
+            let Some(head_len) = self.take_request(server, rest, out) else {
+                self.seen = rest.len() as u32;
+                break Next::Receive;
+            };
+            queued += out[before..].iter().map(Slice::len).sum::<usize>();
+            responses += 1;
+            rest = &rest[head_len..];
+        };
+        Handled {
+            consumed: bytes.len() - rest.len(),
+            responses,
+            next,
+        }
+    }
+
+    /// Drops what is left of a body, and empty lines before a request (RFC 9112 §2.2).
+    #[inline]
+    fn skip_to_request<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let skipped = bytes
+            .len()
+            .min(usize::try_from(self.skip).unwrap_or(usize::MAX));
+        self.skip -= skipped as u64;
+        let mut rest = &bytes[skipped..];
+        while let [b'\n', after @ ..] | [b'\r', b'\n', after @ ..] = rest {
+            rest = after;
+            self.seen = 0;
+        }
+        rest
+    }
+
+    /// Answers the request at the start of `bytes` and returns the length of its head; `None`
+    /// when it is not whole. After a fault everything counts as its head.
+    #[inline]
+    fn take_request(
+        &mut self,
+        server: &mut Server,
+        bytes: &[u8],
+        out: &mut Vec<Slice>,
+    ) -> Option<usize> {
+        let mut store = FieldStore::new();
+        let head_len = match parse(bytes, &mut store) {
+            Ok(request) => {
+                let request = request?;
+                let answered = server.answer(&request, out);
+                self.closing = !answered.persistent;
+                self.skip = answered.skip;
+                request.head_len
+            }
+            Err(fault) => {
+                server.refuse_fault(fault, out);
+                self.closing = true;
+                bytes.len()
+            }
+        };
+        self.seen = 0;
+        Some(head_len)
+    }
+}

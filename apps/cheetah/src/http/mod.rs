@@ -1,0 +1,43 @@
+//! HTTP/1.0 and 1.1 on the server's side, without I/O.
+//!
+//! A request's way through the files:
+//!
+//! 1. [`connection`]: bytes of a TCP connection in, slices of buffers out; what is not consumed
+//!    stays in the TCP receive buffer, so a connection holds no bytes of its own;
+//! 2. [`request`]: one head becomes a [`request::Request`] or a [`fault::Fault`];
+//! 3. [`target`]: the request target becomes the path of a document;
+//! 4. [`conditional`]: preconditions (If-Modified-Since and its kin);
+//! 5. [`server`]: the answer, put together from slices that exist already: an
+//!    [`opening`], shared by all responses of the same second, and the document's fields and
+//!    body, made when the site was loaded.
+//!
+//! # Decisions where the RFCs leave a choice
+//!
+//! | case | here |
+//! |---|---|
+//! | line ends with LF alone | accepted (RFC 9112 §2.2 MAY) |
+//! | empty lines before a request | ignored (§2.2) |
+//! | `..` above the root | 400; below it, resolved like `.` and empty segments |
+//! | `%2F` | a separator like any other, as in nginx; `%00` is refused |
+//! | Transfer-Encoding in a request | 411 for chunked, 501 otherwise, then closed |
+//! | Content-Length twice, or beside Transfer-Encoding | 400, then closed |
+//! | body on GET and HEAD | skipped up to a limit, else 413, then closed |
+//! | unknown method / known but not offered | 501 / 405 with Allow |
+//! | HTTP/2.0, HTTP/1.2, HTTP/0.9 version numbers | 505, then closed; no version at all is 400 |
+//! | Range | ignored (RFC 9110 §14.2), announced by `Accept-Ranges: none` |
+//! | `Expect: 100-continue` | final answer at once; closed after it if a body was announced |
+//! | status line | `HTTP/1.1` for 1.0 clients too (RFC 9110 §2.5) |
+
+pub mod conditional;
+pub mod connection;
+pub mod fault;
+pub mod opening;
+pub mod request;
+pub mod server;
+pub mod status;
+pub mod target;
+
+pub use connection::{Handled, Next, ServerConnection};
+pub use fault::Fault;
+pub use server::Server;
+pub use status::Status;

@@ -1,0 +1,296 @@
+//! What all connections of a thread share: the site, the openings of this second, the error
+//! pages, and the counters. It turns a request into slices.
+
+use std::rc::Rc;
+
+use exos_buf::Slice;
+
+use super::opening::{Openings, Persistence};
+use super::request::{Body, Method, Request};
+use super::target::{Target, encode};
+use super::{Fault, Status, conditional};
+use crate::limits::BODY_SKIP_LEN_MAX;
+use crate::site::{Document, Entry, Site};
+
+/// The HTTP server of one thread.
+///
+/// Call [`set_time`](Server::set_time) once per turn of the event loop; hand the bytes of each
+/// connection to its own [`ServerConnection`](super::ServerConnection).
+#[derive(Debug)]
+pub struct Server {
+    site: Rc<Site>,
+    openings: Openings,
+    pages: Box<[Document]>,
+    counters: Counters,
+}
+
+/// What has been answered so far.
+#[derive(Debug)]
+pub struct Counters {
+    responses: [u64; Status::ALL.len()],
+    faults: [u64; Fault::ALL.len()],
+    /// Bytes of all responses, heads included.
+    pub response_bytes: u64,
+}
+
+/// How the connection goes on after an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Answered {
+    /// Another request may follow, after `skip` bytes of body.
+    pub(super) persistent: bool,
+    pub(super) skip: u64,
+}
+
+impl Server {
+    /// A server of a site; `now_secs` is the time in seconds since 1970 (UTC).
+    pub fn new(site: Rc<Site>, now_secs: u64) -> Server {
+        Server {
+            site,
+            openings: Openings::new(now_secs),
+            pages: Status::ALL.into_iter().map(page).collect(),
+            counters: Counters {
+                responses: [0; _],
+                faults: [0; _],
+                response_bytes: 0,
+            },
+        }
+    }
+
+    /// Sets the time in seconds since 1970 (UTC) for the Date field; costs a comparison when the
+    /// second is the same.
+    #[inline]
+    pub fn set_time(&mut self, now_secs: u64) {
+        self.openings.set_time(now_secs);
+    }
+
+    /// The documents served.
+    pub fn site(&self) -> &Site {
+        &self.site
+    }
+
+    /// Serves other documents from now on; responses under way keep theirs.
+    pub fn set_site(&mut self, site: Rc<Site>) {
+        self.site = site;
+    }
+
+    /// What has been answered so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// An error response that does not belong to a parsed request, such as 408 when a request
+    /// does not arrive in time or 503 when there are too many connections. Always the last one.
+    pub fn refuse(&mut self, status: Status, out: &mut Vec<Slice>) {
+        let page = self.pages[status as usize].clone();
+        self.push(status, Persistence::Close, page.whole(), out);
+    }
+
+    pub(super) fn refuse_fault(&mut self, fault: Fault, out: &mut Vec<Slice>) {
+        self.counters.faults[fault as usize] += 1;
+        self.refuse(fault.status(), out);
+    }
+
+    /// Answers a request whose end is certain.
+    #[inline]
+    pub(super) fn answer(&mut self, request: &Request, out: &mut Vec<Slice>) -> Answered {
+        let mut answered = what_follows(request);
+        match self.choose(request) {
+            Ok(Choice::Send(document)) if !request.conditional => {
+                let (status, document) = (Status::Ok, document.clone());
+                self.send(status, &document, request, answered, out);
+            }
+            Ok(Choice::Send(document)) => {
+                let document = document.clone();
+                self.send_conditionally(&document, request, answered, out);
+            }
+            Ok(Choice::Redirect(location)) => {
+                let page = redirect(&location);
+                self.send(Status::MovedPermanently, &page, request, answered, out);
+            }
+            Ok(Choice::Refuse(status)) => self.send_page(status, request, answered, out),
+            Err(fault) => {
+                self.counters.faults[fault as usize] += 1;
+                answered.persistent &= fault.is_survivable();
+                self.send_page(fault.status(), request, answered, out);
+            }
+        }
+        answered
+    }
+
+    #[inline]
+    fn choose(&self, request: &Request) -> Result<Choice<'_>, Fault> {
+        check(request)?;
+        let target = Target::parse(request.target)?;
+        Ok(match self.site.find(&target.path) {
+            Some(Entry::Document(document)) => Choice::Send(document),
+            Some(Entry::Directory) => {
+                let path = [&target.path, &b"/"[..]].concat();
+                Choice::Redirect(encode(&path, target.query))
+            }
+            Some(Entry::Forbidden) => Choice::Refuse(Status::Forbidden),
+            None => Choice::Refuse(Status::NotFound),
+        })
+    }
+
+    fn send_conditionally(
+        &mut self,
+        document: &Document,
+        request: &Request,
+        answered: Answered,
+        out: &mut Vec<Slice>,
+    ) {
+        match conditional::evaluate(request, document) {
+            Status::NotModified => {
+                let persistence = persistence(request, answered);
+                self.push(
+                    Status::NotModified,
+                    persistence,
+                    document.not_modified_fields(),
+                    out,
+                );
+            }
+            Status::PreconditionFailed => {
+                self.send_page(Status::PreconditionFailed, request, answered, out);
+            }
+            _ => self.send(Status::Ok, document, request, answered, out),
+        }
+    }
+
+    fn send_page(
+        &mut self,
+        status: Status,
+        request: &Request,
+        answered: Answered,
+        out: &mut Vec<Slice>,
+    ) {
+        let page = self.pages[status as usize].clone();
+        self.send(status, &page, request, answered, out);
+    }
+
+    #[inline]
+    fn send(
+        &mut self,
+        status: Status,
+        document: &Document,
+        request: &Request,
+        answered: Answered,
+        out: &mut Vec<Slice>,
+    ) {
+        let rest = match request.method {
+            Method::Head => document.fields(),
+            Method::Get | Method::NotOffered | Method::Unknown => document.whole(),
+        };
+        self.push(status, persistence(request, answered), rest, out);
+    }
+
+    #[inline]
+    fn push(&mut self, status: Status, how: Persistence, rest: Slice, out: &mut Vec<Slice>) {
+        let opening = self.openings.get(status, how);
+        self.counters.responses[status as usize] += 1;
+        self.counters.response_bytes += (opening.len() + rest.len()) as u64;
+        out.extend([opening, rest]);
+    }
+}
+
+enum Choice<'a> {
+    Send(&'a Document),
+    Redirect(String),
+    Refuse(Status),
+}
+
+/// What refuses a request whatever its target.
+#[inline]
+fn check(request: &Request) -> Result<(), Fault> {
+    match request.method {
+        Method::Get | Method::Head => {}
+        Method::NotOffered => return Err(Fault::MethodNotAllowed),
+        Method::Unknown => return Err(Fault::MethodUnknown),
+    }
+    match request.body {
+        Body::Chunked => return Err(Fault::BodyChunked),
+        Body::UnknownCoding => return Err(Fault::CodingUnknown),
+        Body::Length(length) if length > BODY_SKIP_LEN_MAX => return Err(Fault::BodyTooLong),
+        Body::Length(_) => {}
+    }
+    if request.expects_unknown {
+        Err(Fault::ExpectationUnknown)
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether the connection goes on after a request, and how much of a body comes first.
+#[inline]
+fn what_follows(request: &Request) -> Answered {
+    match request.body {
+        Body::Length(0) => Answered {
+            persistent: request.persistent,
+            skip: 0,
+        },
+        // A client that waits for leave to send may or may not send after the final answer.
+        Body::Length(skip) if skip <= BODY_SKIP_LEN_MAX => Answered {
+            persistent: request.persistent && !request.expects_continue,
+            skip,
+        },
+        Body::Length(_) | Body::Chunked | Body::UnknownCoding => Answered {
+            persistent: false,
+            skip: 0,
+        },
+    }
+}
+
+#[inline]
+fn persistence(request: &Request, answered: Answered) -> Persistence {
+    match (answered.persistent, request.minor_version) {
+        (false, _) => Persistence::Close,
+        (true, 0) => Persistence::KeepAlive,
+        (true, _) => Persistence::Implied,
+    }
+}
+
+/// The page of a status; those of 200 and 304 are never sent.
+fn page(status: Status) -> Document {
+    let fields = match status {
+        Status::MethodNotAllowed => "Allow: GET, HEAD\r\n", // RFC 9110 §15.5.6
+        _ => "",
+    };
+    Document::page(fields, &page_text(status))
+}
+
+fn redirect(location: &str) -> Document {
+    let fields = format!("Location: {location}\r\n");
+    Document::page(&fields, &page_text(Status::MovedPermanently))
+}
+
+fn page_text(status: Status) -> String {
+    let (code, reason, explanation) = (status.code(), status.reason(), status.explanation());
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<title>{code} {reason}</title>\n\
+         <h1>{code} {reason}</h1>\n<p>{explanation}</p>\n</html>\n"
+    )
+}
+
+impl Counters {
+    /// Responses with a status.
+    pub fn responses(&self, status: Status) -> u64 {
+        self.responses[status as usize]
+    }
+
+    /// Requests refused for a fault.
+    pub fn faults(&self, fault: Fault) -> u64 {
+        self.faults[fault as usize]
+    }
+
+    /// Responses of any status.
+    pub fn response_count(&self) -> u64 {
+        self.responses.iter().sum()
+    }
+
+    /// All counters with their names.
+    pub fn list(&self) -> Vec<(&'static str, u64)> {
+        let responses = Status::ALL.map(|status| (status.counter(), self.responses(status)));
+        let faults = Fault::ALL.map(|fault| (fault.counter(), self.faults(fault)));
+        let bytes = ("http_response_bytes", self.response_bytes);
+        responses.into_iter().chain(faults).chain([bytes]).collect()
+    }
+}

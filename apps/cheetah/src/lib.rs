@@ -1,0 +1,14 @@
+//! Cheetah, the web server: HTTP, the document store, and its event loop.
+//!
+//! Start with [`site`], the documents in memory, each with its response fields and checksums
+//! made once; then [`http`], which turns the bytes of a connection into slices of those
+//! documents. Both perform no I/O but reading the directory.
+
+#![forbid(unsafe_code)]
+
+pub mod http;
+pub mod limits;
+pub mod site;
+
+pub use http::{Handled, Next, Server, ServerConnection, Status};
+pub use site::Site;

@@ -1,0 +1,46 @@
+//! The limits of the web server, each with its reason.
+
+/// The longest request line, method and version included: what nginx and Apache allow, and more
+/// than any browser's address bar sends. Beyond it the answer is 414.
+pub const REQUEST_LINE_LEN_MAX: usize = 8 * 1024;
+
+/// The longest request head. It must fit the TCP receive buffer whole, because an unfinished head
+/// stays there: a connection has no buffer of its own. Beyond it the answer is 431.
+pub const HEAD_LEN_MAX: usize = 16 * 1024;
+
+/// Header fields in one request. Browsers send about 20; Apache allows 100.
+pub const FIELDS_MAX: usize = 64;
+
+/// An unfinished head up to this length is parsed afresh with every segment, which answers a bad
+/// one early; a longer one only when another line has ended, so that a client which sends byte
+/// by byte cannot have kilobytes parsed for each.
+pub const REPARSE_FREELY_LEN: usize = 1024;
+
+/// The longest request body that is read and dropped so that the connection can go on: about
+/// what an initial window brings. For more, the connection closes after the answer.
+pub const BODY_SKIP_LEN_MAX: u64 = 64 * 1024;
+
+/// The longest document held in memory by default. Its response also has to fit one buffer,
+/// whose positions have 32 bits: see [`exos_buf::limits::BUFFER_LEN_MAX`].
+pub const DOCUMENT_LEN_MAX: u64 = 512 * 1024 * 1024;
+
+/// All documents together by default: a share of a small server's memory.
+pub const SITE_LEN_MAX: u64 = 2 * 1024 * 1024 * 1024;
+
+/// Files in a site by default. At some 500 bytes each besides their contents: 250 MB.
+pub const SITE_FILES_MAX: usize = 500_000;
+
+/// Directories inside one another. Linux paths end at 4,096 bytes; people stop well before 64.
+pub const SITE_DEPTH_MAX: usize = 64;
+
+/// Room for the header fields of a response before its body in one buffer.
+pub const RESPONSE_FIELDS_LEN_MAX: usize = 1024;
+
+const _: () = assert!(
+    DOCUMENT_LEN_MAX + RESPONSE_FIELDS_LEN_MAX as u64 <= exos_buf::limits::BUFFER_LEN_MAX as u64,
+    "a document and its fields fit one buffer"
+);
+const _: () = assert!(
+    REQUEST_LINE_LEN_MAX < HEAD_LEN_MAX,
+    "414 is reached before 431"
+);

@@ -1,0 +1,204 @@
+//! One document, as it is sent.
+//!
+//! # Layout
+//!
+//! Header fields and content lie behind one another in one buffer, so that a whole response is
+//! two slices, its opening and a part of this, and a small one fits one packet:
+//!
+//! ```text
+//! ETag: "0123456789abcdef"                        |
+//! Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT    | not_modified_fields()
+//! (empty line)                                    |
+//! Content-Type: text/html; charset=utf-8          |            |
+//! Content-Length: 1234                            | fields()   |
+//! Accept-Ranges: none                             |            | whole()
+//! Last-Modified, ETag                             |            |
+//! (empty line)                                    |            |
+//! content                                         | body()     |
+//! ```
+//!
+//! A page made by the server itself has no validators and nothing before `fields()`.
+
+use exos_buf::{Buffer, Slice};
+
+use super::{content_hash, media_type};
+use crate::http::opening::date_text;
+use crate::limits::RESPONSE_FIELDS_LEN_MAX;
+
+/// The entity tag in `not_modified_fields()`: after `ETag: `, sixteen digits in quotes.
+const TAG: std::ops::Range<usize> = 6..24;
+/// The date in `not_modified_fields()`: after the tag's line end and `Last-Modified: `.
+const DATE: std::ops::Range<usize> = 41..70;
+
+/// A document with its header fields; cloning it counts one reference.
+#[derive(Clone, Debug)]
+pub struct Document {
+    buffer: Buffer,
+    fields_start: u32,
+    body_start: u32,
+    modified_secs: u64,
+}
+
+impl Document {
+    /// A document of some content.
+    ///
+    /// `media_type` is a `type/subtype`; a text that is UTF-8 is said to be so. `modified_secs` is
+    /// its time of last change in seconds since 1970, which must not lie in the future (RFC 9110
+    /// §8.8.2.1). The entity tag is a hash of the content: equal content, equal tag, whatever the
+    /// times of its file.
+    pub fn new(content: &[u8], media_type: &str, modified_secs: u64) -> Document {
+        let tag = content_hash(content);
+        let date = date_text(modified_secs);
+        let charset = media_type::charset(media_type, content);
+        let not_modified = format!("ETag: \"{tag:016x}\"\r\nLast-Modified: {date}\r\n\r\n");
+        let fields = format!(
+            "Content-Type: {media_type}{charset}\r\nContent-Length: {}\r\n\
+             Accept-Ranges: none\r\n{not_modified}",
+            content.len()
+        );
+        let document = Document::assemble(&not_modified, &fields, content, modified_secs);
+        debug_assert!(
+            document.entity_tag().starts_with(b"\"") && document.last_modified().ends_with(b"GMT")
+        );
+        document.buffer.prepare_sums();
+        document
+    }
+
+    /// A page of HTML that the server itself made, with further header fields, each ended by
+    /// CRLF.
+    pub fn page(more_fields: &str, html: &str) -> Document {
+        let fields = format!(
+            "Content-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\n{more_fields}\r\n",
+            html.len()
+        );
+        Document::assemble("", &fields, html.as_bytes(), 0)
+    }
+
+    fn assemble(not_modified: &str, fields: &str, content: &[u8], modified_secs: u64) -> Document {
+        let body_start = not_modified.len() + fields.len();
+        let mut bytes = Vec::with_capacity(body_start + content.len());
+        bytes.extend_from_slice(not_modified.as_bytes());
+        bytes.extend_from_slice(fields.as_bytes());
+        bytes.extend_from_slice(content);
+        Document {
+            buffer: Buffer::from(bytes),
+            fields_start: not_modified.len() as u32,
+            body_start: body_start as u32,
+            modified_secs,
+        }
+    }
+
+    /// Header fields and content: what follows the opening of a 200 response to GET.
+    #[inline]
+    pub fn whole(&self) -> Slice {
+        self.buffer
+            .slice(self.fields_start as usize..self.buffer.len())
+    }
+
+    /// Header fields with the empty line that ends them: what HEAD is answered with.
+    pub fn fields(&self) -> Slice {
+        self.buffer
+            .slice(self.fields_start as usize..self.body_start as usize)
+    }
+
+    /// Header fields of a 304 response, with the empty line that ends them.
+    pub fn not_modified_fields(&self) -> Slice {
+        self.buffer.slice(0..self.fields_start as usize)
+    }
+
+    /// The content.
+    pub fn body(&self) -> Slice {
+        self.buffer
+            .slice(self.body_start as usize..self.buffer.len())
+    }
+
+    /// The buffer that all of these are parts of.
+    pub fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    /// Seconds since 1970 of the last change.
+    pub fn modified_secs(&self) -> u64 {
+        self.modified_secs
+    }
+
+    /// The entity tag, quotes included; empty for a page of the server's own.
+    pub fn entity_tag(&self) -> &[u8] {
+        self.validator(TAG)
+    }
+
+    /// The date of the last change as it is sent; empty for a page of the server's own.
+    pub fn last_modified(&self) -> &[u8] {
+        self.validator(DATE)
+    }
+
+    fn validator(&self, place: std::ops::Range<usize>) -> &[u8] {
+        self.buffer.as_slice()[..self.fields_start as usize]
+            .get(place)
+            .unwrap_or(b"")
+    }
+}
+
+/// The longest content that fits a buffer together with its fields.
+pub const CONTENT_LEN_MAX: usize = exos_buf::limits::BUFFER_LEN_MAX - RESPONSE_FIELDS_LEN_MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(slice: &Slice) -> &str {
+        str::from_utf8(slice.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn the_parts_of_a_document_lie_where_they_should() {
+        let document = Document::new(b"<p>hi", "text/html", 784_111_777);
+        let tag = str::from_utf8(document.entity_tag()).unwrap();
+        assert_eq!(tag.len(), 18);
+        assert_eq!(document.last_modified(), b"Sun, 06 Nov 1994 08:49:37 GMT");
+        let validators =
+            format!("ETag: {tag}\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n");
+        let fields = format!(
+            "Content-Type: text/html; charset=utf-8\r\nContent-Length: 5\r\n\
+             Accept-Ranges: none\r\n{validators}"
+        );
+        assert_eq!(text(&document.not_modified_fields()), validators);
+        assert_eq!(text(&document.fields()), fields);
+        assert_eq!(text(&document.body()), "<p>hi");
+        assert_eq!(text(&document.whole()), fields + "<p>hi");
+    }
+
+    #[test]
+    fn tags_follow_the_content() {
+        let tag = |content: &[u8]| {
+            Document::new(content, "text/plain", 0)
+                .entity_tag()
+                .to_vec()
+        };
+        assert_eq!(tag(b"same"), tag(b"same"));
+        let different: &[&[u8]] = &[
+            b"",
+            b"\0",
+            b"\0\0",
+            b"a",
+            b"a\0",
+            b"12345678",
+            b"12345678\0",
+        ];
+        for (at, one) in different.iter().enumerate() {
+            for other in &different[at + 1..] {
+                assert_ne!(tag(one), tag(other), "{one:?} {other:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn pages_have_no_validators() {
+        let page = Document::page("Allow: GET\r\n", "x");
+        assert_eq!(
+            (page.entity_tag(), page.last_modified()),
+            (&b""[..], &b""[..])
+        );
+        assert!(text(&page.whole()).ends_with("Content-Length: 1\r\nAllow: GET\r\n\r\nx"));
+    }
+}

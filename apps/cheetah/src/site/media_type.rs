@@ -1,0 +1,150 @@
+//! The media type of a file, by the extension of its name.
+//!
+//! A table of what web sites are made of, from the IANA registry and the WHATWG's advice; a crate
+//! with a thousand types more would not make pages look better, and what is not here is sent as
+//! bytes. The table is sorted, and a test says so.
+
+/// What a file of unknown kind is: bytes (RFC 9110 §8.3).
+pub const UNKNOWN: &str = "application/octet-stream";
+
+const BY_EXTENSION: [(&str, &str); 77] = [
+    ("7z", "application/x-7z-compressed"),
+    ("aac", "audio/aac"),
+    ("apng", "image/apng"),
+    ("atom", "application/atom+xml"),
+    ("avif", "image/avif"),
+    ("bmp", "image/bmp"),
+    ("br", UNKNOWN),
+    ("bz2", "application/x-bzip2"),
+    ("c", "text/plain"),
+    ("cjs", "text/javascript"),
+    ("conf", "text/plain"),
+    ("css", "text/css"),
+    ("csv", "text/csv"),
+    ("deb", "application/vnd.debian.binary-package"),
+    ("doc", "application/msword"),
+    (
+        "docx",
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ),
+    ("eot", "application/vnd.ms-fontobject"),
+    ("epub", "application/epub+zip"),
+    ("flac", "audio/flac"),
+    ("gif", "image/gif"),
+    ("gz", "application/gzip"),
+    ("h", "text/plain"),
+    ("htm", "text/html"),
+    ("html", "text/html"),
+    ("ico", "image/x-icon"),
+    ("ics", "text/calendar"),
+    ("iso", UNKNOWN),
+    ("jar", "application/java-archive"),
+    ("jpeg", "image/jpeg"),
+    ("jpg", "image/jpeg"),
+    ("js", "text/javascript"),
+    ("json", "application/json"),
+    ("jsonld", "application/ld+json"),
+    ("jxl", "image/jxl"),
+    ("log", "text/plain"),
+    ("m3u8", "application/vnd.apple.mpegurl"),
+    ("m4a", "audio/mp4"),
+    ("map", "application/json"),
+    ("md", "text/markdown"),
+    ("mid", "audio/midi"),
+    ("mjs", "text/javascript"),
+    ("mov", "video/quicktime"),
+    ("mp3", "audio/mpeg"),
+    ("mp4", "video/mp4"),
+    ("mpd", "application/dash+xml"),
+    ("mpeg", "video/mpeg"),
+    ("odt", "application/vnd.oasis.opendocument.text"),
+    ("oga", "audio/ogg"),
+    ("ogg", "audio/ogg"),
+    ("ogv", "video/ogg"),
+    ("opus", "audio/ogg"),
+    ("otf", "font/otf"),
+    ("pdf", "application/pdf"),
+    ("png", "image/png"),
+    ("ps", "application/postscript"),
+    ("rs", "text/plain"),
+    ("rss", "application/rss+xml"),
+    ("rtf", "application/rtf"),
+    ("svg", "image/svg+xml"),
+    ("tar", "application/x-tar"),
+    ("tgz", "application/gzip"),
+    ("tif", "image/tiff"),
+    ("tiff", "image/tiff"),
+    ("toml", "application/toml"),
+    ("ts", "video/mp2t"),
+    ("ttf", "font/ttf"),
+    ("txt", "text/plain"),
+    ("vtt", "text/vtt"),
+    ("wasm", "application/wasm"),
+    ("wav", "audio/wav"),
+    ("weba", "audio/webm"),
+    ("webm", "video/webm"),
+    ("webp", "image/webp"),
+    ("woff", "font/woff"),
+    ("woff2", "font/woff2"),
+    ("xml", "application/xml"),
+    ("zip", "application/zip"),
+];
+
+/// The media type of a file name.
+pub fn of(name: &[u8]) -> &'static str {
+    let Some(dot) = name.iter().rposition(|&b| b == b'.') else {
+        return UNKNOWN;
+    };
+    let extension = String::from_utf8_lossy(&name[dot + 1..]).to_ascii_lowercase();
+    match BY_EXTENSION.binary_search_by(|(known, _)| (*known).cmp(&extension)) {
+        Ok(at) => BY_EXTENSION[at].1,
+        Err(_) => UNKNOWN,
+    }
+}
+
+/// The charset parameter for a text: UTF-8 if that is what it is, otherwise left to the document
+/// to say. JSON and XML have rules of their own.
+pub fn charset(media_type: &str, content: &[u8]) -> &'static str {
+    match media_type.starts_with("text/") && str::from_utf8(content).is_ok() {
+        true => "; charset=utf-8",
+        false => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_and_short_enough_for_a_response_head() {
+        assert!(BY_EXTENSION.is_sorted_by(|(one, _), (next, _)| one < next));
+        assert!(
+            BY_EXTENSION
+                .iter()
+                .all(|(_, media_type)| media_type.len() < 100)
+        );
+    }
+
+    #[test]
+    fn types_follow_the_last_extension() {
+        for (name, want) in [
+            ("index.html", "text/html"),
+            ("PHOTO.JPG", "image/jpeg"),
+            ("a.tar.gz", "application/gzip"),
+            ("woff2", UNKNOWN),
+            (".html", "text/html"),
+            ("a.", UNKNOWN),
+            ("a.unheard-of", UNKNOWN),
+        ] {
+            assert_eq!(of(name.as_bytes()), want, "{name}");
+        }
+        assert_eq!(of(b"\xff.\xfe"), UNKNOWN);
+    }
+
+    #[test]
+    fn only_texts_that_are_utf8_say_so() {
+        assert_eq!(charset("text/html", "é".as_bytes()), "; charset=utf-8");
+        assert_eq!(charset("text/html", b"\xe9"), "");
+        assert_eq!(charset("image/png", b"a"), "");
+    }
+}

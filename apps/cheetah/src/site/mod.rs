@@ -1,0 +1,168 @@
+//! The documents of a site, in memory, each ready to be sent.
+//!
+//! A site is loaded once and then only read. Its table maps resolved paths to entries; a request
+//! is answered from the table alone, so no request, however written, reaches a file that was not
+//! loaded. [`load`] says what is loaded from a directory and what is left out; [`document`] how a
+//! document lies in memory; [`example`] is the site built into the program.
+
+pub mod document;
+pub mod example;
+pub mod load;
+pub mod media_type;
+
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+
+use hashbrown::HashMap;
+
+pub use document::Document;
+pub use load::{Limits, LoadError, Omission, Reason};
+
+/// What a path leads to.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// A document.
+    Document(Document),
+    /// A directory without its trailing slash: redirected to the address with it.
+    Directory,
+    /// Something that exists and is not served.
+    Forbidden,
+}
+
+impl Entry {
+    /// The document, if it is one.
+    pub fn document(&self) -> Option<&Document> {
+        match self {
+            Entry::Document(document) => Some(document),
+            Entry::Directory | Entry::Forbidden => None,
+        }
+    }
+}
+
+/// The documents of a site by path.
+#[derive(Debug, Default)]
+pub struct Site {
+    entries: HashMap<Box<[u8]>, Entry, BuildHasherDefault<PathHasher>>,
+    omissions: Vec<Omission>,
+    content_len: u64,
+    document_count: usize,
+}
+
+impl Site {
+    /// A site without documents, to be filled with [`Site::insert`].
+    pub fn new() -> Site {
+        Site::default()
+    }
+
+    /// What is at a resolved path, see [`crate::http::target::Target::path`].
+    #[inline]
+    pub fn find(&self, path: &[u8]) -> Option<&Entry> {
+        self.entries.get(path)
+    }
+
+    /// Puts a document at a path, which begins with `/`. A document named `index.html` is also
+    /// its directory's; the directories above it come into being.
+    pub fn insert(&mut self, path: &[u8], document: Document) {
+        assert!(
+            path.starts_with(b"/") && !path.ends_with(b"/"),
+            "not a document's path"
+        );
+        self.content_len += document.body().len() as u64;
+        self.document_count += 1;
+        if let Some(directory) = path
+            .strip_suffix(b"index.html")
+            .filter(|d| d.ends_with(b"/"))
+        {
+            self.put(directory, Entry::Document(document.clone()));
+        }
+        for (at, _) in path.iter().enumerate().filter(|&(_, &byte)| byte == b'/') {
+            self.insert_directory(&path[..=at]);
+        }
+        self.put(path, Entry::Document(document));
+    }
+
+    /// Makes a directory known by its path, which ends with `/`. Without a document of its own
+    /// it is forbidden to read.
+    pub fn insert_directory(&mut self, path: &[u8]) {
+        assert!(
+            path.starts_with(b"/") && path.ends_with(b"/"),
+            "not a directory's path"
+        );
+        if !self.entries.contains_key(path) {
+            self.put(path, Entry::Forbidden);
+        }
+        let name = &path[..path.len() - 1];
+        if !name.is_empty() && !self.entries.contains_key(name) {
+            self.put(name, Entry::Directory);
+        }
+    }
+
+    /// Makes known that something exists at a path and is not served.
+    pub fn insert_forbidden(&mut self, path: &[u8]) {
+        self.put(path, Entry::Forbidden);
+    }
+
+    fn put(&mut self, path: &[u8], entry: Entry) {
+        self.entries.insert(path.into(), entry);
+    }
+
+    /// What was left out when the site was loaded, and why.
+    pub fn omissions(&self) -> &[Omission] {
+        &self.omissions
+    }
+
+    /// Paths with a document, index pages counted once.
+    pub fn document_count(&self) -> usize {
+        self.document_count
+    }
+
+    /// Bytes of all documents, without their header fields.
+    pub fn content_len(&self) -> u64 {
+        self.content_len
+    }
+}
+
+/// Hashes the paths of the table, eight bytes at a time by multiply and fold.
+///
+/// Not keyed: only the directory's own names are ever inserted, so a client cannot make them
+/// collide, it can only ask for what is not there.
+#[derive(Default)]
+pub struct PathHasher(u64);
+
+impl PathHasher {
+    #[inline]
+    fn mix(&mut self, word: u64) {
+        const ODD: u128 = 0x9e37_79b9_7f4a_7c15;
+        let product = u128::from(self.0 ^ word) * ODD;
+        self.0 = self.0.rotate_left(29) ^ (product as u64) ^ (product >> 64) as u64;
+    }
+}
+
+impl Hasher for PathHasher {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        let mut chunks = bytes.chunks_exact(8);
+        for chunk in chunks.by_ref() {
+            self.mix(u64::from_le_bytes(chunk.try_into().expect("eight bytes")));
+        }
+        let mut last = [0; 8];
+        last[..chunks.remainder().len()].copy_from_slice(chunks.remainder());
+        self.mix(u64::from_le_bytes(last));
+    }
+
+    #[inline]
+    fn write_usize(&mut self, len: usize) {
+        self.mix(len as u64 | 1 << 63); // Slices begin with their length.
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A hash of content for entity tags: the same in every run and on every machine.
+pub(crate) fn content_hash(bytes: &[u8]) -> u64 {
+    let mut hasher = BuildHasherDefault::<PathHasher>::default().build_hasher();
+    hasher.write_usize(bytes.len());
+    hasher.write(bytes);
+    hasher.finish()
+}
