@@ -37,9 +37,9 @@ pub(crate) fn kind(ethtool: &Ethtool) -> Result<Option<WireKind>> {
 
 fn classify(features: &[Feature]) -> Option<WireKind> {
     let wanted = |name: &&str| features.iter().any(|f| f.name == **name && f.requested);
-    if !OFF_WHEN_PLAIN.iter().any(|name| wanted(name)) {
+    if !OFF_WHEN_PLAIN.iter().any(&wanted) {
         Some(WireKind::Plain)
-    } else if ON_WHEN_OFFLOAD.iter().all(|name| wanted(name)) {
+    } else if ON_WHEN_OFFLOAD.iter().all(wanted) {
         Some(WireKind::Offload)
     } else {
         None

@@ -4,8 +4,8 @@
 //! refusal (extended acknowledgement) becomes part of the error. A [`Netlink`] belongs to the network namespace
 //! of the thread that opened it, for good; [`crate::netns::NetNs::netlink`] opens one elsewhere.
 //!
-//! The work is divided by what is asked about: `links`, `addresses`, `routes`, `neighbours`, and `watch` for
-//! being told of changes. This file has the exchange itself.
+//! The work is divided by what is asked about: `links`, `addresses`, `routes`, `neighbours`, `netdev` for what a
+//! driver can do with XDP, and `watch` for being told of changes. This file has the exchange itself.
 //!
 //! Layout of an answer (netlink(7)): a chain of `nlmsghdr { len u32, type u16, flags u16, seq u32, port u32 }`
 //! each padded to 4 bytes, ended by `NLMSG_DONE` for dumps or `NLMSG_ERROR` (code 0 = acknowledged).
@@ -13,12 +13,14 @@
 mod addresses;
 mod links;
 mod neighbours;
+mod netdev;
 mod routes;
 mod watch;
 
 pub use addresses::Address;
 pub use links::{LinkInfo, VethEnd, XdpInfo, XdpMode};
 pub use neighbours::{Neighbour, NeighbourState};
+pub use netdev::XdpFeatures;
 pub use routes::{Route, RouteEntry};
 pub use watch::{Change, Watch};
 
@@ -139,13 +141,29 @@ impl Netlink {
         request.finalize();
         let mut bytes = vec![0; request.buffer_len()];
         request.serialize(&mut bytes);
-        self.socket.send(&bytes, 0)?;
         let mut answers = Vec::new();
-        loop {
-            let datagram = receive(&self.socket)?;
-            if let Progress::Done { interrupted } = collect(&datagram, sequence, &mut answers)? {
-                return Ok((answers, interrupted));
-            }
+        // What a newer kernel says in a way that the parser does not know is left out of a list, rather than
+        // making everything else unreadable.
+        let take = |m: &RawMessage<'_>| {
+            answers.extend(RouteNetlinkMessage::parse_with_param(m.payload, m.kind).ok())
+        };
+        let interrupted = transact(&self.socket, &bytes, sequence, take)?;
+        Ok((answers, interrupted))
+    }
+}
+
+/// Sends a request and gives the answers to it to `take`. True when the kernel calls them torn.
+fn transact(
+    socket: &Socket,
+    request: &[u8],
+    sequence: u32,
+    mut take: impl FnMut(&RawMessage<'_>),
+) -> Result<bool, Refusal> {
+    socket.send(request, 0)?;
+    loop {
+        let datagram = receive(socket)?;
+        if let Progress::Done { interrupted } = collect(&datagram, sequence, &mut take)? {
+            return Ok(interrupted);
         }
     }
 }
@@ -222,23 +240,20 @@ const NLMSG_DONE: u16 = 3;
 fn collect(
     datagram: &[u8],
     sequence: u32,
-    answers: &mut Vec<RouteNetlinkMessage>,
+    take: &mut impl FnMut(&RawMessage<'_>),
 ) -> Result<Progress, Refusal> {
     let mut interrupted = false;
     for message in messages(datagram).filter(|m| m.sequence == sequence) {
         interrupted |= message.flags & NLM_F_DUMP_INTR != 0;
         match message.kind {
-            NLMSG_ERROR => return verdict(&message).map(|()| Progress::Done { interrupted }),
-            NLMSG_DONE => {
-                done(message.payload)?;
-                return Ok(Progress::Done { interrupted });
-            }
-            // What a newer kernel says in a way that the parser does not know is left out of a list, rather
-            // than making everything else unreadable.
-            kind => {
-                answers.extend(RouteNetlinkMessage::parse_with_param(message.payload, kind).ok())
+            NLMSG_ERROR => verdict(&message)?,
+            NLMSG_DONE => done(message.payload)?,
+            _ => {
+                take(&message);
+                continue;
             }
         }
+        return Ok(Progress::Done { interrupted });
     }
     Ok(Progress::More)
 }
