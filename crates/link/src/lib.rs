@@ -1,0 +1,208 @@
+//! Where packets come from and go to.
+//!
+//! A [`Link`] is one of three things that carry Ethernet frames: a queue of a
+//! network interface through AF_XDP ([`XdpLink`]), a TAP device ([`TapLink`]),
+//! or a wire in memory ([`MemoryLink`]) for tests and simulation. They have the
+//! same few methods, and there is no trait: the program that drives a stack over
+//! a link matches once per batch, not once per frame.
+//!
+//! A turn of that program:
+//!
+//! ```text
+//! loop {
+//!     link.receive(|frame, meta| stack.handle_frame(..));   // lends up to 64 frames
+//!     while link.room() > 0 { .. link.transmit(head, body, meta) .. }
+//!     link.flush()?;                                        // now they leave
+//!     if nothing happened && link.prepare_wait() {
+//!         poll(link.fd(), POLLIN | POLLOUT if link.wants_write(), next timer);
+//!     }
+//! }
+//! ```
+//!
+//! Rules of the interface:
+//!
+//! - A link belongs to one thread at a time.
+//! - `receive` lends frames; `transmit` has copied or written its pieces when it
+//!   returns. Nobody waits for anybody's memory.
+//! - `transmit` returns false when there is no room; the caller keeps the frame.
+//!   Everything else that keeps a frame from being received or sent is counted
+//!   by name in `counters`.
+//! - A frame longer than the MTU allows and an offload that
+//!   [`offload`](Link::offload) does not have are bugs of the caller and panic.
+//!
+//! Start reading at `xdp` for the data path, at `open` for what is checked
+//! before it; `umem` has the places in which a chunk of memory can be.
+
+mod limits;
+mod mapping;
+mod memory;
+mod meta;
+mod open;
+mod program;
+mod socket;
+mod tap;
+mod umem;
+mod vnet;
+mod xdp;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use exos_wire::Mac;
+
+pub use exos_host::Error;
+pub use limits::{FRAME_OVERHEAD_LEN, GSO_FRAME_LEN_MAX, RX_BATCH};
+pub use memory::{MemoryConfig, MemoryLink};
+pub use meta::{Offload, RxChecksum, RxMeta, TxChecksum, TxMeta};
+pub use open::XdpConfig;
+pub use program::{Mode, ModeChoice};
+pub use tap::{TapConfig, TapLink};
+pub use xdp::XdpLink;
+
+/// Something that carries Ethernet frames.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a program has one or two, and a box costs every call"
+)]
+pub enum Link {
+    /// A queue of a network interface.
+    Xdp(XdpLink),
+    /// A TAP device.
+    Tap(TapLink),
+    /// A wire in memory.
+    Memory(MemoryLink),
+}
+
+impl Link {
+    /// The Ethernet address of our end.
+    pub fn mac(&self) -> Mac {
+        match self {
+            Self::Xdp(link) => link.mac(),
+            Self::Tap(link) => link.mac(),
+            Self::Memory(link) => link.mac(),
+        }
+    }
+
+    /// Largest IP packet in bytes.
+    pub fn mtu(&self) -> usize {
+        match self {
+            Self::Xdp(link) => link.mtu(),
+            Self::Tap(link) => link.mtu(),
+            Self::Memory(link) => link.mtu(),
+        }
+    }
+
+    /// What the link does for frames that are sent, and may leave undone in
+    /// those received.
+    pub fn offload(&self) -> Offload {
+        match self {
+            Self::Xdp(link) => link.offload(),
+            Self::Tap(link) => link.offload(),
+            Self::Memory(link) => link.offload(),
+        }
+    }
+
+    /// Calls `take` for each frame that is there, in order, up to [`RX_BATCH`].
+    /// Returns how many; 0 only when there are none.
+    pub fn receive(&mut self, take: impl FnMut(&[u8], RxMeta)) -> usize {
+        match self {
+            Self::Xdp(link) => link.receive(take),
+            Self::Tap(link) => link.receive(take),
+            Self::Memory(link) => link.receive(take),
+        }
+    }
+
+    /// How many frames may be queued now.
+    pub fn room(&mut self) -> usize {
+        match self {
+            Self::Xdp(link) => link.room(),
+            Self::Tap(link) => link.room(),
+            Self::Memory(link) => link.room(),
+        }
+    }
+
+    /// Queues one frame, gathered from a head and pieces of a body; false when
+    /// there is no room. It may leave only with [`flush`](Self::flush).
+    pub fn transmit(&mut self, head: &[u8], body: &[&[u8]], meta: TxMeta) -> bool {
+        match self {
+            Self::Xdp(link) => link.transmit(head, body, meta),
+            Self::Tap(link) => link.transmit(head, body, meta),
+            Self::Memory(link) => link.transmit(head, body, meta),
+        }
+    }
+
+    /// Sends what is queued, as far as the kernel takes it now.
+    ///
+    /// # Errors
+    ///
+    /// The interface is down (ENETDOWN) or gone (ENXIO, ENODEV). Not that the
+    /// kernel is busy: see [`wants_write`](Self::wants_write).
+    pub fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Xdp(link) => link.flush(),
+            Self::Tap(link) => link.flush(),
+            Self::Memory(link) => {
+                link.flush();
+                Ok(())
+            }
+        }
+    }
+
+    /// What to poll for readability, with [`wants_write`](Self::wants_write) for
+    /// writability too; a wire in memory has nothing.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Xdp(link) => Some(link.fd()),
+            Self::Tap(link) => Some(link.fd()),
+            Self::Memory(_) => None,
+        }
+    }
+
+    /// Frames are queued that the kernel did not take at the last flush: flush
+    /// again when the descriptor is writable.
+    pub fn wants_write(&mut self) -> bool {
+        match self {
+            Self::Xdp(link) => link.wants_write(),
+            Self::Tap(link) => link.wants_write(),
+            Self::Memory(_) => false,
+        }
+    }
+
+    /// To be called before sleeping: false when a frame is there already. True
+    /// says that the descriptor will tell of the next one.
+    pub fn prepare_wait(&mut self) -> bool {
+        match self {
+            Self::Xdp(link) => link.prepare_wait(),
+            Self::Tap(_) => true,
+            Self::Memory(link) => link.prepare_wait(),
+        }
+    }
+
+    /// Events by name, every kind of drop among them.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        match self {
+            Self::Xdp(link) => link.counters(),
+            Self::Tap(link) => link.counters(),
+            Self::Memory(link) => link.counters(),
+        }
+    }
+}
+
+impl From<XdpLink> for Link {
+    fn from(link: XdpLink) -> Self {
+        Self::Xdp(link)
+    }
+}
+
+impl From<TapLink> for Link {
+    fn from(link: TapLink) -> Self {
+        Self::Tap(link)
+    }
+}
+
+impl From<MemoryLink> for Link {
+    fn from(link: MemoryLink) -> Self {
+        Self::Memory(link)
+    }
+}

@@ -1,0 +1,112 @@
+//! Every bound of this crate, with its reason.
+
+use std::time::Duration;
+
+/// Frames handled per call of `receive`: enough to spread the cost of looking
+/// at shared counters, few enough that what they left in the first-level cache
+/// is still there when the answers are written.
+pub const RX_BATCH: u32 = 64;
+
+/// Bytes of an Ethernet header without tag.
+pub const ETHERNET_HEADER_LEN: usize = 14;
+
+/// Bytes of an 802.1Q tag, which a frame may carry beyond the MTU.
+pub const VLAN_TAG_LEN: usize = 4;
+
+/// What a frame may be longer than the MTU.
+pub const FRAME_OVERHEAD_LEN: usize = ETHERNET_HEADER_LEN + VLAN_TAG_LEN;
+
+/// Longest frame that stands for several segments: an IPv4 packet's length
+/// field allows 65,535 bytes; the Ethernet header comes on top.
+pub const GSO_FRAME_LEN_MAX: usize = 65_535 + FRAME_OVERHEAD_LEN;
+
+/// The kernel leaves so many bytes free before a received frame, for XDP
+/// programs that grow it (`XDP_PACKET_HEADROOM`).
+pub const XDP_HEADROOM_LEN: usize = 256;
+
+/// Sizes that a chunk of UMEM may have. The kernel takes 2,048 up to a page,
+/// powers of two when aligned.
+pub const CHUNK_SIZES: [u32; 2] = [2048, 4096];
+
+/// The kernel with which AF_XDP learned packets that span several chunks
+/// (`XDP_USE_SG`).
+pub const MULTI_BUFFER_KERNEL: (u32, u32) = (6, 6);
+
+/// Largest MTU at which native XDP works with a packet in one buffer: a page
+/// less 258 bytes before the packet, 320 of `skb_shared_info` after it, and the
+/// Ethernet header with a tag, on veth and most drivers; some take a little less.
+pub const NATIVE_MTU_MAX: usize = 3498;
+
+/// Most chunks per sent packet: the kernel's `MAX_SKB_FRAGS` is 17 and the first
+/// chunk becomes the linear part; one less than both to hold on any kernel.
+pub const TX_CHUNKS_MAX: usize = 16;
+
+/// Entries of the receive ring: at 450,000 packets per second, the most that a
+/// veth was seen to deliver, 2,048 bridge an absence of our thread of 4.5 ms,
+/// which is what the scheduler takes from it at worst under load.
+pub const RX_RING_SIZE: u32 = 2048;
+
+/// Entries of the transmit ring: 2,048 full frames are 3 MB, more than a
+/// stack's window of data to send in one turn.
+pub const TX_RING_SIZE: u32 = 2048;
+
+/// Chunks of UMEM: one for every entry of both rings, 8 MiB of 2,048 bytes. So
+/// a full transmit ring can never starve reception.
+pub const CHUNKS: u32 = RX_RING_SIZE + TX_RING_SIZE;
+
+/// Entries of the fill ring. The kernel shows us a received frame before it
+/// shows that the fill ring's entry is free again, so this is more than the
+/// chunks that are ever in it ([`RX_RING_SIZE`]).
+pub const FILL_RING_SIZE: u32 = 2 * RX_RING_SIZE;
+
+/// Entries of the completion ring: one for every chunk, so that it can never be
+/// full. A full one would stop the kernel from sending.
+pub const COMPLETION_RING_SIZE: u32 = CHUNKS;
+
+/// Sent chunks are collected from the completion ring when so many are out: a
+/// batch as on the receiving side, and soon enough that they are still cached.
+pub const COMPLETION_BATCH: u32 = 64;
+
+/// Packets that one kick of the transmit ring may send in copy mode. The kernel
+/// stops after 32 unless told otherwise (`XDP_MAX_TX_SKB_BUDGET`, since 6.17);
+/// every stop costs another system call.
+pub const TX_BUDGET: u32 = 512;
+
+/// Kicks per flush. 32 packets each (see [`TX_BUDGET`]) drain the whole ring;
+/// the double of that leaves room for some that send less.
+pub const KICKS_MAX: u32 = 2 * TX_RING_SIZE / 32;
+
+/// Bytes that may be on their way through the kernel (`SO_SNDBUF`). In copy mode
+/// each packet becomes a socket buffer that counts some 2.3 KB; this lets a full
+/// transmit ring through before the kernel says EAGAIN.
+pub const SEND_BUFFER_LEN: i32 = 8 << 20;
+
+/// Packets handled per busy poll, where that is asked for: the batch.
+pub const BUSY_POLL_BUDGET: i32 = RX_BATCH as i32;
+
+/// How long a busy poll may spin in the kernel, in microseconds: one batch.
+pub const BUSY_POLL_US: i32 = 20;
+
+/// How long to wait for a queue that another socket holds. The kernel releases
+/// a queue some 30 ms after its last holder has gone; ten times that bounds
+/// the wait when it has not gone.
+pub const QUEUE_RELEASE_WAIT: Duration = Duration::from_millis(300);
+
+/// How often to try meanwhile.
+pub const QUEUE_RETRY_INTERVAL: Duration = Duration::from_millis(5);
+
+/// How long the detachment of an XDP program that is going away may take: as
+/// for the queue, the kernel does it some time after the last holder has gone.
+pub const DETACH_WAIT: Duration = QUEUE_RELEASE_WAIT;
+
+/// Queues for which an XSKMAP has room. It holds one pointer each; devices have
+/// at most some hundreds.
+pub const QUEUES_MAX: u32 = 1024;
+
+/// Frames that may be under way between the two ends of a memory link in one
+/// direction, unless told otherwise: as the rings of a real one.
+pub const MEMORY_LINK_FRAMES: usize = RX_RING_SIZE as usize;
+
+/// Longest MTU of a TAP device that we make: the receive buffer holds any frame
+/// with segmentation offload anyway, and Ethernet's field ends there.
+pub const TAP_MTU_MAX: usize = 65_521;

@@ -1,0 +1,77 @@
+//! What is said about a frame beside its bytes.
+//!
+//! A frame is an Ethernet frame without preamble and frame check sequence. Most
+//! links carry nothing else; a link to a kernel on the same machine may leave
+//! checksums unfinished and segments uncut, because nothing can corrupt them on
+//! the way. These types say which.
+
+/// What is known of the transport checksum of a received frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RxChecksum {
+    /// Nothing: the receiver verifies it.
+    #[default]
+    Unknown,
+    /// The link has verified it.
+    Verified,
+    /// The field holds the sum of the pseudo-header only; the sender is the
+    /// kernel of this machine and left the rest to a device that there is not.
+    /// The receiver trusts the data.
+    Partial,
+    /// It may be complete or hold the sum of the pseudo-header only, and the
+    /// link cannot say which: frames of a local kernel that come through a veth
+    /// and AF_XDP, which has no word for it. The receiver accepts either.
+    MaybePartial,
+}
+
+/// What a link says about a received frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RxMeta {
+    /// What is known of the transport checksum.
+    pub checksum: RxChecksum,
+    /// Set for a frame that stands for several TCP segments of this much
+    /// payload each (the last may be shorter); it is up to 64 KiB long.
+    pub gso_size: Option<u16>,
+}
+
+/// What is left to do about the transport checksum of a frame that is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TxChecksum {
+    /// Nothing: the frame is complete.
+    #[default]
+    None,
+    /// The field holds the sum of the pseudo-header; the checksum is of all
+    /// bytes from `start` on.
+    Partial {
+        /// Where the checksummed bytes begin, from the start of the frame.
+        start: u16,
+        /// Where the field is, from `start`.
+        offset: u16,
+    },
+}
+
+/// What a frame needs from a link with offload. [`Default`] is a complete frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxMeta {
+    /// What is left to do about the transport checksum.
+    pub checksum: TxChecksum,
+    /// Set for a TCP segment to be cut into segments of this much payload each.
+    /// It needs a partial checksum too.
+    pub segment_size: Option<u16>,
+    /// The frame is IPv6; read only with a `segment_size`.
+    pub ipv6: bool,
+    /// Bytes of all headers, Ethernet to TCP; read only with a `segment_size`.
+    pub header_len: u16,
+}
+
+/// What a link can be asked to do for the frames that are sent, and may have
+/// left undone in those received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offload {
+    /// Frames may be sent with [`TxChecksum::Partial`].
+    pub tx_checksum: bool,
+    /// Frames may be sent with a `segment_size`, up to so many bytes.
+    pub tx_segmentation: Option<usize>,
+    /// Received frames may have [`RxChecksum::Partial`] or
+    /// [`RxChecksum::MaybePartial`].
+    pub rx_partial_checksum: bool,
+}

@@ -1,0 +1,288 @@
+//! Opening an AF_XDP link: every check, and what a person can do when one fails.
+//!
+//! The order is that of the least damage: nothing on the machine is changed
+//! until everything that can be known beforehand is known. Then the program is
+//! attached, with an empty socket map, so that packets go on to the host; then
+//! the socket is bound; then it is put into the map, and the first packet comes.
+//! An error at any point drops what was made and leaves the interface as it was.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::time::{Duration, Instant};
+
+use exos_filter::{Action, Rule};
+use exos_host::bpf::{ProgInfo, who_holds_xdp};
+use exos_host::caps::{self, CapabilitySet};
+use exos_host::kernel::{self, Version};
+use exos_host::limits::raise_memlock;
+use exos_host::netlink::{LinkInfo, Netlink};
+use exos_wire::Mac;
+
+use crate::Error;
+use crate::limits::{
+    CHUNKS, DETACH_WAIT, FRAME_OVERHEAD_LEN, MULTI_BUFFER_KERNEL, NATIVE_MTU_MAX,
+    QUEUE_RELEASE_WAIT, QUEUE_RETRY_INTERVAL, QUEUES_MAX, TX_CHUNKS_MAX,
+};
+use crate::meta::RxChecksum;
+use crate::program::{Mode, ModeChoice, Program};
+use crate::socket::Socket;
+use crate::umem::{Umem, chunk_size_for, single_chunk_mtu_max};
+use crate::xdp::{Counters, Interface, XdpLink};
+
+/// Which queue to open, and what to take from it.
+#[derive(Clone, Debug)]
+pub struct XdpConfig {
+    /// The interface's name.
+    pub interface: String,
+    /// Its queue. Packets that the interface steers to others are not seen.
+    pub queue: u32,
+    /// Which packets are ours: the first rule that matches decides.
+    pub rules: Vec<Rule>,
+    /// What becomes of the rest; usually [`Action::Pass`], the host's stack.
+    pub otherwise: Action,
+    /// Where the program runs.
+    pub mode: ModeChoice,
+    /// Asks for the driver's work to be done within our calls rather than in
+    /// interrupts (`SO_PREFER_BUSY_POLL`).
+    pub prefer_busy_poll: bool,
+}
+
+impl XdpConfig {
+    /// Queue 0 of an interface, with these rules, the rest for the host.
+    pub fn new(interface: impl Into<String>, rules: Vec<Rule>) -> Self {
+        Self {
+            interface: interface.into(),
+            queue: 0,
+            rules,
+            otherwise: Action::Pass,
+            mode: ModeChoice::Auto,
+            prefer_busy_poll: false,
+        }
+    }
+}
+
+impl XdpLink {
+    /// Opens the queue and starts to take what the rules claim.
+    ///
+    /// Waits a fraction of a second when the queue or the interface is just
+    /// being given back by a link that was closed.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is in the way, with the remedy: an old kernel, a missing
+    /// privilege, the interface, its queue, its MTU, another XDP program.
+    pub fn open(config: &XdpConfig) -> Result<Self, Error> {
+        let version = kernel::check()?;
+        let needed = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW | CapabilitySet::BPF;
+        caps::require(
+            needed,
+            &format!("open an AF_XDP link on {}", config.interface),
+        )?;
+        let info = Netlink::new()?.link_by_name(&config.interface)?;
+        let interface = check_interface(&info, config.queue)?;
+        let multi_buffer = multi_buffer(&interface, version)?;
+        wait_until_unheld(&interface)?;
+        // Without CAP_SYS_RESOURCE it stays; that it is too low shows at `Umem`.
+        let _ = raise_memlock(None);
+
+        let program = Program::attach(&interface, config, multi_buffer)?;
+        let (umem, socket) = make_socket(&interface, config.prefer_busy_poll)?;
+        let flags = bind_flags(program.mode(), multi_buffer);
+        bind(&socket, &interface, flags)?;
+        let zero_copy = socket.is_zero_copy().unwrap_or(false);
+        program.set_socket(config.queue, socket.as_fd())?;
+        let mut link = XdpLink {
+            program,
+            socket,
+            umem,
+            interface,
+            zero_copy,
+            owed: 0,
+            in_flight: 0,
+            pieces: Vec::new(),
+            fault: None,
+            counters: Counters::default(),
+        };
+        link.fill_first();
+        Ok(link)
+    }
+}
+
+fn check_interface(info: &LinkInfo, queue: u32) -> Result<Interface, Error> {
+    let name = &info.name;
+    let Some(mac) = info.mac else {
+        return Err(Error::new(format!("{name} has no Ethernet address"))
+            .mend("choose an Ethernet interface, or a TAP device (tap:NAME)"));
+    };
+    if !info.up {
+        return Err(Error::new(format!("{name} is down")).mend(format!("ip link set {name} up")));
+    }
+    let queues = info.rx_queues.clamp(1, QUEUES_MAX);
+    if queue >= queues {
+        return Err(Error::new(format!("{name} has no queue {queue}"))
+            .mend(format!("it has {queues}, counted from 0")));
+    }
+    // The frames of a virtual interface may come from this machine's kernel,
+    // which leaves their checksums to a device that is not there.
+    let rx_checksum = if info.kind.is_some() {
+        RxChecksum::MaybePartial
+    } else {
+        RxChecksum::Unknown
+    };
+    Ok(Interface {
+        name: name.clone(),
+        index: info.index,
+        mac: Mac(mac),
+        mtu: info.mtu as usize,
+        queue,
+        rx_checksum,
+    })
+}
+
+/// Whether packets may span buffers, which is so above what native XDP puts into
+/// one.
+fn multi_buffer(interface: &Interface, version: Version) -> Result<bool, Error> {
+    let (name, mtu) = (&interface.name, interface.mtu);
+    let single = NATIVE_MTU_MAX.min(single_chunk_mtu_max());
+    if mtu <= single {
+        return Ok(false);
+    }
+    let remedy = format!("ip link set {name} mtu {single}");
+    if (version.major, version.minor) < MULTI_BUFFER_KERNEL {
+        let (major, minor) = MULTI_BUFFER_KERNEL;
+        return Err(Error::new(format!(
+            "{name} has an MTU of {mtu}: before Linux {major}.{minor}, AF_XDP takes {single} at most"
+        ))
+        .mend(remedy));
+    }
+    let most = TX_CHUNKS_MAX * chunk_size_for(mtu) as usize - FRAME_OVERHEAD_LEN;
+    if mtu > most {
+        let what = format!("{name} has an MTU of {mtu}: AF_XDP sends {most} at most");
+        return Err(Error::new(what).mend(remedy));
+    }
+    Ok(true)
+}
+
+/// An interface takes one XDP program. One that is about to go, because its link
+/// was closed, is waited for.
+fn wait_until_unheld(interface: &Interface) -> Result<(), Error> {
+    let deadline = Instant::now() + DETACH_WAIT;
+    loop {
+        let Some(holder) = holder(interface)? else {
+            return Ok(());
+        };
+        if Instant::now() >= deadline {
+            return Err(holder);
+        }
+        std::thread::sleep(QUEUE_RETRY_INTERVAL);
+    }
+}
+
+/// The error that names the program on the interface, when there is one.
+fn holder(interface: &Interface) -> Result<Option<Error>, Error> {
+    let name = &interface.name;
+    let Some(xdp) = Netlink::new()?.link_by_name(name)?.xdp else {
+        return Ok(None);
+    };
+    let id = xdp.prog_id;
+    let program = ProgInfo::by_id(id).map_or_else(|_| String::from("unnamed"), |info| info.name);
+    let error = Error::new(format!(
+        "{name} has an XDP program already: {program} (program id {id})"
+    ));
+    // An index is that of an interface in every namespace: only the program tells.
+    let link = who_holds_xdp(interface.index)?.filter(|holder| holder.program.id == id);
+    Ok(Some(match link {
+        Some(held) => error.mend(format!(
+            "end the process that holds BPF link {}",
+            held.link_id
+        )),
+        None => error.mend(format!(
+            "end the process that holds it, or, if it was attached for good, take it away with \
+             `ip link set dev {name} xdp off`"
+        )),
+    }))
+}
+
+fn make_socket(interface: &Interface, prefer_busy_poll: bool) -> Result<(Umem, Socket), Error> {
+    let chunk_size = chunk_size_for(interface.mtu);
+    let bytes = u64::from(CHUNKS) * u64::from(chunk_size);
+    let umem = Umem::new(CHUNKS, chunk_size)
+        .map_err(|source| Error::io(format!("{bytes} bytes of memory for packets"), source))?;
+    let socket = Socket::open(&umem).map_err(|source| explain_socket(source, bytes))?;
+    socket.widen_sending();
+    if prefer_busy_poll {
+        socket.prefer_busy_poll().map_err(|source| {
+            Error::io(
+                format!("busy polling cannot be set for {}", interface.name),
+                source,
+            )
+        })?;
+    }
+    Ok((umem, socket))
+}
+
+fn explain_socket(source: io::Error, bytes: u64) -> Error {
+    let code = source.raw_os_error();
+    let error = Error::io("the AF_XDP socket cannot be made", source);
+    match code {
+        Some(libc::EAFNOSUPPORT) => {
+            error.mend("use a kernel that was built with AF_XDP (CONFIG_XDP_SOCKETS)")
+        }
+        Some(libc::ENOBUFS) => error.mend(format!(
+            "allow {} KiB of locked memory: ulimit -l unlimited",
+            bytes.div_ceil(1024)
+        )),
+        _ => error,
+    }
+}
+
+/// Without a word on copying the kernel tries zero copy and falls back. Generic
+/// mode has only copies.
+fn bind_flags(mode: Mode, multi_buffer: bool) -> u16 {
+    let copy = if mode == Mode::Generic {
+        libc::XDP_COPY
+    } else {
+        0
+    };
+    let pieces = if multi_buffer { libc::XDP_USE_SG } else { 0 };
+    libc::XDP_USE_NEED_WAKEUP | copy | pieces
+}
+
+/// Binds, and waits for a queue that is just being given back.
+fn bind(socket: &Socket, interface: &Interface, flags: u16) -> Result<(), Error> {
+    let deadline = Instant::now() + QUEUE_RELEASE_WAIT;
+    loop {
+        match socket.bind(interface.index, interface.queue, flags) {
+            Ok(()) => return Ok(()),
+            Err(source)
+                if source.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline =>
+            {
+                std::thread::sleep(QUEUE_RETRY_INTERVAL);
+            }
+            Err(source) => return Err(explain_bind(source, interface)),
+        }
+    }
+}
+
+fn explain_bind(source: io::Error, interface: &Interface) -> Error {
+    let Interface { name, queue, .. } = interface;
+    let mend = match source.raw_os_error() {
+        Some(libc::EBUSY) => Some(
+            "another AF_XDP socket holds the queue: end its process (`ss --xdp -p` lists them), or \
+             use another queue"
+                .to_owned(),
+        ),
+        Some(libc::ENETDOWN) => Some(format!("ip link set {name} up")),
+        Some(libc::EINVAL | libc::ENODEV) => {
+            Some(format!("see that {name} still is there and has the queue: ip -d link show {name}"))
+        }
+        _ => None,
+    };
+    let error = Error::io(format!("queue {queue} of {name} cannot be opened"), source);
+    match mend {
+        Some(mend) => error.mend(mend),
+        None => error,
+    }
+}
+
+const _: () = assert!(QUEUE_RETRY_INTERVAL.as_nanos() < Duration::as_nanos(&QUEUE_RELEASE_WAIT));

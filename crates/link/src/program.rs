@@ -1,0 +1,134 @@
+//! The program in the kernel's packet path, and its maps.
+//!
+//! Three things are attached to an interface once, as one XDP link: a
+//! dispatcher, which does nothing but call the program in slot 0 of a program
+//! array; that array; and the socket map that generated programs redirect to.
+//! New rules are a new program, put into the slot: one pointer changes, each
+//! packet sees the old or the new one, and the interface is not disturbed
+//! (replacing the program of the link stops a veth for some 16 ms).
+//!
+//! While the slot is empty, packets pass to the host.
+
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use exos_filter::Program as Code;
+use exos_filter::{Action, ProgramMaps, Rule, compile, dispatcher};
+use exos_host::bpf::{self, Map, Prog, XdpMode};
+
+use crate::Error;
+use crate::limits::QUEUES_MAX;
+use crate::open::XdpConfig;
+use crate::xdp::Interface;
+
+/// Where the program runs.
+pub use exos_host::bpf::XdpMode as Mode;
+
+/// Which place the program is wanted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ModeChoice {
+    /// Native where the driver has it, else generic.
+    #[default]
+    Auto,
+    /// In the driver, or not at all.
+    Native,
+    /// On socket buffers, after the driver.
+    Generic,
+}
+
+/// A dispatcher on an interface. Dropped, it is detached and everything freed.
+#[derive(Debug)]
+pub(crate) struct Program {
+    attachment: bpf::Link,
+    slot: Map,
+    sockets: Map,
+    multi_buffer: bool,
+    native_refusal: Option<Error>,
+}
+
+impl Program {
+    /// Attaches a dispatcher with the configured rules. No socket is in the map
+    /// yet, so that packets pass.
+    pub(crate) fn attach(
+        interface: &Interface,
+        config: &XdpConfig,
+        multi_buffer: bool,
+    ) -> Result<Self, Error> {
+        let (slot, sockets) = (Map::prog_array(1)?, Map::xskmap(QUEUES_MAX)?);
+        let code = dispatcher(slot.raw_fd(), Action::Pass);
+        let dispatcher = load(&code, "exos_dispatch", multi_buffer)?;
+        let filter = generate(&sockets, &config.rules, config.otherwise, multi_buffer)?;
+        slot.set_fd(0, filter.as_fd())?;
+        let (attachment, native_refusal) = attach(interface.index, &dispatcher, config.mode)?;
+        Ok(Self {
+            attachment,
+            slot,
+            sockets,
+            multi_buffer,
+            native_refusal,
+        })
+    }
+}
+
+impl Program {
+    /// Where the program runs.
+    pub(crate) fn mode(&self) -> Mode {
+        self.attachment.mode()
+    }
+
+    /// Why it does not run in the driver, when it was to.
+    pub(crate) fn native_refusal(&self) -> Option<&Error> {
+        self.native_refusal.as_ref()
+    }
+
+    /// Puts other rules in force.
+    pub(crate) fn set_rules(&mut self, rules: &[Rule], otherwise: Action) -> Result<(), Error> {
+        let filter = generate(&self.sockets, rules, otherwise, self.multi_buffer)?;
+        self.slot.set_fd(0, filter.as_fd())
+    }
+
+    /// Has the packets that the rules claim on a queue given to a socket.
+    pub(crate) fn set_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), Error> {
+        self.sockets.set_fd(queue, socket)
+    }
+}
+
+/// Native first, generic where native is not to be had; then with the reason.
+fn attach(
+    interface: u32,
+    dispatcher: &Prog,
+    choice: ModeChoice,
+) -> Result<(bpf::Link, Option<Error>), Error> {
+    let attach = |mode| bpf::Link::attach_xdp(interface, dispatcher, mode);
+    match choice {
+        ModeChoice::Native => Ok((attach(XdpMode::Native)?, None)),
+        ModeChoice::Generic => Ok((attach(XdpMode::Generic)?, None)),
+        ModeChoice::Auto => match attach(XdpMode::Native) {
+            Ok(link) => Ok((link, None)),
+            // Someone was faster; in generic mode it would be the same.
+            Err(error) if error.is(libc::EBUSY) || error.is(libc::EEXIST) => Err(error),
+            Err(error) => Ok((attach(XdpMode::Generic)?, Some(error))),
+        },
+    }
+}
+
+/// Compiles and loads the program for a set of rules.
+fn generate(
+    sockets: &Map,
+    rules: &[Rule],
+    otherwise: Action,
+    multi_buffer: bool,
+) -> Result<Prog, Error> {
+    let maps = ProgramMaps {
+        xskmap_fd: sockets.raw_fd(),
+        counters_fd: None,
+    };
+    let code = compile(rules, otherwise, &maps).map_err(|error| {
+        Error::new(format!("the packet filter cannot be compiled: {error}"))
+            .mend("claim fewer packets, or describe them by fewer conditions")
+    })?;
+    load(&code, "exos_filter", multi_buffer)
+}
+
+fn load(code: &Code, name: &str, multi_buffer: bool) -> Result<Prog, Error> {
+    Prog::load(&code.words(), name, multi_buffer).map_err(Error::from)
+}

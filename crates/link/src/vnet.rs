@@ -1,0 +1,144 @@
+//! The virtio-net header that goes before every frame of a TAP device.
+//!
+//! It carries what a network card would do: finish a checksum, cut a large
+//! segment. Layout (`struct virtio_net_hdr`, linux/virtio_net.h; Virtio 1.2
+//! §5.1.6), all fields in the byte order of the machine:
+//!
+//! ```text
+//!  0      1         2        4         6           8            10
+//!  flags  gso_type  hdr_len  gso_size  csum_start  csum_offset  frame...
+//! ```
+
+use crate::meta::{RxChecksum, RxMeta, TxChecksum, TxMeta};
+
+/// Bytes of the header.
+pub(crate) const LEN: usize = 10;
+
+/// The checksum is to be finished.
+const FLAG_NEEDS_CSUM: u8 = 1;
+/// The checksum was verified.
+const FLAG_DATA_VALID: u8 = 2;
+
+const GSO_NONE: u8 = 0;
+const GSO_TCPV4: u8 = 1;
+const GSO_TCPV6: u8 = 4;
+/// Says that the segments carry ECN's CWR flag; joined to the type.
+const GSO_ECN: u8 = 0x80;
+
+/// What the header says of a received frame; `None` for a kind of segmentation
+/// that was not asked for.
+pub(crate) fn decode(header: &[u8; LEN]) -> Option<RxMeta> {
+    let [flags, gso_type, _, _, size0, size1, ..] = *header;
+    let checksum = if flags & FLAG_NEEDS_CSUM != 0 {
+        RxChecksum::Partial
+    } else if flags & FLAG_DATA_VALID != 0 {
+        RxChecksum::Verified
+    } else {
+        RxChecksum::Unknown
+    };
+    let gso_size = match gso_type & !GSO_ECN {
+        GSO_NONE => None,
+        GSO_TCPV4 | GSO_TCPV6 => Some(u16::from_ne_bytes([size0, size1])),
+        _ => return None,
+    };
+    Some(RxMeta { checksum, gso_size })
+}
+
+/// The header that asks for what `meta` leaves undone.
+///
+/// # Panics
+///
+/// If segmentation is asked for without a partial checksum: every segment needs
+/// its own, which only the one who cuts can finish.
+pub(crate) fn encode(meta: TxMeta) -> [u8; LEN] {
+    let mut header = [0; LEN];
+    if let TxChecksum::Partial { start, offset } = meta.checksum {
+        header[0] = FLAG_NEEDS_CSUM;
+        header[6..8].copy_from_slice(&start.to_ne_bytes());
+        header[8..10].copy_from_slice(&offset.to_ne_bytes());
+    }
+    if let Some(size) = meta.segment_size {
+        assert!(
+            meta.checksum != TxChecksum::None,
+            "segmentation without a partial checksum"
+        );
+        header[1] = if meta.ipv6 { GSO_TCPV6 } else { GSO_TCPV4 };
+        header[2..4].copy_from_slice(&meta.header_len.to_ne_bytes());
+        header[4..6].copy_from_slice(&size.to_ne_bytes());
+    }
+    header
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARTIAL: TxChecksum = TxChecksum::Partial {
+        start: 34,
+        offset: 16,
+    };
+
+    #[test]
+    fn a_complete_frame_is_all_zeros() {
+        assert_eq!(encode(TxMeta::default()), [0; LEN]);
+        assert_eq!(decode(&[0; LEN]), Some(RxMeta::default()));
+    }
+
+    #[test]
+    fn fields_lie_where_the_kernel_wants_them() {
+        let meta = TxMeta {
+            checksum: PARTIAL,
+            segment_size: Some(1448),
+            ipv6: true,
+            header_len: 86,
+        };
+        let mut expected = vec![1, 4];
+        for field in [86u16, 1448, 34, 16] {
+            expected.extend(field.to_ne_bytes());
+        }
+        assert_eq!(encode(meta).to_vec(), expected);
+        let v4 = encode(TxMeta {
+            ipv6: false,
+            ..meta
+        });
+        assert_eq!(v4[1], 1);
+    }
+
+    #[test]
+    fn what_is_sent_partial_is_received_partial() {
+        let partial = encode(TxMeta {
+            checksum: PARTIAL,
+            ..TxMeta::default()
+        });
+        let expected = RxMeta {
+            checksum: RxChecksum::Partial,
+            gso_size: None,
+        };
+        assert_eq!(decode(&partial), Some(expected));
+        let meta = TxMeta {
+            checksum: PARTIAL,
+            segment_size: Some(1448),
+            ..TxMeta::default()
+        };
+        assert_eq!(decode(&encode(meta)).unwrap().gso_size, Some(1448));
+    }
+
+    #[test]
+    fn flags_and_kinds_are_told_apart() {
+        let header = |flags, kind| decode(&[flags, kind, 0, 0, 1, 0, 0, 0, 0, 0]);
+        assert_eq!(header(2, 0).unwrap().checksum, RxChecksum::Verified);
+        assert_eq!(header(3, 0).unwrap().checksum, RxChecksum::Partial);
+        assert!(header(1, GSO_TCPV4 | GSO_ECN).unwrap().gso_size.is_some());
+        assert_eq!(header(1, 3), None, "UDP fragmentation was not asked for");
+        assert_eq!(header(1, 5), None, "UDP segmentation was not asked for");
+    }
+
+    #[test]
+    #[should_panic(expected = "without a partial checksum")]
+    fn segments_need_a_checksum_each() {
+        encode(TxMeta {
+            segment_size: Some(1000),
+            ..TxMeta::default()
+        });
+    }
+}

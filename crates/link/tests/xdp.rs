@@ -1,0 +1,486 @@
+//! The AF_XDP link over a veth with the real kernel on the other side. As root;
+//! each test makes its own namespaces and leaves none.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::*;
+use exos_filter::{Action, Filter, Rule};
+use exos_host::bpf;
+use exos_link::{Link, Mode, ModeChoice, RxChecksum, TxMeta, XdpConfig, XdpLink};
+
+fn claim(text: &str) -> Vec<Rule> {
+    vec![Rule {
+        filter: Filter::parse(text).unwrap(),
+        action: Action::RedirectToSocket,
+    }]
+}
+
+fn our_rules() -> Vec<Rule> {
+    claim("udp dst port 9000")
+}
+
+fn config() -> XdpConfig {
+    XdpConfig::new(OUR_INTERFACE, our_rules())
+}
+
+fn open() -> Link {
+    XdpLink::open(&config()).unwrap().into()
+}
+
+/// What the kernel sends we receive, in order and whole, over more packets than
+/// the rings hold; its checksums may be partial.
+#[test]
+fn receives_what_the_kernel_sends() {
+    if skip_without_root("receives_what_the_kernel_sends") {
+        return;
+    }
+    let wire = Wire::new(1500);
+    let mut link = open();
+    let socket = wire.their_socket();
+    let mut expected = 0u32;
+    for _ in 0..100 {
+        let batch = expected..expected + 100;
+        for n in batch.clone() {
+            let payload = [
+                n.to_be_bytes().as_slice(),
+                &vec![n as u8; n as usize % 1400],
+            ]
+            .concat();
+            socket.send_to(&payload, (OURS, OUR_PORT)).unwrap();
+        }
+        receive_until(&mut link, |frame, meta| {
+            if let Some(payload) = udp_payload(frame, OUR_PORT) {
+                assert_eq!(meta.checksum, RxChecksum::MaybePartial);
+                assert_eq!(payload[..4], expected.to_be_bytes());
+                assert!(payload[4..].iter().all(|&b| b == expected as u8));
+                assert_eq!(payload.len(), 4 + expected as usize % 1400);
+                expected += 1;
+            }
+            expected == batch.end
+        });
+    }
+    assert_eq!(counter(&link, "rx_frames"), 10_000);
+    assert_eq!(counter(&link, "kernel_rx_ring_full"), 0);
+}
+
+/// What we send the kernel receives, gathered from pieces, over more packets
+/// than the rings hold.
+#[test]
+fn the_kernel_receives_what_we_send() {
+    if skip_without_root("the_kernel_receives_what_we_send") {
+        return;
+    }
+    let wire = Wire::new(1500);
+    let mut link = open();
+    let socket = wire.their_socket();
+    let port = socket.local_addr().unwrap().port();
+    let mut buffer = [0; 2000];
+    for batch in 0..200u32 {
+        for n in batch * 50..(batch + 1) * 50 {
+            let payload: Vec<u8> = (0..4 + n as usize % 1400)
+                .map(|i| (i as u32 * n) as u8)
+                .collect();
+            let frame = wire.frame_to(port, &payload);
+            let (head, body) = frame.split_at(42);
+            let (first, second) = body.split_at(body.len() / 3);
+            assert!(link.transmit(head, &[first, &[], second], TxMeta::default()));
+        }
+        link.flush().unwrap();
+        for n in batch * 50..(batch + 1) * 50 {
+            let len = socket.recv(&mut buffer).unwrap();
+            assert_eq!(len, 4 + n as usize % 1400);
+            assert!(
+                buffer[..len]
+                    .iter()
+                    .enumerate()
+                    .all(|(i, &b)| b == (i as u32 * n) as u8)
+            );
+        }
+    }
+    assert!(!link.wants_write());
+    assert_eq!(counter(&link, "tx_frames"), 10_000);
+    assert_eq!(counter(&link, "kernel_tx_invalid_descriptors"), 0);
+}
+
+/// A full transmit ring is refused, not dropped, and all of it is sent.
+#[test]
+fn a_full_ring_refuses_and_loses_nothing() {
+    if skip_without_root("a_full_ring_refuses_and_loses_nothing") {
+        return;
+    }
+    let wire = Wire::new(1500);
+    let mut link = open();
+    let socket = wire.their_socket();
+    socket.set_nonblocking(true).unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let frame = wire.frame_to(port, b"full");
+    let room = link.room();
+    assert!(room >= 1024, "room for {room}");
+    for _ in 0..room {
+        assert!(link.transmit(&frame, &[], TxMeta::default()));
+    }
+    assert_eq!(link.room(), 0);
+    assert!(!link.transmit(&frame, &[], TxMeta::default()));
+    assert_eq!(counter(&link, "tx_no_room"), 1);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        link.flush().unwrap();
+        if !link.wants_write() {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{:?}", link.counters());
+    }
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while link.room() < room {
+        assert!(
+            Instant::now() < deadline,
+            "chunks come back: {:?}",
+            link.counters()
+        );
+        std::thread::yield_now();
+    }
+}
+
+/// What no rule claims goes to the host: its kernel answers on the same
+/// interface as if we were not there.
+#[test]
+fn the_rest_goes_to_the_host() {
+    if skip_without_root("the_rest_goes_to_the_host") {
+        return;
+    }
+    let wire = Wire::new(1500);
+    let netlink = wire.our_ns.netlink().unwrap();
+    let index = netlink.link_by_name(OUR_INTERFACE).unwrap().index;
+    netlink.add_address(index, OURS.into(), 24).unwrap();
+    netlink
+        .set_neighbour(index, THEIRS.into(), wire.their_mac.0)
+        .unwrap();
+    let mut link = open();
+    let host = std::net::UdpSocket::bind((OURS, 9001)).unwrap();
+    host.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    let socket = wire.their_socket();
+    socket.send_to(b"for the host", (OURS, 9001)).unwrap();
+    socket.send_to(b"for us", (OURS, OUR_PORT)).unwrap();
+    let mut buffer = [0; 100];
+    let (len, from) = host.recv_from(&mut buffer).unwrap();
+    assert_eq!(&buffer[..len], b"for the host");
+    host.send_to(b"answer", from).unwrap();
+    let len = socket.recv(&mut buffer).unwrap();
+    assert_eq!(&buffer[..len], b"answer");
+    receive_until(&mut link, |frame, _| {
+        assert_eq!(udp_payload(frame, OUR_PORT), Some(b"for us".as_slice()));
+        true
+    });
+}
+
+/// The filter program is replaced a hundred times under traffic that every one
+/// of them claims: every packet arrives, in order.
+#[test]
+fn swapping_filters_loses_nothing() {
+    if skip_without_root("swapping_filters_loses_nothing") {
+        return;
+    }
+    const PACKETS: u32 = 20_000;
+    let wire = Wire::new(1500);
+    let mut link = XdpLink::open(&config()).unwrap();
+    let socket = wire.their_socket();
+    let received = std::sync::atomic::AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            use std::sync::atomic::Ordering;
+            for n in 0..PACKETS {
+                // Never more under way than the ring holds.
+                while n >= received.load(Ordering::Relaxed) + 1000 {
+                    std::thread::yield_now();
+                }
+                socket.send_to(&n.to_be_bytes(), (OURS, OUR_PORT)).unwrap();
+            }
+        });
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let (mut expected, mut swaps) = (0u32, 0);
+        while expected < PACKETS {
+            assert!(
+                Instant::now() < deadline,
+                "{expected} of {PACKETS}: {:?}",
+                link.counters()
+            );
+            link.receive(|frame, _| {
+                assert_eq!(
+                    udp_payload(frame, OUR_PORT),
+                    Some(expected.to_be_bytes().as_slice())
+                );
+                expected += 1;
+            });
+            received.store(expected, std::sync::atomic::Ordering::Relaxed);
+            if expected / (PACKETS / 100) > swaps {
+                swaps += 1;
+                let other =
+                    ["udp", "udp dst port 9000", "host 10.77.0.2 and udp"][swaps as usize % 3];
+                link.set_rules(&claim(other), Action::Pass).unwrap();
+            }
+        }
+        assert!(swaps >= 99, "{swaps} swaps");
+    });
+}
+
+/// New rules are in force when `set_rules` returns.
+#[test]
+fn new_rules_are_in_force_at_once() {
+    if skip_without_root("new_rules_are_in_force_at_once") {
+        return;
+    }
+    let wire = Wire::new(1500);
+    let mut link = XdpLink::open(&config()).unwrap();
+    let socket = wire.their_socket();
+    link.set_rules(&claim("udp dst port 9001"), Action::Pass)
+        .unwrap();
+    socket.send_to(b"unclaimed", (OURS, OUR_PORT)).unwrap();
+    socket.send_to(b"claimed", (OURS, 9001)).unwrap();
+    receive_until(&mut link.into(), |frame, _| {
+        assert_eq!(udp_payload(frame, 9001), Some(b"claimed".as_slice()));
+        true
+    });
+}
+
+/// A link reopened right after it was closed works at once.
+#[test]
+fn reopens_right_after_close() {
+    if skip_without_root("reopens_right_after_close") {
+        return;
+    }
+    let wire = Wire::new(1500);
+    let socket = wire.their_socket();
+    for round in 0..5u8 {
+        let mut link = open();
+        socket.send_to(&[round], (OURS, OUR_PORT)).unwrap();
+        receive_until(&mut link, |frame, _| {
+            udp_payload(frame, OUR_PORT) == Some(&[round])
+        });
+    }
+    wait_for("the program to go", || wire.xdp_program().is_none());
+}
+
+/// The second to open an interface is told who has it; the first goes on.
+#[test]
+fn a_second_link_is_told_who_holds_the_interface() {
+    if skip_without_root("a_second_link_is_told_who_holds_the_interface") {
+        return;
+    }
+    let wire = Wire::new(1500);
+    let mut first = open();
+    let error = XdpLink::open(&config()).unwrap_err().to_string();
+    let id = wire.xdp_program().unwrap();
+    for expected in [
+        OUR_INTERFACE,
+        "exos_dispatch",
+        &format!("program id {id}"),
+        "end the process",
+    ] {
+        assert!(
+            error.contains(expected),
+            "{error:?} does not say {expected:?}"
+        );
+    }
+    wire.their_socket()
+        .send_to(b"still here", (OURS, OUR_PORT))
+        .unwrap();
+    receive_until(&mut first, |frame, _| {
+        udp_payload(frame, OUR_PORT) == Some(b"still here")
+    });
+}
+
+/// Another's XDP program is named, and stays.
+#[test]
+fn anothers_program_is_named() {
+    if skip_without_root("anothers_program_is_named") {
+        return;
+    }
+    const PASS: [u64; 2] = [0x0000_0002_0000_00b7, 0x0000_0000_0000_0095];
+    let wire = Wire::new(1500);
+    let index = wire
+        .our_ns
+        .netlink()
+        .unwrap()
+        .link_by_name(OUR_INTERFACE)
+        .unwrap()
+        .index;
+    let program = bpf::Prog::load(&PASS, "somebody_else", false).unwrap();
+    let held = bpf::Link::attach_xdp(index, &program, Mode::Native).unwrap();
+    let id = wire.xdp_program().unwrap();
+    let error = XdpLink::open(&config()).unwrap_err().to_string();
+    assert!(
+        error.contains("somebody_else") && error.contains(&format!("program id {id}")),
+        "{error}"
+    );
+    assert_eq!(wire.xdp_program(), Some(id));
+    drop(held);
+    drop(open());
+}
+
+/// Dropped, nothing is left on the interface.
+#[test]
+fn nothing_is_left_after_drop() {
+    if skip_without_root("nothing_is_left_after_drop") {
+        return;
+    }
+    let wire = Wire::new(1500);
+    let link = open();
+    assert!(wire.xdp_program().is_some());
+    drop(link);
+    // Not at once: another test's child may have a copy of our descriptors
+    // between its fork and its exec.
+    wait_for("the program to go", || wire.xdp_program().is_none());
+}
+
+/// Nor after a process was killed that had it open.
+#[test]
+fn nothing_is_left_after_sigkill() {
+    if skip_without_root("nothing_is_left_after_sigkill") {
+        return;
+    }
+    let wire = Wire::new(1500);
+    // The child is started from this thread, hence in its namespace.
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "hold_the_link", "--ignored"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for("the child to open the link", || {
+        wire.xdp_program().is_some()
+    });
+    child.kill().unwrap();
+    assert!(!child.wait().unwrap().success());
+    wait_for("the program to go", || wire.xdp_program().is_none());
+    drop(open());
+}
+
+/// The child of `nothing_is_left_after_sigkill`.
+#[test]
+#[ignore = "is run and killed by another test"]
+fn hold_the_link() {
+    let _link = open();
+    std::thread::sleep(Duration::from_secs(10));
+}
+
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !done() {
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Generic mode when it is asked for, and it works.
+#[test]
+fn generic_mode_works_and_is_said() {
+    if skip_without_root("generic_mode_works_and_is_said") {
+        return;
+    }
+    let wire = Wire::new(1500);
+    let link = XdpLink::open(&XdpConfig {
+        mode: ModeChoice::Generic,
+        ..config()
+    })
+    .unwrap();
+    assert_eq!(link.mode(), Mode::Generic);
+    assert!(!link.is_zero_copy());
+    wire.their_socket()
+        .send_to(b"generic", (OURS, OUR_PORT))
+        .unwrap();
+    receive_until(&mut link.into(), |frame, _| {
+        udp_payload(frame, OUR_PORT) == Some(b"generic")
+    });
+}
+
+/// Every MTU that is one for a chunk, for a larger chunk, and for several.
+#[test]
+fn packets_of_every_size_in_both_directions() {
+    if skip_without_root("packets_of_every_size_in_both_directions") {
+        return;
+    }
+    for mtu in [1500, 1774, 1775, 3498, 3499, 3822, 3823, 9000] {
+        let wire = Wire::new(mtu);
+        let mut link = open();
+        assert_eq!(link.mtu(), mtu as usize);
+        let socket = wire.their_socket();
+        let port = socket.local_addr().unwrap().port();
+        let mut buffer = vec![0; 10_000];
+        for len in [1, 1000, mtu as usize - 29, mtu as usize - 28] {
+            let payload: Vec<u8> = (0..len).map(|i| (i * 7 + len) as u8).collect();
+            socket.send_to(&payload, (OURS, OUR_PORT)).unwrap();
+            receive_until(&mut link, |frame, _| {
+                udp_payload(frame, OUR_PORT) == Some(&payload)
+            });
+            let frame = wire.frame_to(port, &payload);
+            let (head, body) = frame.split_at(42);
+            assert!(link.transmit(head, &[body], TxMeta::default()));
+            link.flush().unwrap();
+            let got = socket.recv(&mut buffer).unwrap();
+            assert!(buffer[..got] == payload[..], "MTU {mtu}, {len} bytes");
+        }
+    }
+}
+
+/// What is in the way is said, with the remedy.
+#[test]
+fn mistakes_are_explained() {
+    if skip_without_root("mistakes_are_explained") {
+        return;
+    }
+    let wire = Wire::new(1500);
+    let cases: [(XdpConfig, &[&str]); 2] = [
+        (
+            XdpConfig::new("nosuchlink", our_rules()),
+            &["nosuchlink", OUR_INTERFACE],
+        ),
+        (
+            XdpConfig {
+                queue: 7,
+                ..config()
+            },
+            &["no queue 7", "1"],
+        ),
+    ];
+    for (config, words) in cases {
+        let error = XdpLink::open(&config).unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    }
+    let netlink = wire.our_ns.netlink().unwrap();
+    let index = netlink.link_by_name(OUR_INTERFACE).unwrap().index;
+    netlink.set_up(index, false).unwrap();
+    let error = XdpLink::open(&config()).unwrap_err().to_string();
+    assert!(error.contains("ip link set va up"), "{error}");
+}
+
+/// An interface that goes down under us is reported by `flush`, and what was
+/// queued leaves when it is up again.
+#[test]
+fn an_interface_that_goes_down_is_reported() {
+    if skip_without_root("an_interface_that_goes_down_is_reported") {
+        return;
+    }
+    let wire = Wire::new(1500);
+    let mut link = open();
+    let netlink = wire.our_ns.netlink().unwrap();
+    let index = netlink.link_by_name(OUR_INTERFACE).unwrap().index;
+    let socket = wire.their_socket();
+    let frame = wire.frame_to(socket.local_addr().unwrap().port(), b"patience");
+    netlink.set_up(index, false).unwrap();
+    assert!(link.transmit(&frame, &[], TxMeta::default()));
+    assert_eq!(
+        link.flush().unwrap_err().raw_os_error(),
+        Some(libc::ENETDOWN)
+    );
+    netlink.set_up(index, true).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while link.wants_write() || link.flush().is_err() {
+        assert!(Instant::now() < deadline, "{:?}", link.counters());
+        let _ = link.flush();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut buffer = [0; 100];
+    let len = socket.recv(&mut buffer).unwrap();
+    assert_eq!(&buffer[..len], b"patience");
+}
