@@ -1,0 +1,185 @@
+//! Routes: tables of questions and answers.
+
+use super::*;
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+/// Two IPv4 networks, one IPv6 network with its link-local address, gateways for the rest.
+fn routes() -> Routes {
+    let mut routes = Routes::new();
+    for (addr, len) in [
+        ("10.0.0.1", 24),
+        ("192.168.7.2", 16),
+        ("fd10::1", 64),
+        ("fe80::1", 64),
+    ] {
+        routes.add_address(ip(addr), len).unwrap();
+    }
+    routes.set_default(ip("10.0.0.254")).unwrap();
+    routes.set_default(ip("fe80::ffff")).unwrap();
+    let narrow = Prefix::new(ip("10.9.0.0"), 16).unwrap();
+    routes.add_gateway(narrow, ip("192.168.0.9")).unwrap();
+    let inside = Prefix::new(ip("192.168.8.0"), 24).unwrap();
+    routes.add_gateway(inside, ip("10.0.0.253")).unwrap();
+    routes
+}
+
+#[test]
+fn next_hop_and_source() {
+    // (destination, next hop, source)
+    let table = [
+        ("10.0.0.77", Some("10.0.0.77"), Some("10.0.0.1")),
+        ("192.168.200.1", Some("192.168.200.1"), Some("192.168.7.2")),
+        ("8.8.8.8", Some("10.0.0.254"), Some("10.0.0.1")),
+        // The longer prefix wins, also against on-link.
+        ("10.9.1.1", Some("192.168.0.9"), Some("192.168.7.2")),
+        ("192.168.8.1", Some("10.0.0.253"), Some("10.0.0.1")),
+        ("255.255.255.255", Some("255.255.255.255"), Some("10.0.0.1")),
+        (
+            "192.168.255.255",
+            Some("192.168.255.255"),
+            Some("192.168.7.2"),
+        ),
+        ("224.0.0.251", Some("224.0.0.251"), Some("10.0.0.1")),
+        ("10.0.0.1", Some("10.0.0.1"), Some("10.0.0.1")),
+        ("0.0.0.0", None, Some("10.0.0.1")),
+        ("fd10::99", Some("fd10::99"), Some("fd10::1")),
+        ("2001:db8::1", Some("fe80::ffff"), Some("fd10::1")),
+        ("fe80::99", Some("fe80::99"), Some("fe80::1")),
+        ("ff02::fb", Some("ff02::fb"), Some("fe80::1")),
+        ("ff05::1", Some("ff05::1"), Some("fd10::1")),
+        ("::", None, Some("fd10::1")),
+    ];
+    let routes = routes();
+    for (dst, hop, source) in table {
+        assert_eq!(routes.next_hop(ip(dst)), hop.map(ip), "next hop of {dst}");
+        assert_eq!(
+            routes.source_for(ip(dst)),
+            source.map(ip),
+            "source for {dst}"
+        );
+    }
+}
+
+#[test]
+fn a_family_without_addresses_goes_nowhere() {
+    let mut routes = Routes::new();
+    assert_eq!(routes.next_hop(ip("10.0.0.1")), None);
+    routes.add_address(ip("10.0.0.1"), 24).unwrap();
+    assert_eq!(routes.next_hop(ip("11.0.0.1")), None, "no gateway");
+    for dst in ["fd10::1", "fe80::1", "ff02::1"] {
+        assert_eq!(routes.next_hop(ip(dst)), None, "{dst}");
+        assert_eq!(routes.source_for(ip(dst)), None, "{dst}");
+    }
+}
+
+#[test]
+fn what_is_for_us() {
+    let table = [
+        ("10.0.0.1", Some(Delivery::Unicast)),
+        ("10.0.0.2", None),
+        ("10.0.0.255", Some(Delivery::Broadcast)),
+        ("192.168.255.255", Some(Delivery::Broadcast)),
+        ("192.168.7.255", None),
+        ("255.255.255.255", Some(Delivery::Broadcast)),
+        ("224.0.0.1", Some(Delivery::Multicast)),
+        ("224.0.0.2", None),
+        ("fd10::1", Some(Delivery::Unicast)),
+        ("ff02::1", Some(Delivery::Multicast)),
+        ("ff01::1", Some(Delivery::Multicast)),
+        ("ff02::2", None),
+        ("ff02::1:ff00:1", Some(Delivery::Multicast)),
+        ("ff02::1:ff00:2", None),
+    ];
+    let routes = routes();
+    for (dst, delivery) in table {
+        assert_eq!(routes.accepts(ip(dst)), delivery, "{dst}");
+    }
+}
+
+#[test]
+fn broadcast_addresses_of_small_networks() {
+    let broadcast = |text, len| Prefix::new(ip(text), len).unwrap().broadcast();
+    assert_eq!(broadcast("10.0.0.5", 30), Some("10.0.0.7".parse().unwrap()));
+    assert_eq!(broadcast("10.0.0.5", 31), None, "RFC 3021");
+    assert_eq!(broadcast("10.0.0.5", 32), None);
+    assert_eq!(broadcast("10.0.0.5", 0), Some(Ipv4Addr::BROADCAST));
+    assert_eq!(broadcast("fd10::1", 64), None);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let mut routes = routes();
+    let add = |routes: &mut Routes, addr, len| routes.add_address(ip(addr), len).unwrap_err();
+    assert_eq!(
+        add(&mut routes, "10.0.0.1", 24),
+        RouteError::Duplicate(ip("10.0.0.1"))
+    );
+    assert_eq!(
+        add(&mut routes, "10.5.0.1", 33),
+        RouteError::PrefixLength {
+            addr: ip("10.5.0.1"),
+            len: 33
+        }
+    );
+    for bad in [
+        "0.0.0.0",
+        "127.0.0.1",
+        "224.0.0.1",
+        "255.255.255.255",
+        "10.1.0.255",
+        "::",
+        "::1",
+        "ff02::1",
+    ] {
+        assert_eq!(add(&mut routes, bad, 24), RouteError::NotUnicast(ip(bad)));
+    }
+    let via = |routes: &mut Routes, gateway| routes.set_default(ip(gateway)).unwrap_err();
+    assert_eq!(
+        via(&mut routes, "11.0.0.1"),
+        RouteError::GatewayNotOnLink(ip("11.0.0.1"))
+    );
+    assert_eq!(
+        via(&mut routes, "10.0.0.1"),
+        RouteError::NotUnicast(ip("10.0.0.1")),
+        "our own"
+    );
+    let crossed = routes
+        .add_gateway(Prefix::ALL_V4, ip("fe80::ffff"))
+        .unwrap_err();
+    assert_eq!(crossed, RouteError::FamilyMismatch(ip("fe80::ffff")));
+    assert_eq!(
+        via(&mut routes, "11.0.0.1").to_string(),
+        "gateway 11.0.0.1 is in the prefix of none of the addresses: give one of them a prefix that contains it"
+    );
+}
+
+#[test]
+fn changes_show_and_replace() {
+    let mut routes = routes();
+    let generation = routes.generation();
+    routes.set_default(ip("10.0.0.250")).unwrap();
+    assert_ne!(routes.generation(), generation);
+    assert_eq!(
+        routes.next_hop(ip("8.8.8.8")),
+        Some(ip("10.0.0.250")),
+        "replaced"
+    );
+    assert!(routes.remove_address(ip("10.0.0.1")));
+    assert!(!routes.remove_address(ip("10.0.0.1")));
+    assert_eq!(routes.source_for(ip("8.8.8.8")), Some(ip("192.168.7.2")));
+    routes
+        .add_on_link(Prefix::new(ip("8.8.8.0"), 24).unwrap())
+        .unwrap();
+    assert_eq!(routes.next_hop(ip("8.8.8.8")), Some(ip("8.8.8.8")));
+    assert_eq!(routes.accepts(ip("8.8.8.255")), Some(Delivery::Broadcast));
+}
+
+/// RFC 4291 appendix A, the example of 34-56-78-9A-BC-DE.
+#[test]
+fn link_local_from_mac() {
+    let mac = Mac([0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde]);
+    assert_eq!(IpAddr::V6(link_local(mac)), ip("fe80::3656:78ff:fe9a:bcde"));
+}

@@ -1,0 +1,256 @@
+//! UDP sockets: who gets a datagram, what is dropped, and the checksum rules.
+
+use super::*;
+use crate::icmp::Reason;
+use exos_buf::Buffer;
+use exos_wire::udp::UdpHeader;
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn at(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+const PEER: &str = "10.0.0.2:5000";
+const PEER_V6: &str = "[fd10::2]:5000";
+
+fn deliver(table: &mut UdpTable, from: &str, to: &str, payload: &[u8]) -> Delivered {
+    table.deliver(at(from), at(to), Delivery::Unicast, payload)
+}
+
+#[test]
+fn the_most_specific_socket_gets_it() {
+    let mut table = UdpTable::new(1);
+    let any = table.bind(None, 53).unwrap();
+    let one = table.bind(Some(ip("10.0.0.1")), 53).unwrap();
+    let connected = table.bind(Some(ip("10.0.0.9")), 53).unwrap();
+    table.connect(connected, Some(at(PEER))).unwrap();
+    let cases = [
+        (PEER, "10.0.0.1:53", one),
+        (PEER, "10.0.0.5:53", any),
+        (PEER_V6, "[fd10::1]:53", any),
+        (PEER, "10.0.0.9:53", connected),
+        ("10.0.0.2:5001", "10.0.0.9:53", any),
+    ];
+    for (from, to, socket) in cases {
+        assert_eq!(
+            deliver(&mut table, from, to, b"x"),
+            Delivered::Queued(socket),
+            "{from} to {to}"
+        );
+        let received = table.receive(socket).unwrap().unwrap();
+        assert_eq!((received.from, received.to), (at(from), at(to).ip()));
+    }
+    assert_eq!(
+        deliver(&mut table, PEER, "10.0.0.1:54", b"x"),
+        Delivered::NoSocket
+    );
+    assert_eq!(table.counters().no_socket, 1);
+}
+
+#[test]
+fn group_datagrams_reach_everybody_who_fits() {
+    let mut table = UdpTable::new(1);
+    let a = table.bind(None, 5353).unwrap();
+    let b = table.bind(Some(ip("10.0.0.1")), 5353).unwrap();
+    let elsewhere = table.bind(Some(ip("10.0.0.1")), 5354).unwrap();
+    table.deliver(at(PEER), at("10.0.0.255:5353"), Delivery::Broadcast, b"all");
+    for socket in [a, b] {
+        assert_eq!(table.receive(socket).unwrap().unwrap().payload, b"all");
+    }
+    assert_eq!(table.receive(elsewhere).unwrap(), None);
+}
+
+#[test]
+fn addresses_and_ports_are_bound_once() {
+    let mut table = UdpTable::new(1);
+    let any = table.bind(None, 53).unwrap();
+    assert_eq!(
+        table.bind(Some(ip("0.0.0.0")), 53),
+        Err(UdpError::PortTaken(53)),
+        "unspecified is any"
+    );
+    table.bind(Some(ip("10.0.0.1")), 53).unwrap();
+    assert_eq!(
+        table.bind(Some(ip("10.0.0.1")), 53),
+        Err(UdpError::PortTaken(53))
+    );
+    table.close(any).unwrap();
+    let again = table.bind(None, 53).unwrap();
+    assert_ne!(any, again, "names do not come back");
+    assert_eq!(table.receive(any), Err(UdpError::Closed));
+    assert_eq!(table.close(any), Err(UdpError::Closed));
+}
+
+#[test]
+fn dynamic_ports_run_out_with_an_error() {
+    let mut table = UdpTable::new(1);
+    let mut ports = std::collections::BTreeSet::new();
+    for _ in 0..UDP_SOCKETS_MAX {
+        let socket = table.bind(None, 0).unwrap();
+        ports.insert(table.local(socket).unwrap().1);
+    }
+    assert_eq!(ports.len(), UDP_SOCKETS_MAX);
+    assert!(*ports.first().unwrap() >= EPHEMERAL_FIRST);
+    assert_eq!(
+        table.bind(None, 0),
+        Err(UdpError::TooManySockets(UDP_SOCKETS_MAX))
+    );
+    let first = |seed| {
+        let mut table = UdpTable::new(seed);
+        let socket = table.bind(None, 0).unwrap();
+        table.local(socket).unwrap().1
+    };
+    assert_eq!(first(3), first(3));
+    assert_ne!(first(3), first(4));
+}
+
+#[test]
+fn a_full_queue_drops_the_newest() {
+    let mut table = UdpTable::new(1);
+    let socket = table.bind(None, 53).unwrap();
+    let fit = UDP_QUEUE_BYTES_MAX / (1000 + UDP_DATAGRAM_OVERHEAD);
+    for i in 0..fit {
+        let payload = vec![i as u8; 1000];
+        assert_eq!(
+            deliver(&mut table, PEER, "10.0.0.1:53", &payload),
+            Delivered::Queued(socket)
+        );
+    }
+    assert_eq!(
+        deliver(&mut table, PEER, "10.0.0.1:53", &[0; 1000]),
+        Delivered::Full
+    );
+    assert_eq!(
+        (table.dropped(socket), table.counters().queue_full),
+        (Ok(1), 1)
+    );
+    for i in 0..fit {
+        assert_eq!(table.receive(socket).unwrap().unwrap().payload[0], i as u8);
+    }
+    assert_eq!(table.receive(socket).unwrap(), None);
+    assert_eq!(
+        deliver(&mut table, PEER, "10.0.0.1:53", &[0; 1000]),
+        Delivered::Queued(socket)
+    );
+}
+
+#[test]
+fn connecting_drops_what_waits_from_others() {
+    let mut table = UdpTable::new(1);
+    let socket = table.bind(None, 53).unwrap();
+    deliver(&mut table, "10.0.0.3:1", "10.0.0.1:53", b"forged");
+    deliver(&mut table, PEER, "10.0.0.1:53", b"true");
+    table.connect(socket, Some(at(PEER))).unwrap();
+    assert_eq!(table.receive(socket).unwrap().unwrap().payload, b"true");
+    assert_eq!(table.receive(socket).unwrap(), None);
+    assert_eq!(
+        deliver(&mut table, "10.0.0.3:1", "10.0.0.1:53", b"forged"),
+        Delivered::NoSocket
+    );
+}
+
+#[test]
+fn sending_is_described_or_refused() {
+    let mut table = UdpTable::new(1);
+    let any = table.bind(None, 53).unwrap();
+    let v4 = table.bind(Some(ip("10.0.0.1")), 54).unwrap();
+    let slice = |len| Buffer::from(vec![7; len]).slice(0..len);
+    let out = table
+        .send(any, Some(ip("10.0.0.8")), at(PEER), slice(3))
+        .unwrap();
+    assert_eq!(
+        (out.src, out.src_port, out.dst),
+        (Some(ip("10.0.0.8")), 53, at(PEER))
+    );
+    assert_eq!(
+        table.send(v4, None, at(PEER), slice(0)).unwrap().src,
+        Some(ip("10.0.0.1"))
+    );
+    for bad in ["10.0.0.2:0", "0.0.0.0:9", PEER_V6] {
+        assert_eq!(
+            table.send(v4, None, at(bad), slice(1)).unwrap_err(),
+            UdpError::BadDestination(at(bad))
+        );
+    }
+    for (to, max) in [(PEER, 65_507), (PEER_V6, 65_527)] {
+        assert!(table.send(any, None, at(to), slice(max)).is_ok());
+        let refused = table.send(any, None, at(to), slice(max + 1)).unwrap_err();
+        assert_eq!(refused, UdpError::TooLong { len: max + 1, max });
+    }
+    table.connect(any, Some(at(PEER))).unwrap();
+    assert!(
+        table
+            .send(any, None, at("10.0.0.3:5000"), slice(1))
+            .is_err()
+    );
+}
+
+#[test]
+fn icmp_errors_reach_the_socket() {
+    let mut table = UdpTable::new(1);
+    let socket = table.bind(None, 53).unwrap();
+    let kind = ErrorKind::Hard(Reason::PortUnreachable);
+    let (local, remote) = (ip("10.0.0.1"), ip("10.0.0.2"));
+    let error = IcmpError {
+        kind,
+        local,
+        remote,
+        protocol: 17,
+        local_port: 53,
+        remote_port: 5000,
+        seq: None,
+    };
+    assert_eq!(table.handle_error(&error), Some(socket));
+    assert_eq!(table.take_error(socket), Ok(Some((at(PEER), kind))));
+    assert_eq!(table.take_error(socket), Ok(None));
+    assert_eq!(
+        table.handle_error(&IcmpError {
+            local_port: 99,
+            ..error
+        }),
+        None
+    );
+    // A connected socket hears of its own remote only.
+    table.connect(socket, Some(at("10.0.0.3:1"))).unwrap();
+    assert_eq!(table.handle_error(&error), None);
+}
+
+/// Every combination of family, checksum and trust in the link.
+#[test]
+fn checksum_rules() {
+    for (src, dst) in [("10.0.0.2", "10.0.0.1"), ("fd10::2", "fd10::1")] {
+        let (src, dst) = (ip(src), ip(dst));
+        let payload = b"datagram";
+        let mut good = vec![0; 16];
+        good[8..].copy_from_slice(payload);
+        let sum = Sum::pseudo(src, dst, protocol::UDP, 16).plus(Sum::of(payload));
+        UdpHeader {
+            src_port: 1,
+            dst_port: 2,
+        }
+        .emit(payload.len(), sum, &mut good);
+        let mut none = good.clone();
+        none[6..8].fill(0);
+        let mut bad = good.clone();
+        bad[9] ^= 1;
+        let parsed = |segment: &[u8], verified| {
+            parse(src, dst, segment, verified).map(|v| v.payload().to_vec())
+        };
+        assert_eq!(parsed(&good, false).unwrap(), payload);
+        assert_eq!(parsed(&bad, false), Err(UdpDrop::BadChecksum));
+        assert!(parsed(&bad, true).is_ok(), "the link has looked");
+        for verified in [false, true] {
+            let absent = if src.is_ipv4() {
+                Ok(payload.to_vec())
+            } else {
+                Err(UdpDrop::MissingChecksum)
+            };
+            assert_eq!(parsed(&none, verified), absent);
+        }
+        assert_eq!(parsed(&good[..7], false), Err(UdpDrop::Malformed));
+        assert_eq!(parsed(&good[..15], false), Err(UdpDrop::Malformed));
+    }
+}
