@@ -7,19 +7,22 @@ use crate::settings::{INTERFACE, WireKind};
 use exos_host::Result;
 use exos_host::ethtool::{Ethtool, Feature};
 
-/// Features that are off on a plain wire, by the kernel's names, in an order in which they can be turned off:
-/// segmentation depends on scatter-gather, that on checksums.
-const OFF_WHEN_PLAIN: [&str; 9] = [
-    "tx-tcp-segmentation",
-    "tx-tcp-ecn-segmentation",
-    "tx-tcp-mangleid-segmentation",
-    "tx-tcp6-segmentation",
-    "tx-generic-segmentation",
-    "rx-gro",
-    "tx-scatter-gather",
-    "tx-checksum-ip-generic",
-    "rx-checksum",
-];
+/// True for the kernel's name of a feature that a plain wire does not have: segmentation and its conditions
+/// (scatter-gather, checksums), merging of received packets, and VLAN tags carried beside the packet instead of
+/// in it. By pattern, because each kernel brings new ones.
+fn is_offload(name: &str) -> bool {
+    let begins = [
+        "tx-checksum-",
+        "tx-scatter-gather",
+        "tx-gso-",
+        "tx-vlan-",
+        "rx-checksum",
+        "rx-gro",
+        "rx-lro",
+    ];
+    let ends = ["-segmentation", "-hw-parse"];
+    begins.iter().any(|text| name.starts_with(text)) || ends.iter().any(|text| name.ends_with(text))
+}
 
 /// Features whose presence makes a wire `offload`. Fewer than above: receive offload is the kernel's default on
 /// some versions and not on others.
@@ -36,11 +39,17 @@ pub(crate) fn kind(ethtool: &Ethtool) -> Result<Option<WireKind>> {
 }
 
 fn classify(features: &[Feature]) -> Option<WireKind> {
-    let wanted = |name: &&str| features.iter().any(|f| f.name == **name && f.requested);
-    if !OFF_WHEN_PLAIN.iter().any(&wanted) {
-        Some(WireKind::Plain)
-    } else if ON_WHEN_OFFLOAD.iter().all(wanted) {
+    let mut wanted = features
+        .iter()
+        .filter(|f| f.requested)
+        .map(|f| f.name.as_str());
+    if ON_WHEN_OFFLOAD
+        .iter()
+        .all(|name| wanted.clone().any(|w| w == *name))
+    {
         Some(WireKind::Offload)
+    } else if !wanted.any(is_offload) {
+        Some(WireKind::Plain)
     } else {
         None
     }
@@ -48,13 +57,9 @@ fn classify(features: &[Feature]) -> Option<WireKind> {
 
 /// Turns off on this end what a plain wire does not have.
 pub(crate) fn make_plain(ethtool: &Ethtool) -> Result<()> {
-    let features = ethtool.features(INTERFACE)?;
-    for name in OFF_WHEN_PLAIN {
-        if features
-            .iter()
-            .any(|f| f.name == name && f.requested && !f.fixed)
-        {
-            ethtool.set_feature(INTERFACE, name, false)?;
+    for feature in ethtool.features(INTERFACE)? {
+        if feature.requested && is_offload(&feature.name) {
+            ethtool.set_feature(INTERFACE, &feature.name, false)?;
         }
     }
     Ok(())
@@ -65,27 +70,35 @@ mod tests {
     use super::*;
 
     fn features(requested: &[&str]) -> Vec<Feature> {
+        let names = ON_WHEN_OFFLOAD.iter().chain(&[
+            "rx-gro",
+            "rx-checksum",
+            "tx-vlan-hw-insert",
+            "highdma",
+            "loopback",
+        ]);
         let feature = |name: &&str| Feature {
             name: (*name).to_owned(),
             active: false,
             requested: requested.contains(name),
             fixed: false,
         };
-        OFF_WHEN_PLAIN.iter().map(feature).collect()
+        names.map(feature).collect()
     }
 
     #[test]
     fn a_wire_is_what_is_wished_for() {
-        assert_eq!(classify(&features(&[])), Some(WireKind::Plain));
-        assert_eq!(
-            classify(&features(&ON_WHEN_OFFLOAD)),
-            Some(WireKind::Offload)
-        );
-        assert_eq!(
-            classify(&features(&OFF_WHEN_PLAIN)),
-            Some(WireKind::Offload)
-        );
-        assert_eq!(classify(&features(&ON_WHEN_OFFLOAD[..2])), None);
-        assert_eq!(classify(&features(&["rx-gro"])), None);
+        let with = |more: &'static str| [&ON_WHEN_OFFLOAD[..], &[more]].concat();
+        for (requested, kind) in [
+            (vec![], Some(WireKind::Plain)),
+            (vec!["highdma"], Some(WireKind::Plain)),
+            (ON_WHEN_OFFLOAD.to_vec(), Some(WireKind::Offload)),
+            (with("rx-gro"), Some(WireKind::Offload)),
+            (ON_WHEN_OFFLOAD[..2].to_vec(), None),
+            (vec!["rx-checksum"], None),
+            (vec!["tx-vlan-hw-insert"], None),
+        ] {
+            assert_eq!(classify(&features(&requested)), kind, "{requested:?}");
+        }
     }
 }

@@ -52,6 +52,14 @@ impl Error {
         self
     }
 
+    /// What happened and the kernel's answer, without the remedy.
+    pub fn sentence(&self) -> String {
+        match &self.source {
+            Some(source) => format!("{}: {}", self.what, without_number(source)),
+            None => self.what.clone(),
+        }
+    }
+
     /// The kernel's error number, where there is one.
     pub fn errno(&self) -> Option<i32> {
         self.source.as_ref().and_then(io::Error::raw_os_error)
@@ -65,10 +73,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)?;
-        if let Some(source) = &self.source {
-            write!(f, ": {}", without_number(source))?;
-        }
+        f.write_str(&self.sentence())?;
         if let Some(mend) = &self.mend {
             write!(f, "; {mend}")?;
         }

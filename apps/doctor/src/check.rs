@@ -1,0 +1,83 @@
+//! One finding: what was looked at, what it means, how to mend it.
+
+use serde::Serialize;
+use std::fmt;
+
+/// How a finding is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mark {
+    /// As it should be.
+    Ok,
+    /// Works, but slower or with a part missing.
+    Warn,
+    /// Does not work.
+    Fail,
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Mark::Ok => "ok",
+            Mark::Warn => "warn",
+            Mark::Fail => "FAIL",
+        })
+    }
+}
+
+/// One finding.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Check {
+    /// A stable name for programs, for example `bpf-load`.
+    pub id: &'static str,
+    /// How it is.
+    pub mark: Mark,
+    /// What was found, a phrase.
+    pub what: String,
+    /// What that means, a sentence without a full stop.
+    pub meaning: String,
+    /// What to do about it, an imperative; always there unless the mark is ok.
+    pub mend: Option<String>,
+}
+
+impl Check {
+    /// As it should be.
+    pub fn ok(id: &'static str, what: impl Into<String>, meaning: impl Into<String>) -> Self {
+        Self {
+            id,
+            mark: Mark::Ok,
+            what: what.into(),
+            meaning: meaning.into(),
+            mend: None,
+        }
+    }
+
+    /// Works, but slower or with a part missing.
+    pub fn warn(
+        id: &'static str,
+        what: impl Into<String>,
+        meaning: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Self {
+        Self {
+            id,
+            mark: Mark::Warn,
+            what: what.into(),
+            meaning: meaning.into(),
+            mend: Some(mend.into()),
+        }
+    }
+
+    /// Does not work.
+    pub fn fail(
+        id: &'static str,
+        what: impl Into<String>,
+        meaning: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Self {
+        Self {
+            mark: Mark::Fail,
+            ..Self::warn(id, what, meaning, mend)
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! What concerns one interface: its driver, queues, MTU, offloads, and who else is on it.
+
+use crate::check::Check;
+use exos_host::Result;
+use exos_host::bpf::ProgInfo;
+use exos_host::ethtool::{Channels, Ethtool, Feature};
+use exos_host::netlink::{LinkInfo, XdpFeatures, XdpInfo, XdpMode};
+use serde::Serialize;
+
+/// Packets longer than this do not fit one page beside what XDP keeps in it (headroom of 256 bytes and
+/// `skb_shared_info` of 320 in a page of 4096, less the Ethernet header with a VLAN tag); more needs fragments.
+const MTU_OF_ONE_PAGE: u32 = 4096 - 256 - 320 - 18;
+
+/// Drivers with native XDP and redirection since before 6.1, for kernels that cannot be asked (before 6.3).
+const NATIVE_DRIVERS: [&str; 17] = [
+    "veth",
+    "virtio_net",
+    "tun",
+    "bonding",
+    "ixgbe",
+    "ixgbevf",
+    "i40e",
+    "ice",
+    "igb",
+    "igc",
+    "mlx4_en",
+    "mlx5_core",
+    "ena",
+    "gve",
+    "hv_netvsc",
+    "bnxt_en",
+    "vmxnet3",
+];
+
+/// What was found about an interface.
+#[derive(Clone, Debug, Serialize)]
+pub struct InterfaceReport {
+    /// Its name.
+    pub name: String,
+    /// Its driver, where it says.
+    pub driver: Option<String>,
+    /// Its MTU in bytes.
+    pub mtu: u32,
+    /// Queues in use that receive.
+    pub rx_queues: u32,
+    /// The findings.
+    pub checks: Vec<Check>,
+}
+
+/// What the checks of an interface look at.
+struct Facts<'a> {
+    link: &'a LinkInfo,
+    driver: Option<String>,
+    xdp: Option<XdpFeatures>,
+    channels: Option<Channels>,
+    features: Vec<Feature>,
+}
+
+impl Facts<'_> {
+    fn is_on(&self, feature: &str) -> bool {
+        self.features.iter().any(|f| f.name == feature && f.active)
+    }
+
+    fn is_native(&self) -> bool {
+        match (&self.xdp, &self.driver) {
+            (Some(xdp), _) => xdp.is_native() && xdp.redirects(),
+            (None, Some(driver)) => NATIVE_DRIVERS.contains(&driver.as_str()),
+            (None, None) => false,
+        }
+    }
+
+    /// Receive queues in use, as far as the driver says; otherwise those that exist.
+    fn rx_queues(&self) -> u32 {
+        self.channels
+            .map(|c| c.rx + c.combined)
+            .filter(|&n| n > 0)
+            .unwrap_or(self.link.rx_queues)
+    }
+}
+
+/// Examines one interface of this network namespace.
+pub fn examine(link: &LinkInfo) -> Result<InterfaceReport> {
+    let ethtool = Ethtool::new()?;
+    let facts = Facts {
+        link,
+        driver: ethtool.driver(&link.name).ok(),
+        xdp: XdpFeatures::of(link.index).unwrap_or(None),
+        channels: ethtool.channels(&link.name).unwrap_or(None),
+        features: ethtool.features(&link.name).unwrap_or_default(),
+    };
+    let checks = [
+        state,
+        ethernet,
+        native,
+        zero_copy,
+        queues,
+        mtu,
+        receive_offload,
+        checksums,
+        vlan,
+        other_program,
+    ];
+    Ok(InterfaceReport {
+        name: link.name.clone(),
+        mtu: link.mtu,
+        rx_queues: facts.rx_queues(),
+        checks: checks.iter().filter_map(|check| check(&facts)).collect(),
+        driver: facts.driver,
+    })
+}
+
+fn state(facts: &Facts<'_>) -> Option<Check> {
+    let (id, name) = ("state", &facts.link.name);
+    let meaning = "packets flow only when it is up and has a carrier";
+    Some(match (facts.link.up, facts.link.running) {
+        (true, true) => Check::ok(id, "up, with carrier", meaning),
+        (true, false) => Check::warn(
+            id,
+            "up, no carrier",
+            meaning,
+            "plug in the cable, or bring its other end up",
+        ),
+        (false, _) => Check::warn(
+            id,
+            "down",
+            meaning,
+            format!("bring it up: ip link set {name} up"),
+        ),
+    })
+}
+
+fn ethernet(facts: &Facts<'_>) -> Option<Check> {
+    if facts.link.mac.is_some() && !facts.link.loopback {
+        return None;
+    }
+    Some(Check::fail(
+        "ethernet",
+        "not an Ethernet interface",
+        "our stack speaks Ethernet",
+        "choose another interface, or `exos lab up`",
+    ))
+}
+
+fn native(facts: &Facts<'_>) -> Option<Check> {
+    let driver = facts.driver.as_deref().unwrap_or("unknown");
+    let what = format!("driver {driver}, ");
+    if facts.is_native() {
+        let meaning = "filters run in the driver, before the kernel makes a socket buffer";
+        return Some(Check::ok("native-xdp", what + "native XDP", meaning));
+    }
+    let meaning = "filters run on socket buffers (generic XDP): everything works, with less gain";
+    Some(Check::warn(
+        "native-xdp",
+        what + "no native XDP",
+        meaning,
+        "use a network card whose driver has it, or go on with generic XDP",
+    ))
+}
+
+fn zero_copy(facts: &Facts<'_>) -> Option<Check> {
+    if facts.xdp?.zero_copy() {
+        return Some(Check::ok(
+            "zero-copy",
+            "zero-copy AF_XDP",
+            "the device reads and writes a program's memory itself",
+        ));
+    }
+    Some(Check::ok(
+        "zero-copy",
+        "copy-mode AF_XDP",
+        "the kernel copies each packet once; normal for virtual interfaces",
+    ))
+}
+
+/// A socket bound to another queue than the one a packet came in on silently gets nothing.
+fn queues(facts: &Facts<'_>) -> Option<Check> {
+    let (n, name) = (facts.rx_queues(), &facts.link.name);
+    if n <= 1 {
+        return Some(Check::ok(
+            "queues",
+            "1 receive queue",
+            "every packet comes in where the program's ring is",
+        ));
+    }
+    let meaning =
+        "a ring sees only the packets of its own queue, and connections are spread over all";
+    let mend = format!(
+        "use one queue: ethtool -L {name} combined 1 (or rx 1), or run one program on each"
+    );
+    Some(Check::warn(
+        "queues",
+        format!("{n} receive queues"),
+        meaning,
+        mend,
+    ))
+}
+
+fn mtu(facts: &Facts<'_>) -> Option<Check> {
+    let (mtu, name) = (facts.link.mtu, &facts.link.name);
+    let what = format!("MTU {mtu}");
+    if mtu <= MTU_OF_ONE_PAGE {
+        return Some(Check::ok("mtu", what, "a packet fits one buffer"));
+    }
+    let mend = format!("lower it: ip link set {name} mtu 1500");
+    if facts.is_native() && facts.xdp.is_none_or(|xdp| !xdp.fragments()) {
+        let meaning = format!("the driver refuses native XDP above about {MTU_OF_ONE_PAGE}");
+        return Some(Check::fail("mtu", what, meaning, mend));
+    }
+    Some(Check::warn(
+        "mtu",
+        what,
+        "packets may span several buffers, which costs more for each",
+        mend,
+    ))
+}
+
+/// The device merging packets: most drivers refuse native XDP then, and merged packets are longer than a frame.
+fn receive_offload(facts: &Facts<'_>) -> Option<Check> {
+    let name = &facts.link.name;
+    let on = ["rx-lro", "rx-gro-hw"]
+        .into_iter()
+        .find(|feature| facts.is_on(feature));
+    Some(match on {
+        Some(feature) => Check::warn(
+            "receive-offload",
+            format!("{feature} is on"),
+            "the device merges packets before XDP sees them; many drivers refuse native XDP meanwhile",
+            format!("turn it off: ethtool -K {name} {feature} off"),
+        ),
+        None => Check::ok(
+            "receive-offload",
+            "the device does not merge packets",
+            "XDP sees each packet as it came",
+        ),
+    })
+}
+
+/// On virtual interfaces the other side's kernel leaves transport checksums to a device that is not there.
+fn checksums(facts: &Facts<'_>) -> Option<Check> {
+    if facts.driver.as_deref() != Some("veth") {
+        return None;
+    }
+    let peer = facts.is_on("rx-checksum");
+    let what = if peer {
+        "packets may come without checksums"
+    } else {
+        "packets come with checksums"
+    };
+    let meaning = "a kernel on the other side of a veth may fill in only half of TCP and UDP checksums; we accept those on virtual links";
+    Some(Check::ok("checksums", what, meaning))
+}
+
+fn vlan(facts: &Facts<'_>) -> Option<Check> {
+    facts.is_on("rx-vlan-hw-parse").then(|| {
+        let name = &facts.link.name;
+        let meaning =
+            "the device strips VLAN tags before XDP sees them: packets of all VLANs look untagged";
+        let mend = format!("if this network has VLANs: ethtool -K {name} rxvlan off");
+        Check::warn(
+            "vlan",
+            "VLAN tags are stripped by the device",
+            meaning,
+            mend,
+        )
+    })
+}
+
+fn other_program(facts: &Facts<'_>) -> Option<Check> {
+    let (id, meaning) = ("xdp-program", "one XDP program has an interface at a time");
+    let Some(xdp) = facts.link.xdp else {
+        return Some(Check::ok(id, "no XDP program attached", meaning));
+    };
+    let who = ProgInfo::by_id(xdp.prog_id)
+        .ok()
+        .map(|p| p.name)
+        .filter(|name| !name.is_empty());
+    let who = who.map_or(String::new(), |name| format!(" ({name})"));
+    let what = format!("{} XDP program {}{who} attached", place(xdp), xdp.prog_id);
+    let name = &facts.link.name;
+    let mend = format!(
+        "stop the program that holds it, or detach it: ip link set {name} xdp off (also try xdpgeneric off)"
+    );
+    Some(Check::fail(id, what, meaning, mend))
+}
+
+fn place(xdp: XdpInfo) -> &'static str {
+    match xdp.mode {
+        XdpMode::Native => "native",
+        XdpMode::Generic => "generic",
+        XdpMode::Hardware => "hardware",
+        XdpMode::Several => "more than one",
+    }
+}

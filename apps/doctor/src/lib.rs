@@ -1,0 +1,67 @@
+//! `exos doctor`: checks what this machine and its interfaces offer, and says how to mend what is missing.
+//!
+//! A [`Report`] is a list of [`Check`]s for the machine and one for each interface. Whatever can be tried without
+//! harm is tried for real rather than concluded from version numbers: a socket is opened, a program loaded and
+//! run. Nothing is changed: no program is attached, no setting touched.
+//!
+//! Each check says what was found, what that means for a program of ours, and, unless all is well, what to do.
+//! `fail` is what keeps `exos serve --link xdp:...` from working; `warn` is what makes it slower or a part of
+//! the tools unusable.
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod cli;
+mod interface;
+mod machine;
+
+pub use check::{Check, Mark};
+pub use cli::{DoctorArgs, run};
+pub use interface::{InterfaceReport, examine as examine_interface};
+pub use machine::examine as examine_machine;
+
+use exos_host::Result;
+use exos_host::netlink::Netlink;
+use serde::Serialize;
+
+/// All that was found. Its JSON form is documented in docs/json.md.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// True when nothing failed.
+    pub ok: bool,
+    /// What concerns the whole machine.
+    pub machine: Vec<Check>,
+    /// What concerns an interface each.
+    pub interfaces: Vec<InterfaceReport>,
+}
+
+/// Examines the machine and the given interfaces, or all that are up when none is given.
+pub fn examine(interfaces: &[String]) -> Result<Report> {
+    let netlink = Netlink::new()?;
+    let links = if interfaces.is_empty() {
+        netlink
+            .links()?
+            .into_iter()
+            .filter(|link| link.up && !link.loopback)
+            .collect()
+    } else {
+        interfaces
+            .iter()
+            .map(|name| netlink.link_by_name(name))
+            .collect::<Result<Vec<_>>>()?
+    };
+    let machine = examine_machine();
+    let interfaces = links
+        .iter()
+        .map(examine_interface)
+        .collect::<Result<Vec<_>>>()?;
+    let all = machine
+        .iter()
+        .chain(interfaces.iter().flat_map(|i| &i.checks));
+    let ok = all.clone().all(|check| check.mark != Mark::Fail);
+    Ok(Report {
+        ok,
+        machine,
+        interfaces,
+    })
+}

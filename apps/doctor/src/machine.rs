@@ -1,0 +1,329 @@
+//! What concerns the whole machine: kernel, privileges, limits, and the system calls that we live on.
+
+use crate::check::Check;
+use exos_host::bpf::{Map, Prog};
+use exos_host::caps::{self, CapabilitySet};
+use exos_host::{Error, affinity, kernel, limits};
+use rustix::net::{AddressFamily, SocketType, socket};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// UMEM of one ring of the usual size: 8192 frames of 2048 bytes.
+const UMEM_BYTES: u64 = 8192 * 2048;
+
+/// All checks of the machine, in the order in which they build on each other.
+pub fn examine() -> Vec<Check> {
+    let mut checks = vec![kernel_version()];
+    checks.extend(caps::NEEDED.iter().map(capability));
+    checks.extend([
+        af_xdp(),
+        bpf_load(),
+        bpf_map(),
+        bpf_jit(),
+        bpf_unprivileged(),
+        memlock(),
+        tun(),
+        user_namespaces(),
+    ]);
+    checks.push(cores());
+    checks.extend([tool("nginx", "nginx"), tool("wrk", "wrk")]);
+    checks
+}
+
+fn kernel_version() -> Check {
+    let what = format!("kernel {}", kernel::release());
+    match kernel::check() {
+        Ok(_) => Check::ok(
+            "kernel",
+            what,
+            format!("{} or later is needed", kernel::MINIMUM),
+        ),
+        Err(e) => Check::fail("kernel", what, e.what, e.mend.unwrap_or_default()),
+    }
+}
+
+/// Without privilege `exos serve` still works over a TAP device; what needs it is said for each.
+fn capability(&(set, name, purpose): &(CapabilitySet, &'static str, &'static str)) -> Check {
+    let meaning = format!("needed to {purpose}");
+    if caps::has(set) {
+        return Check::ok("capability", name, meaning);
+    }
+    let what = format!("no {name}");
+    if set == CapabilitySet::SYS_ADMIN {
+        return Check::warn("capability", what, meaning, "run as root what needs it");
+    }
+    Check::fail(
+        "capability",
+        what,
+        meaning,
+        "run as root; without root, `exos serve` uses a TAP device instead of AF_XDP",
+    )
+}
+
+fn af_xdp() -> Check {
+    let (id, meaning) = (
+        "af-xdp",
+        "AF_XDP is how packets reach a program past the kernel's stack",
+    );
+    let Err(e) = socket(AddressFamily::XDP, SocketType::RAW, None) else {
+        return Check::ok(id, "AF_XDP sockets", meaning);
+    };
+    let mend = match e {
+        rustix::io::Errno::PERM | rustix::io::Errno::ACCESS => "run as root, or with CAP_NET_RAW",
+        _ => "boot a kernel with CONFIG_XDP_SOCKETS=y, or leave the sandbox that forbids them",
+    };
+    Check::fail(
+        id,
+        Error::io("no AF_XDP socket", e).sentence(),
+        meaning,
+        mend,
+    )
+}
+
+/// `mov r0, 2; exit`: passes every packet to the host's stack.
+const PASS_ALL: [u64; 2] = [0x0000_0002_0000_00b7, 0x95];
+const XDP_PASS: u32 = 2;
+
+/// A program is loaded and run on a packet, for real.
+fn bpf_load() -> Check {
+    let meaning = "filters are programs that the kernel verifies, compiles and runs";
+    let run = Prog::load(&PASS_ALL, "exos_doctor", false)
+        .map_err(Error::from)
+        .and_then(|p| p.test_run(&[0; 64]));
+    match run {
+        Ok(run) if run.verdict == XDP_PASS => {
+            Check::ok("bpf-load", "a test program loads and runs", meaning)
+        }
+        Ok(run) => Check::fail(
+            "bpf-load",
+            format!(
+                "a test program gave verdict {} instead of {XDP_PASS}",
+                run.verdict
+            ),
+            meaning,
+            "report this kernel to us",
+        ),
+        Err(e) => failed("bpf-load", &e, meaning),
+    }
+}
+
+fn bpf_map() -> Check {
+    let meaning = "the map by which a filter finds the socket of a program";
+    match Map::xskmap(1) {
+        Ok(_) => Check::ok("bpf-xskmap", "a socket map can be made", meaning),
+        Err(e) => failed("bpf-xskmap", &e, meaning),
+    }
+}
+
+/// A failed check from an error: its own remedy, or the usual one.
+fn failed(id: &'static str, error: &Error, meaning: &str) -> Check {
+    let mend = error
+        .mend
+        .clone()
+        .unwrap_or_else(|| "run as root, or with CAP_BPF and CAP_NET_ADMIN".to_owned());
+    Check::fail(id, error.sentence(), meaning, mend)
+}
+
+fn bpf_jit() -> Check {
+    let meaning = "compiled filters run several times faster than interpreted ones";
+    match sysctl("net/core/bpf_jit_enable").as_deref() {
+        Some("0") => Check::warn(
+            "bpf-jit",
+            "the BPF compiler is off",
+            meaning,
+            "turn it on: sysctl -w net.core.bpf_jit_enable=1",
+        ),
+        Some(_) => Check::ok("bpf-jit", "the BPF compiler is on", meaning),
+        None => Check::ok(
+            "bpf-jit",
+            "the BPF compiler's switch cannot be read",
+            "only root may; it is on by default",
+        ),
+    }
+}
+
+/// Either way works for us: programs get their filters from whoever is privileged.
+fn bpf_unprivileged() -> Check {
+    let id = "bpf-unprivileged";
+    match sysctl("kernel/unprivileged_bpf_disabled").as_deref() {
+        Some("0") => Check::warn(
+            id,
+            "everybody may load BPF programs",
+            "not needed here, and known to widen what an intruder can do",
+            "turn it off: sysctl -w kernel.unprivileged_bpf_disabled=1",
+        ),
+        _ => Check::ok(
+            id,
+            "only the privileged may load BPF programs",
+            "as it should be; ours need nothing else",
+        ),
+    }
+}
+
+fn memlock() -> Check {
+    let meaning = "bounds the packet memory of a program without CAP_IPC_LOCK";
+    let (id, mebibytes) = ("memlock", |bytes: u64| bytes / (1024 * 1024));
+    match limits::memlock() {
+        None => Check::ok(id, "locked memory is not limited", meaning),
+        Some(limit) if limit >= UMEM_BYTES => Check::ok(
+            id,
+            format!("locked memory up to {} MiB", mebibytes(limit)),
+            meaning,
+        ),
+        Some(limit) if caps::has(CapabilitySet::IPC_LOCK) => Check::ok(
+            id,
+            format!("locked memory up to {} MiB", mebibytes(limit)),
+            "does not bind this process, which has CAP_IPC_LOCK",
+        ),
+        Some(limit) => Check::warn(
+            id,
+            format!("locked memory only up to {} MiB", mebibytes(limit)),
+            format!("{meaning}; one ring wants {} MiB", mebibytes(UMEM_BYTES)),
+            "raise it: ulimit -l unlimited as root, or LimitMEMLOCK=infinity in the service",
+        ),
+    }
+}
+
+fn tun() -> Check {
+    let meaning = "a TAP device is the way for packets where AF_XDP is not to be had";
+    match std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/net/tun")
+    {
+        Ok(_) => Check::ok("tun", "/dev/net/tun opens", meaning),
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => Check::warn(
+            "tun",
+            "/dev/net/tun may not be opened",
+            meaning,
+            "allow it: chmod 666 /dev/net/tun as root",
+        ),
+        Err(e) => Check::warn(
+            "tun",
+            format!("/dev/net/tun does not open: {e}"),
+            meaning,
+            "load its module: modprobe tun as root",
+        ),
+    }
+}
+
+/// Tried by running a command in one; the settings only explain a refusal.
+fn user_namespaces() -> Check {
+    let (id, meaning) = (
+        "user-namespaces",
+        "they let users without root try exos in a network of their own",
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--net", "true"]);
+    match command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+    {
+        Ok(status) if status.success() => Check::ok(id, "user namespaces can be made", meaning),
+        Ok(_) => Check::warn(
+            id,
+            "user namespaces cannot be made",
+            meaning,
+            namespace_remedy(),
+        ),
+        Err(_) => Check::warn(
+            id,
+            "user namespaces could not be tried",
+            meaning,
+            "install unshare: apt install util-linux",
+        ),
+    }
+}
+
+/// Which of the switches of different distributions forbids it.
+fn namespace_remedy() -> String {
+    let switches = [
+        (
+            "user/max_user_namespaces",
+            "0",
+            "sysctl -w user.max_user_namespaces=15000",
+        ),
+        (
+            "kernel/unprivileged_userns_clone",
+            "0",
+            "sysctl -w kernel.unprivileged_userns_clone=1",
+        ),
+        (
+            "kernel/apparmor_restrict_unprivileged_userns",
+            "1",
+            "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+    ];
+    let closed = switches
+        .iter()
+        .find(|(setting, closed, _)| sysctl(setting).as_deref() == Some(*closed));
+    match closed {
+        Some((_, _, command)) => format!("allow them: {command} as root"),
+        None => "leave the container or sandbox that forbids them, or run as root".to_owned(),
+    }
+}
+
+fn cores() -> Check {
+    let cores = affinity::allowed().map_or(1, |cores| cores.len());
+    let meaning = "a program of ours keeps one core busy under load; its peer needs another";
+    if cores > 1 {
+        return Check::ok("cores", format!("{cores} cores"), meaning);
+    }
+    Check::warn(
+        "cores",
+        "1 core",
+        meaning,
+        "give the machine a second core before measuring",
+    )
+}
+
+/// Programs that only measurements need.
+fn tool(program: &'static str, package: &str) -> Check {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let mut places: Vec<_> = std::env::split_paths(&paths).collect();
+    places.extend(["/usr/sbin", "/usr/local/sbin"].map(|p| Path::new(p).to_owned()));
+    let meaning = "`exos bench http` measures with it";
+    if places.iter().any(|place| place.join(program).is_file()) {
+        return Check::ok("tool", format!("{program} is installed"), meaning);
+    }
+    Check::warn(
+        "tool",
+        format!("{program} is not installed"),
+        meaning,
+        format!("apt install {package}"),
+    )
+}
+
+fn sysctl(setting: &str) -> Option<String> {
+    let text = std::fs::read_to_string(Path::new("/proc/sys").join(setting)).ok()?;
+    Some(text.trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Mark;
+
+    #[test]
+    fn whatever_is_not_ok_says_how_to_mend_it() {
+        for check in examine() {
+            assert_eq!(check.mend.is_none(), check.mark == Mark::Ok, "{check:?}");
+            assert!(
+                !check.what.is_empty() && !check.meaning.is_empty(),
+                "{check:?}"
+            );
+            assert!(check.mend.is_none_or(|m| !m.is_empty()));
+        }
+    }
+
+    #[test]
+    fn the_test_program_is_what_it_says() {
+        // Opcode 0xb7 is a 64-bit move of an immediate, in the upper half; 0x95 is exit.
+        assert_eq!(
+            (PASS_ALL[0] & 0xff, PASS_ALL[0] >> 32, PASS_ALL[1]),
+            (0xb7, XDP_PASS.into(), 0x95)
+        );
+    }
+}
