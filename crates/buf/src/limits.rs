@@ -3,9 +3,10 @@
 /// Bytes between two entries of a buffer's table of prefix sums.
 ///
 /// The sum of any slice is two table look-ups and at most half a block of summing at each end.
-/// Smaller blocks cost memory (2 bytes each: 1.6 % of the data at 128), larger ones cost time
-/// for every segment that does not begin on a block. Must be even, so that every block starts
-/// on the parity of the buffer. The example `block_size` of this crate measures the choice.
+/// Smaller blocks cost memory (2 bytes each: 1.6 % of the data at 128), larger ones cost time for
+/// every segment. Measured with the example `segment_sums`, for 1,448-byte segments: 11.5 ns at
+/// 32, 12.5 at 64, 13.3 at 128, 16.3 at 256, 18.8 at 512, against 55 ns for reading the bytes.
+/// Must be even, so that every block starts on the parity of the buffer.
 pub const BLOCK_LEN: usize = 128;
 
 /// The longest buffer: positions in a buffer are held in 32 bits, which halves the size of a

@@ -152,12 +152,14 @@ fn malformed<T>(bytes: &[u8], error: Error) -> Result<Option<T>, Fault> {
     }
 }
 
-/// True for a line that ends like ` HTTP/2.0`.
+/// True for a line that ends like ` HTTP/2.0`. One that ends with a version of ours has something
+/// else wrong with it.
 fn names_other_version(line: &[u8]) -> bool {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     match line.last_chunk() {
         Some(&[b' ', b'H', b'T', b'T', b'P', b'/', major, b'.', minor]) => {
-            major.is_ascii_digit() && minor.is_ascii_digit()
+            let is_version = major.is_ascii_digit() && minor.is_ascii_digit();
+            is_version && !matches!((major, minor), (b'1', b'0' | b'1'))
         }
         _ => false,
     }

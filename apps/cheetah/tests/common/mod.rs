@@ -1,0 +1,136 @@
+//! A client and a TCP receive buffer for the tests.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::rc::Rc;
+
+use exos_buf::Slice;
+use exos_cheetah::site::Document;
+use exos_cheetah::{Next, Server, ServerConnection, Site};
+
+/// Sun, 06 Nov 1994 08:49:37 GMT, the RFCs' favourite moment.
+pub const NOW_SECS: u64 = 784_111_777;
+/// Sun, 06 Nov 1994 08:00:00 GMT.
+pub const MODIFIED_SECS: u64 = 784_108_800;
+
+/// A few documents with known content.
+pub fn site() -> Site {
+    let mut site = Site::new();
+    for (path, content, media_type) in [
+        ("/index.html", "<p>start", "text/html"),
+        ("/a.txt", "text a", "text/plain"),
+        ("/dir/index.html", "<p>dir", "text/html"),
+        ("/dir/with space.txt", "space", "text/plain"),
+        ("/dir/100%.txt", "percent", "text/plain"),
+        ("/bare/deep/b.txt", "text b", "text/plain"),
+        ("/empty", "", "application/octet-stream"),
+        ("/what?.txt", "question", "text/plain"),
+    ] {
+        let document = Document::new(content.as_bytes(), media_type, MODIFIED_SECS);
+        site.insert(path.as_bytes(), document);
+    }
+    site.insert_forbidden(b"/secret");
+    site
+}
+
+pub fn server() -> Server {
+    Server::new(Rc::new(site()), NOW_SECS)
+}
+
+/// What a connection has sent, and how it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    pub output: Vec<u8>,
+    pub responses: usize,
+    pub closed: bool,
+    /// Bytes left in the receive buffer: an unfinished request.
+    pub left: usize,
+}
+
+impl Outcome {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.output).into_owned()
+    }
+
+    /// The status codes of the responses, whose contents hold no status lines.
+    pub fn statuses(&self) -> Vec<u16> {
+        let text = self.text();
+        text.match_indices("HTTP/1.1 ")
+            .map(|(at, _)| text[at + 9..at + 12].parse().unwrap())
+            .collect()
+    }
+}
+
+/// A connection with a receive buffer like TCP's: what is not consumed is presented again.
+pub struct Client<'s> {
+    server: &'s mut Server,
+    connection: ServerConnection,
+    received: Vec<u8>,
+    room: usize,
+    outcome: Outcome,
+}
+
+impl<'s> Client<'s> {
+    pub fn new(server: &'s mut Server, room: usize) -> Client<'s> {
+        let outcome = Outcome {
+            output: Vec::new(),
+            responses: 0,
+            closed: false,
+            left: 0,
+        };
+        Client {
+            server,
+            connection: ServerConnection::new(),
+            received: Vec::new(),
+            room,
+            outcome,
+        }
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.received.extend_from_slice(bytes);
+        loop {
+            let mut out: Vec<Slice> = Vec::new();
+            let handled =
+                self.connection
+                    .handle_bytes(self.server, &self.received, self.room, &mut out);
+            let responses = out.len() / 2;
+            assert_eq!(responses, handled.responses, "a response is two slices");
+            assert!(handled.consumed <= self.received.len());
+            self.received.drain(..handled.consumed);
+            out.iter()
+                .for_each(|slice| self.outcome.output.extend_from_slice(slice.as_bytes()));
+            self.outcome.responses += handled.responses;
+            match handled.next {
+                Next::Send => assert!(responses > 0, "a call with room makes progress"),
+                Next::Receive => return,
+                Next::Close => {
+                    assert!(
+                        self.received.is_empty(),
+                        "what follows the last request is dropped"
+                    );
+                    self.outcome.closed = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    pub fn end(mut self) -> Outcome {
+        self.outcome.left = self.received.len();
+        self.outcome
+    }
+}
+
+/// Sends everything at once.
+pub fn exchange(bytes: &[u8]) -> Outcome {
+    exchange_in_pieces(&[bytes])
+}
+
+/// Sends piece by piece.
+pub fn exchange_in_pieces(pieces: &[&[u8]]) -> Outcome {
+    let mut server = server();
+    let mut client = Client::new(&mut server, usize::MAX);
+    pieces.iter().for_each(|piece| client.send(piece));
+    client.end()
+}
