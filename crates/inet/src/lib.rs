@@ -2,13 +2,30 @@
 //!
 //! Nothing here performs I/O, reads a clock or draws a random number: packets, time and a seed go
 //! in; packets, events and a deadline come out.
+//!
+//! | file | job |
+//! |---|---|
+//! | [`stack`] | takes a frame apart, gives each part to its owner, puts frames together |
+//! | [`neighbor`] | ARP and NDP: whose link address an IP address has |
+//! | [`route`] | our addresses, and the next hop to any other |
+//! | [`fragment`] | datagrams from fragments, fragments from datagrams |
+//! | [`icmp`] | what is answered and reported, and how often |
+//! | [`udp`] | sockets of datagrams |
+//! | [`tcp`] | connections |
+//! | [`counters`], [`limits`], [`time`] | a name for every drop, a reason for every bound, the clock |
 #![forbid(unsafe_code)]
 
+pub mod counters;
 pub mod fragment;
 pub mod icmp;
+pub mod limits;
 pub mod neighbor;
 pub mod route;
+mod siphash;
+pub mod stack;
+pub mod tcp;
 pub mod time;
 pub mod udp;
 
+pub use stack::{Config, Neighbors, Offload, RxChecksum, Stack, Transmit, TxChecksum};
 pub use time::{Duration, Instant};

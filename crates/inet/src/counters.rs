@@ -1,0 +1,145 @@
+//! Counters of one stack: what was received, what was sent, and a name for every drop.
+//!
+//! Plain numbers that only grow. `list` gives them with their names, in the order of declaration;
+//! the names are part of the statistics' documented schema.
+
+/// Declares the struct and its list, so that a counter cannot be forgotten in one of them.
+macro_rules! counters {
+    ($( $(#[$doc:meta])* $name:ident, )*) => {
+        /// The counters of a stack.
+        #[derive(Clone, Debug, Default, Eq, PartialEq)]
+        pub struct Counters { $( $(#[$doc])* pub $name: u64, )* }
+
+        impl Counters {
+            /// Every counter with its name.
+            pub fn list(&self) -> Vec<(&'static str, u64)> {
+                vec![ $( (stringify!($name), self.$name), )* ]
+            }
+        }
+    };
+}
+
+counters! {
+    /// Frames given to the stack.
+    frames_received,
+    /// Frames taken from the stack.
+    frames_sent,
+    /// Drop: not a whole Ethernet header.
+    drop_ethernet_malformed,
+    /// Drop: a unicast address that is not ours.
+    drop_ethernet_other_host,
+    /// Drop: neither ARP nor IPv4 nor IPv6.
+    drop_ethernet_unknown_type,
+    /// Drop: ARP that does not parse.
+    drop_arp_malformed,
+    /// Drop: an IPv4 header that does not parse.
+    drop_ipv4_malformed,
+    /// Drop: the IPv4 header's checksum is wrong.
+    drop_ipv4_checksum,
+    /// Drop: an IPv6 header or extension header that does not parse.
+    drop_ipv6_malformed,
+    /// Drop: an IPv6 extension header or option that asks to be discarded.
+    drop_ipv6_option,
+    /// Drop: a source address that nobody can have (broadcast, multicast, unspecified, loopback, our own).
+    drop_ip_source,
+    /// Drop: an address that is not ours.
+    drop_ip_other_host,
+    /// Drop: a protocol that nobody here speaks.
+    drop_ip_protocol,
+    /// Drop: a packet to send for which there is no route.
+    drop_ip_no_route,
+    /// Fragments received.
+    fragments_received,
+    /// Datagrams put together from fragments.
+    fragments_reassembled,
+    /// Drop: a fragment that was refused, or whose datagram was given up.
+    drop_fragment,
+    /// Drop: ICMP that does not parse, or whose checksum is wrong.
+    drop_icmp_malformed,
+    /// Echo requests answered.
+    icmp_echo_answered,
+    /// ICMP errors received for something of ours.
+    icmp_errors_received,
+    /// ICMP errors sent.
+    icmp_errors_sent,
+    /// Drop: an ICMP error or echo reply over the rate limit.
+    drop_icmp_rate_limited,
+    /// Drop: a UDP datagram that does not parse.
+    drop_udp_malformed,
+    /// Drop: a UDP datagram whose checksum is wrong.
+    drop_udp_checksum,
+    /// Drop: a UDP datagram to a port that nobody has.
+    drop_udp_no_socket,
+    /// Drop: a UDP datagram to a socket whose queue is full.
+    drop_udp_queue_full,
+    /// UDP datagrams delivered.
+    udp_received,
+    /// Drop: a packet to send whose neighbour does not answer, or waits behind too many others.
+    drop_neighbor_unresolved,
+    /// Drop: a control frame to send (ARP, NDP, ICMP, UDP) behind too many others.
+    drop_control_queue_full,
+    /// TCP segments received, whatever becomes of them.
+    tcp_segments_received,
+    /// TCP segments sent.
+    tcp_segments_sent,
+    /// TCP segments sent again.
+    tcp_segments_retransmitted,
+    /// Drop: a TCP segment that does not parse.
+    drop_tcp_malformed,
+    /// Drop: a TCP segment whose checksum is wrong.
+    drop_tcp_checksum,
+    /// Drop: a TCP segment for which there is no connection (a reset answers it).
+    drop_tcp_no_connection,
+    /// Drop: a SYN while the listener's backlog is full.
+    drop_tcp_backlog_full,
+    /// Drop: a SYN while the stack holds as many connections as it may.
+    drop_tcp_connections_full,
+    /// Drop: a segment outside of the receive window.
+    drop_tcp_out_of_window,
+    /// Drop: a timestamp from the past (PAWS), or none where one was agreed on.
+    drop_tcp_timestamp,
+    /// Drop: an acknowledgement of what was never sent, or long ago.
+    drop_tcp_bad_ack,
+    /// Drop: a reset inside the window but not at its edge (a challenge answers it).
+    drop_tcp_reset_challenged,
+    /// Drop: a SYN within a connection (a challenge answers it).
+    drop_tcp_syn_challenged,
+    /// Drop: a segment without ACK where one must be.
+    drop_tcp_no_ack,
+    /// Drop: out-of-order data beyond what is kept.
+    drop_tcp_out_of_order_full,
+    /// Drop: data after the program had given the connection up.
+    drop_tcp_after_close,
+    /// Drop: an answer (reset, challenge) over the rate limit.
+    drop_tcp_answer_rate_limited,
+    /// Out-of-order segments kept.
+    tcp_out_of_order,
+    /// Segments whose data had been received before.
+    tcp_duplicate_data,
+    /// Connections opened by peers and established.
+    tcp_accepted,
+    /// Connections opened by us and established.
+    tcp_connected,
+    /// Connections ended in order.
+    tcp_closed,
+    /// Connections ended by the peer's reset.
+    tcp_reset_received,
+    /// Connections ended by our reset.
+    tcp_aborted,
+    /// Connections given up after too many retransmissions.
+    tcp_timed_out,
+    /// Resets sent.
+    tcp_resets_sent,
+    /// Challenge acknowledgements sent (RFC 5961).
+    tcp_challenges_sent,
+    /// Retransmission timers that ran out.
+    tcp_timeouts,
+    /// Losses repaired by three duplicate acknowledgements.
+    tcp_fast_retransmits,
+    /// Zero-window probes sent.
+    tcp_window_probes,
+    /// Entries of TIME-WAIT reused by a new SYN of the same peer and port (RFC 6191).
+    tcp_time_wait_reused,
+    /// Entries of TIME-WAIT that made room for younger ones.
+    tcp_time_wait_evicted,
+}

@@ -1,0 +1,194 @@
+//! Every limit and timing of the protocols, each with its reason.
+
+use crate::time::Duration;
+
+/// Initial retransmission timeout (RFC 6298 §2.1).
+pub const RTO_INITIAL: Duration = Duration::from_secs(1);
+
+/// Least retransmission timeout. RFC 6298 §2.4 says 1 s, the field (Linux, the BSDs) uses 200 ms,
+/// which stays above the delayed acknowledgements that it is meant not to mistake for a loss.
+pub const RTO_MIN: Duration = Duration::from_millis(200);
+
+/// Greatest retransmission timeout, backed off (RFC 6298 §2.5 asks for at least 60 s).
+pub const RTO_MAX: Duration = Duration::from_secs(60);
+
+/// Retransmissions of data before giving up. With the backoff above this is over 5 minutes at the
+/// least, where RFC 1122 §4.2.3.5 asks for at least 100 s (R2).
+pub const DATA_RETRIES_MAX: u8 = 12;
+
+/// Retransmissions of our SYN: 1 + 2 + ... + 64 s, RFC 1122 §4.2.3.5 asks for at least 3 minutes
+/// of an active open; with the 60 s cap this is 3 minutes and 3 s.
+pub const SYN_RETRIES_MAX: u8 = 7;
+
+/// Retransmissions of a SYN-ACK: a minute of half-open connection is what a listener affords.
+pub const SYN_ACK_RETRIES_MAX: u8 = 5;
+
+/// Initial congestion window (RFC 6928).
+pub const INITIAL_WINDOW_SEGMENTS: u32 = 10;
+
+/// An acknowledgement is delayed by at most this (RFC 9293 §3.8.6.3 allows 500 ms). 40 ms is
+/// Linux's least, and below everybody's least retransmission timeout.
+pub const ACK_DELAY: Duration = Duration::from_millis(40);
+
+/// Full-sized segments after which an acknowledgement is sent at once (RFC 9293 §3.8.6.3).
+pub const ACK_EVERY_SEGMENTS: u8 = 2;
+
+/// Duplicate acknowledgements that are taken as a loss (RFC 5681 §3.2).
+pub const DUPLICATE_ACKS: u8 = 3;
+
+/// TIME-WAIT lasts this long: two maximum segment lifetimes of 30 s, as Linux has it. RFC 9293's
+/// MSL of 2 minutes predates timestamps, which tell old segments of a reused port pair apart.
+pub const TIME_WAIT: Duration = Duration::from_secs(60);
+
+/// Connections in TIME-WAIT at once; the oldest goes first. At 64 bytes an entry this is 16 MiB,
+/// and 4,096 closes a second by our side keep theirs for the whole time.
+pub const TIME_WAIT_ENTRIES_MAX: usize = 256 * 1024;
+
+/// FIN-WAIT-2 without a word of the peer ends after this, as Linux's `tcp_fin_timeout`.
+pub const FIN_WAIT_2: Duration = Duration::from_secs(60);
+
+/// Receive buffer of a connection in bytes, unless the program sets another: enough for 1 Gbit/s
+/// at 2 ms, or 100 Mbit/s at 20 ms.
+pub const RECEIVE_BUFFER_BYTES: u32 = 256 * 1024;
+
+/// Out-of-order pieces kept for one connection. Adjoining pieces are merged, so this many holes
+/// must be open at once before anything is refused; each costs some 40 bytes beside its data.
+pub const OUT_OF_ORDER_PIECES_MAX: usize = 128;
+
+/// Half-open connections of one listener, unless it sets another. A control block in SYN-RECEIVED
+/// costs under 1 KiB: 4 MiB for the whole backlog.
+pub const BACKLOG: usize = 4096;
+
+/// Connections of one stack, unless configured otherwise.
+pub const CONNECTIONS_MAX: usize = 1 << 20;
+
+/// The maximum segment size to assume when the peer's SYN names none (RFC 9293 §3.7.1), IPv4.
+pub const MSS_DEFAULT_V4: u16 = 536;
+
+/// The same for IPv6: 1280 - 40 - 20.
+pub const MSS_DEFAULT_V6: u16 = 1220;
+
+/// A smaller MSS than this is not believed: it would make us send mostly headers. Linux's
+/// `tcp_min_snd_mss` is 48 for the same reason.
+pub const MSS_MIN: u16 = 48;
+
+/// Byte slices that one packet may be gathered from: a head of two or three pieces, and a body's
+/// end with the next response's head and body behind it.
+pub const GATHER_MAX: usize = 8;
+
+/// Longest Ethernet + IP + TCP header we write: 18 with a VLAN tag, 40 IPv6, 60 TCP; rounded up.
+pub const HEAD_BYTES: usize = 128;
+
+/// Segments in a row that one connection may send before others get their turn. One full
+/// kernel batch of an AF_XDP transmit queue on veth (32) is shared by at least two.
+pub const SEGMENTS_PER_TURN: u8 = 16;
+
+/// Stateless answers (resets, acknowledgements of old segments) waiting to leave. More than a
+/// receive batch of 64 cannot ask for more; the rest are dropped and counted.
+pub const REPLIES_MAX: usize = 64;
+
+/// Small complete frames (ARP, NDP, ICMP, UDP) waiting to leave.
+pub const CONTROL_FRAMES_MAX: usize = 256;
+
+/// Challenge acknowledgements a second, for the whole stack (RFC 5961 §7).
+pub const CHALLENGES_PER_SECOND: u32 = 1000;
+
+/// Resets a second to segments that belong to no connection (bounded so that a flood of strays
+/// is not answered one for one).
+pub const RESETS_PER_SECOND: u32 = 10_000;
+
+/// A timestamp older than this says nothing about a segment's age (RFC 7323 §5.5: 24 days).
+pub const PAWS_IDLE: Duration = Duration::from_secs(24 * 24 * 3600);
+
+// ---- Neighbours (RFC 4861 §10, RFC 1122 §2.3.2) ----
+
+/// Neighbours of one link that are remembered: a /22 full of hosts, more than one link's switch
+/// keeps busy. Memory: 1024 × (about 100 B + [`NEIGHBOR_FRAMES_MAX`] frames while unresolved).
+pub const NEIGHBORS_MAX: usize = 1024;
+
+/// Frames kept for one unresolved neighbour. RFC 1122 §2.3.2.2 asks for at least the latest one;
+/// four hold a SYN, or the first burst of an answer, of a few connections.
+pub const NEIGHBOR_FRAMES_MAX: usize = 4;
+
+/// Solicitations before a neighbour counts as absent: MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT.
+pub const SOLICITS_MAX: u8 = 3;
+
+/// Between two solicitations: RETRANS_TIMER, and RFC 1122 §2.3.2.1's one per second.
+pub const SOLICIT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A neighbour heard of is believed reachable: REACHABLE_TIME.
+pub const REACHABLE_TIME: Duration = Duration::from_secs(30);
+
+/// The upper layer's time to confirm a stale neighbour in use: DELAY_FIRST_PROBE_TIME.
+pub const DELAY_FIRST_PROBE: Duration = Duration::from_secs(5);
+
+/// A stale and unused neighbour is remembered: as long as a browser keeps a connection in mind.
+pub const STALE_LIFETIME: Duration = Duration::from_secs(600);
+
+/// An absent neighbour is not asked for again: as long as asking for it took.
+pub const FAILED_HOLD: Duration = Duration::from_secs(3);
+
+// ---- Routes ----
+
+/// Own addresses of one link. A server has a handful; a load generator takes a few hundred.
+pub const ADDRESSES_MAX: usize = 1024;
+
+/// Gateway routes of one link, looked through one by one.
+pub const ROUTES_MAX: usize = 64;
+
+// ---- Reassembly (RFC 791, RFC 8200 §4.5) ----
+
+/// Largest reassembled payload: what the 16-bit length of IPv6 counts, and of IPv4 less a header.
+pub const DATAGRAM_MAX: usize = 65_535;
+
+/// Datagrams in reassembly at one time.
+pub const REASSEMBLY_DATAGRAMS_MAX: usize = 64;
+
+/// Of these from one source, so that one peer cannot push out all others' with ease.
+pub const REASSEMBLY_PER_SOURCE_MAX: usize = 16;
+
+/// Pieces of one datagram: 65,535 bytes through the smallest MTU that IPv4 hosts use, 576
+/// (119 pieces of 552 bytes), and some.
+pub const REASSEMBLY_PIECES_MAX: usize = 128;
+
+/// All bytes waiting for reassembly, with [`REASSEMBLY_PIECE_OVERHEAD`] for each piece: sixteen of
+/// the largest datagrams.
+pub const REASSEMBLY_BYTES_MAX: usize = 16 * DATAGRAM_MAX;
+
+/// What a piece costs besides its bytes: its allocation and its place in the list.
+pub const REASSEMBLY_PIECE_OVERHEAD: usize = 64;
+
+/// IPv4 pieces wait for their fellows: Linux's 30 s, where RFC 1122 §3.3.2 says 60 to 120 s; a
+/// 16-bit identification comes round sooner than that at today's rates (RFC 4963).
+pub const REASSEMBLY_TIME_V4: Duration = Duration::from_secs(30);
+
+/// IPv6 pieces: RFC 8200 §4.5.
+pub const REASSEMBLY_TIME_V6: Duration = Duration::from_secs(60);
+
+// ---- ICMP ----
+
+/// Largest IPv4 error, its IP header included (RFC 1812 §4.3.2.3).
+pub const ICMPV4_ERROR_MAX: usize = 576;
+
+/// Largest IPv6 error, its IP header included: the minimum MTU (RFC 4443 §2.4(c)).
+pub const ICMPV6_ERROR_MAX: usize = 1280;
+
+/// Errors sent per second in the long run (RFC 4443 §2.4(f)): Linux's 1000 for the whole host.
+pub const ICMP_ERRORS_PER_SECOND: u32 = 1000;
+
+/// Errors sent in one burst: Linux's 50.
+pub const ICMP_ERRORS_BURST: u32 = 50;
+
+// ---- UDP ----
+
+/// Bytes waiting in one socket, payload and [`UDP_DATAGRAM_OVERHEAD`]: Linux's default of 208 KiB.
+pub const UDP_QUEUE_BYTES_MAX: usize = 212_992;
+
+/// What a waiting datagram costs besides its bytes.
+pub const UDP_DATAGRAM_OVERHEAD: usize = 96;
+
+/// Bound sockets of one stack.
+pub const UDP_SOCKETS_MAX: usize = 4096;
+
+/// First port given to a socket that asks for none (RFC 6335 §6, the dynamic ports).
+pub const EPHEMERAL_FIRST: u16 = 49_152;

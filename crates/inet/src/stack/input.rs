@@ -1,0 +1,427 @@
+//! The way in: a frame is parsed from the outside to the inside, and each part given to its owner.
+
+use std::net::{IpAddr, SocketAddr};
+
+use exos_wire::arp::{self, ArpView};
+use exos_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, EthernetView};
+use exos_wire::icmpv4::{Icmpv4, Icmpv4View};
+use exos_wire::icmpv6::{Icmpv6, Icmpv6View};
+use exos_wire::ipv4::Ipv4View;
+use exos_wire::ipv6::{self, Answer, Ipv6View, Upper};
+use exos_wire::ndp::{NeighborAdvertisement, NeighborSolicitation};
+use exos_wire::tcp::TcpView;
+use exos_wire::{Sum, protocol};
+
+use super::{EchoReply, Neighbors, RxChecksum, Stack, output};
+use crate::fragment::{Datagram, Fragment, FragmentKey};
+use crate::icmp::{self, ErrorKind, IcmpError, Problem};
+use crate::limits::CONTROL_FRAMES_MAX;
+use crate::neighbor::Evidence;
+use crate::route::Delivery;
+use crate::tcp::{Flow, Segment};
+use crate::time::Instant;
+use crate::udp::{self, Delivered, UdpDrop};
+
+/// What the way in knows about a packet once its IP header is read.
+#[derive(Copy, Clone)]
+struct Packet<'a> {
+    src: IpAddr,
+    dst: IpAddr,
+    how: Delivery,
+    protocol: u8,
+    /// What is above IP.
+    payload: &'a [u8],
+    /// The whole IP packet (or its beginning), for ICMP errors.
+    quote: &'a [u8],
+    /// Where the byte lies that names the protocol.
+    protocol_field: usize,
+    /// The frame was for a group.
+    group: bool,
+    checksum: RxChecksum,
+}
+
+impl Stack {
+    /// Take in a received Ethernet frame.
+    pub fn handle_frame(&mut self, now: Instant, frame: &[u8], checksum: RxChecksum) {
+        self.counters.frames_received += 1;
+        let Ok(ethernet) = EthernetView::parse(frame) else {
+            self.counters.drop_ethernet_malformed += 1;
+            return;
+        };
+        let group = ethernet.dst().is_multicast();
+        if !group && ethernet.dst() != self.config.mac {
+            self.counters.drop_ethernet_other_host += 1;
+            return;
+        }
+        match ethernet.ethertype() {
+            ETHERTYPE_IPV4 => self.handle_ipv4(now, ethernet.payload(), group, checksum),
+            ETHERTYPE_IPV6 => self.handle_ipv6(now, ethernet.payload(), group, checksum),
+            ETHERTYPE_ARP => self.handle_arp(now, ethernet.payload()),
+            _ => self.counters.drop_ethernet_unknown_type += 1,
+        }
+    }
+
+    /// RFC 826, with the answers of RFC 5227.
+    fn handle_arp(&mut self, now: Instant, payload: &[u8]) {
+        let Ok(view) = ArpView::parse(payload) else {
+            self.counters.drop_arp_malformed += 1;
+            return;
+        };
+        if self.config.neighbors == Neighbors::External {
+            return;
+        }
+        let packet = view.packet();
+        let for_us = self.routes.is_local(packet.target_ip.into());
+        let gratuitous = packet.sender_ip == packet.target_ip;
+        let evidence = match packet.operation {
+            arp::REQUEST if for_us && !gratuitous => Evidence::Request,
+            arp::REPLY if for_us => Evidence::Solicited { overriding: true },
+            _ => Evidence::Unsolicited { overriding: true },
+        };
+        let sender: IpAddr = packet.sender_ip.into();
+        if !self.routes.is_local(sender) {
+            let waiting = self.neighbors.handle_answer(now, sender, packet.sender_mac, evidence);
+            self.queue_frames(waiting);
+        }
+        if for_us && packet.operation == arp::REQUEST && packet.sender_mac.is_unicast() {
+            let answer = output::arp_answer(self.config.mac, &packet);
+            self.queue_frame(answer);
+        }
+    }
+
+    fn handle_ipv4(&mut self, now: Instant, bytes: &[u8], group: bool, checksum: RxChecksum) {
+        let Ok(view) = Ipv4View::parse(bytes) else {
+            self.counters.drop_ipv4_malformed += 1;
+            return;
+        };
+        if !view.header_checksum_ok() {
+            self.counters.drop_ipv4_checksum += 1;
+            return;
+        }
+        let (src, dst) = (IpAddr::V4(view.src()), IpAddr::V4(view.dst()));
+        let Some(how) = self.check_addresses(src, dst) else { return };
+        let quote = &bytes[..view.total_len()];
+        if view.is_fragment() {
+            let key = FragmentKey { src, dst, ident: u32::from(view.ident()), protocol: view.protocol() };
+            let fragment = Fragment {
+                key,
+                offset: view.fragment_offset(),
+                more: view.more_fragments(),
+                payload: view.payload(),
+                protocol: view.protocol(),
+                packet: quote,
+            };
+            if let Some(datagram) = self.reassembler.push(now, &fragment) {
+                self.handle_reassembled(now, &datagram, how, group);
+            }
+            return;
+        }
+        let packet = Packet {
+            src,
+            dst,
+            how,
+            protocol: view.protocol(),
+            payload: view.payload(),
+            quote,
+            protocol_field: 9,
+            group,
+            checksum,
+        };
+        self.handle_upper(now, &packet);
+    }
+
+    fn handle_ipv6(&mut self, now: Instant, bytes: &[u8], group: bool, checksum: RxChecksum) {
+        let Ok(view) = Ipv6View::parse(bytes) else {
+            self.counters.drop_ipv6_malformed += 1;
+            return;
+        };
+        let (src, dst) = (IpAddr::V6(view.src()), IpAddr::V6(view.dst()));
+        let Some(how) = self.check_addresses(src, dst) else { return };
+        let quote = &bytes[..ipv6::LEN + view.payload_len()];
+        let Ok(upper) = view.upper() else {
+            self.counters.drop_ipv6_malformed += 1;
+            return;
+        };
+        if !self.headers_allow(now, &upper, quote, how, group) {
+            return;
+        }
+        if let Some(part) = upper.fragment {
+            let key = FragmentKey { src, dst, ident: part.ident, protocol: 0 };
+            let fragment = Fragment {
+                key,
+                offset: part.offset,
+                more: part.more,
+                payload: upper.payload,
+                protocol: upper.protocol,
+                packet: quote,
+            };
+            if let Some(datagram) = self.reassembler.push(now, &fragment) {
+                self.handle_reassembled(now, &datagram, how, group);
+            }
+            return;
+        }
+        let packet = Packet {
+            src,
+            dst,
+            how,
+            protocol: upper.protocol,
+            payload: upper.payload,
+            quote,
+            protocol_field: upper.next_header_field,
+            group,
+            checksum,
+        };
+        self.handle_upper(now, &packet);
+    }
+
+    /// False when an extension header asks for the packet to be discarded (RFC 8200 §4.2).
+    fn headers_allow(&mut self, now: Instant, upper: &Upper<'_>, quote: &[u8], how: Delivery, group: bool) -> bool {
+        let Some(problem) = upper.problem else { return true };
+        self.counters.drop_ipv6_option += 1;
+        let answer = match problem.answer {
+            Answer::Never => false,
+            Answer::Always => true,
+            Answer::UnlessMulticast => how == Delivery::Unicast,
+        };
+        if answer {
+            let problem = Problem::Parameter { code: problem.code, pointer: problem.pointer };
+            self.report(now, quote, problem, group);
+        }
+        false
+    }
+
+    fn handle_reassembled(&mut self, now: Instant, datagram: &Datagram, how: Delivery, group: bool) {
+        let (mut protocol, mut payload) = (datagram.protocol, &datagram.payload[..]);
+        if datagram.src.is_ipv6() {
+            // Extension headers may follow in the fragmentable part (RFC 8200 §4.5).
+            let Ok(upper) = ipv6::walk(protocol, payload, ipv6::LEN, 6, false) else {
+                self.counters.drop_ipv6_malformed += 1;
+                return;
+            };
+            if upper.fragment.is_some() || !self.headers_allow(now, &upper, &datagram.quote, how, group) {
+                return;
+            }
+            (protocol, payload) = (upper.protocol, upper.payload);
+        }
+        let packet = Packet {
+            src: datagram.src,
+            dst: datagram.dst,
+            how,
+            protocol,
+            payload,
+            quote: &datagram.quote,
+            protocol_field: if datagram.src.is_ipv6() { 6 } else { 9 },
+            group,
+            checksum: RxChecksum::Unknown,
+        };
+        self.handle_upper(now, &packet);
+    }
+
+    /// How a packet concerns us; `None` and a counter when it does not, or when nobody can have
+    /// sent it (RFC 1122 §3.2.1.3).
+    fn check_addresses(&mut self, src: IpAddr, dst: IpAddr) -> Option<Delivery> {
+        let impossible = src.is_multicast()
+            || src.is_loopback()
+            || self.routes.is_broadcast(src)
+            || (src.is_unspecified() && src.is_ipv4())
+            || self.routes.is_local(src);
+        if impossible {
+            self.counters.drop_ip_source += 1;
+            return None;
+        }
+        let how = self.routes.accepts(dst);
+        if how.is_none() {
+            self.counters.drop_ip_other_host += 1;
+        }
+        how
+    }
+
+    fn handle_upper(&mut self, now: Instant, packet: &Packet<'_>) {
+        match (packet.protocol, packet.src) {
+            (protocol::TCP, _) => self.handle_tcp(now, packet),
+            (protocol::UDP, _) => self.handle_udp(now, packet),
+            (protocol::ICMP, IpAddr::V4(_)) => self.handle_icmpv4(now, packet),
+            (protocol::ICMPV6, IpAddr::V6(_)) => self.handle_icmpv6(now, packet),
+            _ => {
+                self.counters.drop_ip_protocol += 1;
+                let problem = Problem::ProtocolUnreachable { pointer: packet.protocol_field };
+                self.report(now, packet.quote, problem, packet.group);
+            }
+        }
+    }
+
+    fn handle_tcp(&mut self, now: Instant, packet: &Packet<'_>) {
+        let Ok(view) = TcpView::parse(packet.payload) else {
+            self.counters.drop_tcp_malformed += 1;
+            return;
+        };
+        // RFC 9293 §3.9.2.3: connections are between unicast addresses; and nobody has port 0.
+        if packet.how != Delivery::Unicast || packet.src.is_unspecified() || view.src_port() == 0 {
+            self.counters.drop_ip_source += 1;
+            return;
+        }
+        let pseudo = Sum::pseudo(packet.src, packet.dst, protocol::TCP, packet.payload.len() as u32);
+        if !checksum_passes(packet.checksum, view.checksum(), pseudo, || view.checksum_ok(pseudo)) {
+            self.counters.drop_tcp_checksum += 1;
+            return;
+        }
+        let local = SocketAddr::new(packet.dst, view.dst_port());
+        let remote = SocketAddr::new(packet.src, view.src_port());
+        let segment = Segment::from_view(&view);
+        let link = self.local(packet.src.is_ipv6());
+        self.tcp.handle_segment(now, Flow::new(local, remote), &segment, link, &mut self.counters);
+    }
+
+    fn handle_udp(&mut self, now: Instant, packet: &Packet<'_>) {
+        let partial = packet.checksum == RxChecksum::MaybePartial && {
+            let pseudo = Sum::pseudo(packet.src, packet.dst, protocol::UDP, packet.payload.len() as u32);
+            packet.payload.get(6..8).is_some_and(|c| u16::from_be_bytes([c[0], c[1]]) == pseudo.value())
+        };
+        let verified = partial || packet.checksum == RxChecksum::Verified;
+        let view = match udp::parse(packet.src, packet.dst, packet.payload, verified) {
+            Ok(view) => view,
+            Err(UdpDrop::Malformed) => {
+                self.counters.drop_udp_malformed += 1;
+                return;
+            }
+            Err(UdpDrop::BadChecksum | UdpDrop::MissingChecksum) => {
+                self.counters.drop_udp_checksum += 1;
+                return;
+            }
+        };
+        let from = SocketAddr::new(packet.src, view.src_port());
+        let to = SocketAddr::new(packet.dst, view.dst_port());
+        match self.udp.deliver(from, to, packet.how, view.payload()) {
+            Delivered::Queued(_) => {}
+            Delivered::Full => self.counters.drop_udp_queue_full += 1,
+            Delivered::NoSocket => {
+                self.counters.drop_udp_no_socket += 1;
+                self.report(now, packet.quote, Problem::PortUnreachable, packet.group);
+            }
+        }
+    }
+
+    fn handle_icmpv4(&mut self, now: Instant, packet: &Packet<'_>) {
+        let Some(view) = Icmpv4View::parse(packet.payload).ok().filter(Icmpv4View::checksum_ok) else {
+            self.counters.drop_icmp_malformed += 1;
+            return;
+        };
+        if let Icmpv4::EchoReply { ident, seq, .. } = view.message() {
+            self.heard_echo(packet.src, ident, seq);
+        } else if let Some(error) = icmp::received::parse_v4(&view) {
+            self.handle_icmp_error(&error);
+        } else {
+            self.answer_echo(now, packet);
+        }
+    }
+
+    fn handle_icmpv6(&mut self, now: Instant, packet: &Packet<'_>) {
+        let (IpAddr::V6(src), IpAddr::V6(dst)) = (packet.src, packet.dst) else { return };
+        let view = Icmpv6View::parse(packet.payload).ok().filter(|v| v.checksum_ok(&src, &dst));
+        let Some((view, Ok(message))) = view.map(|v| (v, v.message())) else {
+            self.counters.drop_icmp_malformed += 1;
+            return;
+        };
+        match message {
+            Icmpv6::NeighborSolicitation(ns) => self.handle_solicitation(now, packet, &ns),
+            Icmpv6::NeighborAdvertisement(na) => self.handle_advertisement(now, packet, &na),
+            // Addresses and routers are configured, not learnt; see ARCHITECTURE.
+            Icmpv6::RouterSolicitation(_) | Icmpv6::RouterAdvertisement(_) => {}
+            Icmpv6::EchoReply { ident, seq, .. } => self.heard_echo(packet.src, ident, seq),
+            Icmpv6::EchoRequest { .. } => self.answer_echo(now, packet),
+            _ => {
+                if let Some(error) = icmp::received::parse_v6(&view) {
+                    self.handle_icmp_error(&error);
+                }
+            }
+        }
+    }
+
+    fn answer_echo(&mut self, now: Instant, packet: &Packet<'_>) {
+        let answer = icmp::answer_echo(packet.src, packet.dst, packet.how, packet.payload, &self.routes);
+        if let Some(answer) = answer {
+            self.counters.icmp_echo_answered += 1;
+            self.send_icmp(now, &answer);
+        }
+    }
+
+    fn heard_echo(&mut self, from: IpAddr, ident: u16, seq: u16) {
+        if self.echo_replies.len() < CONTROL_FRAMES_MAX {
+            self.echo_replies.push_back(EchoReply { from, ident, seq });
+        }
+    }
+
+    /// RFC 4861 §7.2.3. The hop limit of 255 shows that no router passed it on (§7.1).
+    fn handle_solicitation(&mut self, now: Instant, packet: &Packet<'_>, ns: &NeighborSolicitation) {
+        if !self.ndp_is_valid(packet) || !self.routes.is_local(ns.target.into()) {
+            return;
+        }
+        if let Some(mac) = ns.source_mac.filter(|_| !packet.src.is_unspecified()) {
+            let waiting = self.neighbors.handle_answer(now, packet.src, mac, Evidence::Request);
+            self.queue_frames(waiting);
+        }
+        let to_mac = ns.source_mac.filter(|m| m.is_unicast());
+        if let Some(frame) = output::advertise(self.config.mac, ns.target, packet.src, to_mac) {
+            self.queue_frame(frame);
+        } else {
+            // The sender left its link address out: it is in our cache, or is asked for.
+            let message = output::advertisement(self.config.mac, ns.target, true);
+            let IpAddr::V6(to) = packet.src else { return };
+            let bytes = output::emit_advertisement(&message, &ns.target, &to);
+            self.send_ip_with_hop_limit(now, ns.target.into(), packet.src, protocol::ICMPV6, &bytes, 255);
+        }
+    }
+
+    /// RFC 4861 §7.2.5.
+    fn handle_advertisement(&mut self, now: Instant, packet: &Packet<'_>, na: &NeighborAdvertisement) {
+        if !self.ndp_is_valid(packet) || self.routes.is_local(na.target.into()) {
+            return;
+        }
+        let Some(mac) = na.target_mac else { return };
+        let evidence = if na.solicited && packet.how == Delivery::Unicast {
+            Evidence::Solicited { overriding: na.override_ }
+        } else {
+            Evidence::Unsolicited { overriding: na.override_ }
+        };
+        let waiting = self.neighbors.handle_answer(now, na.target.into(), mac, evidence);
+        self.queue_frames(waiting);
+    }
+
+    fn ndp_is_valid(&mut self, packet: &Packet<'_>) -> bool {
+        let valid = packet.quote.get(7) == Some(&255);
+        self.counters.drop_icmp_malformed += u64::from(!valid);
+        valid && self.config.neighbors == Neighbors::Own
+    }
+
+    fn handle_icmp_error(&mut self, error: &IcmpError) {
+        if !self.routes.is_local(error.local) {
+            self.counters.drop_icmp_malformed += 1;
+            return;
+        }
+        self.counters.icmp_errors_received += 1;
+        if error.protocol == protocol::UDP {
+            self.udp.handle_error(error);
+        }
+        let Some(seq) = error.seq.filter(|_| error.protocol == protocol::TCP) else { return };
+        let local = SocketAddr::new(error.local, error.local_port);
+        let flow = Flow::new(local, SocketAddr::new(error.remote, error.remote_port));
+        match error.kind {
+            ErrorKind::Hard(_) => self.tcp.handle_unreachable(&flow, seq, true),
+            ErrorKind::Soft(_) => self.tcp.handle_unreachable(&flow, seq, false),
+            ErrorKind::TooBig { mtu } => {
+                let headers = if error.local.is_ipv6() { 60 } else { 40 };
+                let mss = mtu.saturating_sub(headers).min(u32::from(u16::MAX)) as u16;
+                self.tcp.handle_too_big(&flow, seq, mss);
+            }
+        }
+    }
+}
+
+/// Whether a transport checksum passes, computing it only where the link's word does not suffice.
+fn checksum_passes(word: RxChecksum, field: u16, pseudo: Sum, verify: impl FnOnce() -> bool) -> bool {
+    match word {
+        RxChecksum::Verified => true,
+        RxChecksum::MaybePartial => field == pseudo.value() || verify(),
+        RxChecksum::Unknown => verify(),
+    }
+}

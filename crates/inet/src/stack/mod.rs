@@ -1,0 +1,369 @@
+//! The stack of one link: takes frames apart, gives each part to its owner, and puts frames together.
+//!
+//! It performs nothing. Polling order, for each turn of a program's loop:
+//!
+//! 1. `handle_frame` for every frame that arrived;
+//! 2. `poll_event` until there is none, the program giving its commands (through `tcp`, `udp` and
+//!    the methods here);
+//! 3. `handle_timeout`;
+//! 4. `poll_transmit` until there is none, or the link has no room;
+//! 5. sleep until `poll_timeout`, or until frames arrive.
+//!
+//! In another order nothing breaks, but acknowledgements may leave without the data that they could
+//! have ridden on. [`input`] holds the way in, [`output`] the way out.
+
+mod input;
+mod output;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+use exos_buf::Slice;
+use exos_wire::{Mac, Sum, protocol};
+
+use crate::counters::Counters;
+use crate::fragment::Reassembler;
+use crate::icmp::{self, Echo, IcmpPacket, IcmpSender};
+use crate::limits::{CONNECTIONS_MAX, CONTROL_FRAMES_MAX, HEAD_BYTES};
+use crate::neighbor::NeighborCache;
+use crate::route::{Prefix, RouteError, Routes, link_local};
+use crate::siphash::Random;
+use crate::tcp::{self, Tcp};
+use crate::time::Instant;
+use crate::udp::{UdpError, UdpHandle, UdpTable};
+
+pub use output::{Body, Transmit, TxChecksum};
+
+/// What the link says about a received frame's transport checksum.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub enum RxChecksum {
+    /// Nothing: it is verified here.
+    Unknown,
+    /// It is right, or the bytes never crossed a wire.
+    Verified,
+    /// The link is virtual, and a kernel on its other side may have left only the pseudo header's
+    /// sum in the field: that is taken as well as a right checksum.
+    MaybePartial,
+}
+
+/// What the link can do for what is sent.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Offload {
+    /// It completes partial checksums.
+    pub checksum: bool,
+    /// It cuts TCP segments of up to so many bytes of IP packet. Needs `checksum`.
+    pub segmentation: Option<usize>,
+}
+
+/// Who knows the neighbours' link addresses.
+#[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
+pub enum Neighbors {
+    /// The stack asks by ARP and NDP, and answers for its addresses.
+    #[default]
+    Own,
+    /// Somebody else who owns the addresses: `poll_unresolved` says what to ask him, and
+    /// `set_neighbor` takes the answer.
+    External,
+}
+
+/// What a stack is made with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Our link address.
+    pub mac: Mac,
+    /// Largest IP packet of the link, in bytes.
+    pub mtu: usize,
+    /// Our addresses with their prefix lengths.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// Default routers, at most one of each family.
+    pub gateways: Vec<IpAddr>,
+    /// Who knows the neighbours.
+    pub neighbors: Neighbors,
+    /// What the link does for us.
+    pub offload: Offload,
+    /// Connections at once.
+    pub connections_max: usize,
+}
+
+impl Config {
+    /// A stack on a link of the usual size, without addresses.
+    pub fn new(mac: Mac, mtu: usize) -> Self {
+        Self {
+            mac,
+            mtu,
+            addresses: Vec::new(),
+            gateways: Vec::new(),
+            neighbors: Neighbors::Own,
+            offload: Offload::default(),
+            connections_max: CONNECTIONS_MAX,
+        }
+    }
+}
+
+/// An answer to an echo request of ours.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub struct EchoReply {
+    /// Who answered.
+    pub from: IpAddr,
+    /// The identifier of the request.
+    pub ident: u16,
+    /// The sequence number of the request.
+    pub seq: u16,
+}
+
+/// A stack.
+pub struct Stack {
+    /// The connections; programs give their commands here.
+    pub tcp: Tcp,
+    /// The sockets of datagrams. Datagrams are sent with `udp_send`.
+    pub udp: UdpTable,
+    config: Config,
+    routes: Routes,
+    neighbors: NeighborCache,
+    reassembler: Reassembler,
+    icmp: IcmpSender,
+    counters: Counters,
+    /// Complete frames that wait to be sent.
+    control: VecDeque<Vec<u8>>,
+    /// The frame of `control` that was handed out last.
+    frame: Vec<u8>,
+    /// The head of the segment that was handed out last.
+    head: [u8; HEAD_BYTES],
+    /// The body of a segment of too many pieces to be handed out one by one.
+    gathered: Vec<u8>,
+    echo_replies: VecDeque<EchoReply>,
+    random: Random,
+}
+
+impl Stack {
+    /// A stack on a link. `seed` must be secret: sequence numbers follow from it.
+    pub fn new(config: Config, seed: u64, now: Instant) -> Result<Self, RouteError> {
+        let mut random = Random::new(seed);
+        let neighbors = match config.neighbors {
+            Neighbors::Own => NeighborCache::new(random.next_u64()),
+            Neighbors::External => NeighborCache::external(random.next_u64()),
+        };
+        let mut stack = Self {
+            tcp: Tcp::new(now, random.next_u64(), config.connections_max),
+            udp: UdpTable::new(random.next_u64()),
+            routes: Routes::new(),
+            neighbors,
+            reassembler: Reassembler::new(),
+            icmp: IcmpSender::new(now),
+            counters: Counters::default(),
+            control: VecDeque::new(),
+            frame: Vec::new(),
+            head: [0; HEAD_BYTES],
+            gathered: Vec::new(),
+            echo_replies: VecDeque::new(),
+            random,
+            config,
+        };
+        stack.add_routes()?;
+        Ok(stack)
+    }
+
+    fn add_routes(&mut self) -> Result<(), RouteError> {
+        for &(address, prefix) in &self.config.addresses {
+            self.routes.add_address(address, prefix)?;
+        }
+        let own = self.config.neighbors == Neighbors::Own;
+        if own && self.config.addresses.iter().any(|(a, _)| a.is_ipv6()) {
+            // RFC 4291 §2.8: every interface that speaks IPv6 has a link-local address.
+            match self.routes.add_address(link_local(self.config.mac).into(), 64) {
+                Ok(()) | Err(RouteError::Duplicate(_)) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        for &gateway in &self.config.gateways {
+            self.routes.set_default(gateway)?;
+        }
+        if own {
+            (0..self.config.addresses.len()).for_each(|n| self.announce(self.config.addresses[n].0));
+        }
+        Ok(())
+    }
+
+    // Commands.
+
+    /// Open a connection to `remote`. The source is chosen by the routes unless `source` says it.
+    pub fn tcp_connect(
+        &mut self,
+        now: Instant,
+        source: Option<SocketAddr>,
+        remote: SocketAddr,
+        options: &tcp::Options,
+    ) -> Result<tcp::ConnectionId, tcp::OpenError> {
+        let chosen = self.routes.source_for(remote.ip());
+        let source = source.or(chosen.map(|ip| SocketAddr::new(ip, 0))).ok_or(tcp::OpenError::NoRoute)?;
+        if self.routes.next_hop(remote.ip()).is_none() {
+            return Err(tcp::OpenError::NoRoute);
+        }
+        let local = self.local(remote.is_ipv6());
+        self.tcp.connect(now, source, remote, local, options)
+    }
+
+    /// Give a connection up.
+    pub fn tcp_abort(&mut self, now: Instant, id: tcp::ConnectionId) {
+        self.tcp.abort(now, id, &mut self.counters);
+    }
+
+    /// Send a datagram, in fragments where it is longer than the MTU.
+    pub fn udp_send(
+        &mut self,
+        now: Instant,
+        handle: UdpHandle,
+        from: Option<IpAddr>,
+        to: SocketAddr,
+        payload: Slice,
+    ) -> Result<(), UdpError> {
+        let out = self.udp.send(handle, from, to, payload)?;
+        let Some(source) = out.src.or_else(|| self.routes.source_for(to.ip())) else {
+            self.counters.drop_ip_no_route += 1;
+            return Ok(());
+        };
+        let payload = out.payload.as_bytes();
+        let mut datagram = vec![0; exos_wire::udp::LEN + payload.len()];
+        let header = exos_wire::udp::UdpHeader { src_port: out.src_port, dst_port: out.dst.port() };
+        let pseudo = Sum::pseudo(source, to.ip(), protocol::UDP, datagram.len() as u32);
+        header.emit(payload.len(), pseudo.plus(out.payload.sum(0..payload.len())), &mut datagram);
+        datagram[exos_wire::udp::LEN..].copy_from_slice(payload);
+        self.send_ip(now, source, to.ip(), protocol::UDP, &datagram);
+        Ok(())
+    }
+
+    /// Send an echo request. The answer comes out of `poll_echo_reply`.
+    pub fn ping(&mut self, now: Instant, to: IpAddr, ident: u16, seq: u16, data: &[u8]) -> bool {
+        let Some(source) = self.routes.source_for(to) else { return false };
+        self.send_icmp(now, &icmp::echo(Echo::Request, source, to, ident, seq, data));
+        true
+    }
+
+    /// Somebody else says what the link address of a neighbour is.
+    pub fn set_neighbor(&mut self, now: Instant, ip: IpAddr, mac: Mac) {
+        let waiting = self.neighbors.learn(now, ip, mac);
+        self.queue_frames(waiting);
+    }
+
+    /// Let everybody on the link know our link address for `address` (RFC 5227 §2.3, RFC 4861 §7.2.6).
+    pub fn announce(&mut self, address: IpAddr) {
+        let frame = output::announcement(self.config.mac, address);
+        self.queue_frame(frame);
+    }
+
+    // What the program hears.
+
+    /// News of a connection.
+    pub fn poll_event(&mut self) -> Option<tcp::Event> {
+        self.tcp.poll_event()
+    }
+
+    /// An answer to a `ping`.
+    pub fn poll_echo_reply(&mut self) -> Option<EchoReply> {
+        self.echo_replies.pop_front()
+    }
+
+    /// With external neighbours: an address whose link address is needed.
+    pub fn poll_unresolved(&mut self) -> Option<IpAddr> {
+        self.neighbors.poll_unresolved()
+    }
+
+    // Time.
+
+    /// When to call `handle_timeout` next. May be early, is never late.
+    pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
+        let others = [self.neighbors.poll_timeout(), self.reassembler.poll_timeout()];
+        others.into_iter().flatten().chain(self.tcp.poll_timeout(now)).min()
+    }
+
+    /// See to all deadlines that are over.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.tcp.handle_timeout(now, &mut self.counters);
+        if self.neighbors.poll_timeout().is_some_and(|at| at <= now) {
+            self.neighbors.handle_timeout(now);
+        }
+        while let Some((_, frames)) = self.neighbors.poll_failed() {
+            self.counters.drop_neighbor_unresolved += frames.len() as u64;
+        }
+        if self.reassembler.poll_timeout().is_some_and(|at| at <= now) {
+            self.expire_fragments(now);
+        }
+    }
+
+    fn expire_fragments(&mut self, now: Instant) {
+        self.reassembler.handle_timeout(now);
+        while let Some(quote) = self.reassembler.poll_expired() {
+            self.report(now, &quote, icmp::Problem::ReassemblyTimeExceeded, false);
+        }
+    }
+
+    // Getters.
+
+    /// What was counted so far, by name.
+    pub fn counters(&self) -> Counters {
+        let mut all = self.counters.clone();
+        let fragments = self.reassembler.counters();
+        all.fragments_received = fragments.received;
+        all.fragments_reassembled = fragments.reassembled;
+        all.drop_fragment = fragments.overlaps
+            + fragments.condemned
+            + fragments.bad_length
+            + fragments.oversized
+            + fragments.scattered
+            + fragments.evicted
+            + fragments.timeouts;
+        let neighbors = self.neighbors.counters();
+        all.drop_neighbor_unresolved += neighbors.frames_overflowed + neighbors.frames_unexpected;
+        all.udp_received = self.udp.counters().delivered;
+        all
+    }
+
+    /// What the stack was made with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Our addresses, the link-local one included.
+    pub fn addresses(&self) -> &[Prefix] {
+        self.routes.addresses()
+    }
+
+    /// The neighbours that are known or being asked for.
+    pub fn neighbors(&self) -> &NeighborCache {
+        &self.neighbors
+    }
+
+    /// What a connection to a peer of this family needs to know.
+    fn local(&self, ipv6: bool) -> tcp::Local {
+        let headers = exos_wire::tcp::LEN + if ipv6 { exos_wire::ipv6::LEN } else { exos_wire::ipv4::LEN };
+        tcp::Local { mss: self.config.mtu.saturating_sub(headers).min(usize::from(u16::MAX)) as u16 }
+    }
+
+    fn queue_frames(&mut self, frames: Vec<Vec<u8>>) {
+        frames.into_iter().for_each(|frame| self.queue_frame(frame));
+    }
+
+    fn queue_frame(&mut self, frame: Vec<u8>) {
+        if self.control.len() < CONTROL_FRAMES_MAX {
+            self.control.push_back(frame);
+        } else {
+            self.counters.drop_control_queue_full += 1;
+        }
+    }
+
+    fn send_icmp(&mut self, now: Instant, packet: &IcmpPacket) {
+        self.send_ip(now, packet.src, packet.dst, packet.protocol, &packet.message);
+    }
+
+    /// Send an ICMP error about a received packet, where the rules and the rate allow it.
+    fn report(&mut self, now: Instant, packet: &[u8], problem: icmp::Problem, group_frame: bool) {
+        match self.icmp.error(now, packet, problem, &self.routes, group_frame) {
+            Ok(error) => {
+                self.counters.icmp_errors_sent += 1;
+                self.send_icmp(now, &error);
+            }
+            Err(icmp::Silence::RateLimited) => self.counters.drop_icmp_rate_limited += 1,
+            Err(_) => {}
+        }
+    }
+}

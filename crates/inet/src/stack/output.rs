@@ -1,0 +1,502 @@
+//! The way out: control frames first, then questions for neighbours, then segments.
+//!
+//! A segment leaves as a head, written into the stack's scratch space, and a body that refers to
+//! the program's own slices: nothing is copied here, and the sum of the body is taken from the
+//! slices' cached sums. What is small and rare (ARP, NDP, ICMP, UDP) leaves as complete frames.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use exos_buf::Aggregate;
+use exos_wire::arp::{self, ArpPacket};
+use exos_wire::ethernet::{self, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, EthernetHeader};
+use exos_wire::ipv4::Ipv4Header;
+use exos_wire::ipv6::{self, Ipv6Header};
+use exos_wire::ndp::{NeighborAdvertisement, NeighborSolicitation, solicited_node};
+use exos_wire::tcp::{self as wire_tcp, TcpHeader, TcpOptions};
+use exos_wire::{Mac, Sum, protocol};
+
+use super::Stack;
+use crate::fragment::{cut_v4, cut_v6};
+use crate::limits::GATHER_MAX;
+use crate::neighbor::{Lookup, Solicit};
+use crate::tcp::{Connection, ConnectionId, Flow, Outgoing, Path, Reply};
+use crate::time::Instant;
+
+/// Time to live, or hop limit, of what we send (RFC 1700's and Linux's default).
+const HOPS: u8 = 64;
+
+/// Up to a handful of byte slices that follow the head of a frame.
+#[derive(Copy, Clone)]
+pub struct Body<'a> {
+    parts: [&'a [u8]; GATHER_MAX],
+    count: usize,
+}
+
+impl<'a> Body<'a> {
+    const EMPTY: Self = Self { parts: [&[]; GATHER_MAX], count: 0 };
+
+    fn whole(bytes: &'a [u8]) -> Self {
+        let mut body = Self::EMPTY;
+        body.parts[0] = bytes;
+        body.count = usize::from(!bytes.is_empty());
+        body
+    }
+
+    /// The slices, in order.
+    pub fn parts(&self) -> &[&'a [u8]] {
+        &self.parts[..self.count]
+    }
+}
+
+/// What is left for the link to do with a frame's transport checksum.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub enum TxChecksum {
+    /// Nothing: it is complete.
+    Complete,
+    /// Sum from `start` to the end and put the complement at `start + offset`; the pseudo header's
+    /// sum stands there. Only on links that said they can.
+    Partial {
+        /// Where the transport header begins in the frame.
+        start: u16,
+        /// Where the field lies in it.
+        offset: u16,
+    },
+}
+
+/// A frame to be sent: head, then body. Borrowed from the stack until the next call.
+pub struct Transmit<'a> {
+    /// The headers, or a whole small frame.
+    pub head: &'a [u8],
+    /// The data.
+    pub body: Body<'a>,
+    /// What is left to do for the checksum.
+    pub checksum: TxChecksum,
+    /// The link shall cut the data into segments of so many bytes.
+    pub segment_size: Option<u16>,
+    /// The packet is IPv6.
+    pub ipv6: bool,
+}
+
+/// Where a segment can go.
+enum Way {
+    To(Mac),
+    /// To this neighbour, once it is known.
+    Wait(IpAddr),
+    Nowhere,
+}
+
+/// A segment's head, written.
+struct Head {
+    len: usize,
+    checksum: TxChecksum,
+}
+
+impl Stack {
+    /// The next frame to send, or `None` when there is nothing to send now.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
+        while let Some(solicit) = self.neighbors.poll_solicit(now) {
+            self.solicit(&solicit);
+        }
+        if let Some(frame) = self.control.pop_front() {
+            self.counters.frames_sent += 1;
+            self.frame = frame;
+            return Some(whole_frame(&self.frame));
+        }
+        while let Some(reply) = self.tcp.poll_reply() {
+            if let Some(len) = self.write_reply(now, &reply) {
+                self.counters.frames_sent += 1;
+                return Some(whole_frame(&self.head[..len]));
+            }
+        }
+        let data_max = self.config.offload.segmentation.map_or(0, |max| max.saturating_sub(100) as u32);
+        loop {
+            let (id, out) = self.tcp.poll_output(now, data_max)?;
+            self.counters.tcp_segments_sent += 1;
+            self.counters.tcp_segments_retransmitted += u64::from(out.again);
+            match self.way_of(now, id) {
+                Way::To(mac) => return Some(self.segment(id, &out, mac)),
+                Way::Wait(hop) => self.queue_segment(now, id, &out, hop),
+                Way::Nowhere => self.counters.drop_ip_no_route += 1,
+            }
+        }
+    }
+
+    /// Write a segment's head and refer to its data.
+    fn segment(&mut self, id: ConnectionId, out: &Outgoing, mac: Mac) -> Transmit<'_> {
+        self.counters.frames_sent += 1;
+        let connection = self.tcp.connection(id).expect("a connection that has just given a segment");
+        let partial = self.config.offload.checksum;
+        let head = write_segment(&mut self.head, self.config.mac, mac, connection, out, partial);
+        let cut = out.data.len() > usize::from(out.mss);
+        Transmit {
+            head: &self.head[..head.len],
+            body: gather(connection.queue(), out, &mut self.gathered),
+            checksum: head.checksum,
+            segment_size: cut.then_some(out.mss),
+            ipv6: connection.flow().is_ipv6(),
+        }
+    }
+
+    /// Where a connection's segments go: what was found last time, unless something has changed.
+    fn way_of(&mut self, now: Instant, id: ConnectionId) -> Way {
+        let generation = self.neighbors.generation();
+        let Some(connection) = self.tcp.connection(id) else { return Way::Nowhere };
+        if let Some(path) = connection.path
+            && path.generation == generation
+        {
+            return Way::To(path.mac);
+        }
+        let remote = connection.flow().remote().ip();
+        let way = self.way_to(now, remote);
+        if let Way::To(mac) = way {
+            // Looking up may itself have changed the cache: the path is good for what is there now.
+            let generation = self.neighbors.generation();
+            self.tcp.set_path(id, Path { mac, generation });
+        }
+        way
+    }
+
+    fn way_to(&mut self, now: Instant, remote: IpAddr) -> Way {
+        if let Some(mac) = self.group_mac(remote) {
+            return Way::To(mac);
+        }
+        let Some(hop) = self.routes.next_hop(remote) else { return Way::Nowhere };
+        match self.neighbors.lookup(now, hop) {
+            Lookup::Known(mac) => Way::To(mac),
+            Lookup::Pending => Way::Wait(hop),
+            Lookup::Unreachable => Way::Nowhere,
+        }
+    }
+
+    /// The link address of a broadcast or multicast address.
+    fn group_mac(&self, ip: IpAddr) -> Option<Mac> {
+        match ip {
+            _ if self.routes.is_broadcast(ip) => Some(Mac::BROADCAST),
+            IpAddr::V4(v4) if v4.is_multicast() => Some(Mac::multicast_v4(v4)),
+            IpAddr::V6(v6) if v6.is_multicast() => Some(Mac::multicast_v6(&v6)),
+            _ => None,
+        }
+    }
+
+    /// Keep a segment until its neighbour is known. One that the link would have to cut up is left
+    /// to retransmission.
+    fn queue_segment(&mut self, _now: Instant, id: ConnectionId, out: &Outgoing, hop: IpAddr) {
+        if out.data.len() > usize::from(out.mss) {
+            self.counters.drop_neighbor_unresolved += 1;
+            return;
+        }
+        let connection = self.tcp.connection(id).expect("a connection that has just given a segment");
+        let head = write_segment(&mut self.head, self.config.mac, Mac::ZERO, connection, out, false);
+        let mut frame = self.head[..head.len].to_vec();
+        frame.extend_from_slice(&connection.queue().to_vec(out.data.clone()));
+        self.neighbors.queue(hop, frame);
+    }
+
+    /// Write a stateless answer; `None` when it has nowhere to go.
+    fn write_reply(&mut self, now: Instant, reply: &Reply) -> Option<usize> {
+        let way = self.way_to(now, reply.flow.remote().ip());
+        let header = TcpHeader {
+            src_port: reply.flow.local().port(),
+            dst_port: reply.flow.remote().port(),
+            seq: reply.seq,
+            ack: reply.ack,
+            flags: reply.flags,
+            window: reply.window,
+            urgent: 0,
+        };
+        let options = TcpOptions { timestamps: reply.timestamps, ..TcpOptions::NONE };
+        let mac = if let Way::To(mac) = way { mac } else { Mac::ZERO };
+        let at = Addresses { from: self.config.mac, to: mac, flow: &reply.flow };
+        let head = write_tcp(&mut self.head, &at, &header, &options, 0, Some(Sum::ZERO));
+        self.counters.tcp_segments_sent += 1;
+        match way {
+            Way::To(_) => return Some(head.len),
+            Way::Wait(hop) => self.neighbors.queue(hop, self.head[..head.len].to_vec()),
+            Way::Nowhere => self.counters.drop_ip_no_route += 1,
+        }
+        None
+    }
+
+    /// Ask who has an address.
+    fn solicit(&mut self, solicit: &Solicit) {
+        let Some(source) = self.routes.source_for(solicit.ip) else { return };
+        let frame = match (source, solicit.ip) {
+            (IpAddr::V4(source), IpAddr::V4(target)) => {
+                arp_question(self.config.mac, source, target, solicit.unicast_to)
+            }
+            (IpAddr::V6(source), IpAddr::V6(target)) => {
+                ndp_question(self.config.mac, source, target, solicit.unicast_to)
+            }
+            _ => return,
+        };
+        self.queue_frame(frame);
+    }
+
+    /// Send an IP packet of ours, in fragments where it is longer than the MTU.
+    pub(super) fn send_ip(&mut self, now: Instant, src: IpAddr, dst: IpAddr, protocol: u8, payload: &[u8]) {
+        self.send_ip_with_hop_limit(now, src, dst, protocol, payload, HOPS);
+    }
+
+    pub(super) fn send_ip_with_hop_limit(
+        &mut self,
+        now: Instant,
+        src: IpAddr,
+        dst: IpAddr,
+        protocol: u8,
+        payload: &[u8],
+        hops: u8,
+    ) {
+        let way = self.way_to(now, dst);
+        let ident = self.random.next_u64() as u32;
+        let mtu = self.config.mtu;
+        let packets: Vec<Vec<u8>> = match (src, dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                let header = Ipv4Header {
+                    src,
+                    dst,
+                    protocol,
+                    ttl: hops,
+                    tos: 0,
+                    ident: ident as u16,
+                    dont_fragment: false,
+                    more_fragments: false,
+                    fragment_offset: 0,
+                };
+                cut_v4(&header, payload, mtu).collect()
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                let header =
+                    Ipv6Header { src, dst, next_header: protocol, hop_limit: hops, traffic_class: 0, flow_label: 0 };
+                if ipv6::LEN + payload.len() <= mtu {
+                    let mut packet = vec![0; ipv6::LEN + payload.len()];
+                    header.emit(payload.len(), &mut packet);
+                    packet[ipv6::LEN..].copy_from_slice(payload);
+                    vec![packet]
+                } else {
+                    cut_v6(&header, ident, payload, mtu).collect()
+                }
+            }
+            _ => unreachable!("source and destination are of one family"),
+        };
+        let ethertype = if dst.is_ipv6() { ETHERTYPE_IPV6 } else { ETHERTYPE_IPV4 };
+        for packet in packets {
+            let to = if let Way::To(mac) = way { mac } else { Mac::ZERO };
+            let frame = frame_of(self.config.mac, to, ethertype, &packet);
+            match way {
+                Way::To(_) => self.queue_frame(frame),
+                Way::Wait(hop) => self.neighbors.queue(hop, frame),
+                Way::Nowhere => self.counters.drop_ip_no_route += 1,
+            }
+        }
+    }
+}
+
+fn whole_frame(frame: &[u8]) -> Transmit<'_> {
+    Transmit {
+        head: frame,
+        body: Body::EMPTY,
+        checksum: TxChecksum::Complete,
+        segment_size: None,
+        ipv6: false,
+    }
+}
+
+/// The data of a segment: slices of the send queue, or one copy where they are too many.
+fn gather<'a>(queue: &'a Aggregate, out: &Outgoing, copy: &'a mut Vec<u8>) -> Body<'a> {
+    let mut body = Body::EMPTY;
+    for piece in queue.pieces(out.data.clone()) {
+        if body.count == GATHER_MAX {
+            copy.clear();
+            copy.resize(out.data.len(), 0);
+            queue.copy_to(out.data.clone(), copy);
+            return Body::whole(copy);
+        }
+        body.parts[body.count] = piece.as_bytes();
+        body.count += 1;
+    }
+    body
+}
+
+/// Who speaks to whom.
+struct Addresses<'a> {
+    from: Mac,
+    to: Mac,
+    flow: &'a Flow,
+}
+
+fn write_segment(
+    out: &mut [u8],
+    from: Mac,
+    to: Mac,
+    connection: &Connection,
+    segment: &Outgoing,
+    partial: bool,
+) -> Head {
+    let flow = connection.flow();
+    let header = TcpHeader {
+        src_port: flow.local().port(),
+        dst_port: flow.remote().port(),
+        seq: segment.seq,
+        ack: segment.ack,
+        flags: segment.flags,
+        window: segment.window,
+        urgent: 0,
+    };
+    // The data's sum comes from its slices' cached sums; a link that completes it needs none.
+    let sum = (!partial).then(|| connection.queue().sum(segment.data.clone()));
+    let at = Addresses { from, to, flow };
+    write_tcp(out, &at, &header, &segment.options, segment.data.len(), sum)
+}
+
+/// Write Ethernet, IP and TCP headers. `sum` is the data's; `None` leaves the checksum to the link.
+fn write_tcp(
+    out: &mut [u8],
+    at: &Addresses<'_>,
+    header: &TcpHeader,
+    options: &TcpOptions,
+    data_len: usize,
+    sum: Option<Sum>,
+) -> Head {
+    let tcp_len = wire_tcp::LEN + wire_tcp::options_len(options);
+    let (local, remote) = (at.flow.local().ip(), at.flow.remote().ip());
+    let start = write_ip(out, at, local, remote, tcp_len + data_len);
+    header.emit(options, &mut out[start..]);
+    let pseudo = Sum::pseudo(local, remote, protocol::TCP, (tcp_len + data_len) as u32);
+    let end = start + tcp_len;
+    let segment = &mut out[start..end];
+    let checksum = match sum {
+        Some(data) => {
+            // The header's length is even, so the data's sum adds to it as it is.
+            wire_tcp::fill_checksum(segment, pseudo.plus(data));
+            TxChecksum::Complete
+        }
+        None => {
+            wire_tcp::fill_partial_checksum(segment, pseudo);
+            TxChecksum::Partial { start: start as u16, offset: wire_tcp::CHECKSUM_FIELD as u16 }
+        }
+    };
+    Head { len: end, checksum }
+}
+
+/// Write Ethernet and IP headers; returns where the transport header begins.
+fn write_ip(out: &mut [u8], at: &Addresses<'_>, local: IpAddr, remote: IpAddr, payload_len: usize) -> usize {
+    let ethertype = if local.is_ipv6() { ETHERTYPE_IPV6 } else { ETHERTYPE_IPV4 };
+    let ethernet = EthernetHeader { dst: at.to, src: at.from, vlan: None, ethertype };
+    let start = ethernet.emit(out);
+    let ip = &mut out[start..];
+    start
+        + match (local, remote) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => Ipv4Header {
+                src,
+                dst,
+                protocol: protocol::TCP,
+                ttl: HOPS,
+                tos: 0,
+                // RFC 6864 §4.1: an atomic packet's identification means nothing.
+                ident: 0,
+                dont_fragment: true,
+                more_fragments: false,
+                fragment_offset: 0,
+            }
+            .emit(payload_len, ip),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => Ipv6Header {
+                src,
+                dst,
+                next_header: protocol::TCP,
+                hop_limit: HOPS,
+                traffic_class: 0,
+                flow_label: 0,
+            }
+            .emit(payload_len, ip),
+            _ => unreachable!("a flow is of one family"),
+        }
+}
+
+fn frame_of(from: Mac, to: Mac, ethertype: u16, packet: &[u8]) -> Vec<u8> {
+    let header = EthernetHeader { dst: to, src: from, vlan: None, ethertype };
+    let mut frame = vec![0; ethernet::LEN + packet.len()];
+    let len = header.emit(&mut frame);
+    frame[len..].copy_from_slice(packet);
+    frame
+}
+
+fn arp_frame(to: Mac, packet: &ArpPacket) -> Vec<u8> {
+    let mut bytes = [0; arp::LEN];
+    packet.emit(&mut bytes);
+    frame_of(packet.sender_mac, to, ETHERTYPE_ARP, &bytes)
+}
+
+fn arp_question(from: Mac, source: Ipv4Addr, target: Ipv4Addr, to: Option<Mac>) -> Vec<u8> {
+    let packet = ArpPacket {
+        operation: arp::REQUEST,
+        sender_mac: from,
+        sender_ip: source,
+        target_mac: Mac::ZERO,
+        target_ip: target,
+    };
+    arp_frame(to.unwrap_or(Mac::BROADCAST), &packet)
+}
+
+pub(super) fn arp_answer(from: Mac, question: &ArpPacket) -> Vec<u8> {
+    let packet = ArpPacket {
+        operation: arp::REPLY,
+        sender_mac: from,
+        sender_ip: question.target_ip,
+        target_mac: question.sender_mac,
+        target_ip: question.sender_ip,
+    };
+    arp_frame(question.sender_mac, &packet)
+}
+
+fn ipv6_frame(macs: (Mac, Mac), src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) -> Vec<u8> {
+    let header =
+        Ipv6Header { src, dst, next_header: protocol::ICMPV6, hop_limit: 255, traffic_class: 0, flow_label: 0 };
+    let mut packet = vec![0; ipv6::LEN + message.len()];
+    header.emit(message.len(), &mut packet);
+    packet[ipv6::LEN..].copy_from_slice(message);
+    frame_of(macs.0, macs.1, ETHERTYPE_IPV6, &packet)
+}
+
+fn ndp_question(from: Mac, source: Ipv6Addr, target: Ipv6Addr, to: Option<Mac>) -> Vec<u8> {
+    let message = NeighborSolicitation { target, source_mac: Some(from) };
+    let dst = if to.is_some() { target } else { solicited_node(&target) };
+    let mut bytes = vec![0; message.message_len()];
+    message.emit(&source, &dst, &mut bytes);
+    ipv6_frame((from, to.unwrap_or_else(|| Mac::multicast_v6(&dst))), source, dst, &bytes)
+}
+
+pub(super) fn advertisement(from: Mac, target: Ipv6Addr, solicited: bool) -> NeighborAdvertisement {
+    NeighborAdvertisement { target, router: false, solicited, override_: true, target_mac: Some(from) }
+}
+
+pub(super) fn emit_advertisement(message: &NeighborAdvertisement, src: &Ipv6Addr, dst: &Ipv6Addr) -> Vec<u8> {
+    let mut bytes = vec![0; message.message_len()];
+    message.emit(src, dst, &mut bytes);
+    bytes
+}
+
+/// The answer to a solicitation by `asker`; `None` when his link address must be found out first.
+/// An unspecified asker looks for duplicates and is answered by multicast (RFC 4861 §7.2.4).
+pub(super) fn advertise(from: Mac, target: Ipv6Addr, asker: IpAddr, asker_mac: Option<Mac>) -> Option<Vec<u8>> {
+    let IpAddr::V6(asker) = asker else { return None };
+    let (dst, mac, solicited) = if asker.is_unspecified() {
+        (ALL_NODES, Mac::multicast_v6(&ALL_NODES), false)
+    } else {
+        (asker, asker_mac?, true)
+    };
+    let bytes = emit_advertisement(&advertisement(from, target, solicited), &target, &dst);
+    Some(ipv6_frame((from, mac), target, dst, &bytes))
+}
+
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+
+/// Tells everybody our link address for `address`, unasked.
+pub(super) fn announcement(from: Mac, address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(ip) => arp_question(from, ip, ip, None),
+        IpAddr::V6(ip) => {
+            let bytes = emit_advertisement(&advertisement(from, ip, false), &ip, &ALL_NODES);
+            ipv6_frame((from, Mac::multicast_v6(&ALL_NODES)), ip, ALL_NODES, &bytes)
+        }
+    }
+}

@@ -1,0 +1,538 @@
+//! The control block of one connection (RFC 9293 §3.3.1) and what a program may ask of it.
+//!
+//! A connection performs nothing. Segments enter through `handle_segment` (in `input`), time
+//! through `handle_timeout`, the program through the commands here; then `poll_segment` (in
+//! `output`) is asked for segments until it has none, `next_deadline` says when time must be given
+//! to it again, and `take_events` what the program should hear of. Order does not matter for
+//! correctness; asking for segments only after the program has seen the events lets
+//! acknowledgements ride on its answers.
+
+use exos_buf::{Aggregate, Slice};
+use exos_wire::{Mac, SeqNumber};
+
+use super::congestion::NewReno;
+use super::flow::Flow;
+use super::receive::ReceiveQueue;
+use super::rtt::Rtt;
+use super::state::{Action, Event, State};
+use crate::limits::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN};
+use crate::time::{Duration, Instant};
+
+/// A deadline that never comes.
+pub(super) const NEVER: Instant = Instant::from_micros(u64::MAX);
+
+/// Bytes of a timestamps option with its padding (RFC 7323 appendix A).
+pub(super) const TIMESTAMPS_BYTES: u16 = 12;
+
+/// What a program hears of a connection. Several may come at once.
+#[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
+pub struct EventSet(u8);
+
+impl EventSet {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// A listener's connection stands.
+    pub const ACCEPTED: Self = Self(1);
+    /// A connection that the program opened stands.
+    pub const CONNECTED: Self = Self(2);
+    /// There are bytes to read that the program has not seen.
+    pub const READABLE: Self = Self(4);
+    /// The peer has acknowledged more of what the program sent.
+    pub const ACKNOWLEDGED: Self = Self(8);
+    /// The peer has finished: after the readable bytes nothing more comes.
+    pub const FINISHED: Self = Self(16);
+    /// The connection is over; its identity means nothing any more.
+    pub const CLOSED: Self = Self(32);
+
+    /// True when all of `other` is in this set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// True when there is nothing to hear.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Both.
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// Why a connection is over.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub enum Reason {
+    /// Both sides finished, all data was delivered.
+    Done,
+    /// The peer reset the connection.
+    Reset,
+    /// Nobody listens there: a reset answered our SYN.
+    Refused,
+    /// The peer did not answer for too long.
+    TimedOut,
+    /// The program gave the connection up.
+    Aborted,
+    /// ICMP says that the peer cannot be reached.
+    Unreachable,
+}
+
+/// Whether an acknowledgement is owed.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub(super) enum Owed {
+    Nothing,
+    /// By `ack_at`, or on the next segment that leaves anyway.
+    Later,
+    Now,
+}
+
+/// The neighbour that segments go to, as last looked up.
+#[derive(Copy, Clone)]
+pub struct Path {
+    /// Its link address.
+    pub mac: Mac,
+    /// The neighbour cache's generation at that look-up; another one means to look again.
+    pub generation: u64,
+}
+
+/// What a connection is opened with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes that may be received and not taken by the program.
+    pub receive_buffer_bytes: u32,
+    /// Wait with less than a full segment while data is in flight (Nagle, RFC 9293 §3.7.4). Off:
+    /// programs here hand over whole messages.
+    pub nagle: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { receive_buffer_bytes: crate::limits::RECEIVE_BUFFER_BYTES, nagle: false }
+    }
+}
+
+/// The control block.
+pub struct Connection {
+    pub(super) state: State,
+    pub(super) ack_owed: Owed,
+    /// The program opened it (a reset is then `Refused` before it stands).
+    pub(super) active: bool,
+    /// `finish` was asked for: a FIN follows the queued data.
+    pub(super) finishing: bool,
+    /// Received data is acknowledged and thrown away.
+    pub(super) discarding: bool,
+    pub(super) nagle: bool,
+    /// Send one segment from `snd_una` whatever the windows say (fast retransmit).
+    pub(super) resend: bool,
+    /// Send a probe into a closed window.
+    pub(super) probe: bool,
+    /// A probe is out: the byte it carried may have been thrown away.
+    pub(super) probing: bool,
+    pub(super) in_recovery: bool,
+    pub(super) duplicate_acks: u8,
+    pub(super) retries: u8,
+    pub(super) snd_scale: u8,
+    pub(super) rcv_scale: u8,
+    pub(super) scaling: bool,
+    pub(super) timestamps: bool,
+    pub(super) events: EventSet,
+    pub(super) reason: Reason,
+    pub(super) flow: Flow,
+    /// Largest payload of a segment we send, options already taken off.
+    pub(super) mss: u16,
+    /// The MSS that we announce.
+    pub(super) mss_announced: u16,
+    /// Largest payload received in one segment, as an estimate of the peer's segments.
+    pub(super) rcv_mss: u16,
+    pub(super) snd_una: SeqNumber,
+    pub(super) snd_nxt: SeqNumber,
+    /// The highest that `snd_nxt` has been.
+    pub(super) snd_max: SeqNumber,
+    pub(super) snd_wnd: u32,
+    pub(super) snd_wnd_max: u32,
+    pub(super) snd_wl1: SeqNumber,
+    pub(super) snd_wl2: SeqNumber,
+    pub(super) iss: SeqNumber,
+    pub(super) recover: SeqNumber,
+    pub(super) rcv_nxt: SeqNumber,
+    /// The right edge of the window that the peer has been told; it never moves back.
+    pub(super) rcv_edge: SeqNumber,
+    /// `rcv_nxt` in the last segment that left.
+    pub(super) last_ack_sent: SeqNumber,
+    pub(super) irs: SeqNumber,
+    /// Where the peer's FIN stands, while data before it is missing.
+    pub(super) peer_fin: Option<SeqNumber>,
+    pub(super) rcv_buffer: u32,
+    pub(super) ts_recent: u32,
+    pub(super) ts_offset: u32,
+    pub(super) ts_recent_at: Instant,
+    /// The sequence number whose acknowledgement ends the round trip being measured, and its start.
+    pub(super) timed: Option<(SeqNumber, Instant)>,
+    pub(super) last_sent: Instant,
+    pub(super) congestion: NewReno,
+    pub(super) rtt: Rtt,
+    /// Retransmission, or probing a closed window.
+    pub(super) retransmit_at: Instant,
+    pub(super) ack_at: Instant,
+    /// End of FIN-WAIT-2.
+    pub(super) life_at: Instant,
+    pub(super) send: Aggregate,
+    pub(super) receive: ReceiveQueue,
+    /// Where to send to; the stack's, not looked at here.
+    pub path: Option<Path>,
+    /// The program's own word for the connection.
+    pub token: u64,
+}
+
+/// What a new connection begins with.
+pub(super) struct Opening {
+    pub flow: Flow,
+    pub iss: SeqNumber,
+    pub ts_offset: u32,
+    pub mss_announced: u16,
+    pub now: Instant,
+}
+
+impl Connection {
+    /// A connection that is about to send its SYN.
+    pub(super) fn open(opening: Opening, options: &Options) -> Self {
+        let (state, _) = State::Closed.on(Event::ActiveOpen).expect("a closed connection can be opened");
+        Self::new(opening, options, state, true)
+    }
+
+    /// A connection in SYN-RECEIVED, made by a listener from a SYN.
+    pub(super) fn accept(opening: Opening, options: &Options) -> Self {
+        let (state, _) = State::Listen.on(Event::Syn).expect("a listener takes a SYN");
+        Self::new(opening, options, state, false)
+    }
+
+    fn new(opening: Opening, options: &Options, state: State, active: bool) -> Self {
+        let Opening { flow, iss, ts_offset, mss_announced, now } = opening;
+        let mss = if flow.is_ipv6() { MSS_DEFAULT_V6 } else { MSS_DEFAULT_V4 };
+        let rcv_buffer = options.receive_buffer_bytes.max(u32::from(mss));
+        Self {
+            state,
+            ack_owed: Owed::Nothing,
+            active,
+            finishing: false,
+            discarding: false,
+            nagle: options.nagle,
+            resend: false,
+            probe: false,
+            probing: false,
+            in_recovery: false,
+            duplicate_acks: 0,
+            retries: 0,
+            snd_scale: 0,
+            rcv_scale: window_scale_for(rcv_buffer),
+            scaling: true,
+            timestamps: true,
+            events: EventSet::NONE,
+            reason: Reason::Done,
+            flow,
+            mss: mss.min(mss_announced),
+            mss_announced,
+            rcv_mss: mss,
+            snd_una: iss,
+            snd_nxt: iss,
+            snd_max: iss,
+            snd_wnd: 0,
+            snd_wnd_max: 0,
+            snd_wl1: SeqNumber(0),
+            snd_wl2: SeqNumber(0),
+            iss,
+            recover: iss,
+            rcv_nxt: SeqNumber(0),
+            rcv_edge: SeqNumber(0),
+            last_ack_sent: SeqNumber(0),
+            irs: SeqNumber(0),
+            peer_fin: None,
+            rcv_buffer,
+            ts_recent: 0,
+            ts_offset,
+            ts_recent_at: now,
+            timed: None,
+            last_sent: now,
+            congestion: NewReno::new(u32::from(mss)),
+            rtt: Rtt::new(),
+            retransmit_at: NEVER,
+            ack_at: NEVER,
+            life_at: NEVER,
+            send: Aggregate::new(),
+            receive: ReceiveQueue::default(),
+            path: None,
+            token: 0,
+        }
+    }
+
+    /// Take over what the peer's SYN says (RFC 9293 §3.7.1, RFC 7323 §2.2 and §3.2).
+    pub(super) fn learn_from_syn(&mut self, now: Instant, seq: SeqNumber, window: u16, options: &exos_wire::tcp::TcpOptions) {
+        self.irs = seq;
+        self.rcv_nxt = seq + 1;
+        self.last_ack_sent = self.rcv_nxt;
+        // The window field of a SYN is never scaled (RFC 7323 §2.2).
+        self.rcv_edge = self.rcv_nxt + self.rcv_buffer.min(u32::from(u16::MAX));
+        self.set_window(seq, self.snd_una, u32::from(window));
+        match options.window_scale {
+            // RFC 7323 §2.3: a shift above 14 is taken as 14.
+            Some(shift) => self.snd_scale = shift.min(14),
+            None => {
+                self.scaling = false;
+                self.rcv_scale = 0;
+                self.rcv_buffer = self.rcv_buffer.min(u32::from(u16::MAX));
+            }
+        }
+        self.timestamps = options.timestamps.is_some();
+        if let Some(t) = options.timestamps {
+            self.ts_recent = t.value;
+            self.ts_recent_at = now;
+        }
+        let theirs = options.mss.unwrap_or(if self.flow.is_ipv6() { MSS_DEFAULT_V6 } else { MSS_DEFAULT_V4 });
+        self.set_mss(theirs.max(MSS_MIN).min(self.mss_announced));
+    }
+
+    /// Use segments of `mss` bytes less the options that every segment carries (RFC 6691).
+    pub(super) fn set_mss(&mut self, mss: u16) {
+        self.mss = if self.timestamps { mss.saturating_sub(TIMESTAMPS_BYTES).max(MSS_MIN / 2) } else { mss };
+        self.congestion = NewReno::new(u32::from(self.mss));
+    }
+
+    /// A router says that segments of more than `mss` bytes, options included, do not pass: what is
+    /// in flight is cut anew and sent again. False when that is no news.
+    pub(super) fn shrink_segments(&mut self, mss: u16) -> bool {
+        let options = if self.timestamps { TIMESTAMPS_BYTES } else { 0 };
+        let least = if self.flow.is_ipv6() { MSS_DEFAULT_V6 } else { MSS_MIN };
+        let mss = mss.max(least).saturating_sub(options);
+        if mss >= self.mss {
+            return false;
+        }
+        self.mss = mss;
+        self.snd_nxt = self.snd_una;
+        self.timed = None;
+        true
+    }
+
+    /// Take over a window that the peer announced, already scaled.
+    pub(super) fn set_window(&mut self, seq: SeqNumber, ack: SeqNumber, window: u32) {
+        self.snd_wnd = window;
+        self.snd_wnd_max = self.snd_wnd_max.max(window);
+        self.snd_wl1 = seq;
+        self.snd_wl2 = ack;
+    }
+
+    /// Follow the table of states; `None` where the event changes nothing.
+    pub(super) fn follow(&mut self, event: Event) -> Option<Action> {
+        let (state, action) = self.state.on(event)?;
+        self.state = state;
+        Some(action)
+    }
+
+    /// The program should hear of this.
+    pub(super) fn tell(&mut self, event: EventSet) {
+        self.events = self.events.with(event);
+    }
+
+    /// What the program has not heard yet; it is heard with this call.
+    pub(super) fn take_events(&mut self) -> EventSet {
+        std::mem::take(&mut self.events)
+    }
+
+    // Commands of the program.
+
+    /// Queue a slice to be sent; false when the connection takes no more data.
+    pub fn send(&mut self, slice: Slice) -> bool {
+        let open = self.state.can_send() && !self.finishing;
+        if open && !slice.is_empty() {
+            self.send.push(slice);
+        }
+        open
+    }
+
+    /// Nothing more will be sent: a FIN follows what is queued.
+    pub fn finish(&mut self) {
+        match self.follow(Event::Finish) {
+            Some(Action::SendFin | Action::FinishLater) => self.finishing = true,
+            Some(_) | None => {}
+        }
+    }
+
+    /// Acknowledge and throw away all that still comes, and what is there unread.
+    pub fn discard_received(&mut self) {
+        self.discarding = true;
+        let unread = self.receive.readable().len();
+        self.consume(unread);
+    }
+
+    /// The received bytes, in order, not yet taken.
+    pub fn readable(&self) -> &[u8] {
+        self.receive.readable()
+    }
+
+    /// The program has taken `count` bytes: the window opens. Panics when there are not so many.
+    pub fn consume(&mut self, count: usize) {
+        if count == 0 {
+            return;
+        }
+        self.receive.consume(count);
+        if self.state.can_receive() && self.should_announce_window() {
+            self.ack_owed = Owed::Now;
+        }
+    }
+
+    /// Send at once an acknowledgement that would otherwise wait.
+    pub fn acknowledge_now(&mut self) {
+        if self.ack_owed == Owed::Later {
+            self.ack_owed = Owed::Now;
+        }
+    }
+
+    // Windows.
+
+    /// The right edge that the receive buffer affords now; never left of what was announced.
+    pub(super) fn affordable_edge(&self) -> SeqNumber {
+        let free = self.rcv_buffer.saturating_sub(self.receive.readable().len() as u32);
+        self.rcv_edge.max(self.rcv_nxt + free)
+    }
+
+    /// Receiver's silly-window avoidance (RFC 9293 §3.8.6.2.2): a wider window is announced of
+    /// itself only when it is wider by half the buffer, or by a segment where less than one fits.
+    fn should_announce_window(&self) -> bool {
+        let gain = (self.affordable_edge() - self.rcv_edge) as u32;
+        let left = (self.rcv_edge - self.rcv_nxt).max(0) as u32;
+        let segment = u32::from(self.rcv_mss).min(self.rcv_buffer / 2);
+        gain >= self.rcv_buffer / 2 || (left < segment && gain >= segment)
+    }
+
+    /// Sequence numbers in flight: sent and not acknowledged, as far as `snd_nxt` knows.
+    pub(super) fn flight(&self) -> u32 {
+        (self.snd_nxt - self.snd_una).max(0) as u32
+    }
+
+    /// The sequence number behind the last queued byte.
+    pub(super) fn send_end(&self) -> SeqNumber {
+        self.data_start() + self.send.len() as u32
+    }
+
+    /// The sequence number of the first queued byte: the first not acknowledged, the SYN apart.
+    pub(super) fn data_start(&self) -> SeqNumber {
+        if self.state.is_synchronized() { self.snd_una } else { self.iss + 1 }
+    }
+
+    /// The clock of our timestamps: milliseconds from a start of its own for each connection.
+    pub(super) fn ts_now(&self, now: Instant) -> u32 {
+        (now.millis() as u32).wrapping_add(self.ts_offset)
+    }
+
+    // Getters.
+
+    /// The four-tuple.
+    pub const fn flow(&self) -> &Flow {
+        &self.flow
+    }
+
+    /// What is queued and not acknowledged.
+    pub const fn queue(&self) -> &Aggregate {
+        &self.send
+    }
+
+    /// The connection's state.
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// Why the connection is over; meaningful once it is.
+    pub const fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// Bytes queued by the program and not acknowledged.
+    pub fn unacknowledged(&self) -> usize {
+        self.send.len()
+    }
+
+    /// Bytes queued by the program and not yet sent for the first time.
+    pub fn unsent(&self) -> usize {
+        (self.send_end() - self.snd_max).max(0) as usize
+    }
+
+    /// When time must be given to this connection.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let at = self.retransmit_at.min(self.ack_at).min(self.life_at);
+        (at != NEVER).then_some(at)
+    }
+
+    /// A picture of the connection for programs and people.
+    pub fn info(&self) -> Info {
+        Info {
+            state: self.state,
+            mss: self.mss,
+            rtt: self.rtt.smoothed(),
+            rtt_variation: self.rtt.variation(),
+            rtt_least: self.rtt.least(),
+            retransmission_timeout: self.rtt.timeout(),
+            congestion_window: self.congestion.window(),
+            slow_start_threshold: self.congestion.threshold(),
+            send_window: self.snd_wnd,
+            receive_window: (self.rcv_edge - self.rcv_nxt).max(0) as u32,
+            in_flight: (self.snd_max - self.snd_una).max(0) as u32,
+            unacknowledged: self.send.len(),
+            unread: self.receive.readable().len(),
+            in_recovery: self.in_recovery,
+        }
+    }
+}
+
+/// A connection's state at one moment. Windows and amounts are bytes.
+#[derive(Clone, Debug)]
+pub struct Info {
+    /// The state.
+    pub state: State,
+    /// Largest payload of a segment that we send.
+    pub mss: u16,
+    /// Smoothed round-trip time.
+    pub rtt: Option<Duration>,
+    /// Its variation.
+    pub rtt_variation: Duration,
+    /// The least round trip measured.
+    pub rtt_least: Option<Duration>,
+    /// The retransmission timeout.
+    pub retransmission_timeout: Duration,
+    /// Congestion window.
+    pub congestion_window: u32,
+    /// Slow-start threshold, `u32::MAX` before the first loss.
+    pub slow_start_threshold: u32,
+    /// The peer's window.
+    pub send_window: u32,
+    /// Our window as the peer knows it.
+    pub receive_window: u32,
+    /// Sent, not acknowledged.
+    pub in_flight: u32,
+    /// Queued or sent, not acknowledged.
+    pub unacknowledged: usize,
+    /// Received, not taken by the program.
+    pub unread: usize,
+    /// A loss is being repaired.
+    pub in_recovery: bool,
+}
+
+/// The least shift with which the whole buffer can be announced in 16 bits.
+const fn window_scale_for(buffer: u32) -> u8 {
+    let mut shift = 0;
+    while shift < 14 && (buffer >> shift) > u16::MAX as u32 {
+        shift += 1;
+    }
+    shift
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn window_scales() {
+        let cases = [(1, 0), (65_535, 0), (65_536, 1), (131_071, 1), (262_144, 3), (1 << 30, 14), (u32::MAX, 14)];
+        for (buffer, shift) in cases {
+            assert_eq!(window_scale_for(buffer), shift, "{buffer}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What names a connection: two addresses and two ports.
+
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use crate::siphash::SipKey;
+
+/// An IPv4 or IPv6 address in 16 bytes; IPv4 is held in its mapped form (RFC 4291 §2.5.5.2).
+#[derive(Copy, Clone, Eq, PartialEq, Hash)]
+struct Address([u8; 16]);
+
+impl Address {
+    fn new(ip: IpAddr) -> Self {
+        match ip {
+            IpAddr::V4(v4) => Self(v4.to_ipv6_mapped().octets()),
+            IpAddr::V6(v6) => Self(v6.octets()),
+        }
+    }
+
+    fn ip(self) -> IpAddr {
+        let v6 = Ipv6Addr::from(self.0);
+        v6.to_ipv4_mapped().map_or(IpAddr::V6(v6), IpAddr::V4)
+    }
+
+    fn words(self) -> [u64; 2] {
+        let n = u128::from_be_bytes(self.0);
+        [(n >> 64) as u64, n as u64]
+    }
+}
+
+/// The four-tuple of a connection, seen from our side. 36 bytes.
+#[derive(Copy, Clone, Eq, PartialEq, Hash)]
+pub struct Flow {
+    local: Address,
+    remote: Address,
+    local_port: u16,
+    remote_port: u16,
+}
+
+impl Flow {
+    /// The flow between `local`, which is ours, and `remote`.
+    pub fn new(local: SocketAddr, remote: SocketAddr) -> Self {
+        Self {
+            local: Address::new(local.ip()),
+            remote: Address::new(remote.ip()),
+            local_port: local.port(),
+            remote_port: remote.port(),
+        }
+    }
+
+    /// Our address and port.
+    pub fn local(&self) -> SocketAddr {
+        SocketAddr::new(self.local.ip(), self.local_port)
+    }
+
+    /// The peer's address and port.
+    pub fn remote(&self) -> SocketAddr {
+        SocketAddr::new(self.remote.ip(), self.remote_port)
+    }
+
+    /// Our port.
+    pub const fn local_port(&self) -> u16 {
+        self.local_port
+    }
+
+    /// True when the packets are IPv6.
+    pub fn is_ipv6(&self) -> bool {
+        self.local.ip().is_ipv6()
+    }
+
+    /// A keyed hash, with `salt` to tell several uses apart.
+    #[inline]
+    pub fn hash(&self, key: &SipKey, salt: u32) -> u64 {
+        let ([a, b], [c, d]) = (self.local.words(), self.remote.words());
+        let ports = u64::from(self.local_port) << 48 | u64::from(self.remote_port) << 32 | u64::from(salt);
+        key.hash(&[a, b, c, d, ports])
+    }
+}
+
+impl core::fmt::Debug for Flow {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} <-> {}", self.local(), self.remote())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_families_round_trip_and_differ() {
+        let v4 = Flow::new("10.0.0.1:80".parse().unwrap(), "10.0.0.2:4000".parse().unwrap());
+        let v6 = Flow::new("[fd10::1]:80".parse().unwrap(), "[fd10::2]:4000".parse().unwrap());
+        assert_eq!(v4.local().to_string(), "10.0.0.1:80");
+        assert_eq!(v6.remote().to_string(), "[fd10::2]:4000");
+        assert!(v6.is_ipv6() && !v4.is_ipv6());
+        let key = SipKey::from_seed(1);
+        assert_ne!(v4.hash(&key, 0), v6.hash(&key, 0));
+        assert_ne!(v4.hash(&key, 0), v4.hash(&key, 1));
+        assert_eq!(size_of::<Flow>(), 36);
+    }
+}

@@ -1,0 +1,636 @@
+//! Segments and time coming in to a connection (RFC 9293 §3.10.7.3, §3.10.7.4 and §3.10.8).
+//!
+//! The steps stand in the RFC's order: sequence number, reset, SYN, acknowledgement, data, FIN.
+//! Timestamps are looked at before the first (RFC 7323 §5.3), and resets, SYNs and acknowledgements
+//! are checked as narrowly as RFC 5961 asks.
+
+use exos_wire::SeqNumber;
+use exos_wire::tcp::{TcpFlags, TcpOptions, TcpView};
+
+use super::connection::{Connection, EventSet, NEVER, Owed, Reason};
+use super::reply::{Replies, Reply};
+use super::receive::Placed;
+use super::state::{Action, Event, State};
+use crate::counters::Counters;
+use crate::limits::{
+    ACK_DELAY, ACK_EVERY_SEGMENTS, DATA_RETRIES_MAX, DUPLICATE_ACKS, FIN_WAIT_2, PAWS_IDLE, SYN_ACK_RETRIES_MAX,
+    SYN_RETRIES_MAX,
+};
+use crate::time::{Duration, Instant};
+
+/// A received segment, parsed once.
+#[derive(Clone)]
+pub struct Segment<'a> {
+    /// Sequence number of the first byte, or of the SYN.
+    pub seq: SeqNumber,
+    /// Acknowledgement number, meaningful with ACK.
+    pub ack: SeqNumber,
+    /// The control bits.
+    pub flags: TcpFlags,
+    /// The window field as it stands.
+    pub window: u16,
+    /// The options.
+    pub options: TcpOptions,
+    /// The data.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Segment<'a> {
+    /// What a parsed header says.
+    pub fn from_view(view: &TcpView<'a>) -> Self {
+        Self {
+            seq: view.seq(),
+            ack: view.ack(),
+            flags: view.flags(),
+            window: view.window(),
+            options: view.options(),
+            payload: view.payload(),
+        }
+    }
+
+    /// True when any of `flags` is set.
+    pub fn has(&self, flags: TcpFlags) -> bool {
+        self.flags.0 & flags.0 != 0
+    }
+
+    /// The sequence numbers it takes: data, SYN and FIN.
+    pub fn len(&self) -> u32 {
+        self.payload.len() as u32 + u32::from(self.has(TcpFlags::SYN)) + u32::from(self.has(TcpFlags::FIN))
+    }
+
+    /// True when it takes no sequence number.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn end(&self) -> SeqNumber {
+        self.seq + self.len()
+    }
+}
+
+/// What the stack lends a connection while it looks at a segment or the time.
+pub struct Context<'a> {
+    /// The time.
+    pub now: Instant,
+    /// Where drops and events are counted.
+    pub counters: &'a mut Counters,
+    /// Where answers that need no connection's state go.
+    pub replies: &'a mut Replies,
+}
+
+/// What is to become of a connection after an event.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub enum Outcome {
+    /// It goes on.
+    Keep,
+    /// It is over.
+    Close(Reason),
+    /// It is over for the program; a TIME-WAIT entry stays.
+    TimeWait,
+}
+
+/// What the checks before the acknowledgement decided.
+enum Checked {
+    Accept,
+    Done(Outcome),
+}
+
+impl Connection {
+    /// Take in a segment of this connection.
+    pub fn handle_segment(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Outcome {
+        if self.state == State::SynSent {
+            return self.in_syn_sent(seg, cx);
+        }
+        match self.check(seg, cx) {
+            Checked::Done(outcome) => return outcome,
+            Checked::Accept => {}
+        }
+        // Fifth: check the ACK field.
+        if !seg.has(TcpFlags::ACK) {
+            cx.counters.drop_tcp_no_ack += 1;
+            return Outcome::Keep;
+        }
+        if self.state == State::SynReceived && !self.establish(seg, cx) {
+            return Outcome::Keep;
+        }
+        if !self.ack_is_plausible(seg, cx) {
+            return Outcome::Keep;
+        }
+        self.update_ts_recent(seg, cx.now);
+        let outcome = self.handle_ack(seg, cx);
+        if outcome != Outcome::Keep {
+            return outcome;
+        }
+        // Sixth: the URG bit. The urgent pointer is not passed on; urgent data is ordinary data here.
+        self.handle_text(seg, cx);
+        self.handle_fin(seg, cx)
+    }
+
+    /// RFC 9293 §3.10.7.3: SYN-SENT.
+    fn in_syn_sent(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Outcome {
+        // First: check the ACK bit.
+        let acks = seg.has(TcpFlags::ACK);
+        if acks && (seg.ack.le(self.iss) || seg.ack.gt(self.snd_max)) {
+            if !seg.has(TcpFlags::RST) {
+                cx.replies.push(Reply::reset_for(self.flow, seg), cx.now, cx.counters);
+            }
+            cx.counters.drop_tcp_bad_ack += 1;
+            return Outcome::Keep;
+        }
+        // Second: check the RST bit; without an acceptable ACK it proves nothing.
+        if seg.has(TcpFlags::RST) {
+            return if acks { self.release(Reason::Refused, cx) } else { Outcome::Keep };
+        }
+        // Fourth: check the SYN bit. (Third was security, which we do not speak.)
+        if !seg.has(TcpFlags::SYN) {
+            cx.counters.drop_tcp_no_ack += 1;
+            return Outcome::Keep;
+        }
+        self.learn_from_syn(cx.now, seg.seq, seg.window, &seg.options);
+        if acks {
+            self.follow(Event::SynAck);
+            self.syn_acknowledged(seg, cx.now);
+            self.tell(EventSet::CONNECTED);
+            cx.counters.tcp_connected += 1;
+            self.ack_owed = Owed::Now;
+            // Data and FIN that ride on the SYN-ACK are taken in like any other.
+            let rest = Segment { seq: seg.seq + 1, flags: TcpFlags(seg.flags.0 & !TcpFlags::SYN.0), ..seg.clone() };
+            self.handle_text(&rest, cx);
+            return self.handle_fin(&rest, cx);
+        }
+        // Simultaneous open: answer with a SYN-ACK that repeats our SYN.
+        self.follow(Event::Syn);
+        self.snd_nxt = self.iss;
+        Outcome::Keep
+    }
+
+    /// Timestamps, then first to fourth of RFC 9293 §3.10.7.4.
+    fn check(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Checked {
+        let keep = Checked::Done(Outcome::Keep);
+        if self.is_syn_again(seg) {
+            return self.handle_syn_again(seg, cx);
+        }
+        if !self.timestamp_is_fresh(seg, cx.now) {
+            cx.counters.drop_tcp_timestamp += 1;
+            self.owe_ack_for_unacceptable(seg, cx);
+            return keep;
+        }
+        // First: check the sequence number.
+        if !self.is_acceptable(seg) {
+            cx.counters.drop_tcp_out_of_window += 1;
+            self.owe_ack_for_unacceptable(seg, cx);
+            return keep;
+        }
+        // Second: check the RST bit, as RFC 5961 §3.2: only at the left edge exactly.
+        if seg.has(TcpFlags::RST) {
+            if seg.seq == self.rcv_nxt {
+                return Checked::Done(self.release(Reason::Reset, cx));
+            }
+            cx.counters.drop_tcp_reset_challenged += 1;
+            self.challenge(cx);
+            return keep;
+        }
+        // Fourth: check the SYN bit, as RFC 5961 §4.2: challenge, whatever the sequence number.
+        if seg.has(TcpFlags::SYN) {
+            cx.counters.drop_tcp_syn_challenged += 1;
+            self.challenge(cx);
+            return keep;
+        }
+        Checked::Accept
+    }
+
+    /// The peer's SYN once more, while we are in SYN-RECEIVED for it.
+    fn is_syn_again(&self, seg: &Segment<'_>) -> bool {
+        self.state == State::SynReceived
+            && seg.has(TcpFlags::SYN)
+            && !seg.has(TcpFlags::RST)
+            && seg.seq == self.irs
+    }
+
+    /// It missed our SYN-ACK; or both sides opened and this is its SYN-ACK.
+    fn handle_syn_again(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Checked {
+        let answers_ours = seg.has(TcpFlags::ACK) && seg.ack.gt(self.iss) && seg.ack.le(self.snd_max);
+        if self.active && answers_ours {
+            self.follow(Event::SynAck);
+            self.syn_acknowledged(seg, cx.now);
+            self.set_window(seg.seq, seg.ack, u32::from(seg.window));
+            self.tell(EventSet::CONNECTED);
+            cx.counters.tcp_connected += 1;
+            self.ack_owed = Owed::Now;
+        } else {
+            self.snd_nxt = self.iss;
+        }
+        Checked::Done(Outcome::Keep)
+    }
+
+    /// PAWS (RFC 7323 §5.3 R1): true unless the timestamp is from the past, or missing (§3.2).
+    fn timestamp_is_fresh(&self, seg: &Segment<'_>, now: Instant) -> bool {
+        if !self.timestamps || seg.has(TcpFlags::RST) {
+            return true;
+        }
+        let Some(t) = seg.options.timestamps else { return false };
+        let behind = (t.value.wrapping_sub(self.ts_recent) as i32) < 0;
+        !behind || now - self.ts_recent_at > PAWS_IDLE
+    }
+
+    /// RFC 9293 §3.10.7.4, first. A segment without data at the very right edge is taken too: a
+    /// peer that filled our window sends its acknowledgements from there.
+    fn is_acceptable(&self, seg: &Segment<'_>) -> bool {
+        if seg.is_empty() {
+            return seg.seq.ge(self.rcv_nxt) && seg.seq.le(self.rcv_edge);
+        }
+        seg.seq.lt(self.rcv_edge) && seg.end().gt(self.rcv_nxt)
+    }
+
+    /// An unacceptable segment is acknowledged: repeated data always, since its sender waits for
+    /// that; anything else at the rate of challenges, so that two confused sides cannot keep each
+    /// other busy.
+    fn owe_ack_for_unacceptable(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) {
+        if seg.has(TcpFlags::RST) {
+        } else if !seg.is_empty() {
+            cx.counters.tcp_duplicate_data += u64::from(!seg.payload.is_empty());
+            self.ack_owed = Owed::Now;
+        } else {
+            self.challenge(cx);
+        }
+    }
+
+    /// A challenge acknowledgement (RFC 5961 §7: at a bounded rate).
+    fn challenge(&mut self, cx: &mut Context<'_>) {
+        if cx.replies.may_challenge(cx.now) {
+            cx.counters.tcp_challenges_sent += 1;
+            self.ack_owed = Owed::Now;
+        } else {
+            cx.counters.drop_tcp_answer_rate_limited += 1;
+        }
+    }
+
+    /// SYN-RECEIVED: the ACK must be of our SYN (or SYN and data); then the connection stands.
+    fn establish(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> bool {
+        if seg.ack.le(self.iss) || seg.ack.gt(self.snd_max) {
+            cx.counters.drop_tcp_bad_ack += 1;
+            cx.replies.push(Reply::reset_for(self.flow, seg), cx.now, cx.counters);
+            return false;
+        }
+        self.follow(Event::AckOfSyn);
+        self.syn_acknowledged(seg, cx.now);
+        self.set_window(seg.seq, seg.ack, u32::from(seg.window) << self.snd_scale);
+        if self.active {
+            self.tell(EventSet::CONNECTED);
+            cx.counters.tcp_connected += 1;
+        } else {
+            self.tell(EventSet::ACCEPTED);
+            cx.counters.tcp_accepted += 1;
+        }
+        true
+    }
+
+    /// Our SYN is acknowledged: data begins behind it, and a wish to finish can be followed.
+    fn syn_acknowledged(&mut self, seg: &Segment<'_>, now: Instant) {
+        self.snd_una = self.iss + 1;
+        self.snd_nxt = self.snd_nxt.max(self.snd_una);
+        self.measure_round_trip(seg, now);
+        if self.retries > 0 {
+            self.congestion.handshake_lost(u32::from(self.mss));
+        }
+        self.retries = 0;
+        self.rtt.progressed();
+        self.retransmit_at = NEVER;
+        self.recover = self.iss;
+        if self.finishing {
+            self.follow(Event::Finish);
+        }
+    }
+
+    /// RFC 5961 §5.2: SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT, else a challenge.
+    fn ack_is_plausible(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> bool {
+        let oldest = self.snd_una - self.snd_wnd_max;
+        let plausible = seg.ack.le(self.snd_max) && seg.ack.ge(oldest);
+        if !plausible {
+            cx.counters.drop_tcp_bad_ack += 1;
+            self.challenge(cx);
+        }
+        plausible
+    }
+
+    /// RFC 7323 §4.3: the timestamp of the segment that our next acknowledgement will answer.
+    fn update_ts_recent(&mut self, seg: &Segment<'_>, now: Instant) {
+        if let Some(t) = seg.options.timestamps
+            && self.timestamps
+            && seg.seq.le(self.last_ack_sent)
+            && t.value.wrapping_sub(self.ts_recent) as i32 >= 0
+        {
+            self.ts_recent = t.value;
+            self.ts_recent_at = now;
+        }
+    }
+
+    /// What an acceptable acknowledgement moves.
+    fn handle_ack(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Outcome {
+        let window = u32::from(seg.window) << self.snd_scale;
+        let same_window = window == self.snd_wnd;
+        if seg.ack.gt(self.snd_una) {
+            self.update_window(seg, window);
+            return self.new_data_acknowledged(seg, cx);
+        }
+        let in_flight = self.snd_max.gt(self.snd_una);
+        // RFC 5681 §2: a duplicate repeats the number and the window, and carries nothing.
+        if seg.ack == self.snd_una && in_flight && seg.is_empty() && same_window && self.snd_wnd > 0 {
+            self.duplicate_ack(cx);
+        }
+        self.update_window(seg, window);
+        Outcome::Keep
+    }
+
+    /// RFC 9293 §3.10.7.4, fifth: the window, unless an older segment brings it.
+    fn update_window(&mut self, seg: &Segment<'_>, window: u32) {
+        let newer = self.snd_wl1.lt(seg.seq) || (self.snd_wl1 == seg.seq && self.snd_wl2.le(seg.ack));
+        if !newer || seg.ack.lt(self.snd_una) {
+            return;
+        }
+        let opened = window > 0 && self.snd_wnd == 0;
+        self.set_window(seg.seq, seg.ack, window);
+        if self.probing || self.flight() == 0 {
+            // The peer is there, and answers: what fills its window is its own affair.
+            self.retries = 0;
+        }
+        if opened {
+            self.window_opened();
+        }
+    }
+
+    /// A closed window opened: what probed it may have been thrown away, so it is sent again.
+    fn window_opened(&mut self) {
+        if self.probing {
+            self.snd_nxt = self.snd_una;
+        }
+        self.probing = false;
+        self.probe = false;
+        self.rtt.progressed();
+        // Whatever is sent now arms it anew.
+        self.retransmit_at = NEVER;
+    }
+
+    fn new_data_acknowledged(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Outcome {
+        let flight = (self.snd_max - self.snd_una) as u32;
+        let bytes = (seg.ack - self.snd_una) as u32;
+        self.measure_round_trip(seg, cx.now);
+        let acked_fin = self.advance_una(seg.ack);
+        self.after_loss_or_growth(bytes, flight);
+        self.retries = 0;
+        self.rtt.progressed();
+        self.probing = false;
+        self.retransmit_at =
+            if self.snd_una == self.snd_max { NEVER } else { cx.now + self.rtt.timeout() };
+        if acked_fin { self.fin_acknowledged(cx) } else { Outcome::Keep }
+    }
+
+    /// Move `snd_una` to `ack` and let go of the data before it; true when our FIN is before it too.
+    fn advance_una(&mut self, ack: SeqNumber) -> bool {
+        let (queued, advanced) = (self.send.len(), (ack - self.snd_una) as usize);
+        let data = advanced.min(queued);
+        if data > 0 {
+            self.send.advance(data);
+            self.tell(EventSet::ACKNOWLEDGED);
+        }
+        self.snd_una = ack;
+        self.snd_nxt = self.snd_nxt.max(ack);
+        advanced > queued && self.state.awaits_ack_of_fin()
+    }
+
+    /// The congestion window after an acknowledgement of `bytes` when `flight` were out.
+    fn after_loss_or_growth(&mut self, bytes: u32, flight: u32) {
+        let mss = u32::from(self.mss);
+        self.duplicate_acks = 0;
+        if !self.in_recovery {
+            let limited = flight.saturating_add(mss) > self.congestion.window().min(self.snd_wnd_max);
+            self.congestion.acknowledged(bytes, mss, limited);
+        } else if self.snd_una.ge(self.recover) {
+            // RFC 6582 §3.2, step 3: a full acknowledgement.
+            self.in_recovery = false;
+            self.congestion.recovery_left(self.flight(), mss);
+        } else {
+            // A partial one: the next hole begins here.
+            self.congestion.partial_in_recovery(bytes, mss);
+            self.resend = true;
+        }
+    }
+
+    /// RFC 5681 §3.2 with RFC 6582's guard against repairing the same loss twice.
+    fn duplicate_ack(&mut self, cx: &mut Context<'_>) {
+        let mss = u32::from(self.mss);
+        self.duplicate_acks = self.duplicate_acks.saturating_add(1);
+        if self.in_recovery {
+            self.congestion.duplicate_in_recovery(mss);
+        } else if self.duplicate_acks == DUPLICATE_ACKS && self.snd_una.gt(self.recover) {
+            cx.counters.tcp_fast_retransmits += 1;
+            self.recover = self.snd_max;
+            self.in_recovery = true;
+            self.congestion.recovery_entered(self.flight(), mss);
+            self.resend = true;
+        }
+    }
+
+    /// A round trip, if this acknowledgement ends one that was sent only once (RFC 6298 §3).
+    fn measure_round_trip(&mut self, seg: &Segment<'_>, now: Instant) {
+        if let Some((seq, sent)) = self.timed {
+            if seg.ack.ge(seq) {
+                self.timed = None;
+                self.rtt.measured(now - sent);
+            }
+            return;
+        }
+        // With a timestamp even a repeated segment tells (RFC 7323 §4.1), in milliseconds.
+        if let Some(t) = seg.options.timestamps
+            && self.timestamps
+            && t.echo != 0
+            && (self.retries > 0 || self.in_recovery)
+        {
+            let elapsed = self.ts_now(now).wrapping_sub(t.echo);
+            if elapsed < 1 << 20 {
+                self.rtt.measured(Duration::from_millis(u64::from(elapsed)));
+            }
+        }
+    }
+
+    /// Our FIN is acknowledged.
+    fn fin_acknowledged(&mut self, cx: &mut Context<'_>) -> Outcome {
+        match self.follow(Event::AckOfFin) {
+            Some(Action::StartTimeWait) => {
+                cx.counters.tcp_closed += 1;
+                Outcome::TimeWait
+            }
+            Some(Action::Release) => {
+                cx.counters.tcp_closed += 1;
+                Outcome::Close(Reason::Done)
+            }
+            Some(_) => {
+                self.life_at = cx.now + FIN_WAIT_2;
+                Outcome::Keep
+            }
+            None => Outcome::Keep,
+        }
+    }
+
+    /// Seventh: process the segment text.
+    fn handle_text(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) {
+        if seg.payload.is_empty() || !self.state.can_receive() {
+            return;
+        }
+        // Trim to the window.
+        let room = (self.rcv_edge - seg.seq).max(0) as usize;
+        let bytes = &seg.payload[..seg.payload.len().min(room)];
+        self.rcv_mss = self.rcv_mss.max(bytes.len().min(usize::from(self.mss_announced)) as u16);
+        match self.receive.place(self.rcv_nxt, seg.seq, bytes) {
+            Placed::InOrder { advanced, filled_gap } => {
+                self.rcv_nxt += advanced;
+                if self.discarding {
+                    self.receive.consume(self.receive.readable().len());
+                    cx.counters.drop_tcp_after_close += 1;
+                } else {
+                    self.tell(EventSet::READABLE);
+                }
+                self.owe_ack_for_data(filled_gap || self.receive.has_gap(), cx.now);
+            }
+            // RFC 5681 §4.2: a gap, or data again, is acknowledged at once.
+            Placed::OutOfOrder => {
+                cx.counters.tcp_out_of_order += 1;
+                self.ack_owed = Owed::Now;
+            }
+            Placed::Duplicate => {
+                cx.counters.tcp_duplicate_data += 1;
+                self.ack_owed = Owed::Now;
+            }
+            Placed::Refused => {
+                cx.counters.drop_tcp_out_of_order_full += 1;
+                self.ack_owed = Owed::Now;
+            }
+        }
+    }
+
+    /// In-order data: acknowledge every second full segment at once, else within the delay.
+    fn owe_ack_for_data(&mut self, at_once: bool, now: Instant) {
+        let pending = (self.rcv_nxt - self.last_ack_sent) as u32;
+        if at_once || pending >= u32::from(ACK_EVERY_SEGMENTS) * u32::from(self.rcv_mss) {
+            self.ack_owed = Owed::Now;
+        } else if self.ack_owed == Owed::Nothing {
+            self.ack_owed = Owed::Later;
+            self.ack_at = now + ACK_DELAY;
+        }
+    }
+
+    /// Eighth: check the FIN bit.
+    fn handle_fin(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Outcome {
+        let fin_at = seg.seq + seg.payload.len() as u32;
+        if seg.has(TcpFlags::FIN) && fin_at.ge(self.rcv_nxt) && fin_at.le(self.rcv_edge) {
+            self.peer_fin = Some(fin_at);
+        }
+        // A FIN beyond a gap waits until the gap is filled.
+        if self.peer_fin != Some(self.rcv_nxt) || !self.state.can_receive() {
+            return Outcome::Keep;
+        }
+        let Some(action) = self.follow(Event::Fin) else { return Outcome::Keep };
+        self.peer_fin = None;
+        self.rcv_nxt += 1;
+        self.rcv_edge = self.rcv_edge.max(self.rcv_nxt);
+        self.tell(EventSet::FINISHED);
+        if action == Action::SendAckStartTimeWait {
+            cx.counters.tcp_closed += 1;
+            return Outcome::TimeWait;
+        }
+        // Soon: a program that now finishes too answers with one segment.
+        self.ack_owed = Owed::Now;
+        Outcome::Keep
+    }
+
+    /// The peer's reset ends the connection.
+    fn release(&mut self, reason: Reason, cx: &mut Context<'_>) -> Outcome {
+        let standing = self.state != State::SynReceived && self.state != State::SynSent;
+        self.follow(Event::Rst);
+        self.state = State::Closed;
+        cx.counters.tcp_reset_received += 1;
+        Outcome::Close(if self.active && !standing { Reason::Refused } else { reason })
+    }
+
+    /// Time has passed: see to the deadlines that are over.
+    pub fn handle_timeout(&mut self, cx: &mut Context<'_>) -> Outcome {
+        if cx.now >= self.ack_at {
+            self.ack_at = NEVER;
+            if self.ack_owed == Owed::Later {
+                self.ack_owed = Owed::Now;
+            }
+        }
+        if cx.now >= self.life_at {
+            // FIN-WAIT-2 without a word: nobody is owed a reset, the peer has all our data.
+            self.state = State::Closed;
+            cx.counters.tcp_timed_out += 1;
+            return Outcome::Close(Reason::TimedOut);
+        }
+        if cx.now >= self.retransmit_at {
+            return self.retransmission_timeout(cx);
+        }
+        Outcome::Keep
+    }
+
+    /// RFC 6298 §5.4 to §5.7; RFC 9293 §3.8.3 for giving up, §3.8.6.1 for probing.
+    fn retransmission_timeout(&mut self, cx: &mut Context<'_>) -> Outcome {
+        let tries = match self.state {
+            State::SynSent => SYN_RETRIES_MAX,
+            State::SynReceived => SYN_ACK_RETRIES_MAX,
+            _ => DATA_RETRIES_MAX,
+        };
+        if self.retries >= tries {
+            return self.give_up(cx);
+        }
+        let first = self.retries == 0;
+        self.retries += 1;
+        self.rtt.timed_out();
+        self.retransmit_at = NEVER;
+        self.timed = None;
+        if !self.state.is_synchronized() {
+            cx.counters.tcp_timeouts += 1;
+            self.snd_nxt = self.iss;
+            return Outcome::Keep;
+        }
+        if self.snd_wnd == 0 {
+            cx.counters.tcp_window_probes += 1;
+            self.probe = true;
+            return Outcome::Keep;
+        }
+        let flight = (self.snd_max - self.snd_una) as u32;
+        if flight == 0 {
+            // Less than a segment waited for a window that opened too little: send it now.
+            self.probe = true;
+            return Outcome::Keep;
+        }
+        cx.counters.tcp_timeouts += 1;
+        self.congestion.timed_out(flight, u32::from(self.mss), first);
+        self.in_recovery = false;
+        self.duplicate_acks = 0;
+        self.resend = false;
+        // RFC 6582 §3.2, step 4: duplicates caused by what is sent again are no new loss.
+        self.recover = self.snd_max;
+        self.snd_nxt = self.snd_una;
+        Outcome::Keep
+    }
+
+    fn give_up(&mut self, cx: &mut Context<'_>) -> Outcome {
+        if self.follow(Event::GiveUp) == Some(Action::SendRstRelease) {
+            cx.replies.push(self.reset(), cx.now, cx.counters);
+        }
+        cx.counters.tcp_timed_out += 1;
+        Outcome::Close(Reason::TimedOut)
+    }
+
+    /// A reset that the peer will accept.
+    pub(super) fn reset(&self) -> Reply {
+        Reply {
+            flow: self.flow,
+            seq: self.snd_nxt.max(self.snd_una),
+            ack: self.rcv_nxt,
+            flags: TcpFlags(TcpFlags::RST.0 | TcpFlags::ACK.0),
+            window: 0,
+            timestamps: None,
+        }
+    }
+}

@@ -1,0 +1,694 @@
+//! TCP (RFC 9293): the connections of one stack, found by their four-tuple and driven together.
+//!
+//! The protocol is split by job: [`state`] is the table of transitions, [`connection`] the control
+//! block, [`input`] and [`output`] the segments in and out of it, [`receive`] the received bytes,
+//! [`rtt`] and [`congestion`] the timer and the window, [`time_wait`] what remains of finished
+//! connections, [`reply`] the answers that belong to no connection, [`wheel`] the timers. This file
+//! holds them together: it finds the connection of a segment, and keeps three queues of
+//! connections: with something to send, with something to tell the program, with a deadline.
+//!
+//! Polling order: `handle_segment` for all that arrived, `poll_event` until there is none (the
+//! program gives its commands), `handle_timeout`, then `poll_output` until there is none.
+
+pub mod congestion;
+pub mod connection;
+pub mod flow;
+pub mod input;
+pub mod output;
+pub mod receive;
+pub mod reply;
+pub mod rtt;
+mod slab;
+pub mod state;
+pub mod time_wait;
+pub mod wheel;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+use exos_buf::Slice;
+use exos_wire::SeqNumber;
+use exos_wire::tcp::{TcpFlags, Timestamps};
+use hashbrown::HashTable;
+
+pub use connection::{Connection, EventSet, Info, Options, Path, Reason};
+pub use flow::Flow;
+pub use input::Segment;
+pub use output::Outgoing;
+pub use reply::Reply;
+pub use slab::ConnectionId;
+pub use state::State;
+
+use crate::counters::Counters;
+use crate::limits::{BACKLOG, SEGMENTS_PER_TURN};
+use crate::siphash::SipKey;
+use crate::time::Instant;
+use connection::Opening;
+use input::{Context, Outcome};
+use reply::Replies;
+use slab::Slab;
+use state::{Action, Event as StateEvent};
+use time_wait::TimeWaitTable;
+use wheel::Wheel;
+
+/// A listener's identity.
+#[derive(Copy, Clone, Debug, Eq, PartialEq, Hash)]
+pub struct ListenerId(u32);
+
+/// News of a connection.
+#[derive(Copy, Clone, Debug)]
+pub struct Event {
+    /// Which connection.
+    pub connection: ConnectionId,
+    /// The program's word for it.
+    pub token: u64,
+    /// What happened.
+    pub set: EventSet,
+    /// Why it is over, where `set` says so.
+    pub reason: Reason,
+}
+
+/// What a listener takes.
+#[derive(Clone, Debug)]
+pub struct ListenOptions {
+    /// For the connections that it makes.
+    pub connection: Options,
+    /// Half-open connections at once.
+    pub backlog: usize,
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        Self { connection: Options::default(), backlog: BACKLOG }
+    }
+}
+
+/// Why a listener or a connection could not be made.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub enum OpenError {
+    /// Something listens on that address and port already.
+    PortTaken,
+    /// There is a connection between these addresses and ports already.
+    FlowTaken,
+    /// Every local port is used towards that peer.
+    NoPort,
+    /// The stack holds as many connections as it may.
+    Full,
+    /// No route, or no address of ours, leads there.
+    NoRoute,
+}
+
+impl std::fmt::Display for OpenError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::PortTaken => "something listens on that address and port already",
+            Self::FlowTaken => "there is a connection between these addresses and ports already",
+            Self::NoPort => "every local port is used towards that peer; use another source address",
+            Self::Full => "the stack holds as many connections as it may; raise the limit or close some",
+            Self::NoRoute => "no address or route of this stack leads there; give an address in its network, or a gateway",
+        })
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+struct Listener {
+    id: ListenerId,
+    /// `None` listens on every address of the stack.
+    address: Option<IpAddr>,
+    port: u16,
+    options: ListenOptions,
+    half_open: usize,
+}
+
+impl Listener {
+    fn takes(&self, to: SocketAddr) -> bool {
+        self.port == to.port() && self.address.is_none_or(|a| a == to.ip())
+    }
+}
+
+/// What the stack knows and a new connection needs.
+#[derive(Copy, Clone, Debug)]
+pub struct Local {
+    /// The MSS to announce: what the link's MTU leaves for data (RFC 9293 §3.7.1).
+    pub mss: u16,
+}
+
+/// All connections of one stack.
+pub struct Tcp {
+    slab: Slab,
+    index: HashTable<u32>,
+    listeners: Vec<Listener>,
+    time_wait: TimeWaitTable,
+    wheel: Wheel<ConnectionId>,
+    /// Connections that may have a segment to send, each at most once.
+    sending: VecDeque<ConnectionId>,
+    /// Segments that the first of `sending` has sent in its turn.
+    turn: u8,
+    /// Connections with news for the program, each at most once.
+    telling: VecDeque<ConnectionId>,
+    /// Its end has been told; its last bytes may still be read.
+    ending: Option<ConnectionId>,
+    replies: Replies,
+    due: Vec<ConnectionId>,
+    key: SipKey,
+    next_listener: u32,
+    next_port: u32,
+    connections_max: usize,
+}
+
+/// Salts of the keyed hash, one for each use.
+const SALT_TABLE: u32 = 0;
+const SALT_SEQUENCE: u32 = 1;
+const SALT_TIMESTAMP: u32 = 2;
+const SALT_PORT: u32 = 3;
+
+/// Ephemeral ports, as Linux has them by default (RFC 6056 §3.2 asks for a wide range).
+const EPHEMERAL: std::ops::Range<u32> = 32_768..61_000;
+
+impl Tcp {
+    /// No connections yet. `seed` must be secret where outsiders' guesses matter (RFC 6528).
+    pub fn new(now: Instant, seed: u64, connections_max: usize) -> Self {
+        let key = SipKey::from_seed(seed);
+        Self {
+            slab: Slab::default(),
+            index: HashTable::new(),
+            listeners: Vec::new(),
+            time_wait: TimeWaitTable::new(key),
+            wheel: Wheel::new(now),
+            sending: VecDeque::new(),
+            turn: 0,
+            telling: VecDeque::new(),
+            ending: None,
+            replies: Replies::default(),
+            due: Vec::new(),
+            key,
+            next_listener: 0,
+            next_port: 0,
+            connections_max,
+        }
+    }
+
+    // Commands.
+
+    /// Take connections to `port`, on one address or on all.
+    pub fn listen(
+        &mut self,
+        address: Option<IpAddr>,
+        port: u16,
+        options: ListenOptions,
+    ) -> Result<ListenerId, OpenError> {
+        if self.listeners.iter().any(|l| l.port == port && l.address == address) {
+            return Err(OpenError::PortTaken);
+        }
+        let id = ListenerId(self.next_listener);
+        self.next_listener += 1;
+        self.listeners.push(Listener { id, address, port, options, half_open: 0 });
+        // The most specific first, so that the search takes it.
+        self.listeners.sort_by_key(|l| l.address.is_none());
+        Ok(id)
+    }
+
+    /// Take no further connections; those that stand go on.
+    pub fn close_listener(&mut self, id: ListenerId) {
+        self.listeners.retain(|l| l.id != id);
+    }
+
+    /// Open a connection from `source` (port 0: choose one) to `remote`.
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        source: SocketAddr,
+        remote: SocketAddr,
+        local: Local,
+        options: &Options,
+    ) -> Result<ConnectionId, OpenError> {
+        if self.index.len() >= self.connections_max {
+            return Err(OpenError::Full);
+        }
+        let flow = if source.port() == 0 {
+            self.choose_flow(source.ip(), remote)?
+        } else {
+            let flow = Flow::new(source, remote);
+            if self.find(&flow).is_some() || self.time_wait.get(&flow).is_some() {
+                return Err(OpenError::FlowTaken);
+            }
+            flow
+        };
+        let opening = self.opening(now, flow, local);
+        let id = self.insert(Connection::open(opening, options));
+        self.settle(id);
+        Ok(id)
+    }
+
+    /// A free local port, beginning at a place that only we can foretell (RFC 6056 §3.3.3).
+    fn choose_flow(&mut self, source: IpAddr, remote: SocketAddr) -> Result<Flow, OpenError> {
+        let count = EPHEMERAL.end - EPHEMERAL.start;
+        let offset = Flow::new(SocketAddr::new(source, 0), remote).hash(&self.key, SALT_PORT) as u32 % count;
+        for _ in 0..count {
+            let port = EPHEMERAL.start + (offset + self.next_port) % count;
+            self.next_port = (self.next_port + 1) % count;
+            let flow = Flow::new(SocketAddr::new(source, port as u16), remote);
+            let listened = self.listeners.iter().any(|l| u32::from(l.port) == port);
+            if !listened && self.find(&flow).is_none() && self.time_wait.get(&flow).is_none() {
+                return Ok(flow);
+            }
+        }
+        Err(OpenError::NoPort)
+    }
+
+    /// Queue `slice` to be sent; false when the connection is gone or takes no more data.
+    pub fn send(&mut self, id: ConnectionId, slice: Slice) -> bool {
+        self.command(id, |c| c.send(slice)).unwrap_or(false)
+    }
+
+    /// Nothing more will be sent: a FIN follows what is queued, on its last segment if possible.
+    pub fn finish(&mut self, id: ConnectionId) {
+        self.command(id, Connection::finish);
+    }
+
+    /// Acknowledge and throw away whatever still comes.
+    pub fn discard_received(&mut self, id: ConnectionId) {
+        self.command(id, Connection::discard_received);
+    }
+
+    /// The received bytes, in order, that were not consumed.
+    pub fn readable(&self, id: ConnectionId) -> &[u8] {
+        self.slab.get(id).map_or(&[], Connection::readable)
+    }
+
+    /// The program has taken `count` of the readable bytes. Panics when there are not so many.
+    pub fn consume(&mut self, id: ConnectionId, count: usize) {
+        self.command(id, |c| c.consume(count));
+    }
+
+    /// Do not let an owed acknowledgement wait for data to ride on.
+    pub fn acknowledge_now(&mut self, id: ConnectionId) {
+        self.command(id, Connection::acknowledge_now);
+    }
+
+    /// Set the program's own word for a connection; it comes with every event.
+    pub fn set_token(&mut self, id: ConnectionId, token: u64) {
+        if let Some(c) = self.slab.get_mut(id) {
+            c.token = token;
+        }
+    }
+
+    /// Give a connection up: the peer is sent a reset, the program hears that it is over.
+    pub fn abort(&mut self, now: Instant, id: ConnectionId, counters: &mut Counters) {
+        let Some(c) = self.slab.get_mut(id) else { return };
+        if c.follow(StateEvent::Abort) == Some(Action::SendRstRelease) {
+            let reset = c.reset();
+            self.replies.push(reset, now, counters);
+        }
+        counters.tcp_aborted += 1;
+        self.close(id, Reason::Aborted);
+        self.settle(id);
+    }
+
+    fn command<R>(&mut self, id: ConnectionId, command: impl FnOnce(&mut Connection) -> R) -> Option<R> {
+        let result = command(self.slab.get_mut(id)?);
+        self.settle(id);
+        Some(result)
+    }
+
+    // Getters.
+
+    /// A connection, until its `CLOSED` event has been taken.
+    pub fn connection(&self, id: ConnectionId) -> Option<&Connection> {
+        self.slab.get(id)
+    }
+
+    /// Connections that are open or opening, those in TIME-WAIT apart.
+    pub fn connections(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Connections in TIME-WAIT.
+    pub fn time_wait_connections(&self) -> usize {
+        self.time_wait.len()
+    }
+
+    /// True when nothing waits to be sent or told.
+    pub fn is_quiet(&self) -> bool {
+        self.sending.is_empty() && self.telling.is_empty() && self.replies.is_empty()
+    }
+
+    // What arrives.
+
+    /// Take in a segment from `flow.remote()` to `flow.local()`.
+    pub fn handle_segment(
+        &mut self,
+        now: Instant,
+        flow: Flow,
+        seg: &Segment<'_>,
+        local: Local,
+        counters: &mut Counters,
+    ) -> Option<ConnectionId> {
+        counters.tcp_segments_received += 1;
+        if let Some(id) = self.find(&flow) {
+            self.deliver(now, id, seg, counters);
+            return Some(id);
+        }
+        if self.time_wait.get(&flow).is_some() && self.in_time_wait(now, &flow, seg, local, counters) {
+            return None;
+        }
+        self.in_listen(now, flow, seg, local, counters);
+        None
+    }
+
+    fn deliver(&mut self, now: Instant, id: ConnectionId, seg: &Segment<'_>, counters: &mut Counters) {
+        let Some(c) = self.slab.get_mut(id) else { return };
+        let was_half_open = c.state() == State::SynReceived;
+        let outcome = c.handle_segment(seg, &mut Context { now, counters, replies: &mut self.replies });
+        let local = c.flow().local();
+        if was_half_open && !c.active && c.state() != State::SynReceived {
+            self.half_open_ended(local);
+        }
+        self.conclude(now, id, outcome, counters);
+    }
+
+    /// Do as the connection's outcome says.
+    fn conclude(&mut self, now: Instant, id: ConnectionId, outcome: Outcome, counters: &mut Counters) {
+        match outcome {
+            Outcome::Keep => {}
+            Outcome::Close(reason) => self.close(id, reason),
+            Outcome::TimeWait => self.start_time_wait(now, id, counters),
+        }
+        self.settle(id);
+    }
+
+    /// RFC 9293 §3.10.7.2: a listener, or nobody. Returns through counters, replies and events.
+    fn in_listen(&mut self, now: Instant, flow: Flow, seg: &Segment<'_>, local: Local, counters: &mut Counters) {
+        // First: a reset is for nothing that exists.
+        if seg.has(TcpFlags::RST) {
+            counters.drop_tcp_no_connection += 1;
+            return;
+        }
+        let full = self.index.len() >= self.connections_max;
+        let to = flow.local();
+        let listener = self.listeners.iter_mut().find(|l| l.takes(to));
+        // Second: an ACK is of no connection; third: a SYN opens one; anything else is a stray.
+        let Some(listener) = listener.filter(|_| seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::ACK)) else {
+            counters.drop_tcp_no_connection += 1;
+            self.replies.push(Reply::reset_for(flow, seg), now, counters);
+            return;
+        };
+        if listener.half_open >= listener.options.backlog {
+            counters.drop_tcp_backlog_full += 1;
+            return;
+        }
+        if full {
+            counters.drop_tcp_connections_full += 1;
+            return;
+        }
+        listener.half_open += 1;
+        let options = listener.options.connection.clone();
+        let mut connection = Connection::accept(self.opening(now, flow, local), &options);
+        connection.learn_from_syn(now, seg.seq, seg.window, &seg.options);
+        let id = self.insert(connection);
+        self.settle(id);
+    }
+
+    fn half_open_ended(&mut self, local: SocketAddr) {
+        if let Some(l) = self.listeners.iter_mut().find(|l| l.takes(local)) {
+            l.half_open = l.half_open.saturating_sub(1);
+        }
+    }
+
+    /// RFC 9293 §3.10.7.4 for TIME-WAIT; false when a new connection may begin (RFC 6191 §2).
+    fn in_time_wait(
+        &mut self,
+        now: Instant,
+        flow: &Flow,
+        seg: &Segment<'_>,
+        local: Local,
+        counters: &mut Counters,
+    ) -> bool {
+        let Some(&waiting) = self.time_wait.get(flow) else { return false };
+        if seg.has(TcpFlags::RST) {
+            // RFC 1337: a reset does not cut the wait short.
+            counters.drop_tcp_out_of_window += 1;
+            return true;
+        }
+        if seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::ACK) {
+            let newer = match (waiting.ts_recent, seg.options.timestamps) {
+                (Some(old), Some(new)) if new.value != old => (new.value.wrapping_sub(old) as i32) > 0,
+                _ => seg.seq.gt(waiting.rcv_nxt),
+            };
+            if newer {
+                counters.tcp_time_wait_reused += 1;
+                self.time_wait.remove(flow);
+                self.in_listen(now, *flow, seg, local, counters);
+                return true;
+            }
+        }
+        if seg.has(TcpFlags::FIN) {
+            self.time_wait.restart(now, flow);
+        } else if seg.is_empty() && seg.seq == waiting.rcv_nxt && !seg.has(TcpFlags::SYN) {
+            // The last acknowledgement, or one again: nothing to say.
+            return true;
+        }
+        self.replies.push(time_wait_ack(now, &waiting), now, counters);
+        true
+    }
+
+    /// An ICMP error says that the peer of `flow` cannot be reached (RFC 1122 §4.2.3.9).
+    ///
+    /// Only a connection that is not standing yet ends by it, and only when `seq` is in flight
+    /// (RFC 5927 §4.1): later it is a hint that retransmission will find out about.
+    pub fn handle_unreachable(&mut self, flow: &Flow, seq: SeqNumber, hard: bool) {
+        let Some(id) = self.find(flow) else { return };
+        let Some(c) = self.slab.get_mut(id) else { return };
+        let in_flight = seq.ge(c.snd_una) && seq.lt(c.snd_max);
+        if hard && in_flight && c.state() == State::SynSent {
+            c.follow(StateEvent::GiveUp);
+            self.close(id, Reason::Unreachable);
+            self.settle(id);
+        }
+    }
+
+    /// An ICMP error says that packets to the peer of `flow` must be smaller (RFC 1191, RFC 8201):
+    /// `mss` is what then fits a segment, options not taken off.
+    pub fn handle_too_big(&mut self, flow: &Flow, seq: SeqNumber, mss: u16) {
+        let Some(id) = self.find(flow) else { return };
+        let Some(c) = self.slab.get_mut(id) else { return };
+        if seq.ge(c.snd_una) && seq.lt(c.snd_max) && c.shrink_segments(mss) {
+            self.settle(id);
+        }
+    }
+
+    // Time.
+
+    /// When to call `handle_timeout` next. May be early, is never late.
+    pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
+        match (self.wheel.next_deadline(), self.time_wait.poll_timeout(now)) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// See to all deadlines that are over.
+    pub fn handle_timeout(&mut self, now: Instant, counters: &mut Counters) {
+        self.time_wait.expire(now);
+        let mut due = std::mem::take(&mut self.due);
+        self.wheel.expire(now, &mut due);
+        for id in due.drain(..) {
+            self.expire(now, id, counters);
+        }
+        self.due = due;
+    }
+
+    fn expire(&mut self, now: Instant, id: ConnectionId, counters: &mut Counters) {
+        let Some(entry) = self.slab.entry_mut(id) else { return };
+        entry.armed = connection::NEVER;
+        if entry.closed || entry.connection.next_deadline().is_none_or(|at| at > now) {
+            // It came up for a deadline that has moved: `settle` arms the wheel for the new one.
+            self.settle(id);
+            return;
+        }
+        let c = &mut entry.connection;
+        let half_open = c.state() == State::SynReceived && !c.active;
+        let local = c.flow().local();
+        let outcome = c.handle_timeout(&mut Context { now, counters, replies: &mut self.replies });
+        if half_open && outcome != Outcome::Keep {
+            self.half_open_ended(local);
+        }
+        self.conclude(now, id, outcome, counters);
+    }
+
+    // What leaves.
+
+    /// News for the program, oldest first.
+    ///
+    /// The received bytes of a connection that is over can be read until the next call.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        if let Some(id) = self.ending.take() {
+            self.slab.remove(id);
+        }
+        loop {
+            let id = self.telling.pop_front()?;
+            let Some(entry) = self.slab.entry_mut(id) else { continue };
+            entry.telling = false;
+            entry.announced = true;
+            let set = entry.connection.take_events();
+            let (token, reason) = (entry.connection.token, entry.connection.reason());
+            if set.contains(EventSet::CLOSED) {
+                self.ending = Some(id);
+            }
+            return Some(Event { connection: id, token, set, reason });
+        }
+    }
+
+    /// The next answer that belongs to no connection.
+    pub fn poll_reply(&mut self) -> Option<Reply> {
+        self.replies.pop()
+    }
+
+    /// The next segment of a connection, and whose it is.
+    ///
+    /// `data_max` is as for `Connection::poll_segment`.
+    pub fn poll_output(&mut self, now: Instant, data_max: u32) -> Option<(ConnectionId, Outgoing)> {
+        loop {
+            let &id = self.sending.front()?;
+            let Some(entry) = self.slab.entry_mut(id) else {
+                self.next_turn(None);
+                continue;
+            };
+            let outgoing = if entry.closed { None } else { entry.connection.poll_segment(now, data_max) };
+            let Some(outgoing) = outgoing else {
+                entry.sending = false;
+                self.next_turn(None);
+                self.settle_timer(id);
+                continue;
+            };
+            self.turn += 1;
+            if self.turn >= SEGMENTS_PER_TURN {
+                self.next_turn(Some(id));
+            }
+            return Some((id, outgoing));
+        }
+    }
+
+    /// The first connection has had its turn; `again` goes to the end of the queue.
+    fn next_turn(&mut self, again: Option<ConnectionId>) {
+        self.sending.pop_front();
+        self.sending.extend(again);
+        self.turn = 0;
+    }
+
+    /// Remember where segments of a connection go.
+    pub fn set_path(&mut self, id: ConnectionId, path: Path) {
+        if let Some(c) = self.slab.get_mut(id) {
+            c.path = Some(path);
+        }
+    }
+
+    // Keeping the queues.
+
+    /// The connection changed: put it into the queues where it belongs.
+    fn settle(&mut self, id: ConnectionId) {
+        let Some(entry) = self.slab.entry_mut(id) else { return };
+        if !entry.telling && !entry.connection.events.is_empty() {
+            entry.telling = true;
+            self.telling.push_back(id);
+        }
+        if !entry.closed && !entry.sending && entry.connection.wants_to_send() {
+            entry.sending = true;
+            self.sending.push_back(id);
+        }
+        self.settle_timer(id);
+    }
+
+    /// Arm the wheel if the connection's deadline is earlier than what is armed.
+    fn settle_timer(&mut self, id: ConnectionId) {
+        let Some(entry) = self.slab.entry_mut(id) else { return };
+        if entry.closed {
+            return;
+        }
+        if let Some(at) = entry.connection.next_deadline()
+            && at < entry.armed
+        {
+            entry.armed = at;
+            self.wheel.arm(at, id);
+        }
+    }
+
+    /// The connection is over: out of the index, and the program hears of it.
+    fn close(&mut self, id: ConnectionId, reason: Reason) {
+        let Some(entry) = self.slab.entry_mut(id) else { return };
+        if entry.closed {
+            return;
+        }
+        entry.closed = true;
+        let c = &mut entry.connection;
+        c.reason = reason;
+        let flow = *c.flow();
+        let unheard = !c.active && !entry.announced && !c.events.contains(EventSet::ACCEPTED);
+        if unheard {
+            // A half-open connection that nobody was told of.
+            self.slab.remove(id);
+        } else {
+            entry.connection.tell(EventSet::CLOSED);
+        }
+        let hash = flow.hash(&self.key, SALT_TABLE);
+        if let Ok(found) = self.index.find_entry(hash, |&slot| slot == id.slot()) {
+            found.remove();
+        }
+    }
+
+    /// Both sides are finished: what must still be remembered moves to the TIME-WAIT table.
+    fn start_time_wait(&mut self, now: Instant, id: ConnectionId, counters: &mut Counters) {
+        let Some(c) = self.slab.get_mut(id) else { return };
+        let ts_recent = c.timestamps.then_some(c.ts_recent);
+        let (flow, seqs, ts) = (*c.flow(), (c.snd_nxt.max(c.snd_una), c.rcv_nxt), (ts_recent, c.ts_offset));
+        let owed = c.ack_owed != connection::Owed::Nothing || c.last_ack_sent != c.rcv_nxt;
+        if self.time_wait.insert(now, flow, seqs, ts) {
+            counters.tcp_time_wait_evicted += 1;
+        }
+        if owed && let Some(waiting) = self.time_wait.get(&flow) {
+            self.replies.push(time_wait_ack(now, waiting), now, counters);
+        }
+        self.close(id, Reason::Done);
+    }
+
+    fn find(&self, flow: &Flow) -> Option<ConnectionId> {
+        let hash = flow.hash(&self.key, SALT_TABLE);
+        let slot = self.index.find(hash, |&slot| self.slab.flow_at(slot) == Some(flow))?;
+        self.slab.id_at(*slot)
+    }
+
+    fn insert(&mut self, connection: Connection) -> ConnectionId {
+        let hash = connection.flow().hash(&self.key, SALT_TABLE);
+        let id = self.slab.insert(connection);
+        let (slab, key) = (&self.slab, &self.key);
+        let rehash = |&slot: &u32| slab.flow_at(slot).map_or(0, |f| f.hash(key, SALT_TABLE));
+        self.index.insert_unique(hash, id.slot(), rehash);
+        id
+    }
+
+    /// Initial sequence number (RFC 6528 §3) and timestamp offset (RFC 7323 §5.4) of a new flow.
+    fn opening(&self, now: Instant, flow: Flow, local: Local) -> Opening {
+        // A 4-microsecond clock, and a secret function of the four-tuple.
+        let clock = (now.micros() / 4) as u32;
+        let iss = SeqNumber(clock.wrapping_add(flow.hash(&self.key, SALT_SEQUENCE) as u32));
+        let ts_offset = flow.hash(&self.key, SALT_TIMESTAMP) as u32;
+        Opening { flow, iss, ts_offset, mss_announced: local.mss, now }
+    }
+}
+
+/// What a connection in TIME-WAIT answers.
+fn time_wait_ack(now: Instant, waiting: &time_wait::Waiting) -> Reply {
+    let timestamps = waiting.ts_recent.map(|echo| Timestamps {
+        value: (now.millis() as u32).wrapping_add(waiting.ts_offset),
+        echo,
+    });
+    Reply {
+        flow: waiting.flow,
+        seq: waiting.snd_nxt,
+        ack: waiting.rcv_nxt,
+        flags: TcpFlags::ACK,
+        window: 0,
+        timestamps,
+    }
+}

@@ -1,0 +1,260 @@
+//! Segments going out of a connection: what to send next, if anything (RFC 9293 §3.10.8, §3.8.6).
+//!
+//! `poll_segment` is asked until it has none. In order of precedence it gives a SYN, a segment
+//! believed lost, a probe of a closed window, new data as far as both windows reach (with the FIN
+//! on the last of it), and an acknowledgement of its own when one is owed. Each of them carries the
+//! newest acknowledgement, so whatever leaves pays what is owed.
+
+use core::ops::Range;
+
+use exos_wire::SeqNumber;
+use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
+
+use super::connection::{Connection, NEVER, Owed};
+use super::state::State;
+use crate::time::Instant;
+
+/// A segment to be built: its header's values, and where in the send queue its data lies.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// Sequence number.
+    pub seq: SeqNumber,
+    /// Acknowledgement number.
+    pub ack: SeqNumber,
+    /// Control bits.
+    pub flags: TcpFlags,
+    /// The window field.
+    pub window: u16,
+    /// Options.
+    pub options: TcpOptions,
+    /// The data, as a range of the connection's send queue.
+    pub data: Range<usize>,
+    /// Largest payload of one segment: data longer than this must be cut up by the link.
+    pub mss: u16,
+    /// True when all of it was sent before.
+    pub again: bool,
+}
+
+impl Connection {
+    /// The next segment to send, or `None` when there is nothing to send now.
+    ///
+    /// `data_max` bounds the data of one segment where the link can cut it up by itself; otherwise
+    /// it is zero and the maximum segment size bounds it.
+    pub fn poll_segment(&mut self, now: Instant, data_max: u32) -> Option<Outgoing> {
+        match self.state {
+            State::Closed | State::Listen | State::TimeWait => None,
+            State::SynSent | State::SynReceived => self.poll_syn(now),
+            _ => self
+                .poll_resend(now)
+                .or_else(|| self.poll_probe(now))
+                .or_else(|| self.poll_data(now, data_max))
+                .or_else(|| self.poll_ack(now)),
+        }
+    }
+
+    /// True when `poll_segment` may have something to send without a further event.
+    pub fn wants_to_send(&self) -> bool {
+        match self.state {
+            State::Closed | State::Listen | State::TimeWait => false,
+            State::SynSent | State::SynReceived => self.snd_nxt == self.iss || self.ack_owed == Owed::Now,
+            _ => {
+                self.ack_owed == Owed::Now
+                    || self.resend
+                    || self.probe
+                    || self.snd_nxt.lt(self.send_end())
+                    || (self.fin_is_due() && self.snd_nxt == self.send_end())
+            }
+        }
+    }
+
+    /// A SYN or SYN-ACK, new or again.
+    fn poll_syn(&mut self, now: Instant) -> Option<Outgoing> {
+        if self.snd_nxt != self.iss {
+            // Something unacceptable came: SYN-RECEIVED acknowledges, SYN-SENT has nothing to say.
+            return if self.state == State::SynReceived { self.poll_ack(now) } else { None };
+        }
+        let answering = self.state == State::SynReceived;
+        let flags = if answering { TcpFlags(TcpFlags::SYN.0 | TcpFlags::ACK.0) } else { TcpFlags::SYN };
+        let mut options = TcpOptions { mss: Some(self.mss_announced), ..TcpOptions::default() };
+        if self.scaling {
+            options.window_scale = Some(self.rcv_scale);
+        }
+        if self.timestamps {
+            options.timestamps = Some(self.timestamps_now(now));
+        }
+        let again = self.snd_max.gt(self.iss);
+        self.snd_nxt = self.iss + 1;
+        self.left(now, self.snd_nxt, again);
+        // The window field of a SYN is not scaled (RFC 7323 §2.2).
+        let window = self.rcv_buffer.min(u32::from(u16::MAX)) as u16;
+        let ack = if answering { self.rcv_nxt } else { SeqNumber(0) };
+        Some(Outgoing { seq: self.iss, ack, flags, window, options, data: 0..0, mss: self.mss, again })
+    }
+
+    /// The first unacknowledged segment once more (fast retransmit, or a hole behind a partial
+    /// acknowledgement), whatever the windows say.
+    fn poll_resend(&mut self, now: Instant) -> Option<Outgoing> {
+        if !std::mem::take(&mut self.resend) || self.snd_una == self.snd_max {
+            return None;
+        }
+        let len = self.send.len().min(usize::from(self.mss)).min((self.snd_max - self.snd_una) as usize);
+        let fin = self.fin_follows(len);
+        if len == 0 && !fin {
+            return None;
+        }
+        let end = self.snd_una + len as u32 + u32::from(fin);
+        self.snd_nxt = self.snd_nxt.max(end);
+        // RFC 6582 §4: the timer starts again with the first partial acknowledgement.
+        self.retransmit_at = NEVER;
+        Some(self.segment(now, self.snd_una, 0..len, fin))
+    }
+
+    /// One byte (or the FIN) into a window that is closed, or too small to be worth a segment.
+    fn poll_probe(&mut self, now: Instant) -> Option<Outgoing> {
+        if !std::mem::take(&mut self.probe) {
+            return None;
+        }
+        let most = if self.snd_wnd == 0 { 1 } else { (self.snd_wnd as usize).min(usize::from(self.mss)) };
+        let len = self.send.len().min(most);
+        let fin = self.fin_follows(len);
+        if len == 0 && !fin {
+            return None;
+        }
+        self.probing = self.snd_wnd == 0;
+        self.snd_nxt = self.snd_nxt.max(self.snd_una + len as u32 + u32::from(fin));
+        Some(self.segment(now, self.snd_una, 0..len, fin))
+    }
+
+    /// Data from `snd_nxt` on, as far as the windows reach.
+    fn poll_data(&mut self, now: Instant, data_max: u32) -> Option<Outgoing> {
+        let end = self.send_end();
+        if self.snd_nxt.gt(end) || (self.snd_nxt == end && !self.fin_is_due()) {
+            return None;
+        }
+        let available = (end - self.snd_nxt) as u32;
+        let flight = self.flight();
+        if flight == 0 && self.snd_max == self.snd_una && now - self.last_sent > self.rtt.timeout() {
+            self.congestion.restarted_after_idle(u32::from(self.mss));
+        }
+        let usable = self.usable_window(flight);
+        let len = available.min(usable).min(self.longest(data_max));
+        let fin = len == available && self.fin_is_due() && (usable > len || flight == 0);
+        if !fin && !self.is_worth_sending(len, available, flight) {
+            self.arm_persist(now, flight);
+            return None;
+        }
+        let seq = self.snd_nxt;
+        let start = (seq - self.data_start()) as usize;
+        self.snd_nxt = seq + len + u32::from(fin);
+        Some(self.segment(now, seq, start..start + len as usize, fin))
+    }
+
+    /// Bytes that may follow what is in flight: the lesser of the windows.
+    fn usable_window(&self, flight: u32) -> u32 {
+        let mut congestion = self.congestion.window();
+        if !self.in_recovery {
+            // RFC 3042: the first two duplicates each let one new segment out.
+            congestion += u32::from(self.duplicate_acks.min(2)) * u32::from(self.mss);
+        }
+        congestion.min(self.snd_wnd).saturating_sub(flight)
+    }
+
+    /// The most data that one segment may hold: full segments only where the link cuts it up.
+    fn longest(&self, data_max: u32) -> u32 {
+        let mss = u32::from(self.mss);
+        (data_max / mss).max(1) * mss
+    }
+
+    /// Sender's silly-window avoidance (RFC 9293 §3.8.6.2.1).
+    fn is_worth_sending(&self, len: u32, available: u32, flight: u32) -> bool {
+        let again = self.snd_nxt.lt(self.snd_max);
+        len > 0
+            && (len >= u32::from(self.mss)
+                || again
+                || (len == available && (!self.nagle || flight == 0 || self.finishing))
+                || len >= self.snd_wnd_max / 2)
+    }
+
+    /// Data waits for a window with nothing in flight: only the timer can move things (§3.8.6.1).
+    fn arm_persist(&mut self, now: Instant, flight: u32) {
+        if flight == 0 && self.retransmit_at == NEVER {
+            self.retransmit_at = now + self.rtt.timeout();
+        }
+    }
+
+    /// An acknowledgement of its own.
+    fn poll_ack(&mut self, now: Instant) -> Option<Outgoing> {
+        if self.ack_owed != Owed::Now {
+            return None;
+        }
+        let seq = self.snd_nxt.max(self.snd_una);
+        let at = self.send.len();
+        Some(self.segment(now, seq, at..at, false))
+    }
+
+    /// True when a FIN is wanted right behind the first `len` queued bytes.
+    fn fin_follows(&self, len: usize) -> bool {
+        self.fin_is_due() && len == self.send.len()
+    }
+
+    /// True while a FIN of ours is queued or unacknowledged.
+    fn fin_is_due(&self) -> bool {
+        self.finishing && self.state.awaits_ack_of_fin()
+    }
+
+    /// Build the values of a segment, and account for its leaving.
+    fn segment(&mut self, now: Instant, seq: SeqNumber, data: Range<usize>, fin: bool) -> Outgoing {
+        let len = data.len() as u32;
+        let end = seq + len + u32::from(fin);
+        let again = end != seq && seq.lt(self.snd_max);
+        let mut flags = TcpFlags::ACK;
+        if len > 0 && data.end == self.send.len() {
+            flags = TcpFlags(flags.0 | TcpFlags::PSH.0);
+        }
+        if fin {
+            flags = TcpFlags(flags.0 | TcpFlags::FIN.0);
+        }
+        let window = self.announce_window();
+        let mut options = TcpOptions::default();
+        if self.timestamps {
+            options.timestamps = Some(self.timestamps_now(now));
+        }
+        if end != seq {
+            self.left(now, end, again);
+        }
+        self.ack_owed = Owed::Nothing;
+        self.ack_at = NEVER;
+        self.last_ack_sent = self.rcv_nxt;
+        Outgoing { seq, ack: self.rcv_nxt, flags, window, options, data, mss: self.mss, again }
+    }
+
+    /// Sequence numbers up to `end` have left: start the timer and perhaps a measurement.
+    fn left(&mut self, now: Instant, end: SeqNumber, again: bool) {
+        if again {
+            // Karn: what is sent twice measures nothing.
+            self.timed = None;
+        } else if self.timed.is_none() {
+            self.timed = Some((end, now));
+        }
+        self.snd_max = self.snd_max.max(end);
+        self.last_sent = now;
+        if self.retransmit_at == NEVER {
+            self.retransmit_at = now + self.rtt.timeout();
+        }
+    }
+
+    /// The window field, and the right edge that it promises.
+    fn announce_window(&mut self) -> u16 {
+        let window = (self.affordable_edge() - self.rcv_nxt) as u32;
+        let scale = self.rcv_scale;
+        // Round down, unless that would take back what was promised (RFC 9293 §3.8.6).
+        let promised = (self.rcv_edge - self.rcv_nxt).max(0) as u32;
+        let field = (window >> scale).max(promised.div_ceil(1 << scale)).min(u32::from(u16::MAX));
+        self.rcv_edge = self.rcv_edge.max(self.rcv_nxt + (field << scale));
+        field as u16
+    }
+
+    fn timestamps_now(&self, now: Instant) -> Timestamps {
+        Timestamps { value: self.ts_now(now), echo: self.ts_recent }
+    }
+}

@@ -1,0 +1,129 @@
+//! Answers that need no connection: resets, and acknowledgements for connections in TIME-WAIT.
+//!
+//! They wait in a small queue until the stack sends them, and both kinds are rate-limited for the
+//! whole stack, so that no flood is answered one for one.
+
+use std::collections::VecDeque;
+
+use exos_wire::SeqNumber;
+use exos_wire::tcp::{TcpFlags, Timestamps};
+
+use super::flow::Flow;
+use super::input::Segment;
+use crate::counters::Counters;
+use crate::limits::{CHALLENGES_PER_SECOND, REPLIES_MAX, RESETS_PER_SECOND};
+use crate::time::Instant;
+
+/// A segment without data or state.
+#[derive(Copy, Clone, Debug)]
+pub struct Reply {
+    /// To whom.
+    pub flow: Flow,
+    /// Sequence number.
+    pub seq: SeqNumber,
+    /// Acknowledgement number.
+    pub ack: SeqNumber,
+    /// Control bits.
+    pub flags: TcpFlags,
+    /// The window field.
+    pub window: u16,
+    /// Timestamps, where the connection had them.
+    pub timestamps: Option<Timestamps>,
+}
+
+impl Reply {
+    /// The reset that RFC 9293 §3.10.7.1 prescribes for a segment of no connection.
+    pub fn reset_for(flow: Flow, seg: &Segment<'_>) -> Self {
+        let (seq, ack, flags) = if seg.has(TcpFlags::ACK) {
+            (seg.ack, SeqNumber(0), TcpFlags::RST)
+        } else {
+            (SeqNumber(0), seg.seq + seg.len(), TcpFlags(TcpFlags::RST.0 | TcpFlags::ACK.0))
+        };
+        Self { flow, seq, ack, flags, window: 0, timestamps: None }
+    }
+}
+
+/// At most so many of something in a second of the clock.
+#[derive(Clone, Debug)]
+pub struct RateLimit {
+    per_second: u32,
+    second: u64,
+    used: u32,
+}
+
+impl RateLimit {
+    /// `per_second` in each second.
+    pub const fn new(per_second: u32) -> Self {
+        Self { per_second, second: 0, used: 0 }
+    }
+
+    /// Take one if there is one left.
+    pub fn take(&mut self, now: Instant) -> bool {
+        let second = now.micros() / 1_000_000;
+        if second != self.second {
+            (self.second, self.used) = (second, 0);
+        }
+        let left = self.used < self.per_second;
+        self.used += u32::from(left);
+        left
+    }
+}
+
+/// The queue of answers.
+pub struct Replies {
+    queue: VecDeque<Reply>,
+    resets: RateLimit,
+    challenges: RateLimit,
+}
+
+impl Default for Replies {
+    fn default() -> Self {
+        Self {
+            queue: VecDeque::new(),
+            resets: RateLimit::new(RESETS_PER_SECOND),
+            challenges: RateLimit::new(CHALLENGES_PER_SECOND),
+        }
+    }
+}
+
+impl Replies {
+    /// Queue an answer, unless there are too many.
+    pub fn push(&mut self, reply: Reply, now: Instant, counters: &mut Counters) {
+        let reset = reply.flags.0 & TcpFlags::RST.0 != 0;
+        let limit = if reset { &mut self.resets } else { &mut self.challenges };
+        if self.queue.len() >= REPLIES_MAX || !limit.take(now) {
+            counters.drop_tcp_answer_rate_limited += 1;
+            return;
+        }
+        counters.tcp_resets_sent += u64::from(reset);
+        self.queue.push_back(reply);
+    }
+
+    /// Whether a connection may send a challenge acknowledgement now; counts it if so.
+    pub fn may_challenge(&mut self, now: Instant) -> bool {
+        self.challenges.take(now)
+    }
+
+    /// The next answer to send.
+    pub fn pop(&mut self) -> Option<Reply> {
+        self.queue.pop_front()
+    }
+
+    /// True when no answer waits.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_limit_starts_again_each_second() {
+        let mut limit = RateLimit::new(2);
+        let at = |ms| Instant::from_millis(ms);
+        let taken: Vec<bool> = [0, 10, 999, 1000, 1001, 1002].iter().map(|&t| limit.take(at(t))).collect();
+        assert_eq!(taken, [true, true, false, true, true, false]);
+    }
+}

@@ -1,0 +1,148 @@
+//! The retransmission timeout (RFC 6298): smoothed round trip, its variation, and backing off.
+//!
+//! All figures are microseconds. A connection has one; it is asked for `timeout()` and told of
+//! round trips, and of timeouts that ran out.
+
+use crate::limits::{RTO_INITIAL, RTO_MAX, RTO_MIN};
+use crate::time::Duration;
+
+/// Smoothed round-trip time and the timeout that follows from it.
+#[derive(Clone, Debug)]
+pub struct Rtt {
+    /// SRTT, zero before the first measurement.
+    smoothed_us: u32,
+    /// RTTVAR.
+    variation_us: u32,
+    /// The least round trip seen, zero before the first.
+    least_us: u32,
+    /// How often the timer ran out since the last acknowledgement of new data.
+    backoff: u8,
+}
+
+impl Rtt {
+    /// Nothing measured yet.
+    pub const fn new() -> Self {
+        Self { smoothed_us: 0, variation_us: 0, least_us: 0, backoff: 0 }
+    }
+
+    /// Take in one measured round trip (never of a segment sent twice, Karn's rule).
+    pub fn measured(&mut self, rtt: Duration) {
+        let r = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX / 8).clamp(1, u32::MAX / 8);
+        self.least_us = if self.least_us == 0 { r } else { self.least_us.min(r) };
+        if self.smoothed_us == 0 {
+            // RFC 6298 (2.2)
+            self.smoothed_us = r;
+            self.variation_us = r / 2;
+        } else {
+            // RFC 6298 (2.3): alpha = 1/8, beta = 1/4, the variation first.
+            let error = self.smoothed_us.abs_diff(r);
+            self.variation_us = self.variation_us - self.variation_us / 4 + error / 4;
+            self.smoothed_us = (self.smoothed_us - self.smoothed_us / 8 + r / 8).max(1);
+        }
+    }
+
+    /// New data was acknowledged: later timeouts start from the estimate again.
+    pub fn progressed(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// The timer ran out: the next timeout is twice as long (5.5).
+    pub fn timed_out(&mut self) {
+        self.backoff = self.backoff.saturating_add(1);
+    }
+
+    /// How often the timer ran out without progress.
+    pub const fn backoffs(&self) -> u8 {
+        self.backoff
+    }
+
+    /// The retransmission timeout now, backed off.
+    pub fn timeout(&self) -> Duration {
+        let base = if self.smoothed_us == 0 {
+            RTO_INITIAL
+        } else {
+            // RFC 6298 (2.3), (2.4); our clock's granularity is far below RTTVAR's floor here.
+            let rto = u64::from(self.smoothed_us) + 4 * u64::from(self.variation_us).max(1);
+            Duration::from_micros(rto).max(RTO_MIN)
+        };
+        base.saturating_mul(1 << self.backoff.min(16)).min(RTO_MAX)
+    }
+
+    /// The smoothed round-trip time, if one was measured.
+    pub const fn smoothed(&self) -> Option<Duration> {
+        if self.smoothed_us == 0 { None } else { Some(Duration::from_micros(self.smoothed_us as u64)) }
+    }
+
+    /// The variation of the round-trip time.
+    pub const fn variation(&self) -> Duration {
+        Duration::from_micros(self.variation_us as u64)
+    }
+
+    /// The least round-trip time measured, if any.
+    pub const fn least(&self) -> Option<Duration> {
+        if self.least_us == 0 { None } else { Some(Duration::from_micros(self.least_us as u64)) }
+    }
+}
+
+impl Default for Rtt {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn starts_at_a_second_and_doubles_up_to_the_maximum() {
+        let mut rtt = Rtt::new();
+        assert_eq!(rtt.timeout(), ms(1000));
+        for n in 1..=5 {
+            rtt.timed_out();
+            assert_eq!(rtt.timeout(), ms(1000 << n));
+        }
+        (0..20).for_each(|_| rtt.timed_out());
+        assert_eq!(rtt.timeout(), RTO_MAX);
+    }
+
+    #[test]
+    fn the_first_measurement_sets_both_estimates() {
+        let mut rtt = Rtt::new();
+        rtt.measured(ms(100));
+        assert_eq!(rtt.smoothed(), Some(ms(100)));
+        assert_eq!(rtt.timeout(), ms(100 + 4 * 50));
+    }
+
+    #[test]
+    fn a_steady_round_trip_converges_to_the_floor() {
+        let mut rtt = Rtt::new();
+        (0..100).for_each(|_| rtt.measured(ms(10)));
+        assert_eq!(rtt.timeout(), RTO_MIN);
+        assert!(rtt.smoothed().unwrap().abs_diff(ms(10)) < ms(1));
+    }
+
+    #[test]
+    fn progress_undoes_backing_off() {
+        let mut rtt = Rtt::new();
+        rtt.measured(ms(500));
+        let calm = rtt.timeout();
+        rtt.timed_out();
+        assert_eq!(rtt.timeout(), calm * 2);
+        rtt.progressed();
+        assert_eq!(rtt.timeout(), calm);
+    }
+
+    #[test]
+    fn absurd_measurements_do_not_overflow() {
+        let mut rtt = Rtt::new();
+        for d in [Duration::ZERO, Duration::MAX, Duration::ZERO, Duration::MAX] {
+            rtt.measured(d);
+            assert!(rtt.timeout() <= RTO_MAX);
+        }
+    }
+}

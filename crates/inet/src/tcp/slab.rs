@@ -1,0 +1,122 @@
+//! Where control blocks live: slots that never move, named by number and generation.
+
+use super::connection::{Connection, NEVER};
+use super::flow::Flow;
+use crate::time::Instant;
+
+/// A connection's identity. One that has been closed is never mistaken for a later one.
+#[derive(Copy, Clone, Debug, Eq, PartialEq, Hash)]
+pub struct ConnectionId {
+    slot: u32,
+    generation: u32,
+}
+
+impl ConnectionId {
+    /// The slot's number: small, dense, reused by later connections.
+    pub const fn slot(self) -> u32 {
+        self.slot
+    }
+}
+
+/// A control block with its places in the queues.
+pub(super) struct Entry {
+    pub connection: Connection,
+    /// In the queue of connections with something to send.
+    pub sending: bool,
+    /// In the queue of connections with news.
+    pub telling: bool,
+    /// The program has been told that it exists.
+    pub announced: bool,
+    /// Over; only the program's last news are waited for.
+    pub closed: bool,
+    /// The earliest deadline in the wheel.
+    pub armed: Instant,
+}
+
+struct Slot {
+    generation: u32,
+    entry: Option<Entry>,
+}
+
+/// Slots to a chunk: a chunk is allocated whole and never moves.
+const CHUNK: usize = 256;
+
+/// The control blocks.
+#[derive(Default)]
+pub(super) struct Slab {
+    chunks: Vec<Vec<Slot>>,
+    free: Vec<u32>,
+}
+
+impl Slab {
+    pub fn insert(&mut self, connection: Connection) -> ConnectionId {
+        let entry = Entry {
+            sending: false,
+            telling: false,
+            announced: connection.active,
+            closed: false,
+            armed: NEVER,
+            connection,
+        };
+        if let Some(number) = self.free.pop() {
+            let slot = self.slot_mut(number);
+            slot.entry = Some(entry);
+            return ConnectionId { slot: number, generation: slot.generation };
+        }
+        if self.chunks.last().is_none_or(|c| c.len() == CHUNK) {
+            self.chunks.push(Vec::with_capacity(CHUNK));
+        }
+        let chunks = self.chunks.len();
+        let chunk = self.chunks.last_mut().expect("a chunk was just made");
+        let number = (chunks - 1) * CHUNK + chunk.len();
+        chunk.push(Slot { generation: 0, entry: Some(entry) });
+        ConnectionId { slot: number as u32, generation: 0 }
+    }
+
+    pub fn remove(&mut self, id: ConnectionId) {
+        if self.entry_mut(id).is_some() {
+            let slot = self.slot_mut(id.slot);
+            slot.entry = None;
+            slot.generation = slot.generation.wrapping_add(1);
+            self.free.push(id.slot);
+        }
+    }
+
+    #[inline]
+    pub fn entry_mut(&mut self, id: ConnectionId) -> Option<&mut Entry> {
+        let slot = self.chunks.get_mut(id.slot as usize / CHUNK)?.get_mut(id.slot as usize % CHUNK)?;
+        if slot.generation == id.generation { slot.entry.as_mut() } else { None }
+    }
+
+    #[inline]
+    fn entry(&self, id: ConnectionId) -> Option<&Entry> {
+        let slot = self.slot(id.slot)?;
+        if slot.generation == id.generation { slot.entry.as_ref() } else { None }
+    }
+
+    pub fn get(&self, id: ConnectionId) -> Option<&Connection> {
+        self.entry(id).map(|e| &e.connection)
+    }
+
+    /// A connection that is not over.
+    pub fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        self.entry_mut(id).filter(|e| !e.closed).map(|e| &mut e.connection)
+    }
+
+    pub fn flow_at(&self, number: u32) -> Option<&Flow> {
+        self.slot(number)?.entry.as_ref().map(|e| e.connection.flow())
+    }
+
+    pub fn id_at(&self, number: u32) -> Option<ConnectionId> {
+        self.slot(number).map(|s| ConnectionId { slot: number, generation: s.generation })
+    }
+
+    fn slot(&self, number: u32) -> Option<&Slot> {
+        self.chunks.get(number as usize / CHUNK)?.get(number as usize % CHUNK)
+    }
+
+    /// A slot that exists.
+    fn slot_mut(&mut self, number: u32) -> &mut Slot {
+        &mut self.chunks[number as usize / CHUNK][number as usize % CHUNK]
+    }
+}
