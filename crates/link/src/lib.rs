@@ -104,7 +104,8 @@ impl Link {
     }
 
     /// Calls `take` for each frame that is there, in order, up to [`RX_BATCH`].
-    /// Returns how many; 0 only when there are none.
+    /// Returns how many. That 0 means that there are none is for
+    /// [`prepare_wait`](Self::prepare_wait) to say.
     pub fn receive(&mut self, take: impl FnMut(&[u8], RxMeta)) -> usize {
         match self {
             Self::Xdp(link) => link.receive(take),
@@ -160,7 +161,9 @@ impl Link {
     }
 
     /// Frames are queued that the kernel did not take at the last flush: flush
-    /// again when the descriptor is writable.
+    /// again when the descriptor is writable. After a flush that failed wait for
+    /// something else, because a descriptor of an interface that is down is
+    /// always writable.
     pub fn wants_write(&mut self) -> bool {
         match self {
             Self::Xdp(link) => link.wants_write(),

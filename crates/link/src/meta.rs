@@ -18,8 +18,9 @@ pub enum RxChecksum {
     /// The receiver trusts the data.
     Partial,
     /// It may be complete or hold the sum of the pseudo-header only, and the
-    /// link cannot say which: frames of a local kernel that come through a veth
-    /// and AF_XDP, which has no word for it. The receiver accepts either.
+    /// link cannot say which: frames of a kernel on this machine that come
+    /// through a veth and AF_XDP, which has no word for it. The receiver accepts
+    /// either.
     MaybePartial,
 }
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use exos_filter::{Action, Rule};
 use exos_host::bpf::{ProgInfo, who_holds_xdp};
 use exos_host::caps::{self, CapabilitySet};
+use exos_host::ethtool::Ethtool;
 use exos_host::kernel::{self, Version};
 use exos_host::limits::raise_memlock;
 use exos_host::netlink::{LinkInfo, Netlink};
@@ -28,6 +29,9 @@ use crate::program::{Mode, ModeChoice, Program};
 use crate::socket::Socket;
 use crate::umem::{Umem, chunk_size_for, single_chunk_mtu_max};
 use crate::xdp::{Counters, Interface, XdpLink};
+
+/// Drivers whose other end is the machine that ours runs on: virtio, Xen.
+const PARAVIRTUAL_DRIVERS: [&str; 2] = ["virtio_net", "vif"];
 
 /// Which queue to open, and what to take from it.
 #[derive(Clone, Debug)]
@@ -122,9 +126,7 @@ fn check_interface(info: &LinkInfo, queue: u32) -> Result<Interface, Error> {
         return Err(Error::new(format!("{name} has no queue {queue}"))
             .mend(format!("it has {queues}, counted from 0")));
     }
-    // The frames of a virtual interface may come from this machine's kernel,
-    // which leaves their checksums to a device that is not there.
-    let rx_checksum = if info.kind.is_some() {
+    let rx_checksum = if leads_to_a_local_kernel(info) {
         RxChecksum::MaybePartial
     } else {
         RxChecksum::Unknown
@@ -137,6 +139,17 @@ fn check_interface(info: &LinkInfo, queue: u32) -> Result<Interface, Error> {
         queue,
         rx_checksum,
     })
+}
+
+/// Whether frames may come from a kernel of this machine, which leaves their
+/// checksums to a device that is not there: from another namespace over a
+/// virtual interface, from a guest's host over a paravirtual one.
+fn leads_to_a_local_kernel(info: &LinkInfo) -> bool {
+    let paravirtual = || {
+        let driver = Ethtool::new().and_then(|ethtool| ethtool.driver(&info.name));
+        driver.is_ok_and(|driver| PARAVIRTUAL_DRIVERS.contains(&driver.as_str()))
+    };
+    info.loopback || info.kind.is_some() || paravirtual()
 }
 
 /// Whether packets may span buffers, which is so above what native XDP puts into

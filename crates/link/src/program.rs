@@ -1,9 +1,8 @@
 //! The program in the kernel's packet path, and its maps.
 //!
-//! Three things are attached to an interface once, as one XDP link: a
-//! dispatcher, which does nothing but call the program in slot 0 of a program
-//! array; that array; and the socket map that generated programs redirect to.
-//! New rules are a new program, put into the slot: one pointer changes, each
+//! Attached to an interface once, as one XDP link, is a dispatcher, which does
+//! nothing but call the program in slot 0 of a program array. Generated programs
+//! redirect to a map of sockets and count their verdicts in another map. New rules are a new program, put into the slot: one pointer changes, each
 //! packet sees the old or the new one, and the interface is not disturbed
 //! (replacing the program of the link stops a veth for some 16 ms).
 //!
@@ -12,7 +11,7 @@
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use exos_filter::Program as Code;
-use exos_filter::{Action, ProgramMaps, Rule, compile, dispatcher};
+use exos_filter::{Action, Counter, ProgramMaps, Rule, compile, dispatcher};
 use exos_host::bpf::{self, Map, Prog, XdpMode};
 
 use crate::Error;
@@ -40,9 +39,18 @@ pub enum ModeChoice {
 pub(crate) struct Program {
     attachment: bpf::Link,
     slot: Map,
-    sockets: Map,
+    maps: Maps,
     multi_buffer: bool,
     native_refusal: Option<Error>,
+}
+
+/// What generated programs refer to; it stays when they are exchanged.
+#[derive(Debug)]
+struct Maps {
+    /// The socket of each queue.
+    sockets: Map,
+    /// Packets by verdict, see [`Counter`].
+    verdicts: Map,
 }
 
 impl Program {
@@ -53,23 +61,25 @@ impl Program {
         config: &XdpConfig,
         multi_buffer: bool,
     ) -> Result<Self, Error> {
-        let (slot, sockets) = (Map::prog_array(1)?, Map::xskmap(QUEUES_MAX)?);
+        let slot = Map::prog_array(1)?;
+        let maps = Maps {
+            sockets: Map::xskmap(QUEUES_MAX)?,
+            verdicts: Map::percpu_array("exos_verdicts", size_of::<u64>(), Counter::COUNT)?,
+        };
         let code = dispatcher(slot.raw_fd(), Action::Pass);
         let dispatcher = load(&code, "exos_dispatch", multi_buffer)?;
-        let filter = generate(&sockets, &config.rules, config.otherwise, multi_buffer)?;
+        let filter = generate(&maps, &config.rules, config.otherwise, multi_buffer)?;
         slot.set_fd(0, filter.as_fd())?;
         let (attachment, native_refusal) = attach(interface.index, &dispatcher, config.mode)?;
         Ok(Self {
             attachment,
             slot,
-            sockets,
+            maps,
             multi_buffer,
             native_refusal,
         })
     }
-}
 
-impl Program {
     /// Where the program runs.
     pub(crate) fn mode(&self) -> Mode {
         self.attachment.mode()
@@ -82,13 +92,22 @@ impl Program {
 
     /// Puts other rules in force.
     pub(crate) fn set_rules(&mut self, rules: &[Rule], otherwise: Action) -> Result<(), Error> {
-        let filter = generate(&self.sockets, rules, otherwise, self.multi_buffer)?;
+        let filter = generate(&self.maps, rules, otherwise, self.multi_buffer)?;
         self.slot.set_fd(0, filter.as_fd())
     }
 
     /// Has the packets that the rules claim on a queue given to a socket.
     pub(crate) fn set_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), Error> {
-        self.sockets.set_fd(queue, socket)
+        self.maps.sockets.set_fd(queue, socket)
+    }
+
+    /// Packets by the verdict of the program; nothing where the kernel does not
+    /// tell.
+    pub(crate) fn verdicts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Counter::ALL.into_iter().filter_map(|(counter, name)| {
+            let sums = self.maps.verdicts.sum_percpu_u64(counter as u32).ok()?;
+            Some((name, *sums.first()?))
+        })
     }
 }
 
@@ -113,14 +132,14 @@ fn attach(
 
 /// Compiles and loads the program for a set of rules.
 fn generate(
-    sockets: &Map,
+    maps: &Maps,
     rules: &[Rule],
     otherwise: Action,
     multi_buffer: bool,
 ) -> Result<Prog, Error> {
     let maps = ProgramMaps {
-        xskmap_fd: sockets.raw_fd(),
-        counters_fd: None,
+        xskmap_fd: maps.sockets.raw_fd(),
+        counters_fd: Some(maps.verdicts.raw_fd()),
     };
     let code = compile(rules, otherwise, &maps).map_err(|error| {
         Error::new(format!("the packet filter cannot be compiled: {error}"))

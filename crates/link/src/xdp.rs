@@ -109,8 +109,8 @@ impl XdpLink {
         self.interface.mtu
     }
 
-    /// None for sending. Received frames of a virtual interface may have partial
-    /// checksums.
+    /// None for sending. Received frames of an interface that leads to a kernel
+    /// on this machine may have partial checksums.
     pub fn offload(&self) -> Offload {
         Offload {
             rx_partial_checksum: self.interface.rx_checksum == RxChecksum::MaybePartial,
@@ -425,6 +425,7 @@ impl XdpLink {
                 ("kernel_tx_invalid_descriptors", kernel.tx_invalid_descs),
             ]);
         }
+        all.extend(self.program.verdicts());
         all
     }
 
@@ -471,4 +472,44 @@ fn join(
     }
     pieces.clear();
     whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Joins pieces of these lengths; returns the lengths of the frames taken.
+    fn join_all(lens: &[usize], counters: &mut Counters) -> Vec<usize> {
+        let (mut pieces, mut taken) = (Vec::new(), Vec::new());
+        for (i, &len) in lens.iter().enumerate() {
+            let last = i + 1 == lens.len();
+            let whole = join(&mut pieces, &vec![i as u8; len], last, counters, |frame| {
+                assert!(frame.is_sorted(), "pieces in order");
+                taken.push(frame.len());
+            });
+            assert_eq!(whole, last && !taken.is_empty());
+        }
+        assert!(pieces.is_empty(), "the next frame begins anew");
+        taken
+    }
+
+    #[test]
+    fn pieces_become_a_frame() {
+        let mut counters = Counters::default();
+        assert_eq!(join_all(&[3840, 3840, 1320], &mut counters), [9000]);
+        assert_eq!(join_all(&[1, 0], &mut counters), [1]);
+        assert_eq!((counters.rx_multi_chunk, counters.rx_bytes), (2, 9001));
+    }
+
+    #[test]
+    fn a_frame_longer_than_any_is_dropped_and_counted() {
+        let mut counters = Counters::default();
+        assert_eq!(
+            join_all(&[GSO_FRAME_LEN_MAX, 0], &mut counters),
+            [GSO_FRAME_LEN_MAX]
+        );
+        assert_eq!(join_all(&[GSO_FRAME_LEN_MAX, 1], &mut counters), []);
+        assert_eq!(join_all(&[3840; 100], &mut counters), []);
+        assert_eq!((counters.rx_too_long, counters.rx_multi_chunk), (2, 1));
+    }
 }

@@ -37,7 +37,7 @@ fn privileged(test: &str, body: fn()) {
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     match (libc::WIFEXITED(status), libc::WEXITSTATUS(status)) {
         (true, 0) => {}
-        (true, 77) => eprintln!("SKIPPED: {test} needs root or user namespaces"),
+        (true, 77) => say_skipped(test, "root or user namespaces"),
         _ => panic!("{test} failed in its namespace, status {status}"),
     }
 }

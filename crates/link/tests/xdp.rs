@@ -394,19 +394,99 @@ fn generic_mode_works_and_is_said() {
     });
 }
 
+/// The loopback interface has no native XDP: generic mode is taken, and why is
+/// said.
+#[test]
+fn falls_back_to_generic_mode_and_says_why() {
+    if skip_without_root("falls_back_to_generic_mode_and_says_why") {
+        return;
+    }
+    let wire = Wire::new(1500);
+    let netlink = wire.our_ns.netlink().unwrap();
+    let lo = netlink.link_by_name("lo").unwrap();
+    netlink.set_up(lo.index, true).unwrap();
+    netlink.set_mtu(lo.index, 1500).unwrap();
+    let link = XdpLink::open(&XdpConfig::new("lo", our_rules())).unwrap();
+    assert_eq!(link.mode(), Mode::Generic);
+    let refusal = link.native_refusal().unwrap().to_string();
+    assert!(refusal.contains("native"), "{refusal}");
+    let native = XdpConfig {
+        mode: ModeChoice::Native,
+        ..config()
+    };
+    assert!(
+        XdpLink::open(&XdpConfig {
+            interface: "lo".into(),
+            ..native.clone()
+        })
+        .is_err()
+    );
+    assert_eq!(
+        XdpLink::open(&native)
+            .unwrap()
+            .native_refusal()
+            .map(ToString::to_string),
+        None
+    );
+
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket
+        .send_to(b"to myself", ("127.0.0.1", OUR_PORT))
+        .unwrap();
+    receive_until(&mut link.into(), |frame, meta| {
+        assert_eq!(meta.checksum, RxChecksum::MaybePartial);
+        udp_payload(frame, OUR_PORT) == Some(b"to myself")
+    });
+}
+
+/// The program counts what becomes of every packet.
+#[test]
+fn verdicts_are_counted() {
+    if skip_without_root("verdicts_are_counted") {
+        return;
+    }
+    let wire = Wire::new(1500);
+    let mut rules = our_rules();
+    rules.push(Rule {
+        filter: Filter::parse("udp port 9001").unwrap(),
+        action: Action::Drop,
+    });
+    let mut link = XdpLink::open(&XdpConfig::new(OUR_INTERFACE, rules))
+        .unwrap()
+        .into();
+    let before = counter(&link, "xdp_pass");
+    let socket = wire.their_socket();
+    for (count, port) in [(3, 9001), (2, 9002), (5, OUR_PORT)] {
+        for _ in 0..count {
+            socket.send_to(b"count", (OURS, port)).unwrap();
+        }
+    }
+    let mut seen = 0;
+    receive_until(&mut link, |_, _| {
+        seen += 1;
+        seen == 5
+    });
+    assert_eq!(
+        [counter(&link, "xdp_drop"), counter(&link, "xdp_redirect")],
+        [3, 5]
+    );
+    assert!(counter(&link, "xdp_pass") - before >= 2);
+    assert_eq!(counter(&link, "xdp_no_socket"), 0);
+}
+
 /// Every MTU that is one for a chunk, for a larger chunk, and for several.
 #[test]
 fn packets_of_every_size_in_both_directions() {
     if skip_without_root("packets_of_every_size_in_both_directions") {
         return;
     }
-    for mtu in [1500, 1774, 1775, 3498, 3499, 3822, 3823, 9000] {
+    for mtu in [1500, 1774, 1775, 3498, 3499, 3822, 3823, 9000, 60_000] {
         let wire = Wire::new(mtu);
         let mut link = open();
         assert_eq!(link.mtu(), mtu as usize);
         let socket = wire.their_socket();
         let port = socket.local_addr().unwrap().port();
-        let mut buffer = vec![0; 10_000];
+        let mut buffer = vec![0; 65_536];
         for len in [1, 1000, mtu as usize - 29, mtu as usize - 28] {
             let payload: Vec<u8> = (0..len).map(|i| (i * 7 + len) as u8).collect();
             socket.send_to(&payload, (OURS, OUR_PORT)).unwrap();
@@ -449,9 +529,16 @@ fn mistakes_are_explained() {
     }
     let netlink = wire.our_ns.netlink().unwrap();
     let index = netlink.link_by_name(OUR_INTERFACE).unwrap().index;
+    netlink.set_mtu(index, 65_535).unwrap();
+    let error = XdpLink::open(&config()).unwrap_err().to_string();
+    assert!(
+        error.contains("65535") && error.contains("ip link set va mtu 3498"),
+        "{error}"
+    );
     netlink.set_up(index, false).unwrap();
     let error = XdpLink::open(&config()).unwrap_err().to_string();
     assert!(error.contains("ip link set va up"), "{error}");
+    assert_eq!(wire.xdp_program(), None);
 }
 
 /// An interface that goes down under us is reported by `flush`, and what was

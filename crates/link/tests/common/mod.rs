@@ -28,9 +28,19 @@ pub fn skip_without_root(test: &str) -> bool {
     // SAFETY: no arguments, cannot fail.
     let skip = unsafe { libc::geteuid() } != 0;
     if skip {
-        eprintln!("SKIPPED: {test} needs root");
+        say_skipped(test, "root");
     }
     skip
+}
+
+/// In one piece, and past the test harness, which keeps to itself what passing
+/// tests print.
+pub fn say_skipped(test: &str, needs: &str) {
+    use std::io::Write as _;
+    let line = format!("SKIPPED: {test} needs {needs}\n");
+    std::io::stderr()
+        .write_all(line.as_bytes())
+        .expect("standard error");
 }
 
 /// Two namespaces joined by a veth: the calling thread is in the one where our
