@@ -1,0 +1,142 @@
+//! Appends instructions and resolves jumps.
+//!
+//! Rules: a [`Label`] is made by [`Assembler::label`], bound once by [`Assembler::bind`] to the place where the next
+//! instruction goes, and may be jumped to before and after. [`Assembler::finish`] panics when a label that was
+//! jumped to is not bound: that is a bug of the generator.
+
+use super::insn::{Alu, Condition, Helper, Insn, Operand, Reg, Size};
+
+/// A place in a program that is being assembled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Label(usize);
+
+/// A jump needs more than 16 bits of distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JumpTooFar;
+
+/// A program in the making.
+#[derive(Clone, Debug, Default)]
+pub struct Assembler {
+    insns: Vec<Insn>,
+    places: Vec<Option<usize>>,
+    jumps: Vec<(usize, Label)>,
+}
+
+impl Assembler {
+    /// An empty program.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A new label, not bound yet.
+    pub fn label(&mut self) -> Label {
+        self.places.push(None);
+        Label(self.places.len() - 1)
+    }
+
+    /// The label is here.
+    pub fn bind(&mut self, label: Label) {
+        let place = &mut self.places[label.0];
+        assert!(place.is_none(), "label bound twice");
+        *place = Some(self.insns.len());
+    }
+
+    /// Whether anything jumps to the label so far.
+    pub fn is_target(&self, label: Label) -> bool {
+        self.jumps.iter().rev().any(|(_, to)| *to == label)
+    }
+
+    /// Append any instruction that is not a jump.
+    pub fn push(&mut self, insn: Insn) {
+        self.insns.push(insn);
+    }
+
+    /// `dst op= operand`, 64 bits.
+    pub fn alu(&mut self, op: Alu, dst: Reg, operand: impl Into<Operand>) {
+        self.push(Insn::alu64(op, dst, operand.into()));
+    }
+
+    /// `dst op= operand`, 32 bits.
+    pub fn alu32(&mut self, op: Alu, dst: Reg, operand: impl Into<Operand>) {
+        self.push(Insn::alu32(op, dst, operand.into()));
+    }
+
+    /// `dst = operand`.
+    pub fn set(&mut self, dst: Reg, operand: impl Into<Operand>) {
+        self.alu(Alu::Move, dst, operand);
+    }
+
+    /// `dst = *(size *)(src + offset)`.
+    pub fn load(&mut self, size: Size, dst: Reg, src: Reg, offset: usize) {
+        let offset = i16::try_from(offset).expect("offsets are bounded by limits");
+        self.push(Insn::load(size, dst, src, offset));
+    }
+
+    /// `dst = map`.
+    pub fn load_map(&mut self, dst: Reg, fd: i32) {
+        self.insns.extend(Insn::load_map(dst, fd));
+    }
+
+    /// Call a function of the kernel.
+    pub fn call(&mut self, helper: Helper) {
+        self.push(Insn::call(helper));
+    }
+
+    /// Return `verdict`.
+    pub fn exit(&mut self) {
+        self.push(Insn::exit());
+    }
+
+    /// Jump always.
+    pub fn jump(&mut self, to: Label) {
+        self.jump_with(Insn::jump(), to);
+    }
+
+    /// Jump if the condition holds, 64 bits.
+    pub fn jump_if(
+        &mut self,
+        dst: Reg,
+        condition: Condition,
+        operand: impl Into<Operand>,
+        to: Label,
+    ) {
+        self.jump_with(Insn::jump_if(condition, dst, operand.into()), to);
+    }
+
+    /// Jump if the condition holds, 32 bits.
+    pub fn jump_if32(
+        &mut self,
+        dst: Reg,
+        condition: Condition,
+        operand: impl Into<Operand>,
+        to: Label,
+    ) {
+        self.jump_with(Insn::jump_if32(condition, dst, operand.into()), to);
+    }
+
+    fn jump_with(&mut self, insn: Insn, to: Label) {
+        self.jumps.push((self.insns.len(), to));
+        self.push(insn);
+    }
+
+    /// Instructions so far.
+    pub fn len(&self) -> usize {
+        self.insns.len()
+    }
+
+    /// Whether there is no instruction yet.
+    pub fn is_empty(&self) -> bool {
+        self.insns.is_empty()
+    }
+
+    /// The program, its jumps resolved.
+    pub fn finish(mut self) -> Result<Vec<Insn>, JumpTooFar> {
+        for &(at, label) in &self.jumps {
+            let place = self.places[label.0].expect("every label that is jumped to is bound");
+            // A jump counts from the instruction behind it (RFC 9669 §4.3).
+            let distance = place as isize - (at as isize + 1);
+            self.insns[at].offset = i16::try_from(distance).map_err(|_| JumpTooFar)?;
+        }
+        Ok(self.insns)
+    }
+}

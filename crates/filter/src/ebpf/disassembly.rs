@@ -1,0 +1,140 @@
+//! Programs as text, in the notation of the kernel's verifier log, with absolute jump targets.
+
+use super::insn::{
+    CALL, CLASS_ALU32, CLASS_ALU64, CLASS_JMP, CLASS_JMP32, CLASS_LDX, CLASS_STX, EXIT, Insn, JUMP,
+    LOAD_IMM64, MODE_MEM, PSEUDO_MAP_FD, SOURCE_REG, TO_BIG_ENDIAN,
+};
+use std::fmt::Write;
+
+/// One line for each instruction: its number, then what it does. Words that are no instruction that this crate
+/// generates are shown in hexadecimal.
+pub fn disassemble(insns: &[Insn]) -> String {
+    let mut text = String::new();
+    let mut at = 0;
+    while let Some(insn) = insns.get(at) {
+        let (line, length) = match (insn.code, insns.get(at + 1)) {
+            (LOAD_IMM64, Some(upper)) => (load_imm64(insn, upper), 2),
+            _ => (one(insn, at), 1),
+        };
+        writeln!(text, "{at:4}: {line}").expect("writing to a string");
+        at += length;
+    }
+    text
+}
+
+fn load_imm64(insn: &Insn, upper: &Insn) -> String {
+    if insn.src == PSEUDO_MAP_FD {
+        return format!("r{} = map[fd {}]", insn.dst, insn.imm);
+    }
+    let value = u64::from(upper.imm as u32) << 32 | u64::from(insn.imm as u32);
+    format!("r{} = {value:#x} ll", insn.dst)
+}
+
+fn one(insn: &Insn, at: usize) -> String {
+    let text = match insn.code {
+        EXIT => Some("exit".to_owned()),
+        JUMP => Some(format!("goto {}", target(insn, at))),
+        CALL => Some(format!("call {}", helper(insn.imm))),
+        TO_BIG_ENDIAN => Some(format!("r{0} = be{1} r{0}", insn.dst, insn.imm)),
+        code => match code & 7 {
+            CLASS_ALU64 | CLASS_ALU32 => arithmetic(insn),
+            CLASS_JMP | CLASS_JMP32 => conditional(insn, at),
+            CLASS_LDX | CLASS_STX => memory(insn),
+            _ => None,
+        },
+    };
+    text.unwrap_or_else(|| format!("?? {:016x}", insn.to_word()))
+}
+
+fn arithmetic(insn: &Insn) -> Option<String> {
+    let op = match insn.code & 0xf0 {
+        0x00 => "+=",
+        0x10 => "-=",
+        0x40 => "|=",
+        0x50 => "&=",
+        0x60 => "<<=",
+        0x70 => ">>=",
+        0xa0 => "^=",
+        0xb0 => "=",
+        _ => return None,
+    };
+    let register = if insn.code & 7 == CLASS_ALU32 {
+        'w'
+    } else {
+        'r'
+    };
+    Some(format!(
+        "{register}{} {op} {}",
+        insn.dst,
+        operand(insn, register)
+    ))
+}
+
+fn conditional(insn: &Insn, at: usize) -> Option<String> {
+    let op = match insn.code & 0xf0 {
+        0x10 => "==",
+        0x20 => ">",
+        0x30 => ">=",
+        0x40 => "&",
+        0x50 => "!=",
+        0xa0 => "<",
+        0xb0 => "<=",
+        _ => return None,
+    };
+    let register = if insn.code & 7 == CLASS_JMP32 {
+        'w'
+    } else {
+        'r'
+    };
+    Some(format!(
+        "if {register}{} {op} {} goto {}",
+        insn.dst,
+        operand(insn, register),
+        target(insn, at)
+    ))
+}
+
+fn memory(insn: &Insn) -> Option<String> {
+    let size = match insn.code & 0x18 {
+        0x10 => "u8",
+        0x08 => "u16",
+        0x00 => "u32",
+        _ => "u64",
+    };
+    if insn.code & 0xe0 != MODE_MEM {
+        return None;
+    }
+    Some(match insn.code & 7 {
+        CLASS_LDX => format!(
+            "r{} = *({size} *)(r{} {:+})",
+            insn.dst, insn.src, insn.offset
+        ),
+        _ => format!(
+            "*({size} *)(r{} {:+}) = r{}",
+            insn.dst, insn.offset, insn.src
+        ),
+    })
+}
+
+fn operand(insn: &Insn, register: char) -> String {
+    if insn.code & SOURCE_REG != 0 {
+        format!("{register}{}", insn.src)
+    } else if insn.imm.unsigned_abs() < 256 {
+        format!("{}", insn.imm)
+    } else {
+        format!("{:#x}", insn.imm)
+    }
+}
+
+fn target(insn: &Insn, at: usize) -> isize {
+    at as isize + 1 + insn.offset as isize
+}
+
+fn helper(number: i32) -> String {
+    match number {
+        1 => "bpf_map_lookup_elem".to_owned(),
+        12 => "bpf_tail_call".to_owned(),
+        51 => "bpf_redirect_map".to_owned(),
+        other => format!("helper {other}"),
+    }
+}

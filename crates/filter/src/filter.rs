@@ -1,0 +1,226 @@
+//! Filters as sets of packets: meaning, boolean algebra, comparison.
+//!
+//! Invariants of a [`Filter`]: at most [`CONJUNCTIONS_MAX`] conjunctions of at most [`LITERALS_MAX`] literals; the
+//! literals of a conjunction are sorted, none is constant, none of them is implied by another one as far as [`Literal::implies`] sees,
+//! no two exclude each other; no conjunction is contained in another one as far as that sees. Every operation keeps
+//! the exact set of packets: simplification only drops what changes nothing.
+
+use crate::layers::{IPV4, IPV6, Layers};
+use crate::limits::{CONJUNCTIONS_MAX, LITERALS_MAX};
+use crate::literal::{Base, Literal, Test};
+use crate::satisfy;
+use std::fmt;
+
+/// Literals that must all hold.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Conjunction {
+    literals: Vec<Literal>,
+}
+
+/// A set of packets: those that pass at least one of the conjunctions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Filter {
+    any: Vec<Conjunction>,
+}
+
+/// The result would need more conjunctions or literals than a filter may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLarge;
+
+impl Conjunction {
+    /// The conjunction of the literals, simplified; None when it plainly contradicts itself.
+    fn new(literals: impl IntoIterator<Item = Literal>) -> Option<Self> {
+        let mut kept: Vec<Literal> = Vec::new();
+        for literal in literals {
+            match (literal.test.accepts_nothing(), literal.negated) {
+                (true, true) => continue,
+                (true, false) => return None,
+                (false, _) => {}
+            }
+            if kept.iter().any(|k| k.excludes(&literal)) {
+                return None;
+            }
+            if !kept.iter().any(|k| k.implies(&literal)) {
+                kept.retain(|k| !literal.implies(k));
+                kept.push(literal);
+            }
+        }
+        kept.sort_unstable();
+        let conjunction = Self { literals: kept };
+        if conjunction.wants_ip_in_another_type() {
+            return None;
+        }
+        Some(conjunction)
+    }
+
+    /// A protocol or transport header in a packet whose type is neither IPv4 nor IPv6: there is no such packet.
+    fn wants_ip_in_another_type(&self) -> bool {
+        let asks = |wanted: &[Base]| {
+            let wanted = wanted.to_vec();
+            self.literals
+                .iter()
+                .filter(move |l| !l.negated && wanted.contains(&l.test.base()))
+        };
+        asks(&[Base::Protocol, Base::Transport]).next().is_some()
+            && asks(&[Base::Type])
+                .any(|l| !l.test.accepts(IPV4.into()) && !l.test.accepts(IPV6.into()))
+    }
+
+    /// The literals, in the order in which the program tests them.
+    pub fn literals(&self) -> &[Literal] {
+        &self.literals
+    }
+
+    /// The conjunction's meaning.
+    fn matches(&self, packet: &[u8], layers: &Layers) -> bool {
+        self.literals
+            .iter()
+            .all(|literal| literal.matches(packet, layers))
+    }
+
+    /// Both. None when they plainly exclude each other.
+    fn and(&self, other: &Self) -> Option<Self> {
+        Self::new(self.literals.iter().chain(&other.literals).copied())
+    }
+
+    /// Whether each literal of `other` follows from one of `self`.
+    fn plainly_implies(&self, other: &Self) -> bool {
+        other
+            .literals
+            .iter()
+            .all(|wanted| self.literals.iter().any(|given| given.implies(wanted)))
+    }
+}
+
+impl Filter {
+    /// All packets.
+    pub fn everything() -> Self {
+        Self {
+            any: vec![Conjunction {
+                literals: Vec::new(),
+            }],
+        }
+    }
+
+    /// No packet.
+    pub fn nothing() -> Self {
+        Self { any: Vec::new() }
+    }
+
+    /// The packets that pass all the literals.
+    pub fn all_of(literals: impl IntoIterator<Item = Literal>) -> Result<Self, TooLarge> {
+        Self::of(Conjunction::new(literals))
+    }
+
+    /// The packets that pass one test.
+    pub fn test(test: Test) -> Self {
+        Self {
+            any: Conjunction::new([test.into()]).into_iter().collect(),
+        }
+    }
+
+    /// The disjunction of what is given, simplified, within the limits.
+    fn of(conjunctions: impl IntoIterator<Item = Conjunction>) -> Result<Self, TooLarge> {
+        let mut any: Vec<Conjunction> = Vec::new();
+        for new in conjunctions {
+            if any.iter().any(|kept| new.plainly_implies(kept)) {
+                continue;
+            }
+            any.retain(|kept| !kept.plainly_implies(&new));
+            any.push(new);
+            if any.len() > CONJUNCTIONS_MAX || any[any.len() - 1].literals.len() > LITERALS_MAX {
+                return Err(TooLarge);
+            }
+        }
+        Ok(Self { any })
+    }
+
+    /// The conjunctions.
+    pub fn conjunctions(&self) -> &[Conjunction] {
+        &self.any
+    }
+
+    /// The filter's meaning: whether the frame, from its Ethernet header on, belongs to the set.
+    pub fn matches(&self, packet: &[u8]) -> bool {
+        let layers = Layers::locate(packet);
+        self.any
+            .iter()
+            .any(|conjunction| conjunction.matches(packet, &layers))
+    }
+
+    /// Packets in both.
+    pub fn and(&self, other: &Self) -> Result<Self, TooLarge> {
+        let other = &other.any;
+        Self::of(
+            self.any
+                .iter()
+                .flat_map(|a| other.iter().filter_map(|b| a.and(b))),
+        )
+    }
+
+    /// Packets in either.
+    pub fn or(&self, other: &Self) -> Result<Self, TooLarge> {
+        Self::of(self.any.iter().chain(&other.any).cloned())
+    }
+
+    /// Packets not in it.
+    pub fn not(&self) -> Result<Self, TooLarge> {
+        self.any
+            .iter()
+            .try_fold(Self::everything(), |outside, conjunction| {
+                let escapes = conjunction.literals.iter().map(|l| Conjunction {
+                    literals: vec![l.negate()],
+                });
+                outside.and(&Self::of(escapes)?)
+            })
+    }
+
+    /// True when no packet can match both: only then may two owners hold them.
+    ///
+    /// Never wrongly true. Exact for filters whose tests do not reach the same bytes through different bases; for
+    /// others, and when the comparison takes more than [`crate::limits::SEARCH_STEPS_MAX`] steps, it may be wrongly false.
+    pub fn is_disjoint_from(&self, other: &Self) -> bool {
+        let mut steps = satisfy::Steps::new();
+        self.any.iter().all(|a| {
+            other.any.iter().all(|b| {
+                let units = a.literals.iter().chain(&b.literals).copied();
+                satisfy::is_impossible(units, &[], &mut steps)
+            })
+        })
+    }
+
+    /// True when every packet that matches `self` matches `other`. Never wrongly true; exact as for
+    /// [`Self::is_disjoint_from`].
+    pub fn is_subset_of(&self, other: &Self) -> bool {
+        let mut steps = satisfy::Steps::new();
+        let outside: Vec<Vec<Literal>> = other
+            .any
+            .iter()
+            .map(|c| c.literals.iter().map(|l| l.negate()).collect())
+            .collect();
+        self.any
+            .iter()
+            .all(|a| satisfy::is_impossible(a.literals.iter().copied(), &outside, &mut steps))
+    }
+
+    /// Whether a packet may match both: the opposite of [`Self::is_disjoint_from`].
+    pub fn overlaps(&self, other: &Self) -> bool {
+        !self.is_disjoint_from(other)
+    }
+
+    /// Whether no packet matches. Never wrongly true.
+    pub fn is_nothing(&self) -> bool {
+        self.is_subset_of(&Self::nothing())
+    }
+}
+
+impl fmt::Display for TooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the filter is too large: it needs more than {CONJUNCTIONS_MAX} alternatives; split it into several rules"
+        )
+    }
+}
+
+impl std::error::Error for TooLarge {}

@@ -1,0 +1,88 @@
+//! The language in which people write filters: tcpdump's, its everyday part.
+//!
+//! ```text
+//! expression = term { ("and" | "&&" | "or" | "||") term }          one precedence, from the left, as in tcpdump
+//! term       = ("not" | "!") term | "(" expression ")" | primitive
+//! primitive  = protocol | [protocol] [direction] [kind] value | value | special | comparison
+//! protocol   = ether ip ip6 arp rarp tcp udp sctp icmp icmp6 igmp esp
+//! direction  = src | dst | src or dst | src and dst
+//! kind       = host net port portrange proto
+//! value      = IPv4 or IPv6 address, or prefix | MAC address | number | port name | 5000-6000 | "(" values ")"
+//! special    = vlan [id] | less n | greater n | [ether | ip | ip6] multicast | [ether] broadcast | all | none
+//! comparison = base "[" offset [":" width] "]" ["&" mask] relation number ["-" number]
+//! base       = ether ip ip6 arp tcp udp sctp icmp icmp6 type protocol network transport
+//! relation   = "=" "==" "!=" "<" "<=" ">" ">="
+//! ```
+//!
+//! A value alone repeats the qualifiers before it: `port 80 or 443`, `tcp dst port (80 or 443)`. An empty text is
+//! everything.
+//!
+//! Where this differs from tcpdump 4.99 on purpose:
+//! - One VLAN tag is skipped; `vlan` does not shift what follows it.
+//! - IPv6 extension headers are walked (tcpdump looks behind at most one fragment header for protocols, and at none
+//!   for ports).
+//! - An IP header with a wrong version or length, or one that the packet does not wholly have, has no protocol.
+//! - `not` of a test of bytes that are not there is true (tcpdump rejects such packets as a whole).
+//! - `host` covers IPv4, IPv6 and ARP, not RARP. Names of hosts are not looked up.
+//! - `tcp[…]` and the like match IPv6 as well.
+
+mod cursor;
+mod display;
+mod names;
+mod parser;
+mod primitive;
+
+use crate::filter::Filter;
+use std::fmt;
+
+/// A text that is no filter: where, and what was expected there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    text: String,
+    column: usize,
+    length: usize,
+    message: String,
+}
+
+impl ParseError {
+    /// Bytes before the place.
+    pub fn column(&self) -> usize {
+        self.column
+    }
+
+    /// What is wrong, without the place.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for ParseError {
+    /// Three lines: the message, the text, and a caret below the place.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let before = self.text[..self.column].chars().count();
+        let marked = self.text[self.column..self.column + self.length]
+            .chars()
+            .count()
+            .max(1);
+        writeln!(f, "{}", self.message)?;
+        writeln!(f, "  {}", self.text)?;
+        write!(f, "  {}{}", " ".repeat(before), "^".repeat(marked))
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+impl Filter {
+    /// Read a filter. The error points at the place and says what was expected.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        parser::parse(text)
+    }
+}
+
+impl std::str::FromStr for Filter {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        Self::parse(text)
+    }
+}

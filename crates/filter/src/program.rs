@@ -1,0 +1,166 @@
+//! Rules compiled to an XDP program.
+//!
+//! The program takes the action of the first rule whose filter matches. It parses the packet once, splits into
+//! sections by what the packet is (not IP, IPv4, IPv6; malformed, fragment, whole), and in each section tests only
+//! what is still open there, with common beginnings of neighbouring conjunctions tested once:
+//!
+//! ```text
+//! length, type, VLAN ──┬─ too short ── tests of the frame only
+//!                      ├─ other type ─ tests of type, frame, network header
+//!                      ├─ IPv4 ─ header length, fragment? ─┬ malformed ┬ fragment ┬ whole
+//!                      └─ IPv6 ─ walk over extension headers ─┘ (the same three)
+//! ```
+//!
+//! A section whose verdict is already decided is a jump to that verdict: a filter for one TCP port costs nothing on
+//! ARP packets. Rules of the same action may be tested in another order than given; that changes no verdict.
+//!
+//! The programs need Linux 5.18 (bounded loops are not used; `BPF_F_XDP_HAS_FRAGS` is the loader's choice) and load
+//! without BTF. Agreement with the interpreter is tested in `tests/kernel_agreement.rs`.
+//!
+//! Registers, from the first instruction to the verdict: r1 context; r2 frame, moved on by a VLAN tag, so that the
+//! network header is at r2 + 14; r3 end of the packet; r4 frame as it came; r5 type, in memory order; r6 transport
+//! header; r7 protocol (IPv6); r0 and r8 scratch.
+
+mod emit;
+mod plan;
+mod sections;
+
+use crate::ebpf::{Alu, Assembler, Helper, Insn, Reg, disassemble};
+use crate::filter::Filter;
+use crate::limits::INSNS_MAX;
+use std::fmt;
+
+/// What to do with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    /// Leave it to the kernel's own stack.
+    Pass,
+    /// Drop it.
+    Drop,
+    /// Give it to the AF_XDP socket of the queue that it came in on. When that queue has no socket, the program's
+    /// `otherwise` action is taken (`Pass` if that is `RedirectToSocket` as well).
+    RedirectToSocket,
+}
+
+/// A filter and what to do with packets that match it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Which packets.
+    pub filter: Filter,
+    /// What to do with them.
+    pub action: Action,
+}
+
+/// Descriptors of the maps that a program uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramMaps {
+    /// An XSKMAP, indexed by receive queue. Not looked at when no action is [`Action::RedirectToSocket`].
+    pub xskmap_fd: i32,
+    /// A per-CPU array of [`Counter::COUNT`] values of 8 bytes, indexed by [`Counter`]. None: nothing is counted.
+    pub counters_fd: Option<i32>,
+}
+
+/// What a program counts: one packet each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Counter {
+    /// Passed to the kernel by a rule or by `otherwise`.
+    Pass = 0,
+    /// Dropped by a rule or by `otherwise`.
+    Drop = 1,
+    /// Given to a socket.
+    Redirect = 2,
+    /// Meant for a socket, but the queue had none.
+    NoSocket = 3,
+}
+
+impl Counter {
+    /// Entries of the counter map.
+    pub const COUNT: u32 = 4;
+    /// All counters with the names that they are shown under.
+    pub const ALL: [(Self, &'static str); Self::COUNT as usize] = [
+        (Self::Pass, "xdp_pass"),
+        (Self::Drop, "xdp_drop"),
+        (Self::Redirect, "xdp_redirect"),
+        (Self::NoSocket, "xdp_no_socket"),
+    ];
+}
+
+/// Instructions, ready to load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    insns: Vec<Insn>,
+}
+
+/// The program would have more than [`INSNS_MAX`] instructions, or jumps further than an instruction can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompileError;
+
+impl Program {
+    /// The instructions.
+    pub fn insns(&self) -> &[Insn] {
+        &self.insns
+    }
+
+    /// The instructions as bpf(2) takes them.
+    pub fn words(&self) -> Vec<u64> {
+        self.insns.iter().map(|insn| insn.to_word()).collect()
+    }
+
+    /// The instructions as text.
+    pub fn disassemble(&self) -> String {
+        disassemble(&self.insns)
+    }
+}
+
+/// Verdicts of XDP programs (`enum xdp_action`).
+pub(crate) mod xdp {
+    pub(crate) const DROP: i32 = 1;
+    pub(crate) const PASS: i32 = 2;
+    pub(crate) const REDIRECT: i32 = 4;
+}
+
+/// Compile rules to a program: the first rule that matches decides, `otherwise` when none does.
+pub fn compile(
+    rules: &[Rule],
+    otherwise: Action,
+    maps: &ProgramMaps,
+) -> Result<Program, CompileError> {
+    let insns = sections::program(rules, otherwise, maps)?;
+    if insns.len() > INSNS_MAX {
+        return Err(CompileError);
+    }
+    Ok(Program { insns })
+}
+
+/// The program to be attached once: it calls the program in slot 0 of `prog_array_fd`, and takes `fallback` while
+/// that slot is empty. Exchanging the slot is atomic and does not disturb the interface.
+///
+/// Panics when `fallback` is [`Action::RedirectToSocket`]: the dispatcher has no sockets.
+pub fn dispatcher(prog_array_fd: i32, fallback: Action) -> Program {
+    let verdict = match fallback {
+        Action::Pass => xdp::PASS,
+        Action::Drop => xdp::DROP,
+        Action::RedirectToSocket => panic!("a dispatcher has no sockets to redirect to"),
+    };
+    let mut asm = Assembler::new();
+    // r1 is the context already.
+    asm.load_map(Reg::R2, prog_array_fd);
+    asm.alu32(Alu::Move, Reg::R3, 0);
+    asm.call(Helper::TailCall);
+    asm.set(Reg::R0, verdict);
+    asm.exit();
+    let insns = asm.finish().expect("there are no jumps");
+    Program { insns }
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the rules need more than {INSNS_MAX} instructions: use fewer or simpler rules"
+        )
+    }
+}
+
+impl std::error::Error for CompileError {}

@@ -1,0 +1,388 @@
+//! Code for literals, plans and verdicts.
+//!
+//! A bounds check is emitted only where the length is not known already: [`Known`] carries what has been checked on
+//! the way to the present instruction. The verifier follows the same reasoning, so what is known here is known there.
+//! No unreachable instruction may be emitted: the verifier refuses programs that have one.
+
+use super::plan::{Class, Plan, Version};
+use super::{Action, Counter, ProgramMaps, xdp};
+use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Label, Reg, Size};
+use crate::literal::{Base, Literal, Test, Width};
+
+pub(super) const CONTEXT: Reg = Reg::R1;
+/// The frame, moved on by a VLAN tag.
+pub(super) const FRAME: Reg = Reg::R2;
+pub(super) const END: Reg = Reg::R3;
+/// The frame as it came.
+pub(super) const LINK: Reg = Reg::R4;
+pub(super) const TYPE: Reg = Reg::R5;
+pub(super) const TRANSPORT: Reg = Reg::R6;
+pub(super) const PROTOCOL: Reg = Reg::R7;
+pub(super) const SCRATCH: Reg = Reg::R0;
+pub(super) const SCRATCH2: Reg = Reg::R8;
+
+/// From [`FRAME`] to the network header.
+pub(super) const NETWORK: usize = 14;
+
+/// Bytes known to be in the packet behind each pointer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Known {
+    pub(super) link: usize,
+    pub(super) frame: usize,
+    pub(super) transport: usize,
+}
+
+/// What code may follow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    /// The next instruction is reached.
+    Continues,
+    /// It is not.
+    Ends,
+}
+
+/// A verdict's code: emitted where it is first reached without a jump, otherwise at the end.
+#[derive(Default)]
+struct Verdict {
+    label: Option<Label>,
+    emitted: bool,
+}
+
+pub(super) struct Emitter<'a> {
+    pub(super) asm: Assembler,
+    maps: &'a ProgramMaps,
+    /// What to do when a queue has no socket.
+    fallback: i32,
+    verdicts: [Verdict; 3],
+    count: Option<Label>,
+}
+
+impl<'a> Emitter<'a> {
+    pub(super) fn new(maps: &'a ProgramMaps, otherwise: Action) -> Self {
+        let fallback = if otherwise == Action::Drop {
+            xdp::DROP
+        } else {
+            xdp::PASS
+        };
+        Self {
+            asm: Assembler::new(),
+            maps,
+            fallback,
+            verdicts: Default::default(),
+            count: None,
+        }
+    }
+
+    /// Where an action's code is, for a conditional jump.
+    pub(super) fn verdict_label(&mut self, action: Action) -> Label {
+        let verdict = &mut self.verdicts[action as usize];
+        *verdict.label.get_or_insert_with(|| self.asm.label())
+    }
+
+    /// Take the action: its code, or a jump to it.
+    pub(super) fn verdict(&mut self, action: Action) {
+        let label = self.verdict_label(action);
+        if self.verdicts[action as usize].emitted {
+            return self.asm.jump(label);
+        }
+        self.verdicts[action as usize].emitted = true;
+        self.asm.bind(label);
+        match action {
+            Action::Pass => self.finish_with(xdp::PASS, Counter::Pass),
+            Action::Drop => self.finish_with(xdp::DROP, Counter::Drop),
+            Action::RedirectToSocket => self.redirect(),
+        }
+    }
+
+    /// The verdicts that were jumped to and are not there yet.
+    pub(super) fn remaining_verdicts(&mut self) {
+        for action in [Action::RedirectToSocket, Action::Drop, Action::Pass] {
+            let verdict = &self.verdicts[action as usize];
+            if !verdict.emitted && verdict.label.is_some_and(|label| self.asm.is_target(label)) {
+                self.verdict(action);
+            }
+        }
+    }
+
+    fn finish_with(&mut self, verdict: i32, counter: Counter) {
+        if self.maps.counters_fd.is_none() {
+            self.asm.set(Reg::R0, verdict);
+            return self.asm.exit();
+        }
+        self.asm.set(Reg::R6, verdict);
+        self.asm.set(Reg::R7, counter as i32);
+        self.count_and_exit();
+    }
+
+    /// `bpf_redirect_map(xskmap, ctx->rx_queue_index, fallback)`.
+    fn redirect(&mut self) {
+        // struct xdp_md: rx_queue_index is its fifth word.
+        self.asm.load(Size::Word, Reg::R2, CONTEXT, 16);
+        self.asm.load_map(Reg::R1, self.maps.xskmap_fd);
+        self.asm.set(Reg::R3, self.fallback);
+        self.asm.call(Helper::RedirectMap);
+        if self.maps.counters_fd.is_none() {
+            return self.asm.exit();
+        }
+        let found = self.asm.label();
+        self.asm.set(Reg::R6, Reg::R0);
+        self.asm.set(Reg::R7, Counter::Redirect as i32);
+        self.asm
+            .jump_if(Reg::R0, Condition::Equal, xdp::REDIRECT, found);
+        self.asm.set(Reg::R7, Counter::NoSocket as i32);
+        self.asm.bind(found);
+        self.count_and_exit();
+    }
+
+    /// Add one to the counter r7 and return r6. The value is this CPU's own and XDP does not nest: no atomics.
+    fn count_and_exit(&mut self) {
+        if let Some(label) = self.count {
+            return self.asm.jump(label);
+        }
+        let here = self.asm.label();
+        self.asm.bind(here);
+        self.count = Some(here);
+        let missing = self.asm.label();
+        let counters = self.maps.counters_fd.expect("asked by the callers");
+        self.asm
+            .push(Insn::store(Size::Word, Reg::R10, -4, Reg::R7));
+        self.asm.set(Reg::R2, Reg::R10);
+        self.asm.alu(Alu::Add, Reg::R2, -4);
+        self.asm.load_map(Reg::R1, counters);
+        self.asm.call(Helper::MapLookupElem);
+        self.asm.jump_if(Reg::R0, Condition::Equal, 0, missing);
+        self.asm.load(Size::Double, Reg::R1, Reg::R0, 0);
+        self.asm.alu(Alu::Add, Reg::R1, 1);
+        self.asm
+            .push(Insn::store(Size::Double, Reg::R0, 0, Reg::R1));
+        self.asm.bind(missing);
+        self.asm.set(Reg::R0, Reg::R6);
+        self.asm.exit();
+    }
+
+    /// All of a plan's tests and verdicts. Nothing falls out of its end.
+    pub(super) fn plan(&mut self, plan: &Plan, class: Class, known: Known) {
+        if plan.is_decided() {
+            return self.verdict(plan.otherwise);
+        }
+        let otherwise = self.verdict_label(plan.otherwise);
+        self.group(&plan.conjunctions, 0, class, known, otherwise);
+    }
+
+    /// Conjunctions that agree in their first `depth` literals, which have passed. `none` is where to go when no
+    /// conjunction holds.
+    fn group(
+        &mut self,
+        conjunctions: &[(Vec<Literal>, Action)],
+        depth: usize,
+        class: Class,
+        mut known: Known,
+        none: Label,
+    ) {
+        let mut rest = conjunctions;
+        while let Some((first, action)) = rest.first() {
+            let Some(literal) = first.get(depth) else {
+                // All its literals have passed; whatever comes behind it is not reached.
+                return self.verdict(*action);
+            };
+            let same = rest
+                .iter()
+                .take_while(|(c, _)| c.get(depth) == Some(literal))
+                .count();
+            let (run, others) = rest.split_at(same);
+            rest = others;
+            let flow = match run {
+                // The last literal of a conjunction with others behind it: to the verdict if it holds.
+                [(only, action)] if only.len() == depth + 1 && !others.is_empty() => {
+                    let holds = self.verdict_label(*action);
+                    self.literal(&literal.negate(), class, &mut known, holds)
+                }
+                _ => self.branch(
+                    literal,
+                    run,
+                    depth,
+                    class,
+                    known,
+                    if others.is_empty() { Some(none) } else { None },
+                ),
+            };
+            if flow == Flow::Ends {
+                return;
+            }
+        }
+    }
+
+    /// Conjunctions that all have `literal` at `depth`. On failure goes to `none`, or behind its end.
+    fn branch(
+        &mut self,
+        literal: &Literal,
+        run: &[(Vec<Literal>, Action)],
+        depth: usize,
+        class: Class,
+        mut known: Known,
+        none: Option<Label>,
+    ) -> Flow {
+        let next = none.unwrap_or_else(|| self.asm.label());
+        if self.literal(literal, class, &mut known, next) == Flow::Continues {
+            self.group(run, depth + 1, class, known, next);
+        }
+        // What nothing jumps to is not reached: a literal that is known to hold has no way to fail.
+        if none.is_some() || !self.asm.is_target(next) {
+            return Flow::Ends;
+        }
+        self.asm.bind(next);
+        Flow::Continues
+    }
+
+    /// Jump to `fail` unless the literal holds. What is learnt about lengths is added to `known`.
+    fn literal(&mut self, literal: &Literal, class: Class, known: &mut Known, fail: Label) -> Flow {
+        let test = &literal.test;
+        let pass = self.asm.label();
+        let absent = if literal.negated { pass } else { fail };
+        let flow = match self.presence(literal, known, fail, absent) {
+            Some(flow) => flow,
+            None => {
+                let word = self.word(test, class);
+                if literal.negated {
+                    self.unless_accepted(test, word, fail, pass);
+                } else {
+                    self.accepted(test, word, fail);
+                }
+                Flow::Continues
+            }
+        };
+        self.asm.bind(pass);
+        flow
+    }
+
+    /// The check that the word is there, if it is not known. Some when that was all there is to test.
+    fn presence(
+        &mut self,
+        literal: &Literal,
+        known: &mut Known,
+        fail: Label,
+        absent: Label,
+    ) -> Option<Flow> {
+        let test = &literal.test;
+        let (pointer, end, length) = match test.base() {
+            Base::Type | Base::Protocol => {
+                assert!(
+                    !test.is_presence() || !literal.negated,
+                    "constant in every class"
+                );
+                return test.is_presence().then_some(Flow::Continues);
+            }
+            Base::Network => (FRAME, NETWORK + test.end(), &mut known.frame),
+            Base::Transport => (TRANSPORT, test.end(), &mut known.transport),
+            Base::Link => (LINK, test.end(), &mut known.link),
+        };
+        let unknown = *length < end;
+        if unknown {
+            self.asm.set(SCRATCH, pointer);
+            self.asm.alu(Alu::Add, SCRATCH, end as i32);
+        }
+        match (test.is_presence(), literal.negated, unknown) {
+            (true, true, true) => self.asm.jump_if(SCRATCH, Condition::LessOrEqual, END, fail),
+            (true, true, false) => {
+                self.asm.jump(fail);
+                return Some(Flow::Ends);
+            }
+            (_, _, false) => {}
+            (_, _, true) => self.asm.jump_if(SCRATCH, Condition::Greater, END, absent),
+        }
+        if !literal.negated {
+            *length = end.max(*length);
+        }
+        test.is_presence().then_some(Flow::Continues)
+    }
+
+    /// The word, in memory order, in the register that is returned.
+    fn word(&mut self, test: &Test, class: Class) -> Reg {
+        let size = match test.width() {
+            Width::Byte => Size::Byte,
+            Width::Half => Size::Half,
+            Width::Word => Size::Word,
+        };
+        let (pointer, offset) = match (test.base(), class) {
+            (Base::Type, _) => return TYPE,
+            (Base::Protocol, Class::Ip(Version::V6, _)) => return PROTOCOL,
+            (Base::Protocol, _) => (FRAME, NETWORK + 9),
+            (Base::Network, _) => (FRAME, NETWORK + test.offset()),
+            (Base::Transport, _) => (TRANSPORT, test.offset()),
+            (Base::Link, _) => (LINK, test.offset()),
+        };
+        self.asm.load(size, SCRATCH, pointer, offset);
+        SCRATCH
+    }
+
+    /// The word, masked, in a register: in memory order for single values, in host order for ranges.
+    fn masked(&mut self, test: &Test, mut word: Reg) -> Reg {
+        let partial = test.mask() != test.width().max();
+        let (low, high) = test.bounds();
+        if word != SCRATCH && (partial || low != high) {
+            self.asm.set(SCRATCH, word);
+            word = SCRATCH;
+        }
+        if low == high {
+            if partial {
+                self.asm
+                    .alu32(Alu::And, word, in_memory_order(test.width(), test.mask()));
+            }
+            return word;
+        }
+        if test.width() != Width::Byte {
+            self.asm
+                .push(Insn::to_big_endian(word, 8 * test.width().bytes() as i32));
+        }
+        if partial {
+            self.asm.alu32(Alu::And, word, test.mask() as i32);
+        }
+        word
+    }
+
+    /// Jump to `fail` unless the word passes.
+    fn accepted(&mut self, test: &Test, word: Reg, fail: Label) {
+        let word = self.masked(test, word);
+        let (low, high) = test.bounds();
+        if low == high {
+            let value = in_memory_order(test.width(), low);
+            return self.asm.jump_if32(word, Condition::NotEqual, value, fail);
+        }
+        if low > 0 {
+            self.asm.jump_if32(word, Condition::Less, low as i32, fail);
+        }
+        if high < test.mask() {
+            self.asm
+                .jump_if32(word, Condition::Greater, high as i32, fail);
+        }
+    }
+
+    /// Jump to `fail` if the word passes; `pass` is directly behind.
+    fn unless_accepted(&mut self, test: &Test, word: Reg, fail: Label, pass: Label) {
+        let word = self.masked(test, word);
+        let (low, high) = test.bounds();
+        if low == high {
+            let value = in_memory_order(test.width(), low);
+            return self.asm.jump_if32(word, Condition::Equal, value, fail);
+        }
+        if low > 0 && high < test.mask() {
+            self.asm.jump_if32(word, Condition::Less, low as i32, pass);
+        }
+        if high < test.mask() {
+            self.asm
+                .jump_if32(word, Condition::LessOrEqual, high as i32, fail);
+        } else {
+            self.asm
+                .jump_if32(word, Condition::GreaterOrEqual, low as i32, fail);
+        }
+    }
+}
+
+/// A big-endian word's value as a little-endian machine loads it; the same on big-endian ones.
+pub(super) fn in_memory_order(width: Width, value: u32) -> i32 {
+    match width {
+        Width::Byte => value as i32,
+        Width::Half => i32::from((value as u16).to_be()),
+        Width::Word => value.to_be() as i32,
+    }
+}

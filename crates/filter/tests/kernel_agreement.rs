@@ -1,0 +1,332 @@
+//! The compiled program agrees with the interpreter: both see the same packets, the program in the kernel
+//! (`BPF_PROG_TEST_RUN`). Needs the privilege to load programs; without it each test says that it was skipped.
+
+mod common;
+
+use common::{Random, hex};
+use exos_filter::{Action, Counter, Filter, Program, ProgramMaps, Rule, compile, dispatcher};
+use exos_host::bpf::{Map, Prog, permitted};
+use std::os::fd::AsFd;
+use std::sync::Mutex;
+
+const PASS: u32 = 2;
+const DROP: u32 = 1;
+const NO_MAPS: ProgramMaps = ProgramMaps {
+    xskmap_fd: -1,
+    counters_fd: None,
+};
+
+/// Tests that measure do not run beside others.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn allowed(test: &str) -> bool {
+    match permitted() {
+        Ok(()) => true,
+        Err(error) => {
+            eprintln!("SKIPPED: {test}: {error}");
+            false
+        }
+    }
+}
+
+fn load(program: &Program, what: &dyn std::fmt::Display) -> Prog {
+    Prog::load(&program.words(), "agreement", true)
+        .unwrap_or_else(|e| panic!("{what}\n{}\n{}\n{e}", program.disassemble(), e.log))
+}
+
+fn drop_rule(filter: &Filter) -> Vec<Rule> {
+    vec![Rule {
+        filter: filter.clone(),
+        action: Action::Drop,
+    }]
+}
+
+/// Compile, load, and compare on `packets` packets drawn from `random`.
+fn agrees(filter: &Filter, random: &mut Random, packets: usize, what: &str) {
+    let program = compile(&drop_rule(filter), Action::Pass, &NO_MAPS).expect(what);
+    let prog = load(&program, &what);
+    for _ in 0..packets {
+        let packet = common::packet(random);
+        compare(filter, &program, &prog, &packet, what);
+    }
+}
+
+fn compare(filter: &Filter, program: &Program, prog: &Prog, packet: &[u8], what: &str) {
+    let expected = if filter.matches(packet) { DROP } else { PASS };
+    let run = prog.test_run(packet).unwrap();
+    assert!(
+        run.verdict == expected,
+        "{what}\nfilter {filter}\npacket {}\nexpected {expected}, the kernel says {}\n{}",
+        hex(packet),
+        run.verdict,
+        program.disassemble()
+    );
+}
+
+/// How many filters each random test draws; EXOS_FILTER_CASES raises it for a soak.
+fn cases(default: usize) -> usize {
+    std::env::var("EXOS_FILTER_CASES")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(default)
+}
+
+#[test]
+fn written_filters_agree() {
+    if !allowed("written_filters_agree") {
+        return;
+    }
+    for seed in 0..cases(1500) as u64 {
+        let random = &mut Random(seed);
+        let depth = random.below(4);
+        let text = common::text(random, depth);
+        match Filter::parse(&text) {
+            Ok(filter) => agrees(&filter, random, 60, &format!("seed {seed}: {text}")),
+            Err(error) => assert!(
+                error.message().contains("too large"),
+                "seed {seed}: {error}"
+            ),
+        }
+    }
+}
+
+#[test]
+fn arbitrary_filters_agree() {
+    if !allowed("arbitrary_filters_agree") {
+        return;
+    }
+    for seed in 0..cases(1500) as u64 {
+        let random = &mut Random(seed ^ 0xa5a5_0000);
+        let filter = common::raw(random);
+        agrees(&filter, random, 60, &format!("seed {seed}: {filter}"));
+    }
+}
+
+/// Every length from 14 bytes up of packets of every shape.
+#[test]
+fn cut_packets_agree() {
+    if !allowed("cut_packets_agree") {
+        return;
+    }
+    let texts = [
+        "tcp dst port 80 and dst host 10.0.0.2",
+        "port 80",
+        "not port 80",
+        "proto 6 or ip6 proto 17",
+        "not (ip6 and tcp)",
+        "less 60 and not arp",
+        "vlan 5 and udp",
+        "ether src 02:00:00:00:00:01 and dst net fd10::/16",
+    ];
+    for (i, text) in texts.iter().enumerate() {
+        let random = &mut Random(77 + i as u64);
+        let filter = Filter::parse(text).unwrap();
+        let program = compile(&drop_rule(&filter), Action::Pass, &NO_MAPS).unwrap();
+        let prog = load(&program, text);
+        for _ in 0..60 {
+            let whole = common::whole_packet(random);
+            for length in 14..=whole.len() {
+                compare(&filter, &program, &prog, &whole[..length], text);
+            }
+        }
+    }
+}
+
+/// Several rules of mixed actions: the first that matches decides.
+#[test]
+fn rule_lists_agree() {
+    if !allowed("rule_lists_agree") {
+        return;
+    }
+    for seed in 0..cases(500) as u64 {
+        let random = &mut Random(seed ^ 0x77_0000);
+        let rules: Vec<Rule> = (0..1 + random.below(6))
+            .map(|_| Rule {
+                filter: Filter::parse(&common::text(random, 1)).unwrap(),
+                action: if random.one_in(2) {
+                    Action::Pass
+                } else {
+                    Action::Drop
+                },
+            })
+            .collect();
+        let otherwise = if random.one_in(2) {
+            Action::Pass
+        } else {
+            Action::Drop
+        };
+        let program = compile(&rules, otherwise, &NO_MAPS).unwrap();
+        let prog = load(&program, &seed);
+        for _ in 0..60 {
+            let packet = common::packet(random);
+            let decided = rules
+                .iter()
+                .find(|r| r.filter.matches(&packet))
+                .map_or(otherwise, |r| r.action);
+            let expected = if decided == Action::Pass { PASS } else { DROP };
+            let verdict = prog.test_run(&packet).unwrap().verdict;
+            assert_eq!(
+                verdict,
+                expected,
+                "seed {seed} {}\n{}",
+                hex(&packet),
+                program.disassemble()
+            );
+        }
+    }
+}
+
+/// A thousand grants of a port and an address each, as one program.
+#[test]
+fn a_thousand_rules_load_and_agree() {
+    if !allowed("a_thousand_rules_load_and_agree") {
+        return;
+    }
+    let rules: Vec<Rule> = (0..1000)
+        .map(|i| Rule {
+            filter: Filter::parse(&format!(
+                "tcp dst port {} and dst host 10.0.{}.2",
+                5000 + i,
+                i % 7
+            ))
+            .unwrap(),
+            action: Action::Drop,
+        })
+        .collect();
+    let program = compile(&rules, Action::Pass, &NO_MAPS).unwrap();
+    let prog = load(&program, &"a thousand rules");
+    let random = &mut Random(3);
+    for _ in 0..2000 {
+        let mut packet = common::packet(random);
+        if random.one_in(2) && packet.len() > 38 {
+            packet[30..34].copy_from_slice(&[10, 0, random.below(8) as u8, 2]);
+            packet[36..38].copy_from_slice(&(4990 + random.below(1020) as u16).to_be_bytes());
+        }
+        let matches = rules.iter().any(|r| r.filter.matches(&packet));
+        assert_eq!(
+            prog.test_run(&packet).unwrap().verdict,
+            if matches { DROP } else { PASS },
+            "{}",
+            hex(&packet)
+        );
+    }
+}
+
+/// Every verdict is counted once, and a queue without a socket takes the fallback.
+#[test]
+fn verdicts_are_counted_and_fall_back() {
+    if !allowed("verdicts_are_counted_and_fall_back") {
+        return;
+    }
+    let random = &mut Random(5);
+    let rule = |text: &str, action| Rule {
+        filter: Filter::parse(text).unwrap(),
+        action,
+    };
+    for (otherwise, fallback) in [
+        (Action::Pass, PASS),
+        (Action::Drop, DROP),
+        (Action::RedirectToSocket, PASS),
+    ] {
+        let sockets = Map::xskmap(1).unwrap();
+        let counters = Map::percpu_array("counters", 8, Counter::COUNT).unwrap();
+        let maps = ProgramMaps {
+            xskmap_fd: sockets.raw_fd(),
+            counters_fd: Some(counters.raw_fd()),
+        };
+        let rules = [
+            rule("tcp", Action::RedirectToSocket),
+            rule("udp", Action::Drop),
+            rule("arp", Action::Pass),
+        ];
+        let program = compile(&rules, otherwise, &maps).unwrap();
+        let prog = load(&program, &"counted");
+        let mut expected = [0u64; Counter::COUNT as usize];
+        for _ in 0..300 {
+            let packet = common::packet(random);
+            let decided = rules
+                .iter()
+                .find(|r| r.filter.matches(&packet))
+                .map_or(otherwise, |r| r.action);
+            let (counter, verdict) = match decided {
+                Action::Pass => (Counter::Pass, PASS),
+                Action::Drop => (Counter::Drop, DROP),
+                Action::RedirectToSocket => (Counter::NoSocket, fallback),
+            };
+            expected[counter as usize] += 1;
+            assert_eq!(
+                prog.test_run(&packet).unwrap().verdict,
+                verdict,
+                "{}",
+                hex(&packet)
+            );
+        }
+        let counted: Vec<u64> = (0..Counter::COUNT)
+            .map(|i| counters.sum_percpu_u64(i).unwrap()[0])
+            .collect();
+        assert_eq!(counted, expected);
+    }
+}
+
+/// The dispatcher falls back while its slot is empty, and runs whatever is in it.
+#[test]
+fn the_dispatcher_calls_what_is_in_its_slot() {
+    if !allowed("the_dispatcher_calls_what_is_in_its_slot") {
+        return;
+    }
+    let slots = Map::prog_array(1).unwrap();
+    for (fallback, verdict) in [(Action::Pass, PASS), (Action::Drop, DROP)] {
+        // A program array takes programs of one kind only: all marked for fragments, or none.
+        let outer = load(&dispatcher(slots.raw_fd(), fallback), &"dispatcher");
+        let packet = [0; 60];
+        assert_eq!(outer.test_run(&packet).unwrap().verdict, verdict);
+        for (action, verdict) in [(Action::Pass, PASS), (Action::Drop, DROP)] {
+            let inner = load(&compile(&[], action, &NO_MAPS).unwrap(), &"inner");
+            slots.set_fd(0, inner.as_fd()).unwrap();
+            assert_eq!(outer.test_run(&packet).unwrap().verdict, verdict);
+        }
+        assert!(slots.clear(0).unwrap());
+        assert_eq!(outer.test_run(&packet).unwrap().verdict, verdict);
+    }
+}
+
+/// Not a judgement but a record: instructions and time of typical programs. Run with `--nocapture`.
+#[test]
+fn sizes_and_times_are_reported() {
+    if !allowed("sizes_and_times_are_reported") {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let tcp = common_tcp_packet();
+    for text in [
+        "all",
+        "ip",
+        "tcp dst port 80 and dst host 10.0.0.2",
+        "port 80",
+        "not port 22",
+        "icmp6 or arp",
+    ] {
+        let filter = Filter::parse(text).unwrap();
+        let program = compile(&drop_rule(&filter), Action::Pass, &NO_MAPS).unwrap();
+        let run = load(&program, &text)
+            .test_run_repeated(&tcp, 1_000_000)
+            .unwrap();
+        eprintln!(
+            "{:5} instructions {:4} ns  {text}",
+            program.insns().len(),
+            run.nanoseconds
+        );
+        assert!(program.insns().len() < 1000);
+    }
+}
+
+/// Ethernet, IPv4 to 10.0.0.2, TCP to port 80.
+fn common_tcp_packet() -> Vec<u8> {
+    let mut packet = vec![0; 60];
+    packet[12..14].copy_from_slice(&[8, 0]);
+    packet[14] = 0x45;
+    packet[23] = 6;
+    packet[30..34].copy_from_slice(&[10, 0, 0, 2]);
+    packet[36..38].copy_from_slice(&80u16.to_be_bytes());
+    packet
+}
