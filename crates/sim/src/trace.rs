@@ -1,0 +1,193 @@
+//! What crossed the wire, as text in the manner of tcpdump, and the comparison of it with what a test expects.
+//!
+//! One line per frame, at the virtual time it was sent:
+//!
+//! ```text
+//! 0.000  client > server  S   seq 0                (dropped)
+//! 1.000  client > server  S   seq 0
+//! 1.010  server > client  S.  seq 0 ack 1
+//! 1.020  client > server  P.  seq 1 ack 1 len 100
+//! ```
+//!
+//! - Time in seconds; microseconds are shown only where they are not zero.
+//! - Hosts by name; addresses that no host has as they are.
+//! - TCP sequence numbers count from the SYN of their direction; where no SYN was seen they are as on the wire.
+//!   Flags as tcpdump writes them: S, F, R, P, and a dot for ACK. Lengths are of payload and left out when zero.
+//! - In parentheses what the wire did to the frame. A damaged frame is shown as it was sent.
+//!
+//! [`Trace::compare`] ignores how many spaces separate words, empty lines, and lines that begin with `#`.
+
+mod diff;
+mod frame;
+
+use crate::wire::Fate;
+use exos_inet::Instant;
+use exos_wire::SeqNumber;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+/// Bytes kept of each frame: all headers that the text shows.
+const SNAP_LEN: usize = 200;
+
+/// Frames kept: a scenario has dozens, the longest transfers tens of thousands; beyond this the oldest go.
+const RECORDS_MAX: usize = 200_000;
+
+/// What a line shows besides the essential.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// TCP windows, as on the wire.
+    pub windows: bool,
+    /// TCP and UDP ports behind the hosts.
+    pub ports: bool,
+    /// MSS, window scale and timestamps of TCP.
+    pub options: bool,
+    /// Leave ARP and neighbour discovery out.
+    pub hide_neighbors: bool,
+}
+
+/// One frame that was sent.
+#[derive(Clone, Debug)]
+struct Record {
+    at: Instant,
+    bytes: Vec<u8>,
+    fate: Fate,
+}
+
+/// Every frame of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    records: std::collections::VecDeque<Record>,
+    names: HashMap<IpAddr, String>,
+    style: Style,
+}
+
+impl Trace {
+    /// Nothing yet.
+    pub fn new() -> Trace {
+        Trace::default()
+    }
+
+    /// Show `addr` as `name`.
+    pub fn name(&mut self, addr: IpAddr, name: &str) {
+        self.names.insert(addr, name.to_owned());
+    }
+
+    /// Show more or less.
+    pub fn set_style(&mut self, style: Style) {
+        self.style = style;
+    }
+
+    /// A frame was sent and met its fate.
+    pub fn record(&mut self, at: Instant, frame: &[u8], fate: Fate) {
+        if self.records.len() == RECORDS_MAX {
+            self.records.pop_front();
+        }
+        let bytes = frame[..frame.len().min(SNAP_LEN)].to_vec();
+        self.records.push_back(Record { at, bytes, fate });
+    }
+
+    /// Forget what was recorded.
+    pub fn clear(&mut self) {
+        self.records.clear();
+    }
+
+    /// Frames recorded.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// True when nothing was sent.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// The lines, one per frame.
+    pub fn lines(&self) -> Vec<String> {
+        let mut flows = Flows::default();
+        let mut lines = Vec::new();
+        for record in &self.records {
+            let Some((ends, what)) = frame::describe(self, &mut flows, &record.bytes) else {
+                continue;
+            };
+            let what = match fate_text(record.fate) {
+                "" => what,
+                fate => format!("{what:<24} ({fate})"),
+            };
+            lines.push(
+                format!("{}  {ends:<17}  {what}", time_text(record.at))
+                    .trim_end()
+                    .to_owned(),
+            );
+        }
+        lines
+    }
+
+    /// The last lines, for the message of a failing test.
+    pub fn tail(&self, count: usize) -> String {
+        let lines = self.lines();
+        lines[lines.len().saturating_sub(count)..].join("\n")
+    }
+
+    /// `Err` with a readable difference unless the trace is what `expected` says.
+    pub fn compare(&self, expected: &str) -> Result<(), String> {
+        diff::compare(&diff::normalized(expected), &self.lines())
+    }
+
+    fn host(&self, ip: IpAddr) -> String {
+        self.names
+            .get(&ip)
+            .cloned()
+            .unwrap_or_else(|| ip.to_string())
+    }
+
+    fn end(&self, end: SocketAddr) -> String {
+        let host = self.host(end.ip());
+        if self.style.ports {
+            format!("{host}.{}", end.port())
+        } else {
+            host
+        }
+    }
+}
+
+/// Initial sequence numbers, by direction.
+#[derive(Default)]
+struct Flows {
+    initial: HashMap<(SocketAddr, SocketAddr), SeqNumber>,
+}
+
+impl Flows {
+    fn began(&mut self, from: SocketAddr, to: SocketAddr, seq: SeqNumber) {
+        self.initial.insert((from, to), seq);
+    }
+
+    fn relative(&self, from: SocketAddr, to: SocketAddr, seq: SeqNumber) -> i64 {
+        match self.initial.get(&(from, to)) {
+            Some(&initial) => i64::from(seq - initial),
+            None => i64::from(seq.0),
+        }
+    }
+}
+
+fn time_text(at: Instant) -> String {
+    let (secs, micros) = (at.micros() / 1_000_000, at.micros() % 1_000_000);
+    if micros.is_multiple_of(1000) {
+        format!("{secs}.{:03}", micros / 1000)
+    } else {
+        format!("{secs}.{micros:06}")
+    }
+}
+
+fn fate_text(fate: Fate) -> &'static str {
+    match fate {
+        Fate::Delivered => "",
+        Fate::Dropped => "dropped",
+        Fate::Overflowed => "overflowed",
+        Fate::Corrupted => "corrupted",
+        Fate::Duplicated => "duplicated",
+        Fate::Reordered => "reordered",
+    }
+}
+
+#[cfg(test)]
+mod tests;
