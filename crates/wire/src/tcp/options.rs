@@ -298,8 +298,9 @@ impl TcpOptions {
 
     /// Writes the options, padded to whole words, and returns how many bytes that took.
     ///
-    /// Every option is aligned with no-operations before it, as RFC 7323 appendix A and RFC 2018 §3
-    /// show; SACK-permitted takes the place of those before timestamps, as Linux does it.
+    /// Order and alignment are those of Linux, which every middlebox has seen: no-operations before
+    /// an option as RFC 7323 appendix A and RFC 2018 §3 show, and SACK-permitted in the place of
+    /// those before timestamps.
     ///
     /// # Panics
     /// When they take more than `out` or more than 40 bytes.
@@ -310,7 +311,7 @@ impl TcpOptions {
             len <= TCP_OPTIONS_LEN_MAX,
             "{len} bytes of TCP options do not fit: {self:?}"
         );
-        let rest = self.emit_timestamps(out);
+        let rest = self.emit_timestamps(self.emit_mss(out));
         // Of the segments that are neither SYN nor report a loss, this is all.
         if len > ALIGNED_TIMESTAMPS_LEN || self.timestamps.is_none() {
             self.emit_others(rest);
@@ -342,6 +343,15 @@ impl TcpOptions {
     }
 
     #[inline]
+    fn emit_mss<'o>(&self, out: &'o mut [u8]) -> &'o mut [u8] {
+        let Some(mss) = self.mss else { return out };
+        let (option, rest) = head_mut::<4>(out, "tcp mss");
+        let [a, b] = mss.to_be_bytes();
+        *option = [MSS, 4, a, b];
+        rest
+    }
+
+    #[inline]
     fn emit_timestamps<'o>(&self, out: &'o mut [u8]) -> &'o mut [u8] {
         let Some(Timestamps { value, echo }) = self.timestamps else {
             return out;
@@ -365,10 +375,6 @@ impl TcpOptions {
             *option = bytes;
             out = rest;
         };
-        if let Some(mss) = self.mss {
-            let [a, b] = mss.to_be_bytes();
-            word([MSS, 4, a, b]);
-        }
         if self.sack_permitted && self.timestamps.is_none() {
             word([NOP, NOP, SACK_PERMITTED, 2]);
         }
