@@ -33,12 +33,33 @@ pub struct NetNs {
     name: Option<String>,
 }
 
+/// Moves this process into new namespaces. It must have a single thread.
+pub fn unshare_process(flags: UnshareFlags) -> io::Result<()> {
+    // SAFETY: with a single thread nobody else relies on what is unshared.
+    Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
+}
+
 impl NetNs {
     /// The namespace of the calling thread.
     pub fn current() -> Result<Self> {
         let fd = open_path(Path::new("/proc/thread-self/ns/net"))
             .context(|| "cannot open this thread's namespace")?;
         Ok(Self { fd, name: None })
+    }
+
+    /// A new namespace without a name. It goes, with every interface in it, when this handle and
+    /// everything opened in it are closed: also when the process is killed.
+    pub fn anonymous() -> Result<Self> {
+        let made = std::thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                // SAFETY: only this thread's network namespace changes, and the thread ends here.
+                unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
+                    .context(|| "cannot make a network namespace")?;
+                Self::current()
+            });
+            inside.join()
+        });
+        made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     /// The namespace of this name; `None` when there is none.

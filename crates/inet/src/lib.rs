@@ -27,5 +27,5 @@ pub mod tcp;
 pub mod time;
 pub mod udp;
 
-pub use stack::{Config, Neighbors, Offload, RxChecksum, Stack, Transmit, TxChecksum};
+pub use stack::{Config, Neighbors, Offload, RouteTo, RxChecksum, Stack, Transmit, TxChecksum};
 pub use time::{Duration, Instant};

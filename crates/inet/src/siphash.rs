@@ -15,7 +15,10 @@ impl SipKey {
     /// A key drawn from a seed; as secret as the seed is.
     pub fn from_seed(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        Self { k0: random.next_u64(), k1: random.next_u64() }
+        Self {
+            k0: random.next_u64(),
+            k1: random.next_u64(),
+        }
     }
 
     /// The hash of `words`.
@@ -90,7 +93,9 @@ mod tests {
         use std::hash::Hasher;
         #[allow(deprecated)]
         for len in 0..6u64 {
-            let words: Vec<u64> = (0..len).map(|n| n.wrapping_mul(0x0123_4567_89ab_cdef)).collect();
+            let words: Vec<u64> = (0..len)
+                .map(|n| n.wrapping_mul(0x0123_4567_89ab_cdef))
+                .collect();
             let mut theirs = std::collections::hash_map::DefaultHasher::new();
             words.iter().for_each(|w| theirs.write_u64(*w));
             assert_eq!(SipKey { k0: 0, k1: 0 }.hash(&words), theirs.finish());

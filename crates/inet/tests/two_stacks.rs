@@ -24,7 +24,11 @@ impl Pair {
             config.addresses = vec![(ip(ADDRESSES[n][0]), 24), (ip(ADDRESSES[n][1]), 64)];
             Stack::new(config, 42 + n as u64, Instant::from_millis(1)).unwrap()
         };
-        Self { stacks: [stack(0), stack(1)], now: Instant::from_millis(1), frames: 0 }
+        Self {
+            stacks: [stack(0), stack(1)],
+            now: Instant::from_millis(1),
+            frames: 0,
+        }
     }
 
     /// Carry frames to and fro until there are none.
@@ -36,7 +40,10 @@ impl Pair {
                 let mut frames = Vec::new();
                 while let Some(t) = self.stacks[n].poll_transmit(self.now) {
                     let mut frame = t.head.to_vec();
-                    t.body.parts().iter().for_each(|p| frame.extend_from_slice(p));
+                    t.body
+                        .parts()
+                        .iter()
+                        .for_each(|p| frame.extend_from_slice(p));
                     assert!(frame.len() <= 1514, "a frame longer than the MTU");
                     frames.push(frame);
                 }
@@ -55,16 +62,23 @@ impl Pair {
     }
 
     fn event(&mut self, n: usize) -> Option<(ConnectionId, EventSet, Reason)> {
-        self.stacks[n].poll_event().map(|e| (e.connection, e.set, e.reason))
+        self.stacks[n]
+            .poll_event()
+            .map(|e| (e.connection, e.set, e.reason))
     }
 }
 
 fn exchange(family: usize) {
     let mut pair = Pair::new();
     let server = SocketAddr::new(ADDRESSES[1][family].parse().unwrap(), 80);
-    pair.stacks[1].tcp.listen(None, 80, ListenOptions::default()).unwrap();
+    pair.stacks[1]
+        .tcp
+        .listen(None, 80, ListenOptions::default())
+        .unwrap();
     let now = pair.now;
-    let client = pair.stacks[0].tcp_connect(now, None, server, &Options::default()).unwrap();
+    let client = pair.stacks[0]
+        .tcp_connect(now, None, server, &Options::default())
+        .unwrap();
     pair.settle();
     let (id, set, _) = pair.event(0).unwrap();
     assert!(id == client && set.contains(EventSet::CONNECTED));
@@ -76,13 +90,18 @@ fn exchange(family: usize) {
     pair.settle();
     let (_, set, _) = pair.event(1).unwrap();
     assert!(set.contains(EventSet::READABLE));
-    assert_eq!(pair.stacks[1].tcp.readable(accepted), b"GET / HTTP/1.1\r\n\r\n");
+    assert_eq!(
+        pair.stacks[1].tcp.readable(accepted),
+        b"GET / HTTP/1.1\r\n\r\n"
+    );
     pair.stacks[1].tcp.consume(accepted, 18);
 
     let body: Vec<u8> = (0..1_000_000u32).map(|n| (n % 251) as u8).collect();
     let buffer = Buffer::from(body.clone());
     pair.stacks[1].tcp.send(accepted, buffer.slice(0..300_001));
-    pair.stacks[1].tcp.send(accepted, buffer.slice(300_001..1_000_000));
+    pair.stacks[1]
+        .tcp
+        .send(accepted, buffer.slice(300_001..1_000_000));
     pair.stacks[1].tcp.finish(accepted);
     let mut got = Vec::new();
     let mut finished = false;
@@ -106,9 +125,21 @@ fn exchange(family: usize) {
     assert!(last.1.contains(EventSet::CLOSED) && last.2 == Reason::Done);
     let last = std::iter::from_fn(|| pair.event(1)).last().unwrap();
     assert!(last.1.contains(EventSet::CLOSED) && last.2 == Reason::Done);
-    assert_eq!(pair.stacks[1].tcp.time_wait_connections(), 1, "who finishes first waits");
-    assert_eq!(pair.stacks[0].tcp.connections() + pair.stacks[1].tcp.connections(), 0);
-    let drops: Vec<_> = pair.stacks.iter().flat_map(|s| s.counters().list()).filter(|(n, v)| n.starts_with("drop") && *v > 0).collect();
+    assert_eq!(
+        pair.stacks[1].tcp.time_wait_connections(),
+        1,
+        "who finishes first waits"
+    );
+    assert_eq!(
+        pair.stacks[0].tcp.connections() + pair.stacks[1].tcp.connections(),
+        0
+    );
+    let drops: Vec<_> = pair
+        .stacks
+        .iter()
+        .flat_map(|s| s.counters().list())
+        .filter(|(n, v)| n.starts_with("drop") && *v > 0)
+        .collect();
     assert!(drops.is_empty(), "{drops:?}");
     assert_eq!(pair.stacks[1].counters().tcp_segments_retransmitted, 0);
 }
@@ -127,7 +158,14 @@ fn a_connection_over_ipv6() {
 fn nobody_listens() {
     let mut pair = Pair::new();
     let now = pair.now;
-    pair.stacks[0].tcp_connect(now, None, "10.0.0.2:81".parse().unwrap(), &Options::default()).unwrap();
+    pair.stacks[0]
+        .tcp_connect(
+            now,
+            None,
+            "10.0.0.2:81".parse().unwrap(),
+            &Options::default(),
+        )
+        .unwrap();
     pair.settle();
     let (_, set, reason) = pair.event(0).unwrap();
     assert!(set.contains(EventSet::CLOSED) && reason == Reason::Refused);
@@ -137,12 +175,21 @@ fn nobody_listens() {
 fn nobody_is_there() {
     let mut pair = Pair::new();
     let now = pair.now;
-    pair.stacks[0].tcp_connect(now, None, "10.0.0.77:81".parse().unwrap(), &Options::default()).unwrap();
+    pair.stacks[0]
+        .tcp_connect(
+            now,
+            None,
+            "10.0.0.77:81".parse().unwrap(),
+            &Options::default(),
+        )
+        .unwrap();
     let mut closed = None;
     for _ in 0..10_000 {
         pair.settle();
         closed = closed.or(pair.event(0));
-        let Some(at) = pair.stacks[0].poll_timeout(pair.now) else { break };
+        let Some(at) = pair.stacks[0].poll_timeout(pair.now) else {
+            break;
+        };
         pair.now = at.max(pair.now + Duration::from_millis(1));
     }
     assert_eq!(closed.map(|c| c.2), Some(Reason::TimedOut));
@@ -151,12 +198,23 @@ fn nobody_is_there() {
 #[test]
 fn ping_both_families_also_in_fragments() {
     let mut pair = Pair::new();
-    for (seq, (to, len)) in [("10.0.0.2", 10), ("fd00::2", 10), ("10.0.0.2", 5000), ("fd00::2", 5000)].iter().enumerate() {
+    for (seq, (to, len)) in [
+        ("10.0.0.2", 10),
+        ("fd00::2", 10),
+        ("10.0.0.2", 5000),
+        ("fd00::2", 5000),
+    ]
+    .iter()
+    .enumerate()
+    {
         let now = pair.now;
         assert!(pair.stacks[0].ping(now, to.parse().unwrap(), 7, seq as u16, &vec![1; *len]));
         pair.settle();
         let reply = pair.stacks[0].poll_echo_reply().expect("an answer");
-        assert_eq!((reply.ident, reply.seq, reply.from.to_string().as_str()), (7, seq as u16, *to));
+        assert_eq!(
+            (reply.ident, reply.seq, reply.from.to_string().as_str()),
+            (7, seq as u16, *to)
+        );
     }
 }
 
@@ -167,12 +225,34 @@ fn datagrams_and_port_unreachable() {
     let a = pair.stacks[0].udp.bind(None, 5000).unwrap();
     let b = pair.stacks[1].udp.bind(None, 6000).unwrap();
     let payload = Buffer::from(vec![9; 4000]);
-    pair.stacks[0].udp_send(now, a, None, "10.0.0.2:6000".parse().unwrap(), payload.clone().into()).unwrap();
+    pair.stacks[0]
+        .udp_send(
+            now,
+            a,
+            None,
+            "10.0.0.2:6000".parse().unwrap(),
+            payload.clone().into(),
+        )
+        .unwrap();
     pair.settle();
     let got = pair.stacks[1].udp.receive(b).unwrap().expect("a datagram");
-    assert_eq!((got.payload.len(), got.from.to_string().as_str()), (4000, "10.0.0.1:5000"));
+    assert_eq!(
+        (got.payload.len(), got.from.to_string().as_str()),
+        (4000, "10.0.0.1:5000")
+    );
     let now = pair.now;
-    pair.stacks[0].udp_send(now, a, None, "[fd00::2]:6001".parse().unwrap(), payload.slice(0..9)).unwrap();
+    pair.stacks[0]
+        .udp_send(
+            now,
+            a,
+            None,
+            "[fd00::2]:6001".parse().unwrap(),
+            payload.slice(0..9),
+        )
+        .unwrap();
     pair.settle();
-    assert!(pair.stacks[0].udp.take_error(a).unwrap().is_some(), "nobody has port 6001");
+    assert!(
+        pair.stacks[0].udp.take_error(a).unwrap().is_some(),
+        "nobody has port 6001"
+    );
 }

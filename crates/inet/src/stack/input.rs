@@ -80,7 +80,9 @@ impl Stack {
         };
         let sender: IpAddr = packet.sender_ip.into();
         if !self.routes.is_local(sender) {
-            let waiting = self.neighbors.handle_answer(now, sender, packet.sender_mac, evidence);
+            let waiting = self
+                .neighbors
+                .handle_answer(now, sender, packet.sender_mac, evidence);
             self.queue_frames(waiting);
         }
         if for_us && packet.operation == arp::REQUEST && packet.sender_mac.is_unicast() {
@@ -99,10 +101,17 @@ impl Stack {
             return;
         }
         let (src, dst) = (IpAddr::V4(view.src()), IpAddr::V4(view.dst()));
-        let Some(how) = self.check_addresses(src, dst) else { return };
+        let Some(how) = self.check_addresses(src, dst) else {
+            return;
+        };
         let quote = &bytes[..view.total_len()];
         if view.is_fragment() {
-            let key = FragmentKey { src, dst, ident: u32::from(view.ident()), protocol: view.protocol() };
+            let key = FragmentKey {
+                src,
+                dst,
+                ident: u32::from(view.ident()),
+                protocol: view.protocol(),
+            };
             let fragment = Fragment {
                 key,
                 offset: view.fragment_offset(),
@@ -136,7 +145,9 @@ impl Stack {
             return;
         };
         let (src, dst) = (IpAddr::V6(view.src()), IpAddr::V6(view.dst()));
-        let Some(how) = self.check_addresses(src, dst) else { return };
+        let Some(how) = self.check_addresses(src, dst) else {
+            return;
+        };
         let quote = &bytes[..ipv6::LEN + view.payload_len()];
         let Ok(upper) = view.upper() else {
             self.counters.drop_ipv6_malformed += 1;
@@ -146,7 +157,12 @@ impl Stack {
             return;
         }
         if let Some(part) = upper.fragment {
-            let key = FragmentKey { src, dst, ident: part.ident, protocol: 0 };
+            let key = FragmentKey {
+                src,
+                dst,
+                ident: part.ident,
+                protocol: 0,
+            };
             let fragment = Fragment {
                 key,
                 offset: part.offset,
@@ -175,8 +191,17 @@ impl Stack {
     }
 
     /// False when an extension header asks for the packet to be discarded (RFC 8200 §4.2).
-    fn headers_allow(&mut self, now: Instant, upper: &Upper<'_>, quote: &[u8], how: Delivery, group: bool) -> bool {
-        let Some(problem) = upper.problem else { return true };
+    fn headers_allow(
+        &mut self,
+        now: Instant,
+        upper: &Upper<'_>,
+        quote: &[u8],
+        how: Delivery,
+        group: bool,
+    ) -> bool {
+        let Some(problem) = upper.problem else {
+            return true;
+        };
         self.counters.drop_ipv6_option += 1;
         let answer = match problem.answer {
             Answer::Never => false,
@@ -184,13 +209,22 @@ impl Stack {
             Answer::UnlessMulticast => how == Delivery::Unicast,
         };
         if answer {
-            let problem = Problem::Parameter { code: problem.code, pointer: problem.pointer };
+            let problem = Problem::Parameter {
+                code: problem.code,
+                pointer: problem.pointer,
+            };
             self.report(now, quote, problem, group);
         }
         false
     }
 
-    fn handle_reassembled(&mut self, now: Instant, datagram: &Datagram, how: Delivery, group: bool) {
+    fn handle_reassembled(
+        &mut self,
+        now: Instant,
+        datagram: &Datagram,
+        how: Delivery,
+        group: bool,
+    ) {
         let (mut protocol, mut payload) = (datagram.protocol, &datagram.payload[..]);
         if datagram.src.is_ipv6() {
             // Extension headers may follow in the fragmentable part (RFC 8200 §4.5).
@@ -198,7 +232,9 @@ impl Stack {
                 self.counters.drop_ipv6_malformed += 1;
                 return;
             };
-            if upper.fragment.is_some() || !self.headers_allow(now, &upper, &datagram.quote, how, group) {
+            if upper.fragment.is_some()
+                || !self.headers_allow(now, &upper, &datagram.quote, how, group)
+            {
                 return;
             }
             (protocol, payload) = (upper.protocol, upper.payload);
@@ -244,7 +280,9 @@ impl Stack {
             (protocol::ICMPV6, IpAddr::V6(_)) => self.handle_icmpv6(now, packet),
             _ => {
                 self.counters.drop_ip_protocol += 1;
-                let problem = Problem::ProtocolUnreachable { pointer: packet.protocol_field };
+                let problem = Problem::ProtocolUnreachable {
+                    pointer: packet.protocol_field,
+                };
                 self.report(now, packet.quote, problem, packet.group);
             }
         }
@@ -260,8 +298,15 @@ impl Stack {
             self.counters.drop_ip_source += 1;
             return;
         }
-        let pseudo = Sum::pseudo(packet.src, packet.dst, protocol::TCP, packet.payload.len() as u32);
-        if !checksum_passes(packet.checksum, view.checksum(), pseudo, || view.checksum_ok(pseudo)) {
+        let pseudo = Sum::pseudo(
+            packet.src,
+            packet.dst,
+            protocol::TCP,
+            packet.payload.len() as u32,
+        );
+        if !checksum_passes(packet.checksum, view.checksum(), pseudo, || {
+            view.checksum_ok(pseudo)
+        }) {
             self.counters.drop_tcp_checksum += 1;
             return;
         }
@@ -269,13 +314,27 @@ impl Stack {
         let remote = SocketAddr::new(packet.src, view.src_port());
         let segment = Segment::from_view(&view);
         let link = self.local(packet.src.is_ipv6());
-        self.tcp.handle_segment(now, Flow::new(local, remote), &segment, link, &mut self.counters);
+        self.tcp.handle_segment(
+            now,
+            Flow::new(local, remote),
+            &segment,
+            link,
+            &mut self.counters,
+        );
     }
 
     fn handle_udp(&mut self, now: Instant, packet: &Packet<'_>) {
         let partial = packet.checksum == RxChecksum::MaybePartial && {
-            let pseudo = Sum::pseudo(packet.src, packet.dst, protocol::UDP, packet.payload.len() as u32);
-            packet.payload.get(6..8).is_some_and(|c| u16::from_be_bytes([c[0], c[1]]) == pseudo.value())
+            let pseudo = Sum::pseudo(
+                packet.src,
+                packet.dst,
+                protocol::UDP,
+                packet.payload.len() as u32,
+            );
+            packet
+                .payload
+                .get(6..8)
+                .is_some_and(|c| u16::from_be_bytes([c[0], c[1]]) == pseudo.value())
         };
         let verified = partial || packet.checksum == RxChecksum::Verified;
         let view = match udp::parse(packet.src, packet.dst, packet.payload, verified) {
@@ -302,7 +361,10 @@ impl Stack {
     }
 
     fn handle_icmpv4(&mut self, now: Instant, packet: &Packet<'_>) {
-        let Some(view) = Icmpv4View::parse(packet.payload).ok().filter(Icmpv4View::checksum_ok) else {
+        let Some(view) = Icmpv4View::parse(packet.payload)
+            .ok()
+            .filter(Icmpv4View::checksum_ok)
+        else {
             self.counters.drop_icmp_malformed += 1;
             return;
         };
@@ -316,8 +378,12 @@ impl Stack {
     }
 
     fn handle_icmpv6(&mut self, now: Instant, packet: &Packet<'_>) {
-        let (IpAddr::V6(src), IpAddr::V6(dst)) = (packet.src, packet.dst) else { return };
-        let view = Icmpv6View::parse(packet.payload).ok().filter(|v| v.checksum_ok(&src, &dst));
+        let (IpAddr::V6(src), IpAddr::V6(dst)) = (packet.src, packet.dst) else {
+            return;
+        };
+        let view = Icmpv6View::parse(packet.payload)
+            .ok()
+            .filter(|v| v.checksum_ok(&src, &dst));
         let Some((view, Ok(message))) = view.map(|v| (v, v.message())) else {
             self.counters.drop_icmp_malformed += 1;
             return;
@@ -338,7 +404,13 @@ impl Stack {
     }
 
     fn answer_echo(&mut self, now: Instant, packet: &Packet<'_>) {
-        let answer = icmp::answer_echo(packet.src, packet.dst, packet.how, packet.payload, &self.routes);
+        let answer = icmp::answer_echo(
+            packet.src,
+            packet.dst,
+            packet.how,
+            packet.payload,
+            &self.routes,
+        );
         if let Some(answer) = answer {
             self.counters.icmp_echo_answered += 1;
             self.send_icmp(now, &answer);
@@ -352,12 +424,19 @@ impl Stack {
     }
 
     /// RFC 4861 §7.2.3. The hop limit of 255 shows that no router passed it on (§7.1).
-    fn handle_solicitation(&mut self, now: Instant, packet: &Packet<'_>, ns: &NeighborSolicitation) {
+    fn handle_solicitation(
+        &mut self,
+        now: Instant,
+        packet: &Packet<'_>,
+        ns: &NeighborSolicitation,
+    ) {
         if !self.ndp_is_valid(packet) || !self.routes.is_local(ns.target.into()) {
             return;
         }
         if let Some(mac) = ns.source_mac.filter(|_| !packet.src.is_unspecified()) {
-            let waiting = self.neighbors.handle_answer(now, packet.src, mac, Evidence::Request);
+            let waiting = self
+                .neighbors
+                .handle_answer(now, packet.src, mac, Evidence::Request);
             self.queue_frames(waiting);
         }
         let to_mac = ns.source_mac.filter(|m| m.is_unicast());
@@ -368,22 +447,40 @@ impl Stack {
             let message = output::advertisement(self.config.mac, ns.target, true);
             let IpAddr::V6(to) = packet.src else { return };
             let bytes = output::emit_advertisement(&message, &ns.target, &to);
-            self.send_ip_with_hop_limit(now, ns.target.into(), packet.src, protocol::ICMPV6, &bytes, 255);
+            self.send_ip_with_hop_limit(
+                now,
+                ns.target.into(),
+                packet.src,
+                protocol::ICMPV6,
+                &bytes,
+                255,
+            );
         }
     }
 
     /// RFC 4861 §7.2.5.
-    fn handle_advertisement(&mut self, now: Instant, packet: &Packet<'_>, na: &NeighborAdvertisement) {
+    fn handle_advertisement(
+        &mut self,
+        now: Instant,
+        packet: &Packet<'_>,
+        na: &NeighborAdvertisement,
+    ) {
         if !self.ndp_is_valid(packet) || self.routes.is_local(na.target.into()) {
             return;
         }
         let Some(mac) = na.target_mac else { return };
         let evidence = if na.solicited && packet.how == Delivery::Unicast {
-            Evidence::Solicited { overriding: na.override_ }
+            Evidence::Solicited {
+                overriding: na.override_,
+            }
         } else {
-            Evidence::Unsolicited { overriding: na.override_ }
+            Evidence::Unsolicited {
+                overriding: na.override_,
+            }
         };
-        let waiting = self.neighbors.handle_answer(now, na.target.into(), mac, evidence);
+        let waiting = self
+            .neighbors
+            .handle_answer(now, na.target.into(), mac, evidence);
         self.queue_frames(waiting);
     }
 
@@ -402,7 +499,9 @@ impl Stack {
         if error.protocol == protocol::UDP {
             self.udp.handle_error(error);
         }
-        let Some(seq) = error.seq.filter(|_| error.protocol == protocol::TCP) else { return };
+        let Some(seq) = error.seq.filter(|_| error.protocol == protocol::TCP) else {
+            return;
+        };
         let local = SocketAddr::new(error.local, error.local_port);
         let flow = Flow::new(local, SocketAddr::new(error.remote, error.remote_port));
         match error.kind {
@@ -418,7 +517,12 @@ impl Stack {
 }
 
 /// Whether a transport checksum passes, computing it only where the link's word does not suffice.
-fn checksum_passes(word: RxChecksum, field: u16, pseudo: Sum, verify: impl FnOnce() -> bool) -> bool {
+fn checksum_passes(
+    word: RxChecksum,
+    field: u16,
+    pseudo: Sum,
+    verify: impl FnOnce() -> bool,
+) -> bool {
     match word {
         RxChecksum::Verified => true,
         RxChecksum::MaybePartial => field == pseudo.value() || verify(),

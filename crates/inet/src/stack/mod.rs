@@ -66,6 +66,17 @@ pub enum Neighbors {
     External,
 }
 
+/// A route beside those that follow from addresses and default routers.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub struct RouteTo {
+    /// The destinations.
+    pub network: IpAddr,
+    /// How many leading bits of `network` count.
+    pub prefix: u8,
+    /// The router; `None` for destinations on the link itself.
+    pub gateway: Option<IpAddr>,
+}
+
 /// What a stack is made with.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -77,6 +88,8 @@ pub struct Config {
     pub addresses: Vec<(IpAddr, u8)>,
     /// Default routers, at most one of each family.
     pub gateways: Vec<IpAddr>,
+    /// Further routes.
+    pub routes: Vec<RouteTo>,
     /// Who knows the neighbours.
     pub neighbors: Neighbors,
     /// What the link does for us.
@@ -93,6 +106,7 @@ impl Config {
             mtu,
             addresses: Vec::new(),
             gateways: Vec::new(),
+            routes: Vec::new(),
             neighbors: Neighbors::Own,
             offload: Offload::default(),
             connections_max: CONNECTIONS_MAX,
@@ -133,6 +147,8 @@ pub struct Stack {
     gathered: Vec<u8>,
     echo_replies: VecDeque<EchoReply>,
     random: Random,
+    /// How often the routes have been replaced.
+    epoch: u64,
 }
 
 impl Stack {
@@ -157,6 +173,7 @@ impl Stack {
             gathered: Vec::new(),
             echo_replies: VecDeque::new(),
             random,
+            epoch: 0,
             config,
         };
         stack.add_routes()?;
@@ -170,21 +187,49 @@ impl Stack {
         let own = self.config.neighbors == Neighbors::Own;
         if own && self.config.addresses.iter().any(|(a, _)| a.is_ipv6()) {
             // RFC 4291 §2.8: every interface that speaks IPv6 has a link-local address.
-            match self.routes.add_address(link_local(self.config.mac).into(), 64) {
+            match self
+                .routes
+                .add_address(link_local(self.config.mac).into(), 64)
+            {
                 Ok(()) | Err(RouteError::Duplicate(_)) => {}
                 Err(e) => return Err(e),
+            }
+        }
+        // What is on the link first: routers must be on it.
+        for route in self.config.routes.iter().filter(|r| r.gateway.is_none()) {
+            self.routes
+                .add_on_link(Prefix::new(route.network, route.prefix)?)?;
+        }
+        for route in &self.config.routes {
+            if let Some(gateway) = route.gateway {
+                self.routes
+                    .add_gateway(Prefix::new(route.network, route.prefix)?, gateway)?;
             }
         }
         for &gateway in &self.config.gateways {
             self.routes.set_default(gateway)?;
         }
-        if own {
-            (0..self.config.addresses.len()).for_each(|n| self.announce(self.config.addresses[n].0));
+        if own && self.epoch == 0 {
+            (0..self.config.addresses.len())
+                .for_each(|n| self.announce(self.config.addresses[n].0));
         }
         Ok(())
     }
 
     // Commands.
+
+    /// Use these further routes and default routers from now on, instead of those before.
+    pub fn set_routes(
+        &mut self,
+        routes: Vec<RouteTo>,
+        gateways: Vec<IpAddr>,
+    ) -> Result<(), RouteError> {
+        self.config.routes = routes;
+        self.config.gateways = gateways;
+        self.routes = Routes::new();
+        self.epoch += 1;
+        self.add_routes()
+    }
 
     /// Open a connection to `remote`. The source is chosen by the routes unless `source` says it.
     pub fn tcp_connect(
@@ -195,7 +240,9 @@ impl Stack {
         options: &tcp::Options,
     ) -> Result<tcp::ConnectionId, tcp::OpenError> {
         let chosen = self.routes.source_for(remote.ip());
-        let source = source.or(chosen.map(|ip| SocketAddr::new(ip, 0))).ok_or(tcp::OpenError::NoRoute)?;
+        let source = source
+            .or(chosen.map(|ip| SocketAddr::new(ip, 0)))
+            .ok_or(tcp::OpenError::NoRoute)?;
         if self.routes.next_hop(remote.ip()).is_none() {
             return Err(tcp::OpenError::NoRoute);
         }
@@ -224,9 +271,16 @@ impl Stack {
         };
         let payload = out.payload.as_bytes();
         let mut datagram = vec![0; exos_wire::udp::LEN + payload.len()];
-        let header = exos_wire::udp::UdpHeader { src_port: out.src_port, dst_port: out.dst.port() };
+        let header = exos_wire::udp::UdpHeader {
+            src_port: out.src_port,
+            dst_port: out.dst.port(),
+        };
         let pseudo = Sum::pseudo(source, to.ip(), protocol::UDP, datagram.len() as u32);
-        header.emit(payload.len(), pseudo.plus(out.payload.sum(0..payload.len())), &mut datagram);
+        header.emit(
+            payload.len(),
+            pseudo.plus(out.payload.sum(0..payload.len())),
+            &mut datagram,
+        );
         datagram[exos_wire::udp::LEN..].copy_from_slice(payload);
         self.send_ip(now, source, to.ip(), protocol::UDP, &datagram);
         Ok(())
@@ -234,8 +288,13 @@ impl Stack {
 
     /// Send an echo request. The answer comes out of `poll_echo_reply`.
     pub fn ping(&mut self, now: Instant, to: IpAddr, ident: u16, seq: u16, data: &[u8]) -> bool {
-        let Some(source) = self.routes.source_for(to) else { return false };
-        self.send_icmp(now, &icmp::echo(Echo::Request, source, to, ident, seq, data));
+        let Some(source) = self.routes.source_for(to) else {
+            return false;
+        };
+        self.send_icmp(
+            now,
+            &icmp::echo(Echo::Request, source, to, ident, seq, data),
+        );
         true
     }
 
@@ -272,8 +331,15 @@ impl Stack {
 
     /// When to call `handle_timeout` next. May be early, is never late.
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        let others = [self.neighbors.poll_timeout(), self.reassembler.poll_timeout()];
-        others.into_iter().flatten().chain(self.tcp.poll_timeout(now)).min()
+        let others = [
+            self.neighbors.poll_timeout(),
+            self.reassembler.poll_timeout(),
+        ];
+        others
+            .into_iter()
+            .flatten()
+            .chain(self.tcp.poll_timeout(now))
+            .min()
     }
 
     /// See to all deadlines that are over.
@@ -335,8 +401,24 @@ impl Stack {
 
     /// What a connection to a peer of this family needs to know.
     fn local(&self, ipv6: bool) -> tcp::Local {
-        let headers = exos_wire::tcp::LEN + if ipv6 { exos_wire::ipv6::LEN } else { exos_wire::ipv4::LEN };
-        tcp::Local { mss: self.config.mtu.saturating_sub(headers).min(usize::from(u16::MAX)) as u16 }
+        let headers = exos_wire::tcp::LEN
+            + if ipv6 {
+                exos_wire::ipv6::LEN
+            } else {
+                exos_wire::ipv4::LEN
+            };
+        tcp::Local {
+            mss: self
+                .config
+                .mtu
+                .saturating_sub(headers)
+                .min(usize::from(u16::MAX)) as u16,
+        }
+    }
+
+    /// Changes whenever a path that was looked up may have become wrong.
+    fn path_generation(&self) -> u64 {
+        (self.epoch << 32) + self.neighbors.generation()
     }
 
     fn queue_frames(&mut self, frames: Vec<Vec<u8>>) {
@@ -352,12 +434,21 @@ impl Stack {
     }
 
     fn send_icmp(&mut self, now: Instant, packet: &IcmpPacket) {
-        self.send_ip(now, packet.src, packet.dst, packet.protocol, &packet.message);
+        self.send_ip(
+            now,
+            packet.src,
+            packet.dst,
+            packet.protocol,
+            &packet.message,
+        );
     }
 
     /// Send an ICMP error about a received packet, where the rules and the rate allow it.
     fn report(&mut self, now: Instant, packet: &[u8], problem: icmp::Problem, group_frame: bool) {
-        match self.icmp.error(now, packet, problem, &self.routes, group_frame) {
+        match self
+            .icmp
+            .error(now, packet, problem, &self.routes, group_frame)
+        {
             Ok(error) => {
                 self.counters.icmp_errors_sent += 1;
                 self.send_icmp(now, &error);

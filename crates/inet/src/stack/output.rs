@@ -33,7 +33,10 @@ pub struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    const EMPTY: Self = Self { parts: [&[]; GATHER_MAX], count: 0 };
+    const EMPTY: Self = Self {
+        parts: [&[]; GATHER_MAX],
+        count: 0,
+    };
 
     fn whole(bytes: &'a [u8]) -> Self {
         let mut body = Self::EMPTY;
@@ -108,7 +111,11 @@ impl Stack {
                 return Some(whole_frame(&self.head[..len]));
             }
         }
-        let data_max = self.config.offload.segmentation.map_or(0, |max| max.saturating_sub(100) as u32);
+        let data_max = self
+            .config
+            .offload
+            .segmentation
+            .map_or(0, |max| max.saturating_sub(100) as u32);
         loop {
             let (id, out) = self.tcp.poll_output(now, data_max)?;
             self.counters.tcp_segments_sent += 1;
@@ -124,9 +131,19 @@ impl Stack {
     /// Write a segment's head and refer to its data.
     fn segment(&mut self, id: ConnectionId, out: &Outgoing, mac: Mac) -> Transmit<'_> {
         self.counters.frames_sent += 1;
-        let connection = self.tcp.connection(id).expect("a connection that has just given a segment");
+        let connection = self
+            .tcp
+            .connection(id)
+            .expect("a connection that has just given a segment");
         let partial = self.config.offload.checksum;
-        let head = write_segment(&mut self.head, self.config.mac, mac, connection, out, partial);
+        let head = write_segment(
+            &mut self.head,
+            self.config.mac,
+            mac,
+            connection,
+            out,
+            partial,
+        );
         let cut = out.data.len() > usize::from(out.mss);
         Transmit {
             head: &self.head[..head.len],
@@ -139,8 +156,10 @@ impl Stack {
 
     /// Where a connection's segments go: what was found last time, unless something has changed.
     fn way_of(&mut self, now: Instant, id: ConnectionId) -> Way {
-        let generation = self.neighbors.generation();
-        let Some(connection) = self.tcp.connection(id) else { return Way::Nowhere };
+        let generation = self.path_generation();
+        let Some(connection) = self.tcp.connection(id) else {
+            return Way::Nowhere;
+        };
         if let Some(path) = connection.path
             && path.generation == generation
         {
@@ -150,7 +169,7 @@ impl Stack {
         let way = self.way_to(now, remote);
         if let Way::To(mac) = way {
             // Looking up may itself have changed the cache: the path is good for what is there now.
-            let generation = self.neighbors.generation();
+            let generation = self.path_generation();
             self.tcp.set_path(id, Path { mac, generation });
         }
         way
@@ -160,7 +179,9 @@ impl Stack {
         if let Some(mac) = self.group_mac(remote) {
             return Way::To(mac);
         }
-        let Some(hop) = self.routes.next_hop(remote) else { return Way::Nowhere };
+        let Some(hop) = self.routes.next_hop(remote) else {
+            return Way::Nowhere;
+        };
         match self.neighbors.lookup(now, hop) {
             Lookup::Known(mac) => Way::To(mac),
             Lookup::Pending => Way::Wait(hop),
@@ -185,8 +206,18 @@ impl Stack {
             self.counters.drop_neighbor_unresolved += 1;
             return;
         }
-        let connection = self.tcp.connection(id).expect("a connection that has just given a segment");
-        let head = write_segment(&mut self.head, self.config.mac, Mac::ZERO, connection, out, false);
+        let connection = self
+            .tcp
+            .connection(id)
+            .expect("a connection that has just given a segment");
+        let head = write_segment(
+            &mut self.head,
+            self.config.mac,
+            Mac::ZERO,
+            connection,
+            out,
+            false,
+        );
         let mut frame = self.head[..head.len].to_vec();
         frame.extend_from_slice(&connection.queue().to_vec(out.data.clone()));
         self.neighbors.queue(hop, frame);
@@ -204,9 +235,20 @@ impl Stack {
             window: reply.window,
             urgent: 0,
         };
-        let options = TcpOptions { timestamps: reply.timestamps, ..TcpOptions::NONE };
-        let mac = if let Way::To(mac) = way { mac } else { Mac::ZERO };
-        let at = Addresses { from: self.config.mac, to: mac, flow: &reply.flow };
+        let options = TcpOptions {
+            timestamps: reply.timestamps,
+            ..TcpOptions::NONE
+        };
+        let mac = if let Way::To(mac) = way {
+            mac
+        } else {
+            Mac::ZERO
+        };
+        let at = Addresses {
+            from: self.config.mac,
+            to: mac,
+            flow: &reply.flow,
+        };
         let head = write_tcp(&mut self.head, &at, &header, &options, 0, Some(Sum::ZERO));
         self.counters.tcp_segments_sent += 1;
         match way {
@@ -219,7 +261,9 @@ impl Stack {
 
     /// Ask who has an address.
     fn solicit(&mut self, solicit: &Solicit) {
-        let Some(source) = self.routes.source_for(solicit.ip) else { return };
+        let Some(source) = self.routes.source_for(solicit.ip) else {
+            return;
+        };
         let frame = match (source, solicit.ip) {
             (IpAddr::V4(source), IpAddr::V4(target)) => {
                 arp_question(self.config.mac, source, target, solicit.unicast_to)
@@ -233,7 +277,14 @@ impl Stack {
     }
 
     /// Send an IP packet of ours, in fragments where it is longer than the MTU.
-    pub(super) fn send_ip(&mut self, now: Instant, src: IpAddr, dst: IpAddr, protocol: u8, payload: &[u8]) {
+    pub(super) fn send_ip(
+        &mut self,
+        now: Instant,
+        src: IpAddr,
+        dst: IpAddr,
+        protocol: u8,
+        payload: &[u8],
+    ) {
         self.send_ip_with_hop_limit(now, src, dst, protocol, payload, HOPS);
     }
 
@@ -265,8 +316,14 @@ impl Stack {
                 cut_v4(&header, payload, mtu).collect()
             }
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                let header =
-                    Ipv6Header { src, dst, next_header: protocol, hop_limit: hops, traffic_class: 0, flow_label: 0 };
+                let header = Ipv6Header {
+                    src,
+                    dst,
+                    next_header: protocol,
+                    hop_limit: hops,
+                    traffic_class: 0,
+                    flow_label: 0,
+                };
                 if ipv6::LEN + payload.len() <= mtu {
                     let mut packet = vec![0; ipv6::LEN + payload.len()];
                     header.emit(payload.len(), &mut packet);
@@ -278,9 +335,17 @@ impl Stack {
             }
             _ => unreachable!("source and destination are of one family"),
         };
-        let ethertype = if dst.is_ipv6() { ETHERTYPE_IPV6 } else { ETHERTYPE_IPV4 };
+        let ethertype = if dst.is_ipv6() {
+            ETHERTYPE_IPV6
+        } else {
+            ETHERTYPE_IPV4
+        };
         for packet in packets {
-            let to = if let Way::To(mac) = way { mac } else { Mac::ZERO };
+            let to = if let Way::To(mac) = way {
+                mac
+            } else {
+                Mac::ZERO
+            };
             let frame = frame_of(self.config.mac, to, ethertype, &packet);
             match way {
                 Way::To(_) => self.queue_frame(frame),
@@ -372,16 +437,34 @@ fn write_tcp(
         }
         None => {
             wire_tcp::fill_partial_checksum(segment, pseudo);
-            TxChecksum::Partial { start: start as u16, offset: wire_tcp::CHECKSUM_FIELD as u16 }
+            TxChecksum::Partial {
+                start: start as u16,
+                offset: wire_tcp::CHECKSUM_FIELD as u16,
+            }
         }
     };
     Head { len: end, checksum }
 }
 
 /// Write Ethernet and IP headers; returns where the transport header begins.
-fn write_ip(out: &mut [u8], at: &Addresses<'_>, local: IpAddr, remote: IpAddr, payload_len: usize) -> usize {
-    let ethertype = if local.is_ipv6() { ETHERTYPE_IPV6 } else { ETHERTYPE_IPV4 };
-    let ethernet = EthernetHeader { dst: at.to, src: at.from, vlan: None, ethertype };
+fn write_ip(
+    out: &mut [u8],
+    at: &Addresses<'_>,
+    local: IpAddr,
+    remote: IpAddr,
+    payload_len: usize,
+) -> usize {
+    let ethertype = if local.is_ipv6() {
+        ETHERTYPE_IPV6
+    } else {
+        ETHERTYPE_IPV4
+    };
+    let ethernet = EthernetHeader {
+        dst: at.to,
+        src: at.from,
+        vlan: None,
+        ethertype,
+    };
     let start = ethernet.emit(out);
     let ip = &mut out[start..];
     start
@@ -413,7 +496,12 @@ fn write_ip(out: &mut [u8], at: &Addresses<'_>, local: IpAddr, remote: IpAddr, p
 }
 
 fn frame_of(from: Mac, to: Mac, ethertype: u16, packet: &[u8]) -> Vec<u8> {
-    let header = EthernetHeader { dst: to, src: from, vlan: None, ethertype };
+    let header = EthernetHeader {
+        dst: to,
+        src: from,
+        vlan: None,
+        ethertype,
+    };
     let mut frame = vec![0; ethernet::LEN + packet.len()];
     let len = header.emit(&mut frame);
     frame[len..].copy_from_slice(packet);
@@ -449,8 +537,14 @@ pub(super) fn arp_answer(from: Mac, question: &ArpPacket) -> Vec<u8> {
 }
 
 fn ipv6_frame(macs: (Mac, Mac), src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) -> Vec<u8> {
-    let header =
-        Ipv6Header { src, dst, next_header: protocol::ICMPV6, hop_limit: 255, traffic_class: 0, flow_label: 0 };
+    let header = Ipv6Header {
+        src,
+        dst,
+        next_header: protocol::ICMPV6,
+        hop_limit: 255,
+        traffic_class: 0,
+        flow_label: 0,
+    };
     let mut packet = vec![0; ipv6::LEN + message.len()];
     header.emit(message.len(), &mut packet);
     packet[ipv6::LEN..].copy_from_slice(message);
@@ -458,18 +552,40 @@ fn ipv6_frame(macs: (Mac, Mac), src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) ->
 }
 
 fn ndp_question(from: Mac, source: Ipv6Addr, target: Ipv6Addr, to: Option<Mac>) -> Vec<u8> {
-    let message = NeighborSolicitation { target, source_mac: Some(from) };
-    let dst = if to.is_some() { target } else { solicited_node(&target) };
+    let message = NeighborSolicitation {
+        target,
+        source_mac: Some(from),
+    };
+    let dst = if to.is_some() {
+        target
+    } else {
+        solicited_node(&target)
+    };
     let mut bytes = vec![0; message.message_len()];
     message.emit(&source, &dst, &mut bytes);
-    ipv6_frame((from, to.unwrap_or_else(|| Mac::multicast_v6(&dst))), source, dst, &bytes)
+    ipv6_frame(
+        (from, to.unwrap_or_else(|| Mac::multicast_v6(&dst))),
+        source,
+        dst,
+        &bytes,
+    )
 }
 
 pub(super) fn advertisement(from: Mac, target: Ipv6Addr, solicited: bool) -> NeighborAdvertisement {
-    NeighborAdvertisement { target, router: false, solicited, override_: true, target_mac: Some(from) }
+    NeighborAdvertisement {
+        target,
+        router: false,
+        solicited,
+        override_: true,
+        target_mac: Some(from),
+    }
 }
 
-pub(super) fn emit_advertisement(message: &NeighborAdvertisement, src: &Ipv6Addr, dst: &Ipv6Addr) -> Vec<u8> {
+pub(super) fn emit_advertisement(
+    message: &NeighborAdvertisement,
+    src: &Ipv6Addr,
+    dst: &Ipv6Addr,
+) -> Vec<u8> {
     let mut bytes = vec![0; message.message_len()];
     message.emit(src, dst, &mut bytes);
     bytes
@@ -477,8 +593,15 @@ pub(super) fn emit_advertisement(message: &NeighborAdvertisement, src: &Ipv6Addr
 
 /// The answer to a solicitation by `asker`; `None` when his link address must be found out first.
 /// An unspecified asker looks for duplicates and is answered by multicast (RFC 4861 §7.2.4).
-pub(super) fn advertise(from: Mac, target: Ipv6Addr, asker: IpAddr, asker_mac: Option<Mac>) -> Option<Vec<u8>> {
-    let IpAddr::V6(asker) = asker else { return None };
+pub(super) fn advertise(
+    from: Mac,
+    target: Ipv6Addr,
+    asker: IpAddr,
+    asker_mac: Option<Mac>,
+) -> Option<Vec<u8>> {
+    let IpAddr::V6(asker) = asker else {
+        return None;
+    };
     let (dst, mac, solicited) = if asker.is_unspecified() {
         (ALL_NODES, Mac::multicast_v6(&ALL_NODES), false)
     } else {

@@ -20,7 +20,11 @@ impl NewReno {
     /// A fresh window for segments of `mss` bytes (RFC 6928 §2).
     pub fn new(mss: u32) -> Self {
         let window = (INITIAL_WINDOW_SEGMENTS * mss).min((2 * mss).max(14_600));
-        Self { window, threshold: u32::MAX, acknowledged: 0 }
+        Self {
+            window,
+            threshold: u32::MAX,
+            acknowledged: 0,
+        }
     }
 
     /// How many bytes may be in flight.

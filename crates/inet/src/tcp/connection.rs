@@ -107,7 +107,10 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { receive_buffer_bytes: crate::limits::RECEIVE_BUFFER_BYTES, nagle: false }
+        Self {
+            receive_buffer_bytes: crate::limits::RECEIVE_BUFFER_BYTES,
+            nagle: false,
+        }
     }
 }
 
@@ -196,19 +199,33 @@ pub(super) struct Opening {
 impl Connection {
     /// A connection that is about to send its SYN.
     pub(super) fn open(opening: Opening, options: &Options) -> Self {
-        let (state, _) = State::Closed.on(Event::ActiveOpen).expect("a closed connection can be opened");
+        let (state, _) = State::Closed
+            .on(Event::ActiveOpen)
+            .expect("a closed connection can be opened");
         Self::new(opening, options, state, true)
     }
 
     /// A connection in SYN-RECEIVED, made by a listener from a SYN.
     pub(super) fn accept(opening: Opening, options: &Options) -> Self {
-        let (state, _) = State::Listen.on(Event::Syn).expect("a listener takes a SYN");
+        let (state, _) = State::Listen
+            .on(Event::Syn)
+            .expect("a listener takes a SYN");
         Self::new(opening, options, state, false)
     }
 
     fn new(opening: Opening, options: &Options, state: State, active: bool) -> Self {
-        let Opening { flow, iss, ts_offset, mss_announced, now } = opening;
-        let mss = if flow.is_ipv6() { MSS_DEFAULT_V6 } else { MSS_DEFAULT_V4 };
+        let Opening {
+            flow,
+            iss,
+            ts_offset,
+            mss_announced,
+            now,
+        } = opening;
+        let mss = if flow.is_ipv6() {
+            MSS_DEFAULT_V6
+        } else {
+            MSS_DEFAULT_V4
+        };
         let rcv_buffer = options.receive_buffer_bytes.max(u32::from(mss));
         Self {
             state,
@@ -266,7 +283,13 @@ impl Connection {
     }
 
     /// Take over what the peer's SYN says (RFC 9293 §3.7.1, RFC 7323 §2.2 and §3.2).
-    pub(super) fn learn_from_syn(&mut self, now: Instant, seq: SeqNumber, window: u16, options: &exos_wire::tcp::TcpOptions) {
+    pub(super) fn learn_from_syn(
+        &mut self,
+        now: Instant,
+        seq: SeqNumber,
+        window: u16,
+        options: &exos_wire::tcp::TcpOptions,
+    ) {
         self.irs = seq;
         self.rcv_nxt = seq + 1;
         self.last_ack_sent = self.rcv_nxt;
@@ -287,13 +310,21 @@ impl Connection {
             self.ts_recent = t.value;
             self.ts_recent_at = now;
         }
-        let theirs = options.mss.unwrap_or(if self.flow.is_ipv6() { MSS_DEFAULT_V6 } else { MSS_DEFAULT_V4 });
+        let theirs = options.mss.unwrap_or(if self.flow.is_ipv6() {
+            MSS_DEFAULT_V6
+        } else {
+            MSS_DEFAULT_V4
+        });
         self.set_mss(theirs.max(MSS_MIN).min(self.mss_announced));
     }
 
     /// Use segments of `mss` bytes less the options that every segment carries (RFC 6691).
     pub(super) fn set_mss(&mut self, mss: u16) {
-        self.mss = if self.timestamps { mss.saturating_sub(TIMESTAMPS_BYTES).max(MSS_MIN / 2) } else { mss };
+        self.mss = if self.timestamps {
+            mss.saturating_sub(TIMESTAMPS_BYTES).max(MSS_MIN / 2)
+        } else {
+            mss
+        };
         self.congestion = NewReno::new(u32::from(self.mss));
     }
 
@@ -301,7 +332,11 @@ impl Connection {
     /// in flight is cut anew and sent again. False when that is no news.
     pub(super) fn shrink_segments(&mut self, mss: u16) -> bool {
         let options = if self.timestamps { TIMESTAMPS_BYTES } else { 0 };
-        let least = if self.flow.is_ipv6() { MSS_DEFAULT_V6 } else { MSS_MIN };
+        let least = if self.flow.is_ipv6() {
+            MSS_DEFAULT_V6
+        } else {
+            MSS_MIN
+        };
         let mss = mss.max(least).saturating_sub(options);
         if mss >= self.mss {
             return false;
@@ -390,7 +425,9 @@ impl Connection {
 
     /// The right edge that the receive buffer affords now; never left of what was announced.
     pub(super) fn affordable_edge(&self) -> SeqNumber {
-        let free = self.rcv_buffer.saturating_sub(self.receive.readable().len() as u32);
+        let free = self
+            .rcv_buffer
+            .saturating_sub(self.receive.readable().len() as u32);
         self.rcv_edge.max(self.rcv_nxt + free)
     }
 
@@ -415,7 +452,11 @@ impl Connection {
 
     /// The sequence number of the first queued byte: the first not acknowledged, the SYN apart.
     pub(super) fn data_start(&self) -> SeqNumber {
-        if self.state.is_synchronized() { self.snd_una } else { self.iss + 1 }
+        if self.state.is_synchronized() {
+            self.snd_una
+        } else {
+            self.iss + 1
+        }
     }
 
     /// The clock of our timestamps: milliseconds from a start of its own for each connection.
@@ -530,7 +571,15 @@ mod tests {
 
     #[test]
     fn window_scales() {
-        let cases = [(1, 0), (65_535, 0), (65_536, 1), (131_071, 1), (262_144, 3), (1 << 30, 14), (u32::MAX, 14)];
+        let cases = [
+            (1, 0),
+            (65_535, 0),
+            (65_536, 1),
+            (131_071, 1),
+            (262_144, 3),
+            (1 << 30, 14),
+            (u32::MAX, 14),
+        ];
         for (buffer, shift) in cases {
             assert_eq!(window_scale_for(buffer), shift, "{buffer}");
         }

@@ -71,7 +71,8 @@ impl Flow {
     #[inline]
     pub fn hash(&self, key: &SipKey, salt: u32) -> u64 {
         let ([a, b], [c, d]) = (self.local.words(), self.remote.words());
-        let ports = u64::from(self.local_port) << 48 | u64::from(self.remote_port) << 32 | u64::from(salt);
+        let ports =
+            u64::from(self.local_port) << 48 | u64::from(self.remote_port) << 32 | u64::from(salt);
         key.hash(&[a, b, c, d, ports])
     }
 }
@@ -88,8 +89,14 @@ mod tests {
 
     #[test]
     fn both_families_round_trip_and_differ() {
-        let v4 = Flow::new("10.0.0.1:80".parse().unwrap(), "10.0.0.2:4000".parse().unwrap());
-        let v6 = Flow::new("[fd10::1]:80".parse().unwrap(), "[fd10::2]:4000".parse().unwrap());
+        let v4 = Flow::new(
+            "10.0.0.1:80".parse().unwrap(),
+            "10.0.0.2:4000".parse().unwrap(),
+        );
+        let v6 = Flow::new(
+            "[fd10::1]:80".parse().unwrap(),
+            "[fd10::2]:4000".parse().unwrap(),
+        );
         assert_eq!(v4.local().to_string(), "10.0.0.1:80");
         assert_eq!(v6.remote().to_string(), "[fd10::2]:4000");
         assert!(v6.is_ipv6() && !v4.is_ipv6());

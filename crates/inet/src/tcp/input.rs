@@ -8,13 +8,13 @@ use exos_wire::SeqNumber;
 use exos_wire::tcp::{TcpFlags, TcpOptions, TcpView};
 
 use super::connection::{Connection, EventSet, NEVER, Owed, Reason};
-use super::reply::{Replies, Reply};
 use super::receive::Placed;
+use super::reply::{Replies, Reply};
 use super::state::{Action, Event, State};
 use crate::counters::Counters;
 use crate::limits::{
-    ACK_DELAY, ACK_EVERY_SEGMENTS, DATA_RETRIES_MAX, DUPLICATE_ACKS, FIN_WAIT_2, PAWS_IDLE, SYN_ACK_RETRIES_MAX,
-    SYN_RETRIES_MAX,
+    ACK_DELAY, ACK_EVERY_SEGMENTS, DATA_RETRIES_MAX, DUPLICATE_ACKS, FIN_WAIT_2, PAWS_IDLE,
+    SYN_ACK_RETRIES_MAX, SYN_RETRIES_MAX,
 };
 use crate::time::{Duration, Instant};
 
@@ -55,7 +55,9 @@ impl<'a> Segment<'a> {
 
     /// The sequence numbers it takes: data, SYN and FIN.
     pub fn len(&self) -> u32 {
-        self.payload.len() as u32 + u32::from(self.has(TcpFlags::SYN)) + u32::from(self.has(TcpFlags::FIN))
+        self.payload.len() as u32
+            + u32::from(self.has(TcpFlags::SYN))
+            + u32::from(self.has(TcpFlags::FIN))
     }
 
     /// True when it takes no sequence number.
@@ -132,14 +134,19 @@ impl Connection {
         let acks = seg.has(TcpFlags::ACK);
         if acks && (seg.ack.le(self.iss) || seg.ack.gt(self.snd_max)) {
             if !seg.has(TcpFlags::RST) {
-                cx.replies.push(Reply::reset_for(self.flow, seg), cx.now, cx.counters);
+                cx.replies
+                    .push(Reply::reset_for(self.flow, seg), cx.now, cx.counters);
             }
             cx.counters.drop_tcp_bad_ack += 1;
             return Outcome::Keep;
         }
         // Second: check the RST bit; without an acceptable ACK it proves nothing.
         if seg.has(TcpFlags::RST) {
-            return if acks { self.release(Reason::Refused, cx) } else { Outcome::Keep };
+            return if acks {
+                self.release(Reason::Refused, cx)
+            } else {
+                Outcome::Keep
+            };
         }
         // Fourth: check the SYN bit. (Third was security, which we do not speak.)
         if !seg.has(TcpFlags::SYN) {
@@ -154,7 +161,11 @@ impl Connection {
             cx.counters.tcp_connected += 1;
             self.ack_owed = Owed::Now;
             // Data and FIN that ride on the SYN-ACK are taken in like any other.
-            let rest = Segment { seq: seg.seq + 1, flags: TcpFlags(seg.flags.0 & !TcpFlags::SYN.0), ..seg.clone() };
+            let rest = Segment {
+                seq: seg.seq + 1,
+                flags: TcpFlags(seg.flags.0 & !TcpFlags::SYN.0),
+                ..seg.clone()
+            };
             self.handle_text(&rest, cx);
             return self.handle_fin(&rest, cx);
         }
@@ -209,7 +220,8 @@ impl Connection {
 
     /// It missed our SYN-ACK; or both sides opened and this is its SYN-ACK.
     fn handle_syn_again(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Checked {
-        let answers_ours = seg.has(TcpFlags::ACK) && seg.ack.gt(self.iss) && seg.ack.le(self.snd_max);
+        let answers_ours =
+            seg.has(TcpFlags::ACK) && seg.ack.gt(self.iss) && seg.ack.le(self.snd_max);
         if self.active && answers_ours {
             self.follow(Event::SynAck);
             self.syn_acknowledged(seg, cx.now);
@@ -228,7 +240,9 @@ impl Connection {
         if !self.timestamps || seg.has(TcpFlags::RST) {
             return true;
         }
-        let Some(t) = seg.options.timestamps else { return false };
+        let Some(t) = seg.options.timestamps else {
+            return false;
+        };
         let behind = (t.value.wrapping_sub(self.ts_recent) as i32) < 0;
         !behind || now - self.ts_recent_at > PAWS_IDLE
     }
@@ -269,7 +283,8 @@ impl Connection {
     fn establish(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> bool {
         if seg.ack.le(self.iss) || seg.ack.gt(self.snd_max) {
             cx.counters.drop_tcp_bad_ack += 1;
-            cx.replies.push(Reply::reset_for(self.flow, seg), cx.now, cx.counters);
+            cx.replies
+                .push(Reply::reset_for(self.flow, seg), cx.now, cx.counters);
             return false;
         }
         self.follow(Event::AckOfSyn);
@@ -335,7 +350,8 @@ impl Connection {
         }
         let in_flight = self.snd_max.gt(self.snd_una);
         // RFC 5681 §2: a duplicate repeats the number and the window, and carries nothing.
-        if seg.ack == self.snd_una && in_flight && seg.is_empty() && same_window && self.snd_wnd > 0 {
+        if seg.ack == self.snd_una && in_flight && seg.is_empty() && same_window && self.snd_wnd > 0
+        {
             self.duplicate_ack(cx);
         }
         self.update_window(seg, window);
@@ -344,7 +360,8 @@ impl Connection {
 
     /// RFC 9293 §3.10.7.4, fifth: the window, unless an older segment brings it.
     fn update_window(&mut self, seg: &Segment<'_>, window: u32) {
-        let newer = self.snd_wl1.lt(seg.seq) || (self.snd_wl1 == seg.seq && self.snd_wl2.le(seg.ack));
+        let newer =
+            self.snd_wl1.lt(seg.seq) || (self.snd_wl1 == seg.seq && self.snd_wl2.le(seg.ack));
         if !newer || seg.ack.lt(self.snd_una) {
             return;
         }
@@ -380,9 +397,16 @@ impl Connection {
         self.retries = 0;
         self.rtt.progressed();
         self.probing = false;
-        self.retransmit_at =
-            if self.snd_una == self.snd_max { NEVER } else { cx.now + self.rtt.timeout() };
-        if acked_fin { self.fin_acknowledged(cx) } else { Outcome::Keep }
+        self.retransmit_at = if self.snd_una == self.snd_max {
+            NEVER
+        } else {
+            cx.now + self.rtt.timeout()
+        };
+        if acked_fin {
+            self.fin_acknowledged(cx)
+        } else {
+            Outcome::Keep
+        }
     }
 
     /// Move `snd_una` to `ack` and let go of the data before it; true when our FIN is before it too.
@@ -403,7 +427,8 @@ impl Connection {
         let mss = u32::from(self.mss);
         self.duplicate_acks = 0;
         if !self.in_recovery {
-            let limited = flight.saturating_add(mss) > self.congestion.window().min(self.snd_wnd_max);
+            let limited =
+                flight.saturating_add(mss) > self.congestion.window().min(self.snd_wnd_max);
             self.congestion.acknowledged(bytes, mss, limited);
         } else if self.snd_una.ge(self.recover) {
             // RFC 6582 §3.2, step 3: a full acknowledgement.
@@ -480,9 +505,14 @@ impl Connection {
         // Trim to the window.
         let room = (self.rcv_edge - seg.seq).max(0) as usize;
         let bytes = &seg.payload[..seg.payload.len().min(room)];
-        self.rcv_mss = self.rcv_mss.max(bytes.len().min(usize::from(self.mss_announced)) as u16);
+        self.rcv_mss = self
+            .rcv_mss
+            .max(bytes.len().min(usize::from(self.mss_announced)) as u16);
         match self.receive.place(self.rcv_nxt, seg.seq, bytes) {
-            Placed::InOrder { advanced, filled_gap } => {
+            Placed::InOrder {
+                advanced,
+                filled_gap,
+            } => {
                 self.rcv_nxt += advanced;
                 if self.discarding {
                     self.receive.consume(self.receive.readable().len());
@@ -529,7 +559,9 @@ impl Connection {
         if self.peer_fin != Some(self.rcv_nxt) || !self.state.can_receive() {
             return Outcome::Keep;
         }
-        let Some(action) = self.follow(Event::Fin) else { return Outcome::Keep };
+        let Some(action) = self.follow(Event::Fin) else {
+            return Outcome::Keep;
+        };
         self.peer_fin = None;
         self.rcv_nxt += 1;
         self.rcv_edge = self.rcv_edge.max(self.rcv_nxt);
@@ -549,7 +581,11 @@ impl Connection {
         self.follow(Event::Rst);
         self.state = State::Closed;
         cx.counters.tcp_reset_received += 1;
-        Outcome::Close(if self.active && !standing { Reason::Refused } else { reason })
+        Outcome::Close(if self.active && !standing {
+            Reason::Refused
+        } else {
+            reason
+        })
     }
 
     /// Time has passed: see to the deadlines that are over.
@@ -604,7 +640,8 @@ impl Connection {
             return Outcome::Keep;
         }
         cx.counters.tcp_timeouts += 1;
-        self.congestion.timed_out(flight, u32::from(self.mss), first);
+        self.congestion
+            .timed_out(flight, u32::from(self.mss), first);
         self.in_recovery = false;
         self.duplicate_acks = 0;
         self.resend = false;

@@ -79,7 +79,10 @@ pub struct ListenOptions {
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        Self { connection: Options::default(), backlog: BACKLOG }
+        Self {
+            connection: Options::default(),
+            backlog: BACKLOG,
+        }
     }
 }
 
@@ -198,12 +201,22 @@ impl Tcp {
         port: u16,
         options: ListenOptions,
     ) -> Result<ListenerId, OpenError> {
-        if self.listeners.iter().any(|l| l.port == port && l.address == address) {
+        if self
+            .listeners
+            .iter()
+            .any(|l| l.port == port && l.address == address)
+        {
             return Err(OpenError::PortTaken);
         }
         let id = ListenerId(self.next_listener);
         self.next_listener += 1;
-        self.listeners.push(Listener { id, address, port, options, half_open: 0 });
+        self.listeners.push(Listener {
+            id,
+            address,
+            port,
+            options,
+            half_open: 0,
+        });
         // The most specific first, so that the search takes it.
         self.listeners.sort_by_key(|l| l.address.is_none());
         Ok(id)
@@ -244,7 +257,8 @@ impl Tcp {
     /// A free local port, beginning at a place that only we can foretell (RFC 6056 §3.3.3).
     fn choose_flow(&mut self, source: IpAddr, remote: SocketAddr) -> Result<Flow, OpenError> {
         let count = EPHEMERAL.end - EPHEMERAL.start;
-        let offset = Flow::new(SocketAddr::new(source, 0), remote).hash(&self.key, SALT_PORT) as u32 % count;
+        let offset =
+            Flow::new(SocketAddr::new(source, 0), remote).hash(&self.key, SALT_PORT) as u32 % count;
         for _ in 0..count {
             let port = EPHEMERAL.start + (offset + self.next_port) % count;
             self.next_port = (self.next_port + 1) % count;
@@ -296,7 +310,9 @@ impl Tcp {
 
     /// Give a connection up: the peer is sent a reset, the program hears that it is over.
     pub fn abort(&mut self, now: Instant, id: ConnectionId, counters: &mut Counters) {
-        let Some(c) = self.slab.get_mut(id) else { return };
+        let Some(c) = self.slab.get_mut(id) else {
+            return;
+        };
         if c.follow(StateEvent::Abort) == Some(Action::SendRstRelease) {
             let reset = c.reset();
             self.replies.push(reset, now, counters);
@@ -306,7 +322,11 @@ impl Tcp {
         self.settle(id);
     }
 
-    fn command<R>(&mut self, id: ConnectionId, command: impl FnOnce(&mut Connection) -> R) -> Option<R> {
+    fn command<R>(
+        &mut self,
+        id: ConnectionId,
+        command: impl FnOnce(&mut Connection) -> R,
+    ) -> Option<R> {
         let result = command(self.slab.get_mut(id)?);
         self.settle(id);
         Some(result)
@@ -350,17 +370,34 @@ impl Tcp {
             self.deliver(now, id, seg, counters);
             return Some(id);
         }
-        if self.time_wait.get(&flow).is_some() && self.in_time_wait(now, &flow, seg, local, counters) {
+        if self.time_wait.get(&flow).is_some()
+            && self.in_time_wait(now, &flow, seg, local, counters)
+        {
             return None;
         }
         self.in_listen(now, flow, seg, local, counters);
         None
     }
 
-    fn deliver(&mut self, now: Instant, id: ConnectionId, seg: &Segment<'_>, counters: &mut Counters) {
-        let Some(c) = self.slab.get_mut(id) else { return };
+    fn deliver(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        seg: &Segment<'_>,
+        counters: &mut Counters,
+    ) {
+        let Some(c) = self.slab.get_mut(id) else {
+            return;
+        };
         let was_half_open = c.state() == State::SynReceived;
-        let outcome = c.handle_segment(seg, &mut Context { now, counters, replies: &mut self.replies });
+        let outcome = c.handle_segment(
+            seg,
+            &mut Context {
+                now,
+                counters,
+                replies: &mut self.replies,
+            },
+        );
         let local = c.flow().local();
         if was_half_open && !c.active && c.state() != State::SynReceived {
             self.half_open_ended(local);
@@ -369,7 +406,13 @@ impl Tcp {
     }
 
     /// Do as the connection's outcome says.
-    fn conclude(&mut self, now: Instant, id: ConnectionId, outcome: Outcome, counters: &mut Counters) {
+    fn conclude(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        outcome: Outcome,
+        counters: &mut Counters,
+    ) {
         match outcome {
             Outcome::Keep => {}
             Outcome::Close(reason) => self.close(id, reason),
@@ -379,7 +422,14 @@ impl Tcp {
     }
 
     /// RFC 9293 §3.10.7.2: a listener, or nobody. Returns through counters, replies and events.
-    fn in_listen(&mut self, now: Instant, flow: Flow, seg: &Segment<'_>, local: Local, counters: &mut Counters) {
+    fn in_listen(
+        &mut self,
+        now: Instant,
+        flow: Flow,
+        seg: &Segment<'_>,
+        local: Local,
+        counters: &mut Counters,
+    ) {
         // First: a reset is for nothing that exists.
         if seg.has(TcpFlags::RST) {
             counters.drop_tcp_no_connection += 1;
@@ -389,9 +439,11 @@ impl Tcp {
         let to = flow.local();
         let listener = self.listeners.iter_mut().find(|l| l.takes(to));
         // Second: an ACK is of no connection; third: a SYN opens one; anything else is a stray.
-        let Some(listener) = listener.filter(|_| seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::ACK)) else {
+        let Some(listener) = listener.filter(|_| seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::ACK))
+        else {
             counters.drop_tcp_no_connection += 1;
-            self.replies.push(Reply::reset_for(flow, seg), now, counters);
+            self.replies
+                .push(Reply::reset_for(flow, seg), now, counters);
             return;
         };
         if listener.half_open >= listener.options.backlog {
@@ -425,7 +477,9 @@ impl Tcp {
         local: Local,
         counters: &mut Counters,
     ) -> bool {
-        let Some(&waiting) = self.time_wait.get(flow) else { return false };
+        let Some(&waiting) = self.time_wait.get(flow) else {
+            return false;
+        };
         if seg.has(TcpFlags::RST) {
             // RFC 1337: a reset does not cut the wait short.
             counters.drop_tcp_out_of_window += 1;
@@ -433,7 +487,9 @@ impl Tcp {
         }
         if seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::ACK) {
             let newer = match (waiting.ts_recent, seg.options.timestamps) {
-                (Some(old), Some(new)) if new.value != old => (new.value.wrapping_sub(old) as i32) > 0,
+                (Some(old), Some(new)) if new.value != old => {
+                    (new.value.wrapping_sub(old) as i32) > 0
+                }
                 _ => seg.seq.gt(waiting.rcv_nxt),
             };
             if newer {
@@ -449,7 +505,8 @@ impl Tcp {
             // The last acknowledgement, or one again: nothing to say.
             return true;
         }
-        self.replies.push(time_wait_ack(now, &waiting), now, counters);
+        self.replies
+            .push(time_wait_ack(now, &waiting), now, counters);
         true
     }
 
@@ -459,7 +516,9 @@ impl Tcp {
     /// (RFC 5927 §4.1): later it is a hint that retransmission will find out about.
     pub fn handle_unreachable(&mut self, flow: &Flow, seq: SeqNumber, hard: bool) {
         let Some(id) = self.find(flow) else { return };
-        let Some(c) = self.slab.get_mut(id) else { return };
+        let Some(c) = self.slab.get_mut(id) else {
+            return;
+        };
         let in_flight = seq.ge(c.snd_una) && seq.lt(c.snd_max);
         if hard && in_flight && c.state() == State::SynSent {
             c.follow(StateEvent::GiveUp);
@@ -472,7 +531,9 @@ impl Tcp {
     /// `mss` is what then fits a segment, options not taken off.
     pub fn handle_too_big(&mut self, flow: &Flow, seq: SeqNumber, mss: u16) {
         let Some(id) = self.find(flow) else { return };
-        let Some(c) = self.slab.get_mut(id) else { return };
+        let Some(c) = self.slab.get_mut(id) else {
+            return;
+        };
         if seq.ge(c.snd_una) && seq.lt(c.snd_max) && c.shrink_segments(mss) {
             self.settle(id);
         }
@@ -500,7 +561,9 @@ impl Tcp {
     }
 
     fn expire(&mut self, now: Instant, id: ConnectionId, counters: &mut Counters) {
-        let Some(entry) = self.slab.entry_mut(id) else { return };
+        let Some(entry) = self.slab.entry_mut(id) else {
+            return;
+        };
         entry.armed = connection::NEVER;
         if entry.closed || entry.connection.next_deadline().is_none_or(|at| at > now) {
             // It came up for a deadline that has moved: `settle` arms the wheel for the new one.
@@ -510,7 +573,11 @@ impl Tcp {
         let c = &mut entry.connection;
         let half_open = c.state() == State::SynReceived && !c.active;
         let local = c.flow().local();
-        let outcome = c.handle_timeout(&mut Context { now, counters, replies: &mut self.replies });
+        let outcome = c.handle_timeout(&mut Context {
+            now,
+            counters,
+            replies: &mut self.replies,
+        });
         if half_open && outcome != Outcome::Keep {
             self.half_open_ended(local);
         }
@@ -528,7 +595,9 @@ impl Tcp {
         }
         loop {
             let id = self.telling.pop_front()?;
-            let Some(entry) = self.slab.entry_mut(id) else { continue };
+            let Some(entry) = self.slab.entry_mut(id) else {
+                continue;
+            };
             entry.telling = false;
             entry.announced = true;
             let set = entry.connection.take_events();
@@ -536,7 +605,12 @@ impl Tcp {
             if set.contains(EventSet::CLOSED) {
                 self.ending = Some(id);
             }
-            return Some(Event { connection: id, token, set, reason });
+            return Some(Event {
+                connection: id,
+                token,
+                set,
+                reason,
+            });
         }
     }
 
@@ -555,7 +629,11 @@ impl Tcp {
                 self.next_turn(None);
                 continue;
             };
-            let outgoing = if entry.closed { None } else { entry.connection.poll_segment(now, data_max) };
+            let outgoing = if entry.closed {
+                None
+            } else {
+                entry.connection.poll_segment(now, data_max)
+            };
             let Some(outgoing) = outgoing else {
                 entry.sending = false;
                 self.next_turn(None);
@@ -588,7 +666,9 @@ impl Tcp {
 
     /// The connection changed: put it into the queues where it belongs.
     fn settle(&mut self, id: ConnectionId) {
-        let Some(entry) = self.slab.entry_mut(id) else { return };
+        let Some(entry) = self.slab.entry_mut(id) else {
+            return;
+        };
         if !entry.telling && !entry.connection.events.is_empty() {
             entry.telling = true;
             self.telling.push_back(id);
@@ -602,7 +682,9 @@ impl Tcp {
 
     /// Arm the wheel if the connection's deadline is earlier than what is armed.
     fn settle_timer(&mut self, id: ConnectionId) {
-        let Some(entry) = self.slab.entry_mut(id) else { return };
+        let Some(entry) = self.slab.entry_mut(id) else {
+            return;
+        };
         if entry.closed {
             return;
         }
@@ -616,7 +698,9 @@ impl Tcp {
 
     /// The connection is over: out of the index, and the program hears of it.
     fn close(&mut self, id: ConnectionId, reason: Reason) {
-        let Some(entry) = self.slab.entry_mut(id) else { return };
+        let Some(entry) = self.slab.entry_mut(id) else {
+            return;
+        };
         if entry.closed {
             return;
         }
@@ -639,22 +723,31 @@ impl Tcp {
 
     /// Both sides are finished: what must still be remembered moves to the TIME-WAIT table.
     fn start_time_wait(&mut self, now: Instant, id: ConnectionId, counters: &mut Counters) {
-        let Some(c) = self.slab.get_mut(id) else { return };
+        let Some(c) = self.slab.get_mut(id) else {
+            return;
+        };
         let ts_recent = c.timestamps.then_some(c.ts_recent);
-        let (flow, seqs, ts) = (*c.flow(), (c.snd_nxt.max(c.snd_una), c.rcv_nxt), (ts_recent, c.ts_offset));
+        let (flow, seqs, ts) = (
+            *c.flow(),
+            (c.snd_nxt.max(c.snd_una), c.rcv_nxt),
+            (ts_recent, c.ts_offset),
+        );
         let owed = c.ack_owed != connection::Owed::Nothing || c.last_ack_sent != c.rcv_nxt;
         if self.time_wait.insert(now, flow, seqs, ts) {
             counters.tcp_time_wait_evicted += 1;
         }
         if owed && let Some(waiting) = self.time_wait.get(&flow) {
-            self.replies.push(time_wait_ack(now, waiting), now, counters);
+            self.replies
+                .push(time_wait_ack(now, waiting), now, counters);
         }
         self.close(id, Reason::Done);
     }
 
     fn find(&self, flow: &Flow) -> Option<ConnectionId> {
         let hash = flow.hash(&self.key, SALT_TABLE);
-        let slot = self.index.find(hash, |&slot| self.slab.flow_at(slot) == Some(flow))?;
+        let slot = self
+            .index
+            .find(hash, |&slot| self.slab.flow_at(slot) == Some(flow))?;
         self.slab.id_at(*slot)
     }
 
@@ -673,7 +766,13 @@ impl Tcp {
         let clock = (now.micros() / 4) as u32;
         let iss = SeqNumber(clock.wrapping_add(flow.hash(&self.key, SALT_SEQUENCE) as u32));
         let ts_offset = flow.hash(&self.key, SALT_TIMESTAMP) as u32;
-        Opening { flow, iss, ts_offset, mss_announced: local.mss, now }
+        Opening {
+            flow,
+            iss,
+            ts_offset,
+            mss_announced: local.mss,
+            now,
+        }
     }
 }
 

@@ -56,7 +56,9 @@ impl Connection {
     pub fn wants_to_send(&self) -> bool {
         match self.state {
             State::Closed | State::Listen | State::TimeWait => false,
-            State::SynSent | State::SynReceived => self.snd_nxt == self.iss || self.ack_owed == Owed::Now,
+            State::SynSent | State::SynReceived => {
+                self.snd_nxt == self.iss || self.ack_owed == Owed::Now
+            }
             _ => {
                 self.ack_owed == Owed::Now
                     || self.resend
@@ -71,11 +73,22 @@ impl Connection {
     fn poll_syn(&mut self, now: Instant) -> Option<Outgoing> {
         if self.snd_nxt != self.iss {
             // Something unacceptable came: SYN-RECEIVED acknowledges, SYN-SENT has nothing to say.
-            return if self.state == State::SynReceived { self.poll_ack(now) } else { None };
+            return if self.state == State::SynReceived {
+                self.poll_ack(now)
+            } else {
+                None
+            };
         }
         let answering = self.state == State::SynReceived;
-        let flags = if answering { TcpFlags(TcpFlags::SYN.0 | TcpFlags::ACK.0) } else { TcpFlags::SYN };
-        let mut options = TcpOptions { mss: Some(self.mss_announced), ..TcpOptions::default() };
+        let flags = if answering {
+            TcpFlags(TcpFlags::SYN.0 | TcpFlags::ACK.0)
+        } else {
+            TcpFlags::SYN
+        };
+        let mut options = TcpOptions {
+            mss: Some(self.mss_announced),
+            ..TcpOptions::default()
+        };
         if self.scaling {
             options.window_scale = Some(self.rcv_scale);
         }
@@ -87,8 +100,21 @@ impl Connection {
         self.left(now, self.snd_nxt, again);
         // The window field of a SYN is not scaled (RFC 7323 §2.2).
         let window = self.rcv_buffer.min(u32::from(u16::MAX)) as u16;
-        let ack = if answering { self.rcv_nxt } else { SeqNumber(0) };
-        Some(Outgoing { seq: self.iss, ack, flags, window, options, data: 0..0, mss: self.mss, again })
+        let ack = if answering {
+            self.rcv_nxt
+        } else {
+            SeqNumber(0)
+        };
+        Some(Outgoing {
+            seq: self.iss,
+            ack,
+            flags,
+            window,
+            options,
+            data: 0..0,
+            mss: self.mss,
+            again,
+        })
     }
 
     /// The first unacknowledged segment once more (fast retransmit, or a hole behind a partial
@@ -97,7 +123,11 @@ impl Connection {
         if !std::mem::take(&mut self.resend) || self.snd_una == self.snd_max {
             return None;
         }
-        let len = self.send.len().min(usize::from(self.mss)).min((self.snd_max - self.snd_una) as usize);
+        let len = self
+            .send
+            .len()
+            .min(usize::from(self.mss))
+            .min((self.snd_max - self.snd_una) as usize);
         let fin = self.fin_follows(len);
         if len == 0 && !fin {
             return None;
@@ -114,7 +144,11 @@ impl Connection {
         if !std::mem::take(&mut self.probe) {
             return None;
         }
-        let most = if self.snd_wnd == 0 { 1 } else { (self.snd_wnd as usize).min(usize::from(self.mss)) };
+        let most = if self.snd_wnd == 0 {
+            1
+        } else {
+            (self.snd_wnd as usize).min(usize::from(self.mss))
+        };
         let len = self.send.len().min(most);
         let fin = self.fin_follows(len);
         if len == 0 && !fin {
@@ -133,7 +167,8 @@ impl Connection {
         }
         let available = (end - self.snd_nxt) as u32;
         let flight = self.flight();
-        if flight == 0 && self.snd_max == self.snd_una && now - self.last_sent > self.rtt.timeout() {
+        if flight == 0 && self.snd_max == self.snd_una && now - self.last_sent > self.rtt.timeout()
+        {
             self.congestion.restarted_after_idle(u32::from(self.mss));
         }
         let usable = self.usable_window(flight);
@@ -225,7 +260,16 @@ impl Connection {
         self.ack_owed = Owed::Nothing;
         self.ack_at = NEVER;
         self.last_ack_sent = self.rcv_nxt;
-        Outgoing { seq, ack: self.rcv_nxt, flags, window, options, data, mss: self.mss, again }
+        Outgoing {
+            seq,
+            ack: self.rcv_nxt,
+            flags,
+            window,
+            options,
+            data,
+            mss: self.mss,
+            again,
+        }
     }
 
     /// Sequence numbers up to `end` have left: start the timer and perhaps a measurement.
@@ -249,12 +293,17 @@ impl Connection {
         let scale = self.rcv_scale;
         // Round down, unless that would take back what was promised (RFC 9293 §3.8.6).
         let promised = (self.rcv_edge - self.rcv_nxt).max(0) as u32;
-        let field = (window >> scale).max(promised.div_ceil(1 << scale)).min(u32::from(u16::MAX));
+        let field = (window >> scale)
+            .max(promised.div_ceil(1 << scale))
+            .min(u32::from(u16::MAX));
         self.rcv_edge = self.rcv_edge.max(self.rcv_nxt + (field << scale));
         field as u16
     }
 
     fn timestamps_now(&self, now: Instant) -> Timestamps {
-        Timestamps { value: self.ts_now(now), echo: self.ts_recent }
+        Timestamps {
+            value: self.ts_now(now),
+            echo: self.ts_recent,
+        }
     }
 }

@@ -56,7 +56,10 @@ impl ReceiveQueue {
 
     /// The program has taken `count` bytes. Panics when there are not so many.
     pub fn consume(&mut self, count: usize) {
-        assert!(count <= self.ready.len() - self.taken, "consumed more than was readable");
+        assert!(
+            count <= self.ready.len() - self.taken,
+            "consumed more than was readable"
+        );
         self.taken += count;
         if self.taken == self.ready.len() {
             // An idle connection holds no memory.
@@ -97,7 +100,10 @@ impl ReceiveQueue {
                 break;
             }
         }
-        Placed::InOrder { advanced: (reached - next) as u32, filled_gap }
+        Placed::InOrder {
+            advanced: (reached - next) as u32,
+            filled_gap,
+        }
     }
 
     /// Add to the readable bytes, taking back the room of those already taken.
@@ -112,7 +118,10 @@ impl ReceiveQueue {
     /// Keep bytes that lie beyond a gap; what is there already is left as it is.
     fn keep(&mut self, next: SeqNumber, seq: SeqNumber, bytes: &[u8]) -> Placed {
         // Distances from `next` order what sequence numbers alone cannot.
-        let (start, end) = ((seq - next) as u32, (seq - next) as u32 + bytes.len() as u32);
+        let (start, end) = (
+            (seq - next) as u32,
+            (seq - next) as u32 + bytes.len() as u32,
+        );
         let (mut cursor, mut at, mut kept) = (start, 0, false);
         while cursor < end {
             while at < self.pieces.len() && (self.pieces[at].end() - next) as u32 <= cursor {
@@ -125,7 +134,11 @@ impl ReceiveQueue {
             if hole_end > cursor {
                 let part = &bytes[(cursor - start) as usize..(hole_end - start) as usize];
                 if !self.fill(at, next + cursor, part) {
-                    return if kept { Placed::OutOfOrder } else { Placed::Refused };
+                    return if kept {
+                        Placed::OutOfOrder
+                    } else {
+                        Placed::Refused
+                    };
                 }
                 kept = true;
                 // The pieces may have merged: look again from the one that now holds the part.
@@ -133,7 +146,11 @@ impl ReceiveQueue {
             }
             cursor = skip_to.max(hole_end);
         }
-        if kept { Placed::OutOfOrder } else { Placed::Duplicate }
+        if kept {
+            Placed::OutOfOrder
+        } else {
+            Placed::Duplicate
+        }
     }
 
     /// Put `bytes` into the hole before piece `at`, merging with what they touch.
@@ -149,9 +166,18 @@ impl ReceiveQueue {
         } else if touches_next {
             let mut joined = bytes.to_vec();
             joined.extend_from_slice(&self.pieces[at].bytes);
-            self.pieces[at] = Piece { start, bytes: joined };
+            self.pieces[at] = Piece {
+                start,
+                bytes: joined,
+            };
         } else if self.pieces.len() < OUT_OF_ORDER_PIECES_MAX {
-            self.pieces.insert(at, Piece { start, bytes: bytes.to_vec() });
+            self.pieces.insert(
+                at,
+                Piece {
+                    start,
+                    bytes: bytes.to_vec(),
+                },
+            );
         } else {
             return false;
         }
@@ -178,7 +204,13 @@ mod tests {
         let s = SeqNumber(100);
         assert_eq!(q.place(s, s + 10, &bytes(10, 5)), Placed::OutOfOrder);
         assert_eq!(q.place(s, s + 10, &bytes(10, 5)), Placed::Duplicate);
-        assert_eq!(q.place(s, s, &bytes(0, 12)), Placed::InOrder { advanced: 15, filled_gap: true });
+        assert_eq!(
+            q.place(s, s, &bytes(0, 12)),
+            Placed::InOrder {
+                advanced: 15,
+                filled_gap: true
+            }
+        );
         assert_eq!(q.readable(), bytes(0, 15));
         assert!(!q.has_gap());
     }
@@ -189,7 +221,13 @@ mod tests {
         let s = SeqNumber(u32::MAX - 3);
         assert_eq!(q.place(s, s + 4, b"EFGH"), Placed::OutOfOrder);
         assert_eq!(q.place(s, s + 2, b"xxxxxxxx"), Placed::OutOfOrder);
-        assert_eq!(q.place(s, s, b"AByyyy"), Placed::InOrder { advanced: 10, filled_gap: true });
+        assert_eq!(
+            q.place(s, s, b"AByyyy"),
+            Placed::InOrder {
+                advanced: 10,
+                filled_gap: true
+            }
+        );
         assert_eq!(q.readable(), b"ABxxEFGHxx");
     }
 

@@ -37,9 +37,20 @@ impl Reply {
         let (seq, ack, flags) = if seg.has(TcpFlags::ACK) {
             (seg.ack, SeqNumber(0), TcpFlags::RST)
         } else {
-            (SeqNumber(0), seg.seq + seg.len(), TcpFlags(TcpFlags::RST.0 | TcpFlags::ACK.0))
+            (
+                SeqNumber(0),
+                seg.seq + seg.len(),
+                TcpFlags(TcpFlags::RST.0 | TcpFlags::ACK.0),
+            )
         };
-        Self { flow, seq, ack, flags, window: 0, timestamps: None }
+        Self {
+            flow,
+            seq,
+            ack,
+            flags,
+            window: 0,
+            timestamps: None,
+        }
     }
 }
 
@@ -54,7 +65,11 @@ pub struct RateLimit {
 impl RateLimit {
     /// `per_second` in each second.
     pub const fn new(per_second: u32) -> Self {
-        Self { per_second, second: 0, used: 0 }
+        Self {
+            per_second,
+            second: 0,
+            used: 0,
+        }
     }
 
     /// Take one if there is one left.
@@ -90,7 +105,11 @@ impl Replies {
     /// Queue an answer, unless there are too many.
     pub fn push(&mut self, reply: Reply, now: Instant, counters: &mut Counters) {
         let reset = reply.flags.0 & TcpFlags::RST.0 != 0;
-        let limit = if reset { &mut self.resets } else { &mut self.challenges };
+        let limit = if reset {
+            &mut self.resets
+        } else {
+            &mut self.challenges
+        };
         if self.queue.len() >= REPLIES_MAX || !limit.take(now) {
             counters.drop_tcp_answer_rate_limited += 1;
             return;
@@ -123,7 +142,10 @@ mod tests {
     fn a_rate_limit_starts_again_each_second() {
         let mut limit = RateLimit::new(2);
         let at = |ms| Instant::from_millis(ms);
-        let taken: Vec<bool> = [0, 10, 999, 1000, 1001, 1002].iter().map(|&t| limit.take(at(t))).collect();
+        let taken: Vec<bool> = [0, 10, 999, 1000, 1001, 1002]
+            .iter()
+            .map(|&t| limit.take(at(t)))
+            .collect();
         assert_eq!(taken, [true, true, false, true, true, false]);
     }
 }

@@ -22,13 +22,24 @@ pub struct Rtt {
 impl Rtt {
     /// Nothing measured yet.
     pub const fn new() -> Self {
-        Self { smoothed_us: 0, variation_us: 0, least_us: 0, backoff: 0 }
+        Self {
+            smoothed_us: 0,
+            variation_us: 0,
+            least_us: 0,
+            backoff: 0,
+        }
     }
 
     /// Take in one measured round trip (never of a segment sent twice, Karn's rule).
     pub fn measured(&mut self, rtt: Duration) {
-        let r = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX / 8).clamp(1, u32::MAX / 8);
-        self.least_us = if self.least_us == 0 { r } else { self.least_us.min(r) };
+        let r = u32::try_from(rtt.as_micros())
+            .unwrap_or(u32::MAX / 8)
+            .clamp(1, u32::MAX / 8);
+        self.least_us = if self.least_us == 0 {
+            r
+        } else {
+            self.least_us.min(r)
+        };
         if self.smoothed_us == 0 {
             // RFC 6298 (2.2)
             self.smoothed_us = r;
@@ -70,7 +81,11 @@ impl Rtt {
 
     /// The smoothed round-trip time, if one was measured.
     pub const fn smoothed(&self) -> Option<Duration> {
-        if self.smoothed_us == 0 { None } else { Some(Duration::from_micros(self.smoothed_us as u64)) }
+        if self.smoothed_us == 0 {
+            None
+        } else {
+            Some(Duration::from_micros(self.smoothed_us as u64))
+        }
     }
 
     /// The variation of the round-trip time.
@@ -80,7 +95,11 @@ impl Rtt {
 
     /// The least round-trip time measured, if any.
     pub const fn least(&self) -> Option<Duration> {
-        if self.least_us == 0 { None } else { Some(Duration::from_micros(self.least_us as u64)) }
+        if self.least_us == 0 {
+            None
+        } else {
+            Some(Duration::from_micros(self.least_us as u64))
+        }
     }
 }
 

@@ -61,7 +61,10 @@ impl Slab {
         if let Some(number) = self.free.pop() {
             let slot = self.slot_mut(number);
             slot.entry = Some(entry);
-            return ConnectionId { slot: number, generation: slot.generation };
+            return ConnectionId {
+                slot: number,
+                generation: slot.generation,
+            };
         }
         if self.chunks.last().is_none_or(|c| c.len() == CHUNK) {
             self.chunks.push(Vec::with_capacity(CHUNK));
@@ -69,8 +72,14 @@ impl Slab {
         let chunks = self.chunks.len();
         let chunk = self.chunks.last_mut().expect("a chunk was just made");
         let number = (chunks - 1) * CHUNK + chunk.len();
-        chunk.push(Slot { generation: 0, entry: Some(entry) });
-        ConnectionId { slot: number as u32, generation: 0 }
+        chunk.push(Slot {
+            generation: 0,
+            entry: Some(entry),
+        });
+        ConnectionId {
+            slot: number as u32,
+            generation: 0,
+        }
     }
 
     pub fn remove(&mut self, id: ConnectionId) {
@@ -84,14 +93,25 @@ impl Slab {
 
     #[inline]
     pub fn entry_mut(&mut self, id: ConnectionId) -> Option<&mut Entry> {
-        let slot = self.chunks.get_mut(id.slot as usize / CHUNK)?.get_mut(id.slot as usize % CHUNK)?;
-        if slot.generation == id.generation { slot.entry.as_mut() } else { None }
+        let slot = self
+            .chunks
+            .get_mut(id.slot as usize / CHUNK)?
+            .get_mut(id.slot as usize % CHUNK)?;
+        if slot.generation == id.generation {
+            slot.entry.as_mut()
+        } else {
+            None
+        }
     }
 
     #[inline]
     fn entry(&self, id: ConnectionId) -> Option<&Entry> {
         let slot = self.slot(id.slot)?;
-        if slot.generation == id.generation { slot.entry.as_ref() } else { None }
+        if slot.generation == id.generation {
+            slot.entry.as_ref()
+        } else {
+            None
+        }
     }
 
     pub fn get(&self, id: ConnectionId) -> Option<&Connection> {
@@ -100,19 +120,29 @@ impl Slab {
 
     /// A connection that is not over.
     pub fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
-        self.entry_mut(id).filter(|e| !e.closed).map(|e| &mut e.connection)
+        self.entry_mut(id)
+            .filter(|e| !e.closed)
+            .map(|e| &mut e.connection)
     }
 
     pub fn flow_at(&self, number: u32) -> Option<&Flow> {
-        self.slot(number)?.entry.as_ref().map(|e| e.connection.flow())
+        self.slot(number)?
+            .entry
+            .as_ref()
+            .map(|e| e.connection.flow())
     }
 
     pub fn id_at(&self, number: u32) -> Option<ConnectionId> {
-        self.slot(number).map(|s| ConnectionId { slot: number, generation: s.generation })
+        self.slot(number).map(|s| ConnectionId {
+            slot: number,
+            generation: s.generation,
+        })
     }
 
     fn slot(&self, number: u32) -> Option<&Slot> {
-        self.chunks.get(number as usize / CHUNK)?.get(number as usize % CHUNK)
+        self.chunks
+            .get(number as usize / CHUNK)?
+            .get(number as usize % CHUNK)
     }
 
     /// A slot that exists.

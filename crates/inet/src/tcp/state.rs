@@ -38,7 +38,17 @@ pub enum State {
 impl State {
     /// Every state, for tables and tests.
     pub const ALL: [State; 11] = [
-        Closed, Listen, SynSent, SynReceived, Established, FinWait1, FinWait2, CloseWait, Closing, LastAck, TimeWait,
+        Closed,
+        Listen,
+        SynSent,
+        SynReceived,
+        Established,
+        FinWait1,
+        FinWait2,
+        CloseWait,
+        Closing,
+        LastAck,
+        TimeWait,
     ];
 
     /// True from the moment that both sides know both initial sequence numbers.
@@ -99,7 +109,18 @@ pub enum Event {
 impl Event {
     /// Every event, for tables and tests.
     pub const ALL: [Event; 12] = [
-        PassiveOpen, ActiveOpen, Syn, SynAck, AckOfSyn, Fin, AckOfFin, Finish, Abort, Rst, TimeWaitOver, GiveUp,
+        PassiveOpen,
+        ActiveOpen,
+        Syn,
+        SynAck,
+        AckOfSyn,
+        Fin,
+        AckOfFin,
+        Finish,
+        Abort,
+        Rst,
+        TimeWaitOver,
+        GiveUp,
     ];
 }
 
@@ -168,9 +189,11 @@ impl State {
             (TimeWait, TimeWaitOver) => (Closed, Release),
 
             // A reset, an abort and giving up end whatever there is.
-            (SynSent | Established | FinWait1 | FinWait2 | CloseWait | Closing | LastAck | TimeWait, Rst) => {
-                (Closed, Release)
-            }
+            (
+                SynSent | Established | FinWait1 | FinWait2 | CloseWait | Closing | LastAck
+                | TimeWait,
+                Rst,
+            ) => (Closed, Release),
             (SynSent | TimeWait, Abort | GiveUp) => (Closed, Release),
             (
                 SynReceived | Established | FinWait1 | FinWait2 | CloseWait | Closing | LastAck,
@@ -181,15 +204,19 @@ impl State {
             // Opening what is already open.
             (Listen, PassiveOpen) => return None,
             (
-                SynSent | SynReceived | Established | FinWait1 | FinWait2 | CloseWait | Closing | LastAck | TimeWait,
+                SynSent | SynReceived | Established | FinWait1 | FinWait2 | CloseWait | Closing
+                | LastAck | TimeWait,
                 PassiveOpen | ActiveOpen,
             ) => return None,
             // A segment for what does not exist is answered statelessly; nothing else reaches it.
             (
                 Closed,
-                Syn | SynAck | AckOfSyn | Fin | AckOfFin | Finish | Abort | Rst | TimeWaitOver | GiveUp,
+                Syn | SynAck | AckOfSyn | Fin | AckOfFin | Finish | Abort | Rst | TimeWaitOver
+                | GiveUp,
             ) => return None,
-            (Listen, SynAck | AckOfSyn | Fin | AckOfFin | Rst | TimeWaitOver | GiveUp) => return None,
+            (Listen, SynAck | AckOfSyn | Fin | AckOfFin | Rst | TimeWaitOver | GiveUp) => {
+                return None;
+            }
             // Before the peer's SYN nothing else of it is acceptable.
             (SynSent, AckOfSyn | Fin | AckOfFin | TimeWaitOver) => return None,
             (SynReceived, Syn | AckOfFin | TimeWaitOver) => return None,
@@ -205,10 +232,9 @@ impl State {
             // Finished before.
             (FinWait1 | FinWait2 | Closing | LastAck | TimeWait, Finish) => return None,
             // The wait has not begun.
-            (
-                Established | FinWait1 | FinWait2 | CloseWait | Closing | LastAck,
-                TimeWaitOver,
-            ) => return None,
+            (Established | FinWait1 | FinWait2 | CloseWait | Closing | LastAck, TimeWaitOver) => {
+                return None;
+            }
         })
     }
 }
@@ -252,12 +278,21 @@ mod tests {
     /// The ways through a whole life, as in RFC 9293 Figures 6, 7, 12 and 13.
     #[test]
     fn lives() {
-        let walk = |path: &[Event]| path.iter().fold(Closed, |s, &e| s.on(e).expect("a meaningful event").0);
+        let walk = |path: &[Event]| {
+            path.iter()
+                .fold(Closed, |s, &e| s.on(e).expect("a meaningful event").0)
+        };
         assert_eq!(walk(&[ActiveOpen, SynAck]), Established);
         assert_eq!(walk(&[PassiveOpen, Syn, AckOfSyn]), Established);
         assert_eq!(walk(&[ActiveOpen, Syn, SynAck]), Established);
         assert_eq!(walk(&[ActiveOpen, SynAck, Finish, AckOfFin, Fin]), TimeWait);
-        assert_eq!(walk(&[ActiveOpen, SynAck, Finish, Fin, AckOfFin, TimeWaitOver]), Closed);
-        assert_eq!(walk(&[PassiveOpen, Syn, AckOfSyn, Fin, Finish, AckOfFin]), Closed);
+        assert_eq!(
+            walk(&[ActiveOpen, SynAck, Finish, Fin, AckOfFin, TimeWaitOver]),
+            Closed
+        );
+        assert_eq!(
+            walk(&[PassiveOpen, Syn, AckOfSyn, Fin, Finish, AckOfFin]),
+            Closed
+        );
     }
 }

@@ -48,7 +48,12 @@ pub struct TimeWaitTable {
 impl TimeWaitTable {
     /// An empty table.
     pub fn new(key: SipKey) -> Self {
-        Self { entries: VecDeque::new(), first: 0, index: HashTable::new(), key }
+        Self {
+            entries: VecDeque::new(),
+            first: 0,
+            index: HashTable::new(),
+            key,
+        }
     }
 
     /// How many connections wait.
@@ -79,9 +84,20 @@ impl TimeWaitTable {
         }
         let expires_ms = (now + TIME_WAIT).millis() as u32;
         let number = self.first + self.entries.len() as u64;
-        self.entries.push_back(Some(Waiting { flow, snd_nxt, rcv_nxt, ts_recent, ts_offset, expires_ms }));
+        self.entries.push_back(Some(Waiting {
+            flow,
+            snd_nxt,
+            rcv_nxt,
+            ts_recent,
+            ts_offset,
+            expires_ms,
+        }));
         let (entries, first, key) = (&self.entries, self.first, &self.key);
-        let hash = |n: &u64| entries[(n - first) as usize].as_ref().map_or(0, |e| e.flow.hash(key, 0));
+        let hash = |n: &u64| {
+            entries[(n - first) as usize]
+                .as_ref()
+                .map_or(0, |e| e.flow.hash(key, 0))
+        };
         self.index.insert_unique(flow.hash(key, 0), number, hash);
         evict
     }
@@ -91,7 +107,9 @@ impl TimeWaitTable {
         if self.index.is_empty() {
             return None;
         }
-        let number = *self.index.find(flow.hash(&self.key, 0), |n| self.holds(*n, flow))?;
+        let number = *self
+            .index
+            .find(flow.hash(&self.key, 0), |n| self.holds(*n, flow))?;
         self.entries[(number - self.first) as usize].as_ref()
     }
 
@@ -101,7 +119,11 @@ impl TimeWaitTable {
             return None;
         }
         let (entries, first) = (&self.entries, self.first);
-        let holds = |n: &u64| entries[(n - first) as usize].as_ref().is_some_and(|e| e.flow == *flow);
+        let holds = |n: &u64| {
+            entries[(n - first) as usize]
+                .as_ref()
+                .is_some_and(|e| e.flow == *flow)
+        };
         let found = self.index.find_entry(flow.hash(&self.key, 0), holds).ok()?;
         let (number, _) = found.remove();
         self.entries[(number - self.first) as usize].take()
@@ -110,18 +132,29 @@ impl TimeWaitTable {
     /// Start a connection's wait again (RFC 9293 §3.10.7.4, eighth: a retransmitted FIN).
     pub fn restart(&mut self, now: Instant, flow: &Flow) {
         if let Some(e) = self.remove(flow) {
-            self.insert(now, e.flow, (e.snd_nxt, e.rcv_nxt), (e.ts_recent, e.ts_offset));
+            self.insert(
+                now,
+                e.flow,
+                (e.snd_nxt, e.rcv_nxt),
+                (e.ts_recent, e.ts_offset),
+            );
         }
     }
 
     /// When the oldest entry ends.
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        self.entries.front().map(|e| e.as_ref().map_or(now, |e| now + remaining(e, now)))
+        self.entries
+            .front()
+            .map(|e| e.as_ref().map_or(now, |e| now + remaining(e, now)))
     }
 
     /// Drop the entries whose time is over.
     pub fn expire(&mut self, now: Instant) {
-        while self.entries.front().is_some_and(|e| e.as_ref().is_none_or(|e| remaining(e, now).is_zero())) {
+        while self
+            .entries
+            .front()
+            .is_some_and(|e| e.as_ref().is_none_or(|e| remaining(e, now).is_zero()))
+        {
             self.drop_front();
         }
         if self.entries.is_empty() {
@@ -130,7 +163,9 @@ impl TimeWaitTable {
     }
 
     fn holds(&self, number: u64, flow: &Flow) -> bool {
-        self.entries[(number - self.first) as usize].as_ref().is_some_and(|e| e.flow == *flow)
+        self.entries[(number - self.first) as usize]
+            .as_ref()
+            .is_some_and(|e| e.flow == *flow)
     }
 
     /// Move the entries together. Linear, and paid for by the holes that made it necessary.
@@ -139,7 +174,11 @@ impl TimeWaitTable {
         self.first = 0;
         self.index.clear();
         let (entries, key) = (&self.entries, &self.key);
-        let hash = |n: &u64| entries[*n as usize].as_ref().map_or(0, |e| e.flow.hash(key, 0));
+        let hash = |n: &u64| {
+            entries[*n as usize]
+                .as_ref()
+                .map_or(0, |e| e.flow.hash(key, 0))
+        };
         for number in 0..entries.len() as u64 {
             self.index.insert_unique(hash(&number), number, hash);
         }
@@ -147,7 +186,11 @@ impl TimeWaitTable {
 
     /// Take what is at the front out of the queue; true when it was an entry, not a hole.
     fn drop_front(&mut self) -> bool {
-        let flow = self.entries.front().and_then(|e| e.as_ref()).map(|e| e.flow);
+        let flow = self
+            .entries
+            .front()
+            .and_then(|e| e.as_ref())
+            .map(|e| e.flow);
         if let Some(flow) = flow {
             self.remove(&flow);
         }
@@ -168,7 +211,10 @@ mod tests {
     use super::*;
 
     fn flow(port: u16) -> Flow {
-        Flow::new("10.0.0.1:80".parse().unwrap(), std::net::SocketAddr::new("10.0.0.2".parse().unwrap(), port))
+        Flow::new(
+            "10.0.0.1:80".parse().unwrap(),
+            std::net::SocketAddr::new("10.0.0.2".parse().unwrap(), port),
+        )
     }
 
     fn insert(table: &mut TimeWaitTable, now: Instant, port: u16) -> bool {
@@ -177,7 +223,11 @@ mod tests {
 
     #[test]
     fn an_entry_takes_at_most_64_bytes() {
-        assert!(size_of::<Option<Waiting>>() <= 64, "{}", size_of::<Option<Waiting>>());
+        assert!(
+            size_of::<Option<Waiting>>() <= 64,
+            "{}",
+            size_of::<Option<Waiting>>()
+        );
     }
 
     #[test]
@@ -222,7 +272,10 @@ mod tests {
             evicted += usize::from(table.insert(Instant::START, flow, seqs, (None, 0)));
         }
         assert_eq!((table.len(), evicted), (TIME_WAIT_ENTRIES_MAX, 10));
-        let survivor = Flow::new("10.0.0.1:80".parse().unwrap(), "0.0.0.10:9".parse().unwrap());
+        let survivor = Flow::new(
+            "10.0.0.1:80".parse().unwrap(),
+            "0.0.0.10:9".parse().unwrap(),
+        );
         assert_eq!(table.get(&survivor).map(|e| e.snd_nxt), Some(SeqNumber(10)));
     }
 }

@@ -35,8 +35,15 @@ const fn tick_of(at: Instant) -> u64 {
 impl<T: Copy> Wheel<T> {
     /// An empty wheel that begins at `now`.
     pub fn new(now: Instant) -> Self {
-        let level = || Level { occupied: 0, slots: std::array::from_fn(|_| Vec::new()) };
-        Self { tick: now.millis(), levels: std::array::from_fn(|_| level()), len: 0 }
+        let level = || Level {
+            occupied: 0,
+            slots: std::array::from_fn(|_| Vec::new()),
+        };
+        Self {
+            tick: now.millis(),
+            levels: std::array::from_fn(|_| level()),
+            len: 0,
+        }
     }
 
     /// How many entries wait, stale ones included.
@@ -59,12 +66,17 @@ impl<T: Copy> Wheel<T> {
     /// it is never in the current slot, except on the lowest level.
     fn place(&mut self, tick: u64, value: T) {
         let tick = tick.max(self.tick);
-        let ahead = |level: usize| (tick >> (level as u32 * SLOT_BITS)) - (self.tick >> (level as u32 * SLOT_BITS));
+        let ahead = |level: usize| {
+            (tick >> (level as u32 * SLOT_BITS)) - (self.tick >> (level as u32 * SLOT_BITS))
+        };
         let level = (0..LEVELS).find(|&level| ahead(level) < SLOTS as u64);
         let (level, slot) = match level {
             Some(level) => (level, (tick >> (level as u32 * SLOT_BITS)) as usize % SLOTS),
             // Beyond the horizon: the last slot of the top level, to be sorted in again from there.
-            None => (LEVELS - 1, ((self.tick >> ((LEVELS - 1) as u32 * SLOT_BITS)) as usize + SLOTS - 1) % SLOTS),
+            None => (
+                LEVELS - 1,
+                ((self.tick >> ((LEVELS - 1) as u32 * SLOT_BITS)) as usize + SLOTS - 1) % SLOTS,
+            ),
         };
         let level = &mut self.levels[level];
         level.occupied |= 1 << slot;

@@ -1,0 +1,370 @@
+//! How a program gets its packets: which link, which addresses, and the filters that follow.
+//!
+//! | `--link` | what is made | who else is on it |
+//! |---|---|---|
+//! | none, as root | an interface pair of our own ([`crate::pair`]) | nobody |
+//! | none, else | a TAP device in a user namespace ([`crate::user_netns`]) | nobody |
+//! | `xdp:IFACE[:QUEUE]` | an AF_XDP socket on that queue | the host, and everybody it serves |
+//! | `tap:NAME` | a TAP device | the host |
+//!
+//! On an interface that the host uses too, only what is for our addresses is taken; with
+//! `share_address` only what is for our port, and the rest of the address stays the host's.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use exos_filter::Filter;
+use exos_filter::program::{Action, Rule};
+use exos_host::Error;
+use exos_host::caps;
+use exos_host::netlink::{LinkInfo, Netlink};
+use exos_host::ports::{self, Reservation};
+use exos_inet::{Config, Neighbors, Offload, Stack};
+use exos_link::{Link, Mode, TapConfig, TapLink, XdpConfig, XdpLink};
+
+use crate::clock;
+use crate::host_tables::HostTables;
+use crate::node::Exos;
+use crate::pair::{INNER_NAME, Pair};
+use crate::user_netns;
+
+/// Where packets come from, as a person names it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum LinkName {
+    /// A queue of an interface, by AF_XDP.
+    Xdp {
+        /// The interface.
+        interface: String,
+        /// Its queue.
+        queue: u32,
+    },
+    /// A TAP device.
+    Tap(String),
+    /// An interface pair of our own.
+    OwnPair,
+    /// A TAP device in a user namespace of our own.
+    OwnTap,
+}
+
+impl LinkName {
+    /// What to use when nothing was said: what this process is allowed to.
+    pub fn default_here() -> Self {
+        let needed = caps::CapabilitySet::NET_ADMIN | caps::CapabilitySet::SYS_ADMIN;
+        if caps::has(needed) { Self::OwnPair } else { Self::OwnTap }
+    }
+}
+
+impl FromStr for LinkName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let help = "write xdp:INTERFACE, xdp:INTERFACE:QUEUE or tap:NAME";
+        let (kind, rest) = text.split_once(':').ok_or(format!("{text:?} names no kind of link; {help}"))?;
+        match (kind, rest) {
+            (_, "") => Err(format!("{text:?} names no interface; {help}")),
+            ("tap", name) => Ok(Self::Tap(name.to_owned())),
+            ("xdp", rest) => {
+                let (interface, queue) = rest.rsplit_once(':').unwrap_or((rest, "0"));
+                let queue = queue.parse().map_err(|_| format!("{queue:?} is no queue number; {help}"))?;
+                Ok(Self::Xdp { interface: interface.to_owned(), queue })
+            }
+            _ => Err(format!("{kind:?} is no kind of link; {help}")),
+        }
+    }
+}
+
+/// An address with its prefix length.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub struct Prefixed {
+    /// The address.
+    pub ip: IpAddr,
+    /// How many leading bits are the network's.
+    pub prefix: u8,
+}
+
+impl FromStr for Prefixed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let help = "write for example 192.0.2.7/24 or 2001:db8::7/64";
+        let (ip, prefix) = text.split_once('/').ok_or(format!("{text:?} has no prefix length; {help}"))?;
+        let ip: IpAddr = ip.parse().map_err(|_| format!("{ip:?} is no address; {help}"))?;
+        let most = if ip.is_ipv4() { 32 } else { 128 };
+        let prefix = prefix.parse().ok().filter(|p| *p <= most);
+        let prefix = prefix.ok_or(format!("the prefix length of {text:?} is not from 0 to {most}; {help}"))?;
+        Ok(Self { ip, prefix })
+    }
+}
+
+impl fmt::Display for Prefixed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.ip, self.prefix)
+    }
+}
+
+/// What a program wants.
+#[derive(Clone, Debug)]
+pub struct Attachment {
+    /// The link.
+    pub link: LinkName,
+    /// Our addresses; none where the link brings its own.
+    pub addresses: Vec<Prefixed>,
+    /// Default routers.
+    pub gateways: Vec<IpAddr>,
+    /// The TCP port that we serve.
+    pub port: u16,
+    /// Use the interface's own addresses, beside the host.
+    pub share_address: bool,
+}
+
+impl Attachment {
+    /// All else by default.
+    pub fn new(link: LinkName, port: u16) -> Self {
+        Self { link, addresses: Vec::new(), gateways: Vec::new(), port, share_address: false }
+    }
+
+    /// Refuse what contradicts itself before anything is made.
+    fn check(&self) -> Result<(), Error> {
+        let own = matches!(self.link, LinkName::OwnPair | LinkName::OwnTap);
+        if own && (self.share_address || !self.addresses.is_empty() || !self.gateways.is_empty()) {
+            return Err(Error::new("an interface of its own brings its addresses with it")
+                .mend("name the interface with --link xdp:INTERFACE, or leave --address, --gateway and --share-address out"));
+        }
+        if self.share_address && (!self.addresses.is_empty() || !self.gateways.is_empty()) {
+            return Err(Error::new("with --share-address the addresses and routes are the interface's own")
+                .mend("leave --address and --gateway out, or leave --share-address out"));
+        }
+        if self.share_address && !matches!(self.link, LinkName::Xdp { .. }) {
+            return Err(Error::new("--share-address needs an interface").mend("give --link xdp:INTERFACE"));
+        }
+        if !own && !self.share_address && self.addresses.is_empty() {
+            return Err(Error::new("no address to answer for")
+                .mend("give --address ADDRESS/PREFIX (one that nobody has), or --share-address for the interface's own"));
+        }
+        for gateway in &self.gateways {
+            if !self.addresses.iter().any(|a| a.ip.is_ipv4() == gateway.is_ipv4()) {
+                return Err(Error::new(format!("the gateway {gateway} is of a family without an address"))
+                    .mend("give an --address of that family too"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Exos {
+    /// Make the link and a stack on it. Everything made is unmade when the result is dropped, or
+    /// the process ends in whatever way.
+    pub fn attach(wanted: &Attachment) -> Result<Self, Error> {
+        wanted.check()?;
+        match &wanted.link {
+            LinkName::OwnPair => own_pair(),
+            LinkName::OwnTap => own_tap(),
+            LinkName::Tap(name) => tap(name, &wanted.addresses, &wanted.gateways),
+            LinkName::Xdp { interface, queue } if wanted.share_address => shared(interface, *queue, wanted.port),
+            LinkName::Xdp { interface, queue } => {
+                let rules = rules_for_addresses(wanted)?;
+                let link = XdpLink::open(&XdpConfig { queue: *queue, ..XdpConfig::new(interface, rules) })?;
+                refuse_host_addresses(interface, &wanted.addresses)?;
+                let config = config(&link.mac(), link.mtu(), &wanted.addresses, &wanted.gateways);
+                join(Link::Xdp(link), config)
+            }
+        }
+    }
+
+    /// What a person should know about the link, in a line.
+    pub fn describe_link(&self) -> String {
+        match &self.link {
+            Link::Xdp(link) => {
+                let mode = match link.mode() {
+                    Mode::Native => "native XDP",
+                    Mode::Generic => "generic XDP (the driver has no native one: slower)",
+                };
+                let copy = if link.is_zero_copy() { "zero copy" } else { "copy mode" };
+                format!("{} queue {}, {mode}, {copy}, MTU {}", link.name(), link.queue(), link.mtu())
+            }
+            Link::Tap(link) => format!("TAP device {}, MTU {} (slower than AF_XDP)", link.name(), link.mtu()),
+            Link::Memory(_) => "a wire in memory".to_owned(),
+        }
+    }
+}
+
+fn own_pair() -> Result<Exos, Error> {
+    let pair = Pair::make()?;
+    let rules = vec![Rule { filter: Filter::everything(), action: Action::RedirectToSocket }];
+    let settings = XdpConfig { otherwise: Action::Drop, ..XdpConfig::new(INNER_NAME, rules) };
+    let link = pair.namespace.run(|| XdpLink::open(&settings))??;
+    let addresses = pair.addresses.map(|(ip, prefix)| Prefixed { ip, prefix });
+    let gateways: Vec<IpAddr> = pair.host_addresses.iter().map(|(ip, _)| *ip).collect();
+    let config = config(&link.mac(), link.mtu(), &addresses, &gateways);
+    let mut exos = join(Link::Xdp(link), config)?;
+    exos.pair = Some(pair);
+    Ok(exos)
+}
+
+/// Addresses of the TAP device in a user namespace; nothing else is there to collide with.
+const TAP_ADDRESSES: [[&str; 2]; 2] = [["10.207.0.1", "fd10:207::1"], ["10.207.0.2", "fd10:207::2"]];
+
+fn own_tap() -> Result<Exos, Error> {
+    user_netns::enter()?;
+    let parse = |text: &str| text.parse::<IpAddr>().expect("a constant address");
+    let prefixed = |text: &str| Prefixed { ip: parse(text), prefix: if text.contains(':') { 64 } else { 24 } };
+    let [host, ours] = TAP_ADDRESSES.map(|pair| pair.map(prefixed));
+    let exos = tap("exos0", &ours, &host.map(|a| a.ip))?;
+    let netlink = Netlink::new()?;
+    let index = netlink.link_by_name("exos0")?.index;
+    for address in host {
+        netlink.add_address(index, address.ip, address.prefix)?;
+    }
+    netlink.set_up(index, true)?;
+    let loopback = netlink.link_by_name("lo")?.index;
+    netlink.set_up(loopback, true)?;
+    Ok(exos)
+}
+
+fn tap(name: &str, addresses: &[Prefixed], gateways: &[IpAddr]) -> Result<Exos, Error> {
+    let link = TapLink::open(&TapConfig::named(name))?;
+    let mut config = config(&link.mac(), link.mtu(), addresses, gateways);
+    let offload = link.offload();
+    config.offload = Offload { checksum: offload.tx_checksum, segmentation: offload.tx_segmentation };
+    join(Link::Tap(link), config)
+}
+
+/// Beside the host on its own addresses: our port is ours, all else the host's.
+fn shared(interface: &str, queue: u32, port: u16) -> Result<Exos, Error> {
+    let netlink = Netlink::new()?;
+    let info = netlink.link_by_name(interface)?;
+    let addresses = addresses_of(&netlink, &info)?;
+    let mut reservations: Vec<Reservation> = Vec::new();
+    let mut rules = Vec::new();
+    for address in &addresses {
+        reservations.push(ports::reserve(SocketAddr::new(address.ip, port))?);
+        rules.push(rule(&format!("tcp dst port {port} and dst host {}", address.ip))?);
+    }
+    let link = XdpLink::open(&XdpConfig { queue, ..XdpConfig::new(interface, rules) })?;
+    let tables = HostTables::new(info.index)?;
+    let mut config = config(&link.mac(), link.mtu(), &addresses, &[]);
+    config.neighbors = Neighbors::External;
+    let on_link = |network, prefix| addresses.iter().any(|a| a.prefix == prefix && same_network(a, network));
+    config.routes = tables.routes()?;
+    config.routes.retain(|r| r.gateway.is_some() || !on_link(r.network, r.prefix));
+    let mut exos = join(Link::Xdp(link), config)?;
+    exos.tables = Some(tables);
+    exos._reservations = reservations;
+    Ok(exos)
+}
+
+fn same_network(address: &Prefixed, network: IpAddr) -> bool {
+    exos_inet::route::Prefix::new(address.ip, address.prefix).is_ok_and(|p| p.contains(network))
+}
+
+/// The interface's addresses that others can reach.
+fn addresses_of(netlink: &Netlink, info: &LinkInfo) -> Result<Vec<Prefixed>, Error> {
+    let all = netlink.addresses(info.index)?.into_iter().map(|(ip, prefix)| Prefixed { ip, prefix });
+    let link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    let addresses: Vec<Prefixed> = all.filter(|a| !link_local(&a.ip)).collect();
+    if addresses.is_empty() {
+        return Err(Error::new(format!("{} has no address to share", info.name))
+            .mend(format!("give it one (ip address add ADDRESS/PREFIX dev {}), or use --address", info.name)));
+    }
+    Ok(addresses)
+}
+
+/// What is for our addresses alone, with what it takes to be found on the link.
+fn rules_for_addresses(wanted: &Attachment) -> Result<Vec<Rule>, Error> {
+    let mut rules = Vec::new();
+    for address in &wanted.addresses {
+        rules.push(rule(&format!("dst host {} and not arp", address.ip))?);
+        match address.ip {
+            // Replies to our own questions come to us by MAC, so every ARP packet about us counts.
+            IpAddr::V4(ip) => rules.push(rule(&format!("arp dst host {ip}"))?),
+            IpAddr::V6(ip) => {
+                let group = exos_wire::ndp::solicited_node(&ip);
+                rules.push(rule(&format!("icmp6 and dst host {group}"))?);
+            }
+        }
+    }
+    Ok(rules)
+}
+
+fn rule(text: &str) -> Result<Rule, Error> {
+    let filter = Filter::parse(text).map_err(|e| Error::new(format!("a filter of our own is wrong: {e}")))?;
+    Ok(Rule { filter, action: Action::RedirectToSocket })
+}
+
+/// An address that the host has too would be answered twice.
+fn refuse_host_addresses(interface: &str, addresses: &[Prefixed]) -> Result<(), Error> {
+    let taken = Netlink::new()?.all_addresses()?;
+    for address in addresses {
+        if taken.iter().any(|t| t.ip == address.ip) {
+            return Err(Error::new(format!("{} is an address of this host", address.ip)).mend(format!(
+                "choose one that nobody has, or share the host's with --link xdp:{interface} --share-address"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn config(mac: &exos_wire::Mac, mtu: usize, addresses: &[Prefixed], gateways: &[IpAddr]) -> Config {
+    Config {
+        addresses: addresses.iter().map(|a| (a.ip, a.prefix)).collect(),
+        gateways: gateways.to_vec(),
+        ..Config::new(*mac, mtu)
+    }
+}
+
+fn join(link: Link, config: Config) -> Result<Exos, Error> {
+    let mut seed = [0; 8];
+    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
+        .map_err(|e| Error::io("cannot draw a secret for sequence numbers", e))?;
+    let stack = Stack::new(config, u64::from_le_bytes(seed), clock::now())
+        .map_err(|e| Error::new(format!("these addresses and routes do not fit together: {e}")))?;
+    Ok(Exos::new(stack, link))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn link_names() {
+        let xdp = |interface: &str, queue| LinkName::Xdp { interface: interface.into(), queue };
+        assert_eq!("xdp:eth0".parse(), Ok(xdp("eth0", 0)));
+        assert_eq!("xdp:eth0:3".parse(), Ok(xdp("eth0", 3)));
+        assert_eq!("tap:t0".parse(), Ok(LinkName::Tap("t0".into())));
+        for bad in ["", "eth0", "xdp:", "tap:", "foo:eth0", "xdp:eth0:x"] {
+            let error = bad.parse::<LinkName>().unwrap_err();
+            assert!(error.contains("write xdp:INTERFACE"), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn addresses_with_prefix() {
+        let parsed: Prefixed = "fd00::1/64".parse().unwrap();
+        assert_eq!(parsed.to_string(), "fd00::1/64");
+        for bad in ["10.0.0.1", "10.0.0.1/33", "x/24", "10.0.0.1/", "fd00::/129"] {
+            assert!(bad.parse::<Prefixed>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn contradictions_are_refused_before_anything_is_made() {
+        let xdp = LinkName::Xdp { interface: "eth0".into(), queue: 0 };
+        let address: Prefixed = "10.0.0.1/24".parse().unwrap();
+        let base = Attachment::new(xdp, 80);
+        assert!(base.check().unwrap_err().to_string().contains("no address"));
+        let mut both = base.clone();
+        both.share_address = true;
+        both.addresses.push(address);
+        assert!(both.check().unwrap_err().to_string().contains("leave --address"));
+        let mut family = base.clone();
+        family.addresses.push(address);
+        family.gateways.push("fd00::1".parse().unwrap());
+        assert!(family.check().unwrap_err().to_string().contains("family"));
+        let mut own = base;
+        own.link = LinkName::OwnPair;
+        assert!(own.check().is_ok());
+        own.addresses.push(address);
+        assert!(own.check().is_err());
+    }
+}

@@ -1,0 +1,15 @@
+//! The clocks: monotonic time for the protocols, and the time of day for people.
+
+use exos_inet::Instant;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Microseconds since the system started, never running backwards.
+pub fn now() -> Instant {
+    let t = clock_gettime(ClockId::Monotonic);
+    Instant::from_micros(t.tv_sec as u64 * 1_000_000 + t.tv_nsec as u64 / 1000)
+}
+
+/// Seconds since 1970 (UTC).
+pub fn unix_secs() -> u64 {
+    clock_gettime(ClockId::RealtimeCoarse).tv_sec.max(0) as u64
+}

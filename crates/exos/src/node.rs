@@ -1,0 +1,144 @@
+//! A stack on a link, and the parts of a program's loop.
+
+use std::os::fd::BorrowedFd;
+
+use exos_inet::{Instant, RxChecksum, Stack, TxChecksum};
+use exos_link::{Link, RxMeta, TxMeta};
+
+use crate::clock;
+use crate::host_tables::HostTables;
+use crate::pair::Pair;
+use crate::wait::{self, Waiting};
+use exos_host::Error;
+use exos_host::ports::Reservation;
+
+/// Frames sent before the loop looks for arrivals again: half a transmit ring, so that the kernel
+/// works on one half while the other is written.
+const SEND_BATCH: usize = 1024;
+
+/// A stack on a link, the clock, and what keeps both in place.
+pub struct Exos {
+    /// The protocols; the program gives its commands here.
+    pub stack: Stack,
+    pub(crate) link: Link,
+    pub(crate) tables: Option<HostTables>,
+    /// Our own interface pair, for as long as we run.
+    pub(crate) pair: Option<Pair>,
+    /// Ports of the host that must not be answered by it.
+    pub(crate) _reservations: Vec<Reservation>,
+    now: Instant,
+    waiting: Waiting,
+    worked: bool,
+}
+
+impl Exos {
+    /// Join a stack and a link that the caller made.
+    pub fn new(stack: Stack, link: Link) -> Self {
+        Self {
+            stack,
+            link,
+            tables: None,
+            pair: None,
+            _reservations: Vec::new(),
+            now: clock::now(),
+            waiting: Waiting::default(),
+            worked: false,
+        }
+    }
+
+    /// The time of this turn: taken when `receive` began.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The link.
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Our own interface pair, where there is one.
+    pub fn pair(&self) -> Option<&Pair> {
+        self.pair.as_ref()
+    }
+
+    /// Take in a batch of frames; returns how many.
+    pub fn receive(&mut self) -> usize {
+        self.now = clock::now();
+        let (stack, now) = (&mut self.stack, self.now);
+        let count = self.link.receive(|frame, meta| stack.handle_frame(now, frame, checksum_of(meta)));
+        self.worked = count > 0;
+        count
+    }
+
+    /// See to what is due, and send what there is to send. Errors are those of an interface that
+    /// has gone.
+    pub fn send(&mut self) -> Result<usize, Error> {
+        self.stack.handle_timeout(self.now);
+        if let Some(tables) = &mut self.tables {
+            tables.serve(self.now, &mut self.stack)?;
+        }
+        let mut sent = 0;
+        while sent < SEND_BATCH && self.link.room() > 0 {
+            let Some(t) = self.stack.poll_transmit(self.now) else { break };
+            let meta = TxMeta {
+                checksum: match t.checksum {
+                    TxChecksum::Complete => exos_link::TxChecksum::None,
+                    TxChecksum::Partial { start, offset } => exos_link::TxChecksum::Partial { start, offset },
+                },
+                segment_size: t.segment_size,
+                ipv6: t.ipv6,
+                header_len: t.head.len() as u16,
+            };
+            // There is room: what the link refuses now it has counted as a drop, which TCP repairs.
+            self.link.transmit(t.head, t.body.parts(), meta);
+            sent += 1;
+        }
+        self.worked |= sent > 0;
+        self.link.flush().map_err(|e| {
+            Error::io("cannot send", e).mend("the interface is down or gone; bring it up and start again")
+        })?;
+        Ok(sent)
+    }
+
+    /// Wait for frames, for one of `others` to be readable, or for the time `until` or the
+    /// stack's next deadline, whichever comes first. Returns at once after a turn that moved
+    /// frames, and for a while after it: see [`crate::wait`].
+    pub fn wait(&mut self, until: Option<Instant>, others: &[BorrowedFd<'_>]) -> Result<(), Error> {
+        if self.worked {
+            self.waiting.worked();
+            return Ok(());
+        }
+        let now = clock::now();
+        let deadline = [until, self.stack.poll_timeout(now)].into_iter().flatten().min();
+        if deadline.is_some_and(|at| at <= now) || self.waiting.should_spin(now) {
+            std::hint::spin_loop();
+            return Ok(());
+        }
+        if !self.link.prepare_wait() {
+            return Ok(());
+        }
+        self.waiting.sleeps += 1;
+        let mut fds = others.to_vec();
+        fds.extend(self.tables.as_ref().map(HostTables::fd));
+        let writing = self.link.wants_write();
+        let link = self.link.fd().map(|fd| (fd, writing));
+        wait::sleep(now, deadline, link, &fds).map_err(|e| Error::io("cannot wait for packets", e))?;
+        Ok(())
+    }
+
+    /// Every counter with its name: the link's, then the stack's.
+    pub fn counters(&self) -> Vec<(String, u64)> {
+        let link = self.link.counters().into_iter().map(|(name, value)| (format!("link_{name}"), value));
+        let stack = self.stack.counters().list().into_iter().map(|(name, value)| (name.to_owned(), value));
+        link.chain(stack).chain([("sleeps".to_owned(), self.waiting.sleeps)]).collect()
+    }
+}
+
+/// The stack's word for what the link says of a checksum.
+fn checksum_of(meta: RxMeta) -> RxChecksum {
+    match meta.checksum {
+        exos_link::RxChecksum::Unknown => RxChecksum::Unknown,
+        exos_link::RxChecksum::Verified | exos_link::RxChecksum::Partial => RxChecksum::Verified,
+        exos_link::RxChecksum::MaybePartial => RxChecksum::MaybePartial,
+    }
+}

@@ -1,0 +1,108 @@
+//! Adaptive waiting: spin while traffic comes, sleep when it does not.
+//!
+//! Waking a sleeping CPU costs tens of microseconds, more than serving a small request; spinning
+//! costs a CPU. So after each batch the loop goes on looking for a while before it sleeps, for as
+//! long as such looking has lately been worth it: when frames came while spinning the budget
+//! doubles, when the spin was in vain it halves. An idle program sleeps at once and all the time.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use exos_inet::Instant;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// The longest spin: about what a wake-up costs on a virtual machine. Spinning longer than sleeping
+/// and waking would take cannot pay.
+const SPIN_MAX: Duration = Duration::from_micros(50);
+
+/// The shortest spin: one or two packets' time on a busy veth. It never reaches zero, so that
+/// returning traffic is noticed.
+const SPIN_MIN: Duration = Duration::from_micros(2);
+
+/// Decides between spinning and sleeping.
+#[derive(Debug)]
+pub struct Waiting {
+    spin: Duration,
+    /// When the spin under way began.
+    since: Option<Instant>,
+    /// Sleeps so far.
+    pub sleeps: u64,
+}
+
+impl Default for Waiting {
+    fn default() -> Self {
+        Self { spin: SPIN_MAX, since: None, sleeps: 0 }
+    }
+}
+
+impl Waiting {
+    /// The turn moved frames.
+    pub fn worked(&mut self) {
+        if self.since.take().is_some() {
+            self.spin = (self.spin * 2).min(SPIN_MAX);
+        }
+    }
+
+    /// The turn moved nothing: true when the loop shall look again at once, false when to sleep.
+    pub fn should_spin(&mut self, now: Instant) -> bool {
+        let since = *self.since.get_or_insert(now);
+        if now - since < self.spin {
+            return true;
+        }
+        self.since = None;
+        self.spin = (self.spin / 2).max(SPIN_MIN);
+        false
+    }
+}
+
+/// Sleep until one of the descriptors is ready or `until` is reached; true in the first case.
+pub fn sleep(
+    now: Instant,
+    until: Option<Instant>,
+    link: Option<(BorrowedFd<'_>, bool)>,
+    others: &[BorrowedFd<'_>],
+) -> std::io::Result<bool> {
+    let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(1 + others.len());
+    if let Some((fd, writing)) = &link {
+        let flags = if *writing { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        fds.push(PollFd::new(fd, flags));
+    }
+    fds.extend(others.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
+    let timeout = until.map(|at| {
+        let left = at - now;
+        Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
+    });
+    match poll(&mut fds, timeout.as_ref()) {
+        Ok(ready) => Ok(ready > 0),
+        // A signal: its handler has written to one of the descriptors.
+        Err(rustix::io::Errno::INTR) => Ok(true),
+        Err(e) => Err(e.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spins_shrink_in_vain_and_grow_when_worth_it() {
+        let mut waiting = Waiting::default();
+        let mut now = Instant::START;
+        let spun = |waiting: &mut Waiting, now: &mut Instant| {
+            let start = *now;
+            while waiting.should_spin(*now) {
+                *now = *now + Duration::from_micros(1);
+            }
+            *now - start
+        };
+        assert_eq!(spun(&mut waiting, &mut now), SPIN_MAX);
+        assert_eq!(spun(&mut waiting, &mut now), SPIN_MAX / 2);
+        (0..10).for_each(|_| drop(spun(&mut waiting, &mut now)));
+        assert_eq!(spun(&mut waiting, &mut now), SPIN_MIN);
+        for _ in 0..10 {
+            assert!(waiting.should_spin(now));
+            waiting.worked();
+        }
+        assert_eq!(spun(&mut waiting, &mut now), SPIN_MAX);
+    }
+}
