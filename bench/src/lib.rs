@@ -1,0 +1,18 @@
+//! `exos bench`: the papers' figures and tables, measured here beside peers.
+//!
+//! Each experiment sets up all it needs on a lab wire of its own, runs ours and its peers in turn in the same
+//! session, repeats, and reports medians as a table for people and as JSON (docs/json.md) for programs.
+//!
+//! `http` is the first: static documents of several sizes, each request on a new connection or many on
+//! persistent ones, against nginx.
+
+#![forbid(unsafe_code)]
+
+mod cli;
+pub mod cpu;
+pub mod http;
+mod limits;
+mod process;
+mod scratch;
+
+pub use cli::{BenchArgs, BenchCommand, run};
