@@ -2,12 +2,14 @@
 //!
 //! Start with [`site`], the documents in memory, each with its response fields and checksums
 //! made once; then [`http`], which turns the bytes of a connection into slices of those
-//! documents. Both perform no I/O but reading the directory.
+//! documents. Both perform no I/O but reading the directory. [`serve`] joins them to a stack: the
+//! event loop of `exos serve`.
 
 #![forbid(unsafe_code)]
 
 pub mod http;
 pub mod limits;
+pub mod serve;
 pub mod site;
 
 pub use http::{Handled, Next, Server, ServerConnection, Status};

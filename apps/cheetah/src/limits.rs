@@ -1,5 +1,7 @@
 //! The limits of the web server, each with its reason.
 
+use std::time::Duration;
+
 /// The longest request line, method and version included: what nginx and Apache allow, and more
 /// than any browser's address bar sends. Beyond it the answer is 414.
 pub const REQUEST_LINE_LEN_MAX: usize = 8 * 1024;
@@ -44,3 +46,24 @@ const _: () = assert!(
     REQUEST_LINE_LEN_MAX < HEAD_LEN_MAX,
     "414 is reached before 431"
 );
+
+/// How long a request's head may take from its first byte (or a connection's first request from
+/// the connection's beginning): nginx's `client_header_timeout` is 60 s, Apache's 20 to 40 s.
+pub const REQUEST_TIME: Duration = Duration::from_secs(20);
+
+/// How long a connection may idle between requests: nginx's `keepalive_timeout`.
+pub const IDLE_TIME: Duration = Duration::from_secs(75);
+
+/// How long a response may make no progress: nginx's `send_timeout`.
+pub const SEND_TIME: Duration = Duration::from_secs(60);
+
+/// How long a connection that we have finished waits for the client to finish too: nginx's
+/// `lingering_time`.
+pub const LINGER_TIME: Duration = Duration::from_secs(30);
+
+/// How long a stop waits for responses under way.
+pub const STOP_TIME: Duration = Duration::from_secs(10);
+
+/// Response bytes queued on one connection before further pipelined requests wait. The bytes are
+/// references to documents; the bound is for what a client can make us remember.
+pub const QUEUE_LEN_MAX: usize = 1024 * 1024;

@@ -545,6 +545,10 @@ fn limits_are_at_the_byte() {
     check(&get(&line_of(REQUEST_LINE_LEN_MAX * 3), ""), 414, Closed);
     check(&"A".repeat(REQUEST_LINE_LEN_MAX + 2), 414, Closed);
 
+    // Too long is too long, whatever else is wrong: found by fuzzing.
+    let line = "a".repeat(REQUEST_LINE_LEN_MAX + 2);
+    check(&format!("GET / x{line}\r\n\r\n"), 414, Closed);
+
     let empty_len = get("/", "A: \r\n").len();
     let head_of = |len: usize| get("/", &format!("A: {}\r\n", "b".repeat(len - empty_len)));
     check(&head_of(HEAD_LEN_MAX), 200, Open);

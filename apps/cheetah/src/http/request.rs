@@ -96,11 +96,10 @@ pub fn parse<'b, 'f>(
 /// True when `bytes`, of which the first `seen` gave no whole head before, may give one now.
 #[inline]
 pub fn is_worth_parsing(bytes: &[u8], seen: usize) -> bool {
-    bytes.len() <= REPARSE_FREELY_LEN
+    seen < REPARSE_FREELY_LEN
         || bytes.len() >= HEAD_LEN_MAX
-        || seen == 0
-        || bytes[seen.min(bytes.len())..].contains(&b'\n')
         || (seen <= REQUEST_LINE_LEN_MAX && bytes.len() > REQUEST_LINE_LEN_MAX)
+        || bytes[seen.min(bytes.len())..].contains(&b'\n')
 }
 
 /// What of `bytes` is parsed: no more than a head may be long, and of a long head only whole
@@ -133,16 +132,21 @@ fn unfinished<T>(bytes: &[u8]) -> Result<Option<T>, Fault> {
 }
 
 fn line_is_too_long(bytes: &[u8]) -> bool {
-    bytes
-        .get(..=REQUEST_LINE_LEN_MAX)
-        .is_some_and(|line| !line.contains(&b'\n'))
+    bytes.len() > REQUEST_LINE_LEN_MAX && first_line(bytes).is_none()
+}
+
+/// The request line without its LF, if it has ended within the limit.
+fn first_line(bytes: &[u8]) -> Option<&[u8]> {
+    let bytes = &bytes[..bytes.len().min(REQUEST_LINE_LEN_MAX + 1)];
+    let end = bytes.iter().position(|&b| b == b'\n')?;
+    Some(&bytes[..end])
 }
 
 fn malformed<T>(bytes: &[u8], error: Error) -> Result<Option<T>, Fault> {
     match error {
         // Whether it is another version or no version shows only when the line is whole.
-        Error::Version => match bytes.iter().position(|&b| b == b'\n') {
-            Some(end) if names_other_version(&bytes[..end]) => Err(Fault::Version),
+        Error::Version => match first_line(bytes) {
+            Some(line) if names_other_version(line) => Err(Fault::Version),
             Some(_) => Err(Fault::RequestLine),
             None => unfinished(bytes),
         },

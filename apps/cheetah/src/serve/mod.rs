@@ -1,0 +1,149 @@
+//! `exos serve`: the web server as a program on a stack of its own.
+//!
+//! [`options`] is its command line, [`program`] what it does with connections, [`statistics`] what
+//! it says about itself. This file sets up, runs the loop, and stops in order.
+
+mod options;
+mod program;
+mod statistics;
+
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::Duration;
+
+use exos::signals::Signals;
+use exos::{Attachment, Error, Exos, LinkName, clock};
+use exos_inet::tcp::ListenOptions;
+
+use crate::http::Server;
+use crate::limits::STOP_TIME;
+use crate::site::Site;
+
+pub use options::ServeArgs;
+use program::Cheetah;
+
+/// Serve until a signal asks to stop.
+pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
+    // First what can be wrong without anything having been made.
+    let site = load(args)?;
+    if let Some(core) = args.core {
+        exos_host::affinity::pin(core)?;
+    }
+    let attachment = args.attachment();
+    let mut exos = Exos::attach(&attachment)?;
+    let signals = Signals::catch()?;
+    listen(&mut exos, args.port)?;
+    announce(&exos, args, &attachment, &site)?;
+    let mut cheetah = Cheetah::new(Server::new(Rc::new(site), clock::unix_secs()));
+    while !signals.stop_requested() {
+        turn(&mut exos, &mut cheetah, &signals, args)?;
+    }
+    stop(&mut exos, &mut cheetah, &signals, args)?;
+    statistics::print(&exos, &cheetah, args.json);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One turn: take in, answer, send, wait.
+fn turn(exos: &mut Exos, cheetah: &mut Cheetah, signals: &Signals, args: &ServeArgs) -> Result<(), Error> {
+    exos.receive();
+    cheetah.handle(exos.now(), &mut exos.stack);
+    exos.send()?;
+    if signals.take_report_request() {
+        statistics::print(exos, cheetah, args.json);
+    }
+    exos.wait(cheetah.poll_timeout(), &[signals.fd()])
+}
+
+/// Take no new connections, let responses under way end, and tell the rest that it is over.
+fn stop(exos: &mut Exos, cheetah: &mut Cheetah, signals: &Signals, args: &ServeArgs) -> Result<(), Error> {
+    cheetah.stop(exos.now(), &mut exos.stack);
+    let until = clock::now() + STOP_TIME;
+    while cheetah.is_busy() && clock::now() < until {
+        turn(exos, cheetah, signals, args)?;
+    }
+    cheetah.abort_all(exos.now(), &mut exos.stack);
+    while exos.send()? > 0 {}
+    Ok(())
+}
+
+fn load(args: &ServeArgs) -> Result<Site, Error> {
+    let Some(directory) = &args.directory else { return Ok(Site::example()) };
+    let site = Site::load(directory, args.limits())
+        .map_err(|e| Error::new(e.to_string()).mend("give a directory that this user can read"))?;
+    for omission in site.omissions() {
+        eprintln!("exos serve: left out: {omission}");
+    }
+    Ok(site)
+}
+
+fn listen(exos: &mut Exos, port: u16) -> Result<(), Error> {
+    exos.stack
+        .tcp
+        .listen(None, port, ListenOptions::default())
+        .map(drop)
+        .map_err(|e| Error::new(format!("cannot listen on port {port}: {e}")))
+}
+
+/// Tell a person where the site is.
+fn announce(exos: &Exos, args: &ServeArgs, attachment: &Attachment, site: &Site) -> Result<(), Error> {
+    let count = site.document_count();
+    let megabytes = site.content_len() as f64 / 1e6;
+    match &args.directory {
+        Some(d) => eprintln!("exos serve: {count} documents of {}, {megabytes:.1} MB", d.display()),
+        None => eprintln!("exos serve: the example site, {count} documents, {megabytes:.1} MB"),
+    }
+    eprintln!("exos serve: {}", exos.describe_link());
+    for address in exos.stack.addresses() {
+        if !is_link_local(address.addr) {
+            println!("{}", url(address.addr, args.port));
+        }
+    }
+    if attachment.link == LinkName::OwnTap {
+        show_from_inside(exos, args.port)?;
+    }
+    Ok(())
+}
+
+fn is_link_local(ip: std::net::IpAddr) -> bool {
+    matches!(ip, std::net::IpAddr::V6(v6) if v6.is_unicast_link_local())
+}
+
+fn url(ip: std::net::IpAddr, port: u16) -> String {
+    let host = if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
+    if port == 80 { format!("http://{host}/") } else { format!("http://{host}:{port}/") }
+}
+
+/// Without privilege the site is inside a user namespace: say how to get there, and show from a
+/// thread inside that it answers the kernel's own TCP.
+fn show_from_inside(exos: &Exos, port: u16) -> Result<(), Error> {
+    let pid = std::process::id();
+    let Some(ip) = exos.stack.addresses().iter().map(|a| a.addr).find(std::net::IpAddr::is_ipv4) else {
+        return Ok(());
+    };
+    eprintln!("exos serve: without root this runs over a TAP device in a user namespace; AF_XDP needs root (sudo)");
+    eprintln!("exos serve: from another terminal of yours:");
+    eprintln!("    nsenter --preserve-credentials -U -n -t {pid} curl -i {}", url(ip, port));
+    let address = std::net::SocketAddr::new(ip, port);
+    std::thread::Builder::new()
+        .name("first-request".into())
+        .spawn(move || match first_request(address) {
+            Ok(answer) => eprintln!("exos serve: a kernel socket inside was answered:\n{answer}"),
+            Err(e) => eprintln!("exos serve: a kernel socket inside was not answered: {e}"),
+        })
+        .map_err(|e| Error::io("cannot start a thread", e))?;
+    Ok(())
+}
+
+/// Fetch the first page with the kernel's TCP; gives the head and the page's title.
+fn first_request(address: std::net::SocketAddr) -> std::io::Result<String> {
+    use std::io::{Read as _, Write as _};
+    let mut socket = std::net::TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
+    socket.set_read_timeout(Some(Duration::from_secs(5)))?;
+    write!(socket, "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let title = body.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")).map_or("", |t| t.0);
+    let head: Vec<String> = head.lines().map(|line| format!("    {line}")).collect();
+    Ok(format!("{}\n    ({} bytes, titled {title:?})", head.join("\n"), body.len()))
+}

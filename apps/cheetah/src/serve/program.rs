@@ -1,0 +1,309 @@
+//! The connections of the server: bytes from TCP to HTTP, slices of documents back.
+//!
+//! A connection's unread bytes stay in TCP's receive buffer, and what is sent refers to the
+//! documents; so a connection costs a control block and the few words here. Every wait of a
+//! connection has an end: see the times in `limits`.
+
+use std::time::Duration;
+
+use exos::clock;
+use exos_buf::Slice;
+use exos_inet::tcp::wheel::Wheel;
+use exos_inet::tcp::{ConnectionId, Event, EventSet};
+use exos_inet::{Instant, Stack};
+
+use crate::http::{Next, Server, ServerConnection, Status};
+use crate::limits::{IDLE_TIME, LINGER_TIME, QUEUE_LEN_MAX, REQUEST_TIME, SEND_TIME};
+
+/// What a connection waits for.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+enum Wait {
+    /// The rest of a request, or the first one.
+    Request,
+    /// Another request, or the end.
+    Idle,
+    /// The client to take what is sent.
+    Sending,
+    /// The client to finish too.
+    Lingering,
+}
+
+impl Wait {
+    const fn time(self) -> Duration {
+        match self {
+            Self::Request => REQUEST_TIME,
+            Self::Idle => IDLE_TIME,
+            Self::Sending => SEND_TIME,
+            Self::Lingering => LINGER_TIME,
+        }
+    }
+}
+
+struct Connection {
+    id: ConnectionId,
+    http: ServerConnection,
+    wait: Wait,
+    deadline: Instant,
+    /// The earliest entry of the connection among the timers.
+    armed: Instant,
+    /// Requests wait in the receive buffer for room in the send queue.
+    held: bool,
+    /// The client has finished.
+    client_finished: bool,
+    /// We have finished.
+    finished: bool,
+}
+
+/// Ends of waits, by name.
+#[derive(Default)]
+struct Counters {
+    request_timeouts: u64,
+    idle_timeouts: u64,
+    send_timeouts: u64,
+    linger_timeouts: u64,
+}
+
+/// The server and its connections.
+pub(super) struct Cheetah {
+    server: Server,
+    /// By slot of the connection's identity.
+    connections: Vec<Option<Connection>>,
+    open: usize,
+    timers: Wheel<ConnectionId>,
+    due: Vec<ConnectionId>,
+    out: Vec<Slice>,
+    counters: Counters,
+    stopping: bool,
+}
+
+impl Cheetah {
+    pub(super) fn new(server: Server) -> Self {
+        Self {
+            server,
+            connections: Vec::new(),
+            open: 0,
+            timers: Wheel::new(clock::now()),
+            due: Vec::new(),
+            out: Vec::new(),
+            counters: Counters::default(),
+            stopping: false,
+        }
+    }
+
+    /// Answer all that has happened.
+    pub(super) fn handle(&mut self, now: Instant, stack: &mut Stack) {
+        self.server.set_time(clock::unix_secs());
+        while let Some(event) = stack.poll_event() {
+            self.handle_event(now, &event, stack);
+        }
+        let mut due = std::mem::take(&mut self.due);
+        self.timers.expire(now, &mut due);
+        for id in due.drain(..) {
+            self.handle_timer(now, id, stack);
+        }
+        self.due = due;
+    }
+
+    /// When to call `handle` at the latest.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.next_deadline()
+    }
+
+    fn handle_event(&mut self, now: Instant, event: &Event, stack: &mut Stack) {
+        let id = event.connection;
+        if event.set.contains(EventSet::ACCEPTED) {
+            self.open(now, id);
+        }
+        if event.set.contains(EventSet::CLOSED) {
+            self.close(id);
+            return;
+        }
+        let Some(connection) = find(&mut self.connections, id) else { return };
+        connection.client_finished |= event.set.contains(EventSet::FINISHED);
+        let arrived = event.set.contains(EventSet::READABLE) && !connection.finished;
+        let room_again = event.set.contains(EventSet::ACKNOWLEDGED) && connection.held;
+        if arrived || room_again {
+            self.serve(now, id, stack);
+        }
+        self.after_event(now, event, stack);
+    }
+
+    fn open(&mut self, now: Instant, id: ConnectionId) {
+        let slot = id.slot() as usize;
+        if slot >= self.connections.len() {
+            self.connections.resize_with(slot + 1, || None);
+        }
+        let deadline = now + Wait::Request.time();
+        self.connections[slot] = Some(Connection {
+            id,
+            http: ServerConnection::new(),
+            wait: Wait::Request,
+            deadline,
+            armed: deadline,
+            held: false,
+            client_finished: false,
+            finished: false,
+        });
+        self.timers.arm(deadline, id);
+        self.open += 1;
+    }
+
+    fn close(&mut self, id: ConnectionId) {
+        if find(&mut self.connections, id).is_some() {
+            self.connections[id.slot() as usize] = None;
+            self.open -= 1;
+        }
+    }
+
+    /// Hand the readable bytes to HTTP, and its responses to TCP.
+    fn serve(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
+        let Some(connection) = find(&mut self.connections, id) else { return };
+        let queued = stack.tcp.connection(id).map_or(0, |c| c.unacknowledged());
+        let room = QUEUE_LEN_MAX.saturating_sub(queued);
+        let bytes = stack.tcp.readable(id);
+        let handled = connection.http.handle_bytes(&mut self.server, bytes, room, &mut self.out);
+        for slice in self.out.drain(..) {
+            stack.tcp.send(id, slice);
+        }
+        stack.tcp.consume(id, handled.consumed);
+        if handled.next == Next::Close || (self.stopping && handled.responses > 0) {
+            // The FIN rides on the last data, and this request's acknowledgement on the first.
+            connection.finish(now, stack, &mut self.timers);
+        }
+        connection.held = handled.next == Next::Send;
+        if handled.responses > 0 && !connection.finished {
+            connection.wait(now, Wait::Sending, &mut self.timers);
+        } else if handled.consumed > 0 || !connection.http.is_between_requests() {
+            // Part of a request: its time runs on from where it was, unless it is the first of it.
+            if connection.wait == Wait::Idle {
+                connection.wait(now, Wait::Request, &mut self.timers);
+            }
+        }
+    }
+
+    /// What follows from acknowledgements and from the client's end.
+    fn after_event(&mut self, now: Instant, event: &Event, stack: &mut Stack) {
+        let stopping = self.stopping;
+        let Some(connection) = find(&mut self.connections, event.connection) else { return };
+        if connection.finished {
+            return;
+        }
+        let pending = stack.tcp.connection(connection.id).map_or(0, |c| c.unacknowledged());
+        if connection.client_finished && !connection.held {
+            // Whatever is queued still goes; nothing more will be asked for.
+            connection.finish(now, stack, &mut self.timers);
+        } else if connection.wait == Wait::Sending && event.set.contains(EventSet::ACKNOWLEDGED) {
+            let wait = if pending > 0 { Wait::Sending } else { Wait::Idle };
+            connection.wait(now, wait, &mut self.timers);
+            if pending == 0 && stopping {
+                connection.finish(now, stack, &mut self.timers);
+            }
+        }
+    }
+
+    fn handle_timer(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
+        let Some(connection) = find(&mut self.connections, id) else { return };
+        if connection.deadline > now {
+            if connection.armed <= now {
+                connection.armed = connection.deadline;
+                self.timers.arm(connection.deadline, id);
+            }
+            return;
+        }
+        match connection.wait {
+            Wait::Request if connection.http.is_between_requests() => {
+                self.counters.idle_timeouts += 1;
+                connection.finish(now, stack, &mut self.timers);
+            }
+            Wait::Request => {
+                self.counters.request_timeouts += 1;
+                self.server.refuse(Status::RequestTimeout, &mut self.out);
+                for slice in self.out.drain(..) {
+                    stack.tcp.send(id, slice);
+                }
+                connection.finish(now, stack, &mut self.timers);
+            }
+            Wait::Idle => {
+                self.counters.idle_timeouts += 1;
+                connection.finish(now, stack, &mut self.timers);
+            }
+            Wait::Sending | Wait::Lingering => {
+                let sending = connection.wait == Wait::Sending;
+                self.counters.send_timeouts += u64::from(sending);
+                self.counters.linger_timeouts += u64::from(!sending);
+                stack.tcp_abort(now, id);
+            }
+        }
+    }
+
+    /// Take no new requests: idle connections end now, the others after their responses.
+    pub(super) fn stop(&mut self, now: Instant, stack: &mut Stack) {
+        self.stopping = true;
+        for connection in self.connections.iter_mut().flatten() {
+            let pending = stack.tcp.connection(connection.id).map_or(0, |c| c.unacknowledged());
+            if pending == 0 {
+                connection.finish(now, stack, &mut self.timers);
+            }
+        }
+    }
+
+    /// True while responses are under way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.connections.iter().flatten().any(|c| c.wait == Wait::Sending)
+    }
+
+    /// Give up what is left.
+    pub(super) fn abort_all(&mut self, now: Instant, stack: &mut Stack) {
+        for connection in self.connections.iter().flatten() {
+            stack.tcp_abort(now, connection.id);
+        }
+    }
+
+    /// Open connections.
+    pub(super) fn connections(&self) -> usize {
+        self.open
+    }
+
+    /// The HTTP server.
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Ends of waits, by name.
+    pub(super) fn counters(&self) -> [(&'static str, u64); 4] {
+        let c = &self.counters;
+        [
+            ("http_request_timeouts", c.request_timeouts),
+            ("http_idle_timeouts", c.idle_timeouts),
+            ("http_send_timeouts", c.send_timeouts),
+            ("http_linger_timeouts", c.linger_timeouts),
+        ]
+    }
+}
+
+impl Connection {
+    fn wait(&mut self, now: Instant, wait: Wait, timers: &mut Wheel<ConnectionId>) {
+        self.wait = wait;
+        self.deadline = now + wait.time();
+        if self.deadline < self.armed || self.armed <= now {
+            self.armed = self.deadline;
+            timers.arm(self.deadline, self.id);
+        }
+    }
+
+    /// Nothing more will be sent, and nothing that comes is looked at.
+    fn finish(&mut self, now: Instant, stack: &mut Stack, timers: &mut Wheel<ConnectionId>) {
+        if self.finished {
+            return;
+        }
+        self.finished = true;
+        self.held = false;
+        stack.tcp.finish(self.id);
+        stack.tcp.discard_received(self.id);
+        self.wait(now, Wait::Lingering, timers);
+    }
+}
+
+fn find(connections: &mut [Option<Connection>], id: ConnectionId) -> Option<&mut Connection> {
+    connections.get_mut(id.slot() as usize)?.as_mut().filter(|c| c.id == id)
+}

@@ -1,0 +1,337 @@
+//! The verdicts of nginx on the same requests, and why ours differ where they do.
+//!
+//! Runs where nginx is installed, on a port of the loopback interface with a configuration of its
+//! own in a temporary folder; elsewhere it says that it did nothing. nginx gets each request on a
+//! connection of its own, and what counts is the sequence of status codes until it closes or
+//! falls silent.
+
+mod common;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::exchange;
+
+/// A request, our answers, and nginx's with the reason if they differ.
+struct Case {
+    request: &'static str,
+    ours: &'static [u16],
+    nginx: Option<(&'static [u16], &'static str)>,
+}
+
+const fn same(request: &'static str, ours: &'static [u16]) -> Case {
+    Case {
+        request,
+        ours,
+        nginx: None,
+    }
+}
+
+const fn differs(
+    request: &'static str,
+    ours: &'static [u16],
+    nginx: &'static [u16],
+    why: &'static str,
+) -> Case {
+    Case {
+        request,
+        ours,
+        nginx: Some((nginx, why)),
+    }
+}
+
+const CASES: &[Case] = &[
+    same("GET / HTTP/1.1\r\nHost: h\r\n\r\n", &[200]),
+    same("GET / HTTP/1.0\r\n\r\n", &[200]),
+    same("GET / HTTP/1.1\nHost: h\n\n", &[200]),
+    same("\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n", &[200]),
+    same("HEAD /a.txt HTTP/1.1\r\nHost: h\r\n\r\n", &[200]),
+    same("GET /dir HTTP/1.1\r\nHost: h\r\n\r\n", &[301]),
+    same("GET /bare/ HTTP/1.1\r\nHost: h\r\n\r\n", &[403]),
+    same("GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n", &[404]),
+    same("GET //dir///./ HTTP/1.1\r\nHost: h\r\n\r\n", &[200]),
+    same("GET /dir/../a.txt HTTP/1.1\r\nHost: h\r\n\r\n", &[200]),
+    same("GET /%61.txt HTTP/1.1\r\nHost: h\r\n\r\n", &[200]),
+    same("GET /dir%2F HTTP/1.1\r\nHost: h\r\n\r\n", &[200]),
+    same("GET /.. HTTP/1.1\r\nHost: h\r\n\r\n", &[400]),
+    same("GET /../etc/passwd HTTP/1.1\r\nHost: h\r\n\r\n", &[400]),
+    same("GET /%2e%2e/etc/passwd HTTP/1.1\r\nHost: h\r\n\r\n", &[400]),
+    same("GET /..%2fetc HTTP/1.1\r\nHost: h\r\n\r\n", &[400]),
+    same("GET /%00 HTTP/1.1\r\nHost: h\r\n\r\n", &[400]),
+    same("GET /%zz HTTP/1.1\r\nHost: h\r\n\r\n", &[400]),
+    same("GET /a%2 HTTP/1.1\r\nHost: h\r\n\r\n", &[400]),
+    same("GET http://h/a.txt HTTP/1.1\r\nHost: h\r\n\r\n", &[200]),
+    same("GET http://h HTTP/1.1\r\nHost: h\r\n\r\n", &[200]),
+    same("GET a.txt HTTP/1.1\r\nHost: h\r\n\r\n", &[400]),
+    same("GET * HTTP/1.1\r\nHost: h\r\n\r\n", &[400]),
+    same("GET / HTTP/1.1\r\n\r\n", &[400]),
+    same("GET / HTTP/1.1\r\nHost: h\r\nHost: h\r\n\r\n", &[400]),
+    same("GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", &[400]),
+    same("GET / HTTP/1.1\r\nHost: h\r\nA: b\0c\r\n\r\n", &[400]),
+    same("GET / HTTP/1.1\r\nHost: h\r\nA : b\r\n\r\n", &[400]),
+    same("GET / HTTP/1.1\r\nHost: h\r\nA: b\rc\r\n\r\n", &[400]),
+    same(
+        "GET / HTTP/1.1\r\nHost: h\r\nA: b\r\n folded\r\n\r\n",
+        &[400],
+    ),
+    same("GET / HTTP/2.0\r\nHost: h\r\n\r\n", &[505]),
+    same("GET /a b HTTP/1.1\r\nHost: h\r\n\r\n", &[400]),
+    same("GET / HTTX/1.1\r\nHost: h\r\n\r\n", &[400]),
+    same(
+        "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhelloGET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n",
+        &[200, 200],
+    ),
+    same(
+        "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: x\r\n\r\n",
+        &[400],
+    ),
+    same(
+        "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+        &[400],
+    ),
+    same(
+        "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        &[400],
+    ),
+    same(
+        "GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        &[400],
+    ),
+    same(
+        "GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        &[400],
+    ),
+    same(
+        "GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n",
+        &[501],
+    ),
+    same(
+        "GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+        &[501],
+    ),
+    same(
+        "POST /a.txt HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello",
+        &[405],
+    ),
+    same(
+        "GET /a.txt HTTP/1.1\r\nHost: h\r\nIf-Modified-Since: Sun, 06 Nov 1994 08:00:00 GMT\r\n\r\n",
+        &[304],
+    ),
+    same(
+        "GET /a.txt HTTP/1.1\r\nHost: h\r\nIf-None-Match: *\r\n\r\n",
+        &[304],
+    ),
+    same(
+        "GET /a.txt HTTP/1.1\r\nHost: h\r\nIf-Match: \"x\"\r\n\r\n",
+        &[412],
+    ),
+    same(
+        "GET /a.txt HTTP/1.1\r\nHost: h\r\nIf-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n",
+        &[412],
+    ),
+    same(
+        "GET / HTTP/1.1\r\nHost: h\r\n\r\nGET /a.txt HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n",
+        &[200, 200],
+    ),
+    differs(
+        "GET  / HTTP/1.1\r\nHost: h\r\n\r\n",
+        &[400],
+        &[200],
+        "RFC 9112 §3 has exactly one space; being lenient is how parsers come to disagree",
+    ),
+    differs(
+        "GET / HTTP/1.1 \r\nHost: h\r\n\r\n",
+        &[400],
+        &[200],
+        "the same, after the version",
+    ),
+    differs(
+        "GET /a.txt#b HTTP/1.1\r\nHost: h\r\n\r\n",
+        &[400],
+        &[200],
+        "RFC 9112 §3.2: a target has no fragment; nginx cuts it off",
+    ),
+    differs(
+        "GET /a.txt?b#c HTTP/1.1\r\nHost: h\r\n\r\n",
+        &[400],
+        &[200],
+        "the same, after a query",
+    ),
+    differs(
+        "GET /\r\n\r\n",
+        &[400],
+        &[200],
+        "HTTP/0.9, which nginx still answers, here without a status line",
+    ),
+    differs(
+        "GET / HTTP/1.2\r\nHost: h\r\n\r\n",
+        &[505],
+        &[200],
+        "a version that does not exist; RFC 9110 §15.6.6 leaves it to the server",
+    ),
+    differs(
+        "GET / HTTP/1.1\r\nHost:\r\n\r\n",
+        &[200],
+        &[400],
+        "RFC 9112 §3.2 has clients send an empty Host when there is no authority",
+    ),
+    differs(
+        "GET / HTTP/1.1\r\nHost: user@h\r\n\r\n",
+        &[400],
+        &[200],
+        "RFC 9110 §7.2: Host is a host and perhaps a port",
+    ),
+    differs(
+        "GET / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        &[411],
+        &[200],
+        "chunked bodies are not read, as there is nothing here that takes a body",
+    ),
+    differs(
+        "BREW / HTTP/1.1\r\nHost: h\r\n\r\n",
+        &[501],
+        &[405],
+        "RFC 9110 §9.1: 501 for methods that are not known at all",
+    ),
+    differs(
+        "get / HTTP/1.1\r\nHost: h\r\n\r\n",
+        &[501],
+        &[400],
+        "a lower-case method is a valid token, and methods are case-sensitive (RFC 9110 §9.1)",
+    ),
+    differs(
+        "GET / HTTP/1.1\r\nHost: h\r\nExpect: miracles\r\n\r\n",
+        &[417],
+        &[200],
+        "RFC 9110 §10.1.1 MAY; nginx ignores expectations that it does not know",
+    ),
+];
+
+#[test]
+fn nginx_agrees_or_the_difference_is_explained() {
+    let Some(nginx) = Nginx::start() else {
+        eprintln!("nginx is not installed: nothing compared");
+        return;
+    };
+    let mut surprises = Vec::new();
+    for Case {
+        request,
+        ours,
+        nginx: theirs,
+    } in CASES
+    {
+        assert_eq!(
+            exchange(request.as_bytes()).statuses(),
+            *ours,
+            "{request:?}"
+        );
+        let (want, why) = theirs.unwrap_or((ours, "the same"));
+        assert!(!why.is_empty());
+        let got = nginx.verdict(request);
+        if got != want {
+            surprises.push(format!(
+                "{request:?}: nginx {got:?}, expected {want:?} ({why})"
+            ));
+        }
+    }
+    assert!(
+        surprises.is_empty(),
+        "{}\n{}",
+        nginx.version,
+        surprises.join("\n")
+    );
+}
+
+/// A running nginx with the documents of [`common::site`]; stopped when dropped.
+struct Nginx {
+    process: Child,
+    folder: PathBuf,
+    address: SocketAddr,
+    version: String,
+}
+
+impl Nginx {
+    fn start() -> Option<Nginx> {
+        let program = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"];
+        let program = program.into_iter().find(|path| Path::new(path).exists())?;
+        let version = Command::new(program).arg("-v").output().ok()?.stderr;
+        let folder = std::env::temp_dir().join(format!("exos-nginx-{}", std::process::id()));
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .ok()?
+            .local_addr()
+            .ok()?
+            .port();
+        prepare(&folder, port);
+        let process = Command::new(program)
+            .args(["-e", "error.log", "-c", "nginx.conf", "-p"])
+            .arg(&folder)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let version = String::from_utf8_lossy(&version).into_owned();
+        let nginx = Nginx {
+            process,
+            folder,
+            address,
+            version,
+        };
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while TcpStream::connect(address).is_err() {
+            assert!(Instant::now() < deadline, "nginx did not start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some(nginx)
+    }
+
+    /// The status codes that nginx answers a request with.
+    fn verdict(&self, request: &str) -> Vec<u16> {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_millis(150)))
+            .unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer); // Ends by silence where it does not close.
+        let text = String::from_utf8_lossy(&answer);
+        if !text.is_empty() && !text.starts_with("HTTP/") {
+            return vec![200]; // HTTP/0.9 has no status line.
+        }
+        let starts = text.match_indices("HTTP/1.1 ");
+        starts
+            .filter_map(|(at, _)| text.get(at + 9..at + 12)?.parse().ok())
+            .collect()
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn prepare(folder: &Path, port: u16) {
+    for directory in ["root/dir", "root/bare/deep"] {
+        fs::create_dir_all(folder.join(directory)).unwrap();
+    }
+    let modified = Duration::from_secs(common::MODIFIED_SECS);
+    for name in ["index.html", "a.txt", "dir/index.html", "bare/deep/b.txt"] {
+        let mut file = fs::File::create(folder.join("root").join(name)).unwrap();
+        file.write_all(b"content").unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + modified).unwrap();
+    }
+    let configuration = format!(
+        "daemon off;\nmaster_process off;\npid nginx.pid;\nevents {{}}\nhttp {{\n\
+         access_log off;\nclient_body_temp_path body;\nproxy_temp_path proxy;\n\
+         fastcgi_temp_path fastcgi;\nuwsgi_temp_path uwsgi;\nscgi_temp_path scgi;\n\
+         types {{ text/html html; text/plain txt; }}\n\
+         server {{ listen 127.0.0.1:{port}; root root; }}\n}}\n"
+    );
+    fs::write(folder.join("nginx.conf"), configuration).unwrap();
+}
