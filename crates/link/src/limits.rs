@@ -94,6 +94,7 @@ pub const QUEUE_RELEASE_WAIT: Duration = Duration::from_millis(300);
 
 /// How often to try meanwhile.
 pub const QUEUE_RETRY_INTERVAL: Duration = Duration::from_millis(5);
+const _: () = assert!(QUEUE_RETRY_INTERVAL.as_nanos() < QUEUE_RELEASE_WAIT.as_nanos());
 
 /// How long the detachment of an XDP program that is going away may take: as
 /// for the queue, the kernel does it some time after the last holder has gone.

@@ -8,7 +8,7 @@
 
 use std::io;
 use std::os::fd::AsFd as _;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use exos_filter::{Action, Rule};
 use exos_host::bpf::{ProgInfo, who_holds_xdp};
@@ -132,6 +132,7 @@ fn check_interface(info: &LinkInfo, queue: u32) -> Result<Interface, Error> {
         RxChecksum::Unknown
     };
     Ok(Interface {
+        queues,
         name: name.clone(),
         index: info.index,
         mac: Mac(mac),
@@ -298,4 +299,110 @@ fn explain_bind(source: io::Error, interface: &Interface) -> Error {
     }
 }
 
-const _: () = assert!(QUEUE_RETRY_INTERVAL.as_nanos() < Duration::as_nanos(&QUEUE_RELEASE_WAIT));
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use exos_filter::Filter;
+    use exos_host::netlink::VethEnd;
+
+    /// Runs in a network namespace of its own with a veth `va`, on this thread.
+    /// False when that needs a privilege that we do not have.
+    fn with_veth() -> bool {
+        // SAFETY: a call without pointers; it concerns this thread only.
+        let entered = unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0;
+        if !entered {
+            let _ = io::Write::write_all(&mut io::stderr(), b"SKIPPED: open needs root\n");
+            return false;
+        }
+        let netlink = Netlink::new().unwrap();
+        let [a, b] = ["va", "vb"].map(VethEnd::named);
+        netlink.create_veth_pair(&a, &b).unwrap();
+        for name in ["va", "vb"] {
+            netlink
+                .set_up(netlink.link_by_name(name).unwrap().index, true)
+                .unwrap();
+        }
+        true
+    }
+
+    fn config() -> XdpConfig {
+        let filter = Filter::everything();
+        XdpConfig::new(
+            "va",
+            vec![Rule {
+                filter,
+                action: Action::RedirectToSocket,
+            }],
+        )
+    }
+
+    /// A socket on the queue, without a program on the interface.
+    fn hold_queue() -> (Socket, Umem) {
+        let info = Netlink::new().unwrap().link_by_name("va").unwrap();
+        let interface = check_interface(&info, 0).unwrap();
+        let (umem, socket) = make_socket(&interface, false).unwrap();
+        bind(&socket, &interface, bind_flags(Mode::Native, false)).unwrap();
+        (socket, umem)
+    }
+
+    /// A queue that stays busy is given up after a while, and nothing is left.
+    #[test]
+    fn a_busy_queue_is_explained() {
+        if !with_veth() {
+            return;
+        }
+        let _held = hold_queue();
+        let begin = Instant::now();
+        let error = XdpLink::open(&config()).unwrap_err().to_string();
+        assert!(
+            error.contains("queue 0 of va") && error.contains("ss --xdp -p"),
+            "{error}"
+        );
+        assert!(begin.elapsed() >= QUEUE_RELEASE_WAIT && begin.elapsed() < 5 * QUEUE_RELEASE_WAIT);
+        assert_eq!(
+            Netlink::new().unwrap().link_by_name("va").unwrap().xdp,
+            None
+        );
+    }
+
+    /// One that is given back meanwhile is waited for.
+    #[test]
+    fn a_queue_that_is_being_given_back_is_waited_for() {
+        if !with_veth() {
+            return;
+        }
+        let held = hold_queue();
+        let releaser = std::thread::spawn(move || {
+            std::thread::sleep(QUEUE_RELEASE_WAIT / 3);
+            drop(held);
+        });
+        let link = XdpLink::open(&config()).unwrap();
+        assert_eq!((link.queue(), link.queues()), (0, 1));
+        releaser.join().unwrap();
+    }
+
+    /// Without privilege it is said which one is missing.
+    #[test]
+    fn a_missing_privilege_is_named() {
+        if !with_veth() {
+            return;
+        }
+        const NOBODY: i64 = 65_534;
+        // SAFETY: numbers only. The bare call, unlike libc's function, concerns
+        // this thread only; it takes its effective capabilities.
+        let result = unsafe { libc::syscall(libc::SYS_setresuid, -1_i64, NOBODY, -1_i64) };
+        assert_eq!(result, 0);
+        let error = XdpLink::open(&config()).unwrap_err().to_string();
+        for words in ["CAP_NET_ADMIN", "CAP_BPF", "AF_XDP link on va", "root"] {
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    /// A link may be opened on one thread and used on another.
+    #[test]
+    fn links_can_be_sent() {
+        fn is_send<T: Send>() {}
+        is_send::<XdpLink>();
+        is_send::<crate::TapLink>();
+    }
+}

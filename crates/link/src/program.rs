@@ -30,7 +30,9 @@ pub enum ModeChoice {
     Auto,
     /// In the driver, or not at all.
     Native,
-    /// On socket buffers, after the driver.
+    /// On socket buffers, after the driver. On a veth this has the peer send
+    /// large TCP segments uncut, which are dropped (`kernel_rx_dropped`) unless
+    /// segmentation is turned off there; native mode turns it off itself.
     Generic,
 }
 

@@ -65,6 +65,7 @@ pub(crate) struct Interface {
     pub(crate) mac: Mac,
     pub(crate) mtu: usize,
     pub(crate) queue: u32,
+    pub(crate) queues: u32,
     pub(crate) rx_checksum: RxChecksum,
 }
 
@@ -97,6 +98,13 @@ impl XdpLink {
     /// The queue of the interface.
     pub fn queue(&self) -> u32 {
         self.interface.queue
+    }
+
+    /// How many queues the interface has. Packets that it steers to another than
+    /// ours go to the host's stack: with more than one, steer them
+    /// (`ethtool -X`, `ethtool -L`).
+    pub fn queues(&self) -> u32 {
+        self.interface.queues
     }
 
     /// The interface's address, which is ours too.

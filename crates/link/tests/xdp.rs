@@ -104,6 +104,40 @@ fn the_kernel_receives_what_we_send() {
     assert_eq!(counter(&link, "kernel_tx_invalid_descriptors"), 0);
 }
 
+/// Whoever sleeps after `prepare_wait` is woken by the next packet, and is told
+/// not to sleep when one is there.
+#[test]
+fn sleeping_is_safe() {
+    if skip_without_root("sleeping_is_safe") {
+        return;
+    }
+    let wire = Wire::new(1500);
+    let mut link = open();
+    let socket = wire.their_socket();
+    for round in 0..50u8 {
+        assert!(link.prepare_wait(), "nothing is there");
+        let sender = socket.try_clone().unwrap();
+        let thread = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(u64::from(round % 3)));
+            sender.send_to(&[round], (OURS, OUR_PORT)).unwrap();
+        });
+        assert!(
+            wait_readable(&link, Duration::from_secs(2)),
+            "round {round}"
+        );
+        assert!(!link.prepare_wait());
+        receive_until(&mut link, |frame, _| {
+            udp_payload(frame, OUR_PORT) == Some(&[round])
+        });
+        thread.join().unwrap();
+    }
+    assert!(link.prepare_wait());
+    assert!(
+        !wait_readable(&link, Duration::from_millis(50)),
+        "and does not wake for nothing"
+    );
+}
+
 /// A full transmit ring is refused, not dropped, and all of it is sent.
 #[test]
 fn a_full_ring_refuses_and_loses_nothing() {
