@@ -14,7 +14,9 @@ const SEGMENT_LEN: usize = 1448;
 const ROUNDS: usize = 2_000;
 
 fn main() {
-    let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 2_654_435_761u32 >> 24) as u8).collect();
+    let bytes: Vec<u8> = (0..100_000u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect();
     let buffer = Buffer::from(bytes);
     buffer.prepare_sums();
     let starts = (215..buffer.len() - SEGMENT_LEN).step_by(SEGMENT_LEN);

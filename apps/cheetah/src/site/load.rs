@@ -26,6 +26,7 @@ use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, statat,
 };
 
+use super::document::CONTENT_LEN_MAX;
 use super::{Document, Site, media_type};
 use crate::limits;
 
@@ -248,13 +249,9 @@ impl Loader {
     }
 
     fn file(&mut self, real: &Path, url: &[u8]) -> Result<(), Reason> {
-        let Limits {
-            document_len,
-            site_len,
-            files,
-        } = self.limits;
-        if self.site.document_count() >= files {
-            return Err(Reason::TooManyFiles { limit: files });
+        let limit = self.limits.files;
+        if self.site.document_count() >= limit {
+            return Err(Reason::TooManyFiles { limit });
         }
         let fd = self
             .open(real, OFlags::NONBLOCK)
@@ -268,20 +265,31 @@ impl Loader {
             self.site.insert_again(url, document.clone());
             return Ok(());
         }
-        let left = site_len.saturating_sub(self.site.content_len());
-        let content = read_at_most(fd, document_len.min(left))?.ok_or(if document_len <= left {
-            Reason::TooLong {
-                limit: document_len,
-            }
-        } else {
-            Reason::SiteFull { limit: site_len }
-        })?;
+        let content = self.content(fd, u64::try_from(stat.st_size).unwrap_or(0))?;
         // RFC 9110 §8.8.2.1: a time in the future is replaced by the present.
         let modified_secs = u64::try_from(stat.st_mtime).unwrap_or(0).min(self.now_secs);
         let document = Document::new(&content, key.1, modified_secs);
         self.shared.insert(key, document.clone());
         self.site.insert(url, document);
         Ok(())
+    }
+
+    /// The content of a file that should be `len` bytes long, if there is room for it.
+    fn content(&self, fd: OwnedFd, len: u64) -> Result<Vec<u8>, Reason> {
+        let Limits {
+            document_len,
+            site_len,
+            ..
+        } = self.limits;
+        let document_len = document_len.min(CONTENT_LEN_MAX as u64);
+        let left = site_len.saturating_sub(self.site.content_len());
+        let content = read_at_most(fd, len, document_len.min(left))?;
+        content.ok_or(match document_len <= left {
+            true => Reason::TooLong {
+                limit: document_len,
+            },
+            false => Reason::SiteFull { limit: site_len },
+        })
     }
 
     /// Where a symbolic link leads, relative to the root.
@@ -344,9 +352,13 @@ fn sorted_names(directory: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// The content of a file, or `None` when it is longer than `limit`, now or by the time it is read.
-fn read_at_most(fd: OwnedFd, limit: u64) -> Result<Option<Vec<u8>>, Reason> {
-    let mut content = Vec::new();
+/// The content of a file, or `None` when it is longer than `limit`, now or by the time it is
+/// read. `len` is what it should be.
+fn read_at_most(fd: OwnedFd, len: u64, limit: u64) -> Result<Option<Vec<u8>>, Reason> {
+    if len > limit {
+        return Ok(None);
+    }
+    let mut content = Vec::with_capacity(len as usize + 1); // One more, to see the end.
     let mut file = File::from(fd).take(limit.saturating_add(1));
     file.read_to_end(&mut content).map_err(Reason::Unreadable)?;
     Ok(Some(content).filter(|content| content.len() as u64 <= limit))
