@@ -30,19 +30,13 @@
 //! - A frame longer than the MTU allows and an offload that
 //!   [`offload`](Link::offload) does not have are bugs of the caller and panic.
 //!
-//! Start reading at `xdp` for the data path, at `open` for what is checked
-//! before it; `umem` has the places in which a chunk of memory can be.
+//! Start reading at `xdp`.
 
 mod limits;
 mod mapping;
 mod memory;
 mod meta;
-mod open;
-mod program;
-mod socket;
 mod tap;
-mod umem;
-mod vnet;
 mod xdp;
 
 use std::io;
@@ -54,10 +48,8 @@ pub use exos_host::Error;
 pub use limits::{FRAME_OVERHEAD_LEN, GSO_FRAME_LEN_MAX, RX_BATCH};
 pub use memory::{MemoryConfig, MemoryLink};
 pub use meta::{Offload, RxChecksum, RxMeta, TxChecksum, TxMeta};
-pub use open::XdpConfig;
-pub use program::{Mode, ModeChoice};
 pub use tap::{TapConfig, TapLink};
-pub use xdp::XdpLink;
+pub use xdp::{Mode, ModeChoice, XdpConfig, XdpLink};
 
 /// Something that carries Ethernet frames.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 //! end has an address of its own, [`TapLink::mac`], other than the interface's.
 //!
 //! Every frame costs a system call, but may be large: the virtio-net header
-//! (see [`crate::vnet`]) lets the host leave TCP segments of up to 64 KiB uncut
+//! (see `tap/vnet.rs`) lets the host leave TCP segments of up to 64 KiB uncut
 //! and checksums unfinished, and lets us do the same.
 //!
 //! Rules of the interface: frames are written by `transmit` at once, so that
@@ -13,10 +13,12 @@
 //! gone. A device made here goes with the link; one that existed and is
 //! persistent stays.
 
-use std::fs::{File, OpenOptions};
+mod device;
+mod vnet;
+
+use std::fs::File;
 use std::io::{self, IoSlice, Read as _, Write as _};
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 
 use exos_host::netlink::Netlink;
 use exos_wire::Mac;
@@ -24,9 +26,6 @@ use exos_wire::Mac;
 use crate::Error;
 use crate::limits::{GSO_FRAME_LEN_MAX, RX_BATCH, TAP_MTU_MAX, TX_RING_SIZE};
 use crate::meta::{Offload, RxMeta, TxMeta};
-use crate::vnet;
-
-const DEVICE: &str = "/dev/net/tun";
 
 /// Pieces of a frame that are written without being joined first: the two
 /// headers and a body of up to so many slices less two.
@@ -95,9 +94,9 @@ impl TapLink {
     ///
     /// The driver is missing, the privilege is, or another program has it open.
     pub fn open(config: &TapConfig) -> Result<Self, Error> {
-        let file = open_driver()?;
-        let name = attach(&file, &config.name)?;
-        set_offload(&file)
+        let file = device::open_driver()?;
+        let name = device::attach(&file, &config.name)?;
+        device::set_offload(&file)
             .map_err(|source| Error::io(format!("the offloads of {name} cannot be set"), source))?;
         let netlink = Netlink::new()?;
         let link = netlink.link_by_name(&name)?;
@@ -298,101 +297,6 @@ impl TapLink {
     }
 }
 
-fn open_driver() -> Result<File, Error> {
-    let open = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(DEVICE);
-    open.map_err(|source| {
-        let missing = matches!(source.raw_os_error(), Some(libc::ENOENT | libc::ENODEV));
-        let error = Error::io(format!("{DEVICE} cannot be opened"), source);
-        if missing {
-            error.mend("load the driver with `modprobe tun`")
-        } else {
-            error
-        }
-    })
-}
-
-/// Attaches the descriptor to the interface and returns its name.
-fn attach(file: &File, name: &str) -> Result<String, Error> {
-    let mut request = interface_request(name)?;
-    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
-    request.ifr_ifru.ifru_flags = flags as i16;
-    // SAFETY: the kernel reads and writes one `ifreq`.
-    let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
-    if result < 0 {
-        return Err(explain(name, io::Error::last_os_error()));
-    }
-    let given = request
-        .ifr_name
-        .iter()
-        .take_while(|&&c| c != 0)
-        .map(|&c| c.cast_unsigned());
-    Ok(String::from_utf8_lossy(&given.collect::<Vec<u8>>()).into_owned())
-}
-
-fn interface_request(name: &str) -> Result<libc::ifreq, Error> {
-    if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains(['/', '\0', ' ']) {
-        return Err(
-            Error::new(format!("{name:?} cannot be the name of an interface"))
-                .mend("use 1 to 15 characters without slashes and spaces"),
-        );
-    }
-    // SAFETY: a structure of integers and unions of them, for which zeros are valid.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from.cast_signed();
-    }
-    Ok(request)
-}
-
-fn explain(name: &str, source: io::Error) -> Error {
-    let mend = match source.raw_os_error() {
-        Some(libc::EPERM) => format!(
-            "run as root, or have root make it for you: ip tuntap add dev {name} mode tap user $USER"
-        ),
-        Some(libc::EBUSY) => {
-            format!("another program has {name} open: end it, or use another name")
-        }
-        Some(libc::EINVAL) => {
-            format!("{name} exists and is no TAP device with one queue: use another name")
-        }
-        _ => String::new(),
-    };
-    let error = Error::io(format!("TAP device {name} cannot be opened"), source);
-    if mend.is_empty() {
-        error
-    } else {
-        error.mend(mend)
-    }
-}
-
-/// Has the host leave TCP segments uncut and checksums unfinished.
-fn set_offload(file: &File) -> io::Result<()> {
-    let offload = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
-    let header_len = vnet::LEN as i32;
-    // SAFETY: the kernel reads one integer.
-    let result = unsafe {
-        libc::ioctl(
-            file.as_raw_fd(),
-            libc::TUNSETVNETHDRSZ,
-            &raw const header_len,
-        )
-    };
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the argument is a number.
-    let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, u64::from(offload)) };
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
-}
-
 /// A locally administered unicast address (IEEE 802c) that follows from the
 /// name (FNV-1a).
 fn mac_from_name(name: &str) -> Mac {
@@ -413,13 +317,5 @@ mod tests {
         assert_ne!(a, b);
         assert_eq!(a, mac_from_name("tap0"));
         assert_eq!([a.0[0] & 3, b.0[0] & 3], [2, 2]);
-    }
-
-    #[test]
-    fn names_that_cannot_be_are_refused() {
-        for name in ["", "sixteen-letters-", "a/b", "a b", "a\0"] {
-            assert!(interface_request(name).is_err(), "{name:?}");
-        }
-        assert!(interface_request("fifteen-letters").is_ok());
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! What the rules claim of the packets that arrive at the queue comes to us, the
 //! rest goes on to the host's stack. What we send leaves the interface as it is.
-//! How the link is opened, and what can be in the way, is in [`crate::open`];
-//! the program in the kernel is [`crate::program`]'s.
+//! Divided by job: `open` has every check and what is in the way, `program` what
+//! runs in the kernel, `socket` the rings and system calls, `umem` the memory and
+//! the places in which a chunk of it can be, `receive` and `transmit` the data
+//! path.
 //!
 //! Rules of the interface:
 //!
@@ -17,11 +19,20 @@
 //! - Everything is released when the link is dropped, or by the kernel when the
 //!   process dies in any way.
 //!
-//! Invariant on chunks: `free + owed-to-fill + in-flight + lent <= all`, where
-//! `owed` of the free ones are kept back from sending, so that reception never
-//! starves.
+//! - One link per interface, which has room for one XDP program, whatever its
+//!   number of queues.
+//!
+//! Invariant on chunks: those in the fill and receive rings, `in_flight` and the
+//! free ones are all there are. `owed` of the free ones belong into the fill ring
+//! and are kept back from sending, so that reception never starves.
 
-use std::io;
+mod open;
+mod program;
+mod receive;
+mod socket;
+mod transmit;
+mod umem;
+
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use exos_filter::{Action, Rule};
@@ -29,58 +40,68 @@ use exos_ring::PeerFault;
 use exos_wire::Mac;
 
 use crate::Error;
-use crate::limits::{
-    COMPLETION_BATCH, FRAME_OVERHEAD_LEN, GSO_FRAME_LEN_MAX, KICKS_MAX, RX_BATCH, RX_RING_SIZE,
-    TX_RING_SIZE,
-};
-use crate::meta::{Offload, RxChecksum, RxMeta, TxChecksum, TxMeta};
-use crate::program::{Mode, Program};
-use crate::socket::{Descriptor, Socket};
-use crate::umem::Umem;
+use crate::meta::{Offload, RxChecksum};
+
+pub use open::XdpConfig;
+pub use program::{Mode, ModeChoice};
+
+use program::Program;
+use socket::Socket;
+use umem::Umem;
 
 /// An AF_XDP link. Fields are dropped in their order: first the program, so that
 /// packets go to the host again, then the socket, then its memory.
 #[derive(Debug)]
 pub struct XdpLink {
-    pub(crate) program: Program,
-    pub(crate) socket: Socket,
-    pub(crate) umem: Umem,
-    pub(crate) interface: Interface,
-    pub(crate) zero_copy: bool,
+    program: Program,
+    socket: Socket,
+    umem: Umem,
+    interface: Interface,
+    zero_copy: bool,
     /// Chunks that the fill ring should have and does not.
-    pub(crate) owed: u32,
+    owed: u32,
     /// Chunks in the transmit ring, with the kernel or in the completion ring.
-    pub(crate) in_flight: u32,
+    in_flight: u32,
     /// A received frame of which the last piece has not come yet.
-    pub(crate) pieces: Vec<u8>,
-    pub(crate) fault: Option<PeerFault>,
-    pub(crate) counters: Counters,
+    pieces: Vec<u8>,
+    fault: Option<PeerFault>,
+    counters: Counters,
 }
 
 /// What the link needs to know of its interface.
 #[derive(Clone, Debug)]
-pub(crate) struct Interface {
-    pub(crate) name: String,
-    pub(crate) index: u32,
-    pub(crate) mac: Mac,
-    pub(crate) mtu: usize,
-    pub(crate) queue: u32,
-    pub(crate) queues: u32,
-    pub(crate) rx_checksum: RxChecksum,
+struct Interface {
+    name: String,
+    index: u32,
+    mac: Mac,
+    mtu: usize,
+    queue: u32,
+    queues: u32,
+    rx_checksum: RxChecksum,
 }
 
+/// What happened to frames, by name.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counters {
+struct Counters {
+    /// Frames lent to the caller, and their bytes.
     rx_frames: u64,
     rx_bytes: u64,
+    /// Of those, frames that came in several chunks and were joined.
     rx_multi_chunk: u64,
+    /// Dropped: longer than any frame.
     rx_too_long: u64,
+    /// Dropped: the kernel named bytes that are not in one chunk of UMEM.
     rx_bad_descriptor: u64,
+    /// Frames queued for sending, and their bytes.
     tx_frames: u64,
     tx_bytes: u64,
+    /// Refused, the caller kept the frame: the transmit ring or UMEM is full.
     tx_no_room: u64,
+    /// System calls that had the kernel look at the transmit ring.
     tx_kicks: u64,
+    /// Of those, calls after which it had sent nothing: its buffers are full.
     tx_kernel_busy: u64,
+    /// Chunks said to be sent that are not in UMEM.
     tx_bad_completion: u64,
 }
 
@@ -157,257 +178,10 @@ impl XdpLink {
         self.program.set_rules(rules, otherwise)
     }
 
-    /// Calls `take` for each frame that is there, up to a batch.
-    pub fn receive(&mut self, mut take: impl FnMut(&[u8], RxMeta)) -> usize {
-        let ready = self
-            .sound(|link| link.socket.rx.peek(RX_BATCH))
-            .unwrap_or(0);
-        if ready == 0 {
-            return 0;
-        }
-        let mut frames = 0;
-        for i in 0..ready {
-            let descriptor = self.socket.rx.read(i);
-            frames += usize::from(self.deliver(descriptor, &mut take));
-        }
-        self.socket.rx.release(ready);
-        self.owed += ready;
-        self.refill();
-        frames
-    }
-
-    /// Gives one descriptor's bytes on. True when that completed a frame.
-    #[inline]
-    fn deliver(&mut self, piece: Descriptor, take: &mut impl FnMut(&[u8], RxMeta)) -> bool {
-        let Some(bytes) = self.umem.bytes(piece.address, piece.len) else {
-            self.counters.rx_bad_descriptor += 1;
-            return false;
-        };
-        let meta = RxMeta {
-            checksum: self.interface.rx_checksum,
-            gso_size: None,
-        };
-        let last = piece.options & Descriptor::CONTINUED == 0;
-        let whole = if last && self.pieces.is_empty() {
-            self.counters.rx_bytes += bytes.len() as u64;
-            take(bytes, meta);
-            true
-        } else {
-            join(&mut self.pieces, bytes, last, &mut self.counters, |frame| {
-                take(frame, meta)
-            })
-        };
-        self.counters.rx_frames += u64::from(whole);
-        self.umem.give(piece.address);
-        whole
-    }
-
-    fn refill(&mut self) {
-        let owed = self.owed;
-        let given = self.sound(|link| link.socket.refill(&mut link.umem, owed));
-        self.owed -= given.unwrap_or(0);
-        self.socket.wake_rx_if_asked();
-    }
-
-    /// How many frames may be queued now.
-    pub fn room(&mut self) -> usize {
-        if self.in_flight >= COMPLETION_BATCH {
-            self.collect_sent();
-        }
-        let slots = self
-            .sound(|link| link.socket.tx.reserve(TX_RING_SIZE))
-            .unwrap_or(0);
-        let chunks_per_frame = self.chunks_for(self.frame_len_max());
-        self.spare_chunks().min(slots as usize) / chunks_per_frame
-    }
-
-    /// Queues one frame; false when there is no room. See [`flush`](Self::flush).
-    ///
-    /// # Panics
-    ///
-    /// If the frame is longer than the interface takes, or asks for an offload:
-    /// AF_XDP has none that is of use.
-    pub fn transmit(&mut self, head: &[u8], body: &[&[u8]], meta: TxMeta) -> bool {
-        assert!(
-            meta.checksum == TxChecksum::None && meta.segment_size.is_none(),
-            "offload is asked of a link that has none"
-        );
-        let len = head.len() + body.iter().map(|part| part.len()).sum::<usize>();
-        let len_max = self.frame_len_max();
-        assert!(
-            len <= len_max,
-            "a frame of {len} bytes on a link that takes {len_max}"
-        );
-        let chunks = self.chunks_for(len);
-        if !self.has_room_for(chunks) {
-            self.counters.tx_no_room += 1;
-            return false;
-        }
-        if chunks == 1 {
-            self.queue_whole(head, body, len as u32);
-        } else {
-            self.queue_pieces(head, body, len);
-        }
-        self.in_flight += chunks as u32;
-        self.counters.tx_frames += 1;
-        self.counters.tx_bytes += len as u64;
-        true
-    }
-
-    fn queue_whole(&mut self, head: &[u8], body: &[&[u8]], len: u32) {
-        let (address, chunk) = self.take_chunk(len);
-        let (start, mut rest) = chunk.split_at_mut(head.len());
-        start.copy_from_slice(head);
-        for part in body {
-            let (here, after) = rest.split_at_mut(part.len());
-            here.copy_from_slice(part);
-            rest = after;
-        }
-        self.socket.tx.write(Descriptor {
-            address,
-            len,
-            options: 0,
-        });
-    }
-
-    /// A frame larger than a chunk: one descriptor for each piece, all but the
-    /// last saying that it goes on.
-    fn queue_pieces(&mut self, head: &[u8], body: &[&[u8]], len: usize) {
-        let parts = std::iter::once(head).chain(body.iter().copied());
-        let mut bytes = parts.filter(|part| !part.is_empty());
-        let mut part: &[u8] = &[];
-        let mut left = len;
-        while left > 0 {
-            let size = left.min(self.umem.chunk_size() as usize);
-            let (address, mut chunk) = self.take_chunk(size as u32);
-            while !chunk.is_empty() {
-                if part.is_empty() {
-                    part = bytes.next().expect("the parts add up to the length");
-                }
-                let count = chunk.len().min(part.len());
-                let (here, after) = chunk.split_at_mut(count);
-                here.copy_from_slice(&part[..count]);
-                (chunk, part) = (after, &part[count..]);
-            }
-            left -= size;
-            let options = if left > 0 { Descriptor::CONTINUED } else { 0 };
-            self.socket.tx.write(Descriptor {
-                address,
-                len: size as u32,
-                options,
-            });
-        }
-    }
-
-    fn take_chunk(&mut self, len: u32) -> (u64, &mut [u8]) {
-        let address = self.umem.take().expect("room was checked");
-        (
-            address,
-            self.umem
-                .bytes_mut(address, len)
-                .expect("a piece fits a chunk"),
-        )
-    }
-
-    fn has_room_for(&mut self, chunks: usize) -> bool {
-        if self.spare_chunks() < chunks {
-            self.collect_sent();
-        }
-        let slots = self
-            .sound(|link| link.socket.tx.reserve(chunks as u32))
-            .unwrap_or(0);
-        self.spare_chunks() >= chunks && slots as usize >= chunks
-    }
-
-    /// Free chunks that the fill ring does not wait for.
-    fn spare_chunks(&self) -> usize {
-        self.umem.free().saturating_sub(self.owed as usize)
-    }
-
-    fn chunks_for(&self, len: usize) -> usize {
-        len.div_ceil(self.umem.chunk_size() as usize).max(1)
-    }
-
-    fn frame_len_max(&self) -> usize {
-        self.interface.mtu + FRAME_OVERHEAD_LEN
-    }
-
-    fn collect_sent(&mut self) {
-        if let Some((count, strange)) = self.sound(|link| link.socket.collect_sent(&mut link.umem))
-        {
-            self.in_flight = self.in_flight.saturating_sub(count);
-            self.counters.tx_bad_completion += u64::from(strange);
-        }
-        if self.owed > 0 {
-            self.refill();
-        }
-    }
-
-    /// Sends what was queued, as far as the kernel takes it now.
-    ///
-    /// # Errors
-    ///
-    /// ENETDOWN when the interface is down (what was queued stays), ENXIO when it
-    /// has gone. That the kernel is busy is no error, see
-    /// [`wants_write`](Self::wants_write).
-    pub fn flush(&mut self) -> io::Result<()> {
-        self.socket.tx.commit();
-        let result = self.kick_until_sent();
-        if self.in_flight >= COMPLETION_BATCH {
-            self.collect_sent();
-        }
-        match self.fault {
-            Some(fault) => Err(io::Error::other(fault)),
-            None => result,
-        }
-    }
-
-    /// In copy mode each call sends a limited number of packets; goes on until
-    /// all are sent or the kernel makes no progress.
-    fn kick_until_sent(&mut self) -> io::Result<()> {
-        let mut before = self.unsent();
-        for _ in 0..KICKS_MAX {
-            if before == 0 || self.socket.tx.flags() & libc::XDP_RING_NEED_WAKEUP == 0 {
-                return Ok(());
-            }
-            self.counters.tx_kicks += 1;
-            let result = self.socket.kick_tx();
-            let after = self.unsent();
-            match result.map_err(|error| (error.raw_os_error(), error)) {
-                Ok(()) => {}
-                Err((Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR), _)) => {
-                    self.counters.tx_kernel_busy += u64::from(after == before);
-                }
-                Err((_, error)) => return Err(error),
-            }
-            if after == before {
-                return Ok(());
-            }
-            before = after;
-        }
-        Ok(())
-    }
-
-    fn unsent(&mut self) -> u32 {
-        self.sound(|link| link.socket.tx.pending()).unwrap_or(0)
-    }
-
-    /// Frames are queued that the kernel has not taken: wait for writability
-    /// too, then flush again.
-    pub fn wants_write(&mut self) -> bool {
-        self.unsent() > 0
-    }
-
-    /// False when a frame is there already. To be called after the caller has
-    /// found nothing to do and before it sleeps on [`fd`](Self::fd).
-    pub fn prepare_wait(&mut self) -> bool {
-        if self.owed > 0 {
-            self.refill();
-        }
-        self.sound(|link| link.socket.rx.peek(1)).unwrap_or(0) == 0
-    }
-
-    /// Events by name; those of the kernel as far as it tells them.
+    /// Events by name. `kernel_*` are the kernel's own for this socket: frames
+    /// dropped for want of a large enough chunk or of any, because the receive
+    /// ring was full, because the fill ring was empty, and descriptors of ours
+    /// that it refused. `xdp_*` are the verdicts of the filter program.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let c = &self.counters;
         let mut all = vec![
@@ -444,80 +218,5 @@ impl XdpLink {
             return None;
         }
         work(self).map_err(|fault| self.fault = Some(fault)).ok()
-    }
-
-    /// Puts the first chunks into the fill ring.
-    pub(crate) fn fill_first(&mut self) {
-        self.owed = RX_RING_SIZE;
-        self.refill();
-        assert_eq!(self.owed, 0, "a new UMEM has chunks for a new fill ring");
-    }
-}
-
-/// Collects the pieces of a frame that spans chunks. True when it was whole and
-/// has been taken. One that is longer than any frame is dropped and counted.
-#[cold]
-fn join(
-    pieces: &mut Vec<u8>,
-    bytes: &[u8],
-    last: bool,
-    counters: &mut Counters,
-    take: impl FnOnce(&[u8]),
-) -> bool {
-    // What is too long stays at one byte over, and is dropped at its end.
-    let keep = bytes.len().min(GSO_FRAME_LEN_MAX + 1 - pieces.len());
-    pieces.extend_from_slice(&bytes[..keep]);
-    if !last {
-        return false;
-    }
-    let whole = pieces.len() <= GSO_FRAME_LEN_MAX;
-    if whole {
-        counters.rx_multi_chunk += 1;
-        counters.rx_bytes += pieces.len() as u64;
-        take(pieces);
-    } else {
-        counters.rx_too_long += 1;
-    }
-    pieces.clear();
-    whole
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Joins pieces of these lengths; returns the lengths of the frames taken.
-    fn join_all(lens: &[usize], counters: &mut Counters) -> Vec<usize> {
-        let (mut pieces, mut taken) = (Vec::new(), Vec::new());
-        for (i, &len) in lens.iter().enumerate() {
-            let last = i + 1 == lens.len();
-            let whole = join(&mut pieces, &vec![i as u8; len], last, counters, |frame| {
-                assert!(frame.is_sorted(), "pieces in order");
-                taken.push(frame.len());
-            });
-            assert_eq!(whole, last && !taken.is_empty());
-        }
-        assert!(pieces.is_empty(), "the next frame begins anew");
-        taken
-    }
-
-    #[test]
-    fn pieces_become_a_frame() {
-        let mut counters = Counters::default();
-        assert_eq!(join_all(&[3840, 3840, 1320], &mut counters), [9000]);
-        assert_eq!(join_all(&[1, 0], &mut counters), [1]);
-        assert_eq!((counters.rx_multi_chunk, counters.rx_bytes), (2, 9001));
-    }
-
-    #[test]
-    fn a_frame_longer_than_any_is_dropped_and_counted() {
-        let mut counters = Counters::default();
-        assert_eq!(
-            join_all(&[GSO_FRAME_LEN_MAX, 0], &mut counters),
-            [GSO_FRAME_LEN_MAX]
-        );
-        assert_eq!(join_all(&[GSO_FRAME_LEN_MAX, 1], &mut counters), []);
-        assert_eq!(join_all(&[3840; 100], &mut counters), []);
-        assert_eq!((counters.rx_too_long, counters.rx_multi_chunk), (2, 1));
     }
 }

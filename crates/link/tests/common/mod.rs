@@ -7,9 +7,10 @@ use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use exos_filter::{Action, Filter, Rule};
 use exos_host::netlink::{Netlink, VethEnd};
 use exos_host::netns::NetNs;
-use exos_link::{Link, RxMeta, TxChecksum, TxMeta};
+use exos_link::{Link, RxMeta, TxChecksum, TxMeta, XdpConfig, XdpLink};
 use exos_wire::checksum::Sum;
 use exos_wire::ethernet::{ETHERTYPE_IPV4, EthernetHeader, EthernetView};
 use exos_wire::ipv4::{Ipv4Header, Ipv4View};
@@ -142,6 +143,29 @@ impl Drop for Wire {
             let _ = NetNs::delete(name);
         }
     }
+}
+
+/// Rules that claim what a filter says.
+pub fn claim(text: &str) -> Vec<Rule> {
+    vec![Rule {
+        filter: Filter::parse(text).unwrap(),
+        action: Action::RedirectToSocket,
+    }]
+}
+
+/// Rules that claim [`OUR_PORT`].
+pub fn our_rules() -> Vec<Rule> {
+    claim("udp dst port 9000")
+}
+
+/// Our end of the wire, with those rules.
+pub fn config() -> XdpConfig {
+    XdpConfig::new(OUR_INTERFACE, our_rules())
+}
+
+/// A link on our end of the wire.
+pub fn open_xdp() -> Link {
+    XdpLink::open(&config()).unwrap().into()
 }
 
 /// A UDP socket of the kernel at [`THEIRS`] in a namespace.

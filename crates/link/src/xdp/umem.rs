@@ -23,7 +23,7 @@ use crate::mapping::Mapping;
 
 /// Memory for frames, and the chunks of it that nobody uses.
 #[derive(Debug)]
-pub(crate) struct Umem {
+pub(super) struct Umem {
     memory: Mapping,
     chunk_size: u32,
     free: Vec<u64>,
@@ -31,7 +31,7 @@ pub(crate) struct Umem {
 
 /// The smallest chunk that holds a whole frame of an interface with this MTU,
 /// or the largest there is when none does.
-pub(crate) fn chunk_size_for(mtu: usize) -> u32 {
+pub(super) fn chunk_size_for(mtu: usize) -> u32 {
     let need = XDP_HEADROOM_LEN + mtu + FRAME_OVERHEAD_LEN;
     let largest = CHUNK_SIZES[CHUNK_SIZES.len() - 1];
     CHUNK_SIZES
@@ -41,13 +41,13 @@ pub(crate) fn chunk_size_for(mtu: usize) -> u32 {
 }
 
 /// The largest MTU whose frames fit one chunk.
-pub(crate) fn single_chunk_mtu_max() -> usize {
+pub(super) fn single_chunk_mtu_max() -> usize {
     CHUNK_SIZES[CHUNK_SIZES.len() - 1] as usize - XDP_HEADROOM_LEN - FRAME_OVERHEAD_LEN
 }
 
 impl Umem {
     /// Maps `chunks` chunks of `chunk_size`, all free.
-    pub(crate) fn new(chunks: u32, chunk_size: u32) -> io::Result<Self> {
+    pub(super) fn new(chunks: u32, chunk_size: u32) -> io::Result<Self> {
         assert!(
             CHUNK_SIZES.contains(&chunk_size),
             "a chunk of {chunk_size} bytes"
@@ -64,29 +64,29 @@ impl Umem {
         })
     }
 
-    pub(crate) fn chunk_size(&self) -> u32 {
+    pub(super) fn chunk_size(&self) -> u32 {
         self.chunk_size
     }
 
-    pub(crate) fn memory(&self) -> &Mapping {
+    pub(super) fn memory(&self) -> &Mapping {
         &self.memory
     }
 
     /// Chunks that nobody uses.
-    pub(crate) fn free(&self) -> usize {
+    pub(super) fn free(&self) -> usize {
         self.free.len()
     }
 
     /// Takes a free chunk.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<u64> {
+    pub(super) fn take(&mut self) -> Option<u64> {
         self.free.pop()
     }
 
     /// Gives back the chunk in which `address` lies. False for an address
     /// outside the memory, which the kernel should never name.
     #[inline]
-    pub(crate) fn give(&mut self, address: u64) -> bool {
+    pub(super) fn give(&mut self, address: u64) -> bool {
         let inside = address < self.memory.len() as u64;
         if inside {
             self.free.push(address & !u64::from(self.chunk_size - 1));
@@ -97,7 +97,7 @@ impl Umem {
 
     /// The bytes that a received descriptor names, when they lie in one chunk.
     #[inline]
-    pub(crate) fn bytes(&self, address: u64, len: u32) -> Option<&[u8]> {
+    pub(super) fn bytes(&self, address: u64, len: u32) -> Option<&[u8]> {
         let range = self.range(address, len)?;
         // SAFETY: in bounds. The descriptor came out of the receive ring, so the
         // kernel is done with the chunk until we put it into the fill ring,
@@ -109,7 +109,7 @@ impl Umem {
 
     /// The bytes of a chunk taken from the free list.
     #[inline]
-    pub(crate) fn bytes_mut(&mut self, address: u64, len: u32) -> Option<&mut [u8]> {
+    pub(super) fn bytes_mut(&mut self, address: u64, len: u32) -> Option<&mut [u8]> {
         let range = self.range(address, len)?;
         // SAFETY: in bounds. The chunk was taken and not yet given to the
         // kernel, and `&mut self` excludes other slices.

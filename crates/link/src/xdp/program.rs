@@ -14,10 +14,10 @@ use exos_filter::Program as Code;
 use exos_filter::{Action, Counter, ProgramMaps, Rule, compile, dispatcher};
 use exos_host::bpf::{self, Map, Prog, XdpMode};
 
+use super::Interface;
+use super::open::XdpConfig;
 use crate::Error;
 use crate::limits::QUEUES_MAX;
-use crate::open::XdpConfig;
-use crate::xdp::Interface;
 
 /// Where the program runs.
 pub use exos_host::bpf::XdpMode as Mode;
@@ -38,7 +38,7 @@ pub enum ModeChoice {
 
 /// A dispatcher on an interface. Dropped, it is detached and everything freed.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(super) struct Program {
     attachment: bpf::Link,
     slot: Map,
     maps: Maps,
@@ -58,7 +58,7 @@ struct Maps {
 impl Program {
     /// Attaches a dispatcher with the configured rules. No socket is in the map
     /// yet, so that packets pass.
-    pub(crate) fn attach(
+    pub(super) fn attach(
         interface: &Interface,
         config: &XdpConfig,
         multi_buffer: bool,
@@ -83,29 +83,29 @@ impl Program {
     }
 
     /// Where the program runs.
-    pub(crate) fn mode(&self) -> Mode {
+    pub(super) fn mode(&self) -> Mode {
         self.attachment.mode()
     }
 
     /// Why it does not run in the driver, when it was to.
-    pub(crate) fn native_refusal(&self) -> Option<&Error> {
+    pub(super) fn native_refusal(&self) -> Option<&Error> {
         self.native_refusal.as_ref()
     }
 
     /// Puts other rules in force.
-    pub(crate) fn set_rules(&mut self, rules: &[Rule], otherwise: Action) -> Result<(), Error> {
+    pub(super) fn set_rules(&mut self, rules: &[Rule], otherwise: Action) -> Result<(), Error> {
         let filter = generate(&self.maps, rules, otherwise, self.multi_buffer)?;
         self.slot.set_fd(0, filter.as_fd())
     }
 
     /// Has the packets that the rules claim on a queue given to a socket.
-    pub(crate) fn set_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), Error> {
+    pub(super) fn set_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), Error> {
         self.maps.sockets.set_fd(queue, socket)
     }
 
     /// Packets by the verdict of the program; nothing where the kernel does not
     /// tell.
-    pub(crate) fn verdicts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub(super) fn verdicts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Counter::ALL.into_iter().filter_map(|(counter, name)| {
             let sums = self.maps.verdicts.sum_percpu_u64(counter as u32).ok()?;
             Some((name, *sums.first()?))

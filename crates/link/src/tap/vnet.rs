@@ -12,7 +12,7 @@
 use crate::meta::{RxChecksum, RxMeta, TxChecksum, TxMeta};
 
 /// Bytes of the header.
-pub(crate) const LEN: usize = 10;
+pub(super) const LEN: usize = 10;
 
 /// The checksum is to be finished.
 const FLAG_NEEDS_CSUM: u8 = 1;
@@ -27,7 +27,7 @@ const GSO_ECN: u8 = 0x80;
 
 /// What the header says of a received frame; `None` for a kind of segmentation
 /// that was not asked for.
-pub(crate) fn decode(header: &[u8; LEN]) -> Option<RxMeta> {
+pub(super) fn decode(header: &[u8; LEN]) -> Option<RxMeta> {
     let [flags, gso_type, _, _, size0, size1, ..] = *header;
     let checksum = if flags & FLAG_NEEDS_CSUM != 0 {
         RxChecksum::Partial
@@ -50,7 +50,7 @@ pub(crate) fn decode(header: &[u8; LEN]) -> Option<RxMeta> {
 ///
 /// If segmentation is asked for without a partial checksum: every segment needs
 /// its own, which only the one who cuts can finish.
-pub(crate) fn encode(meta: TxMeta) -> [u8; LEN] {
+pub(super) fn encode(meta: TxMeta) -> [u8; LEN] {
     let mut header = [0; LEN];
     if let TxChecksum::Partial { start, offset } = meta.checksum {
         header[0] = FLAG_NEEDS_CSUM;

@@ -17,18 +17,19 @@ use exos_host::ethtool::Ethtool;
 use exos_host::kernel::{self, Version};
 use exos_host::limits::raise_memlock;
 use exos_host::netlink::{LinkInfo, Netlink};
+use exos_ring::PeerFault;
 use exos_wire::Mac;
 
+use super::program::{Mode, ModeChoice, Program};
+use super::socket::Socket;
+use super::umem::{Umem, chunk_size_for, single_chunk_mtu_max};
+use super::{Counters, Interface, XdpLink};
 use crate::Error;
 use crate::limits::{
     CHUNKS, DETACH_WAIT, FRAME_OVERHEAD_LEN, MULTI_BUFFER_KERNEL, NATIVE_MTU_MAX,
-    QUEUE_RELEASE_WAIT, QUEUE_RETRY_INTERVAL, QUEUES_MAX, TX_CHUNKS_MAX,
+    QUEUE_RELEASE_WAIT, QUEUE_RETRY_INTERVAL, QUEUES_MAX, RX_RING_SIZE, TX_CHUNKS_MAX,
 };
 use crate::meta::RxChecksum;
-use crate::program::{Mode, ModeChoice, Program};
-use crate::socket::Socket;
-use crate::umem::{Umem, chunk_size_for, single_chunk_mtu_max};
-use crate::xdp::{Counters, Interface, XdpLink};
 
 /// Drivers whose other end is the machine that ours runs on: virtio, Xen.
 const PARAVIRTUAL_DRIVERS: [&str; 2] = ["virtio_net", "vif"];
@@ -90,25 +91,26 @@ impl XdpLink {
         let _ = raise_memlock(None);
 
         let program = Program::attach(&interface, config, multi_buffer)?;
-        let (umem, socket) = make_socket(&interface, config.prefer_busy_poll)?;
+        let (mut umem, mut socket) = make_socket(&interface, config.prefer_busy_poll)?;
+        // Before the binding: drivers with zero copy take what they need there.
+        let filled = socket.refill(&mut umem, RX_RING_SIZE).map_err(ring_fault)?;
         let flags = bind_flags(program.mode(), multi_buffer);
         bind(&socket, &interface, flags)?;
         let zero_copy = socket.is_zero_copy().unwrap_or(false);
         program.set_socket(config.queue, socket.as_fd())?;
-        let mut link = XdpLink {
+        socket.wake_rx_if_asked();
+        Ok(XdpLink {
             program,
             socket,
             umem,
             interface,
             zero_copy,
-            owed: 0,
+            owed: RX_RING_SIZE - filled,
             in_flight: 0,
             pieces: Vec::new(),
             fault: None,
             counters: Counters::default(),
-        };
-        link.fill_first();
-        Ok(link)
+        })
     }
 }
 
@@ -233,6 +235,10 @@ fn make_socket(interface: &Interface, prefer_busy_poll: bool) -> Result<(Umem, S
         })?;
     }
     Ok((umem, socket))
+}
+
+fn ring_fault(fault: PeerFault) -> Error {
+    Error::new(fault.to_string()).mend("report this: the kernel should never do it")
 }
 
 fn explain_socket(source: io::Error, bytes: u64) -> Error {

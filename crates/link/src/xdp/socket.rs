@@ -17,12 +17,12 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use exos_ring::{Consumer, PeerFault, Plain, Producer, RingMemory};
 
+use super::umem::Umem;
 use crate::limits::{
     BUSY_POLL_BUDGET, BUSY_POLL_US, COMPLETION_RING_SIZE, FILL_RING_SIZE, RX_RING_SIZE,
     SEND_BUFFER_LEN, TX_BUDGET, TX_RING_SIZE,
 };
 use crate::mapping::Mapping;
-use crate::umem::Umem;
 
 /// Packets that one system call may send (linux/if_xdp.h, since 6.17).
 const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
@@ -30,13 +30,13 @@ const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
 /// A packet, or a piece of one, in the receive and transmit rings.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(crate) struct Descriptor {
+pub(super) struct Descriptor {
     /// Where it begins in UMEM.
-    pub(crate) address: u64,
+    pub(super) address: u64,
     /// Its bytes.
-    pub(crate) len: u32,
+    pub(super) len: u32,
     /// [`Descriptor::CONTINUED`] or 0.
-    pub(crate) options: u32,
+    pub(super) options: u32,
 }
 
 // SAFETY: integers without gaps, 16 bytes.
@@ -44,16 +44,16 @@ unsafe impl Plain for Descriptor {}
 
 impl Descriptor {
     /// The packet goes on in the next descriptor.
-    pub(crate) const CONTINUED: u32 = libc::XDP_PKT_CONTD;
+    pub(super) const CONTINUED: u32 = libc::XDP_PKT_CONTD;
 }
 
 /// An AF_XDP socket with its rings.
 #[derive(Debug)]
-pub(crate) struct Socket {
-    pub(crate) rx: Consumer<Descriptor>,
-    pub(crate) tx: Producer<Descriptor>,
-    pub(crate) fill: Producer<u64>,
-    pub(crate) completion: Consumer<u64>,
+pub(super) struct Socket {
+    pub(super) rx: Consumer<Descriptor>,
+    pub(super) tx: Producer<Descriptor>,
+    pub(super) fill: Producer<u64>,
+    pub(super) completion: Consumer<u64>,
     /// What the rings lie in; unmapped after them.
     _mappings: [Mapping; 4],
     fd: OwnedFd,
@@ -61,7 +61,7 @@ pub(crate) struct Socket {
 
 impl Socket {
     /// Opens a socket over `umem` with empty rings. It is not bound yet.
-    pub(crate) fn open(umem: &Umem) -> io::Result<Self> {
+    pub(super) fn open(umem: &Umem) -> io::Result<Self> {
         let fd = new_socket()?;
         register(&fd, umem)?;
         for (option, size) in [
@@ -111,7 +111,7 @@ impl Socket {
 
     /// Binds to a queue of an interface. Fails with EBUSY while another socket
     /// holds it; may then be tried again.
-    pub(crate) fn bind(&self, interface: u32, queue: u32, flags: u16) -> io::Result<()> {
+    pub(super) fn bind(&self, interface: u32, queue: u32, flags: u16) -> io::Result<()> {
         let address = libc::sockaddr_xdp {
             sxdp_family: libc::AF_XDP as u16,
             sxdp_flags: flags,
@@ -126,14 +126,14 @@ impl Socket {
     }
 
     /// True when packets are not copied between the driver and UMEM.
-    pub(crate) fn is_zero_copy(&self) -> io::Result<bool> {
+    pub(super) fn is_zero_copy(&self) -> io::Result<bool> {
         let options: libc::xdp_options = get_option(&self.fd, libc::XDP_OPTIONS)?;
         Ok(options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
     }
 
     /// Raises what the kernel sends per call and holds in flight. Both only save
     /// system calls, so that a refusal is not an error.
-    pub(crate) fn widen_sending(&self) {
+    pub(super) fn widen_sending(&self) {
         let _ = set_option(&self.fd, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &TX_BUDGET);
         let level = libc::SOL_SOCKET;
         if set_option(&self.fd, level, libc::SO_SNDBUFFORCE, &SEND_BUFFER_LEN).is_err() {
@@ -142,7 +142,7 @@ impl Socket {
     }
 
     /// Has the driver's work done in our system calls rather than in interrupts.
-    pub(crate) fn prefer_busy_poll(&self) -> io::Result<()> {
+    pub(super) fn prefer_busy_poll(&self) -> io::Result<()> {
         for (option, value) in [
             (libc::SO_PREFER_BUSY_POLL, 1),
             (libc::SO_BUSY_POLL, BUSY_POLL_US),
@@ -154,12 +154,12 @@ impl Socket {
     }
 
     /// The kernel's own counters of this socket.
-    pub(crate) fn statistics(&self) -> io::Result<libc::xdp_statistics> {
+    pub(super) fn statistics(&self) -> io::Result<libc::xdp_statistics> {
         get_option(&self.fd, libc::XDP_STATISTICS)
     }
 
     /// Has the kernel look at the transmit ring.
-    pub(crate) fn kick_tx(&self) -> io::Result<()> {
+    pub(super) fn kick_tx(&self) -> io::Result<()> {
         let (fd, none) = (self.fd.as_raw_fd(), std::ptr::null());
         // SAFETY: no data and no address.
         let sent = unsafe { libc::sendto(fd, none, 0, libc::MSG_DONTWAIT, none.cast(), 0) };
@@ -172,7 +172,7 @@ impl Socket {
 
     /// Has the kernel look at the fill ring, where it asked to be told. That it
     /// cannot just now is no loss: the next call asks again.
-    pub(crate) fn wake_rx_if_asked(&self) {
+    pub(super) fn wake_rx_if_asked(&self) {
         if self.fill.flags() & libc::XDP_RING_NEED_WAKEUP == 0 {
             return;
         }
@@ -193,7 +193,7 @@ impl Socket {
 
     /// Hands free chunks to the kernel to receive into, at most `want`. Returns
     /// how many.
-    pub(crate) fn refill(&mut self, umem: &mut Umem, want: u32) -> Result<u32, PeerFault> {
+    pub(super) fn refill(&mut self, umem: &mut Umem, want: u32) -> Result<u32, PeerFault> {
         let room = self.fill.reserve(want)?;
         let mut count = 0;
         while count < room {
@@ -207,7 +207,7 @@ impl Socket {
 
     /// Takes back the chunks of what has been sent. Returns how many, and how
     /// many of them were not ours.
-    pub(crate) fn collect_sent(&mut self, umem: &mut Umem) -> Result<(u32, u32), PeerFault> {
+    pub(super) fn collect_sent(&mut self, umem: &mut Umem) -> Result<(u32, u32), PeerFault> {
         let ready = self.completion.peek(COMPLETION_RING_SIZE)?;
         let strange = (0..ready)
             .filter(|&i| !umem.give(self.completion.read(i)))

@@ -1,0 +1,142 @@
+//! Receiving: from the receive ring to the caller and back to the fill ring.
+//!
+//! Up to a batch of descriptors is read, each frame lent to the caller where it
+//! lies, and all chunks given back together. A frame that spans chunks (its
+//! interface has a large MTU) is joined in a buffer first. What a descriptor
+//! says is checked before it is believed.
+
+use super::socket::Descriptor;
+use super::{Counters, XdpLink};
+use crate::limits::{GSO_FRAME_LEN_MAX, RX_BATCH};
+use crate::meta::RxMeta;
+
+impl XdpLink {
+    /// Calls `take` for each frame that is there, up to a batch.
+    pub fn receive(&mut self, mut take: impl FnMut(&[u8], RxMeta)) -> usize {
+        let ready = self
+            .sound(|link| link.socket.rx.peek(RX_BATCH))
+            .unwrap_or(0);
+        if ready == 0 {
+            return 0;
+        }
+        let mut frames = 0;
+        for i in 0..ready {
+            let descriptor = self.socket.rx.read(i);
+            frames += usize::from(self.deliver(descriptor, &mut take));
+        }
+        self.socket.rx.release(ready);
+        self.owed += ready;
+        self.refill();
+        frames
+    }
+
+    /// Gives one descriptor's bytes on. True when that completed a frame.
+    #[inline]
+    fn deliver(&mut self, piece: Descriptor, take: &mut impl FnMut(&[u8], RxMeta)) -> bool {
+        let Some(bytes) = self.umem.bytes(piece.address, piece.len) else {
+            self.counters.rx_bad_descriptor += 1;
+            return false;
+        };
+        let meta = RxMeta {
+            checksum: self.interface.rx_checksum,
+            gso_size: None,
+        };
+        let last = piece.options & Descriptor::CONTINUED == 0;
+        let whole = if last && self.pieces.is_empty() {
+            self.counters.rx_bytes += bytes.len() as u64;
+            take(bytes, meta);
+            true
+        } else {
+            join(&mut self.pieces, bytes, last, &mut self.counters, |frame| {
+                take(frame, meta)
+            })
+        };
+        self.counters.rx_frames += u64::from(whole);
+        self.umem.give(piece.address);
+        whole
+    }
+
+    pub(super) fn refill(&mut self) {
+        let owed = self.owed;
+        let given = self.sound(|link| link.socket.refill(&mut link.umem, owed));
+        self.owed -= given.unwrap_or(0);
+        self.socket.wake_rx_if_asked();
+    }
+
+    /// False when a frame is there already. To be called after the caller has
+    /// found nothing to do and before it sleeps on [`fd`](Self::fd).
+    pub fn prepare_wait(&mut self) -> bool {
+        if self.owed > 0 {
+            self.refill();
+        }
+        self.sound(|link| link.socket.rx.peek(1)).unwrap_or(0) == 0
+    }
+}
+
+/// Collects the pieces of a frame that spans chunks. True when it was whole and
+/// has been taken. One that is longer than any frame is dropped and counted.
+#[cold]
+fn join(
+    pieces: &mut Vec<u8>,
+    bytes: &[u8],
+    last: bool,
+    counters: &mut Counters,
+    take: impl FnOnce(&[u8]),
+) -> bool {
+    // What is too long stays at one byte over, and is dropped at its end.
+    let keep = bytes.len().min(GSO_FRAME_LEN_MAX + 1 - pieces.len());
+    pieces.extend_from_slice(&bytes[..keep]);
+    if !last {
+        return false;
+    }
+    let whole = pieces.len() <= GSO_FRAME_LEN_MAX;
+    if whole {
+        counters.rx_multi_chunk += 1;
+        counters.rx_bytes += pieces.len() as u64;
+        take(pieces);
+    } else {
+        counters.rx_too_long += 1;
+    }
+    pieces.clear();
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Joins pieces of these lengths; returns the lengths of the frames taken.
+    fn join_all(lens: &[usize], counters: &mut Counters) -> Vec<usize> {
+        let (mut pieces, mut taken) = (Vec::new(), Vec::new());
+        for (i, &len) in lens.iter().enumerate() {
+            let last = i + 1 == lens.len();
+            let whole = join(&mut pieces, &vec![i as u8; len], last, counters, |frame| {
+                assert!(frame.is_sorted(), "pieces in order");
+                taken.push(frame.len());
+            });
+            assert_eq!(whole, last && !taken.is_empty());
+        }
+        assert!(pieces.is_empty(), "the next frame begins anew");
+        taken
+    }
+
+    #[test]
+    fn pieces_become_a_frame() {
+        let mut counters = Counters::default();
+        assert_eq!(join_all(&[3840, 3840, 1320], &mut counters), [9000]);
+        assert_eq!(join_all(&[1, 0], &mut counters), [1]);
+        assert_eq!((counters.rx_multi_chunk, counters.rx_bytes), (2, 9001));
+    }
+
+    #[test]
+    fn a_frame_longer_than_any_is_dropped_and_counted() {
+        let mut counters = Counters::default();
+        assert_eq!(
+            join_all(&[GSO_FRAME_LEN_MAX, 0], &mut counters),
+            [GSO_FRAME_LEN_MAX]
+        );
+        assert_eq!(join_all(&[GSO_FRAME_LEN_MAX, 1], &mut counters), []);
+        assert_eq!(join_all(&[3840; 100], &mut counters), []);
+        assert_eq!((counters.rx_too_long, counters.rx_multi_chunk), (2, 1));
+    }
+}

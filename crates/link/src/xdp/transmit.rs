@@ -1,0 +1,204 @@
+//! Sending: from the caller's pieces to chunks in the transmit ring, and the
+//! chunks back from the completion ring.
+//!
+//! A frame is copied once. Chunks of frames that have been sent are collected in
+//! batches, when a batch is due or when there is need. The kernel is called once
+//! per flush, and again only as long as it sends less than all.
+
+use std::io;
+
+use super::XdpLink;
+use super::socket::Descriptor;
+use crate::limits::{COMPLETION_BATCH, FRAME_OVERHEAD_LEN, KICKS_MAX, TX_RING_SIZE};
+use crate::meta::{TxChecksum, TxMeta};
+
+impl XdpLink {
+    /// How many frames may be queued now.
+    pub fn room(&mut self) -> usize {
+        if self.in_flight >= COMPLETION_BATCH {
+            self.collect_sent();
+        }
+        let slots = self
+            .sound(|link| link.socket.tx.reserve(TX_RING_SIZE))
+            .unwrap_or(0);
+        let chunks_per_frame = self.chunks_for(self.frame_len_max());
+        self.spare_chunks().min(slots as usize) / chunks_per_frame
+    }
+
+    /// Queues one frame; false when there is no room. See [`flush`](Self::flush).
+    ///
+    /// # Panics
+    ///
+    /// If the frame is longer than the interface takes, or asks for an offload:
+    /// AF_XDP has none that is of use.
+    pub fn transmit(&mut self, head: &[u8], body: &[&[u8]], meta: TxMeta) -> bool {
+        assert!(
+            meta.checksum == TxChecksum::None && meta.segment_size.is_none(),
+            "offload is asked of a link that has none"
+        );
+        let len = head.len() + body.iter().map(|part| part.len()).sum::<usize>();
+        let len_max = self.frame_len_max();
+        assert!(
+            len <= len_max,
+            "a frame of {len} bytes on a link that takes {len_max}"
+        );
+        let chunks = self.chunks_for(len);
+        if !self.has_room_for(chunks) {
+            self.counters.tx_no_room += 1;
+            return false;
+        }
+        if chunks == 1 {
+            self.queue_whole(head, body, len as u32);
+        } else {
+            self.queue_pieces(head, body, len);
+        }
+        self.in_flight += chunks as u32;
+        self.counters.tx_frames += 1;
+        self.counters.tx_bytes += len as u64;
+        true
+    }
+
+    fn queue_whole(&mut self, head: &[u8], body: &[&[u8]], len: u32) {
+        let (address, chunk) = self.take_chunk(len);
+        let (start, mut rest) = chunk.split_at_mut(head.len());
+        start.copy_from_slice(head);
+        for part in body {
+            let (here, after) = rest.split_at_mut(part.len());
+            here.copy_from_slice(part);
+            rest = after;
+        }
+        self.socket.tx.write(Descriptor {
+            address,
+            len,
+            options: 0,
+        });
+    }
+
+    /// A frame larger than a chunk: one descriptor for each piece, all but the
+    /// last saying that it goes on.
+    fn queue_pieces(&mut self, head: &[u8], body: &[&[u8]], len: usize) {
+        let parts = std::iter::once(head).chain(body.iter().copied());
+        let mut bytes = parts.filter(|part| !part.is_empty());
+        let mut part: &[u8] = &[];
+        let mut left = len;
+        while left > 0 {
+            let size = left.min(self.umem.chunk_size() as usize);
+            let (address, mut chunk) = self.take_chunk(size as u32);
+            while !chunk.is_empty() {
+                if part.is_empty() {
+                    part = bytes.next().expect("the parts add up to the length");
+                }
+                let count = chunk.len().min(part.len());
+                let (here, after) = chunk.split_at_mut(count);
+                here.copy_from_slice(&part[..count]);
+                (chunk, part) = (after, &part[count..]);
+            }
+            left -= size;
+            let options = if left > 0 { Descriptor::CONTINUED } else { 0 };
+            self.socket.tx.write(Descriptor {
+                address,
+                len: size as u32,
+                options,
+            });
+        }
+    }
+
+    fn take_chunk(&mut self, len: u32) -> (u64, &mut [u8]) {
+        let address = self.umem.take().expect("room was checked");
+        (
+            address,
+            self.umem
+                .bytes_mut(address, len)
+                .expect("a piece fits a chunk"),
+        )
+    }
+
+    fn has_room_for(&mut self, chunks: usize) -> bool {
+        if self.spare_chunks() < chunks {
+            self.collect_sent();
+        }
+        let slots = self
+            .sound(|link| link.socket.tx.reserve(chunks as u32))
+            .unwrap_or(0);
+        self.spare_chunks() >= chunks && slots as usize >= chunks
+    }
+
+    /// Free chunks that the fill ring does not wait for.
+    fn spare_chunks(&self) -> usize {
+        self.umem.free().saturating_sub(self.owed as usize)
+    }
+
+    fn chunks_for(&self, len: usize) -> usize {
+        len.div_ceil(self.umem.chunk_size() as usize).max(1)
+    }
+
+    fn frame_len_max(&self) -> usize {
+        self.interface.mtu + FRAME_OVERHEAD_LEN
+    }
+
+    fn collect_sent(&mut self) {
+        if let Some((count, strange)) = self.sound(|link| link.socket.collect_sent(&mut link.umem))
+        {
+            self.in_flight = self.in_flight.saturating_sub(count);
+            self.counters.tx_bad_completion += u64::from(strange);
+        }
+        if self.owed > 0 {
+            self.refill();
+        }
+    }
+
+    /// Sends what was queued, as far as the kernel takes it now.
+    ///
+    /// # Errors
+    ///
+    /// ENETDOWN when the interface is down (what was queued stays), ENXIO when it
+    /// has gone. That the kernel is busy is no error, see
+    /// [`wants_write`](Self::wants_write).
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.socket.tx.commit();
+        let result = self.kick_until_sent();
+        if self.in_flight >= COMPLETION_BATCH {
+            self.collect_sent();
+        }
+        match self.fault {
+            Some(fault) => Err(io::Error::other(fault)),
+            None => result,
+        }
+    }
+
+    /// In copy mode each call sends a limited number of packets; goes on until
+    /// all are sent or the kernel makes no progress.
+    fn kick_until_sent(&mut self) -> io::Result<()> {
+        let mut before = self.unsent();
+        for _ in 0..KICKS_MAX {
+            if before == 0 || self.socket.tx.flags() & libc::XDP_RING_NEED_WAKEUP == 0 {
+                return Ok(());
+            }
+            self.counters.tx_kicks += 1;
+            let result = self.socket.kick_tx();
+            let after = self.unsent();
+            match result.map_err(|error| (error.raw_os_error(), error)) {
+                Ok(()) => {}
+                Err((Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR), _)) => {
+                    self.counters.tx_kernel_busy += u64::from(after == before);
+                }
+                Err((_, error)) => return Err(error),
+            }
+            if after == before {
+                return Ok(());
+            }
+            before = after;
+        }
+        Ok(())
+    }
+
+    fn unsent(&mut self) -> u32 {
+        self.sound(|link| link.socket.tx.pending()).unwrap_or(0)
+    }
+
+    /// Frames are queued that the kernel has not taken: wait for writability
+    /// too, then flush again.
+    pub fn wants_write(&mut self) -> bool {
+        self.unsent() > 0
+    }
+}
