@@ -23,3 +23,9 @@ pub(crate) const SIZE_MAX: u64 = 64 * 1024 * 1024;
 
 /// Most connections of the client: each takes a descriptor of 1024, the usual limit.
 pub(crate) const CONNECTIONS_MAX: u32 = 1000;
+
+/// How long other programs' load is watched before measuring: some tens of clock ticks.
+pub(crate) const OTHER_LOAD_WINDOW: Duration = Duration::from_millis(500);
+
+/// Load of other programs on a core that is not worth mentioning: below the differences between runs.
+pub(crate) const OTHER_LOAD_MAX: f64 = 0.10;

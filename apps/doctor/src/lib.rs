@@ -2,7 +2,8 @@
 //!
 //! A [`Report`] is a list of [`Check`]s for the machine and one for each interface. Whatever can be tried without
 //! harm is tried for real rather than concluded from version numbers: a socket is opened, a program loaded and
-//! run. Nothing is changed: no program is attached, no setting touched.
+//! run, a packet sent from one AF_XDP link to another. Nothing of the machine's own network is changed: no program
+//! is attached to its interfaces, no setting touched.
 //!
 //! Each check says what was found, what that means for a program of ours, and, unless all is well, what to do.
 //! `fail` is what keeps `exos serve --link xdp:...` from working; `warn` is what makes it slower or a part of
@@ -14,6 +15,7 @@ mod check;
 mod cli;
 mod interface;
 mod machine;
+mod trial;
 
 pub use check::{Check, Mark};
 pub use cli::{DoctorArgs, run};

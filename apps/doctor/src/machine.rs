@@ -1,6 +1,7 @@
 //! What concerns the whole machine: kernel, privileges, limits, and the system calls that we live on.
 
 use crate::check::Check;
+use crate::trial;
 use exos_host::bpf::{Map, Prog};
 use exos_host::caps::{self, CapabilitySet};
 use exos_host::{Error, affinity, kernel, limits};
@@ -19,6 +20,7 @@ pub fn examine() -> Vec<Check> {
         af_xdp(),
         bpf_load(),
         bpf_map(),
+        trial::examine(),
         bpf_jit(),
         bpf_unprivileged(),
         memlock(),

@@ -21,11 +21,14 @@ pub use report::{Case, Outcome, Report, Run};
 pub use server::Server;
 
 use crate::cpu;
+use crate::limits::{OTHER_LOAD_MAX, OTHER_LOAD_WINDOW};
 use crate::process::Interrupt;
 use crate::scratch::{Scratch, write};
 use exos_host::{Error, Result, affinity, kernel};
 use exos_lab::{Guard, Lab, Settings, Side, State};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -54,6 +57,7 @@ struct Session<'a> {
     interrupt: Interrupt,
     server_core: usize,
     client_core: usize,
+    notes: RefCell<BTreeSet<String>>,
 }
 
 /// Measures as asked.
@@ -78,7 +82,9 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         interrupt,
         server_core,
         client_core,
+        notes: RefCell::default(),
     };
+    session.note_other_load()?;
     let cases = session.cases()?;
     Ok(Report {
         kernel: kernel::release(),
@@ -93,6 +99,7 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         server_core,
         client_core,
         servers,
+        notes: session.notes.take().into_iter().collect(),
         cases,
     })
 }
@@ -105,6 +112,13 @@ fn cores() -> Result<(usize, usize)> {
             "server and client need a core each, but this process may use one only",
         )
         .mend("give the machine a second core, or lift the restriction (taskset, container)")),
+    }
+}
+
+fn settings(args: &HttpArgs) -> Settings {
+    Settings {
+        wire: args.wire,
+        ..Settings::named(&args.lab)
     }
 }
 
@@ -129,11 +143,7 @@ fn lab(args: &HttpArgs) -> Result<Guard> {
             args.lab
         )));
     }
-    let settings = Settings {
-        wire: args.wire,
-        ..Settings::named(&args.lab)
-    };
-    let lab = exos_lab::up(&settings)?.0.guard();
+    let lab = exos_lab::up(&settings(args))?.0.guard();
     // Tens of thousands of connections a second from one address: all ports, and old ones used again.
     lab.netns(Side::B)
         .set_sysctl("net/ipv4/ip_local_port_range", "1024 65535")?;
@@ -147,6 +157,42 @@ fn lab(args: &HttpArgs) -> Result<Guard> {
 }
 
 impl Session<'_> {
+    /// Other programs on the two cores take time from server and client, and their time cannot be told apart.
+    fn note_other_load(&self) -> Result<()> {
+        let before = self.core_times()?;
+        std::thread::sleep(OTHER_LOAD_WINDOW);
+        let after = self.core_times()?;
+        let cores = [
+            (self.server_core, after.0 - before.0),
+            (self.client_core, after.1 - before.1),
+        ];
+        for (core, time) in cores {
+            let busy = time.busy_share();
+            if busy > OTHER_LOAD_MAX {
+                let percent = 100.0 * busy;
+                self.note(format!(
+                    "core {core} was {percent:.0} % busy with other programs before measuring"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&self, note: String) {
+        self.notes.borrow_mut().insert(note);
+    }
+
+    /// A server that ends has to leave the wire as it found it.
+    fn note_changed_wire(&self, server: Server) -> Result<()> {
+        let settings = settings(self.args);
+        if exos_lab::up(&settings)?.1 != exos_lab::Outcome::Unchanged {
+            self.note(format!(
+                "{server} did not leave the wire as it was; it was repaired"
+            ));
+        }
+        Ok(())
+    }
+
     fn cases(&self) -> Result<Vec<Case>> {
         let (connections, sizes) = (&self.args.connection, &self.args.sizes);
         let total =
@@ -197,6 +243,7 @@ impl Session<'_> {
         let cores_after = self.core_times()?;
         running.check()?;
         running.stop()?;
+        self.note_changed_wire(server)?;
         Ok(Run::new(
             measured,
             cpu,

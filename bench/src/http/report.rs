@@ -28,6 +28,8 @@ pub struct Report {
     pub client_core: usize,
     /// What each server calls itself, in the order of the results.
     pub servers: Vec<String>,
+    /// What distorts the numbers, a sentence each.
+    pub notes: Vec<String>,
     /// The cases.
     pub cases: Vec<Case>,
 }
@@ -56,6 +58,11 @@ pub struct Outcome {
     pub server_cpu_us_per_request: f64,
     /// Time that the server's core was busy for one request, in microseconds: median over the runs.
     pub server_core_us_per_request: f64,
+    /// Part of the time that the server's core was busy, 0 to 1: median over the runs.
+    pub server_core_busy: f64,
+    /// Part of the time that the client's core was busy, 0 to 1: median over the runs. Near 1 the client is what
+    /// limits.
+    pub client_core_busy: f64,
     /// Median over the runs of the median latency, in microseconds.
     pub latency_p50_us: f64,
     /// Median over the runs of the 99th percentile of latency, in microseconds.
@@ -125,6 +132,8 @@ impl Outcome {
                 r.server_user_us_per_request + r.server_system_us_per_request
             }),
             server_core_us_per_request: median_of(&|r| r.server_core_us_per_request),
+            server_core_busy: median_of(&|r| r.server_core_busy),
+            client_core_busy: median_of(&|r| r.client_core_busy),
             latency_p50_us: median_of(&|r| r.latency_us.p50 as f64),
             latency_p99_us: median_of(&|r| r.latency_us.p99 as f64),
             errors: runs.iter().map(|r| r.errors.total()).sum(),
@@ -157,13 +166,24 @@ impl Report {
         let (wire, mtu, connections) = (&self.wire, self.mtu, self.connections);
         let (runs, secs) = (self.runs, self.duration_secs);
         let lines = [
-            format!("HTTP over a {wire} wire, MTU {mtu}, {connections} connections; medians of {runs} runs of {secs} s"),
+            format!("HTTP over the {wire} wire, MTU {mtu}, {connections} connections; medians of {runs} runs of {secs} s"),
             format!("kernel {}, {}; {}", self.kernel, self.congestion_control, self.servers.join(", ")),
-            "CPU: time of the server's processes; core: all that its core did, soft interrupts included".to_owned(),
+            "CPU: time of the server's processes; core: all that its core did, soft interrupts included; busy: its core/the client's".to_owned(),
             String::new(),
             format!(
-                "{:<10}  {:>6}  {:<6} {:>11} {:>8} {:>9} {:>9} {:>9} {:>9} {:>7}  {}",
-                "connection", "size", "server", "requests/s", "MB/s", "CPU us", "core us", "p50 us", "p99 us", "errors", self.versus()
+                "{:<10}  {:>7}  {:<6} {:>10} {:>7} {:>8} {:>8} {:>9} {:>8} {:>8} {:>6}  {}",
+                "connection",
+                "size",
+                "server",
+                "requests/s",
+                "MB/s",
+                "CPU us",
+                "core us",
+                "busy %",
+                "p50 us",
+                "p99 us",
+                "errors",
+                self.versus()
             ),
         ];
         for line in lines {
@@ -171,6 +191,9 @@ impl Report {
             out.push('\n');
         }
         self.cases.iter().for_each(|case| case.rows(&mut out));
+        self.notes
+            .iter()
+            .for_each(|note| out += &format!("note: {note}\n"));
         out
     }
 
@@ -193,12 +216,17 @@ impl Case {
                 (String::new(), "")
             };
             let row = format!(
-                "{connection:<10}  {size:>6}  {:<6} {:>11.0} {:>8.1} {:>9.1} {:>9.1} {:>9.0} {:>9.0} {:>7}  {}",
+                "{connection:<10}  {size:>7}  {:<6} {:>10.0} {:>7.1} {:>8.1} {:>8.1} {:>9} {:>8.0} {:>8.0} {:>6}  {}",
                 result.server,
                 result.requests_per_sec,
                 result.megabytes_per_sec,
                 result.server_cpu_us_per_request,
                 result.server_core_us_per_request,
+                format!(
+                    "{:.0}/{:.0}",
+                    100.0 * result.server_core_busy,
+                    100.0 * result.client_core_busy
+                ),
                 result.latency_p50_us,
                 result.latency_p99_us,
                 result.errors,
@@ -295,6 +323,7 @@ mod tests {
             server_core: 0,
             client_core: 1,
             servers: vec!["exos 0.1.0".into(), "nginx/1.22.1".into()],
+            notes: vec!["core 0 was 80 % busy before".into()],
             cases: vec![Case {
                 connection: Connection::New,
                 size_bytes: 1024,
@@ -305,13 +334,14 @@ mod tests {
             }],
         };
         let expected = "\
-HTTP over a plain wire, MTU 1500, 64 connections; medians of 3 runs of 2 s
+HTTP over the plain wire, MTU 1500, 64 connections; medians of 3 runs of 2 s
 kernel 6.1.0, cubic; exos 0.1.0, nginx/1.22.1
-CPU: time of the server's processes; core: all that its core did, soft interrupts included
+CPU: time of the server's processes; core: all that its core did, soft interrupts included; busy: its core/the client's
 
-connection    size  server  requests/s     MB/s    CPU us   core us    p50 us    p99 us  errors  x nginx
-new           1 KB  exos         25000      6.2      20.0      30.0       100       300       3  2.50
-                    nginx        10000      2.5      50.0      75.0       100       300       3
+connection     size  server requests/s    MB/s   CPU us  core us    busy %   p50 us   p99 us errors  x nginx
+new            1 KB  exos        25000     6.2     20.0     30.0     75/75      100      300      3  2.50
+                     nginx       10000     2.5     50.0     75.0     75/75      100      300      3
+note: core 0 was 80 % busy before
 ";
         assert_eq!(report.table(), expected);
         let json: serde_json::Value = serde_json::from_str(&report.json()).expect("valid");

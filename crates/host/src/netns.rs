@@ -111,6 +111,17 @@ impl NetNs {
         Self::open(name)
     }
 
+    /// Makes a namespace without a name: it goes with this handle and the sockets and processes in it.
+    pub fn unnamed() -> Result<Self> {
+        let make = || {
+            unshare_network()?;
+            open_path(Path::new("/proc/thread-self/ns/net"))
+        };
+        let made = std::thread::scope(|scope| scope.spawn(make).join().expect("it does not panic"));
+        let fd = made.context(|| "cannot make a network namespace")?;
+        Ok(Self { fd, name: None })
+    }
+
     /// Takes the name away, and with it the namespace once no process or open handle is left in it. Returns
     /// false when there was nothing of this name.
     pub fn delete(name: &str) -> Result<bool> {
@@ -326,10 +337,15 @@ fn prepare_directory() -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a new namespace on this thread and mounts it on the file.
+/// Makes a new namespace and mounts it on the file. For a thread that ends right after.
 fn mount_new(path: &Path) -> io::Result<()> {
-    // SAFETY: a network namespace is a property of the thread alone, and this thread ends right after.
-    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }?;
+    unshare_network()?;
     mount_bind("/proc/thread-self/ns/net", path)?;
     Ok(())
+}
+
+/// Moves the calling thread into a new namespace.
+fn unshare_network() -> rustix::io::Result<()> {
+    // SAFETY: a network namespace is a property of the thread alone, and unsharing it closes nothing.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
 }
