@@ -290,6 +290,11 @@ impl NeighborCache {
         }
     }
 
+    /// True when [`Self::poll_solicit`] has something.
+    pub fn has_solicits(&self) -> bool {
+        !self.external && !self.wanted.is_empty()
+    }
+
     /// The next address to ask the host for, in a cache made with [`Self::external`].
     pub fn poll_unresolved(&mut self) -> Option<IpAddr> {
         if self.external {

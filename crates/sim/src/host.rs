@@ -80,6 +80,15 @@ impl Host {
         self.connect_with(to, Plan::MANUAL, &Options::default())
     }
 
+    /// Open a connection from a port of the test's choosing.
+    pub fn connect_from(&mut self, port: u16, to: SocketAddr, plan: Plan) -> Conn {
+        let from = Some(SocketAddr::new(self.address, port));
+        let id = self
+            .stack
+            .tcp_connect(self.now, from, to, &Options::default());
+        self.adopt(id.expect("a route and a free port"), plan, true)
+    }
+
     /// Open a connection and do as `plan` says.
     pub fn connect_with(&mut self, to: SocketAddr, plan: Plan, options: &Options) -> Conn {
         let id = self
@@ -277,6 +286,8 @@ impl Host {
         let endpoint = &mut self.endpoints[n];
         let readable = self.stack.tcp.readable(endpoint.id);
         let count = match endpoint.plan.reading {
+            // What is left of a connection that is over can be read now or never.
+            _ if endpoint.closed.is_some() => readable.len(),
             Reading::Promptly => readable.len(),
             Reading::Never => 0,
             Reading::Slowly { bytes, every } => {

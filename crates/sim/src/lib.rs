@@ -29,7 +29,7 @@ pub mod prelude {
     pub use crate::random::{Random, Seed};
     pub use crate::sim::{CLIENT, SERVER, Sim, at_most, mac, ms, secs};
     pub use crate::trace::Style;
-    pub use crate::wire::{Bursts, Conditions, Fate};
+    pub use crate::wire::{Bursts, Conditions, Fate, is_tcp};
     pub use exos_inet::tcp::{Options, Reason, State};
     pub use exos_inet::{Duration, Instant};
 }

@@ -59,6 +59,8 @@ pub struct Trace {
     records: std::collections::VecDeque<Record>,
     names: HashMap<IpAddr, String>,
     style: Style,
+    /// What was known before the first record.
+    flows: Flows,
 }
 
 impl Trace {
@@ -86,8 +88,13 @@ impl Trace {
         self.records.push_back(Record { at, bytes, fate });
     }
 
-    /// Forget what was recorded.
+    /// Forget what was recorded, but not where sequence numbers began.
     pub fn clear(&mut self) {
+        let mut flows = std::mem::take(&mut self.flows);
+        for record in &self.records {
+            frame::describe(self, &mut flows, &record.bytes);
+        }
+        self.flows = flows;
         self.records.clear();
     }
 
@@ -103,7 +110,7 @@ impl Trace {
 
     /// The lines, one per frame.
     pub fn lines(&self) -> Vec<String> {
-        let mut flows = Flows::default();
+        let mut flows = self.flows.clone();
         let mut lines = Vec::new();
         for record in &self.records {
             let Some((ends, what)) = frame::describe(self, &mut flows, &record.bytes) else {
@@ -151,7 +158,7 @@ impl Trace {
 }
 
 /// Initial sequence numbers, by direction.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 struct Flows {
     initial: HashMap<(SocketAddr, SocketAddr), SeqNumber>,
 }

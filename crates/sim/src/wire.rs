@@ -327,6 +327,15 @@ impl Wire {
     }
 }
 
+/// True for TCP segments (IPv4 without options, IPv6 without extension headers), for [`Wire::drop_if`].
+pub fn is_tcp(frame: &[u8]) -> bool {
+    match frame.get(12..14) {
+        Some([0x08, 0x00]) => frame.get(23) == Some(&6),
+        Some([0x86, 0xdd]) => frame.get(20) == Some(&6),
+        _ => false,
+    }
+}
+
 /// Lane of the wire's random numbers, apart from those of hosts and programs.
 const WIRE_LANE: u64 = 1;
 

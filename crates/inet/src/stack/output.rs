@@ -97,20 +97,33 @@ struct Head {
 impl Stack {
     /// The next frame to send, or `None` when there is nothing to send now.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
-        while let Some(solicit) = self.neighbors.poll_solicit(now) {
-            self.solicit(&solicit);
-        }
-        if let Some(frame) = self.control.pop_front() {
-            self.counters.frames_sent += 1;
-            self.frame = frame;
-            return Some(whole_frame(&self.frame));
-        }
-        while let Some(reply) = self.tcp.poll_reply() {
-            if let Some(len) = self.write_reply(now, &reply) {
+        loop {
+            while let Some(solicit) = self.neighbors.poll_solicit(now) {
+                self.solicit(&solicit);
+            }
+            if let Some(frame) = self.control.pop_front() {
                 self.counters.frames_sent += 1;
-                return Some(whole_frame(&self.head[..len]));
+                self.frame = frame;
+                return Some(whole_frame(&self.frame));
+            }
+            while let Some(reply) = self.tcp.poll_reply() {
+                if let Some(len) = self.write_reply(now, &reply) {
+                    self.counters.frames_sent += 1;
+                    return Some(whole_frame(&self.head[..len]));
+                }
+            }
+            if let Some((id, out, mac)) = self.next_segment(now) {
+                return Some(self.segment(id, &out, mac));
+            }
+            // Looking for a way may have raised a question: it leaves now, not with the next event.
+            if !self.neighbors.has_solicits() {
+                return None;
             }
         }
+    }
+
+    /// The next segment whose way is known; those whose way is not wait with their neighbour.
+    fn next_segment(&mut self, now: Instant) -> Option<(ConnectionId, Outgoing, Mac)> {
         let data_max = self
             .config
             .offload
@@ -121,7 +134,7 @@ impl Stack {
             self.counters.tcp_segments_sent += 1;
             self.counters.tcp_segments_retransmitted += u64::from(out.again);
             match self.way_of(now, id) {
-                Way::To(mac) => return Some(self.segment(id, &out, mac)),
+                Way::To(mac) => return Some((id, out, mac)),
                 Way::Wait(hop) => self.queue_segment(now, id, &out, hop),
                 Way::Nowhere => self.counters.drop_ip_no_route += 1,
             }

@@ -133,6 +133,9 @@ pub struct Connection {
     pub(super) probing: bool,
     pub(super) in_recovery: bool,
     pub(super) duplicate_acks: u8,
+    /// Acknowledgements still owed to segments that came out of order, one each: the peer counts
+    /// them, also when they arrived in one batch (RFC 5681 §4.2).
+    pub(super) duplicates_owed: u8,
     pub(super) retries: u8,
     pub(super) snd_scale: u8,
     pub(super) rcv_scale: u8,
@@ -239,6 +242,7 @@ impl Connection {
             probing: false,
             in_recovery: false,
             duplicate_acks: 0,
+            duplicates_owed: 0,
             retries: 0,
             snd_scale: 0,
             rcv_scale: window_scale_for(rcv_buffer),

@@ -514,6 +514,8 @@ impl Connection {
                 filled_gap,
             } => {
                 self.rcv_nxt += advanced;
+                // What was owed repeats a number that is history now.
+                self.duplicates_owed = 0;
                 if self.discarding {
                     self.receive.consume(self.receive.readable().len());
                     cx.counters.drop_tcp_after_close += 1;
@@ -526,6 +528,7 @@ impl Connection {
             Placed::OutOfOrder => {
                 cx.counters.tcp_out_of_order += 1;
                 self.ack_owed = Owed::Now;
+                self.duplicates_owed = self.duplicates_owed.saturating_add(1);
             }
             Placed::Duplicate => {
                 cx.counters.tcp_duplicate_data += 1;
@@ -663,7 +666,7 @@ impl Connection {
     pub(super) fn reset(&self) -> Reply {
         Reply {
             flow: self.flow,
-            seq: self.snd_nxt.max(self.snd_una),
+            seq: self.bare_seq(),
             ack: self.rcv_nxt,
             flags: TcpFlags(TcpFlags::RST.0 | TcpFlags::ACK.0),
             window: 0,

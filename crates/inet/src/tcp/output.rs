@@ -222,9 +222,18 @@ impl Connection {
         if self.ack_owed != Owed::Now {
             return None;
         }
-        let seq = self.snd_nxt.max(self.snd_una);
+        self.duplicates_owed = self.duplicates_owed.saturating_sub(1);
+        let seq = self.bare_seq();
         let at = self.send.len();
         Some(self.segment(now, seq, at..at, false))
+    }
+
+    /// The sequence number of a segment that carries none: behind everything sent, also while that is
+    /// sent again from an earlier place. An earlier number would be out of the peer's window, and its
+    /// acknowledgement lost; two sides that both do so only answer each other. A byte that probes
+    /// a closed window does not count, since it is as a rule thrown away.
+    pub(super) fn bare_seq(&self) -> SeqNumber {
+        if self.probing { self.snd_una } else { self.snd_max }
     }
 
     /// True when a FIN is wanted right behind the first `len` queued bytes.
@@ -257,7 +266,7 @@ impl Connection {
         if end != seq {
             self.left(now, end, again);
         }
-        self.ack_owed = Owed::Nothing;
+        self.ack_owed = if self.duplicates_owed > 0 { Owed::Now } else { Owed::Nothing };
         self.ack_at = NEVER;
         self.last_ack_sent = self.rcv_nxt;
         Outgoing {

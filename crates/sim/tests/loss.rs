@@ -1,0 +1,219 @@
+//! Repairing single losses, frame by frame.
+
+use exos_sim::prelude::*;
+
+/// An established connection on a wire of 50 ms, trace from 1 s on.
+fn connected() -> (Sim, Conn) {
+    let mut sim = Sim::new(Seed(11)).latency(ms(50));
+    sim.server.listen(80, Plan::LISTEN);
+    let conn = sim.client.connect(sim.server.addr());
+    sim.run_for(secs(1));
+    sim.trace().clear();
+    (sim, conn)
+}
+
+/// Lose the data segments of these numbers, counted from 0 as they leave.
+fn lose(sim: &mut Sim, numbers: &'static [usize]) {
+    let mut count = 0;
+    sim.link().drop_if(move |from, frame| {
+        let is_data = from == CLIENT && frame.len() > 200;
+        count += usize::from(is_data);
+        is_data && numbers.contains(&(count - 1))
+    });
+}
+
+fn data_lines(sim: &mut Sim) -> String {
+    let lines = sim.trace().lines();
+    let words = |l: String| l.split_whitespace().collect::<Vec<_>>().join(" ");
+    lines
+        .into_iter()
+        .filter(|l| l.contains("client >"))
+        .map(words)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn received(sim: &Sim) -> usize {
+    let endpoint = sim.server.endpoint(sim.server.nth(0));
+    assert!(endpoint.received_pattern());
+    endpoint.received.len()
+}
+
+/// RFC 5681 §3.2: three duplicates, and the missing segment goes again without waiting for the timer.
+#[test]
+fn fast_retransmit() {
+    let (mut sim, conn) = connected();
+    lose(&mut sim, &[1]);
+    sim.client.send_pattern(conn, 6 * 1448);
+    sim.run_for(secs(2));
+    assert_eq!(received(&sim), 6 * 1448);
+    assert_eq!(
+        data_lines(&mut sim),
+        "1.000 client > server . seq 1 ack 1 len 1448
+1.000 client > server . seq 1449 ack 1 len 1448 (dropped)
+1.000 client > server . seq 2897 ack 1 len 1448
+1.000 client > server . seq 4345 ack 1 len 1448
+1.000 client > server . seq 5793 ack 1 len 1448
+1.000 client > server P. seq 7241 ack 1 len 1448
+1.100 client > server . seq 1449 ack 1 len 1448"
+    );
+    let counters = sim.client.stack.counters();
+    assert_eq!(
+        (counters.tcp_fast_retransmits, counters.tcp_timeouts),
+        (1, 0)
+    );
+}
+
+/// RFC 6582 §3.2: of two losses in one window the second is repaired by the partial acknowledgement.
+#[test]
+fn two_losses_in_one_window() {
+    let (mut sim, conn) = connected();
+    lose(&mut sim, &[1, 4]);
+    sim.client.send_pattern(conn, 9 * 1448);
+    sim.run_for(secs(2));
+    assert_eq!(received(&sim), 9 * 1448);
+    let counters = sim.client.stack.counters();
+    assert_eq!(
+        (counters.tcp_timeouts, counters.tcp_segments_retransmitted),
+        (0, 2),
+        "{}",
+        data_lines(&mut sim)
+    );
+}
+
+/// Too few segments behind the loss for three duplicates: the timer repairs it, as RFC 6298 says.
+#[test]
+fn tail_loss() {
+    let (mut sim, conn) = connected();
+    lose(&mut sim, &[2]);
+    sim.client.send_pattern(conn, 3 * 1448);
+    sim.run_for(secs(2));
+    assert_eq!(received(&sim), 3 * 1448);
+    assert_eq!(sim.client.stack.counters().tcp_timeouts, 1);
+    let lines = data_lines(&mut sim);
+    let last = lines.lines().last().unwrap();
+    assert!(
+        last.ends_with("client > server P. seq 2897 ack 1 len 1448"),
+        "{lines}"
+    );
+    // One round trip of 100 ms measured: at least RTT + 200 ms, at most the initial second.
+    let at: f64 = last.split(' ').next().unwrap().parse().unwrap();
+    assert!((1.2..2.0).contains(&at), "{lines}");
+}
+
+/// RFC 6298 §5.5: each timeout is twice as long, and acknowledged data resets that.
+#[test]
+fn timeouts_back_off() {
+    let (mut sim, conn) = connected();
+    lose(&mut sim, &[0, 1, 2, 3]);
+    sim.client.send_pattern(conn, 1000);
+    sim.run_for(secs(20));
+    assert_eq!(received(&sim), 1000);
+    let lines = data_lines(&mut sim);
+    let times: Vec<f64> = lines
+        .lines()
+        .map(|l| l.split(' ').next().unwrap().parse().unwrap())
+        .collect();
+    assert_eq!(times.len(), 5, "{lines}");
+    let first = times[1] - times[0];
+    for (n, pair) in times.windows(2).enumerate() {
+        let expected = first * f64::from(1 << n);
+        assert!((pair[1] - pair[0] - expected).abs() < 0.01, "{lines}");
+    }
+}
+
+/// A reordered segment makes fewer than three duplicates: nothing is sent again.
+#[test]
+fn reordering_by_two_is_no_loss() {
+    let mut sim = Sim::new(Seed(11)).latency(ms(50));
+    sim.server.listen(80, Plan::LISTEN);
+    let conn = sim.client.connect(sim.server.addr());
+    sim.run_for(secs(1));
+    // Each frame takes 1 ms; a reordered one is overtaken by two.
+    *sim.link().conditions_mut(CLIENT) = Conditions {
+        latency: ms(50),
+        reorder: 0.05,
+        reorder_by: Duration::from_micros(2500),
+        rate: Some(12_000_000),
+        ..Conditions::PERFECT
+    };
+    sim.client.send_pattern(conn, 300_000);
+    sim.run_until(
+        |s| s.server.endpoint(s.server.nth(0)).received.len() == 300_000,
+        at_most(secs(20)),
+    );
+    assert!(
+        sim.server.stack.counters().tcp_out_of_order > 0,
+        "something was reordered"
+    );
+    assert_eq!(sim.client.stack.counters().tcp_segments_retransmitted, 0);
+}
+
+/// Everything arrives twice: all is taken once, and the duplicates provoke no retransmission.
+#[test]
+fn duplicates_are_harmless() {
+    let mut sim = Sim::new(Seed(11)).conditions(Conditions {
+        latency: ms(5),
+        duplicate: 1.0,
+        ..Conditions::PERFECT
+    });
+    sim.server.listen(80, Plan::serve(100_000));
+    let conn = sim
+        .client
+        .connect_with(sim.server.addr(), Plan::fetch(), &Options::default());
+    sim.run_until(|s| s.client.closed(conn).is_some(), at_most(secs(10)));
+    assert_eq!(sim.client.endpoint(conn).received.len(), 100_000);
+    assert!(sim.client.endpoint(conn).received_pattern());
+}
+
+/// Slow start fills a path of 100 ms and 10 Mbit/s, and loss leaves most of it used.
+#[test]
+fn a_long_path_is_filled() {
+    for (loss, secs_max) in [(0.0, 12), (0.0005, 25)] {
+        let conditions = Conditions {
+            latency: ms(50),
+            loss,
+            rate: Some(10_000_000),
+            queue_bytes_max: 125_000,
+            ..Conditions::PERFECT
+        };
+        let mut sim = Sim::new(Seed(11)).conditions(conditions);
+        sim.server.listen(80, Plan::serve(10_000_000));
+        let conn = sim
+            .client
+            .connect_with(sim.server.addr(), Plan::fetch(), &Options::default());
+        sim.run_until(
+            |s| s.client.endpoint(conn).peer_finished,
+            at_most(secs(secs_max)),
+        );
+        assert_eq!(sim.client.endpoint(conn).received.len(), 10_000_000);
+    }
+}
+
+/// Both sides send, and everything in flight in both directions is lost: the timers repair it. While one side
+/// sends again from an earlier place its acknowledgements must still be taken (a duel of acknowledgements
+/// that neither side takes is the alternative).
+#[test]
+fn losses_on_both_sides_at_once() {
+    let mut sim = Sim::new(Seed(11)).latency(ms(50));
+    sim.server.listen(80, Plan::MANUAL);
+    let conn = sim.client.connect(sim.server.addr());
+    sim.run_for(secs(1));
+    let server = sim.server.nth(0);
+    sim.client.send_pattern(conn, 8 * 1448);
+    sim.server.send_pattern(server, 8 * 1448);
+    let mut count = 0;
+    // Of each side's first eight segments only the second half arrives, out of order.
+    sim.link().drop_if(move |_, frame| {
+        count += usize::from(frame.len() > 200);
+        frame.len() > 200 && ((count - 1) % 8 < 4 && count <= 16 || (17..19).contains(&count))
+    });
+    sim.run_for(secs(5));
+    assert_eq!(sim.client.endpoint(conn).received.len(), 8 * 1448);
+    assert_eq!(received(&sim), 8 * 1448);
+    assert!(
+        sim.trace().len() < 80,
+        "{} segments for 16 of data",
+        sim.trace().len()
+    );
+}

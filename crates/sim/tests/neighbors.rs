@@ -1,0 +1,176 @@
+//! Finding neighbours: ARP and neighbour discovery between two stacks, with losses and with moves.
+
+use exos_sim::prelude::*;
+use exos_wire::Mac;
+use exos_wire::arp::{self, ArpPacket};
+use exos_wire::ethernet::{ETHERTYPE_ARP, EthernetHeader};
+use std::net::IpAddr;
+
+/// Two hosts that have never met; their announcements were lost.
+fn strangers(ipv6: bool) -> Sim {
+    let mut sim = Sim::new(Seed(7)).ipv6(ipv6).cold().latency(ms(10));
+    sim.server.listen(80, Plan::LISTEN);
+    sim.link().drop_if(|_, _| true);
+    sim.run_for(ms(1));
+    sim.link().drop_none();
+    sim.trace().clear();
+    sim
+}
+
+/// The question is lost twice and asked again every second; then the SYN that waited leaves at once.
+#[test]
+fn arp_lost_twice_then_connects() {
+    let mut sim = strangers(false);
+    sim.link().drop_next(2);
+    let conn = sim.client.connect(sim.server.addr());
+    sim.run_until(|s| s.client.is_established(conn), at_most(secs(4)));
+    sim.expect_trace(
+        "
+        0.001  client > server  arp who-has server  (dropped)
+        1.001  client > server  arp who-has server  (dropped)
+        # The second SYN is one more frame that waits.
+        2.001  client > server  arp who-has server
+        2.011  server > client  arp server is-at 02:00:00:00:00:02
+        2.021  client > server  S   seq 0
+        2.021  client > server  S   seq 0
+        # Two SYNs in one batch are one question.
+        2.031  server > client  S.  seq 0 ack 1
+        2.041  client > server  .   seq 1 ack 1
+        ",
+    );
+}
+
+/// The same for IPv6, by multicast to the server's solicited-node group (RFC 4861 §7.2.2).
+#[test]
+fn neighbor_solicitation_lost_then_connects() {
+    let mut sim = strangers(true);
+    sim.link().drop_next(1);
+    let conn = sim.client.connect(sim.server.addr());
+    sim.run_until(|s| s.client.is_established(conn), at_most(secs(4)));
+    sim.expect_trace(
+        "
+        0.001  client > ff02::1:ff00:2  icmp6 who-has server  (dropped)
+        1.001  client > ff02::1:ff00:2  icmp6 who-has server
+        1.011  server > client          icmp6 server is-at 02:00:00:00:00:02
+        1.021  client > server  S   seq 0
+        1.021  client > server  S   seq 0
+        # Two SYNs in one batch are one question.
+        1.031  server > client  S.  seq 0 ack 1
+        1.041  client > server  .   seq 1 ack 1
+        ",
+    );
+}
+
+/// The one who was asked knows the one who asked: one question serves both.
+#[test]
+fn one_question_serves_both() {
+    for ipv6 in [false, true] {
+        let mut sim = strangers(ipv6);
+        let to = sim.server.ip();
+        sim.client.ping(to, 1, b"hello");
+        sim.run_for(secs(1));
+        assert_eq!(sim.client.echo_replies.len(), 1);
+        let questions = sim
+            .trace()
+            .lines()
+            .iter()
+            .filter(|l| l.contains("who-has"))
+            .count();
+        assert_eq!(questions, 1, "{}", sim.trace().tail(10));
+    }
+}
+
+/// Nobody has the address: three questions, then silence; TCP goes on trying, and comes through when somebody does.
+#[test]
+fn an_absent_neighbor_appears_later() {
+    let mut sim = strangers(false);
+    sim.link().drop_if(|_, _| true);
+    let conn = sim.client.connect(sim.server.addr());
+    sim.run_for(secs(20));
+    let questions = sim.trace().len();
+    // Of the SYNs at 0, 1, 3, 7 and 15 s, those at 0, 7 and 15 s begin to ask; at 3 s the hold is on.
+    assert_eq!(questions, 9, "{}", sim.trace().tail(20));
+    sim.link().drop_none();
+    sim.run_until(|s| s.client.is_established(conn), at_most(secs(60)));
+}
+
+/// The server's card was changed: its announcement is believed, and the connection goes on (RFC 5227 §2.3).
+#[test]
+fn a_gratuitous_announcement_moves_a_connection() {
+    let mut sim = strangers(false);
+    let conn = sim.client.connect(sim.server.addr());
+    sim.run_for(secs(1));
+    let server = sim.server.ip();
+    sim.inject(CLIENT, &gratuitous(Mac([2, 0, 0, 0, 0, 0x99]), server));
+    sim.client.send(conn, b"to the new address");
+    let seen = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let sink = seen.clone();
+    sim.link().drop_if(move |from, frame| {
+        if from == CLIENT && is_tcp(frame) {
+            sink.borrow_mut().push(frame[..6].to_vec());
+        }
+        false
+    });
+    sim.run_for(ms(1));
+    assert_eq!(*seen.borrow(), [[2, 0, 0, 0, 0, 0x99]]);
+}
+
+/// An announcement for an address that nobody here talks to leaves no trace.
+#[test]
+fn announcements_of_strangers_are_not_recorded() {
+    let mut sim = strangers(false);
+    let before = sim.client.stack.neighbors().len();
+    for last in 100..200 {
+        sim.inject(
+            CLIENT,
+            &gratuitous(Mac([2, 0, 0, 0, 1, last]), [10, 10, 0, last].into()),
+        );
+    }
+    assert_eq!(sim.client.stack.neighbors().len(), before);
+}
+
+/// A neighbour that is used for long is asked by unicast whether it is still there, and the data does not wait.
+#[test]
+fn a_used_neighbor_is_probed_by_unicast() {
+    for ipv6 in [false, true] {
+        let mut sim = strangers(ipv6);
+        let conn = sim.client.connect(sim.server.addr());
+        for _ in 0..10 {
+            sim.run_for(secs(10));
+            sim.client.send(conn, b"still there");
+        }
+        sim.run_for(secs(1));
+        assert_eq!(sim.server.endpoint(sim.server.nth(0)).received.len(), 110);
+        assert_eq!(sim.client.stack.counters().tcp_segments_retransmitted, 0);
+        let multicast = sim
+            .trace()
+            .lines()
+            .iter()
+            .filter(|l| l.contains("> ff02"))
+            .count();
+        assert_eq!(multicast, usize::from(ipv6), "asked of everybody once only");
+    }
+}
+
+fn gratuitous(mac: Mac, ip: IpAddr) -> Vec<u8> {
+    let IpAddr::V4(ip) = ip else {
+        panic!("ARP is for IPv4")
+    };
+    let mut frame = vec![0; 14 + 28];
+    let header = EthernetHeader {
+        dst: Mac::BROADCAST,
+        src: mac,
+        vlan: None,
+        ethertype: ETHERTYPE_ARP,
+    };
+    header.emit(&mut frame);
+    let packet = ArpPacket {
+        operation: arp::REQUEST,
+        sender_mac: mac,
+        sender_ip: ip,
+        target_mac: Mac::ZERO,
+        target_ip: ip,
+    };
+    packet.emit(&mut frame[14..]);
+    frame
+}
