@@ -30,7 +30,7 @@ impl Random {
     }
 
     /// 64 random bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.state;
         let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
         let t = s[1] << 17;
@@ -46,14 +46,14 @@ impl Random {
     /// A number below `bound`, which is not zero. The bias is below 2⁻³² for the bounds used here.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "no number is below zero");
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// True with the given probability. Draws a number whatever the probability is, so that changing one
     /// probability to or from zero does not shift all other decisions.
     pub fn chance(&mut self, probability: f64) -> bool {
         // 53 bits are what an f64 holds exactly.
-        ((self.next() >> 11) as f64) < probability * (1u64 << 53) as f64
+        ((self.next_u64() >> 11) as f64) < probability * (1u64 << 53) as f64
     }
 }
 
@@ -68,7 +68,7 @@ mod tests {
             state: [1, 2, 3, 4],
         };
         let expected = [41943041, 58720359, 3588806011781223, 3591011842654386];
-        assert_eq!([(); 4].map(|()| random.next()), expected);
+        assert_eq!([(); 4].map(|()| random.next_u64()), expected);
     }
 
     #[test]

@@ -312,7 +312,7 @@ fn hosts(seed: Seed, setup: Setup) -> [Host; 2] {
         let mut config = Config::new(mac(end), setup.mtu);
         config.addresses = addresses(end).to_vec();
         let address = addresses(end)[usize::from(setup.ipv6)].0;
-        let mut host = Host::new(name, config, address, random.next(), Instant::START);
+        let mut host = Host::new(name, config, address, random.next_u64(), Instant::START);
         if !setup.cold {
             // They have met: the announcements are over, the caches filled.
             while host.poll_frame().is_some() {}

@@ -317,7 +317,7 @@ impl Wire {
     fn damage(&mut self, frame: &mut [u8]) -> bool {
         const ETHERNET: usize = 14;
         let is_ip = matches!(frame.get(12..14), Some([0x08, 0x00] | [0x86, 0xdd]));
-        let at = self.random.next();
+        let at = self.random.next_u64();
         let pattern = (self.random.below(255) + 1) as u8;
         if !is_ip || frame.len() == ETHERNET {
             return false;
