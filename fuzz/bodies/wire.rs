@@ -34,7 +34,7 @@ pub fn frame(data: &[u8]) {
     };
     assert_eq!(frame.header_len() + frame.payload().len(), data.len());
     let mut out = [0; ethernet::LEN + ethernet::VLAN_TAG_LEN];
-    let len = frame.header().emit(&mut out);
+    let len = frame.values().emit(&mut out);
     // An untagged header cannot say that a tag follows, and there is none to be lost.
     assert_eq!(out[..len], data[..len]);
     match frame.ethertype() {

@@ -104,13 +104,17 @@ impl<'a> EthernetView<'a> {
     #[inline]
     #[must_use]
     pub fn header_len(&self) -> usize {
-        self.header().header_len()
+        if self.tag.is_some() {
+            LEN + VLAN_TAG_LEN
+        } else {
+            LEN
+        }
     }
 
     /// The header's values.
     #[inline]
     #[must_use]
-    pub fn header(&self) -> EthernetHeader {
+    pub fn values(&self) -> EthernetHeader {
         EthernetHeader {
             dst: self.dst(),
             src: self.src(),

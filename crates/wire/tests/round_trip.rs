@@ -32,7 +32,7 @@ proptest! {
         frame.truncate(len);
         frame.extend(&payload);
         let view = EthernetView::parse(&frame).unwrap();
-        prop_assert_eq!(view.header(), header);
+        prop_assert_eq!(view.values(), header);
         prop_assert_eq!((view.payload(), view.header_len()), (&payload[..], len));
     }
 
