@@ -558,6 +558,17 @@ fn limits_are_at_the_byte() {
     check(&get("/", &"A: b\r\n".repeat(FIELDS_MAX)), 431, Closed);
 }
 
+/// What is wrong early in a head that has no lines yet is answered at once, even if a first short
+/// segment gave no reason to: found by fuzzing.
+#[test]
+fn a_long_line_is_looked_at_after_a_short_segment() {
+    let line = "a".repeat(288) + "\0" + &"a".repeat(2100);
+    let whole = exchange(line.as_bytes());
+    assert_eq!((whole.statuses(), whole.closed), (vec![400], true));
+    let (one, two) = line.as_bytes().split_at(7);
+    assert_eq!(exchange_in_pieces(&[one, two]), whole);
+}
+
 #[test]
 fn pipelined_requests_are_answered_in_order() {
     let requests = get("/a.txt", "")
