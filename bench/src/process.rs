@@ -1,7 +1,7 @@
-//! Starting programs on a core inside a namespace, and ending them whatever happens.
+//! Starting programs on a core, and ending them whatever happens, also when this program is killed.
 
 use crate::limits::{POLL_INTERVAL, STOP_TIMEOUT};
-use exos_host::{Error, Result, affinity, error::Context as _};
+use exos_host::{Error, Result, affinity, children, error::Context as _};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -53,10 +53,13 @@ impl Running {
         let what = || format!("cannot start {name}");
         let file = std::fs::File::create(errors).context(what)?;
         command.stdin(Stdio::null()).stderr(file);
-        // A child starts on the cores of the thread that starts it.
-        let spawn = || affinity::pin(core).and_then(|()| command.spawn().context(what));
-        let child =
-            std::thread::scope(|scope| scope.spawn(spawn).join().expect("it does not panic"))?;
+        children::end_with_us(&mut command);
+        // A child starts on the cores of the thread that starts it, and ends with that thread: this one.
+        let ours = affinity::allowed()?;
+        affinity::pin(core)?;
+        let child = command.spawn().context(what);
+        affinity::set(&ours)?;
+        let child = child?;
         Ok(Self {
             child,
             name: name.to_owned(),

@@ -13,6 +13,7 @@
 pub mod affinity;
 pub mod bpf;
 pub mod caps;
+pub mod children;
 pub mod error;
 pub mod ethtool;
 pub mod kernel;

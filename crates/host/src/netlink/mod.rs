@@ -261,7 +261,7 @@ fn collect(
 /// The end of a dump carries its result: 0, or a negative error number.
 fn done(payload: &[u8]) -> io::Result<()> {
     match payload.first_chunk().map(|&code| i32::from_ne_bytes(code)) {
-        Some(code) if code < 0 => Err(io::Error::from_raw_os_error(-code)),
+        Some(code) if code < 0 => Err(io::Error::from_raw_os_error(code.saturating_neg())),
         _ => Ok(()),
     }
 }
@@ -276,7 +276,7 @@ fn verdict(message: &RawMessage<'_>) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(Refusal {
-        source: io::Error::from_raw_os_error(-code),
+        source: io::Error::from_raw_os_error(code.saturating_neg()),
         words: explanation(message),
     })
 }
@@ -308,5 +308,93 @@ fn explanation(message: &RawMessage<'_>) -> Option<String> {
             );
         }
         attributes = attributes.get(len.next_multiple_of(4)..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message with this type, flags, sequence number and payload.
+    fn message(kind: u16, flags: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = ((16 + payload.len()) as u32).to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(flags.to_ne_bytes());
+        bytes.extend(sequence.to_ne_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(payload);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn error(code: i32, rest: &[u8]) -> Vec<u8> {
+        [&code.to_ne_bytes(), rest].concat()
+    }
+
+    #[test]
+    fn messages_of_other_requests_are_left_alone() {
+        let datagram = [
+            message(100, 0, 7, b"ours"),
+            message(100, 0, 8, b"other"),
+            message(100, 0, 7, b"ours too"),
+        ];
+        let mut seen = Vec::new();
+        let progress = collect(&datagram.concat(), 7, &mut |m| {
+            seen.push(m.payload.to_vec())
+        });
+        assert!(matches!(progress, Ok(Progress::More)));
+        assert_eq!(seen, [b"ours".to_vec(), b"ours too".to_vec()]);
+    }
+
+    #[test]
+    fn a_dump_ends_with_its_result() {
+        let mut nothing = |_: &RawMessage<'_>| {};
+        let ended = |flags, code: i32| message(NLMSG_DONE, flags, 1, &code.to_ne_bytes());
+        assert!(matches!(
+            collect(&ended(0, 0), 1, &mut nothing),
+            Ok(Progress::Done { interrupted: false })
+        ));
+        let torn = ended(NLM_F_DUMP_INTR, 0);
+        assert!(matches!(
+            collect(&torn, 1, &mut nothing),
+            Ok(Progress::Done { interrupted: true })
+        ));
+        let failed = collect(&ended(0, -libc::ENOMEM), 1, &mut nothing)
+            .err()
+            .expect("an error number");
+        assert_eq!(failed.source.raw_os_error(), Some(libc::ENOMEM));
+    }
+
+    #[test]
+    fn the_kernels_words_become_part_of_the_error() {
+        // A capped request (its header only), then NLMSGERR_ATTR_OFFS (2) and NLMSGERR_ATTR_MSG (1).
+        let request = message(16, 0, 1, &[]);
+        let offset = [8, 0, 2, 0, 1, 2, 3, 4];
+        let words = [12, 0, 1, 0, b'n', b'o', b' ', b'w', b'a', b'y', 0, 0];
+        let payload = error(-libc::EINVAL, &[&request[..], &offset, &words].concat());
+        let datagram = message(NLMSG_ERROR, 0x100 | 0x200, 1, &payload);
+        let refusal = collect(&datagram, 1, &mut |_| {}).err().expect("refused");
+        let error = refusal.while_doing("cannot do it".to_owned());
+        assert_eq!(error.to_string(), "cannot do it (no way): Invalid argument");
+    }
+
+    #[test]
+    fn broken_datagrams_end_the_walk_without_harm() {
+        let whole = [
+            message(100, 0, 1, b"one"),
+            message(NLMSG_ERROR, 0x300, 1, &error(-1, &[0; 40])),
+        ]
+        .concat();
+        for cut in 0..whole.len() {
+            let _ = collect(&whole[..cut], 1, &mut |_| {});
+            for len in [0u32, 1, 15, 16, 17, 1 << 31, u32::MAX] {
+                let mut broken = whole.clone();
+                let at = cut.min(whole.len() - 4);
+                broken[at..at + 4].copy_from_slice(&len.to_ne_bytes());
+                let _ = collect(&broken, 1, &mut |_| {});
+            }
+        }
+        assert_eq!(messages(&whole).count(), 2);
+        assert_eq!(messages(&message(1, 0, 1, b"")[..15]).count(), 0);
     }
 }
