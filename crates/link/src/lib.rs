@@ -129,7 +129,7 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// The interface is down (ENETDOWN) or gone (ENXIO, ENODEV). Not that the
+    /// The interface is down (ENETDOWN) or gone (ENODEV). Not that the
     /// kernel is busy: see [`wants_write`](Self::wants_write).
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
@@ -164,8 +164,9 @@ impl Link {
         }
     }
 
-    /// To be called before sleeping: false when a frame is there already. True
-    /// says that the descriptor will tell of the next one.
+    /// To be called before sleeping: false when a frame is there already, or an
+    /// error that the next flush will tell. True says that the descriptor will
+    /// tell of the next one.
     pub fn prepare_wait(&mut self) -> bool {
         match self {
             Self::Xdp(link) => link.prepare_wait(),

@@ -65,6 +65,8 @@ pub struct XdpLink {
     /// A received frame of which the last piece has not come yet.
     pieces: Vec<u8>,
     fault: Option<PeerFault>,
+    /// The interface was deleted.
+    gone: bool,
     counters: Counters,
 }
 

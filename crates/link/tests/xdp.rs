@@ -378,3 +378,66 @@ fn busy_polling_can_be_preferred() {
         assert_eq!((socket.recv(&mut buffer).unwrap(), buffer[0]), (1, round));
     }
 }
+
+/// An interface that is deleted under us is reported by `flush`, even to someone
+/// who has nothing to send, once it wants to sleep.
+#[test]
+fn an_interface_that_is_deleted_is_reported() {
+    if skip_without_root("an_interface_that_is_deleted_is_reported") {
+        return;
+    }
+    for has_something_to_send in [false, true] {
+        let wire = Wire::new(1500);
+        let mut link = open_xdp();
+        assert!(link.prepare_wait());
+        link.flush().unwrap();
+        let netlink = wire.our_ns.netlink().unwrap();
+        netlink
+            .delete_link(netlink.link_by_name(OUR_INTERFACE).unwrap().index)
+            .unwrap();
+        if has_something_to_send {
+            assert!(link.transmit(&wire.frame_to(1, b"lost"), &[], TxMeta::default()));
+        } else {
+            assert!(!link.prepare_wait());
+        }
+        for _ in 0..2 {
+            assert_eq!(link.receive(|_, _| {}), 0);
+            assert_eq!(link.flush().unwrap_err().raw_os_error(), Some(libc::ENODEV));
+            assert!(!link.prepare_wait());
+        }
+    }
+}
+
+/// When we do not come to receive, what has no room is dropped and counted: every
+/// packet that the program gave us is somewhere. Afterwards all is as before.
+#[test]
+fn what_has_no_room_is_counted() {
+    if skip_without_root("what_has_no_room_is_counted") {
+        return;
+    }
+    const SENT: u64 = 5000;
+    let wire = Wire::new(1500);
+    let mut link = open_xdp();
+    let socket = wire.their_socket();
+    for n in 0..SENT as u32 {
+        socket.send_to(&n.to_be_bytes(), (OURS, OUR_PORT)).unwrap();
+    }
+    wait_for("the packets to cross", || {
+        counter(&link, "xdp_redirect") == SENT
+    });
+    let mut received = 0;
+    while !link.prepare_wait() {
+        received += link.receive(|_, _| {}) as u64;
+    }
+    let dropped = counter(&link, "kernel_rx_dropped") + counter(&link, "kernel_rx_ring_full");
+    assert_eq!(received + dropped, SENT, "{:?}", link.counters());
+    assert!(dropped > 0 && received >= 1000);
+    for round in 0..100u32 {
+        socket
+            .send_to(&round.to_be_bytes(), (OURS, OUR_PORT))
+            .unwrap();
+        receive_until(&mut link, |frame, _| {
+            udp_payload(frame, OUR_PORT) == Some(&round.to_be_bytes())
+        });
+    }
+}

@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::*;
 use exos_host::bpf;
@@ -128,14 +128,6 @@ fn nothing_is_left_after_sigkill() {
 fn hold_the_link() {
     let _link = open_xdp();
     std::thread::sleep(Duration::from_secs(10));
-}
-
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(5);
-    while !done() {
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// Generic mode when it is asked for, and it works.

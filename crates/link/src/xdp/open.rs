@@ -109,6 +109,7 @@ impl XdpLink {
             in_flight: 0,
             pieces: Vec::new(),
             fault: None,
+            gone: false,
             counters: Counters::default(),
         })
     }

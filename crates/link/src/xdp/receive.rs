@@ -63,13 +63,18 @@ impl XdpLink {
         self.socket.wake_rx_if_asked();
     }
 
-    /// False when a frame is there already. To be called after the caller has
-    /// found nothing to do and before it sleeps on [`fd`](Self::fd).
+    /// False when a frame is there already, or when the interface has gone, of
+    /// which the next flush tells. To be called after the caller has found nothing
+    /// to do and before it sleeps on [`fd`](Self::fd).
     pub fn prepare_wait(&mut self) -> bool {
         if self.owed > 0 {
             self.refill();
         }
-        self.sound(|link| link.socket.rx.peek(1)).unwrap_or(0) == 0
+        let ready = self.sound(|link| link.socket.rx.peek(1)).unwrap_or(0);
+        // Asked here because poll(2) says nothing of it, and because of a sleep it
+        // is a small part.
+        self.gone |= ready == 0 && !self.socket.is_alive();
+        ready == 0 && !self.gone
     }
 }
 

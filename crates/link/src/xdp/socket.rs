@@ -153,6 +153,13 @@ impl Socket {
         Ok(())
     }
 
+    /// False when the interface has been deleted: the kernel leaves the socket
+    /// an error (ENETDOWN), which is taken from it by this.
+    pub(super) fn is_alive(&self) -> bool {
+        let error = get_option_at(&self.fd, libc::SOL_SOCKET, libc::SO_ERROR);
+        error.is_ok_and(|error: i32| error == 0)
+    }
+
     /// The kernel's own counters of this socket.
     pub(super) fn statistics(&self) -> io::Result<libc::xdp_statistics> {
         get_option(&self.fd, libc::XDP_STATISTICS)
@@ -284,14 +291,19 @@ fn set_option<T: Copy>(fd: &OwnedFd, level: i32, name: i32, value: &T) -> io::Re
     })
 }
 
-/// Reads an option of the AF_XDP level. `T` is one of the kernel's structures of
-/// integers; a kernel with a shorter one leaves the rest 0.
+/// Reads an option of the AF_XDP level.
 fn get_option<T: Copy>(fd: &OwnedFd, name: i32) -> io::Result<T> {
+    get_option_at(fd, libc::SOL_XDP, name)
+}
+
+/// Reads an option. `T` is an integer or one of the kernel's structures of them; a
+/// kernel with a shorter one leaves the rest 0.
+fn get_option_at<T: Copy>(fd: &OwnedFd, level: i32, name: i32) -> io::Result<T> {
     let mut value = std::mem::MaybeUninit::<T>::zeroed();
     let mut len = size_of::<T>() as u32;
     let at = value.as_mut_ptr().cast();
     // SAFETY: the kernel writes at most `len` bytes to the value.
-    done(unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_XDP, name, at, &raw mut len) })?;
+    done(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, at, &raw mut len) })?;
     // SAFETY: all integers, for which zeros and whatever the kernel wrote are valid.
     Ok(unsafe { value.assume_init() })
 }

@@ -151,8 +151,9 @@ impl XdpLink {
     ///
     /// # Errors
     ///
-    /// ENETDOWN when the interface is down (what was queued stays), ENXIO when it
-    /// has gone. That the kernel is busy is no error, see
+    /// ENETDOWN when the interface is down (what was queued stays), ENODEV when it
+    /// has gone, once [`prepare_wait`](Self::prepare_wait) or a flush with
+    /// something to send has noticed. That the kernel is busy is no error, see
     /// [`wants_write`](Self::wants_write).
     pub fn flush(&mut self) -> io::Result<()> {
         self.socket.tx.commit();
@@ -162,6 +163,7 @@ impl XdpLink {
         }
         match self.fault {
             Some(fault) => Err(io::Error::other(fault)),
+            None if self.gone => Err(io::Error::from_raw_os_error(libc::ENODEV)),
             None => result,
         }
     }
@@ -181,6 +183,10 @@ impl XdpLink {
                 Ok(()) => {}
                 Err((Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR), _)) => {
                     self.counters.tx_kernel_busy += u64::from(after == before);
+                }
+                Err((Some(libc::ENXIO), _)) => {
+                    self.gone = true;
+                    return Ok(());
                 }
                 Err((_, error)) => return Err(error),
             }

@@ -280,6 +280,15 @@ pub fn wait_readable(link: &Link, at_most: Duration) -> bool {
     unsafe { libc::poll(&raw mut poll, 1, at_most.as_millis() as i32) > 0 }
 }
 
+/// Waits until something is so, or fails after 5 s.
+pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !done() {
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// The value of a counter.
 pub fn counter(link: &Link, name: &str) -> u64 {
     let found = link.counters().into_iter().find(|(n, _)| *n == name);
