@@ -1,0 +1,41 @@
+//! The `exos` command: every program as a subcommand.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use exos_host::Error;
+
+/// Application-level networking: programs with a TCP/IP stack of their own over AF_XDP.
+#[derive(Parser, Debug)]
+#[command(name = "exos", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    program: Program,
+}
+
+#[derive(Subcommand, Debug)]
+enum Program {
+    Serve(exos_cheetah::serve::ServeArgs),
+    Lab(exos_lab::LabArgs),
+    Doctor(exos_doctor::DoctorArgs),
+    Bench(exos_bench::BenchArgs),
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().program) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("exos: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(program: Program) -> Result<ExitCode, Error> {
+    match program {
+        Program::Serve(args) => exos_cheetah::serve::run(&args),
+        Program::Lab(args) => exos_lab::run(args),
+        Program::Doctor(args) => exos_doctor::run(args),
+        Program::Bench(args) => exos_bench::run(args),
+    }
+}
