@@ -44,7 +44,8 @@ pub const TIME_WAIT: Duration = Duration::from_secs(60);
 /// and 4,096 closes a second by our side keep theirs for the whole time.
 pub const TIME_WAIT_ENTRIES_MAX: usize = 256 * 1024;
 
-/// FIN-WAIT-2 without a word of the peer ends after this, as Linux's `tcp_fin_timeout`.
+/// FIN-WAIT-2 without new data of the peer ends after this, as Linux's `tcp_fin_timeout`; for a program that
+/// throws away what comes, data do not prolong it.
 pub const FIN_WAIT_2: Duration = Duration::from_secs(60);
 
 /// Receive buffer of a connection in bytes, unless the program sets another: enough for 1 Gbit/s

@@ -229,6 +229,22 @@ fn fin_wait_2_ends() {
     assert!(sim.client.closed(conn).is_some(), "{:?}", states(&sim));
 }
 
+/// A half-closed connection lives for as long as the peer has something to say, however slowly.
+#[test]
+fn fin_wait_2_hears_a_slow_peer_out() {
+    let (mut sim, conn) = connected(Plan::MANUAL);
+    let server = sim.server.nth(0);
+    sim.client.finish(conn);
+    for _ in 0..10 {
+        sim.run_for(secs(40));
+        sim.server.send_pattern(server, 10);
+    }
+    sim.server.finish(server);
+    sim.run_for(secs(1));
+    assert_eq!(sim.client.closed(conn), Some(Reason::Done));
+    assert_eq!(sim.client.endpoint(conn).received.len(), 100);
+}
+
 /// A new connection from the same port finds TIME-WAIT and is let in, its numbers being newer (RFC 6191).
 #[test]
 fn time_wait_gives_way_to_a_newer_syn() {

@@ -514,6 +514,10 @@ impl Connection {
                 filled_gap,
             } => {
                 self.rcv_nxt += advanced;
+                if self.life_at != NEVER && !self.discarding {
+                    // The peer of a half-closed connection is at work.
+                    self.life_at = cx.now + FIN_WAIT_2;
+                }
                 // What was owed repeats a number that is history now.
                 self.duplicates_owed = 0;
                 if self.discarding {
@@ -599,7 +603,10 @@ impl Connection {
                 self.ack_owed = Owed::Now;
             }
         }
-        if cx.now >= self.life_at {
+        if cx.now >= self.life_at && !self.receive.readable().is_empty() {
+            // It is our program that is slow, perhaps with a closed window.
+            self.life_at = cx.now + FIN_WAIT_2;
+        } else if cx.now >= self.life_at {
             // FIN-WAIT-2 without a word: nobody is owed a reset, the peer has all our data.
             self.state = State::Closed;
             cx.counters.tcp_timed_out += 1;
