@@ -27,10 +27,20 @@ pub fn parse(data: &[u8]) {
             Err(error) => panic!("{error}"),
         }
     }
-    let maps = ProgramMaps { xskmap_fd: 0, counters_fd: None };
-    let rule = Rule { filter, action: Action::RedirectToSocket };
+    let maps = ProgramMaps {
+        xskmap_fd: 0,
+        counters_fd: None,
+    };
+    let rule = Rule {
+        filter,
+        action: Action::RedirectToSocket,
+    };
     if let Ok(program) = compile(&[rule], Action::Pass, &maps) {
-        assert!(!program.disassemble().contains("??"), "{}", program.disassemble());
+        assert!(
+            !program.disassemble().contains("??"),
+            "{}",
+            program.disassemble()
+        );
     }
 }
 
@@ -38,11 +48,18 @@ pub fn parse(data: &[u8]) {
 /// says of the frame, and filters whose meaning is plain agree with a direct look at the frame.
 pub fn matches(data: &[u8]) {
     let mut lines = data.splitn(3, |&byte| byte == b'\n');
-    let (first, second) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let (first, second) = (
+        lines.next().unwrap_or_default(),
+        lines.next().unwrap_or_default(),
+    );
     let frame = lines.next().unwrap_or_default();
     plain_meanings(frame);
     well_formed(frame);
-    let parsed = |bytes| std::str::from_utf8(bytes).ok().and_then(|text| Filter::parse(text).ok());
+    let parsed = |bytes| {
+        std::str::from_utf8(bytes)
+            .ok()
+            .and_then(|text| Filter::parse(text).ok())
+    };
     if let (Some(a), Some(b)) = (parsed(first), parsed(second)) {
         algebra(&a, &b, frame);
     }
@@ -65,7 +82,8 @@ fn algebra(a: &Filter, b: &Filter, frame: &[u8]) {
 
 /// Filters that are easily said in bytes.
 fn plain_meanings(frame: &[u8]) {
-    let at = |i: usize, bytes: &[u8]| frame.len() >= i + bytes.len() && frame[i..].starts_with(bytes);
+    let at =
+        |i: usize, bytes: &[u8]| frame.len() >= i + bytes.len() && frame[i..].starts_with(bytes);
     let tagged = at(12, &[0x81, 0]);
     let shift = if tagged { 4 } else { 0 };
     let ip = at(12 + shift, &[8, 0]);
@@ -75,7 +93,9 @@ fn plain_meanings(frame: &[u8]) {
     let dst = ip && at(30 + shift, &address) || arp && at(38 + shift, &address);
     let carried = carried(frame, shift);
     let ported = |p: u16| {
-        let Some((6 | 17 | 132, Some(start))) = carried else { return false };
+        let Some((6 | 17 | 132, Some(start))) = carried else {
+            return false;
+        };
         at(start, &p.to_be_bytes()) || at(start + 2, &p.to_be_bytes())
     };
     for (text, expected) in [
@@ -83,7 +103,10 @@ fn plain_meanings(frame: &[u8]) {
         ("not ip", !ip),
         ("arp", arp),
         ("vlan", tagged),
-        ("vlan 5", tagged && frame.len() >= 16 && frame[14] & 15 == 0 && frame[15] == 5),
+        (
+            "vlan 5",
+            tagged && frame.len() >= 16 && frame[14] & 15 == 0 && frame[15] == 5,
+        ),
         ("src host 10.0.0.2", src),
         ("dst host 10.0.0.2", dst),
         ("host 10.0.0.2", src || dst),
@@ -91,7 +114,10 @@ fn plain_meanings(frame: &[u8]) {
         ("greater 60", frame.len() >= 60),
         ("ether src 02:00:00:00:00:01", at(6, &[2, 0, 0, 0, 0, 1])),
         ("tcp", carried.is_some_and(|(protocol, _)| protocol == 6)),
-        ("icmp6", !ip && carried.is_some_and(|(protocol, _)| protocol == 58)),
+        (
+            "icmp6",
+            !ip && carried.is_some_and(|(protocol, _)| protocol == 58),
+        ),
         ("port 80", ported(80)),
         ("not port 80", !ported(80)),
     ] {
@@ -151,26 +177,38 @@ fn well_formed(frame: &[u8]) {
         return;
     }
     let (src, dst): (std::net::IpAddr, std::net::IpAddr) = match &sliced.net {
-        Some(NetSlice::Ipv4(packet)) => {
-            (packet.header().source_addr().into(), packet.header().destination_addr().into())
-        }
-        Some(NetSlice::Ipv6(packet)) => {
-            (packet.header().source_addr().into(), packet.header().destination_addr().into())
-        }
+        Some(NetSlice::Ipv4(packet)) => (
+            packet.header().source_addr().into(),
+            packet.header().destination_addr().into(),
+        ),
+        Some(NetSlice::Ipv6(packet)) => (
+            packet.header().source_addr().into(),
+            packet.header().destination_addr().into(),
+        ),
         _ => return,
     };
     holds(frame, &format!("src host {src} and dst host {dst}"));
-    let authenticated = matches!(&sliced.net, Some(NetSlice::Ipv4(packet)) if packet.extensions().auth.is_some());
+    let authenticated =
+        matches!(&sliced.net, Some(NetSlice::Ipv4(packet)) if packet.extensions().auth.is_some());
     let ports = match &sliced.transport {
-        Some(TransportSlice::Tcp(segment)) => ("tcp", segment.source_port(), segment.destination_port()),
-        Some(TransportSlice::Udp(datagram)) => ("udp", datagram.source_port(), datagram.destination_port()),
+        Some(TransportSlice::Tcp(segment)) => {
+            ("tcp", segment.source_port(), segment.destination_port())
+        }
+        Some(TransportSlice::Udp(datagram)) => {
+            ("udp", datagram.source_port(), datagram.destination_port())
+        }
         _ => return,
     };
     // We do not look behind the authentication header of IPv4, and not behind more than eight of IPv6.
-    let too_many = exos_filter::layers::Layers::locate(frame).protocol.is_none();
+    let too_many = exos_filter::layers::Layers::locate(frame)
+        .protocol
+        .is_none();
     if !authenticated && !too_many {
         let (protocol, src, dst) = ports;
-        holds(frame, &format!("{protocol} src port {src} and {protocol} dst port {dst}"));
+        holds(
+            frame,
+            &format!("{protocol} src port {src} and {protocol} dst port {dst}"),
+        );
     }
 }
 

@@ -181,26 +181,31 @@ impl Filter {
     /// others, and when the comparison takes more than [`crate::limits::SEARCH_STEPS_MAX`] steps, it may be wrongly false.
     pub fn is_disjoint_from(&self, other: &Self) -> bool {
         let mut steps = satisfy::Steps::new();
-        self.any.iter().all(|a| {
-            other.any.iter().all(|b| {
-                let units = a.literals.iter().chain(&b.literals).copied();
-                satisfy::is_impossible(units, &[], &mut steps)
-            })
-        })
+        let mut exclude = |a: &Conjunction, b: &Conjunction| {
+            let Some(both) = a.and(b) else { return true };
+            satisfy::is_impossible(both.literals, &[], &mut steps)
+        };
+        self.any
+            .iter()
+            .all(|a| other.any.iter().all(|b| exclude(a, b)))
     }
 
     /// True when every packet that matches `self` matches `other`. Never wrongly true; exact as for
     /// [`Self::is_disjoint_from`].
     pub fn is_subset_of(&self, other: &Self) -> bool {
         let mut steps = satisfy::Steps::new();
-        let outside: Vec<Vec<Literal>> = other
-            .any
-            .iter()
-            .map(|c| c.literals.iter().map(|l| l.negate()).collect())
-            .collect();
-        self.any
-            .iter()
-            .all(|a| satisfy::is_impossible(a.literals.iter().copied(), &outside, &mut steps))
+        let contained = |a: &Conjunction| {
+            if other.any.iter().any(|b| a.plainly_implies(b)) {
+                return true;
+            }
+            // Outside `other` is outside each of its conjunctions; outside those that exclude `a`, `a` is anyway.
+            let near = other.any.iter().filter(|b| a.and(b).is_some());
+            let outside: Vec<Vec<Literal>> = near
+                .map(|b| b.literals.iter().map(|l| l.negate()).collect())
+                .collect();
+            satisfy::is_impossible(a.literals.iter().copied(), &outside, &mut steps)
+        };
+        self.any.iter().all(contained)
     }
 
     /// Whether a packet may match both: the opposite of [`Self::is_disjoint_from`].

@@ -26,8 +26,8 @@ pub const TEXT_MAX: usize = 4096;
 /// How deep parentheses and negations may nest: bounds the parser's recursion.
 pub const NESTING_MAX: usize = 64;
 
-/// Steps of one comparison of filters before it gives up and answers on the safe side; some milliseconds.
-pub const SEARCH_STEPS_MAX: usize = 50_000;
+/// Steps of one comparison of filters before it gives up and answers on the safe side: some tens of milliseconds.
+pub const SEARCH_STEPS_MAX: usize = 100_000;
 
 /// Instructions of one program: jumps are 16 bits, signed. The kernel takes a million, but that counts the
 /// verifier's steps, which must stay below it too.

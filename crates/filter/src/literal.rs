@@ -5,7 +5,7 @@
 //! asks only whether the word is there: that is how lengths are tested. Words are big-endian, as on the wire.
 //!
 //! Invariant: tests are canonical, so that equal tests compare equal: the mask fits the width, and a test that any
-//! value passes has mask, low and high zero.
+//! value passes has mask, low and high zero, and no other allows more than its mask.
 
 use crate::layers::Layers;
 use crate::limits::OFFSET_MAX;
@@ -95,7 +95,7 @@ impl Test {
             width,
             mask,
             low,
-            high,
+            high: high.min(mask),
         }
     }
 

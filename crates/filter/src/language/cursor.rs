@@ -27,7 +27,7 @@ const SYMBOLS: [&str; 17] = [
 ];
 
 fn in_word(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '/' | '-' | '_' | '%')
+    c.is_alphanumeric() || matches!(c, '.' | ':' | '/' | '-' | '_' | '%')
 }
 
 impl<'a> Cursor<'a> {

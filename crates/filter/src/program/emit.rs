@@ -30,6 +30,67 @@ pub(super) struct Known {
     pub(super) link: usize,
     pub(super) frame: usize,
     pub(super) transport: usize,
+    /// What is in [`SCRATCH`].
+    word: Option<Word>,
+}
+
+/// A word of the packet, masked: in host order for ranges, in memory order otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Word {
+    base: Base,
+    offset: usize,
+    width: Width,
+    mask: u32,
+    host_order: bool,
+}
+
+impl Word {
+    fn of(test: &Test) -> Self {
+        let (low, high) = test.bounds();
+        Self {
+            base: test.base(),
+            offset: test.offset(),
+            width: test.width(),
+            mask: test.mask(),
+            host_order: low != high,
+        }
+    }
+}
+
+impl Known {
+    /// Of a packet of at least this many bytes.
+    pub(super) fn frame(length: usize) -> Self {
+        Self {
+            link: length,
+            frame: length,
+            ..Self::default()
+        }
+    }
+
+    /// The pointer that a base counts from, its distance to the base, and the bytes known behind it.
+    fn behind(&mut self, base: Base) -> Option<(Reg, usize, &mut usize)> {
+        match base {
+            Base::Type | Base::Protocol => None,
+            Base::Network => Some((FRAME, NETWORK, &mut self.frame)),
+            Base::Transport => Some((TRANSPORT, 0, &mut self.transport)),
+            Base::Link => Some((LINK, 0, &mut self.link)),
+        }
+    }
+}
+
+/// Bytes behind `base` that a packet must have for any of these conjunctions to hold.
+fn common_reach(conjunctions: &[(Vec<Literal>, Action)], base: Base) -> usize {
+    let reach = |literals: &[Literal]| {
+        let positive = literals
+            .iter()
+            .filter(|l| !l.negated && l.test.base() == base);
+        positive.map(|l| l.test.end()).max().unwrap_or(0)
+    };
+    conjunctions
+        .iter()
+        .map(|(literals, _)| reach(literals))
+        .min()
+        .unwrap_or(0)
 }
 
 /// What code may follow.
@@ -180,6 +241,10 @@ impl<'a> Emitter<'a> {
         none: Label,
     ) {
         let mut rest = conjunctions;
+        if let Some(next) = conjunctions.first().and_then(|(first, _)| first.get(depth)) {
+            let base = next.test.base();
+            self.require(base, common_reach(conjunctions, base), &mut known, none);
+        }
         while let Some((first, action)) = rest.first() {
             let Some(literal) = first.get(depth) else {
                 // All its literals have passed; whatever comes behind it is not reached.
@@ -197,14 +262,18 @@ impl<'a> Emitter<'a> {
                     let holds = self.verdict_label(*action);
                     self.literal(&literal.negate(), class, &mut known, holds)
                 }
-                _ => self.branch(
-                    literal,
-                    run,
-                    depth,
-                    class,
-                    known,
-                    if others.is_empty() { Some(none) } else { None },
-                ),
+                _ => {
+                    let flow = self.branch(
+                        literal,
+                        run,
+                        depth,
+                        class,
+                        known,
+                        others.is_empty().then_some(none),
+                    );
+                    known.word = None;
+                    flow
+                }
             };
             if flow == Flow::Ends {
                 return;
@@ -234,115 +303,119 @@ impl<'a> Emitter<'a> {
         Flow::Continues
     }
 
-    /// Jump to `fail` unless the literal holds. What is learnt about lengths is added to `known`.
+    /// One bounds check for all tests to come: jump to `short` when the base has fewer than `end` bytes.
+    fn require(&mut self, base: Base, end: usize, known: &mut Known, short: Label) {
+        let Some((pointer, skew, length)) = known.behind(base) else {
+            return;
+        };
+        if end == 0 || *length >= skew + end {
+            return;
+        }
+        *length = skew + end;
+        known.word = None;
+        self.asm.set(SCRATCH, pointer);
+        self.asm.alu(Alu::Add, SCRATCH, (skew + end) as i32);
+        self.asm.jump_if(SCRATCH, Condition::Greater, END, short);
+    }
+
+    /// Jump to `fail` unless the literal holds. What is learnt is added to `known`.
     fn literal(&mut self, literal: &Literal, class: Class, known: &mut Known, fail: Label) -> Flow {
         let test = &literal.test;
         let pass = self.asm.label();
         let absent = if literal.negated { pass } else { fail };
-        let flow = match self.presence(literal, known, fail, absent) {
-            Some(flow) => flow,
-            None => {
-                let word = self.word(test, class);
-                if literal.negated {
-                    self.unless_accepted(test, word, fail, pass);
-                } else {
-                    self.accepted(test, word, fail);
-                }
-                Flow::Continues
+        let may_be_absent = known
+            .behind(test.base())
+            .is_some_and(|(_, skew, length)| *length < skew + test.end());
+        let flow = if test.is_presence() {
+            self.presence(literal, may_be_absent, known, fail)
+        } else {
+            // Behind a negated test the word may be absent: nothing is learnt.
+            let mut learnt = *known;
+            if may_be_absent {
+                self.require(test.base(), test.end(), &mut learnt, absent);
             }
+            let word = self.word(test, class, &mut learnt);
+            if !(literal.negated && may_be_absent) {
+                *known = learnt;
+            } else {
+                known.word = None;
+            }
+            if literal.negated {
+                self.unless_accepted(test, word, fail, pass);
+            } else {
+                self.accepted(test, word, fail);
+            }
+            Flow::Continues
         };
         self.asm.bind(pass);
         flow
     }
 
-    /// The check that the word is there, if it is not known. Some when that was all there is to test.
+    /// The literal that asks only whether bytes are there.
     fn presence(
         &mut self,
         literal: &Literal,
+        may_be_absent: bool,
         known: &mut Known,
         fail: Label,
-        absent: Label,
-    ) -> Option<Flow> {
+    ) -> Flow {
         let test = &literal.test;
-        let (pointer, end, length) = match test.base() {
-            Base::Type | Base::Protocol => {
-                assert!(
-                    !test.is_presence() || !literal.negated,
-                    "constant in every class"
-                );
-                return test.is_presence().then_some(Flow::Continues);
-            }
-            Base::Network => (FRAME, NETWORK + test.end(), &mut known.frame),
-            Base::Transport => (TRANSPORT, test.end(), &mut known.transport),
-            Base::Link => (LINK, test.end(), &mut known.link),
-        };
-        let unknown = *length < end;
-        if unknown {
-            self.asm.set(SCRATCH, pointer);
-            self.asm.alu(Alu::Add, SCRATCH, end as i32);
-        }
-        match (test.is_presence(), literal.negated, unknown) {
-            (true, true, true) => self.asm.jump_if(SCRATCH, Condition::LessOrEqual, END, fail),
-            (true, true, false) => {
+        match (literal.negated, may_be_absent) {
+            (false, true) => self.require(test.base(), test.end(), known, fail),
+            (false, false) => {}
+            (true, false) => {
                 self.asm.jump(fail);
-                return Some(Flow::Ends);
+                return Flow::Ends;
             }
-            (_, _, false) => {}
-            (_, _, true) => self.asm.jump_if(SCRATCH, Condition::Greater, END, absent),
+            (true, true) => {
+                let (pointer, skew, _) = known
+                    .behind(test.base())
+                    .expect("others are constant in every class");
+                self.asm.set(SCRATCH, pointer);
+                self.asm.alu(Alu::Add, SCRATCH, (skew + test.end()) as i32);
+                self.asm.jump_if(SCRATCH, Condition::LessOrEqual, END, fail);
+                known.word = None;
+            }
         }
-        if !literal.negated {
-            *length = end.max(*length);
-        }
-        test.is_presence().then_some(Flow::Continues)
+        Flow::Continues
     }
 
-    /// The word, in memory order, in the register that is returned.
-    fn word(&mut self, test: &Test, class: Class) -> Reg {
-        let size = match test.width() {
-            Width::Byte => Size::Byte,
-            Width::Half => Size::Half,
-            Width::Word => Size::Word,
-        };
+    /// The word, masked, in the register that is returned: as [`Word`] says.
+    fn word(&mut self, test: &Test, class: Class, known: &mut Known) -> Reg {
+        let word = Word::of(test);
+        let partial = word.mask != word.width.max();
         let (pointer, offset) = match (test.base(), class) {
-            (Base::Type, _) => return TYPE,
-            (Base::Protocol, Class::Ip(Version::V6, _)) => return PROTOCOL,
-            (Base::Protocol, _) => (FRAME, NETWORK + 9),
-            (Base::Network, _) => (FRAME, NETWORK + test.offset()),
-            (Base::Transport, _) => (TRANSPORT, test.offset()),
-            (Base::Link, _) => (LINK, test.offset()),
+            (Base::Type, _) => (TYPE, None),
+            (Base::Protocol, Class::Ip(Version::V6, _)) => (PROTOCOL, None),
+            (Base::Protocol, _) => (FRAME, Some(NETWORK + 9)),
+            (Base::Network, _) => (FRAME, Some(NETWORK + test.offset())),
+            (Base::Transport, _) => (TRANSPORT, Some(test.offset())),
+            (Base::Link, _) => (LINK, Some(test.offset())),
         };
-        self.asm.load(size, SCRATCH, pointer, offset);
-        SCRATCH
-    }
-
-    /// The word, masked, in a register: in memory order for single values, in host order for ranges.
-    fn masked(&mut self, test: &Test, mut word: Reg) -> Reg {
-        let partial = test.mask() != test.width().max();
-        let (low, high) = test.bounds();
-        if word != SCRATCH && (partial || low != high) {
-            self.asm.set(SCRATCH, word);
-            word = SCRATCH;
+        match offset {
+            None if !partial && !word.host_order => return pointer,
+            _ if known.word == Some(word) => return SCRATCH,
+            None => self.asm.set(SCRATCH, pointer),
+            Some(offset) => self.asm.load(size(word.width), SCRATCH, pointer, offset),
         }
-        if low == high {
-            if partial {
-                self.asm
-                    .alu32(Alu::And, word, in_memory_order(test.width(), test.mask()));
-            }
-            return word;
-        }
-        if test.width() != Width::Byte {
+        if word.host_order && word.width != Width::Byte {
             self.asm
-                .push(Insn::to_big_endian(word, 8 * test.width().bytes() as i32));
+                .push(Insn::to_big_endian(SCRATCH, 8 * word.width.bytes() as i32));
         }
         if partial {
-            self.asm.alu32(Alu::And, word, test.mask() as i32);
+            let mask = if word.host_order {
+                word.mask as i32
+            } else {
+                in_memory_order(word.width, word.mask)
+            };
+            self.asm.alu32(Alu::And, SCRATCH, mask);
         }
-        word
+        known.word = Some(word);
+        SCRATCH
     }
 
     /// Jump to `fail` unless the word passes.
     fn accepted(&mut self, test: &Test, word: Reg, fail: Label) {
-        let word = self.masked(test, word);
         let (low, high) = test.bounds();
         if low == high {
             let value = in_memory_order(test.width(), low);
@@ -359,7 +432,6 @@ impl<'a> Emitter<'a> {
 
     /// Jump to `fail` if the word passes; `pass` is directly behind.
     fn unless_accepted(&mut self, test: &Test, word: Reg, fail: Label, pass: Label) {
-        let word = self.masked(test, word);
         let (low, high) = test.bounds();
         if low == high {
             let value = in_memory_order(test.width(), low);
@@ -375,6 +447,14 @@ impl<'a> Emitter<'a> {
             self.asm
                 .jump_if32(word, Condition::GreaterOrEqual, low as i32, fail);
         }
+    }
+}
+
+fn size(width: Width) -> Size {
+    match width {
+        Width::Byte => Size::Byte,
+        Width::Half => Size::Half,
+        Width::Word => Size::Word,
     }
 }
 

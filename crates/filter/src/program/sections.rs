@@ -11,7 +11,7 @@ use super::{Action, CompileError, ProgramMaps, Rule};
 use crate::ebpf::{Alu, Condition, Insn, Label, Operand, Size};
 use crate::layers::VLAN;
 use crate::limits::EXTENSION_HEADERS_MAX;
-use crate::literal::{Base, Width};
+use crate::literal::{Base, Literal, Width};
 use exos_wire::protocol::{AUTHENTICATION, DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING};
 
 /// The plans of all classes.
@@ -68,6 +68,19 @@ impl Plans {
             part(Version::V6, Part::Fragment, &self.v6.fragment),
             part(Version::V6, Part::Whole, &self.v6.whole),
         ]
+    }
+
+    /// Whether the tests made on other types give this verdict to packets of the version as well.
+    fn other_decides(&self, version: Version, verdict: Action) -> bool {
+        let fails = |l: &Literal| {
+            l.test.base() == Base::Type && l.test.accepts(version.ethertype().into()) == l.negated
+        };
+        verdict == self.other.otherwise
+            && self
+                .other
+                .conjunctions
+                .iter()
+                .all(|(c, _)| c.iter().any(fails))
     }
 
     /// Whether any test counts from the frame's first byte.
@@ -161,11 +174,7 @@ fn by_type(e: &mut Emitter<'_>, plans: &Plans) {
     e.asm.load(Size::Half, TYPE, FRAME, NETWORK - 2);
     e.asm.bind(untagged);
 
-    let known = Known {
-        link: shortest,
-        frame: shortest,
-        transport: 0,
-    };
+    let known = Known::frame(shortest);
     dispatch(e, plans, known);
     if !short.decided {
         e.asm.bind(short.label);
@@ -195,8 +204,14 @@ fn dispatch(e: &mut Emitter<'_>, plans: &Plans, known: Known) {
     } else {
         None
     };
-    for (i, (version, _, section)) in versions.iter().enumerate() {
+    for (i, (version, parts, section)) in versions.iter().enumerate() {
         let ethertype = half(version.ethertype());
+        if parts
+            .only()
+            .is_some_and(|plan| plan.is_decided() && plans.other_decides(*version, plan.otherwise))
+        {
+            continue;
+        }
         if Some(i) == falls {
             e.asm
                 .jump_if32(TYPE, Condition::NotEqual, ethertype, other.label);
