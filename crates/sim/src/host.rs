@@ -298,9 +298,7 @@ impl Host {
         endpoint.received.extend_from_slice(&readable[..count]);
         let drained = count == readable.len();
         endpoint.peer_finished = endpoint.saw_fin && drained;
-        if endpoint.closed.is_none() {
-            self.stack.tcp.consume(endpoint.id, count);
-        }
+        self.stack.tcp.consume(endpoint.id, count);
     }
 
     /// Do what the plan says is to be done now.
