@@ -1,7 +1,7 @@
 //! A short session against nginx on the real kernel. Without root, nginx or wrk it says SKIPPED and passes.
 
 use clap::Parser as _;
-use exos_bench::http::{HttpArgs, measure};
+use exos_bench::http::{HttpArgs, measure, run};
 use exos_host::caps::{self, CapabilitySet};
 use std::io::Write as _;
 use std::path::Path;
@@ -75,4 +75,13 @@ fn what_cannot_be_measured_is_said_before_anything_is_made() {
         let error = measure(&args(&arguments)).expect_err(said);
         assert!(error.what.contains(said), "{error}");
     }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_told_before_measuring() {
+    let error = run(&args(&["--json", "/no/such/directory/file"])).expect_err("not there");
+    assert!(
+        error.to_string().contains("/no/such/directory/file"),
+        "{error}"
+    );
 }
