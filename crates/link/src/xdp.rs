@@ -4,8 +4,7 @@
 //! rest goes on to the host's stack. What we send leaves the interface as it is.
 //! Divided by job: `open` has every check and what is in the way, `program` what
 //! runs in the kernel, `socket` the rings and system calls, `umem` the memory and
-//! the places in which a chunk of it can be, `receive` and `transmit` the data
-//! path.
+//! the places in which a chunk of it can be, `queue` the data path.
 //!
 //! Rules of the interface:
 //!
@@ -21,53 +20,36 @@
 //!
 //! - One link per interface, which has room for one XDP program, whatever its
 //!   number of queues.
-//!
-//! Invariant on chunks: those in the fill and receive rings, `in_flight` and the
-//! free ones are all there are. `owed` of the free ones belong into the fill ring
-//! and are kept back from sending, so that reception never starves.
 
 mod open;
 mod program;
-mod receive;
+mod queue;
 mod socket;
-mod transmit;
 mod umem;
 
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::io;
+use std::os::fd::BorrowedFd;
 
 use exos_filter::{Action, Rule};
-use exos_ring::PeerFault;
 use exos_wire::Mac;
 
 use crate::Error;
-use crate::meta::{Offload, RxChecksum};
+use crate::meta::{Offload, RxChecksum, RxMeta, TxChecksum, TxMeta};
 
 pub use open::XdpConfig;
 pub use program::{Mode, ModeChoice};
 
 use program::Program;
-use socket::Socket;
-use umem::Umem;
+use queue::Queue;
 
 /// An AF_XDP link. Fields are dropped in their order: first the program, so that
-/// packets go to the host again, then the socket, then its memory.
+/// packets go to the host again, then the socket with its memory.
 #[derive(Debug)]
 pub struct XdpLink {
     program: Program,
-    socket: Socket,
-    umem: Umem,
+    queue: Queue,
     interface: Interface,
     zero_copy: bool,
-    /// Chunks that the fill ring should have and does not.
-    owed: u32,
-    /// Chunks in the transmit ring, with the kernel or in the completion ring.
-    in_flight: u32,
-    /// A received frame of which the last piece has not come yet.
-    pieces: Vec<u8>,
-    fault: Option<PeerFault>,
-    /// The interface was deleted.
-    gone: bool,
-    counters: Counters,
 }
 
 /// What the link needs to know of its interface.
@@ -80,31 +62,6 @@ struct Interface {
     queue: u32,
     queues: u32,
     rx_checksum: RxChecksum,
-}
-
-/// What happened to frames, by name.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counters {
-    /// Frames lent to the caller, and their bytes.
-    rx_frames: u64,
-    rx_bytes: u64,
-    /// Of those, frames that came in several chunks and were joined.
-    rx_multi_chunk: u64,
-    /// Dropped: longer than any frame.
-    rx_too_long: u64,
-    /// Dropped: the kernel named bytes that are not in one chunk of UMEM.
-    rx_bad_descriptor: u64,
-    /// Frames queued for sending, and their bytes.
-    tx_frames: u64,
-    tx_bytes: u64,
-    /// Refused, the caller kept the frame: the transmit ring or UMEM is full.
-    tx_no_room: u64,
-    /// System calls that had the kernel look at the transmit ring.
-    tx_kicks: u64,
-    /// Of those, calls after which it had sent nothing: its buffers are full.
-    tx_kernel_busy: u64,
-    /// Chunks said to be sent that are not in UMEM.
-    tx_bad_completion: u64,
 }
 
 impl XdpLink {
@@ -166,7 +123,7 @@ impl XdpLink {
 
     /// Readable when a frame is there.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.queue.fd()
     }
 
     /// Claims other packets from now on. Takes effect at once for each packet
@@ -180,45 +137,63 @@ impl XdpLink {
         self.program.set_rules(rules, otherwise)
     }
 
-    /// Events by name. `kernel_*` are the kernel's own for this socket: frames
-    /// dropped for want of a large enough chunk or of any, because the receive
-    /// ring was full, because the fill ring was empty, and descriptors of ours
-    /// that it refused. `xdp_*` are the verdicts of the filter program.
-    pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let c = &self.counters;
-        let mut all = vec![
-            ("rx_frames", c.rx_frames),
-            ("rx_bytes", c.rx_bytes),
-            ("rx_multi_chunk", c.rx_multi_chunk),
-            ("rx_too_long", c.rx_too_long),
-            ("rx_bad_descriptor", c.rx_bad_descriptor),
-            ("tx_frames", c.tx_frames),
-            ("tx_bytes", c.tx_bytes),
-            ("tx_no_room", c.tx_no_room),
-            ("tx_kicks", c.tx_kicks),
-            ("tx_kernel_busy", c.tx_kernel_busy),
-            ("tx_bad_completion", c.tx_bad_completion),
-            ("ring_fault", u64::from(self.fault.is_some())),
-        ];
-        if let Ok(kernel) = self.socket.statistics() {
-            all.extend([
-                ("kernel_rx_dropped", kernel.rx_dropped),
-                ("kernel_rx_ring_full", kernel.rx_ring_full),
-                ("kernel_rx_fill_ring_empty", kernel.rx_fill_ring_empty_descs),
-                ("kernel_rx_invalid_descriptors", kernel.rx_invalid_descs),
-                ("kernel_tx_invalid_descriptors", kernel.tx_invalid_descs),
-            ]);
-        }
-        all.extend(self.program.verdicts());
-        all
+    /// Calls `take` for each frame that is there, up to a batch.
+    pub fn receive(&mut self, take: impl FnMut(&[u8], RxMeta)) -> usize {
+        self.queue.receive(take)
     }
 
-    /// Notes a fault of a ring; there is nothing after it.
-    #[inline]
-    fn sound<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, PeerFault>) -> Option<T> {
-        if self.fault.is_some() {
-            return None;
-        }
-        work(self).map_err(|fault| self.fault = Some(fault)).ok()
+    /// How many frames may be queued now.
+    pub fn room(&mut self) -> usize {
+        self.queue.room()
+    }
+
+    /// Queues one frame; false when there is no room. See [`flush`](Self::flush).
+    ///
+    /// # Panics
+    ///
+    /// If the frame is longer than the interface takes, shorter than an Ethernet
+    /// header, or asks for an offload: AF_XDP has none that is of use.
+    pub fn transmit(&mut self, head: &[u8], body: &[&[u8]], meta: TxMeta) -> bool {
+        assert!(
+            meta.checksum == TxChecksum::None && meta.segment_size.is_none(),
+            "offload is asked of a link that has none"
+        );
+        self.queue.transmit(head, body)
+    }
+
+    /// Sends what was queued, as far as the kernel takes it now.
+    ///
+    /// # Errors
+    ///
+    /// ENETDOWN when the interface is down (what was queued stays), ENODEV when it
+    /// has gone, once [`prepare_wait`](Self::prepare_wait) or a flush with
+    /// something to send has noticed. That the kernel is busy is no error, see
+    /// [`wants_write`](Self::wants_write).
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.queue.flush()
+    }
+
+    /// Frames are queued that the kernel has not taken: wait for writability
+    /// too, then flush again.
+    pub fn wants_write(&mut self) -> bool {
+        self.queue.wants_write()
+    }
+
+    /// False when a frame is there already, or when the interface has gone, of
+    /// which the next flush tells. To be called after the caller has found nothing
+    /// to do and before it sleeps on [`fd`](Self::fd).
+    pub fn prepare_wait(&mut self) -> bool {
+        self.queue.prepare_wait()
+    }
+
+    /// Events by name. `kernel_*` are the kernel's own for this socket: frames
+    /// dropped for want of a large enough chunk or of any (the latter also by
+    /// themselves, as `kernel_rx_fill_ring_empty`), because the receive ring was
+    /// full, and descriptors of ours that it refused. `xdp_*` are the verdicts of
+    /// the filter program.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        let mut all = self.queue.counters();
+        all.extend(self.program.verdicts());
+        all
     }
 }

@@ -21,9 +21,10 @@ use exos_ring::PeerFault;
 use exos_wire::Mac;
 
 use super::program::{Mode, ModeChoice, Program};
+use super::queue::Queue;
 use super::socket::Socket;
 use super::umem::{Umem, chunk_size_for, single_chunk_mtu_max};
-use super::{Counters, Interface, XdpLink};
+use super::{Interface, XdpLink};
 use crate::Error;
 use crate::limits::{
     CHUNKS, DETACH_WAIT, FRAME_OVERHEAD_LEN, MULTI_BUFFER_KERNEL, NATIVE_MTU_MAX,
@@ -98,19 +99,13 @@ impl XdpLink {
         bind(&socket, &interface, flags)?;
         let zero_copy = socket.is_zero_copy().unwrap_or(false);
         program.set_socket(config.queue, socket.as_fd())?;
-        socket.wake_rx_if_asked();
+        let frame_len_max = interface.mtu + FRAME_OVERHEAD_LEN;
+        let queue = Queue::new(socket, umem, filled, frame_len_max, interface.rx_checksum);
         Ok(XdpLink {
             program,
-            socket,
-            umem,
+            queue,
             interface,
             zero_copy,
-            owed: RX_RING_SIZE - filled,
-            in_flight: 0,
-            pieces: Vec::new(),
-            fault: None,
-            gone: false,
-            counters: Counters::default(),
         })
     }
 }

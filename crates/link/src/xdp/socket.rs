@@ -15,6 +15,9 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
+#[cfg(test)]
+use std::ptr::NonNull;
+
 use exos_ring::{Consumer, PeerFault, Plain, Producer, RingMemory};
 
 use super::umem::Umem;
@@ -260,7 +263,7 @@ fn map_ring(
     Mapping::shared(fd, at.desc as usize + size as usize * entry_len, page)
 }
 
-/// The ring within its mapping. Made once per mapping.
+/// One end of the ring within its mapping. The other is the kernel's.
 fn ring<T: Plain>(mapping: &Mapping, at: &libc::xdp_ring_offset, size: u32) -> RingMemory<T> {
     let word = |offset: u64| mapping.at::<u32>(offset as usize, 1);
     let entries = mapping.at::<T>(at.desc as usize, size as usize);
@@ -313,5 +316,62 @@ fn done(result: i32) -> io::Result<()> {
         Err(io::Error::last_os_error())
     } else {
         Ok(())
+    }
+}
+
+/// The kernel's ends of the rings of a socket that has no kernel.
+#[cfg(test)]
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) rx: Producer<Descriptor>,
+    pub(super) tx: Consumer<Descriptor>,
+    pub(super) fill: Consumer<u64>,
+    pub(super) completion: Producer<u64>,
+    /// The rings' words of positions, to be forged: produced at 0, consumed at 64.
+    pub(super) rx_words: NonNull<u32>,
+    pub(super) tx_words: NonNull<u32>,
+}
+
+#[cfg(test)]
+impl Socket {
+    /// A socket whose rings lie in memory of our own, and their other ends. The
+    /// memory is never given back, so that the peer may outlive the socket.
+    pub(super) fn simulated() -> (Self, Peer) {
+        let at = libc::xdp_ring_offset {
+            producer: 0,
+            consumer: 64,
+            flags: 128,
+            desc: 192,
+        };
+        let map = |size: u32, entry: usize| {
+            let len = at.desc as usize + size as usize * entry;
+            &*Box::leak(Box::new(Mapping::anonymous(len).expect("memory")))
+        };
+        let rx = map(RX_RING_SIZE, size_of::<Descriptor>());
+        let tx = map(TX_RING_SIZE, size_of::<Descriptor>());
+        let fill = map(FILL_RING_SIZE, size_of::<u64>());
+        let completion = map(COMPLETION_RING_SIZE, size_of::<u64>());
+        let sound = "a new ring is sound";
+        let peer = Peer {
+            rx: Producer::new(ring(rx, &at, RX_RING_SIZE)).expect(sound),
+            tx: Consumer::new(ring(tx, &at, TX_RING_SIZE)).expect(sound),
+            fill: Consumer::new(ring(fill, &at, FILL_RING_SIZE)).expect(sound),
+            completion: Producer::new(ring(completion, &at, COMPLETION_RING_SIZE)).expect(sound),
+            rx_words: rx.at(0, 1),
+            tx_words: tx.at(0, 1),
+        };
+        let own = || Mapping::anonymous(1).expect("memory");
+        let socket = Self {
+            rx: Consumer::new(ring(rx, &at, RX_RING_SIZE)).expect(sound),
+            tx: Producer::new(ring(tx, &at, TX_RING_SIZE)).expect(sound),
+            fill: Producer::new(ring(fill, &at, FILL_RING_SIZE)).expect(sound),
+            completion: Consumer::new(ring(completion, &at, COMPLETION_RING_SIZE)).expect(sound),
+            _mappings: [own(), own(), own(), own()],
+            // Any socket: it is asked for errors only, and has none.
+            fd: std::os::unix::net::UnixDatagram::unbound()
+                .expect("a socket")
+                .into(),
+        };
+        (socket, peer)
     }
 }

@@ -83,16 +83,16 @@ impl Umem {
         self.free.pop()
     }
 
-    /// Gives back the chunk in which `address` lies. False for an address
-    /// outside the memory, which the kernel should never name.
+    /// Gives back the chunk in which `address` lies. False for one outside the
+    /// memory or more than there are, which the kernel should never name.
     #[inline]
     pub(super) fn give(&mut self, address: u64) -> bool {
-        let inside = address < self.memory.len() as u64;
-        if inside {
+        let chunks = self.memory.len() / self.chunk_size as usize;
+        let ours = address < self.memory.len() as u64 && self.free.len() < chunks;
+        if ours {
             self.free.push(address & !u64::from(self.chunk_size - 1));
-            debug_assert!(self.free.len() <= self.memory.len() / self.chunk_size as usize);
         }
-        inside
+        ours
     }
 
     /// The bytes that a received descriptor names, when they lie in one chunk.

@@ -5,14 +5,14 @@
 //! interface has a large MTU) is joined in a buffer first. What a descriptor
 //! says is checked before it is believed.
 
-use super::socket::Descriptor;
-use super::{Counters, XdpLink};
+use super::super::socket::Descriptor;
+use super::{Counters, Queue};
 use crate::limits::{GSO_FRAME_LEN_MAX, RX_BATCH};
 use crate::meta::RxMeta;
 
-impl XdpLink {
+impl Queue {
     /// Calls `take` for each frame that is there, up to a batch.
-    pub fn receive(&mut self, mut take: impl FnMut(&[u8], RxMeta)) -> usize {
+    pub(in super::super) fn receive(&mut self, mut take: impl FnMut(&[u8], RxMeta)) -> usize {
         let ready = self
             .sound(|link| link.socket.rx.peek(RX_BATCH))
             .unwrap_or(0);
@@ -35,10 +35,14 @@ impl XdpLink {
     fn deliver(&mut self, piece: Descriptor, take: &mut impl FnMut(&[u8], RxMeta)) -> bool {
         let Some(bytes) = self.umem.bytes(piece.address, piece.len) else {
             self.counters.rx_bad_descriptor += 1;
+            // Of a frame in pieces nothing is left: its end finds it too long.
+            if piece.options & Descriptor::CONTINUED != 0 || !self.pieces.is_empty() {
+                self.pieces.resize(GSO_FRAME_LEN_MAX + 1, 0);
+            }
             return false;
         };
         let meta = RxMeta {
-            checksum: self.interface.rx_checksum,
+            checksum: self.rx_checksum,
             gso_size: None,
         };
         let last = piece.options & Descriptor::CONTINUED == 0;
@@ -65,8 +69,8 @@ impl XdpLink {
 
     /// False when a frame is there already, or when the interface has gone, of
     /// which the next flush tells. To be called after the caller has found nothing
-    /// to do and before it sleeps on [`fd`](Self::fd).
-    pub fn prepare_wait(&mut self) -> bool {
+    /// to do and before it sleeps on the descriptor.
+    pub(in super::super) fn prepare_wait(&mut self) -> bool {
         if self.owed > 0 {
             self.refill();
         }

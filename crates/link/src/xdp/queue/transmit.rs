@@ -7,40 +7,34 @@
 
 use std::io;
 
-use super::XdpLink;
-use super::socket::Descriptor;
-use crate::limits::{COMPLETION_BATCH, FRAME_OVERHEAD_LEN, KICKS_MAX, TX_RING_SIZE};
-use crate::meta::{TxChecksum, TxMeta};
+use super::super::socket::Descriptor;
+use super::Queue;
+use crate::limits::{COMPLETION_BATCH, ETHERNET_HEADER_LEN, KICKS_MAX, TX_RING_SIZE};
 
-impl XdpLink {
+impl Queue {
     /// How many frames may be queued now.
-    pub fn room(&mut self) -> usize {
+    pub(in super::super) fn room(&mut self) -> usize {
         if self.in_flight >= COMPLETION_BATCH {
             self.collect_sent();
         }
         let slots = self
             .sound(|link| link.socket.tx.reserve(TX_RING_SIZE))
             .unwrap_or(0);
-        let chunks_per_frame = self.chunks_for(self.frame_len_max());
+        let chunks_per_frame = self.chunks_for(self.frame_len_max);
         self.spare_chunks().min(slots as usize) / chunks_per_frame
     }
 
-    /// Queues one frame; false when there is no room. See [`flush`](Self::flush).
-    ///
-    /// # Panics
-    ///
-    /// If the frame is longer than the interface takes, or asks for an offload:
-    /// AF_XDP has none that is of use.
-    pub fn transmit(&mut self, head: &[u8], body: &[&[u8]], meta: TxMeta) -> bool {
-        assert!(
-            meta.checksum == TxChecksum::None && meta.segment_size.is_none(),
-            "offload is asked of a link that has none"
-        );
+    /// Queues one frame; false when there is no room.
+    pub(in super::super) fn transmit(&mut self, head: &[u8], body: &[&[u8]]) -> bool {
         let len = head.len() + body.iter().map(|part| part.len()).sum::<usize>();
-        let len_max = self.frame_len_max();
+        let len_max = self.frame_len_max;
         assert!(
             len <= len_max,
             "a frame of {len} bytes on a link that takes {len_max}"
+        );
+        assert!(
+            len >= ETHERNET_HEADER_LEN,
+            "a frame of {len} bytes has no Ethernet header"
         );
         let chunks = self.chunks_for(len);
         if !self.has_room_for(chunks) {
@@ -132,11 +126,7 @@ impl XdpLink {
         len.div_ceil(self.umem.chunk_size() as usize).max(1)
     }
 
-    fn frame_len_max(&self) -> usize {
-        self.interface.mtu + FRAME_OVERHEAD_LEN
-    }
-
-    fn collect_sent(&mut self) {
+    pub(super) fn collect_sent(&mut self) {
         if let Some((count, strange)) = self.sound(|link| link.socket.collect_sent(&mut link.umem))
         {
             self.in_flight = self.in_flight.saturating_sub(count);
@@ -148,14 +138,7 @@ impl XdpLink {
     }
 
     /// Sends what was queued, as far as the kernel takes it now.
-    ///
-    /// # Errors
-    ///
-    /// ENETDOWN when the interface is down (what was queued stays), ENODEV when it
-    /// has gone, once [`prepare_wait`](Self::prepare_wait) or a flush with
-    /// something to send has noticed. That the kernel is busy is no error, see
-    /// [`wants_write`](Self::wants_write).
-    pub fn flush(&mut self) -> io::Result<()> {
+    pub(in super::super) fn flush(&mut self) -> io::Result<()> {
         self.socket.tx.commit();
         let result = self.kick_until_sent();
         if self.in_flight >= COMPLETION_BATCH {
@@ -204,7 +187,7 @@ impl XdpLink {
 
     /// Frames are queued that the kernel has not taken: wait for writability
     /// too, then flush again.
-    pub fn wants_write(&mut self) -> bool {
+    pub(in super::super) fn wants_write(&mut self) -> bool {
         self.unsent() > 0
     }
 }

@@ -1,0 +1,136 @@
+//! The data path of a link: a socket's rings and the chunks that go round in them.
+//!
+//! It needs no privilege and knows of no interface: tests drive it against a
+//! kernel of their own (`simulated`).
+//!
+//! Invariant: each chunk is in one place. Those in the fill and receive rings,
+//! the `in_flight` ones and the free ones are all there are; `owed` of the free
+//! ones belong into the fill ring and are kept back from sending, so that
+//! reception never starves.
+
+mod receive;
+#[cfg(test)]
+mod simulated;
+mod transmit;
+
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use exos_ring::PeerFault;
+
+use super::socket::Socket;
+use super::umem::Umem;
+use crate::limits::RX_RING_SIZE;
+use crate::meta::RxChecksum;
+
+/// A bound socket and its memory, which goes after it.
+#[derive(Debug)]
+pub(super) struct Queue {
+    socket: Socket,
+    umem: Umem,
+    /// Longest frame to be sent.
+    frame_len_max: usize,
+    /// What is said of every frame received.
+    rx_checksum: RxChecksum,
+    /// Chunks that the fill ring should have and does not.
+    owed: u32,
+    /// Chunks in the transmit ring, with the kernel or in the completion ring.
+    in_flight: u32,
+    /// A received frame of which the last piece has not come yet.
+    pieces: Vec<u8>,
+    fault: Option<PeerFault>,
+    /// The interface was deleted.
+    gone: bool,
+    counters: Counters,
+}
+
+/// What happened to frames, by name.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    /// Frames lent to the caller, and their bytes.
+    rx_frames: u64,
+    rx_bytes: u64,
+    /// Of those, frames that came in several chunks and were joined.
+    rx_multi_chunk: u64,
+    /// Dropped: longer than any frame.
+    rx_too_long: u64,
+    /// Dropped: the kernel named bytes that are not in one chunk of UMEM.
+    rx_bad_descriptor: u64,
+    /// Frames queued for sending, and their bytes.
+    tx_frames: u64,
+    tx_bytes: u64,
+    /// Refused, the caller kept the frame: the transmit ring or UMEM is full.
+    tx_no_room: u64,
+    /// System calls that had the kernel look at the transmit ring.
+    tx_kicks: u64,
+    /// Of those, calls after which it had sent nothing: its buffers are full.
+    tx_kernel_busy: u64,
+    /// Chunks said to be sent that are not in UMEM.
+    tx_bad_completion: u64,
+}
+
+impl Queue {
+    /// Takes a socket over, with chunks put into its fill ring or not.
+    pub(super) fn new(
+        socket: Socket,
+        umem: Umem,
+        filled: u32,
+        frame_len_max: usize,
+        rx_checksum: RxChecksum,
+    ) -> Self {
+        socket.wake_rx_if_asked();
+        Self {
+            socket,
+            umem,
+            frame_len_max,
+            rx_checksum,
+            owed: RX_RING_SIZE - filled,
+            in_flight: 0,
+            pieces: Vec::new(),
+            fault: None,
+            gone: false,
+            counters: Counters::default(),
+        }
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Events by name, ours and the kernel's.
+    pub(super) fn counters(&self) -> Vec<(&'static str, u64)> {
+        let c = &self.counters;
+        let mut all = vec![
+            ("rx_frames", c.rx_frames),
+            ("rx_bytes", c.rx_bytes),
+            ("rx_multi_chunk", c.rx_multi_chunk),
+            ("rx_too_long", c.rx_too_long),
+            ("rx_bad_descriptor", c.rx_bad_descriptor),
+            ("tx_frames", c.tx_frames),
+            ("tx_bytes", c.tx_bytes),
+            ("tx_no_room", c.tx_no_room),
+            ("tx_kicks", c.tx_kicks),
+            ("tx_kernel_busy", c.tx_kernel_busy),
+            ("tx_bad_completion", c.tx_bad_completion),
+            ("ring_fault", u64::from(self.fault.is_some())),
+        ];
+        if let Ok(kernel) = self.socket.statistics() {
+            all.extend([
+                ("kernel_rx_dropped", kernel.rx_dropped),
+                ("kernel_rx_ring_full", kernel.rx_ring_full),
+                ("kernel_rx_fill_ring_empty", kernel.rx_fill_ring_empty_descs),
+                ("kernel_rx_invalid_descriptors", kernel.rx_invalid_descs),
+                ("kernel_tx_invalid_descriptors", kernel.tx_invalid_descs),
+            ]);
+        }
+        all
+    }
+
+    /// Notes a fault of a ring; there is nothing after it.
+    #[inline]
+    fn sound<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, PeerFault>) -> Option<T> {
+        if self.fault.is_some() {
+            return None;
+        }
+        work(self).map_err(|fault| self.fault = Some(fault)).ok()
+    }
+}
