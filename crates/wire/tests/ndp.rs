@@ -190,6 +190,30 @@ fn prefixes_are_masked() {
     );
 }
 
+/// RFC 4861 §4: reserved bits are ignored by the receiver.
+#[test]
+fn reserved_bits_are_ignored() {
+    let mut message = RouterAdvertisement::default();
+    let plain = PrefixInformation {
+        on_link: false,
+        autonomous: false,
+        ..prefix("fd77::", 64)
+    };
+    message.prefixes.push(plain);
+    let mut bytes = emitted(&message);
+    bytes[5] |= 0x3f;
+    bytes[16 + 3] |= 0x3f;
+    assert_eq!(RouterAdvertisement::parse(&bytes), Ok(message));
+    let advertisement = NeighborAdvertisement::parse(&neighbor_message(136, 0, 0x1f, &[])).unwrap();
+    let NeighborAdvertisement {
+        router,
+        solicited,
+        override_,
+        ..
+    } = advertisement;
+    assert_eq!((router, solicited, override_), (false, false, false));
+}
+
 #[test]
 fn prefixes_are_bounded() {
     let mut message = RouterAdvertisement::default();
