@@ -26,11 +26,13 @@
 //! - `host` covers IPv4, IPv6 and ARP, not RARP. Names of hosts are not looked up.
 //! - `tcp[…]` and the like match IPv6 as well.
 
+mod comparison;
 mod cursor;
 mod display;
 mod names;
 mod parser;
 mod primitive;
+mod value;
 
 use crate::filter::Filter;
 use std::fmt;
