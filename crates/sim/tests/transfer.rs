@@ -270,3 +270,54 @@ fn the_worst_wire() {
         "only {done} of {runs} came through"
     );
 }
+
+/// Sequence numbers wrap in the middle of the transfer, in both directions and at every place of a segment.
+#[test]
+fn sequence_numbers_wrap() {
+    // RFC 6528: the initial number is a clock of 4 µs ticks and a hash of the ends, so that waiting chooses it.
+    for seed in seeds(100) {
+        let bytes_before_wrap = (seed.0 * 577 % 60_000) as u32;
+        let seen = std::rc::Rc::new(std::cell::RefCell::new(None));
+        let look = |sim: &mut Sim| {
+            let sink = seen.clone();
+            sim.link().drop_if(move |_, frame| {
+                if is_tcp(frame) {
+                    let number = u32::from_be_bytes(frame[38..42].try_into().unwrap());
+                    sink.borrow_mut().get_or_insert(number);
+                }
+                false
+            });
+        };
+        let start = |wait: Duration, look: &dyn Fn(&mut Sim)| {
+            let mut sim = Sim::new(seed).conditions(wire(seed, 0.02));
+            sim.server.listen(80, Plan::ECHO);
+            sim.run_for(wait);
+            look(&mut sim);
+            let conn = sim
+                .client
+                .connect_from(4000, sim.server.addr(), Plan::upload(60_000));
+            // After a long wait the neighbour is asked for first.
+            sim.run_until(|_| seen.borrow().is_some(), at_most(secs(60)));
+            (sim, conn)
+        };
+        drop(start(Duration::ZERO, &look));
+        let at_zero = seen.borrow_mut().take().unwrap();
+        let ticks = u32::MAX
+            .wrapping_sub(at_zero)
+            .wrapping_sub(bytes_before_wrap);
+        let (mut sim, conn) = start(Duration::from_micros(u64::from(ticks) * 4), &look);
+        let chosen = seen.borrow_mut().take().unwrap();
+        assert!(
+            chosen.wrapping_add(bytes_before_wrap).wrapping_add(100) < 200,
+            "{chosen} is not where it was wanted"
+        );
+        sim.link().drop_none();
+        sim.run_until(is_over, at_most(secs(2 * 14 * 60)));
+        assert_eq!(
+            sim.client.endpoint(conn).received.len(),
+            60_000,
+            "{:?}",
+            sim.client.closed(conn)
+        );
+    }
+}
