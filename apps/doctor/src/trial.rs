@@ -22,7 +22,7 @@ pub(crate) fn examine() -> Check {
         "trial",
         "filter, socket map, rings and packet memory work together",
     );
-    match NetNs::unnamed().and_then(|netns| netns.run(|| cross(&netns))?) {
+    match NetNs::anonymous().and_then(|netns| netns.run(|| cross(&netns))?) {
         Ok(mode) => Check::ok(
             id,
             format!("a packet crosses between AF_XDP links ({mode})"),

@@ -50,15 +50,11 @@ impl NetNs {
     /// A new namespace without a name. It goes, with every interface in it, when this handle and
     /// everything opened in it are closed: also when the process is killed.
     pub fn anonymous() -> Result<Self> {
-        let made = std::thread::scope(|scope| {
-            let inside = scope.spawn(|| {
-                // SAFETY: only this thread's network namespace changes, and the thread ends here.
-                unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
-                    .context(|| "cannot make a network namespace")?;
-                Self::current()
-            });
-            inside.join()
-        });
+        let make = || {
+            unshare_network().context(|| "cannot make a network namespace")?;
+            Self::current()
+        };
+        let made = std::thread::scope(|scope| scope.spawn(make).join());
         made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
@@ -109,17 +105,6 @@ impl NetNs {
             return Err(Error::io(what(), e));
         }
         Self::open(name)
-    }
-
-    /// Makes a namespace without a name: it goes with this handle and the sockets and processes in it.
-    pub fn unnamed() -> Result<Self> {
-        let make = || {
-            unshare_network()?;
-            open_path(Path::new("/proc/thread-self/ns/net"))
-        };
-        let made = std::thread::scope(|scope| scope.spawn(make).join().expect("it does not panic"));
-        let fd = made.context(|| "cannot make a network namespace")?;
-        Ok(Self { fd, name: None })
     }
 
     /// Takes the name away, and with it the namespace once no process or open handle is left in it. Returns

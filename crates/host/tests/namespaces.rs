@@ -411,7 +411,7 @@ fn a_namespace_without_a_name_goes_with_its_handle() {
     let Some(_pair) = Pair::new("unnamed") else {
         return;
     };
-    let netns = NetNs::unnamed().expect("root may");
+    let netns = NetNs::anonymous().expect("root may");
     let netlink = netns.netlink().expect("inside");
     netlink
         .create_veth("left", "right")
