@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Random, hex};
+use common::{PORTS, Random, hex};
 use exos_filter::{Action, Counter, Filter, Program, ProgramMaps, Rule, compile, dispatcher};
 use exos_host::bpf::{Map, Prog, permitted};
 use std::os::fd::AsFd;
@@ -212,6 +212,57 @@ fn a_thousand_rules_load_and_agree() {
     }
 }
 
+/// The largest filters that the language gives still pass the verifier, which follows every path.
+#[test]
+fn the_largest_filters_load_and_agree() {
+    if !allowed("the_largest_filters_load_and_agree") {
+        return;
+    }
+    let list = |n: usize, item: &dyn Fn(usize) -> String| {
+        (0..n).map(item).collect::<Vec<_>>().join(" or ")
+    };
+    let texts = [
+        format!(
+            "port ({})",
+            list(80, &|i| PORTS[i % 7].wrapping_add(i as u16 / 7).to_string())
+        ),
+        format!("not port ({})", list(40, &|i| (5000 + i).to_string())),
+        format!("host ({})", list(120, &|i| format!("10.0.0.{i}"))),
+        format!("not host ({})", list(20, &|i| format!("10.0.0.{i}"))),
+        format!("ip6 host ({})", list(100, &|i| format!("fd10::{i:x}"))),
+        format!(
+            "not ip6 src host ({})",
+            list(3, &|i| format!("fd10::{i:x}"))
+        ),
+        format!(
+            "({}) and ({})",
+            list(4, &|i| format!("port {}", PORTS[i])),
+            list(10, &|i| format!("host 10.0.0.{i}"))
+        ),
+        list(20, &|i| {
+            format!(
+                "(tcp[{}] & 3 = 1 and not ip[{}:2] > 7 and greater {})",
+                i,
+                i % 30,
+                50 + i
+            )
+        }),
+    ];
+    for (seed, text) in texts.iter().enumerate() {
+        let filter = Filter::parse(text).unwrap_or_else(|e| panic!("{e}"));
+        let program = compile(&drop_rule(&filter), Action::Pass, &NO_MAPS).unwrap();
+        let started = std::time::Instant::now();
+        let verified = load(&program, text).info().unwrap().verified_insns;
+        let (conjunctions, length) = (filter.conjunctions().len(), program.insns().len());
+        let time = started.elapsed();
+        eprintln!(
+            "{conjunctions:4} conjunctions {length:6} instructions {verified:7} verified in {time:?}"
+        );
+        assert!((length as u32 / 2..200_000).contains(&verified), "{text}");
+        agrees(&filter, &mut Random(seed as u64), 200, text);
+    }
+}
+
 /// Every verdict is counted once, and a queue without a socket takes the fallback.
 #[test]
 fn verdicts_are_counted_and_fall_back() {
@@ -308,15 +359,44 @@ fn sizes_and_times_are_reported() {
     ] {
         let filter = Filter::parse(text).unwrap();
         let program = compile(&drop_rule(&filter), Action::Pass, &NO_MAPS).unwrap();
-        let run = load(&program, &text)
-            .test_run_repeated(&tcp, 1_000_000)
-            .unwrap();
+        let prog = load(&program, &text);
+        let run = prog.test_run_repeated(&tcp, 1_000_000).unwrap();
+        let verified = prog.info().unwrap().verified_insns;
+        let length = program.insns().len();
         eprintln!(
-            "{:5} instructions {:4} ns  {text}",
-            program.insns().len(),
+            "{length:5} instructions {verified:7} verified {:4} ns  {text}",
             run.nanoseconds
         );
         assert!(program.insns().len() < 1000);
+    }
+}
+
+/// What a thousand listeners cost a packet for the last of them.
+#[test]
+fn the_time_of_a_thousand_rules_is_reported() {
+    if !allowed("the_time_of_a_thousand_rules_is_reported") {
+        return;
+    }
+    let _alone = ALONE.lock();
+    let rules: Vec<Rule> = (0..1000)
+        .map(|i| Rule {
+            filter: Filter::parse(&format!("tcp dst port {} and dst host 10.0.0.2", 1080 - i))
+                .unwrap(),
+            action: Action::Drop,
+        })
+        .collect();
+    let program = compile(&rules, Action::Pass, &NO_MAPS).unwrap();
+    let prog = load(&program, &"a thousand rules");
+    let mut packet = common_tcp_packet();
+    for port in [81u16, 1080] {
+        packet[36..38].copy_from_slice(&port.to_be_bytes());
+        let run = prog.test_run_repeated(&packet, 100_000).unwrap();
+        eprintln!(
+            "{:5} instructions {:4} ns  1000 rules, port {port}",
+            program.insns().len(),
+            run.nanoseconds
+        );
+        assert_eq!(run.verdict, DROP);
     }
 }
 

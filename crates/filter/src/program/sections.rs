@@ -8,9 +8,9 @@ use super::emit::{
 };
 use super::plan::{Class, Part, Plan, Version};
 use super::{Action, CompileError, ProgramMaps, Rule};
-use crate::ebpf::{Alu, Condition, Insn, Label, Operand, Size};
+use crate::ebpf::{Alu, Condition, Insn, Label, Operand, Reg, Size};
 use crate::layers::VLAN;
-use crate::limits::EXTENSION_HEADERS_MAX;
+use crate::limits::{EXTENSION_HEADERS_MAX, OFFSET_MAX, TRANSPORT_OFFSET_MAX};
 use crate::literal::{Base, Literal, Width};
 use exos_wire::protocol::{AUTHENTICATION, DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING};
 
@@ -285,8 +285,7 @@ fn ipv4_header(e: &mut Emitter<'_>, malformed: Label, fragment: Option<Label>) {
 }
 
 /// RFC 8200 §4: the walk over extension headers, unrolled. Leaves the protocol in [`PROTOCOL`] and the transport
-/// header in [`TRANSPORT`], which until then is the distance from [`FRAME`]: a number, because the verifier merges
-/// paths that differ in numbers and not those that differ in pointers.
+/// header in [`TRANSPORT`], which until then is the distance from [`FRAME`]: see [`forget_distance`].
 fn ipv6_headers(e: &mut Emitter<'_>, malformed: Label, fragment: Label) {
     e.asm.load(Size::Byte, SCRATCH, FRAME, NETWORK);
     e.asm.alu32(Alu::And, SCRATCH, 0xf0);
@@ -314,7 +313,7 @@ fn extension_header(
     malformed: Label,
     fragment: Label,
 ) {
-    let [generic, authentication, advance, read] = [(); 4].map(|()| e.asm.label());
+    let [generic, authentication, advance, read, walked] = [(); 5].map(|()| e.asm.label());
     if first {
         e.asm
             .jump_if32(PROTOCOL, Condition::Equal, i32::from(HOP_BY_HOP), read);
@@ -346,8 +345,7 @@ fn extension_header(
     e.asm
         .jump_if32(SCRATCH, Condition::Set, half(0xfff8), fragment);
     e.asm.alu(Alu::Add, TRANSPORT, 8);
-    let next = e.asm.label();
-    e.asm.jump(next);
+    e.asm.jump(walked);
     e.asm.bind(generic);
     scaled_length(e, 1, 3);
     e.asm.jump(advance);
@@ -359,8 +357,21 @@ fn extension_header(
     e.asm.set(SCRATCH, FRAME);
     e.asm.alu(Alu::Add, SCRATCH, TRANSPORT);
     e.asm.jump_if(SCRATCH, Condition::Greater, END, malformed);
-    e.asm.bind(next);
+    e.asm.bind(walked);
+    forget_distance(e);
 }
+
+/// Make the verifier forget what it knows of [`TRANSPORT`] but that it is below 32 KiB, which it always is
+/// ([`TRANSPORT_OFFSET_MAX`]). It follows every distinct state separately, so without this the paths multiply with
+/// each header, and all tests behind are verified once for each. Half a word stored askew in its 8-byte stack slot
+/// is not followed by any version of the verifier.
+fn forget_distance(e: &mut Emitter<'_>) {
+    e.asm.push(Insn::store(Size::Half, Reg::R10, -6, TRANSPORT));
+    e.asm.push(Insn::load(Size::Half, TRANSPORT, Reg::R10, -6));
+    e.asm.alu(Alu::And, TRANSPORT, 0x7fff);
+}
+
+const _: () = assert!(TRANSPORT_OFFSET_MAX <= 0x7fff && 0x7fff + OFFSET_MAX <= 0xffff);
 
 /// `scratch = (scratch + plus) << shift`.
 fn scaled_length(e: &mut Emitter<'_>, plus: i32, shift: i32) {

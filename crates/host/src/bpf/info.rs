@@ -23,6 +23,8 @@ pub struct ProgInfo {
     pub translated_bytes: u32,
     /// The user who loaded it.
     pub uid: u32,
+    /// Instructions that the verifier followed, over all paths; a million is the limit.
+    pub verified_insns: u32,
 }
 
 /// The program on an interface.
@@ -84,20 +86,21 @@ impl ProgInfo {
     /// The program behind a descriptor.
     pub(super) fn of_fd(fd: BorrowedFd<'_>) -> Result<Self, Error> {
         // struct bpf_prog_info: type 0, id 4, tag 8, jited_prog_len 16, xlated_prog_len 20, …, created_by_uid 48,
-        // …, name 64..80.
-        let words: [u32; 20] = object_info(fd).map_err(|source| {
+        // …, name 64..80, …, verified_insns 216 (Linux 5.16).
+        let words: [u32; 56] = object_info(fd).map_err(|source| {
             failed(
                 "cannot ask for a BPF program's description".to_owned(),
                 source,
             )
         })?;
-        let name: Vec<u8> = words[16..].iter().flat_map(|w| w.to_ne_bytes()).collect();
+        let name: Vec<u8> = words[16..20].iter().flat_map(|w| w.to_ne_bytes()).collect();
         Ok(Self {
             id: words[1],
             name: name_text(&name),
             jited_bytes: words[4],
             translated_bytes: words[5],
             uid: words[12],
+            verified_insns: words[54],
         })
     }
 }
