@@ -23,7 +23,7 @@ fn allowed(test: &str) -> bool {
     match permitted() {
         Ok(()) => true,
         Err(error) => {
-            eprintln!("SKIPPED: {test}: {error}");
+            common::skipped(&format!("{test}: {error}"));
             false
         }
     }

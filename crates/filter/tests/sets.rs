@@ -67,7 +67,7 @@ fn small_filter() -> impl Strategy<Value = Filter> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn comparisons_are_exact_in_the_small_world(a in small_filter(), b in small_filter()) {

@@ -177,7 +177,7 @@ fn tcpdump_agrees() {
         .write_all(&pcap(&packets))
         .unwrap();
     if let Err(error) = tcpdump(&file.0, "ip or not ip") {
-        eprintln!("SKIPPED: tcpdump_agrees: tcpdump cannot be run: {error}");
+        common::skipped(&format!("tcpdump_agrees: tcpdump cannot be run: {error}"));
         return;
     }
     let mut hits = 0;

@@ -364,6 +364,14 @@ fn word(random: &mut Random, base: Base, offset: usize, width: Width) -> Test {
     Test::masked(base, offset, width, mask, value)
 }
 
+/// Says that a test was skipped, past the test harness, which keeps to itself what passing tests print.
+pub fn skipped(why: &str) {
+    let _ = std::io::Write::write_all(
+        &mut std::io::stderr(),
+        format!("SKIPPED: {why}\n").as_bytes(),
+    );
+}
+
 /// Bytes as hexadecimal, for messages.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()

@@ -3,12 +3,17 @@
 use super::*;
 use std::os::fd::AsFd;
 
+/// Past the test harness, which keeps to itself what passing tests print.
+fn skipped(why: &str) {
+    let _ = io::Write::write_all(&mut io::stderr(), format!("SKIPPED: {why}\n").as_bytes());
+}
+
 /// Whether the test can run; says so when not.
 fn allowed(test: &str) -> bool {
     match permitted() {
         Ok(()) => true,
         Err(error) => {
-            eprintln!("SKIPPED: {test}: {error}");
+            skipped(&format!("{test}: {error}"));
             false
         }
     }
@@ -122,6 +127,42 @@ fn program_slots_are_set_and_cleared() {
     assert!(slots.clear(0).unwrap());
     assert!(!slots.clear(0).unwrap());
     assert!(Map::xskmap(4).is_ok());
+}
+
+/// On a veth in a namespace of its own: held while the link lives, named to whoever comes second, free afterwards.
+#[test]
+fn a_link_holds_its_interface_and_lets_go() {
+    if !allowed("a_link_holds_its_interface_and_lets_go") {
+        return;
+    }
+    let namespace = match crate::netns::NetNs::anonymous() {
+        Ok(namespace) => namespace,
+        Err(error) => return skipped(&format!("a_link_holds_its_interface_and_lets_go: {error}")),
+    };
+    namespace.run(hold_and_let_go).unwrap();
+}
+
+fn hold_and_let_go() {
+    let netlink = crate::netlink::Netlink::new().unwrap();
+    netlink.create_veth("filter0", "filter1").unwrap();
+    let ifindex = netlink.link_by_name("filter0").unwrap().index;
+    let [first, second] =
+        [2, 1].map(|verdict| Prog::load(&constant(verdict), "exos_held", true).unwrap());
+    for mode in [XdpMode::Native, XdpMode::Generic] {
+        assert_eq!(who_holds_xdp(ifindex).unwrap(), None);
+        let link = Link::attach_xdp(ifindex, &first, mode).unwrap();
+        assert_eq!((link.ifindex(), link.mode()), (ifindex, mode));
+        let holder = who_holds_xdp(ifindex).unwrap().expect("held");
+        assert_eq!(holder.program, first.info().unwrap());
+
+        let refusal = Link::attach_xdp(ifindex, &second, mode).unwrap_err();
+        assert!(refusal.to_string().contains("exos_held"), "{refusal}");
+
+        link.update(&second).unwrap();
+        let holder = who_holds_xdp(ifindex).unwrap().expect("still held");
+        assert_eq!(holder.program.id, second.info().unwrap().id);
+    }
+    assert_eq!(who_holds_xdp(ifindex).unwrap(), None);
 }
 
 #[test]
