@@ -12,9 +12,14 @@ use crate::wait::{self, Waiting};
 use exos_host::Error;
 use exos_host::ports::Reservation;
 
-/// Frames sent before the loop looks for arrivals again: half a transmit ring, so that the kernel
-/// works on one half while the other is written.
-const SEND_BATCH: usize = 1024;
+/// Frames sent before the loop looks for arrivals again. On a veth the peer's answers are there when
+/// the sending call returns, up to one for each frame: so this is well below what the fill ring
+/// holds, and below what a turn takes in.
+const SEND_BATCH: usize = 512;
+
+/// Batches taken in before the loop goes on: the answers to all that one turn may have sent, and as
+/// many other frames.
+const RECEIVE_BATCHES: usize = 2 * SEND_BATCH / exos_link::RX_BATCH as usize;
 
 /// A stack on a link, the clock, and what keeps both in place.
 pub struct Exos {
@@ -61,11 +66,18 @@ impl Exos {
         self.pair.as_ref()
     }
 
-    /// Take in a batch of frames; returns how many.
+    /// Take in the frames that are there, up to a bound; returns how many.
     pub fn receive(&mut self) -> usize {
         self.now = clock::now();
         let (stack, now) = (&mut self.stack, self.now);
-        let count = self.link.receive(|frame, meta| stack.handle_frame(now, frame, checksum_of(meta)));
+        let mut count = 0;
+        for _ in 0..RECEIVE_BATCHES {
+            let batch = self.link.receive(|frame, meta| stack.handle_frame(now, frame, checksum_of(meta)));
+            count += batch;
+            if batch < exos_link::RX_BATCH as usize {
+                break;
+            }
+        }
         self.worked = count > 0;
         count
     }

@@ -1,0 +1,246 @@
+#!/usr/bin/env bash
+# Real clients against the release binary: on the lab wire, on its own interface pair, with
+# --share-address, and without privilege. Prints "ok NAME", "not ok NAME" or "SKIPPED: ..." lines.
+#
+#   tests/clients.sh PATH/TO/exos
+#
+# Everything happens in namespaces of a lab of its own and on interfaces that go with the process;
+# what is started is ended by its id, also when this script is interrupted.
+set -uo pipefail
+exos=$(realpath "$1")
+lab=clients
+work=$(mktemp -d)
+failures=0
+server=
+
+cleanup() {
+    [ -z "$server" ] || { kill "$server" 2>/dev/null; wait "$server" 2>/dev/null; }
+    [ "$(id -u)" != 0 ] || "$exos" lab down --name $lab >/dev/null 2>&1
+    rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+ok() { echo "ok $1"; }
+bad() { echo "not ok $1: ${2:-}"; failures=$((failures + 1)); }
+# check NAME COMMAND...: the command succeeds.
+check() { local name=$1; shift; if "$@" >"$work/out" 2>&1; then ok "$name"; else bad "$name" "$(tail -n 3 "$work/out")"; fi; }
+# same NAME WANTED GOT
+same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$2', got '$3'"; fi; }
+# has NAME WANTED TEXT
+has() { if [[ $3 == *"$2"* ]]; then ok "$1"; else bad "$1" "no '$2' in: $3"; fi; }
+
+# start WHERE ARGUMENTS...: start the server (in side a of the lab, or here) and wait for its address.
+start() {
+    local where=$1; shift
+    : >"$work/serve.out"
+    if [ "$where" = lab ]; then
+        "$exos" lab exec --name $lab a -- "$exos" serve "$@" >"$work/serve.out" 2>"$work/serve.err" &
+    else
+        "$exos" serve "$@" >"$work/serve.out" 2>"$work/serve.err" &
+    fi
+    server=$!
+    for _ in $(seq 200); do
+        grep -q '^http' "$work/serve.out" && return 0
+        kill -0 "$server" 2>/dev/null || break
+        sleep 0.05
+    done
+    return 1
+}
+stop() { kill -TERM "$server" 2>/dev/null; wait "$server"; code=$?; server=; return $code; }
+# await_port PORT: wait until side a's own stack listens there.
+await_port() { for _ in $(seq 200); do "$exos" lab exec --name $lab a -- bash -c "</dev/tcp/10.10.0.1/$1" 2>/dev/null && return; sleep 0.1; done; }
+client() { "$exos" lab exec --name $lab b -- "$@"; }
+
+# The documents.
+site=$work/site
+mkdir -p "$site/dir/empty"
+echo '<title>home</title>' >"$site/index.html"
+echo '<title>dir</title>' >"$site/dir/index.html"
+head -c 1000000 /dev/urandom >"$site/large.bin"
+head -c 100 /dev/zero | tr '\0' x >"$site/small.txt"
+ln -s /etc/passwd "$site/escape.txt"
+
+unprivileged() {
+    # A user without privilege is served over a TAP device in a user namespace.
+    if ! setpriv --reuid 65534 --regid 65534 --clear-groups unshare -Urn true 2>/dev/null || [ ! -w /dev/net/tun ]; then
+        echo "SKIPPED: without privilege: user namespaces or /dev/net/tun are not to be had here"
+        return
+    fi
+    cp "$exos" "$work/exos" && chmod 755 "$work" "$work/exos"
+    setpriv --reuid 65534 --regid 65534 --clear-groups "$work/exos" serve >"$work/user.out" 2>"$work/user.err" &
+    server=$!
+    for _ in $(seq 200); do grep -q 'was answered\|was not answered\|exos:' "$work/user.err" && break; sleep 0.05; done
+    has "without privilege a kernel socket is answered" "HTTP/1.1 200" "$(cat "$work/user.err")"
+    stop; same "without privilege it stops in order" 0 $?
+}
+
+if [ "$(id -u)" != 0 ]; then
+    echo "SKIPPED: real clients over AF_XDP: needs root"
+    unprivileged
+    exit $failures
+fi
+
+"$exos" lab up --name $lab --wire plain >/dev/null || { bad "lab up"; exit 1; }
+wire=$(client ip -br link | grep -v '^lo' | cut -d' ' -f1 | cut -d@ -f1)
+v4=http://10.10.0.10 v6="http://[fd10::10]"
+
+if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24 --address fd10::10/64 --json; then
+    for base in "$v4" "$v6"; do
+        same "curl $base/" "<title>home</title>" "$(client curl -sS -m 10 "$base/")"
+        client curl -sS -m 20 -o "$work/got" "$base/large.bin"
+        check "curl $base/large.bin is the file" cmp "$work/got" "$site/large.bin"
+    done
+    reused=$(client curl -sS -m 10 -o /dev/null -o /dev/null -w '%{num_connects} ' $v4/ $v4/small.txt)
+    same "keep-alive" "1 0 " "$reused"
+    head=$(client curl -sS -m 10 -I $v4/small.txt)
+    has "HEAD gives the length" "Content-Length: 100" "$head"
+    modified=$(sed -n 's/^Last-Modified: //p' <<<"$head" | tr -d '\r')
+    code() { client curl -sS -m 10 -o /dev/null -w '%{http_code}' "$@"; }
+    same "a range is politely ignored" "200 100" "$(client curl -sS -m 10 -r 0-9 -o /dev/null -w '%{http_code} %{size_download}' $v4/small.txt)"
+    same "If-Modified-Since" 304 "$(code -H "If-Modified-Since: $modified" $v4/small.txt)"
+    same "a directory is redirected" "301 $v4/dir/" "$(client curl -sS -m 10 -o /dev/null -w '%{http_code} %{redirect_url}' $v4/dir)"
+    same "a directory's index" "<title>dir</title>" "$(client curl -sS -m 10 $v4/dir/)"
+    same "a directory without one" 403 "$(code $v4/dir/empty/)"
+    same "no such document" 404 "$(code $v4/none)"
+    same "POST" 405 "$(code -X POST $v4/)"
+    same "a link that leaves the directory" 403 "$(code $v4/escape.txt)"
+    same "dots that leave the directory" 400 "$(code --path-as-is $v4/../../etc/passwd)"
+    same "encoded dots" 400 "$(code --path-as-is "$v4/%2e%2e/%2e%2e/etc/passwd")"
+    same "a long target" 414 "$(code "$v4/$(head -c 9000 /dev/zero | tr '\0' a)")"
+    same "large fields" 431 "$(code -H "X-Large: $(head -c 17000 /dev/zero | tr '\0' a)" $v4/)"
+    raw() { printf "$1" | client timeout 5 curl -sS -m 4 telnet://10.10.0.10:80 2>/dev/null | head -1 | tr -d '\r'; }
+    has "a bad version" " 505 " "$(raw 'GET / HTTP/9.9\r\n\r\n')"
+    has "nonsense" " 400 " "$(raw 'nonsense\r\n\r\n')"
+    has "HTTP/1.0" " 200 " "$(raw 'GET / HTTP/1.0\r\n\r\n')"
+    pipelined=$(printf 'GET /small.txt HTTP/1.1\r\nHost: x\r\n\r\nGET /small.txt HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n' |
+        client timeout 5 curl -sS -m 4 telnet://10.10.0.10:80 2>/dev/null | grep -o 'HTTP/1.1 200' | wc -l)
+    same "pipelining" 2 "$pipelined"
+    check "ping v4" client ping -c 2 -i 0.2 -W 2 10.10.0.10
+    check "ping v6" client ping -6 -c 2 -i 0.2 -W 2 fd10::10
+    check "a ping in fragments" client ping -c 1 -s 4000 -W 2 10.10.0.10
+    check "nobody listens on other ports" bash -c "! \"$exos\" lab exec --name $lab b -- timeout 2 bash -c '</dev/tcp/10.10.0.10/81'"
+    if command -v wrk >/dev/null; then
+        out=$(client wrk -t1 -c64 -d2s $v4/small.txt 2>&1)
+        if grep -qE 'Non-2xx|Socket errors' <<<"$out"; then bad "wrk, persistent" "$out"; else ok "wrk, persistent"; fi
+        out=$(client wrk -t1 -c64 -d2s -H 'Connection: close' $v4/small.txt 2>&1)
+        if grep -qE 'Non-2xx|Socket errors: connect [1-9]|timeout [1-9]' <<<"$out"; then bad "wrk, new connections" "$out"; else ok "wrk, new connections"; fi
+    else
+        echo "SKIPPED: wrk: not installed (apt-get install wrk)"
+    fi
+    if command -v ab >/dev/null; then
+        out=$(client ab -q -n 2000 -c 20 $v4/small.txt 2>&1)
+        has "ab, new connections" "Failed requests:        0" "$out"
+        out=$(client ab -q -k -n 20000 -c 20 $v4/small.txt 2>&1)
+        has "ab, keep-alive" "Failed requests:        0" "$out"
+    else
+        echo "SKIPPED: ab: not installed (apt-get install apache2-utils)"
+    fi
+    # A connection that sends nothing whole does not keep others waiting.
+    printf 'GET / HT' | client timeout 3 curl -sS -m 3 telnet://10.10.0.10:80 >/dev/null 2>&1 &
+    stalled=$!
+    same "others are served beside a stalled request" 200 "$(code $v4/)"
+    kill $stalled 2>/dev/null; wait $stalled 2>/dev/null
+    # A second server on the same queue is refused and the first goes on.
+    second=$(timeout 20 "$exos" lab exec --name $lab a -- "$exos" serve --link "xdp:$wire" --address 10.10.0.11/24 2>&1); status=$?
+    same "a second server on the queue is refused" 1 $status
+    has "and the line names what is in the way" "XDP" "$second"
+    same "and the first goes on" 200 "$(code $v4/)"
+    serve_pid=$(pgrep -P "$server" -x exos || echo "$server")
+    kill -USR1 "$serve_pid"; sleep 0.3
+    check "statistics on SIGUSR1 are JSON" bash -c "grep -m1 '^{' '$work/serve.out' | python3 -m json.tool >/dev/null"
+    stop; same "it stops in order" 0 $?
+    has "the interface is as it was" "none" "none$("$exos" lab exec --name $lab a -- ip -d link show "$wire" | grep -o 'xdp')"
+else
+    bad "the server starts on the lab wire" "$(cat "$work/serve.err")"
+fi
+
+# SIGKILL leaves nothing: the next start works at once.
+if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24; then
+    kill -KILL "$(pgrep -P "$server" -x exos || echo "$server")"; wait "$server" 2>/dev/null
+    if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24; then
+        same "after SIGKILL the next start works" "<title>home</title>" "$(client curl -sS -m 10 $v4/)"
+        stop
+    else
+        bad "after SIGKILL the next start works" "$(cat "$work/serve.err")"
+    fi
+else
+    bad "the server starts again" "$(cat "$work/serve.err")"
+fi
+
+# Beside the host on its own address.
+if start lab "$site" --link "xdp:$wire" --share-address --port 8080; then
+    same "--share-address v4" "<title>home</title>" "$(client curl -sS -m 10 http://10.10.0.1:8080/)"
+    same "--share-address v6" "<title>home</title>" "$(client curl -sS -m 10 "http://[fd10::1]:8080/")"
+    client curl -sS -m 20 -o "$work/got" http://10.10.0.1:8080/large.bin
+    check "--share-address, a large document" cmp "$work/got" "$site/large.bin"
+    "$exos" lab exec --name $lab a -- python3 -m http.server 8081 --directory "$site" >/dev/null 2>&1 &
+    other=$!; await_port 8081
+    same "the host's own ports go on" 200 "$(client curl -sS -m 10 -o /dev/null -w '%{http_code}' http://10.10.0.1:8081/small.txt)"
+    kill $(pgrep -P $other) $other 2>/dev/null; wait $other 2>/dev/null
+    check "the host's ping goes on" client ping -c 1 -W 2 10.10.0.1
+    stop
+else
+    bad "--share-address starts" "$(cat "$work/serve.err")"
+fi
+
+# A port of the host that is taken.
+"$exos" lab exec --name $lab a -- python3 -m http.server 8082 --directory "$site" >/dev/null 2>&1 &
+other=$!; await_port 8082
+taken=$(timeout 20 "$exos" lab exec --name $lab a -- "$exos" serve "$site" --link "xdp:$wire" --share-address --port 8082 2>&1); status=$?
+same "a taken port is refused" 1 $status
+has "and the line says so" "8082" "$taken"
+kill $(pgrep -P $other) $other 2>/dev/null; wait $other 2>/dev/null
+
+# On its own interface pair.
+if start here "$site"; then
+    for url in $(cat "$work/serve.out"); do
+        same "own interface pair, $url" "<title>home</title>" "$(curl -sS -m 10 "$url")"
+    done
+    url=$(head -1 "$work/serve.out")
+    curl -sS -m 20 -o "$work/got" "${url}large.bin"; check "own interface pair, a large document" cmp "$work/got" "$site/large.bin"
+    name=$(ip -br link | grep -o '^exos[0-9]*' | head -1)
+    kill -KILL "$server"; wait "$server" 2>/dev/null; server=; sleep 0.5
+    same "its interfaces go with it, also by SIGKILL" "" "$(ip -br link show "$name" 2>/dev/null)"
+else
+    bad "the server starts on its own interface pair" "$(cat "$work/serve.err")"
+fi
+
+# A TAP device.
+if start lab "$site" --link tap:exostap --address 10.99.0.2/24; then
+    "$exos" lab exec --name $lab a -- sh -c 'ip address add 10.99.0.1/24 dev exostap; ip link set exostap up'
+    "$exos" lab exec --name $lab a -- curl -sS -m 20 -o "$work/got" http://10.99.0.2/large.bin
+    check "TAP with offload, a large document" cmp "$work/got" "$site/large.bin"
+    stop
+else
+    bad "the server starts on a TAP device" "$(cat "$work/serve.err")"
+fi
+
+# What cannot work says so.
+refused() { local name=$1 wanted=$2 out; shift 2; out=$(timeout 20 "$exos" serve "$@" 2>&1); [ $? != 0 ] && has "$name" "$wanted" "$out" || bad "$name" "$out"; }
+refused "no such directory" "/no/such" /no/such
+refused "no such interface" "nope0" --link xdp:nope0 --address 10.0.0.1/24
+refused "no address" "--address" --link xdp:lo
+refused "no prefix" "prefix" --link xdp:lo --address 10.0.0.1
+
+chromium=$(command -v chromium || true)
+if [ -n "$chromium" ]; then
+    if start here; then
+        url=$(head -1 "$work/serve.out")
+        timeout 60 "$chromium" --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
+            --disable-component-update --disable-sync --user-data-dir="$work/profile" --virtual-time-budget=10000 \
+            --window-size=1000,1400 --screenshot="${EXOS_SCREENSHOT:-$work/page.png}" --dump-dom "${url}mosaic.html" >"$work/dom" 2>/dev/null
+        has "Chromium loads a page with many images" "</html>" "$(cat "$work/dom")"
+        kill -USR1 "$server"; sleep 0.3
+        images=$(sed -n 's/.*http_responses_200 *//p' "$work/serve.err" | tail -1)
+        if [ "${images:-0}" -ge 50 ]; then ok "and fetches every one of them"; else bad "and fetches every one of them" "only ${images:-0} responses"; fi
+        stop
+    else
+        bad "the example site starts" "$(cat "$work/serve.err")"
+    fi
+else
+    echo "SKIPPED: Chromium: not installed (apt-get install chromium)"
+fi
+
+unprivileged
+exit $failures
