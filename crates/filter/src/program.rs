@@ -24,6 +24,7 @@
 mod emit;
 mod plan;
 mod sections;
+mod verdicts;
 
 use crate::ebpf::{Alu, Assembler, Helper, Insn, Reg, disassemble};
 use crate::filter::Filter;

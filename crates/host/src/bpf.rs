@@ -121,9 +121,13 @@ fn failed(what: String, source: io::Error) -> Error {
 pub fn permitted() -> Result<(), Error> {
     // r0 = XDP_PASS; exit
     let insns = [0x0000_0002_0000_00b7, 0x0000_0000_0000_0095];
-    Prog::load(&insns, "exos_probe", false)
-        .map(drop)
-        .map_err(Error::from)
+    match Prog::load(&insns, "exos_probe", false) {
+        Ok(_) => Ok(()),
+        Err(refusal) => Err(Error {
+            what: "XDP programs cannot be loaded here".to_owned(),
+            ..refusal.error
+        }),
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,104 @@
+//! Code for verdicts: where every path through a program ends.
+//!
+//! The context is in [`CONTEXT`] until here; every other register is free. With counters, r6 holds the verdict and r7
+//! the counter while the counter is looked up.
+
+use super::emit::{CONTEXT, Emitter};
+use super::{Action, Counter, xdp};
+use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
+
+/// A verdict's code: emitted where it is first reached without a jump, otherwise at the end.
+#[derive(Default)]
+pub(super) struct Verdict {
+    label: Option<Label>,
+    emitted: bool,
+}
+
+impl Emitter<'_> {
+    /// Where an action's code is, for a conditional jump.
+    pub(super) fn verdict_label(&mut self, action: Action) -> Label {
+        let verdict = &mut self.verdicts[action as usize];
+        *verdict.label.get_or_insert_with(|| self.asm.label())
+    }
+
+    /// Take the action: its code, or a jump to it.
+    pub(super) fn verdict(&mut self, action: Action) {
+        let label = self.verdict_label(action);
+        if self.verdicts[action as usize].emitted {
+            return self.asm.jump(label);
+        }
+        self.verdicts[action as usize].emitted = true;
+        self.asm.bind(label);
+        match action {
+            Action::Pass => self.finish_with(xdp::PASS, Counter::Pass),
+            Action::Drop => self.finish_with(xdp::DROP, Counter::Drop),
+            Action::RedirectToSocket => self.redirect(),
+        }
+    }
+
+    /// The verdicts that were jumped to and are not there yet.
+    pub(super) fn remaining_verdicts(&mut self) {
+        for action in [Action::RedirectToSocket, Action::Drop, Action::Pass] {
+            let verdict = &self.verdicts[action as usize];
+            if !verdict.emitted && verdict.label.is_some_and(|label| self.asm.is_target(label)) {
+                self.verdict(action);
+            }
+        }
+    }
+
+    fn finish_with(&mut self, verdict: i32, counter: Counter) {
+        if self.maps.counters_fd.is_none() {
+            self.asm.set(Reg::R0, verdict);
+            return self.asm.exit();
+        }
+        self.asm.set(Reg::R6, verdict);
+        self.asm.set(Reg::R7, counter as i32);
+        self.count_and_exit();
+    }
+
+    /// `bpf_redirect_map(xskmap, ctx->rx_queue_index, fallback)`.
+    fn redirect(&mut self) {
+        // struct xdp_md: rx_queue_index is its fifth word.
+        self.asm.load(Size::Word, Reg::R2, CONTEXT, 16);
+        self.asm.load_map(Reg::R1, self.maps.xskmap_fd);
+        self.asm.set(Reg::R3, self.fallback);
+        self.asm.call(Helper::RedirectMap);
+        if self.maps.counters_fd.is_none() {
+            return self.asm.exit();
+        }
+        let found = self.asm.label();
+        self.asm.set(Reg::R6, Reg::R0);
+        self.asm.set(Reg::R7, Counter::Redirect as i32);
+        self.asm
+            .jump_if(Reg::R0, Condition::Equal, xdp::REDIRECT, found);
+        self.asm.set(Reg::R7, Counter::NoSocket as i32);
+        self.asm.bind(found);
+        self.count_and_exit();
+    }
+
+    /// Add one to the counter r7 and return r6. The value is this CPU's own and XDP does not nest: no atomics.
+    fn count_and_exit(&mut self) {
+        if let Some(label) = self.count {
+            return self.asm.jump(label);
+        }
+        let here = self.asm.label();
+        self.asm.bind(here);
+        self.count = Some(here);
+        let missing = self.asm.label();
+        let counters = self.maps.counters_fd.expect("asked by the callers");
+        self.asm
+            .push(Insn::store(Size::Word, Reg::R10, -4, Reg::R7));
+        self.asm.set(Reg::R2, Reg::R10);
+        self.asm.alu(Alu::Add, Reg::R2, -4);
+        self.asm.load_map(Reg::R1, counters);
+        self.asm.call(Helper::MapLookupElem);
+        self.asm.jump_if(Reg::R0, Condition::Equal, 0, missing);
+        self.asm.load(Size::Double, Reg::R1, Reg::R0, 0);
+        self.asm.alu(Alu::Add, Reg::R1, 1);
+        self.asm
+            .push(Insn::store(Size::Double, Reg::R0, 0, Reg::R1));
+        self.asm.bind(missing);
+        self.asm.set(Reg::R0, Reg::R6);
+        self.asm.exit();
+    }
+}
