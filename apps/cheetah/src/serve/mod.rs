@@ -20,7 +20,7 @@ use crate::limits::STOP_TIME;
 use crate::site::Site;
 
 pub use options::ServeArgs;
-use program::Cheetah;
+pub use program::Cheetah;
 
 /// Serve until a signal asks to stop.
 pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
@@ -34,7 +34,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     let signals = Signals::catch()?;
     listen(&mut exos, args.port)?;
     announce(&exos, args, &attachment, &site)?;
-    let mut cheetah = Cheetah::new(Server::new(Rc::new(site), clock::unix_secs()));
+    let mut cheetah = Cheetah::new(Server::new(Rc::new(site), clock::unix_secs()), clock::now());
     while !signals.stop_requested() {
         turn(&mut exos, &mut cheetah, &signals, args)?;
     }
@@ -44,9 +44,14 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
 }
 
 /// One turn: take in, answer, send, wait.
-fn turn(exos: &mut Exos, cheetah: &mut Cheetah, signals: &Signals, args: &ServeArgs) -> Result<(), Error> {
+fn turn(
+    exos: &mut Exos,
+    cheetah: &mut Cheetah,
+    signals: &Signals,
+    args: &ServeArgs,
+) -> Result<(), Error> {
     exos.receive();
-    cheetah.handle(exos.now(), &mut exos.stack);
+    cheetah.handle(exos.now(), clock::unix_secs(), &mut exos.stack);
     exos.send()?;
     if signals.take_report_request() {
         statistics::print(exos, cheetah, args.json);
@@ -55,7 +60,12 @@ fn turn(exos: &mut Exos, cheetah: &mut Cheetah, signals: &Signals, args: &ServeA
 }
 
 /// Take no new connections, let responses under way end, and tell the rest that it is over.
-fn stop(exos: &mut Exos, cheetah: &mut Cheetah, signals: &Signals, args: &ServeArgs) -> Result<(), Error> {
+fn stop(
+    exos: &mut Exos,
+    cheetah: &mut Cheetah,
+    signals: &Signals,
+    args: &ServeArgs,
+) -> Result<(), Error> {
     cheetah.stop(exos.now(), &mut exos.stack);
     let until = clock::now() + STOP_TIME;
     while cheetah.is_busy() && clock::now() < until {
@@ -67,7 +77,9 @@ fn stop(exos: &mut Exos, cheetah: &mut Cheetah, signals: &Signals, args: &ServeA
 }
 
 fn load(args: &ServeArgs) -> Result<Site, Error> {
-    let Some(directory) = &args.directory else { return Ok(Site::example()) };
+    let Some(directory) = &args.directory else {
+        return Ok(Site::example());
+    };
     let site = Site::load(directory, args.limits())
         .map_err(|e| Error::new(e.to_string()).mend("give a directory that this user can read"))?;
     for omission in site.omissions() {
@@ -85,11 +97,19 @@ fn listen(exos: &mut Exos, port: u16) -> Result<(), Error> {
 }
 
 /// Tell a person where the site is.
-fn announce(exos: &Exos, args: &ServeArgs, attachment: &Attachment, site: &Site) -> Result<(), Error> {
+fn announce(
+    exos: &Exos,
+    args: &ServeArgs,
+    attachment: &Attachment,
+    site: &Site,
+) -> Result<(), Error> {
     let count = site.document_count();
     let megabytes = site.content_len() as f64 / 1e6;
     match &args.directory {
-        Some(d) => eprintln!("exos serve: {count} documents of {}, {megabytes:.1} MB", d.display()),
+        Some(d) => eprintln!(
+            "exos serve: {count} documents of {}, {megabytes:.1} MB",
+            d.display()
+        ),
         None => eprintln!("exos serve: the example site, {count} documents, {megabytes:.1} MB"),
     }
     eprintln!("exos serve: {}", exos.describe_link());
@@ -109,20 +129,39 @@ fn is_link_local(ip: std::net::IpAddr) -> bool {
 }
 
 fn url(ip: std::net::IpAddr, port: u16) -> String {
-    let host = if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
-    if port == 80 { format!("http://{host}/") } else { format!("http://{host}:{port}/") }
+    let host = if ip.is_ipv6() {
+        format!("[{ip}]")
+    } else {
+        ip.to_string()
+    };
+    if port == 80 {
+        format!("http://{host}/")
+    } else {
+        format!("http://{host}:{port}/")
+    }
 }
 
 /// Without privilege the site is inside a user namespace: say how to get there, and show from a
 /// thread inside that it answers the kernel's own TCP.
 fn show_from_inside(exos: &Exos, port: u16) -> Result<(), Error> {
     let pid = std::process::id();
-    let Some(ip) = exos.stack.addresses().iter().map(|a| a.addr).find(std::net::IpAddr::is_ipv4) else {
+    let Some(ip) = exos
+        .stack
+        .addresses()
+        .iter()
+        .map(|a| a.addr)
+        .find(std::net::IpAddr::is_ipv4)
+    else {
         return Ok(());
     };
-    eprintln!("exos serve: without root this runs over a TAP device in a user namespace; AF_XDP needs root (sudo)");
+    eprintln!(
+        "exos serve: without root this runs over a TAP device in a user namespace; AF_XDP needs root (sudo)"
+    );
     eprintln!("exos serve: from another terminal of yours:");
-    eprintln!("    nsenter --preserve-credentials -U -n -t {pid} curl -i {}", url(ip, port));
+    eprintln!(
+        "    nsenter --preserve-credentials -U -n -t {pid} curl -i {}",
+        url(ip, port)
+    );
     let address = std::net::SocketAddr::new(ip, port);
     std::thread::Builder::new()
         .name("first-request".into())
@@ -139,11 +178,21 @@ fn first_request(address: std::net::SocketAddr) -> std::io::Result<String> {
     use std::io::{Read as _, Write as _};
     let mut socket = std::net::TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
     socket.set_read_timeout(Some(Duration::from_secs(5)))?;
-    write!(socket, "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    write!(
+        socket,
+        "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )?;
     let mut answer = String::new();
     socket.read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    let title = body.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")).map_or("", |t| t.0);
+    let title = body
+        .split_once("<title>")
+        .and_then(|(_, rest)| rest.split_once("</title>"))
+        .map_or("", |t| t.0);
     let head: Vec<String> = head.lines().map(|line| format!("    {line}")).collect();
-    Ok(format!("{}\n    ({} bytes, titled {title:?})", head.join("\n"), body.len()))
+    Ok(format!(
+        "{}\n    ({} bytes, titled {title:?})",
+        head.join("\n"),
+        body.len()
+    ))
 }

@@ -50,9 +50,14 @@ impl ServeArgs {
     pub(super) fn attachment(&self) -> Attachment {
         Attachment {
             link: self.link.clone().unwrap_or_else(|| {
-                let named = self.share_address || !self.address.is_empty() || !self.gateway.is_empty();
+                let named =
+                    self.share_address || !self.address.is_empty() || !self.gateway.is_empty();
                 // With these a link must be named; the check of the pair says so.
-                if named { LinkName::OwnPair } else { LinkName::default_here() }
+                if named {
+                    LinkName::OwnPair
+                } else {
+                    LinkName::default_here()
+                }
             }),
             addresses: self.address.clone(),
             gateways: self.gateway.clone(),

@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use exos::clock;
 use exos_buf::Slice;
 use exos_inet::tcp::wheel::Wheel;
 use exos_inet::tcp::{ConnectionId, Event, EventSet};
@@ -64,7 +63,7 @@ struct Counters {
 }
 
 /// The server and its connections.
-pub(super) struct Cheetah {
+pub struct Cheetah {
     server: Server,
     /// By slot of the connection's identity.
     connections: Vec<Option<Connection>>,
@@ -77,12 +76,13 @@ pub(super) struct Cheetah {
 }
 
 impl Cheetah {
-    pub(super) fn new(server: Server) -> Self {
+    /// A server without connections.
+    pub fn new(server: Server, now: Instant) -> Self {
         Self {
             server,
             connections: Vec::new(),
             open: 0,
-            timers: Wheel::new(clock::now()),
+            timers: Wheel::new(now),
             due: Vec::new(),
             out: Vec::new(),
             counters: Counters::default(),
@@ -90,9 +90,9 @@ impl Cheetah {
         }
     }
 
-    /// Answer all that has happened.
-    pub(super) fn handle(&mut self, now: Instant, stack: &mut Stack) {
-        self.server.set_time(clock::unix_secs());
+    /// Answer all that has happened. `unix_secs` is the time of day for the Date field.
+    pub fn handle(&mut self, now: Instant, unix_secs: u64, stack: &mut Stack) {
+        self.server.set_time(unix_secs);
         while let Some(event) = stack.poll_event() {
             self.handle_event(now, &event, stack);
         }
@@ -105,7 +105,7 @@ impl Cheetah {
     }
 
     /// When to call `handle` at the latest.
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+    pub fn poll_timeout(&self) -> Option<Instant> {
         self.timers.next_deadline()
     }
 
@@ -118,7 +118,9 @@ impl Cheetah {
             self.close(id);
             return;
         }
-        let Some(connection) = find(&mut self.connections, id) else { return };
+        let Some(connection) = find(&mut self.connections, id) else {
+            return;
+        };
         connection.client_finished |= event.set.contains(EventSet::FINISHED);
         let arrived = event.set.contains(EventSet::READABLE) && !connection.finished;
         let room_again = event.set.contains(EventSet::ACKNOWLEDGED) && connection.held;
@@ -157,11 +159,15 @@ impl Cheetah {
 
     /// Hand the readable bytes to HTTP, and its responses to TCP.
     fn serve(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
-        let Some(connection) = find(&mut self.connections, id) else { return };
+        let Some(connection) = find(&mut self.connections, id) else {
+            return;
+        };
         let queued = stack.tcp.connection(id).map_or(0, |c| c.unacknowledged());
         let room = QUEUE_LEN_MAX.saturating_sub(queued);
         let bytes = stack.tcp.readable(id);
-        let handled = connection.http.handle_bytes(&mut self.server, bytes, room, &mut self.out);
+        let handled = connection
+            .http
+            .handle_bytes(&mut self.server, bytes, room, &mut self.out);
         for slice in self.out.drain(..) {
             stack.tcp.send(id, slice);
         }
@@ -184,16 +190,25 @@ impl Cheetah {
     /// What follows from acknowledgements and from the client's end.
     fn after_event(&mut self, now: Instant, event: &Event, stack: &mut Stack) {
         let stopping = self.stopping;
-        let Some(connection) = find(&mut self.connections, event.connection) else { return };
+        let Some(connection) = find(&mut self.connections, event.connection) else {
+            return;
+        };
         if connection.finished {
             return;
         }
-        let pending = stack.tcp.connection(connection.id).map_or(0, |c| c.unacknowledged());
+        let pending = stack
+            .tcp
+            .connection(connection.id)
+            .map_or(0, |c| c.unacknowledged());
         if connection.client_finished && !connection.held {
             // Whatever is queued still goes; nothing more will be asked for.
             connection.finish(now, stack, &mut self.timers);
         } else if connection.wait == Wait::Sending && event.set.contains(EventSet::ACKNOWLEDGED) {
-            let wait = if pending > 0 { Wait::Sending } else { Wait::Idle };
+            let wait = if pending > 0 {
+                Wait::Sending
+            } else {
+                Wait::Idle
+            };
             connection.wait(now, wait, &mut self.timers);
             if pending == 0 && stopping {
                 connection.finish(now, stack, &mut self.timers);
@@ -202,7 +217,9 @@ impl Cheetah {
     }
 
     fn handle_timer(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
-        let Some(connection) = find(&mut self.connections, id) else { return };
+        let Some(connection) = find(&mut self.connections, id) else {
+            return;
+        };
         if connection.deadline > now {
             if connection.armed <= now {
                 connection.armed = connection.deadline;
@@ -237,10 +254,13 @@ impl Cheetah {
     }
 
     /// Take no new requests: idle connections end now, the others after their responses.
-    pub(super) fn stop(&mut self, now: Instant, stack: &mut Stack) {
+    pub fn stop(&mut self, now: Instant, stack: &mut Stack) {
         self.stopping = true;
         for connection in self.connections.iter_mut().flatten() {
-            let pending = stack.tcp.connection(connection.id).map_or(0, |c| c.unacknowledged());
+            let pending = stack
+                .tcp
+                .connection(connection.id)
+                .map_or(0, |c| c.unacknowledged());
             if pending == 0 {
                 connection.finish(now, stack, &mut self.timers);
             }
@@ -248,29 +268,32 @@ impl Cheetah {
     }
 
     /// True while responses are under way.
-    pub(super) fn is_busy(&self) -> bool {
-        self.connections.iter().flatten().any(|c| c.wait == Wait::Sending)
+    pub fn is_busy(&self) -> bool {
+        self.connections
+            .iter()
+            .flatten()
+            .any(|c| c.wait == Wait::Sending)
     }
 
     /// Give up what is left.
-    pub(super) fn abort_all(&mut self, now: Instant, stack: &mut Stack) {
+    pub fn abort_all(&mut self, now: Instant, stack: &mut Stack) {
         for connection in self.connections.iter().flatten() {
             stack.tcp_abort(now, connection.id);
         }
     }
 
     /// Open connections.
-    pub(super) fn connections(&self) -> usize {
+    pub fn connections(&self) -> usize {
         self.open
     }
 
     /// The HTTP server.
-    pub(super) fn server(&self) -> &Server {
+    pub fn server(&self) -> &Server {
         &self.server
     }
 
     /// Ends of waits, by name.
-    pub(super) fn counters(&self) -> [(&'static str, u64); 4] {
+    pub fn counters(&self) -> [(&'static str, u64); 4] {
         let c = &self.counters;
         [
             ("http_request_timeouts", c.request_timeouts),
@@ -305,5 +328,8 @@ impl Connection {
 }
 
 fn find(connections: &mut [Option<Connection>], id: ConnectionId) -> Option<&mut Connection> {
-    connections.get_mut(id.slot() as usize)?.as_mut().filter(|c| c.id == id)
+    connections
+        .get_mut(id.slot() as usize)?
+        .as_mut()
+        .filter(|c| c.id == id)
 }

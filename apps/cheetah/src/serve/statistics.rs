@@ -19,15 +19,26 @@ pub(super) fn print(exos: &Exos, cheetah: &Cheetah, as_json: bool) {
         return;
     }
     let counters = counters(exos, cheetah);
-    let width = counters.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    eprintln!("exos serve: {} connections open, {} in TIME-WAIT", cheetah.connections(), exos.stack.tcp.time_wait_connections());
+    let width = counters
+        .iter()
+        .map(|(name, _)| name.len())
+        .max()
+        .unwrap_or(0);
+    eprintln!(
+        "exos serve: {} connections open, {} in TIME-WAIT",
+        cheetah.connections(),
+        exos.stack.tcp.time_wait_connections()
+    );
     for (name, count) in counters.iter().filter(|(_, count)| *count > 0) {
         eprintln!("  {name:width$}  {count}");
     }
 }
 
 fn value(exos: &Exos, cheetah: &Cheetah) -> Value {
-    let counters: Map<String, Value> = counters(exos, cheetah).into_iter().map(|(n, c)| (n, c.into())).collect();
+    let counters: Map<String, Value> = counters(exos, cheetah)
+        .into_iter()
+        .map(|(n, c)| (n, c.into()))
+        .collect();
     json!({
         "schema": "exos.serve.statistics/1",
         "connections": cheetah.connections(),
@@ -37,7 +48,19 @@ fn value(exos: &Exos, cheetah: &Cheetah) -> Value {
 }
 
 fn counters(exos: &Exos, cheetah: &Cheetah) -> Vec<(String, u64)> {
-    let http = cheetah.server().counters().list().into_iter().map(|(name, count)| (name.to_owned(), count));
-    let program = cheetah.counters().into_iter().map(|(name, count)| (name.to_owned(), count));
-    exos.counters().into_iter().chain(http).chain(program).collect()
+    let http = cheetah
+        .server()
+        .counters()
+        .list()
+        .into_iter()
+        .map(|(name, count)| (name.to_owned(), count));
+    let program = cheetah
+        .counters()
+        .into_iter()
+        .map(|(name, count)| (name.to_owned(), count));
+    exos.counters()
+        .into_iter()
+        .chain(http)
+        .chain(program)
+        .collect()
 }
