@@ -2,7 +2,8 @@
 //!
 //! The program takes the action of the first rule whose filter matches. It parses the packet once, splits into
 //! sections by what the packet is (not IP, IPv4, IPv6; malformed, fragment, whole), and in each section tests only
-//! what is still open there, with common beginnings of neighbouring conjunctions tested once:
+//! what is still open there, with common beginnings of neighbouring conjunctions tested once and many values of one word
+//! found by halving:
 //!
 //! ```text
 //! length, type, VLAN ──┬─ too short ── tests of the frame only
@@ -24,6 +25,7 @@
 mod emit;
 mod plan;
 mod sections;
+mod switch;
 mod verdicts;
 
 use crate::ebpf::{Alu, Assembler, Helper, Insn, Reg, disassemble};

@@ -176,6 +176,70 @@ fn rule_lists_agree() {
     }
 }
 
+/// Lists of many values of a few words, some again with more conditions and other actions: what is found by halving.
+#[test]
+fn lists_of_values_agree() {
+    if !allowed("lists_of_values_agree") {
+        return;
+    }
+    for seed in 0..cases(300) as u64 {
+        let random = &mut Random(seed ^ 0x55_0000);
+        let rules: Vec<Rule> = (0..6 + random.below(40))
+            .map(|_| value_rule(random))
+            .collect();
+        let otherwise = if random.one_in(2) {
+            Action::Pass
+        } else {
+            Action::Drop
+        };
+        let program = compile(&rules, otherwise, &NO_MAPS).unwrap();
+        let prog = load(&program, &seed);
+        for _ in 0..100 {
+            let packet = common::packet(random);
+            let decided = rules
+                .iter()
+                .find(|r| r.filter.matches(&packet))
+                .map_or(otherwise, |r| r.action);
+            let expected = if decided == Action::Pass { PASS } else { DROP };
+            let verdict = prog.test_run(&packet).unwrap().verdict;
+            assert_eq!(
+                verdict,
+                expected,
+                "seed {seed} {}\n{}",
+                hex(&packet),
+                program.disassemble()
+            );
+        }
+    }
+}
+
+fn value_rule(random: &mut Random) -> Rule {
+    let port = match random.below(3) {
+        0 => random.below(65536),
+        _ => usize::from(PORTS[random.below(7)]),
+    };
+    let text = match random.below(8) {
+        0..4 => format!("tcp dst port {port}"),
+        4 => format!("tcp dst port {port} and ip"),
+        5 => format!(
+            "tcp dst port {port} and src host 10.0.0.{}",
+            random.below(4)
+        ),
+        6 => format!("proto {}", random.below(256)),
+        _ => format!("ether proto {}", 0x8800 + random.below(256)),
+    };
+    // Long runs of one action, so that values meet.
+    let action = if random.one_in(6) {
+        Action::Pass
+    } else {
+        Action::Drop
+    };
+    Rule {
+        filter: Filter::parse(&text).unwrap(),
+        action,
+    }
+}
+
 /// A thousand grants of a port and an address each, as one program.
 #[test]
 fn a_thousand_rules_load_and_agree() {

@@ -5,6 +5,7 @@
 //! No unreachable instruction may be emitted: the verifier refuses programs that have one.
 
 use super::plan::{Class, Plan, Version};
+use super::switch::Switch;
 use super::verdicts::Verdict;
 use super::{Action, ProgramMaps, xdp};
 use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
@@ -37,7 +38,7 @@ pub(super) struct Known {
 
 /// A word of the packet, masked: in host order for ranges, in memory order otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Word {
+pub(super) struct Word {
     base: Base,
     offset: usize,
     width: Width,
@@ -46,7 +47,7 @@ struct Word {
 }
 
 impl Word {
-    fn of(test: &Test) -> Self {
+    pub(super) fn of(test: &Test) -> Self {
         let (low, high) = test.bounds();
         Self {
             base: test.base(),
@@ -55,6 +56,11 @@ impl Word {
             mask: test.mask(),
             host_order: low != high,
         }
+    }
+
+    /// A value of the word as it lies in memory.
+    pub(super) fn value_in_memory(&self, value: u32) -> u32 {
+        in_memory_order(self.width, value) as u32
     }
 }
 
@@ -140,7 +146,7 @@ impl<'a> Emitter<'a> {
 
     /// Conjunctions that agree in their first `depth` literals, which have passed. `none` is where to go when no
     /// conjunction holds.
-    fn group(
+    pub(super) fn group(
         &mut self,
         conjunctions: &[(Vec<Literal>, Action)],
         depth: usize,
@@ -158,6 +164,21 @@ impl<'a> Emitter<'a> {
                 // All its literals have passed; whatever comes behind it is not reached.
                 return self.verdict(*action);
             };
+            if let Some((switch, others)) = Switch::split(rest, depth) {
+                let next = if others.is_empty() {
+                    none
+                } else {
+                    self.asm.label()
+                };
+                self.switch(&switch, class, known, next);
+                if others.is_empty() {
+                    return;
+                }
+                self.asm.bind(next);
+                known.word = None;
+                rest = others;
+                continue;
+            }
             let same = rest
                 .iter()
                 .take_while(|(c, _)| c.get(depth) == Some(literal))
@@ -212,7 +233,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// One bounds check for all tests to come: jump to `short` when the base has fewer than `end` bytes.
-    fn require(&mut self, base: Base, end: usize, known: &mut Known, short: Label) {
+    pub(super) fn require(&mut self, base: Base, end: usize, known: &mut Known, short: Label) {
         let Some((pointer, skew, length)) = known.behind(base) else {
             return;
         };
@@ -289,7 +310,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// The word, masked, in the register that is returned: as [`Word`] says.
-    fn word(&mut self, test: &Test, class: Class, known: &mut Known) -> Reg {
+    pub(super) fn word(&mut self, test: &Test, class: Class, known: &mut Known) -> Reg {
         let word = Word::of(test);
         let partial = word.mask != word.width.max();
         let (pointer, offset) = match (test.base(), class) {
