@@ -96,6 +96,8 @@ pub struct NeighborCache {
     wanted: VecDeque<IpAddr>,
     failed: VecDeque<(IpAddr, Vec<Vec<u8>>)>,
     external: bool,
+    /// Entries whose neighbour's reachability is being verified.
+    verifying: u32,
     counters: NeighborCounters,
 }
 
@@ -112,6 +114,7 @@ impl NeighborCache {
             wanted: VecDeque::new(),
             failed: VecDeque::new(),
             external: false,
+            verifying: 0,
             counters: NeighborCounters::default(),
         }
     }
@@ -253,6 +256,13 @@ impl NeighborCache {
         }
     }
 
+    /// True while a confirmation would spare somebody a probe; false nearly always, so that whoever could
+    /// confirm with every packet need not.
+    #[inline]
+    pub fn is_verifying(&self) -> bool {
+        self.verifying > 0
+    }
+
     /// The upper layer's packets to `ip` are not answered: verify the neighbour when it is next used.
     pub fn suspect(&mut self, now: Instant, ip: IpAddr) {
         if let Some(slot) = self.find(ip) {
@@ -374,6 +384,8 @@ impl NeighborCache {
                 self.wanted.retain(|ip| *ip != entry.ip);
             }
         }
+        self.verifying += u32::from(state.is_in_doubt());
+        self.verifying -= u32::from(entry.state.is_in_doubt());
         entry.state = state;
         self.set_deadline(slot, state.lifetime().map(|after| now + after));
     }
@@ -481,6 +493,7 @@ impl NeighborCache {
                 .expect("indexed") = slot as u32;
         }
         let entry = self.entries.swap_remove(slot);
+        self.verifying -= u32::from(entry.state.is_in_doubt());
         if entry.asking {
             self.wanted.retain(|ip| *ip != entry.ip);
         }

@@ -56,7 +56,7 @@ impl Pair {
             if !moved {
                 return;
             }
-            self.now = self.now + Duration::from_micros(50);
+            self.now += Duration::from_micros(50);
         }
         panic!("frames go to and fro without end");
     }
@@ -116,7 +116,7 @@ fn exchange(family: usize) {
         if finished {
             break;
         }
-        pair.now = pair.now + Duration::from_millis(50);
+        pair.now += Duration::from_millis(50);
     }
     assert!(finished && got == body);
     pair.stacks[0].tcp.finish(client);

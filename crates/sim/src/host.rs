@@ -4,6 +4,7 @@
 //! time, events and what the programs do about them, frames out. Commands that a test gives between
 //! turns take effect at the simulation's present moment; their frames leave when it goes on.
 
+use crate::nic;
 use crate::program::{Endpoint, Plan, Reading, Then, pattern};
 use exos_buf::Buffer;
 use exos_inet::Instant;
@@ -219,20 +220,11 @@ impl Host {
         busy
     }
 
-    /// The next frame to leave.
-    pub(crate) fn poll_frame(&mut self) -> Option<Vec<u8>> {
-        let transmit = self.stack.poll_transmit(self.now)?;
-        assert!(
-            transmit.segment_size.is_none(),
-            "the simulated link offers no segmentation"
-        );
-        let mut frame = transmit.head.to_vec();
-        transmit
-            .body
-            .parts()
-            .iter()
-            .for_each(|part| frame.extend_from_slice(part));
-        Some(frame)
+    /// The next frames to leave: several when the link cuts up what the stack gives.
+    pub(crate) fn poll_frames(&mut self) -> Option<Vec<Vec<u8>>> {
+        self.stack
+            .poll_transmit(self.now)
+            .map(|transmit| nic::frames(&transmit))
     }
 
     /// When the host wants its next turn.

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`sim`] | two hosts, the wire, the clock: where to start reading |
 //! | [`host`] | a stack and its programs |
+//! | [`nic`] | checksums and segmentation for stacks that leave them to the link |
 //! | [`program`] | what programs do with a connection, as data |
 //! | [`wire`] | a wire that loses, delays, reorders, duplicates and damages |
 //! | [`trace`] | what crossed the wire as text, and its comparison with what a test expects |
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod host;
+pub mod nic;
 pub mod program;
 pub mod random;
 pub mod sim;

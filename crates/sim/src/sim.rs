@@ -18,7 +18,7 @@ use crate::host::Host;
 use crate::random::{Random, Seed};
 use crate::trace::{Style, Trace};
 use crate::wire::{Conditions, Wire};
-use exos_inet::stack::Config;
+use exos_inet::stack::{Config, Offload};
 use exos_inet::{Duration, Instant};
 use exos_wire::Mac;
 use std::net::IpAddr;
@@ -60,6 +60,7 @@ struct Setup {
     ipv6: bool,
     mtu: usize,
     cold: bool,
+    offload: bool,
 }
 
 /// A client and a server on one wire.
@@ -82,6 +83,7 @@ impl Sim {
             ipv6: false,
             mtu: 1500,
             cold: false,
+            offload: false,
         };
         let [client, server] = hosts(seed, setup);
         let mut trace = Trace::new();
@@ -130,6 +132,11 @@ impl Sim {
     /// The hosts do not know each other's MAC address.
     pub fn cold(self) -> Sim {
         self.rebuilt(|setup| setup.cold = true)
+    }
+
+    /// The stacks leave checksums and segmentation to their links.
+    pub fn offload(self) -> Sim {
+        self.rebuilt(|setup| setup.offload = true)
     }
 
     /// Show more in the trace.
@@ -263,10 +270,12 @@ impl Sim {
 
     fn transmit(&mut self, end: usize) -> bool {
         let mut busy = false;
-        while let Some(frame) = self.host_mut(end).poll_frame() {
+        while let Some(frames) = self.host_mut(end).poll_frames() {
             busy = true;
-            let fate = self.wire.send(self.now, end, frame.clone());
-            self.trace.record(self.now, &frame, fate);
+            for frame in frames {
+                let fate = self.wire.send(self.now, end, frame.clone());
+                self.trace.record(self.now, &frame, fate);
+            }
         }
         busy
     }
@@ -311,11 +320,17 @@ fn hosts(seed: Seed, setup: Setup) -> [Host; 2] {
     [("client", CLIENT), ("server", SERVER)].map(|(name, end)| {
         let mut config = Config::new(mac(end), setup.mtu);
         config.addresses = addresses(end).to_vec();
+        if setup.offload {
+            config.offload = Offload {
+                checksum: true,
+                segmentation: Some(65_535),
+            };
+        }
         let address = addresses(end)[usize::from(setup.ipv6)].0;
         let mut host = Host::new(name, config, address, random.next_u64(), Instant::START);
         if !setup.cold {
             // They have met: the announcements are over, the caches filled.
-            while host.poll_frame().is_some() {}
+            while host.poll_frames().is_some() {}
             for (ip, _) in addresses(1 - end) {
                 host.stack.set_neighbor(Instant::START, ip, mac(1 - end));
             }

@@ -86,13 +86,11 @@ fn forged(random: &mut Random, heard: &Overheard) -> Option<(usize, Vec<u8>)> {
 /// Random changes of headers on the way, checksums mended. The connection may break, nobody else may.
 #[test]
 fn forged_headers_never_panic() {
-    let mut broken = 0;
     for seed in 0..100 {
         let mut sim = Sim::new(Seed(seed)).ipv6(seed % 2 == 1).latency(ms(5));
         sim.server.listen(80, Plan::serve(200_000));
         let heard = overhear(&mut sim);
-        let victim = sim
-            .client
+        sim.client
             .connect_with(sim.server.addr(), Plan::fetch(), &Options::default());
         let mut random = Random::new(Seed(seed), 99);
         for _ in 0..200 {
@@ -102,7 +100,6 @@ fn forged_headers_never_panic() {
             }
         }
         sim.run_for(secs(100));
-        broken += u32::from(sim.client.endpoint(victim).received.len() < 200_000);
         // Whatever became of that connection, the next one works.
         let next = sim
             .client
@@ -111,7 +108,6 @@ fn forged_headers_never_panic() {
         assert_eq!(sim.client.endpoint(next).received.len(), 200_000);
         assert!(sim.client.endpoint(next).received_pattern());
     }
-    assert!(broken < 100, "every forgery broke its connection");
 }
 
 /// RFC 5961: someone who knows the four-tuple but not the numbers cannot end or stall a connection.

@@ -129,9 +129,9 @@ fn announcements_of_strangers_are_not_recorded() {
     assert_eq!(sim.client.stack.neighbors().len(), before);
 }
 
-/// A neighbour that is used for long is asked by unicast whether it is still there, and the data does not wait.
+/// A neighbour in use is verified by TCP's own progress; when there is none, by unicast, and data do not wait.
 #[test]
-fn a_used_neighbor_is_probed_by_unicast() {
+fn a_used_neighbor_is_verified() {
     for ipv6 in [false, true] {
         let mut sim = strangers(ipv6);
         let conn = sim.client.connect(sim.server.addr());
@@ -141,7 +141,25 @@ fn a_used_neighbor_is_probed_by_unicast() {
         }
         sim.run_for(secs(1));
         assert_eq!(sim.server.endpoint(sim.server.nth(0)).received.len(), 110);
-        assert_eq!(sim.client.stack.counters().tcp_segments_retransmitted, 0);
+        let questions = |sim: &mut Sim, who: &str| {
+            let lines = sim.trace().lines();
+            lines
+                .iter()
+                .filter(|l| l.contains("who-has") && l.contains(who))
+                .count()
+        };
+        // The first of all; the server, which only acknowledges, must ask.
+        assert_eq!(
+            questions(&mut sim, "client >"),
+            1,
+            "{}",
+            sim.trace().tail(60)
+        );
+        assert!(
+            (1..5).contains(&questions(&mut sim, "server >")),
+            "{}",
+            sim.trace().tail(60)
+        );
         let multicast = sim
             .trace()
             .lines()

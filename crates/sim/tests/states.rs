@@ -82,7 +82,7 @@ impl Scene {
                 .map(end)
                 .reduce(|a, b| if b.gt(a) { b } else { a })
         };
-        let timestamp = |end| by(end).last().map_or(1, |s| s.timestamp);
+        let timestamp = |end| by(end).next_back().map_or(1, |s| s.timestamp);
         let peer = 1 - self.subject;
         let next = of(self.subject).unwrap_or(SeqNumber(0));
         (

@@ -321,3 +321,32 @@ fn sequence_numbers_wrap() {
         );
     }
 }
+
+/// Stacks that leave checksums and segmentation to the link: packets of many segments, cut up and then lost in part.
+#[test]
+fn segmentation_by_the_link() {
+    let mut cut = 0;
+    for seed in seeds(200) {
+        let ipv6 = seed.0 % 2 == 1;
+        let mut sim = Sim::new(seed)
+            .ipv6(ipv6)
+            .offload()
+            .conditions(wire(seed, 0.01));
+        sim.server.listen(80, Plan::serve(300_000));
+        let conn = sim
+            .client
+            .connect_with(sim.server.addr(), Plan::fetch(), &Options::default());
+        sim.run_until(is_over, at_most(secs(2 * 14 * 60)));
+        check(&sim, 300_000, 100);
+        assert_eq!(sim.client.endpoint(conn).received.len(), 300_000);
+        let given = sim.server.stack.counters().tcp_segments_sent;
+        let sent = sim
+            .trace()
+            .lines()
+            .iter()
+            .filter(|l| l.contains(" len "))
+            .count() as u64;
+        cut += u64::from(given * 2 < sent);
+    }
+    assert!(cut > 20, "only {cut} transfers used large packets");
+}

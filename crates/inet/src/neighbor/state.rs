@@ -188,6 +188,11 @@ impl State {
         }
     }
 
+    /// Known, in use, and in doubt.
+    pub(super) const fn is_in_doubt(self) -> bool {
+        matches!(self, State::Delay | State::Probe)
+    }
+
     pub(super) const fn has_mac(self) -> bool {
         !matches!(self, State::Incomplete | State::Failed)
     }

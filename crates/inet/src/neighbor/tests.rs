@@ -373,6 +373,12 @@ fn an_external_source_is_asked_and_answers() {
 
 fn check(cache: &NeighborCache) {
     assert_eq!(cache.index.len(), cache.entries.len());
+    let doubted = cache
+        .entries
+        .iter()
+        .filter(|e| e.state.is_in_doubt())
+        .count();
+    assert_eq!(cache.verifying as usize, doubted);
     for (slot, entry) in cache.entries.iter().enumerate() {
         assert_eq!(cache.find(entry.ip), Some(slot));
         assert!(entry.frames.is_empty() || entry.state == State::Incomplete);

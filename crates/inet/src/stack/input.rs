@@ -314,13 +314,20 @@ impl Stack {
         let remote = SocketAddr::new(packet.src, view.src_port());
         let segment = Segment::from_view(&view);
         let link = self.local(packet.src.is_ipv6());
-        self.tcp.handle_segment(
+        let progress = self.tcp.handle_segment(
             now,
             Flow::new(local, remote),
             &segment,
             link,
             &mut self.counters,
         );
+        // RFC 4861 §7.3.1: progress of TCP spares the neighbour a probe.
+        if progress
+            && self.neighbors.is_verifying()
+            && let Some(hop) = self.routes.next_hop(packet.src)
+        {
+            self.neighbors.confirm(now, hop);
+        }
     }
 
     fn handle_udp(&mut self, now: Instant, packet: &Packet<'_>) {

@@ -389,10 +389,8 @@ impl Connection {
 
     /// Nothing more will be sent: a FIN follows what is queued.
     pub fn finish(&mut self) {
-        match self.follow(Event::Finish) {
-            Some(Action::SendFin | Action::FinishLater) => self.finishing = true,
-            Some(_) | None => {}
-        }
+        let action = self.follow(Event::Finish);
+        self.finishing |= matches!(action, Some(Action::SendFin | Action::FinishLater));
     }
 
     /// Acknowledge and throw away all that still comes, and what is there unread.

@@ -360,7 +360,8 @@ impl Tcp {
 
     // What arrives.
 
-    /// Take in a segment from `flow.remote()` to `flow.local()`.
+    /// Take in a segment from `flow.remote()` to `flow.local()`. True when it acknowledges something new:
+    /// then the peer hears us, and so does the neighbour on the way to it.
     pub fn handle_segment(
         &mut self,
         now: Instant,
@@ -368,19 +369,18 @@ impl Tcp {
         seg: &Segment<'_>,
         local: Local,
         counters: &mut Counters,
-    ) -> Option<ConnectionId> {
+    ) -> bool {
         counters.tcp_segments_received += 1;
         if let Some(id) = self.find(&flow) {
-            self.deliver(now, id, seg, counters);
-            return Some(id);
+            return self.deliver(now, id, seg, counters);
         }
         if self.time_wait.get(&flow).is_some()
             && self.in_time_wait(now, &flow, seg, local, counters)
         {
-            return None;
+            return false;
         }
         self.in_listen(now, flow, seg, local, counters);
-        None
+        false
     }
 
     fn deliver(
@@ -389,10 +389,11 @@ impl Tcp {
         id: ConnectionId,
         seg: &Segment<'_>,
         counters: &mut Counters,
-    ) {
+    ) -> bool {
         let Some(c) = self.slab.get_mut(id) else {
-            return;
+            return false;
         };
+        let acknowledged = c.snd_una;
         let was_half_open = c.state() == State::SynReceived;
         let outcome = c.handle_segment(
             seg,
@@ -402,11 +403,13 @@ impl Tcp {
                 replies: &mut self.replies,
             },
         );
+        let progress = c.snd_una.gt(acknowledged);
         let local = c.flow().local();
         if was_half_open && !c.active && c.state() != State::SynReceived {
             self.half_open_ended(local);
         }
         self.conclude(now, id, outcome, counters);
+        progress
     }
 
     /// Do as the connection's outcome says.

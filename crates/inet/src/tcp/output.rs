@@ -233,7 +233,11 @@ impl Connection {
     /// acknowledgement lost; two sides that both do so only answer each other. A byte that probes
     /// a closed window does not count, since it is as a rule thrown away.
     pub(super) fn bare_seq(&self) -> SeqNumber {
-        if self.probing { self.snd_una } else { self.snd_max }
+        if self.probing {
+            self.snd_una
+        } else {
+            self.snd_max
+        }
     }
 
     /// True when a FIN is wanted right behind the first `len` queued bytes.
@@ -266,7 +270,11 @@ impl Connection {
         if end != seq {
             self.left(now, end, again);
         }
-        self.ack_owed = if self.duplicates_owed > 0 { Owed::Now } else { Owed::Nothing };
+        self.ack_owed = if self.duplicates_owed > 0 {
+            Owed::Now
+        } else {
+            Owed::Nothing
+        };
         self.ack_at = NEVER;
         self.last_ack_sent = self.rcv_nxt;
         Outgoing {
