@@ -6,7 +6,7 @@
 //! ```
 //!
 //! [`Layers::locate`] is total: on any bytes it gives the layers that are there. The generated program computes the
-//! same, so each rule below is written once here and once in `program::emit`.
+//! same, so each rule below is written once here and once in `program::sections`.
 
 use crate::limits::EXTENSION_HEADERS_MAX;
 use exos_wire::protocol::{AUTHENTICATION, DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING};

@@ -139,6 +139,8 @@ pub fn compile(
 /// The program to be attached once: it calls the program in slot 0 of `prog_array_fd`, and takes `fallback` while
 /// that slot is empty. Exchanging the slot is atomic and does not disturb the interface.
 ///
+/// Load both with the same choice about fragments: the kernel keeps programs of the two kinds apart.
+///
 /// Panics when `fallback` is [`Action::RedirectToSocket`]: the dispatcher has no sockets.
 pub fn dispatcher(prog_array_fd: i32, fallback: Action) -> Program {
     let verdict = match fallback {

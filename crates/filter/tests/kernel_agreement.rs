@@ -422,13 +422,15 @@ fn sizes_and_times_are_reported() {
         "icmp6 or arp",
     ] {
         let filter = Filter::parse(text).unwrap();
+        let started = std::time::Instant::now();
         let program = compile(&drop_rule(&filter), Action::Pass, &NO_MAPS).unwrap();
         let prog = load(&program, &text);
+        let loaded = started.elapsed();
         let run = prog.test_run_repeated(&tcp, 1_000_000).unwrap();
         let verified = prog.info().unwrap().verified_insns;
         let length = program.insns().len();
         eprintln!(
-            "{length:5} instructions {verified:7} verified {:4} ns  {text}",
+            "{length:5} instructions {verified:7} verified {:4} ns, made in {loaded:?}  {text}",
             run.nanoseconds
         );
         assert!(program.insns().len() < 1000);
@@ -449,8 +451,14 @@ fn the_time_of_a_thousand_rules_is_reported() {
             action: Action::Drop,
         })
         .collect();
+    let started = std::time::Instant::now();
     let program = compile(&rules, Action::Pass, &NO_MAPS).unwrap();
+    let compiled = started.elapsed();
     let prog = load(&program, &"a thousand rules");
+    eprintln!(
+        "1000 rules compiled in {compiled:?}, loaded in {:?}",
+        started.elapsed() - compiled
+    );
     let mut packet = common_tcp_packet();
     for port in [81u16, 1080] {
         packet[36..38].copy_from_slice(&port.to_be_bytes());
