@@ -155,9 +155,9 @@ enum Step {
 fn step(len_max: usize) -> impl Strategy<Value = Step> {
     let body = prop::collection::vec(0..len_max / 4, 0..4);
     prop_oneof![
-        (1..900usize, 14..len_max).prop_map(|(count, len)| Step::Deliver { count, len }),
+        (1..400usize, 14..len_max).prop_map(|(count, len)| Step::Deliver { count, len }),
         Just(Step::Receive),
-        (1..900usize, 14..100usize, body).prop_map(|(count, head, body)| Step::Transmit {
+        (1..400usize, 14..100usize, body).prop_map(|(count, head, body)| Step::Transmit {
             count,
             head,
             body
@@ -263,17 +263,17 @@ fn settle(queue: &mut Queue, kernel: &mut Kernel, incoming: &mut VecDeque<Vec<u8
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..Default::default() })]
 
     /// Every frame arrives once, in order, whole; every chunk comes back.
     #[test]
-    fn nothing_is_lost_and_no_chunk(steps in prop::collection::vec(step(1500), 1..40)) {
+    fn nothing_is_lost_and_no_chunk(steps in prop::collection::vec(step(1500), 1..30)) {
         run(1500, steps);
     }
 
     /// So it is with frames of several chunks.
     #[test]
-    fn nothing_is_lost_of_large_frames(steps in prop::collection::vec(step(9000), 1..40)) {
+    fn nothing_is_lost_of_large_frames(steps in prop::collection::vec(step(9000), 1..30)) {
         run(9000, steps);
     }
 
