@@ -322,10 +322,10 @@ impl UdpTable {
                 .as_ref()
                 .expect("listed sockets are open");
             // Group datagrams reach a socket whatever address of ours it is bound to.
-            let to = if how == Delivery::Unicast {
-                to.ip()
-            } else {
-                socket.local.unwrap_or(to.ip())
+            let local = socket.local.filter(|ip| ip.is_ipv4() == to.is_ipv4());
+            let to = match how {
+                Delivery::Unicast => to.ip(),
+                Delivery::Broadcast | Delivery::Multicast => local.unwrap_or(to.ip()),
             };
             fits.extend(socket.fit(from, to).map(|fit| (fit, slot)));
         }

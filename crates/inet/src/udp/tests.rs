@@ -61,6 +61,15 @@ fn group_datagrams_reach_everybody_who_fits() {
         assert_eq!(table.receive(socket).unwrap().unwrap().payload, b"all");
     }
     assert_eq!(table.receive(elsewhere).unwrap(), None);
+    // A socket of the one family hears no group of the other.
+    table.deliver(
+        at(PEER_V6),
+        at("[ff02::fb]:5353"),
+        Delivery::Multicast,
+        b"all",
+    );
+    assert_eq!(table.receive(a).unwrap().unwrap().payload, b"all");
+    assert_eq!(table.receive(b).unwrap(), None);
 }
 
 #[test]
