@@ -51,7 +51,11 @@ impl LinkName {
     /// What to use when nothing was said: what this process is allowed to.
     pub fn default_here() -> Self {
         let needed = caps::CapabilitySet::NET_ADMIN | caps::CapabilitySet::SYS_ADMIN;
-        if caps::has(needed) { Self::OwnPair } else { Self::OwnTap }
+        if caps::has(needed) {
+            Self::OwnPair
+        } else {
+            Self::OwnTap
+        }
     }
 }
 
@@ -60,14 +64,21 @@ impl FromStr for LinkName {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let help = "write xdp:INTERFACE, xdp:INTERFACE:QUEUE or tap:NAME";
-        let (kind, rest) = text.split_once(':').ok_or(format!("{text:?} names no kind of link; {help}"))?;
+        let (kind, rest) = text
+            .split_once(':')
+            .ok_or(format!("{text:?} names no kind of link; {help}"))?;
         match (kind, rest) {
             (_, "") => Err(format!("{text:?} names no interface; {help}")),
             ("tap", name) => Ok(Self::Tap(name.to_owned())),
             ("xdp", rest) => {
                 let (interface, queue) = rest.rsplit_once(':').unwrap_or((rest, "0"));
-                let queue = queue.parse().map_err(|_| format!("{queue:?} is no queue number; {help}"))?;
-                Ok(Self::Xdp { interface: interface.to_owned(), queue })
+                let queue = queue
+                    .parse()
+                    .map_err(|_| format!("{queue:?} is no queue number; {help}"))?;
+                Ok(Self::Xdp {
+                    interface: interface.to_owned(),
+                    queue,
+                })
             }
             _ => Err(format!("{kind:?} is no kind of link; {help}")),
         }
@@ -88,11 +99,17 @@ impl FromStr for Prefixed {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let help = "write for example 192.0.2.7/24 or 2001:db8::7/64";
-        let (ip, prefix) = text.split_once('/').ok_or(format!("{text:?} has no prefix length; {help}"))?;
-        let ip: IpAddr = ip.parse().map_err(|_| format!("{ip:?} is no address; {help}"))?;
+        let (ip, prefix) = text
+            .split_once('/')
+            .ok_or(format!("{text:?} has no prefix length; {help}"))?;
+        let ip: IpAddr = ip
+            .parse()
+            .map_err(|_| format!("{ip:?} is no address; {help}"))?;
         let most = if ip.is_ipv4() { 32 } else { 128 };
         let prefix = prefix.parse().ok().filter(|p| *p <= most);
-        let prefix = prefix.ok_or(format!("the prefix length of {text:?} is not from 0 to {most}; {help}"))?;
+        let prefix = prefix.ok_or(format!(
+            "the prefix length of {text:?} is not from 0 to {most}; {help}"
+        ))?;
         Ok(Self { ip, prefix })
     }
 }
@@ -121,7 +138,13 @@ pub struct Attachment {
 impl Attachment {
     /// All else by default.
     pub fn new(link: LinkName, port: u16) -> Self {
-        Self { link, addresses: Vec::new(), gateways: Vec::new(), port, share_address: false }
+        Self {
+            link,
+            addresses: Vec::new(),
+            gateways: Vec::new(),
+            port,
+            share_address: false,
+        }
     }
 
     /// Refuse what contradicts itself before anything is made.
@@ -132,20 +155,30 @@ impl Attachment {
                 .mend("name the interface with --link xdp:INTERFACE, or leave --address, --gateway and --share-address out"));
         }
         if self.share_address && (!self.addresses.is_empty() || !self.gateways.is_empty()) {
-            return Err(Error::new("with --share-address the addresses and routes are the interface's own")
-                .mend("leave --address and --gateway out, or leave --share-address out"));
+            return Err(Error::new(
+                "with --share-address the addresses and routes are the interface's own",
+            )
+            .mend("leave --address and --gateway out, or leave --share-address out"));
         }
         if self.share_address && !matches!(self.link, LinkName::Xdp { .. }) {
-            return Err(Error::new("--share-address needs an interface").mend("give --link xdp:INTERFACE"));
+            return Err(
+                Error::new("--share-address needs an interface").mend("give --link xdp:INTERFACE")
+            );
         }
         if !own && !self.share_address && self.addresses.is_empty() {
             return Err(Error::new("no address to answer for")
                 .mend("give --address ADDRESS/PREFIX (one that nobody has), or --share-address for the interface's own"));
         }
         for gateway in &self.gateways {
-            if !self.addresses.iter().any(|a| a.ip.is_ipv4() == gateway.is_ipv4()) {
-                return Err(Error::new(format!("the gateway {gateway} is of a family without an address"))
-                    .mend("give an --address of that family too"));
+            if !self
+                .addresses
+                .iter()
+                .any(|a| a.ip.is_ipv4() == gateway.is_ipv4())
+            {
+                return Err(Error::new(format!(
+                    "the gateway {gateway} is of a family without an address"
+                ))
+                .mend("give an --address of that family too"));
             }
         }
         Ok(())
@@ -161,10 +194,15 @@ impl Exos {
             LinkName::OwnPair => own_pair(),
             LinkName::OwnTap => own_tap(),
             LinkName::Tap(name) => tap(name, &wanted.addresses, &wanted.gateways),
-            LinkName::Xdp { interface, queue } if wanted.share_address => shared(interface, *queue, wanted.port),
+            LinkName::Xdp { interface, queue } if wanted.share_address => {
+                shared(interface, *queue, wanted.port)
+            }
             LinkName::Xdp { interface, queue } => {
                 let rules = rules_for_addresses(wanted)?;
-                let link = XdpLink::open(&XdpConfig { queue: *queue, ..XdpConfig::new(interface, rules) })?;
+                let link = XdpLink::open(&XdpConfig {
+                    queue: *queue,
+                    ..XdpConfig::new(interface, rules)
+                })?;
                 refuse_host_addresses(interface, &wanted.addresses)?;
                 let config = config(&link.mac(), link.mtu(), &wanted.addresses, &wanted.gateways);
                 join(Link::Xdp(link), config)
@@ -180,10 +218,23 @@ impl Exos {
                     Mode::Native => "native XDP",
                     Mode::Generic => "generic XDP (the driver has no native one: slower)",
                 };
-                let copy = if link.is_zero_copy() { "zero copy" } else { "copy mode" };
-                format!("{} queue {}, {mode}, {copy}, MTU {}", link.name(), link.queue(), link.mtu())
+                let copy = if link.is_zero_copy() {
+                    "zero copy"
+                } else {
+                    "copy mode"
+                };
+                format!(
+                    "{} queue {}, {mode}, {copy}, MTU {}",
+                    link.name(),
+                    link.queue(),
+                    link.mtu()
+                )
             }
-            Link::Tap(link) => format!("TAP device {}, MTU {} (slower than AF_XDP)", link.name(), link.mtu()),
+            Link::Tap(link) => format!(
+                "TAP device {}, MTU {} (slower than AF_XDP)",
+                link.name(),
+                link.mtu()
+            ),
             Link::Memory(_) => "a wire in memory".to_owned(),
         }
     }
@@ -191,8 +242,14 @@ impl Exos {
 
 fn own_pair() -> Result<Exos, Error> {
     let pair = Pair::make()?;
-    let rules = vec![Rule { filter: Filter::everything(), action: Action::RedirectToSocket }];
-    let settings = XdpConfig { otherwise: Action::Drop, ..XdpConfig::new(INNER_NAME, rules) };
+    let rules = vec![Rule {
+        filter: Filter::everything(),
+        action: Action::RedirectToSocket,
+    }];
+    let settings = XdpConfig {
+        otherwise: Action::Drop,
+        ..XdpConfig::new(INNER_NAME, rules)
+    };
     let link = pair.namespace.run(|| XdpLink::open(&settings))??;
     let addresses = pair.addresses.map(|(ip, prefix)| Prefixed { ip, prefix });
     let gateways: Vec<IpAddr> = pair.host_addresses.iter().map(|(ip, _)| *ip).collect();
@@ -203,12 +260,16 @@ fn own_pair() -> Result<Exos, Error> {
 }
 
 /// Addresses of the TAP device in a user namespace; nothing else is there to collide with.
-const TAP_ADDRESSES: [[&str; 2]; 2] = [["10.207.0.1", "fd10:207::1"], ["10.207.0.2", "fd10:207::2"]];
+const TAP_ADDRESSES: [[&str; 2]; 2] =
+    [["10.207.0.1", "fd10:207::1"], ["10.207.0.2", "fd10:207::2"]];
 
 fn own_tap() -> Result<Exos, Error> {
     user_netns::enter()?;
     let parse = |text: &str| text.parse::<IpAddr>().expect("a constant address");
-    let prefixed = |text: &str| Prefixed { ip: parse(text), prefix: if text.contains(':') { 64 } else { 24 } };
+    let prefixed = |text: &str| Prefixed {
+        ip: parse(text),
+        prefix: if text.contains(':') { 64 } else { 24 },
+    };
     let [host, ours] = TAP_ADDRESSES.map(|pair| pair.map(prefixed));
     let exos = tap("exos0", &ours, &host.map(|a| a.ip))?;
     let netlink = Netlink::new()?;
@@ -226,7 +287,10 @@ fn tap(name: &str, addresses: &[Prefixed], gateways: &[IpAddr]) -> Result<Exos, 
     let link = TapLink::open(&TapConfig::named(name))?;
     let mut config = config(&link.mac(), link.mtu(), addresses, gateways);
     let offload = link.offload();
-    config.offload = Offload { checksum: offload.tx_checksum, segmentation: offload.tx_segmentation };
+    config.offload = Offload {
+        checksum: offload.tx_checksum,
+        segmentation: offload.tx_segmentation,
+    };
     join(Link::Tap(link), config)
 }
 
@@ -239,15 +303,27 @@ fn shared(interface: &str, queue: u32, port: u16) -> Result<Exos, Error> {
     let mut rules = Vec::new();
     for address in &addresses {
         reservations.push(ports::reserve(SocketAddr::new(address.ip, port))?);
-        rules.push(rule(&format!("tcp dst port {port} and dst host {}", address.ip))?);
+        rules.push(rule(&format!(
+            "tcp dst port {port} and dst host {}",
+            address.ip
+        ))?);
     }
-    let link = XdpLink::open(&XdpConfig { queue, ..XdpConfig::new(interface, rules) })?;
+    let link = XdpLink::open(&XdpConfig {
+        queue,
+        ..XdpConfig::new(interface, rules)
+    })?;
     let tables = HostTables::new(info.index)?;
     let mut config = config(&link.mac(), link.mtu(), &addresses, &[]);
     config.neighbors = Neighbors::External;
-    let on_link = |network, prefix| addresses.iter().any(|a| a.prefix == prefix && same_network(a, network));
+    let on_link = |network, prefix| {
+        addresses
+            .iter()
+            .any(|a| a.prefix == prefix && same_network(a, network))
+    };
     config.routes = tables.routes()?;
-    config.routes.retain(|r| r.gateway.is_some() || !on_link(r.network, r.prefix));
+    config
+        .routes
+        .retain(|r| r.gateway.is_some() || !on_link(r.network, r.prefix));
     let mut exos = join(Link::Xdp(link), config)?;
     exos.tables = Some(tables);
     exos._reservations = reservations;
@@ -260,12 +336,19 @@ fn same_network(address: &Prefixed, network: IpAddr) -> bool {
 
 /// The interface's addresses that others can reach.
 fn addresses_of(netlink: &Netlink, info: &LinkInfo) -> Result<Vec<Prefixed>, Error> {
-    let all = netlink.addresses(info.index)?.into_iter().map(|(ip, prefix)| Prefixed { ip, prefix });
+    let all = netlink
+        .addresses(info.index)?
+        .into_iter()
+        .map(|(ip, prefix)| Prefixed { ip, prefix });
     let link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
     let addresses: Vec<Prefixed> = all.filter(|a| !link_local(&a.ip)).collect();
     if addresses.is_empty() {
-        return Err(Error::new(format!("{} has no address to share", info.name))
-            .mend(format!("give it one (ip address add ADDRESS/PREFIX dev {}), or use --address", info.name)));
+        return Err(
+            Error::new(format!("{} has no address to share", info.name)).mend(format!(
+                "give it one (ip address add ADDRESS/PREFIX dev {}), or use --address",
+                info.name
+            )),
+        );
     }
     Ok(addresses)
 }
@@ -288,8 +371,12 @@ fn rules_for_addresses(wanted: &Attachment) -> Result<Vec<Rule>, Error> {
 }
 
 fn rule(text: &str) -> Result<Rule, Error> {
-    let filter = Filter::parse(text).map_err(|e| Error::new(format!("a filter of our own is wrong: {e}")))?;
-    Ok(Rule { filter, action: Action::RedirectToSocket })
+    let filter = Filter::parse(text)
+        .map_err(|e| Error::new(format!("a filter of our own is wrong: {e}")))?;
+    Ok(Rule {
+        filter,
+        action: Action::RedirectToSocket,
+    })
 }
 
 /// An address that the host has too would be answered twice.
@@ -317,8 +404,11 @@ fn join(link: Link, config: Config) -> Result<Exos, Error> {
     let mut seed = [0; 8];
     rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
         .map_err(|e| Error::io("cannot draw a secret for sequence numbers", e))?;
-    let stack = Stack::new(config, u64::from_le_bytes(seed), clock::now())
-        .map_err(|e| Error::new(format!("these addresses and routes do not fit together: {e}")))?;
+    let stack = Stack::new(config, u64::from_le_bytes(seed), clock::now()).map_err(|e| {
+        Error::new(format!(
+            "these addresses and routes do not fit together: {e}"
+        ))
+    })?;
     Ok(Exos::new(stack, link))
 }
 
@@ -328,7 +418,10 @@ mod tests {
 
     #[test]
     fn link_names() {
-        let xdp = |interface: &str, queue| LinkName::Xdp { interface: interface.into(), queue };
+        let xdp = |interface: &str, queue| LinkName::Xdp {
+            interface: interface.into(),
+            queue,
+        };
         assert_eq!("xdp:eth0".parse(), Ok(xdp("eth0", 0)));
         assert_eq!("xdp:eth0:3".parse(), Ok(xdp("eth0", 3)));
         assert_eq!("tap:t0".parse(), Ok(LinkName::Tap("t0".into())));
@@ -349,14 +442,22 @@ mod tests {
 
     #[test]
     fn contradictions_are_refused_before_anything_is_made() {
-        let xdp = LinkName::Xdp { interface: "eth0".into(), queue: 0 };
+        let xdp = LinkName::Xdp {
+            interface: "eth0".into(),
+            queue: 0,
+        };
         let address: Prefixed = "10.0.0.1/24".parse().unwrap();
         let base = Attachment::new(xdp, 80);
         assert!(base.check().unwrap_err().to_string().contains("no address"));
         let mut both = base.clone();
         both.share_address = true;
         both.addresses.push(address);
-        assert!(both.check().unwrap_err().to_string().contains("leave --address"));
+        assert!(
+            both.check()
+                .unwrap_err()
+                .to_string()
+                .contains("leave --address")
+        );
         let mut family = base.clone();
         family.addresses.push(address);
         family.gateways.push("fd00::1".parse().unwrap());

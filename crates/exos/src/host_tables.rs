@@ -29,7 +29,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 impl HostTables {
     /// The tables for packets that leave by the interface of this index.
     pub fn new(interface: u32) -> Result<Self, Error> {
-        Ok(Self { netlink: Netlink::new()?, watch: Watch::everything()?, interface, looked: Instant::START })
+        Ok(Self {
+            netlink: Netlink::new()?,
+            watch: Watch::everything()?,
+            interface,
+            looked: Instant::START,
+        })
     }
 
     /// Readable when something may have changed.
@@ -45,8 +50,15 @@ impl HostTables {
         entries.sort_by_key(|r| r.priority);
         let mut routes: Vec<RouteTo> = Vec::new();
         for entry in entries {
-            let route = RouteTo { network: entry.destination, prefix: entry.prefix, gateway: entry.gateway };
-            if !routes.iter().any(|r| (r.network, r.prefix) == (route.network, route.prefix)) {
+            let route = RouteTo {
+                network: entry.destination,
+                prefix: entry.prefix,
+                gateway: entry.gateway,
+            };
+            if !routes
+                .iter()
+                .any(|r| (r.network, r.prefix) == (route.network, route.prefix))
+            {
                 routes.push(route);
             }
         }
@@ -67,7 +79,10 @@ impl HostTables {
             match change {
                 Change::Neighbour(n) => self.learn(now, &n, stack),
                 Change::Routes | Change::Missed => routes_changed = true,
-                Change::NeighbourGone(_) | Change::Link(_) | Change::LinkGone(_) | Change::Addresses => {}
+                Change::NeighbourGone(_)
+                | Change::Link(_)
+                | Change::LinkGone(_)
+                | Change::Addresses => {}
             }
         }
         if routes_changed {

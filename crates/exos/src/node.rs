@@ -1,6 +1,7 @@
 //! A stack on a link, and the parts of a program's loop.
 
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use exos_inet::{Instant, RxChecksum, Stack, TxChecksum};
 use exos_link::{Link, RxMeta, TxMeta};
@@ -16,6 +17,10 @@ use exos_host::ports::Reservation;
 /// the sending call returns, up to one for each frame: so this is well below what the fill ring
 /// holds, and below what a turn takes in.
 const SEND_BATCH: usize = 512;
+
+/// The longest sleep. Nothing tells a sleeper that its interface was deleted; the link notices when it
+/// is asked whether to sleep.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// Batches taken in before the loop goes on: the answers to all that one turn may have sent, and as
 /// many other frames.
@@ -72,7 +77,9 @@ impl Exos {
         let (stack, now) = (&mut self.stack, self.now);
         let mut count = 0;
         for _ in 0..RECEIVE_BATCHES {
-            let batch = self.link.receive(|frame, meta| stack.handle_frame(now, frame, checksum_of(meta)));
+            let batch = self
+                .link
+                .receive(|frame, meta| stack.handle_frame(now, frame, checksum_of(meta)));
             count += batch;
             if batch < exos_link::RX_BATCH as usize {
                 break;
@@ -91,11 +98,15 @@ impl Exos {
         }
         let mut sent = 0;
         while sent < SEND_BATCH && self.link.room() > 0 {
-            let Some(t) = self.stack.poll_transmit(self.now) else { break };
+            let Some(t) = self.stack.poll_transmit(self.now) else {
+                break;
+            };
             let meta = TxMeta {
                 checksum: match t.checksum {
                     TxChecksum::Complete => exos_link::TxChecksum::None,
-                    TxChecksum::Partial { start, offset } => exos_link::TxChecksum::Partial { start, offset },
+                    TxChecksum::Partial { start, offset } => {
+                        exos_link::TxChecksum::Partial { start, offset }
+                    }
                 },
                 segment_size: t.segment_size,
                 ipv6: t.ipv6,
@@ -107,7 +118,8 @@ impl Exos {
         }
         self.worked |= sent > 0;
         self.link.flush().map_err(|e| {
-            Error::io("cannot send", e).mend("the interface is down or gone; bring it up and start again")
+            Error::io("cannot send", e)
+                .mend("the interface is down or gone; bring it up and start again")
         })?;
         Ok(sent)
     }
@@ -121,7 +133,10 @@ impl Exos {
             return Ok(());
         }
         let now = clock::now();
-        let deadline = [until, self.stack.poll_timeout(now)].into_iter().flatten().min();
+        let deadline = [until, self.stack.poll_timeout(now)]
+            .into_iter()
+            .flatten()
+            .min();
         if deadline.is_some_and(|at| at <= now) || self.waiting.should_spin(now) {
             std::hint::spin_loop();
             return Ok(());
@@ -130,19 +145,33 @@ impl Exos {
             return Ok(());
         }
         self.waiting.sleeps += 1;
+        let latest = now + SLEEP_MAX;
+        let until = deadline.map_or(latest, |at| at.min(latest));
         let mut fds = others.to_vec();
         fds.extend(self.tables.as_ref().map(HostTables::fd));
         let writing = self.link.wants_write();
         let link = self.link.fd().map(|fd| (fd, writing));
-        wait::sleep(now, deadline, link, &fds).map_err(|e| Error::io("cannot wait for packets", e))?;
+        wait::sleep(now, Some(until), link, &fds)
+            .map_err(|e| Error::io("cannot wait for packets", e))?;
         Ok(())
     }
 
     /// Every counter with its name: the link's, then the stack's.
     pub fn counters(&self) -> Vec<(String, u64)> {
-        let link = self.link.counters().into_iter().map(|(name, value)| (format!("link_{name}"), value));
-        let stack = self.stack.counters().list().into_iter().map(|(name, value)| (name.to_owned(), value));
-        link.chain(stack).chain([("sleeps".to_owned(), self.waiting.sleeps)]).collect()
+        let link = self
+            .link
+            .counters()
+            .into_iter()
+            .map(|(name, value)| (format!("link_{name}"), value));
+        let stack = self
+            .stack
+            .counters()
+            .list()
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value));
+        link.chain(stack)
+            .chain([("sleeps".to_owned(), self.waiting.sleeps)])
+            .collect()
     }
 }
 

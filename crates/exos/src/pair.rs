@@ -40,7 +40,10 @@ impl Pair {
         let namespace = NetNs::anonymous()?;
         let (number, host_name) = free_number(&netlink)?;
         let host_end = VethEnd::named(&host_name);
-        let our_end = VethEnd { netns: Some(namespace.as_fd()), ..VethEnd::named(INNER_NAME) };
+        let our_end = VethEnd {
+            netns: Some(namespace.as_fd()),
+            ..VethEnd::named(INNER_NAME)
+        };
         netlink.create_veth_pair(&host_end, &our_end)?;
         let host_index = netlink.link_by_name(&host_name)?.index;
         let pair = Self {
@@ -58,7 +61,9 @@ impl Pair {
     fn bring_up(&self) -> Result<(), Error> {
         // Nothing but us shall speak on our end.
         // A host without IPv6 has no such setting, and needs none.
-        let _ = self.namespace.set_sysctl("net/ipv6/conf/all/disable_ipv6", "1");
+        let _ = self
+            .namespace
+            .set_sysctl("net/ipv6/conf/all/disable_ipv6", "1");
         let inner = self.namespace.netlink()?;
         inner.set_up(inner.link_by_name(INNER_NAME)?.index, true)?;
         for (ip, prefix) in self.host_addresses {
@@ -82,7 +87,16 @@ impl Drop for Pair {
 /// private use (RFC 1918, RFC 4193).
 fn addresses(number: u8, host: u8) -> [(IpAddr, u8); 2] {
     let v4 = Ipv4Addr::new(10, 207, number, host);
-    let v6 = Ipv6Addr::new(0xfd10, 0x207, u16::from(number), 0, 0, 0, 0, u16::from(host));
+    let v6 = Ipv6Addr::new(
+        0xfd10,
+        0x207,
+        u16::from(number),
+        0,
+        0,
+        0,
+        0,
+        u16::from(host),
+    );
     [(v4.into(), 24), (v6.into(), 64)]
 }
 
@@ -93,11 +107,15 @@ fn free_number(netlink: &Netlink) -> Result<(u8, String), Error> {
     for number in 0..PAIRS_MAX {
         let name = format!("exos{number}");
         let named = links.iter().any(|l| l.name == name);
-        let routed = addresses(number, 0).iter().any(|(network, _)| routes.iter().any(|r| r.destination == *network));
+        let routed = addresses(number, 0)
+            .iter()
+            .any(|(network, _)| routes.iter().any(|r| r.destination == *network));
         if !named && !routed {
             return Ok((number, name));
         }
     }
-    Err(Error::new(format!("there are {PAIRS_MAX} interface pairs on this host already"))
-        .mend("stop some of the programs that made them, or give --link"))
+    Err(Error::new(format!(
+        "there are {PAIRS_MAX} interface pairs on this host already"
+    ))
+    .mend("stop some of the programs that made them, or give --link"))
 }

@@ -51,7 +51,8 @@ impl Signals {
 
     /// The program was asked for its statistics since the last call.
     pub fn take_report_request(&self) -> bool {
-        let asked = self.report.load(Ordering::Relaxed) && self.report.swap(false, Ordering::Relaxed);
+        let asked =
+            self.report.load(Ordering::Relaxed) && self.report.swap(false, Ordering::Relaxed);
         if asked {
             self.drain();
         }

@@ -31,7 +31,11 @@ pub struct Waiting {
 
 impl Default for Waiting {
     fn default() -> Self {
-        Self { spin: SPIN_MAX, since: None, sleeps: 0 }
+        Self {
+            spin: SPIN_MAX,
+            since: None,
+            sleeps: 0,
+        }
     }
 }
 
@@ -64,13 +68,20 @@ pub fn sleep(
 ) -> std::io::Result<bool> {
     let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(1 + others.len());
     if let Some((fd, writing)) = &link {
-        let flags = if *writing { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let flags = if *writing {
+            PollFlags::IN | PollFlags::OUT
+        } else {
+            PollFlags::IN
+        };
         fds.push(PollFd::new(fd, flags));
     }
     fds.extend(others.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
     let timeout = until.map(|at| {
         let left = at - now;
-        Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
+        Timespec {
+            tv_sec: left.as_secs() as i64,
+            tv_nsec: i64::from(left.subsec_nanos()),
+        }
     });
     match poll(&mut fds, timeout.as_ref()) {
         Ok(ready) => Ok(ready > 0),

@@ -112,6 +112,8 @@ counters! {
     drop_tcp_after_close,
     /// Drop: an answer (reset, challenge) over the rate limit.
     drop_tcp_answer_rate_limited,
+    /// Drop: an answer behind too many others.
+    drop_tcp_answer_queue_full,
     /// Out-of-order segments kept.
     tcp_out_of_order,
     /// Segments whose data had been received before.

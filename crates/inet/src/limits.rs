@@ -84,9 +84,9 @@ pub const HEAD_BYTES: usize = 128;
 /// kernel batch of an AF_XDP transmit queue on veth (32) is shared by at least two.
 pub const SEGMENTS_PER_TURN: u8 = 16;
 
-/// Stateless answers (resets, acknowledgements of old segments) waiting to leave. More than a
-/// receive batch of 64 cannot ask for more; the rest are dropped and counted.
-pub const REPLIES_MAX: usize = 64;
+/// Stateless answers (resets, acknowledgements of a peer's last FIN) waiting to leave: one for each
+/// frame that a program may take in before it sends, with room to spare.
+pub const REPLIES_MAX: usize = 4096;
 
 /// Small complete frames (ARP, NDP, ICMP, UDP) waiting to leave.
 pub const CONTROL_FRAMES_MAX: usize = 256;

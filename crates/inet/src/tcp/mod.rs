@@ -512,8 +512,13 @@ impl Tcp {
             // The last acknowledgement, or one again: nothing to say.
             return true;
         }
-        self.replies
-            .push(time_wait_ack(now, &waiting), now, counters);
+        let reply = time_wait_ack(now, &waiting);
+        if seg.has(TcpFlags::FIN) && seg.seq + seg.len() == waiting.rcv_nxt {
+            // Its last acknowledgement from us was lost.
+            self.replies.push_due(reply, counters);
+        } else {
+            self.replies.push(reply, now, counters);
+        }
         true
     }
 
@@ -744,8 +749,7 @@ impl Tcp {
             counters.tcp_time_wait_evicted += 1;
         }
         if owed && let Some(waiting) = self.time_wait.get(&flow) {
-            self.replies
-                .push(time_wait_ack(now, waiting), now, counters);
+            self.replies.push_due(time_wait_ack(now, waiting), counters);
         }
         self.close(id, Reason::Done);
     }

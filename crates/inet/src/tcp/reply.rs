@@ -102,7 +102,7 @@ impl Default for Replies {
 }
 
 impl Replies {
-    /// Queue an answer, unless there are too many.
+    /// Queue an answer to something that ought not to have come, unless there are too many.
     pub fn push(&mut self, reply: Reply, now: Instant, counters: &mut Counters) {
         let reset = reply.flags.0 & TcpFlags::RST.0 != 0;
         let limit = if reset {
@@ -110,11 +110,21 @@ impl Replies {
         } else {
             &mut self.challenges
         };
-        if self.queue.len() >= REPLIES_MAX || !limit.take(now) {
+        if !limit.take(now) {
             counters.drop_tcp_answer_rate_limited += 1;
             return;
         }
-        counters.tcp_resets_sent += u64::from(reset);
+        self.push_due(reply, counters);
+    }
+
+    /// Queue an answer that the peer is owed: the acknowledgement of its FIN. No rate limits it, for
+    /// it is one for each connection that ends.
+    pub fn push_due(&mut self, reply: Reply, counters: &mut Counters) {
+        if self.queue.len() >= REPLIES_MAX {
+            counters.drop_tcp_answer_queue_full += 1;
+            return;
+        }
+        counters.tcp_resets_sent += u64::from(reply.flags.0 & TcpFlags::RST.0 != 0);
         self.queue.push_back(reply);
     }
 

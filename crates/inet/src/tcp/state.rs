@@ -195,10 +195,13 @@ impl State {
                 Rst,
             ) => (Closed, Release),
             (SynSent | TimeWait, Abort | GiveUp) => (Closed, Release),
-            (
-                SynReceived | Established | FinWait1 | FinWait2 | CloseWait | Closing | LastAck,
-                Abort | GiveUp,
-            ) => (Closed, SendRstRelease),
+            // In silence: a peer that still tries may come through with its next SYN, where a reset
+            // would tell it that nobody listens; and a forged SYN gets one answer less.
+            (SynReceived, GiveUp) => (Closed, Release),
+            (SynReceived, Abort) => (Closed, SendRstRelease),
+            (Established | FinWait1 | FinWait2 | CloseWait | Closing | LastAck, Abort | GiveUp) => {
+                (Closed, SendRstRelease)
+            }
 
             // What follows changes nothing.
             // Opening what is already open.
