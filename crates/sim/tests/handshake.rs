@@ -257,3 +257,32 @@ fn a_full_backlog_drops_syns() {
     sim.run_for(secs(2));
     assert!(conns.iter().all(|&c| sim.client.is_established(c)));
 }
+
+/// The client falls silent after its SYN: the server asks five times, forgets it without a word, and the client may
+/// try again.
+#[test]
+fn a_half_open_connection_is_forgotten_in_silence() {
+    let mut sim = sim();
+    let lost = sim
+        .client
+        .connect_from(4000, sim.server.addr(), Plan::MANUAL);
+    sim.run_for(ms(5));
+    sim.link().drop_if(|_, frame| is_tcp(frame));
+    sim.run_for(secs(180));
+    assert_eq!(sim.server.stack.tcp.connections(), 0);
+    let resets = sim
+        .trace()
+        .lines()
+        .iter()
+        .filter(|l| l.contains(" R"))
+        .count();
+    assert_eq!(resets, 0, "{}", sim.trace().tail(30));
+    assert!(
+        sim.client
+            .closed(lost)
+            .is_none_or(|reason| reason == Reason::TimedOut)
+    );
+    sim.link().drop_none();
+    let again = sim.client.connect(sim.server.addr());
+    sim.run_until(|s| s.client.is_established(again), at_most(secs(1)));
+}
