@@ -10,8 +10,9 @@
 //! - A frame is damaged within eight neighbouring bits, above the Ethernet header and in IP packets
 //!   only. The Internet checksum finds every such error, so what a damaged frame tests is that
 //!   checksums are looked at; Ethernet's own check, which guards ARP and MAC addresses, is not simulated.
-//! - Scripted losses ([`Wire::drop_next`], [`Wire::drop_if`]) come before random ones and draw no
-//!   random numbers.
+//! - Scripted losses ([`Wire::drop_next`], [`Wire::drop_if`]) come before random ones.
+//! - The fate of the nth frame depends on the seed, on n and on the conditions alone; each condition has
+//!   its own place in the frame's numbers, so that changing one leaves what the others do as it was.
 
 use crate::random::{Random, Seed};
 use exos_inet::{Duration, Instant};
@@ -27,6 +28,15 @@ pub struct Bursts {
     pub leave: f64,
     /// Probability of loss while bad.
     pub loss: f64,
+}
+
+impl Bursts {
+    /// Never bad.
+    const NONE: Bursts = Bursts {
+        enter: 0.0,
+        leave: 1.0,
+        loss: 0.0,
+    };
 }
 
 /// What one sending end's frames meet with. Probabilities are per frame, 0 to 1.
@@ -141,6 +151,10 @@ type DropIf = Box<dyn FnMut(usize, &[u8]) -> bool>;
 /// The wire between the ends of a simulation.
 pub struct Wire {
     senders: Vec<Sender>,
+    seed: Seed,
+    /// Frames sent, lost ones included.
+    sent: u64,
+    /// Of the frame that is being sent.
     random: Random,
     flights: BinaryHeap<Reverse<Flight>>,
     sequence: u64,
@@ -160,6 +174,8 @@ impl Wire {
         };
         Wire {
             senders: (0..ends).map(|_| sender()).collect(),
+            seed,
+            sent: 0,
             random: Random::new(seed, WIRE_LANE),
             flights: BinaryHeap::new(),
             sequence: 0,
@@ -209,6 +225,9 @@ impl Wire {
 
     /// Put a frame on the wire.
     pub fn send(&mut self, now: Instant, from: usize, frame: Vec<u8>) -> Fate {
+        // A generator for each frame: what happens to one is independent of how many numbers were drawn for others.
+        self.sent += 1;
+        self.random = Random::new(self.seed, WIRE_LANE.wrapping_add(self.sent << 8));
         if self.is_scripted_loss(from, &frame) || self.is_random_loss(from) {
             return Fate::Dropped;
         }
@@ -268,16 +287,12 @@ impl Wire {
         let Sender {
             conditions, bad, ..
         } = &mut self.senders[from];
-        let mut lost = self.random.chance(conditions.loss);
-        if let Some(bursts) = conditions.bursts {
-            *bad = if *bad {
-                !self.random.chance(bursts.leave)
-            } else {
-                self.random.chance(bursts.enter)
-            };
-            lost |= self.random.chance(bursts.loss) && *bad;
-        }
-        lost
+        let bursts = conditions.bursts.unwrap_or(Bursts::NONE);
+        let lost = self.random.chance(conditions.loss);
+        let turn = if *bad { bursts.leave } else { bursts.enter };
+        *bad ^= self.random.chance(turn);
+        let lost_in_burst = self.random.chance(bursts.loss) && *bad;
+        lost || lost_in_burst
     }
 
     /// When the frame's last bit has left; `None` when the queue has no room for it.
@@ -336,7 +351,7 @@ pub fn is_tcp(frame: &[u8]) -> bool {
     }
 }
 
-/// Lane of the wire's random numbers, apart from those of hosts and programs.
+/// Lane of the wire's random numbers (in the low byte, frames above it), apart from those of hosts and programs.
 const WIRE_LANE: u64 = 1;
 
 #[cfg(test)]

@@ -106,22 +106,22 @@ fn fetch_all(default_seeds: u64, loss: f64, bytes: usize, done_at_least: f64) {
 
 #[test]
 fn one_percent() {
-    fetch_all(400, 0.01, 200_000, 1.0);
+    fetch_all(1000, 0.01, 200_000, 1.0);
 }
 
 #[test]
 fn three_percent() {
-    fetch_all(400, 0.03, 100_000, 1.0);
+    fetch_all(1000, 0.03, 100_000, 1.0);
 }
 
 #[test]
 fn ten_percent() {
-    fetch_all(400, 0.10, 50_000, 0.99);
+    fetch_all(1000, 0.10, 50_000, 0.99);
 }
 
 #[test]
 fn thirty_percent() {
-    fetch_all(400, 0.30, 10_000, 0.9);
+    fetch_all(1000, 0.30, 10_000, 0.9);
 }
 
 /// Both sides send at once, in pieces of odd sizes, and read slowly: an echo of everything.
