@@ -192,3 +192,45 @@ fn gratuitous(mac: Mac, ip: IpAddr) -> Vec<u8> {
     packet.emit(&mut frame[14..]);
     frame
 }
+
+/// A stack that shares the host's address: it never asks or answers on the link, and sends what waited when it is told.
+#[test]
+fn with_external_neighbors_the_stack_is_silent() {
+    use exos_inet::stack::{Config, Neighbors, RxChecksum, Stack};
+    let (ours, theirs): (IpAddr, IpAddr) = ([10, 10, 0, 1].into(), [10, 10, 0, 2].into());
+    let mut config = Config::new(mac(CLIENT), 1500);
+    config.addresses = vec![(ours, 24)];
+    config.neighbors = Neighbors::External;
+    let now = Instant::START;
+    let mut stack = Stack::new(config, 1, now).unwrap();
+    assert!(stack.poll_transmit(now).is_none(), "announces nothing");
+    stack
+        .tcp_connect(now, None, (theirs, 80).into(), &Options::default())
+        .unwrap();
+    assert!(
+        stack.poll_transmit(now).is_none(),
+        "asks nobody on the link"
+    );
+    assert_eq!(
+        (stack.poll_unresolved(), stack.poll_unresolved()),
+        (Some(theirs), None)
+    );
+    stack.handle_frame(
+        now,
+        &gratuitous(Mac([2, 0, 0, 0, 0, 0x66]), theirs),
+        RxChecksum::Unknown,
+    );
+    assert!(
+        stack.poll_transmit(now).is_none(),
+        "believes nobody on the link"
+    );
+    stack.set_neighbor(now, theirs, mac(SERVER));
+    let syn = stack.poll_transmit(now).expect("what waited");
+    assert!(is_tcp(syn.head) && syn.head[..6] == mac(SERVER).0);
+    assert!(stack.poll_transmit(now).is_none());
+    // A question for the shared address is the host's to answer.
+    let mut question = gratuitous(mac(SERVER), theirs);
+    question[14 + 24..14 + 28].copy_from_slice(&[10, 10, 0, 1]);
+    stack.handle_frame(now, &question, RxChecksum::Unknown);
+    assert!(stack.poll_transmit(now).is_none());
+}
