@@ -133,6 +133,8 @@ pub struct Attachment {
     pub port: u16,
     /// Use the interface's own addresses, beside the host.
     pub share_address: bool,
+    /// Hand over large segments to be cut by the link, where it can. Off to measure what it brings.
+    pub segmentation: bool,
 }
 
 impl Attachment {
@@ -144,6 +146,7 @@ impl Attachment {
             gateways: Vec::new(),
             port,
             share_address: false,
+            segmentation: true,
         }
     }
 
@@ -191,11 +194,16 @@ impl Exos {
     pub fn attach(wanted: &Attachment) -> Result<Self, Error> {
         wanted.check()?;
         match &wanted.link {
-            LinkName::OwnPair => own_pair(),
-            LinkName::OwnTap => own_tap(),
-            LinkName::Tap(name) => tap(name, &wanted.addresses, &wanted.gateways),
+            LinkName::OwnPair => own_pair(wanted.segmentation),
+            LinkName::OwnTap => own_tap(wanted.segmentation),
+            LinkName::Tap(name) => tap(
+                name,
+                &wanted.addresses,
+                &wanted.gateways,
+                wanted.segmentation,
+            ),
             LinkName::Xdp { interface, queue } if wanted.share_address => {
-                shared(interface, *queue, wanted.port)
+                shared(interface, *queue, wanted.port, wanted.segmentation)
             }
             LinkName::Xdp { interface, queue } => {
                 let rules = rules_for_addresses(wanted)?;
@@ -205,7 +213,7 @@ impl Exos {
                 })?;
                 refuse_host_addresses(interface, &wanted.addresses)?;
                 let config = config(&link.mac(), link.mtu(), &wanted.addresses, &wanted.gateways);
-                join(Link::Xdp(link), config)
+                join(Link::Xdp(link), config, wanted.segmentation)
             }
         }
     }
@@ -240,7 +248,7 @@ impl Exos {
     }
 }
 
-fn own_pair() -> Result<Exos, Error> {
+fn own_pair(segmentation: bool) -> Result<Exos, Error> {
     let pair = Pair::make()?;
     let rules = vec![Rule {
         filter: Filter::everything(),
@@ -254,7 +262,7 @@ fn own_pair() -> Result<Exos, Error> {
     let addresses = pair.addresses.map(|(ip, prefix)| Prefixed { ip, prefix });
     let gateways: Vec<IpAddr> = pair.host_addresses.iter().map(|(ip, _)| *ip).collect();
     let config = config(&link.mac(), link.mtu(), &addresses, &gateways);
-    let mut exos = join(Link::Xdp(link), config)?;
+    let mut exos = join(Link::Xdp(link), config, segmentation)?;
     exos.pair = Some(pair);
     Ok(exos)
 }
@@ -263,7 +271,7 @@ fn own_pair() -> Result<Exos, Error> {
 const TAP_ADDRESSES: [[&str; 2]; 2] =
     [["10.207.0.1", "fd10:207::1"], ["10.207.0.2", "fd10:207::2"]];
 
-fn own_tap() -> Result<Exos, Error> {
+fn own_tap(segmentation: bool) -> Result<Exos, Error> {
     user_netns::enter()?;
     let parse = |text: &str| text.parse::<IpAddr>().expect("a constant address");
     let prefixed = |text: &str| Prefixed {
@@ -271,7 +279,7 @@ fn own_tap() -> Result<Exos, Error> {
         prefix: if text.contains(':') { 64 } else { 24 },
     };
     let [host, ours] = TAP_ADDRESSES.map(|pair| pair.map(prefixed));
-    let exos = tap("exos0", &ours, &host.map(|a| a.ip))?;
+    let exos = tap("exos0", &ours, &host.map(|a| a.ip), segmentation)?;
     let netlink = Netlink::new()?;
     let index = netlink.link_by_name("exos0")?.index;
     for address in host {
@@ -283,19 +291,19 @@ fn own_tap() -> Result<Exos, Error> {
     Ok(exos)
 }
 
-fn tap(name: &str, addresses: &[Prefixed], gateways: &[IpAddr]) -> Result<Exos, Error> {
+fn tap(
+    name: &str,
+    addresses: &[Prefixed],
+    gateways: &[IpAddr],
+    segmentation: bool,
+) -> Result<Exos, Error> {
     let link = TapLink::open(&TapConfig::named(name))?;
-    let mut config = config(&link.mac(), link.mtu(), addresses, gateways);
-    let offload = link.offload();
-    config.offload = Offload {
-        checksum: offload.tx_checksum,
-        segmentation: offload.tx_segmentation,
-    };
-    join(Link::Tap(link), config)
+    let config = config(&link.mac(), link.mtu(), addresses, gateways);
+    join(Link::Tap(link), config, segmentation)
 }
 
 /// Beside the host on its own addresses: our port is ours, all else the host's.
-fn shared(interface: &str, queue: u32, port: u16) -> Result<Exos, Error> {
+fn shared(interface: &str, queue: u32, port: u16, segmentation: bool) -> Result<Exos, Error> {
     let netlink = Netlink::new()?;
     let info = netlink.link_by_name(interface)?;
     let addresses = addresses_of(&netlink, &info)?;
@@ -324,7 +332,7 @@ fn shared(interface: &str, queue: u32, port: u16) -> Result<Exos, Error> {
     config
         .routes
         .retain(|r| r.gateway.is_some() || !on_link(r.network, r.prefix));
-    let mut exos = join(Link::Xdp(link), config)?;
+    let mut exos = join(Link::Xdp(link), config, segmentation)?;
     exos.tables = Some(tables);
     exos._reservations = reservations;
     Ok(exos)
@@ -400,7 +408,12 @@ fn config(mac: &exos_wire::Mac, mtu: usize, addresses: &[Prefixed], gateways: &[
     }
 }
 
-fn join(link: Link, config: Config) -> Result<Exos, Error> {
+fn join(link: Link, mut config: Config, segmentation: bool) -> Result<Exos, Error> {
+    let offload = link.offload();
+    config.offload = Offload {
+        checksum: offload.tx_checksum,
+        segmentation: offload.tx_segmentation.filter(|_| segmentation),
+    };
     let mut seed = [0; 8];
     rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
         .map_err(|e| Error::io("cannot draw a secret for sequence numbers", e))?;

@@ -114,7 +114,11 @@ impl Exos {
             };
             // There is room: what the link refuses now it has counted as a drop, which TCP repairs.
             self.link.transmit(t.head, t.body.parts(), meta);
-            sent += 1;
+            // A super-packet counts for as many as the wire will see.
+            let data: usize = t.body.parts().iter().map(|part| part.len()).sum();
+            sent += t
+                .segment_size
+                .map_or(1, |size| data.div_ceil(usize::from(size)));
         }
         self.worked |= sent > 0;
         self.link.flush().map_err(|e| {

@@ -1,8 +1,9 @@
 //! Reassembly of fragmented datagrams, and cutting up of our own that are too large.
 //!
-//! [`Reassembler::push`] takes one fragment and gives back the datagram when it was the last missing
-//! piece. Memory is bounded whatever arrives: the number of datagrams, of datagrams from one source, of
-//! pieces in each, and of bytes in all. When room is short, the datagram that waits longest goes.
+//! [`Reassembler::push`] takes one fragment and gives back the datagram when it was the last
+//! missing piece. Memory is bounded whatever arrives: the number of datagrams, of datagrams from
+//! one source, of pieces in each, and of bytes in all. When room is short, the datagram that waits
+//! longest goes.
 //!
 //! Rules:
 //!
@@ -15,8 +16,9 @@
 //!   [`Reassembler::poll_expired`]: each is the beginning of a datagram whose first fragment was
 //!   there and to whose sender ICMP time exceeded, code 1, is due.
 //!
-//! Invariants: the pieces of a datagram are sorted by offset and do not overlap; none reaches beyond
-//! `total`; `bytes` is the sum of all pieces' lengths and overheads; condemned datagrams hold no pieces.
+//! Invariants: the pieces of a datagram are sorted by offset and do not overlap; none reaches
+//! beyond `total`; `bytes` is the sum of all pieces' lengths and overheads; condemned datagrams
+//! hold no pieces.
 
 use crate::limits::{
     DATAGRAM_MAX, ICMPV6_ERROR_MAX, REASSEMBLY_BYTES_MAX, REASSEMBLY_DATAGRAMS_MAX,
@@ -211,7 +213,8 @@ impl Entry {
 /// Datagrams waiting for their missing pieces.
 #[derive(Debug, Default)]
 pub struct Reassembler {
-    /// In order of arrival of the first piece, which within a family is also the order of deadlines.
+    /// In order of arrival of the first piece, which within a family is also the order of
+    /// deadlines.
     entries: Vec<Entry>,
     bytes: usize,
     expired: VecDeque<Vec<u8>>,
@@ -283,7 +286,8 @@ impl Reassembler {
         }
     }
 
-    /// The beginning of the next packet to whose source ICMP time exceeded in reassembly (code 1) is due.
+    /// The beginning of the next packet to whose source ICMP time exceeded in reassembly (code 1)
+    /// is due.
     pub fn poll_expired(&mut self) -> Option<Vec<u8>> {
         self.expired.pop_front()
     }
@@ -362,7 +366,8 @@ impl Reassembler {
         }
     }
 
-    /// RFC 5722 §3: the pieces go now, those to come are known by the entry that stays until its time.
+    /// RFC 5722 §3: the pieces go now, those to come are known by the entry that stays until its
+    /// time.
     fn condemn(&mut self, at: usize) {
         let entry = &mut self.entries[at];
         self.bytes -= entry.cost();
@@ -422,8 +427,9 @@ pub fn cuts(payload_len: usize, part_max: usize) -> impl Iterator<Item = (usize,
     })
 }
 
-/// Cut an IPv4 payload into packets of at most `mtu` bytes, each complete with its header. `header` gives
-/// everything but the fields of fragmentation; the caller has chosen `ident` and checked that it may be cut.
+/// Cut an IPv4 payload into packets of at most `mtu` bytes, each complete with its header. `header`
+/// gives everything but the fields of fragmentation; the caller has chosen `ident` and checked that
+/// it may be cut.
 pub fn cut_v4(header: &Ipv4Header, payload: &[u8], mtu: usize) -> impl Iterator<Item = Vec<u8>> {
     debug_assert!(!header.dont_fragment, "what may not be cut is not");
     cuts(payload.len(), mtu - ipv4::LEN).map(move |(offset, len, more)| {
@@ -439,8 +445,8 @@ pub fn cut_v4(header: &Ipv4Header, payload: &[u8], mtu: usize) -> impl Iterator<
     })
 }
 
-/// Cut an IPv6 payload into packets of at most `mtu` bytes, each complete with its header and fragment
-/// header (RFC 8200 §4.5).
+/// Cut an IPv6 payload into packets of at most `mtu` bytes, each complete with its header and
+/// fragment header (RFC 8200 §4.5).
 pub fn cut_v6(
     header: &Ipv6Header,
     ident: u32,

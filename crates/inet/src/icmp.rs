@@ -1,10 +1,10 @@
 //! ICMP and ICMPv6: what may be said about a packet, and what was said about ours.
 //!
-//! [`IcmpSender::error`] decides whether an error about a received packet may be sent (RFC 1122 §3.2.2,
-//! RFC 4443 §2.4(e)), quotes it within the limits and spends a token of the rate limit. [`echo`] makes
-//! echo requests and replies. Both give an [`IcmpPacket`], a complete message with its checksum, which
-//! the stack puts behind an IP header. [`received`] reads errors about our own packets for the
-//! transports.
+//! [`IcmpSender::error`] decides whether an error about a received packet may be sent (RFC 1122
+//! §3.2.2, RFC 4443 §2.4(e)), quotes it within the limits and spends a token of the rate limit.
+//! [`echo`] makes echo requests and replies. Both give an [`IcmpPacket`], a complete message with
+//! its checksum, which the stack puts behind an IP header. [`received`] reads errors about our own
+//! packets for the transports.
 //!
 //! The rules, one for each [`Silence`]: no error about an error, none about a packet to or from a
 //! group (or that came in a group frame), none about a later fragment, none to a source that is
@@ -129,8 +129,8 @@ impl IcmpSender {
         IcmpSender { bucket }
     }
 
-    /// The error that says `problem` about `packet`, a whole or cut-off received IP packet, or why it
-    /// must not be sent. `group_frame`: it came to a broadcast or multicast MAC.
+    /// The error that says `problem` about `packet`, a whole or cut-off received IP packet, or why
+    /// it must not be sent. `group_frame`: it came to a broadcast or multicast MAC.
     pub fn error(
         &mut self,
         now: Instant,
@@ -257,7 +257,8 @@ fn may_answer_v6(
     routes: &Routes,
     group_frame: bool,
 ) -> Result<(), Silence> {
-    // (e.3): the only error about group traffic that a host sends is that of an option which asks for it.
+    // (e.3): the only error about group traffic that a host sends is that of an option which asks
+    // for it.
     let about_option = matches!(
         problem,
         Problem::Parameter {
@@ -360,8 +361,9 @@ pub fn echo(
     }
 }
 
-/// The reply to an echo request for `dst` from `src`, if one is due. `message` is a whole ICMP message of
-/// `src`'s family with a good checksum; `None` when it is no echo request, or one that we do not answer.
+/// The reply to an echo request for `dst` from `src`, if one is due. `message` is a whole ICMP
+/// message of `src`'s family with a good checksum; `None` when it is no echo request, or one that
+/// we do not answer.
 pub fn answer_echo(
     src: IpAddr,
     dst: IpAddr,

@@ -1,26 +1,30 @@
-//! Who has this address: the neighbour cache, for ARP (RFC 826) and Neighbor Discovery (RFC 4861) alike.
+//! Who has this address: the neighbour cache, for ARP (RFC 826) and Neighbor Discovery (RFC 4861)
+//! alike.
 //!
-//! The cache maps an on-link IP address to the MAC address that its frames go to. It performs nothing: it says
-//! which solicitations to send ([`NeighborCache::poll_solicit`]) and takes what was heard
-//! ([`NeighborCache::handle_answer`]); the stack turns the one into ARP requests or neighbor solicitations and
-//! the other out of them. Rules of the interface:
+//! The cache maps an on-link IP address to the MAC address that its frames go to. It performs
+//! nothing: it says which solicitations to send ([`NeighborCache::poll_solicit`]) and takes what
+//! was heard ([`NeighborCache::handle_answer`]); the stack turns the one into ARP requests or
+//! neighbor solicitations and the other out of them. Rules of the interface:
 //!
-//! - Ask with [`NeighborCache::lookup`] before sending. `Known`: send. `Pending`: hand the complete frame to
-//!   [`NeighborCache::queue`], it comes back from `handle_answer` with its destination written. `Unreachable`:
-//!   the neighbour did not answer a moment ago; drop the packet and tell the one who sent it.
-//! - A caller may keep a `Known` MAC for as long as [`NeighborCache::generation`] stands still. The generation
-//!   moves when any MAC changes, vanishes or goes stale, so a keeper that asks again also tells the cache that the
-//!   entry is in use.
+//! - Ask with [`NeighborCache::lookup`] before sending. `Known`: send. `Pending`: hand the complete
+//!   frame to [`NeighborCache::queue`], it comes back from `handle_answer` with its destination
+//!   written. `Unreachable`: the neighbour did not answer a moment ago; drop the packet and tell
+//!   the one who sent it.
+//! - A caller may keep a `Known` MAC for as long as [`NeighborCache::generation`] stands still. The
+//!   generation moves when any MAC changes, vanishes or goes stale, so a keeper that asks again
+//!   also tells the cache that the entry is in use.
 //! - After any `handle_*`, drain `poll_solicit` (or `poll_unresolved`) and `poll_failed`.
 //!
-//! States are those of RFC 4861 §7.3.2 and one more, `Failed`, which keeps us from shouting for an absent
-//! neighbour with every packet. Simplified from the RFC: reachable time is fixed and not randomised, and the
-//! IsRouter flag is not kept. ARP is put in the same words: a reply to our request is a solicited advertisement
-//! with the override flag, a gratuitous packet is an unsolicited one, and a request for one of our addresses is a
-//! neighbor solicitation with a source link-layer address.
+//! States are those of RFC 4861 §7.3.2 and one more, `Failed`, which keeps us from shouting for an
+//! absent neighbour with every packet. Simplified from the RFC: reachable time is fixed and not
+//! randomised, and the IsRouter flag is not kept. ARP is put in the same words: a reply to our
+//! request is a solicited advertisement with the override flag, a gratuitous packet is an
+//! unsolicited one, and a request for one of our addresses is a neighbor solicitation with a source
+//! link-layer address.
 //!
-//! Invariants: `index` holds exactly one slot for each entry; only `Incomplete` entries hold frames; an entry is
-//! in `wanted` exactly when its `asking` flag is set; `deadline_min` is never later than any entry's deadline.
+//! Invariants: `index` holds exactly one slot for each entry; only `Incomplete` entries hold
+//! frames; an entry is in `wanted` exactly when its `asking` flag is set; `deadline_min` is never
+//! later than any entry's deadline.
 
 mod state;
 
@@ -51,7 +55,8 @@ pub enum Lookup {
 pub struct Solicit {
     /// The address asked for.
     pub ip: IpAddr,
-    /// Probe of a known neighbour: to this MAC alone. `None`: ARP broadcast, or solicited-node multicast.
+    /// Probe of a known neighbour: to this MAC alone. `None`: ARP broadcast, or solicited-node
+    /// multicast.
     pub unicast_to: Option<Mac>,
 }
 
@@ -102,8 +107,8 @@ pub struct NeighborCache {
 }
 
 impl NeighborCache {
-    /// A cache that asks the link itself, through [`Self::poll_solicit`]. The seed keeps peers from choosing
-    /// addresses that collide in the table.
+    /// A cache that asks the link itself, through [`Self::poll_solicit`]. The seed keeps peers from
+    /// choosing addresses that collide in the table.
     pub fn new(seed: u64) -> NeighborCache {
         NeighborCache {
             entries: Vec::new(),
@@ -119,8 +124,9 @@ impl NeighborCache {
         }
     }
 
-    /// A cache that never speaks on the link, because the host's stack owns the address there: whoever runs the
-    /// stack asks the host for what [`Self::poll_unresolved`] names and answers with [`Self::learn`].
+    /// A cache that never speaks on the link, because the host's stack owns the address there:
+    /// whoever runs the stack asks the host for what [`Self::poll_unresolved`] names and answers
+    /// with [`Self::learn`].
     pub fn external(seed: u64) -> NeighborCache {
         NeighborCache {
             external: true,
@@ -155,7 +161,8 @@ impl NeighborCache {
             .map(|e| (e.ip, e.state, e.state.has_mac().then_some(e.mac)))
     }
 
-    /// Where to send what goes to `ip`, an on-link unicast address. Unknown addresses begin to be asked for.
+    /// Where to send what goes to `ip`, an on-link unicast address. Unknown addresses begin to be
+    /// asked for.
     #[inline]
     pub fn lookup(&mut self, now: Instant, ip: IpAddr) -> Lookup {
         let Some(slot) = self.find(ip) else {
@@ -176,8 +183,8 @@ impl NeighborCache {
         }
     }
 
-    /// Keep a complete frame until the MAC is known; its first six bytes are overwritten then. The oldest frame
-    /// goes when there are too many.
+    /// Keep a complete frame until the MAC is known; its first six bytes are overwritten then. The
+    /// oldest frame goes when there are too many.
     pub fn queue(&mut self, ip: IpAddr, frame: Vec<u8>) {
         debug_assert!(frame.len() >= 6, "a frame begins with its destination");
         let entry = self.find(ip).map(|slot| &mut self.entries[slot]);
@@ -192,8 +199,8 @@ impl NeighborCache {
         entry.frames.push_back(frame);
     }
 
-    /// A MAC was heard. Gives back the frames that waited for it, oldest first, ready to be sent. Addresses that
-    /// nobody asked for are ignored unless they ask for us ([`Evidence::Request`]).
+    /// A MAC was heard. Gives back the frames that waited for it, oldest first, ready to be sent.
+    /// Addresses that nobody asked for are ignored unless they ask for us ([`Evidence::Request`]).
     pub fn handle_answer(
         &mut self,
         now: Instant,
@@ -219,7 +226,8 @@ impl NeighborCache {
         }
     }
 
-    /// The outside source of a cache made with [`Self::external`] says who has `ip`, asked for or not.
+    /// The outside source of a cache made with [`Self::external`] says who has `ip`, asked for or
+    /// not.
     pub fn learn(&mut self, now: Instant, ip: IpAddr, mac: Mac) -> Vec<Vec<u8>> {
         if self.find(ip).is_none() && self.insert(now, ip, State::Failed, Some(4)).is_none() {
             return Vec::new();
@@ -249,21 +257,23 @@ impl NeighborCache {
         }
     }
 
-    /// The upper layer heard from `ip` in answer to what we sent (RFC 4861 §7.3.1): it is reachable.
+    /// The upper layer heard from `ip` in answer to what we sent (RFC 4861 §7.3.1): it is
+    /// reachable.
     pub fn confirm(&mut self, now: Instant, ip: IpAddr) {
         if let Some(slot) = self.find(ip) {
             self.apply(now, slot, Event::Confirmed);
         }
     }
 
-    /// True while a confirmation would spare somebody a probe; false nearly always, so that whoever could
-    /// confirm with every packet need not.
+    /// True while a confirmation would spare somebody a probe; false nearly always, so that whoever
+    /// could confirm with every packet need not.
     #[inline]
     pub fn is_verifying(&self) -> bool {
         self.verifying > 0
     }
 
-    /// The upper layer's packets to `ip` are not answered: verify the neighbour when it is next used.
+    /// The upper layer's packets to `ip` are not answered: verify the neighbour when it is next
+    /// used.
     pub fn suspect(&mut self, now: Instant, ip: IpAddr) {
         if let Some(slot) = self.find(ip) {
             self.apply(now, slot, Event::Suspected);
@@ -291,7 +301,8 @@ impl NeighborCache {
         self.deadline_min = self.entries.iter().filter_map(|e| e.deadline).min();
     }
 
-    /// The next solicitation to send, `None` when there is none. Nothing in a cache made with [`Self::external`].
+    /// The next solicitation to send, `None` when there is none. Nothing in a cache made with
+    /// [`Self::external`].
     pub fn poll_solicit(&mut self, _now: Instant) -> Option<Solicit> {
         if self.external {
             None
@@ -314,7 +325,8 @@ impl NeighborCache {
         }
     }
 
-    /// An address that did not answer, with the frames that waited for it, so that their senders can be told.
+    /// An address that did not answer, with the frames that waited for it, so that their senders
+    /// can be told.
     pub fn poll_failed(&mut self) -> Option<(IpAddr, Vec<Vec<u8>>)> {
         self.failed.pop_front()
     }
@@ -461,8 +473,8 @@ impl NeighborCache {
         Some(slot)
     }
 
-    /// Unresolved first, then stale, the longest unchanged of its kind: looks at every entry, which is bearable
-    /// because it happens only when the table is full.
+    /// Unresolved first, then stale, the longest unchanged of its kind: looks at every entry, which
+    /// is bearable because it happens only when the table is full.
     fn evict(&mut self, rank_max: Option<u8>) -> bool {
         let ranked = self
             .entries

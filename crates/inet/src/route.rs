@@ -54,7 +54,8 @@ impl Prefix {
         common_bits(self.addr, ip).is_some_and(|bits| bits >= u32::from(self.len))
     }
 
-    /// The directed broadcast address (RFC 922 §7). A /31 (RFC 3021) and a /32 have none, nor has IPv6.
+    /// The directed broadcast address (RFC 922 §7). A /31 (RFC 3021) and a /32 have none, nor has
+    /// IPv6.
     pub fn broadcast(&self) -> Option<Ipv4Addr> {
         match self.addr {
             IpAddr::V4(addr) if self.len < 31 => {
@@ -214,7 +215,8 @@ impl Routes {
         Ok(())
     }
 
-    /// Hosts of `to` are reached through `gateway`. An earlier route to the same prefix is replaced.
+    /// Hosts of `to` are reached through `gateway`. An earlier route to the same prefix is
+    /// replaced.
     pub fn add_gateway(&mut self, to: Prefix, gateway: IpAddr) -> Result<(), RouteError> {
         if to.addr.is_ipv4() != gateway.is_ipv4() {
             return Err(RouteError::FamilyMismatch(gateway));
@@ -256,7 +258,8 @@ impl Routes {
         self.addresses.iter().any(|p| p.addr == ip)
     }
 
-    /// True when a packet to `ip` goes to everybody on the link: 255.255.255.255 or a prefix's last address.
+    /// True when a packet to `ip` goes to everybody on the link: 255.255.255.255 or a prefix's last
+    /// address.
     pub fn is_broadcast(&self, ip: IpAddr) -> bool {
         let IpAddr::V4(ip) = ip else { return false };
         ip.is_broadcast()
@@ -334,8 +337,8 @@ impl Routes {
             .filter(|hop| !hop.is_multicast())
             .unwrap_or(dst);
         let rank = |p: &&Prefix| {
-            // RFC 6724 §5: rule 1 same address, rule 2 scope, rule 8 longest matching prefix (here the next hop's
-            // network first).
+            // RFC 6724 §5: rule 1 same address, rule 2 scope, rule 8 longest matching prefix (here
+            // the next hop's network first).
             let on_hops_net = p.contains(hop);
             // Prefixes of IPv4 say nothing about distance beyond the network itself.
             let bits = if dst.is_ipv4() {
@@ -379,7 +382,8 @@ const ALL_NODES_INTERFACE: Ipv6Addr = Ipv6Addr::new(0xff01, 0, 0, 0, 0, 0, 0, 1)
 /// ff02::1, RFC 4291 §2.7.1.
 pub const ALL_NODES_LINK: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-/// Wider is greater: link-local 2, everything else that we can have 14 (RFC 4007 §5, RFC 6724 §3.2).
+/// Wider is greater: link-local 2, everything else that we can have 14 (RFC 4007 §5, RFC 6724
+/// §3.2).
 fn scope(ip: IpAddr) -> u8 {
     match ip {
         IpAddr::V6(ip) if ip.is_multicast() => ip.octets()[1] & 0x0f,

@@ -7,11 +7,11 @@
 //!
 //! Rules: a socket is bound to one address or to any, and to one port; two sockets may not share
 //! both, and "any" shares with every address. A connected socket hears its remote only. The most
-//! specific socket gets a datagram; group traffic goes to every socket that fits. Receive queues are
-//! bounded in bytes and drop the newest, by name.
+//! specific socket gets a datagram; group traffic goes to every socket that fits. Receive queues
+//! are bounded in bytes and drop the newest, by name.
 //!
-//! Invariants: `ports[p]` lists exactly the slots bound to `p`; `queued` of a socket is the sum of its
-//! waiting datagrams' lengths and overheads.
+//! Invariants: `ports[p]` lists exactly the slots bound to `p`; `queued` of a socket is the sum of
+//! its waiting datagrams' lengths and overheads.
 
 use crate::icmp::{ErrorKind, IcmpError};
 use crate::limits::{EPHEMERAL_FIRST, UDP_DATAGRAM_OVERHEAD, UDP_QUEUE_BYTES_MAX, UDP_SOCKETS_MAX};
@@ -86,7 +86,8 @@ pub enum UdpError {
         /// The most there can be.
         max: usize,
     },
-    /// The destination cannot be sent to: port zero, no address, or of another family than the socket.
+    /// The destination cannot be sent to: port zero, no address, or of another family than the
+    /// socket.
     BadDestination(SocketAddr),
 }
 
@@ -138,8 +139,8 @@ pub struct UdpCounters {
     pub errors: u64,
 }
 
-/// Read an arrived UDP segment. `verified`: the link has checked the checksum or says that the bytes never
-/// crossed a wire.
+/// Read an arrived UDP segment. `verified`: the link has checked the checksum or says that the
+/// bytes never crossed a wire.
 pub fn parse(
     src: IpAddr,
     dst: IpAddr,
@@ -233,7 +234,8 @@ impl UdpTable {
         self.counters
     }
 
-    /// Bind a socket to `local`, or to every address of both families; port 0 asks for a dynamic one.
+    /// Bind a socket to `local`, or to every address of both families; port 0 asks for a dynamic
+    /// one.
     pub fn bind(&mut self, local: Option<IpAddr>, port: u16) -> Result<UdpHandle, UdpError> {
         let local = local.filter(|ip| !ip.is_unspecified());
         let port = if port == 0 {
@@ -263,7 +265,8 @@ impl UdpTable {
         })
     }
 
-    /// Hear and send to `remote` alone from now on; `None` takes that back. What waits from others is dropped.
+    /// Hear and send to `remote` alone from now on; `None` takes that back. What waits from others
+    /// is dropped.
     pub fn connect(
         &mut self,
         handle: UdpHandle,
@@ -379,7 +382,8 @@ impl UdpTable {
         })
     }
 
-    /// An ICMP error about a datagram of ours. RFC 1122 §4.1.3.3: the program is told; the latest one counts.
+    /// An ICMP error about a datagram of ours. RFC 1122 §4.1.3.3: the program is told; the latest
+    /// one counts.
     pub fn handle_error(&mut self, error: &IcmpError) -> Option<UdpHandle> {
         let remote = SocketAddr::new(error.remote, error.remote_port);
         let fits = |slot: &&u32| {
@@ -403,7 +407,8 @@ impl UdpTable {
         })
     }
 
-    /// The latest ICMP error about this socket's datagrams, and whom they went to. Taking it clears it.
+    /// The latest ICMP error about this socket's datagrams, and whom they went to. Taking it clears
+    /// it.
     pub fn take_error(
         &mut self,
         handle: UdpHandle,

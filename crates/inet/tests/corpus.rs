@@ -1,7 +1,8 @@
-//! Replays the fuzzer's corpus, seeded mutations of it, and scripts drawn at random, with a stable compiler.
+//! Replays the fuzzer's corpus, seeded mutations of it, and scripts drawn at random, with a stable
+//! compiler.
 //!
-//! What is checked stands in `fuzz/bodies/inet.rs`, which the fuzz target includes too. A failure names
-//! its input, so that it can be replayed alone.
+//! What is checked stands in `fuzz/bodies/inet.rs`, which the fuzz target includes too. A failure
+//! names its input, so that it can be replayed alone.
 
 #[path = "../../../fuzz/bodies/inet.rs"]
 mod bodies;

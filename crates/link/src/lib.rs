@@ -37,6 +37,7 @@ mod mapping;
 mod memory;
 mod meta;
 mod tap;
+mod vnet;
 mod xdp;
 
 use std::io;

@@ -111,3 +111,10 @@ pub const MEMORY_LINK_FRAMES: usize = RX_RING_SIZE as usize;
 /// Longest MTU of a TAP device that we make: the receive buffer holds any frame
 /// with segmentation offload anyway, and Ethernet's field ends there.
 pub const TAP_MTU_MAX: usize = 65_521;
+
+/// Pieces of a super-packet: the virtio-net header, the head, and the slices of a body.
+pub const SUPER_PACKET_PIECES_MAX: usize = 34;
+
+/// Bytes of super-packets that may be with the driver, by the kernel's accounting: a few full
+/// windows. On a veth the other end takes them over at once; on a card they wait for its queue.
+pub const SUPER_PACKET_BUFFER_LEN: i32 = 8 << 20;

@@ -5,7 +5,7 @@
 //! end has an address of its own, [`TapLink::mac`], other than the interface's.
 //!
 //! Every frame costs a system call, but may be large: the virtio-net header
-//! (see `tap/vnet.rs`) lets the host leave TCP segments of up to 64 KiB uncut
+//! (see `vnet.rs`) lets the host leave TCP segments of up to 64 KiB uncut
 //! and checksums unfinished, and lets us do the same.
 //!
 //! Rules of the interface: frames are written by `transmit` at once, so that
@@ -14,7 +14,6 @@
 //! persistent stays.
 
 mod device;
-mod vnet;
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read as _, Write as _};
@@ -26,6 +25,7 @@ use exos_wire::Mac;
 use crate::Error;
 use crate::limits::{GSO_FRAME_LEN_MAX, RX_BATCH, TAP_MTU_MAX, TX_RING_SIZE};
 use crate::meta::{Offload, RxMeta, TxMeta};
+use crate::vnet;
 
 /// Pieces of a frame that are written without being joined first: the two
 /// headers and a body of up to so many slices less two.

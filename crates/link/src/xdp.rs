@@ -25,6 +25,7 @@ mod open;
 mod program;
 mod queue;
 mod socket;
+mod super_packets;
 mod umem;
 
 use std::io;
@@ -34,6 +35,7 @@ use exos_filter::{Action, Rule};
 use exos_wire::Mac;
 
 use crate::Error;
+use crate::limits::GSO_FRAME_LEN_MAX;
 use crate::meta::{Offload, RxChecksum, RxMeta, TxChecksum, TxMeta};
 
 pub use open::XdpConfig;
@@ -41,6 +43,7 @@ pub use program::{Mode, ModeChoice};
 
 use program::Program;
 use queue::Queue;
+use super_packets::SuperPackets;
 
 /// An AF_XDP link. Fields are dropped in their order: first the program, so that
 /// packets go to the host again, then the socket with its memory.
@@ -48,6 +51,8 @@ use queue::Queue;
 pub struct XdpLink {
     program: Program,
     queue: Queue,
+    /// The way of super-packets, where the interface copies.
+    large: Option<SuperPackets>,
     interface: Interface,
     zero_copy: bool,
 }
@@ -97,12 +102,13 @@ impl XdpLink {
         self.interface.mtu
     }
 
-    /// None for sending. Received frames of an interface that leads to a kernel
-    /// on this machine may have partial checksums.
+    /// For sending, the cutting of super-packets where the interface copies. Received frames of an
+    /// interface that leads to a kernel on this machine may have partial checksums.
     pub fn offload(&self) -> Offload {
         Offload {
+            tx_checksum: false,
+            tx_segmentation: self.large.as_ref().map(|_| GSO_FRAME_LEN_MAX),
             rx_partial_checksum: self.interface.rx_checksum == RxChecksum::MaybePartial,
-            ..Offload::default()
         }
     }
 
@@ -152,13 +158,30 @@ impl XdpLink {
     /// # Panics
     ///
     /// If the frame is longer than the interface takes, shorter than an Ethernet
-    /// header, or asks for an offload: AF_XDP has none that is of use.
+    /// header, or asks for an offload that there is not: a frame of one segment
+    /// is complete, one of several goes where [`offload`](Self::offload) says so.
     pub fn transmit(&mut self, head: &[u8], body: &[&[u8]], meta: TxMeta) -> bool {
+        if meta.segment_size.is_some() {
+            return self.transmit_large(head, body, meta);
+        }
         assert!(
-            meta.checksum == TxChecksum::None && meta.segment_size.is_none(),
+            meta.checksum == TxChecksum::None,
             "offload is asked of a link that has none"
         );
         self.queue.transmit(head, body)
+    }
+
+    /// A super-packet leaves at once, so what was queued before it leaves first: the segments of a
+    /// connection stay in order.
+    fn transmit_large(&mut self, head: &[u8], body: &[&[u8]], meta: TxMeta) -> bool {
+        if self.queue.has_uncommitted() && self.queue.flush().is_err() {
+            // The caller's next flush says what is wrong.
+            return false;
+        }
+        let large = self.large.as_mut();
+        large
+            .expect("offload is asked of a link that has none")
+            .transmit(head, body, meta)
     }
 
     /// Sends what was queued, as far as the kernel takes it now.
@@ -193,6 +216,7 @@ impl XdpLink {
     /// the filter program.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.queue.counters();
+        all.extend(self.large.iter().flat_map(SuperPackets::counters));
         all.extend(self.program.verdicts());
         all
     }

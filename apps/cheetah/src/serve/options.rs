@@ -31,6 +31,9 @@ pub struct ServeArgs {
     /// Use the interface's own addresses: only our port is taken from the host
     #[arg(long)]
     pub share_address: bool,
+    /// Cut every segment ourselves instead of handing large ones to the link
+    #[arg(long)]
+    pub no_segmentation: bool,
     /// Run on this core
     #[arg(long, value_name = "CORE")]
     pub core: Option<usize>,
@@ -63,6 +66,7 @@ impl ServeArgs {
             gateways: self.gateway.clone(),
             port: self.port,
             share_address: self.share_address,
+            segmentation: !self.no_segmentation,
         }
     }
 

@@ -271,7 +271,8 @@ fn floods_are_bounded() {
 }
 
 proptest! {
-    /// Any cutting, any order, duplicates and strangers between: the datagram comes out once, whole.
+    /// Any cutting, any order, duplicates and strangers between: the datagram comes out once,
+    /// whole.
     #[test]
     fn reassembles_what_was_cut(
         len in 9usize..4000,

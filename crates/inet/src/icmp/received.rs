@@ -1,9 +1,9 @@
 //! ICMP errors about packets of ours, read for the transports.
 //!
-//! An error is a hint by someone on the way, and easily forged: [`IcmpError`] gives the transport what
-//! it needs to judge it. TCP looks whether [`IcmpError::seq`] is of data in flight (RFC 5927 §4.1), does
-//! not end a connection that is established for a hard error (RFC 5461 §4.1 and what every stack does
-//! since), and never raises its segment size on one.
+//! An error is a hint by someone on the way, and easily forged: [`IcmpError`] gives the transport
+//! what it needs to judge it. TCP looks whether [`IcmpError::seq`] is of data in flight (RFC 5927
+//! §4.1), does not end a connection that is established for a hard error (RFC 5461 §4.1 and what
+//! every stack does since), and never raises its segment size on one.
 
 use exos_wire::SeqNumber;
 use exos_wire::icmpv4::{self, Icmpv4, Icmpv4View};
@@ -42,8 +42,8 @@ pub enum ErrorKind {
     Hard(Reason),
     /// Send smaller packets.
     TooBig {
-        /// The largest IP packet that passes; at least 1280 for IPv6 and 68 for IPv4. The transport has a
-        /// floor of its own.
+        /// The largest IP packet that passes; at least 1280 for IPv6 and 68 for IPv4. The transport
+        /// has a floor of its own.
         mtu: u32,
     },
 }
@@ -80,7 +80,8 @@ pub fn parse_v4(view: &Icmpv4View<'_>) -> Option<IcmpError> {
         Icmpv4::ParameterProblem { quoted, .. } => {
             (ErrorKind::Soft(Reason::ParameterProblem), quoted)
         }
-        // RFC 1122 §3.2.2.2 wants redirects obeyed; everybody on the link could then take our traffic.
+        // RFC 1122 §3.2.2.2 wants redirects obeyed; everybody on the link could then take our
+        // traffic.
         Icmpv4::Redirect { .. } => return None,
         Icmpv4::EchoRequest { .. } | Icmpv4::EchoReply { .. } | Icmpv4::Other { .. } => {
             return None;

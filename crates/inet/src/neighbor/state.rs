@@ -11,8 +11,9 @@ use crate::time::Duration;
 /// How a MAC address was learnt; decides what it may overwrite (RFC 4861 §7.2.3, §7.2.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// The sender of an ARP request or neighbor solicitation for one of our own addresses. The only evidence that
-    /// makes an entry where there was none: whoever asks for us is about to hear from us.
+    /// The sender of an ARP request or neighbor solicitation for one of our own addresses. The only
+    /// evidence that makes an entry where there was none: whoever asks for us is about to hear from
+    /// us.
     Request,
     /// An ARP reply to us, or an advertisement with the solicited flag.
     Solicited {
@@ -41,7 +42,7 @@ pub enum State {
     Probe,
     /// Did not answer; held so that it is not asked for with every packet.
     Failed,
-    /// Set by hand; only [`NeighborCache::forget`] removes it.
+    /// Set by hand; only [`forget`](super::NeighborCache::forget) removes it.
     Static,
 }
 
@@ -106,7 +107,8 @@ impl State {
                 (self, Nothing)
             }
 
-            // RFC 4861 §7.2.5, II: override, or the same address, and solicited: forward progress is proven.
+            // RFC 4861 §7.2.5, II: override, or the same address, and solicited: forward progress
+            // is proven.
             (
                 _,
                 Event::Heard {

@@ -1,4 +1,5 @@
-//! The neighbour cache: its table of transitions, stories, and invariants under any sequence of events.
+//! The neighbour cache: its table of transitions, stories, and invariants under any sequence of
+//! events.
 
 use super::*;
 use crate::time::Duration;

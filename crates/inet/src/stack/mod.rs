@@ -51,7 +51,7 @@ pub enum RxChecksum {
 pub struct Offload {
     /// It completes partial checksums.
     pub checksum: bool,
-    /// It cuts TCP segments of up to so many bytes of IP packet. Needs `checksum`.
+    /// It cuts TCP segments of up to so many bytes of frame, and completes their checksums.
     pub segmentation: Option<usize>,
 }
 

@@ -148,7 +148,9 @@ impl Stack {
             .tcp
             .connection(id)
             .expect("a connection that has just given a segment");
-        let partial = self.config.offload.checksum;
+        // What is cut up gets its checksums from whoever cuts it.
+        let cut = out.data.len() > usize::from(out.mss);
+        let partial = self.config.offload.checksum || cut;
         let head = write_segment(
             &mut self.head,
             self.config.mac,
@@ -157,7 +159,6 @@ impl Stack {
             out,
             partial,
         );
-        let cut = out.data.len() > usize::from(out.mss);
         Transmit {
             head: &self.head[..head.len],
             body: gather(connection.queue(), out, &mut self.gathered),

@@ -172,7 +172,7 @@ impl Connection {
             self.congestion.restarted_after_idle(u32::from(self.mss));
         }
         let usable = self.usable_window(flight);
-        let len = available.min(usable).min(self.longest(data_max));
+        let len = self.whole_segments(available.min(usable).min(self.longest(data_max)), available);
         let fin = len == available && self.fin_is_due() && (usable > len || flight == 0);
         if !fin && !self.is_worth_sending(len, available, flight) {
             self.arm_persist(now, flight);
@@ -198,6 +198,16 @@ impl Connection {
     fn longest(&self, data_max: u32) -> u32 {
         let mss = u32::from(self.mss);
         (data_max / mss).max(1) * mss
+    }
+
+    /// `len` without a segment less than full behind full ones, unless it ends the data.
+    fn whole_segments(&self, len: u32, available: u32) -> u32 {
+        let mss = u32::from(self.mss);
+        if len > mss && len < available {
+            len - len % mss
+        } else {
+            len
+        }
     }
 
     /// Sender's silly-window avoidance (RFC 9293 §3.8.6.2.1).

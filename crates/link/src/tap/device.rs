@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 
-use super::vnet;
 use crate::Error;
+use crate::vnet;
 
 const DRIVER: &str = "/dev/net/tun";
 

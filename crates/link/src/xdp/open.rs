@@ -23,6 +23,7 @@ use exos_wire::Mac;
 use super::program::{Mode, ModeChoice, Program};
 use super::queue::Queue;
 use super::socket::Socket;
+use super::super_packets::SuperPackets;
 use super::umem::{Umem, chunk_size_for, single_chunk_mtu_max};
 use super::{Interface, XdpLink};
 use crate::Error;
@@ -51,6 +52,9 @@ pub struct XdpConfig {
     /// Asks for the driver's work to be done within our calls rather than in
     /// interrupts (`SO_PREFER_BUSY_POLL`).
     pub prefer_busy_poll: bool,
+    /// Sends what is to be cut into segments as one super-packet, through a packet socket beside
+    /// the ring, where the interface copies anyway.
+    pub super_packets: bool,
 }
 
 impl XdpConfig {
@@ -63,6 +67,7 @@ impl XdpConfig {
             otherwise: Action::Pass,
             mode: ModeChoice::Auto,
             prefer_busy_poll: false,
+            super_packets: true,
         }
     }
 }
@@ -101,9 +106,15 @@ impl XdpLink {
         program.set_socket(config.queue, socket.as_fd())?;
         let frame_len_max = interface.mtu + FRAME_OVERHEAD_LEN;
         let queue = Queue::new(socket, umem, filled, frame_len_max, interface.rx_checksum);
+        let large = if config.super_packets && !zero_copy {
+            Some(SuperPackets::open(interface.index)?)
+        } else {
+            None
+        };
         Ok(XdpLink {
             program,
             queue,
+            large,
             interface,
             zero_copy,
         })

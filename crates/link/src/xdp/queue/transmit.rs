@@ -151,6 +151,11 @@ impl Queue {
         }
     }
 
+    /// Frames were queued since the last flush.
+    pub(in super::super) fn has_uncommitted(&self) -> bool {
+        self.socket.tx.uncommitted() > 0
+    }
+
     /// In copy mode each call sends a limited number of packets; goes on until
     /// all are sent or the kernel makes no progress.
     fn kick_until_sent(&mut self) -> io::Result<()> {

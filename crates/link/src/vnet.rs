@@ -1,4 +1,5 @@
-//! The virtio-net header that goes before every frame of a TAP device.
+//! The virtio-net header that goes before every frame of a TAP device, and before every super-packet
+//! of a packet socket.
 //!
 //! It carries what a network card would do: finish a checksum, cut a large
 //! segment. Layout (`struct virtio_net_hdr`, linux/virtio_net.h; Virtio 1.2
@@ -12,7 +13,7 @@
 use crate::meta::{RxChecksum, RxMeta, TxChecksum, TxMeta};
 
 /// Bytes of the header.
-pub(super) const LEN: usize = 10;
+pub(crate) const LEN: usize = 10;
 
 /// The checksum is to be finished.
 const FLAG_NEEDS_CSUM: u8 = 1;
@@ -27,7 +28,7 @@ const GSO_ECN: u8 = 0x80;
 
 /// What the header says of a received frame; `None` for a kind of segmentation
 /// that was not asked for.
-pub(super) fn decode(header: &[u8; LEN]) -> Option<RxMeta> {
+pub(crate) fn decode(header: &[u8; LEN]) -> Option<RxMeta> {
     let [flags, gso_type, _, _, size0, size1, ..] = *header;
     let checksum = if flags & FLAG_NEEDS_CSUM != 0 {
         RxChecksum::Partial
@@ -50,7 +51,7 @@ pub(super) fn decode(header: &[u8; LEN]) -> Option<RxMeta> {
 ///
 /// If segmentation is asked for without a partial checksum: every segment needs
 /// its own, which only the one who cuts can finish.
-pub(super) fn encode(meta: TxMeta) -> [u8; LEN] {
+pub(crate) fn encode(meta: TxMeta) -> [u8; LEN] {
     let mut header = [0; LEN];
     if let TxChecksum::Partial { start, offset } = meta.checksum {
         header[0] = FLAG_NEEDS_CSUM;

@@ -1,0 +1,157 @@
+//! Super-packets beside the ring: what is to be cut into segments goes through a packet socket with a
+//! virtio-net header, and the kernel or the device cuts it.
+//!
+//! In copy mode each packet of the ring costs the kernel a buffer, a copy, and a round of soft
+//! interrupts of its own, several times what the stack above spends on it. A packet socket takes up
+//! to 64 KiB of TCP data at once (linux/if_packet.h, `PACKET_VNET_HDR`); the device cuts it where it
+//! can, else the kernel right before the driver. On a veth whose other end takes segments uncut it
+//! is never cut at all.
+//!
+//! Rules of the interface: a frame is handed to the kernel whole within `transmit`. It goes the way of
+//! the host's own packets, queueing discipline included: past that (`PACKET_QDISC_BYPASS`) the kernel
+//! does not cut what the device cannot, it drops it.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+
+use crate::Error;
+use crate::limits::{GSO_FRAME_LEN_MAX, SUPER_PACKET_BUFFER_LEN, SUPER_PACKET_PIECES_MAX};
+use crate::meta::TxMeta;
+use crate::vnet;
+
+/// A packet socket that sends and never receives.
+#[derive(Debug)]
+pub(super) struct SuperPackets {
+    socket: OwnedFd,
+    frames: u64,
+    bytes: u64,
+    no_room: u64,
+    refused: u64,
+}
+
+impl SuperPackets {
+    /// Opens a socket on the interface of this index, in the namespace of the calling thread.
+    pub(super) fn open(interface: u32) -> Result<Self, Error> {
+        open_socket(interface)
+            .map(|socket| Self {
+                socket,
+                frames: 0,
+                bytes: 0,
+                no_room: 0,
+                refused: 0,
+            })
+            .map_err(|source| {
+                Error::io(
+                    "a packet socket for large segments cannot be opened",
+                    source,
+                )
+                .mend("it needs CAP_NET_RAW; or do without large segments")
+            })
+    }
+
+    /// Sends one frame; false when the kernel has no room for it now. One that it refuses for other
+    /// reasons is counted and gone.
+    pub(super) fn transmit(&mut self, head: &[u8], body: &[&[u8]], meta: TxMeta) -> bool {
+        let header = vnet::encode(meta);
+        let len = head.len() + body.iter().map(|part| part.len()).sum::<usize>();
+        assert!(
+            len <= GSO_FRAME_LEN_MAX && body.len() + 2 <= SUPER_PACKET_PIECES_MAX,
+            "a frame of {len} bytes in {} pieces",
+            body.len()
+        );
+        let mut pieces = [IoSlice::new(&[]); SUPER_PACKET_PIECES_MAX];
+        pieces[0] = IoSlice::new(&header);
+        pieces[1] = IoSlice::new(head);
+        for (piece, part) in pieces[2..].iter_mut().zip(body) {
+            *piece = IoSlice::new(part);
+        }
+        match send(&self.socket, &pieces[..2 + body.len()]) {
+            Ok(()) => {
+                self.frames += 1;
+                self.bytes += len as u64;
+                true
+            }
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => {
+                    self.no_room += 1;
+                    false
+                }
+                // An interface that is down or gone shows at the next flush of the ring.
+                _ => {
+                    self.refused += 1;
+                    true
+                }
+            },
+        }
+    }
+
+    /// Events by name.
+    pub(super) fn counters(&self) -> [(&'static str, u64); 4] {
+        [
+            ("tx_super_packets", self.frames),
+            ("tx_super_packet_bytes", self.bytes),
+            ("tx_super_packet_no_room", self.no_room),
+            ("tx_super_packet_refused", self.refused),
+        ]
+    }
+}
+
+fn open_socket(interface: u32) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: plain system call; protocol 0 receives nothing.
+    let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
+    // SAFETY: the descriptor was just made and is nobody else's.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    set(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
+    let room = SUPER_PACKET_BUFFER_LEN;
+    // Without CAP_NET_ADMIN the system's limit bounds it: less room, not less function.
+    if set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, room).is_err() {
+        set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, room)?;
+    }
+    // SAFETY: all-zero is a valid sockaddr_ll.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_ifindex = interface as i32;
+    let len = size_of::<libc::sockaddr_ll>() as u32;
+    // SAFETY: the address lives through the call and is of the length given.
+    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })?;
+    Ok(socket)
+}
+
+fn set(socket: &OwnedFd, level: i32, option: i32, value: i32) -> io::Result<()> {
+    let len = size_of::<i32>() as u32;
+    // SAFETY: the value lives through the call and is of the length given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            len,
+        )
+    };
+    check(result).map(drop)
+}
+
+fn send(socket: &OwnedFd, pieces: &[IoSlice<'_>]) -> io::Result<()> {
+    // SAFETY: all-zero is a valid msghdr.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    // IoSlice has the layout of iovec (its documentation promises so); the kernel only reads.
+    message.msg_iov = pieces.as_ptr().cast_mut().cast();
+    message.msg_iovlen = pieces.len() as _;
+    // SAFETY: the message and what it points at live through the call.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_DONTWAIT) };
+    if sent < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+fn check(result: i32) -> io::Result<i32> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
