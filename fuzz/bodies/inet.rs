@@ -1,7 +1,8 @@
 //! What the fuzz target of `exos-inet` checks: a whole stack, led by any bytes.
 //!
-//! The bytes are a script of what a peer, the clock and the program do. Segments are built around the numbers
-//! that the stack last used, and with right checksums, so that the script gets far into TCP. After each step:
+//! The bytes are a script of what a peer, the clock and the program do. Segments are built around
+//! the numbers that the stack last used, and with right checksums, so that the script gets far into
+//! TCP. After each step:
 //!
 //! - every frame that leaves parses, is not longer than the MTU allows, and has right checksums;
 //! - events and frames come to an end;

@@ -346,7 +346,8 @@ impl Host {
             let bytes: Vec<_> = (endpoint.sent..endpoint.sent + count)
                 .map(|o| pattern(endpoint.active, o))
                 .collect();
-            // The slice begins at an odd place of its buffer, so that checksums at odd offsets are met too.
+            // The slice begins at an odd place of its buffer, so that checksums at odd offsets are
+            // met too.
             let buffer = Buffer::from([&[0xa5], bytes.as_slice()].concat());
             if !stack.tcp.send(endpoint.id, buffer.slice(1..1 + count)) {
                 break;
@@ -356,5 +357,6 @@ impl Host {
     }
 }
 
-/// Bytes that a program hands over before the peer has acknowledged some: more than any window of the tests.
+/// Bytes that a program hands over before the peer has acknowledged some: more than any window of
+/// the tests.
 const QUEUED_MAX: usize = 1 << 20;

@@ -1,4 +1,5 @@
-//! What a network card does for a stack that was told it may leave work: checksums and segmentation.
+//! What a network card does for a stack that was told it may leave work: checksums and
+//! segmentation.
 //!
 //! Stands for the far side of a virtio-net header, or of a card's own offloads: completes partial
 //! checksums, and cuts a TCP packet of many segments into packets of one. What comes out is what a

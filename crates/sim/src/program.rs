@@ -1,8 +1,9 @@
-//! What the programs of a simulation do with their connections: a [`Plan`] each, and what came of it.
+//! What the programs of a simulation do with their connections: a [`Plan`] each, and what came of
+//! it.
 //!
 //! Plans are data, so that a test can be read: send so many bytes, wait for the peer first or not,
-//! finish or abort, read at once, slowly or not at all, echo. The bytes sent are a pattern that both
-//! sides can compute ([`pattern`]), so that every received byte can be checked.
+//! finish or abort, read at once, slowly or not at all, echo. The bytes sent are a pattern that
+//! both sides can compute ([`pattern`]), so that every received byte can be checked.
 
 use exos_inet::tcp::{ConnectionId, Reason};
 use exos_inet::{Duration, Instant};
@@ -107,7 +108,8 @@ impl Plan {
 
 /// The pattern's byte at `offset`, of the side that opened the connection or of the other.
 pub fn pattern(active: bool, offset: usize) -> u8 {
-    // Multiplication spreads the offset over the word: no two places within a window look alike for long.
+    // Multiplication spreads the offset over the word: no two places within a window look alike for
+    // long.
     let word =
         (offset as u64 + if active { 1 << 40 } else { 0 }).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (word >> 56) as u8

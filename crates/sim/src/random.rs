@@ -49,8 +49,8 @@ impl Random {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// True with the given probability. Draws a number whatever the probability is, so that changing one
-    /// probability to or from zero does not shift all other decisions.
+    /// True with the given probability. Draws a number whatever the probability is, so that
+    /// changing one probability to or from zero does not shift all other decisions.
     pub fn chance(&mut self, probability: f64) -> bool {
         // 53 bits are what an f64 holds exactly.
         ((self.next_u64() >> 11) as f64) < probability * (1u64 << 53) as f64

@@ -10,9 +10,10 @@
 //! assert!(sim.client.endpoint(conn).received_pattern());
 //! ```
 //!
-//! The hosts know each other's MAC address from the start unless [`Sim::cold`] says otherwise, so that a
-//! trace begins with what the test is about. Whatever a test asserts, a panic prints the seed and the last
-//! lines of the trace. Time does not pass while a test looks or gives commands, only in `run_*`.
+//! The hosts know each other's MAC address from the start unless [`Sim::cold`] says otherwise, so
+//! that a trace begins with what the test is about. Whatever a test asserts, a panic prints the
+//! seed and the last lines of the trace. Time does not pass while a test looks or gives commands,
+//! only in `run_*`.
 
 use crate::host::Host;
 use crate::random::{Random, Seed};

@@ -1,4 +1,5 @@
-//! What crossed the wire, as text in the manner of tcpdump, and the comparison of it with what a test expects.
+//! What crossed the wire, as text in the manner of tcpdump, and the comparison of it with what a
+//! test expects.
 //!
 //! One line per frame, at the virtual time it was sent:
 //!
@@ -11,11 +12,13 @@
 //!
 //! - Time in seconds; microseconds are shown only where they are not zero.
 //! - Hosts by name; addresses that no host has as they are.
-//! - TCP sequence numbers count from the SYN of their direction; where no SYN was seen they are as on the wire.
-//!   Flags as tcpdump writes them: S, F, R, P, and a dot for ACK. Lengths are of payload and left out when zero.
+//! - TCP sequence numbers count from the SYN of their direction; where no SYN was seen they are as
+//!   on the wire. Flags as tcpdump writes them: S, F, R, P, and a dot for ACK. Lengths are of
+//!   payload and left out when zero.
 //! - In parentheses what the wire did to the frame. A damaged frame is shown as it was sent.
 //!
-//! [`Trace::compare`] ignores how many spaces separate words, empty lines, and lines that begin with `#`.
+//! [`Trace::compare`] ignores how many spaces separate words, empty lines, and lines that begin
+//! with `#`.
 
 mod diff;
 mod frame;
@@ -29,7 +32,8 @@ use std::net::{IpAddr, SocketAddr};
 /// Bytes kept of each frame: all headers that the text shows.
 const SNAP_LEN: usize = 200;
 
-/// Frames kept: a scenario has dozens, the longest transfers tens of thousands; beyond this the oldest go.
+/// Frames kept: a scenario has dozens, the longest transfers tens of thousands; beyond this the
+/// oldest go.
 const RECORDS_MAX: usize = 200_000;
 
 /// What a line shows besides the essential.

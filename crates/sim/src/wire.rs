@@ -9,10 +9,12 @@
 //! - Frames of one sender arrive in order, jitter or not, unless one is picked to be reordered.
 //! - A frame is damaged within eight neighbouring bits, above the Ethernet header and in IP packets
 //!   only. The Internet checksum finds every such error, so what a damaged frame tests is that
-//!   checksums are looked at; Ethernet's own check, which guards ARP and MAC addresses, is not simulated.
+//!   checksums are looked at; Ethernet's own check, which guards ARP and MAC addresses, is not
+//!   simulated.
 //! - Scripted losses ([`Wire::drop_next`], [`Wire::drop_if`]) come before random ones.
-//! - The fate of the nth frame depends on the seed, on n and on the conditions alone; each condition has
-//!   its own place in the frame's numbers, so that changing one leaves what the others do as it was.
+//! - The fate of the nth frame depends on the seed, on n and on the conditions alone; each
+//!   condition has its own place in the frame's numbers, so that changing one leaves what the
+//!   others do as it was.
 
 use crate::random::{Random, Seed};
 use exos_inet::{Duration, Instant};
@@ -24,7 +26,8 @@ use std::collections::BinaryHeap;
 pub struct Bursts {
     /// Probability, per frame, of turning bad.
     pub enter: f64,
-    /// Probability, per frame, of turning good again; its inverse is the mean burst length in frames.
+    /// Probability, per frame, of turning good again; its inverse is the mean burst length in
+    /// frames.
     pub leave: f64,
     /// Probability of loss while bad.
     pub loss: f64,
@@ -225,7 +228,8 @@ impl Wire {
 
     /// Put a frame on the wire.
     pub fn send(&mut self, now: Instant, from: usize, frame: Vec<u8>) -> Fate {
-        // A generator for each frame: what happens to one is independent of how many numbers were drawn for others.
+        // A generator for each frame: what happens to one is independent of how many numbers were
+        // drawn for others.
         self.sent += 1;
         self.random = Random::new(self.seed, WIRE_LANE.wrapping_add(self.sent << 8));
         if self.is_scripted_loss(from, &frame) || self.is_random_loss(from) {
@@ -328,7 +332,8 @@ impl Wire {
         }));
     }
 
-    /// Flip at least one of eight neighbouring bits; false when there is nothing that a checksum guards.
+    /// Flip at least one of eight neighbouring bits; false when there is nothing that a checksum
+    /// guards.
     fn damage(&mut self, frame: &mut [u8]) -> bool {
         const ETHERNET: usize = 14;
         let is_ip = matches!(frame.get(12..14), Some([0x08, 0x00] | [0x86, 0xdd]));
@@ -342,7 +347,8 @@ impl Wire {
     }
 }
 
-/// True for TCP segments (IPv4 without options, IPv6 without extension headers), for [`Wire::drop_if`].
+/// True for TCP segments (IPv4 without options, IPv6 without extension headers), for
+/// [`Wire::drop_if`].
 pub fn is_tcp(frame: &[u8]) -> bool {
     match frame.get(12..14) {
         Some([0x08, 0x00]) => frame.get(23) == Some(&6),
@@ -351,7 +357,8 @@ pub fn is_tcp(frame: &[u8]) -> bool {
     }
 }
 
-/// Lane of the wire's random numbers (in the low byte, frames above it), apart from those of hosts and programs.
+/// Lane of the wire's random numbers (in the low byte, frames above it), apart from those of hosts
+/// and programs.
 const WIRE_LANE: u64 = 1;
 
 #[cfg(test)]
@@ -525,7 +532,8 @@ mod tests {
         assert_eq!(wire.poll_arrival(Instant::START).unwrap().frame, arp);
     }
 
-    /// 64-byte frames at 64,000 bit/s take 8 ms each; with room for 640 bytes the eleventh does not fit.
+    /// 64-byte frames at 64,000 bit/s take 8 ms each; with room for 640 bytes the eleventh does not
+    /// fit.
     #[test]
     fn a_slow_wire_queues_and_overflows() {
         let mut wire = Wire::new(Seed(9), 2);

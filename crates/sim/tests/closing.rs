@@ -1,4 +1,5 @@
-//! Ending connections, frame by frame: in order, half, at once, by force, and with the last segments lost.
+//! Ending connections, frame by frame: in order, half, at once, by force, and with the last
+//! segments lost.
 
 use exos_sim::prelude::*;
 
@@ -245,7 +246,8 @@ fn fin_wait_2_hears_a_slow_peer_out() {
     assert_eq!(sim.client.endpoint(conn).received.len(), 100);
 }
 
-/// A new connection from the same port finds TIME-WAIT and is let in, its numbers being newer (RFC 6191).
+/// A new connection from the same port finds TIME-WAIT and is let in, its numbers being newer (RFC
+/// 6191).
 #[test]
 fn time_wait_gives_way_to_a_newer_syn() {
     let mut sim = Sim::new(Seed(3)).latency(ms(10));

@@ -131,7 +131,8 @@ fn nobody_answers() {
         .iter()
         .map(|l| l.split('.').next().unwrap().to_owned())
         .collect();
-    // RFC 9293 §3.8.3 (R2 of a SYN is at least 3 minutes): 1 + 2 + 4 + 8 + 16 + 32 + 60 s, then 60 s more.
+    // RFC 9293 §3.8.3 (R2 of a SYN is at least 3 minutes): 1 + 2 + 4 + 8 + 16 + 32 + 60 s, then 60
+    // s more.
     assert!(
         times.starts_with(&["0", "1", "3", "7", "15", "31", "63"].map(String::from)),
         "{times:?}"
@@ -210,7 +211,8 @@ fn options_of_a_syn() {
     }
 }
 
-/// RFC 9293 §3.5.1, figure 9: an old duplicate of a SYN opens nothing, for its acknowledgement is wrong.
+/// RFC 9293 §3.5.1, figure 9: an old duplicate of a SYN opens nothing, for its acknowledgement is
+/// wrong.
 #[test]
 fn an_old_duplicate_syn_is_reset() {
     let mut sim = sim();
@@ -258,8 +260,8 @@ fn a_full_backlog_drops_syns() {
     assert!(conns.iter().all(|&c| sim.client.is_established(c)));
 }
 
-/// The client falls silent after its SYN: the server asks five times, forgets it without a word, and the client may
-/// try again.
+/// The client falls silent after its SYN: the server asks five times, forgets it without a word,
+/// and the client may try again.
 #[test]
 fn a_half_open_connection_is_forgotten_in_silence() {
     let mut sim = sim();

@@ -1,5 +1,5 @@
-//! Segments and errors that somebody forged: nothing panics, nothing spins, and what cannot be told from the
-//! truth does no more harm than it must.
+//! Segments and errors that somebody forged: nothing panics, nothing spins, and what cannot be told
+//! from the truth does no more harm than it must.
 
 use exos_sim::prelude::*;
 use exos_wire::ethernet::EthernetView;
@@ -83,7 +83,8 @@ fn forged(random: &mut Random, heard: &Overheard) -> Option<(usize, Vec<u8>)> {
     Some((1 - *from, frame))
 }
 
-/// Random changes of headers on the way, checksums mended. The connection may break, nobody else may.
+/// Random changes of headers on the way, checksums mended. The connection may break, nobody else
+/// may.
 #[test]
 fn forged_headers_never_panic() {
     for seed in 0..100 {
@@ -213,7 +214,8 @@ fn too_big(frame: &[u8], mtu: u16) -> Vec<u8> {
     })
 }
 
-/// RFC 1191, RFC 8201: a link on the way has a smaller MTU and says so; what was lost goes again in smaller pieces.
+/// RFC 1191, RFC 8201: a link on the way has a smaller MTU and says so; what was lost goes again in
+/// smaller pieces.
 #[test]
 fn path_mtu_is_found() {
     for (ipv6, mtu) in [(false, 1400), (false, 600), (true, 1300)] {
@@ -244,7 +246,8 @@ fn path_mtu_is_found() {
     }
 }
 
-/// RFC 5927 §4.1: an error whose sequence number is not in flight is no news; and none ends a connection that stands.
+/// RFC 5927 §4.1: an error whose sequence number is not in flight is no news; and none ends a
+/// connection that stands.
 #[test]
 fn forged_errors_are_ignored() {
     for ipv6 in [false, true] {
@@ -365,7 +368,8 @@ fn noise_is_dropped() {
     );
 }
 
-/// A flood of SYNs from addresses that do not exist: half-open connections are bounded, and time clears them.
+/// A flood of SYNs from addresses that do not exist: half-open connections are bounded, and time
+/// clears them.
 #[test]
 fn a_syn_flood_passes() {
     let mut sim = Sim::new(Seed(4)).latency(ms(5));

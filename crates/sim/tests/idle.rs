@@ -14,7 +14,8 @@ fn wakeups(sim: &mut Sim, time: Duration) -> usize {
     count
 }
 
-/// An hour with open and silent connections: the neighbours go stale and are forgotten, nothing else happens.
+/// An hour with open and silent connections: the neighbours go stale and are forgotten, nothing
+/// else happens.
 #[test]
 fn idle_connections_wake_nobody() {
     let mut sim = Sim::new(Seed(1)).latency(ms(1));

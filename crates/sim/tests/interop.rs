@@ -1,7 +1,8 @@
-//! Our stack and smoltcp's on one lossy wire: an echo of every byte, either of them opening the connection.
+//! Our stack and smoltcp's on one lossy wire: an echo of every byte, either of them opening the
+//! connection.
 //!
-//! Two ends of one implementation can agree on a mistake. smoltcp is another reading of the same RFCs, without
-//! selective acknowledgements and with its own timers.
+//! Two ends of one implementation can agree on a mistake. smoltcp is another reading of the same
+//! RFCs, without selective acknowledgements and with its own timers.
 
 use exos_buf::Buffer;
 use exos_inet::stack::{Config as StackConfig, RxChecksum, Stack};

@@ -39,7 +39,8 @@ fn received(sim: &Sim) -> usize {
     endpoint.received.len()
 }
 
-/// RFC 5681 §3.2: three duplicates, and the missing segment goes again without waiting for the timer.
+/// RFC 5681 §3.2: three duplicates, and the missing segment goes again without waiting for the
+/// timer.
 #[test]
 fn fast_retransmit() {
     let (mut sim, conn) = connected();
@@ -64,7 +65,8 @@ fn fast_retransmit() {
     );
 }
 
-/// RFC 6582 §3.2: of two losses in one window the second is repaired by the partial acknowledgement.
+/// RFC 6582 §3.2: of two losses in one window the second is repaired by the partial
+/// acknowledgement.
 #[test]
 fn two_losses_in_one_window() {
     let (mut sim, conn) = connected();
@@ -190,9 +192,9 @@ fn a_long_path_is_filled() {
     }
 }
 
-/// Both sides send, and everything in flight in both directions is lost: the timers repair it. While one side
-/// sends again from an earlier place its acknowledgements must still be taken (a duel of acknowledgements
-/// that neither side takes is the alternative).
+/// Both sides send, and everything in flight in both directions is lost: the timers repair it.
+/// While one side sends again from an earlier place its acknowledgements must still be taken (a
+/// duel of acknowledgements that neither side takes is the alternative).
 #[test]
 fn losses_on_both_sides_at_once() {
     let mut sim = Sim::new(Seed(11)).latency(ms(50));

@@ -17,7 +17,8 @@ fn strangers(ipv6: bool) -> Sim {
     sim
 }
 
-/// The question is lost twice and asked again every second; then the SYN that waited leaves at once.
+/// The question is lost twice and asked again every second; then the SYN that waited leaves at
+/// once.
 #[test]
 fn arp_lost_twice_then_connects() {
     let mut sim = strangers(false);
@@ -80,7 +81,8 @@ fn one_question_serves_both() {
     }
 }
 
-/// Nobody has the address: three questions, then silence; TCP goes on trying, and comes through when somebody does.
+/// Nobody has the address: three questions, then silence; TCP goes on trying, and comes through
+/// when somebody does.
 #[test]
 fn an_absent_neighbor_appears_later() {
     let mut sim = strangers(false);
@@ -88,13 +90,15 @@ fn an_absent_neighbor_appears_later() {
     let conn = sim.client.connect(sim.server.addr());
     sim.run_for(secs(20));
     let questions = sim.trace().len();
-    // Of the SYNs at 0, 1, 3, 7 and 15 s, those at 0, 7 and 15 s begin to ask; at 3 s the hold is on.
+    // Of the SYNs at 0, 1, 3, 7 and 15 s, those at 0, 7 and 15 s begin to ask; at 3 s the hold is
+    // on.
     assert_eq!(questions, 9, "{}", sim.trace().tail(20));
     sim.link().drop_none();
     sim.run_until(|s| s.client.is_established(conn), at_most(secs(60)));
 }
 
-/// The server's card was changed: its announcement is believed, and the connection goes on (RFC 5227 §2.3).
+/// The server's card was changed: its announcement is believed, and the connection goes on (RFC
+/// 5227 §2.3).
 #[test]
 fn a_gratuitous_announcement_moves_a_connection() {
     let mut sim = strangers(false);
@@ -129,7 +133,8 @@ fn announcements_of_strangers_are_not_recorded() {
     assert_eq!(sim.client.stack.neighbors().len(), before);
 }
 
-/// A neighbour in use is verified by TCP's own progress; when there is none, by unicast, and data do not wait.
+/// A neighbour in use is verified by TCP's own progress; when there is none, by unicast, and data
+/// do not wait.
 #[test]
 fn a_used_neighbor_is_verified() {
     for ipv6 in [false, true] {
@@ -193,7 +198,8 @@ fn gratuitous(mac: Mac, ip: IpAddr) -> Vec<u8> {
     frame
 }
 
-/// A stack that shares the host's address: it never asks or answers on the link, and sends what waited when it is told.
+/// A stack that shares the host's address: it never asks or answers on the link, and sends what
+/// waited when it is told.
 #[test]
 fn with_external_neighbors_the_stack_is_silent() {
     use exos_inet::stack::{Config, Neighbors, RxChecksum, Stack};

@@ -1,8 +1,10 @@
-//! Every TCP state against every kind of segment, on a whole stack: what it answers, and where it goes.
+//! Every TCP state against every kind of segment, on a whole stack: what it answers, and where it
+//! goes.
 //!
 //! One host is the subject. It is led into a state, the wire is cut, and one segment made by hand
-//! arrives. The table of answers and states that comes of it is compared as a whole, and was checked against RFC
-//! 9293 §3.10.7, RFC 5961 and RFC 1337 by eye: a change of any cell is a change of behaviour to be looked at.
+//! arrives. The table of answers and states that comes of it is compared as a whole, and was
+//! checked against RFC 9293 §3.10.7, RFC 5961 and RFC 1337 by eye: a change of any cell is a change
+//! of behaviour to be looked at.
 
 use exos_inet::stack::RxChecksum;
 use exos_sim::prelude::*;
@@ -369,7 +371,8 @@ fn every_state_and_every_segment() {
     assert_eq!(words(&text), words(TABLE), "\n{text}");
 }
 
-/// The same frames damaged in every way: nothing panics, and nothing but drops comes of a bad checksum.
+/// The same frames damaged in every way: nothing panics, and nothing but drops comes of a bad
+/// checksum.
 #[test]
 fn damaged_segments_are_dropped() {
     let mut scene = scene("Established");

@@ -1,7 +1,9 @@
-//! Data over bad wires: every byte arrives, or the connection ends with a clean error. For thousands of seeds.
+//! Data over bad wires: every byte arrives, or the connection ends with a clean error. For
+//! thousands of seeds.
 //!
-//! `EXOS_SEEDS=N` runs N times as many seeds as the default, for a soak by hand. Each seed is one run of one
-//! scenario over one wire in one family; a failure prints the seed, and the scenario's name is the test's.
+//! `EXOS_SEEDS=N` runs N times as many seeds as the default, for a soak by hand. Each seed is one
+//! run of one scenario over one wire in one family; a failure prints the seed, and the scenario's
+//! name is the test's.
 
 use exos_sim::prelude::*;
 
@@ -62,7 +64,8 @@ fn check(sim: &Sim, expect_client: usize, expect_server: usize) {
     }
 }
 
-/// Nothing more will happen: both are over, or one is and the other, with nothing to send, cannot know.
+/// Nothing more will happen: both are over, or one is and the other, with nothing to send, cannot
+/// know.
 fn is_over(sim: &Sim) -> bool {
     let over = |host: &Host| host.endpoints.iter().all(|e| e.closed.is_some());
     let idle = |host: &Host| {
@@ -175,7 +178,8 @@ fn echo_in_both_directions() {
     }
 }
 
-/// Many connections share the wire, each with its own ending: fetched, uploaded, aborted on either side.
+/// Many connections share the wire, each with its own ending: fetched, uploaded, aborted on either
+/// side.
 #[test]
 fn many_connections_at_once() {
     for seed in seeds(40) {
@@ -271,10 +275,12 @@ fn the_worst_wire() {
     );
 }
 
-/// Sequence numbers wrap in the middle of the transfer, in both directions and at every place of a segment.
+/// Sequence numbers wrap in the middle of the transfer, in both directions and at every place of a
+/// segment.
 #[test]
 fn sequence_numbers_wrap() {
-    // RFC 6528: the initial number is a clock of 4 µs ticks and a hash of the ends, so that waiting chooses it.
+    // RFC 6528: the initial number is a clock of 4 µs ticks and a hash of the ends, so that waiting
+    // chooses it.
     for seed in seeds(100) {
         let bytes_before_wrap = (seed.0 * 577 % 60_000) as u32;
         let seen = std::rc::Rc::new(std::cell::RefCell::new(None));
@@ -322,7 +328,8 @@ fn sequence_numbers_wrap() {
     }
 }
 
-/// Stacks that leave checksums and segmentation to the link: packets of many segments, cut up and then lost in part.
+/// Stacks that leave checksums and segmentation to the link: packets of many segments, cut up and
+/// then lost in part.
 #[test]
 fn segmentation_by_the_link() {
     let mut cut = 0;

@@ -11,7 +11,8 @@ fn buffer(bytes: u32) -> Options {
     }
 }
 
-/// A client connected to a server with a buffer of `bytes` that reads as told; 10 ms apart, from 1 s on.
+/// A client connected to a server with a buffer of `bytes` that reads as told; 10 ms apart, from 1
+/// s on.
 fn connected(bytes: u32, reading: Reading) -> (Sim, Conn) {
     let mut sim = Sim::new(Seed(5)).latency(ms(10)).style(Style {
         hide_neighbors: true,
@@ -36,7 +37,8 @@ fn connected(bytes: u32, reading: Reading) -> (Sim, Conn) {
     (sim, conn)
 }
 
-/// RFC 9293 §3.8.6.1: a closed window is probed, at growing intervals, for as long as the peer answers.
+/// RFC 9293 §3.8.6.1: a closed window is probed, at growing intervals, for as long as the peer
+/// answers.
 #[test]
 fn a_closed_window_is_probed_and_opens() {
     let (mut sim, conn) = connected(2000, Reading::Never);

@@ -39,8 +39,8 @@ pub(super) fn compare(expected: &[String], actual: &[String]) -> Result<(), Stri
     Err(text)
 }
 
-/// Index pairs of a longest common subsequence. Traces that tests expect line by line are short, hence the
-/// plain quadratic table.
+/// Index pairs of a longest common subsequence. Traces that tests expect line by line are short,
+/// hence the plain quadratic table.
 fn common(left: &[String], right: &[String]) -> Vec<(usize, usize)> {
     let mut best = vec![vec![0u32; right.len() + 1]; left.len() + 1];
     for i in (0..left.len()).rev() {

@@ -1,7 +1,7 @@
 //! One frame as (who to whom, what), the text of a trace's line.
 //!
-//! Reads the beginning of a frame with the wire crate's views for quoted packets, which do not mind that the
-//! end is missing; payload lengths come from the IP headers.
+//! Reads the beginning of a frame with the wire crate's views for quoted packets, which do not mind
+//! that the end is missing; payload lengths come from the IP headers.
 
 use super::{Flows, Trace};
 use exos_wire::arp::{self, ArpView};
