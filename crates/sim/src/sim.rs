@@ -61,7 +61,7 @@ struct Setup {
     ipv6: bool,
     mtu: usize,
     cold: bool,
-    offload: bool,
+    offload: Option<Offload>,
 }
 
 /// A client and a server on one wire.
@@ -84,7 +84,7 @@ impl Sim {
             ipv6: false,
             mtu: 1500,
             cold: false,
-            offload: false,
+            offload: None,
         };
         let [client, server] = hosts(seed, setup);
         let mut trace = Trace::new();
@@ -135,9 +135,14 @@ impl Sim {
         self.rebuilt(|setup| setup.cold = true)
     }
 
-    /// The stacks leave checksums and segmentation to their links.
-    pub fn offload(self) -> Sim {
-        self.rebuilt(|setup| setup.offload = true)
+    /// The stacks leave segmentation to their links, and with `checksum` the checksums of what is
+    /// not cut up too.
+    pub fn offload(self, checksum: bool) -> Sim {
+        let offload = Offload {
+            checksum,
+            segmentation: Some(65_535),
+        };
+        self.rebuilt(|setup| setup.offload = Some(offload))
     }
 
     /// Show more in the trace.
@@ -321,12 +326,7 @@ fn hosts(seed: Seed, setup: Setup) -> [Host; 2] {
     [("client", CLIENT), ("server", SERVER)].map(|(name, end)| {
         let mut config = Config::new(mac(end), setup.mtu);
         config.addresses = addresses(end).to_vec();
-        if setup.offload {
-            config.offload = Offload {
-                checksum: true,
-                segmentation: Some(65_535),
-            };
-        }
+        config.offload = setup.offload.unwrap_or_default();
         let address = addresses(end)[usize::from(setup.ipv6)].0;
         let mut host = Host::new(name, config, address, random.next_u64(), Instant::START);
         if !setup.cold {

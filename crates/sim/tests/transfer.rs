@@ -337,7 +337,7 @@ fn segmentation_by_the_link() {
         let ipv6 = seed.0 % 2 == 1;
         let mut sim = Sim::new(seed)
             .ipv6(ipv6)
-            .offload()
+            .offload(seed.0 % 4 < 2)
             .conditions(wire(seed, 0.01));
         sim.server.listen(80, Plan::serve(300_000));
         let conn = sim
