@@ -97,7 +97,7 @@ echo '<title>dir</title>' >"$site/dir/index.html"
 head -c 1000000 /dev/urandom >"$site/large.bin"
 head -c 100 /dev/zero | tr '\0' x >"$site/small.txt"
 {
-    echo '<!doctype html><meta charset="utf-8"><title>many</title><p id="said">loading'
+    echo '<!doctype html><meta charset="utf-8"><title>many</title><p id="said">loading</p>'
     for n in $(seq 60); do
         echo "<img src=\"image$n.svg\" width=60 height=60 alt=\"$n\">"
         echo "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 9 9\"><rect width=\"9\" height=\"9\" fill=\"hsl($((n * 6)) 60% 60%)\"/></svg>" >"$site/image$n.svg"
