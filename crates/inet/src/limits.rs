@@ -82,7 +82,7 @@ pub const HEAD_BYTES: usize = 128;
 
 /// Segments in a row that one connection may send before others get their turn. One full
 /// kernel batch of an AF_XDP transmit queue on veth (32) is shared by at least two.
-pub const SEGMENTS_PER_TURN: u8 = 16;
+pub const SEGMENTS_PER_TURN: usize = 16;
 
 /// Stateless answers (resets, acknowledgements of a peer's last FIN) waiting to leave: one for each
 /// frame that a program may take in before it sends, with room to spare.

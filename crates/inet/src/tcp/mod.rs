@@ -147,7 +147,7 @@ pub struct Tcp {
     /// Connections that may have a segment to send, each at most once.
     sending: VecDeque<ConnectionId>,
     /// Segments that the first of `sending` has sent in its turn.
-    turn: u8,
+    turn: usize,
     /// Connections with news for the program, each at most once.
     telling: VecDeque<ConnectionId>,
     /// Its end has been told; its last bytes may still be read.
@@ -652,7 +652,8 @@ impl Tcp {
                 self.settle_timer(id);
                 continue;
             };
-            self.turn += 1;
+            // A super-packet counts for as many as the wire will see.
+            self.turn += outgoing.data.len().div_ceil(usize::from(outgoing.mss)).max(1);
             if self.turn >= SEGMENTS_PER_TURN {
                 self.next_turn(Some(id));
             }
