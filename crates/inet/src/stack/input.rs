@@ -12,7 +12,7 @@ use exos_wire::ndp::{NeighborAdvertisement, NeighborSolicitation};
 use exos_wire::tcp::TcpView;
 use exos_wire::{Sum, protocol};
 
-use super::{EchoReply, Neighbors, RxChecksum, Stack, output};
+use super::{EchoReply, Neighbors, RxChecksum, Stack, frames};
 use crate::fragment::{Datagram, Fragment, FragmentKey};
 use crate::icmp::{self, ErrorKind, IcmpError, Problem};
 use crate::limits::CONTROL_FRAMES_MAX;
@@ -86,7 +86,7 @@ impl Stack {
             self.queue_frames(waiting);
         }
         if for_us && packet.operation == arp::REQUEST && packet.sender_mac.is_unicast() {
-            let answer = output::arp_answer(self.config.mac, &packet);
+            let answer = frames::arp_answer(self.config.mac, &packet);
             self.queue_frame(answer);
         }
     }
@@ -447,13 +447,13 @@ impl Stack {
             self.queue_frames(waiting);
         }
         let to_mac = ns.source_mac.filter(|m| m.is_unicast());
-        if let Some(frame) = output::advertise(self.config.mac, ns.target, packet.src, to_mac) {
+        if let Some(frame) = frames::advertise(self.config.mac, ns.target, packet.src, to_mac) {
             self.queue_frame(frame);
         } else {
             // The sender left its link address out: it is in our cache, or is asked for.
-            let message = output::advertisement(self.config.mac, ns.target, true);
+            let message = frames::advertisement(self.config.mac, ns.target, true);
             let IpAddr::V6(to) = packet.src else { return };
-            let bytes = output::emit_advertisement(&message, &ns.target, &to);
+            let bytes = frames::emit_advertisement(&message, &ns.target, &to);
             self.send_ip_with_hop_limit(
                 now,
                 ns.target.into(),

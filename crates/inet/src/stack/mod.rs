@@ -10,10 +10,13 @@
 //! 5. sleep until `poll_timeout`, or until frames arrive.
 //!
 //! In another order nothing breaks, but acknowledgements may leave without the data that they could
-//! have ridden on. [`input`] holds the way in, [`output`] the way out.
+//! have ridden on. [`input`] holds the way in, [`output`] the way out, `segments` the
+//! heads of segments, `frames` what ARP and NDP say.
 
+mod frames;
 mod input;
 mod output;
+mod segments;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -306,7 +309,7 @@ impl Stack {
 
     /// Let everybody on the link know our link address for `address` (RFC 5227 §2.3, RFC 4861 §7.2.6).
     pub fn announce(&mut self, address: IpAddr) {
-        let frame = output::announcement(self.config.mac, address);
+        let frame = frames::announcement(self.config.mac, address);
         self.queue_frame(frame);
     }
 

@@ -4,26 +4,23 @@
 //! the program's own slices: nothing is copied here, and the sum of the body is taken from the
 //! slices' cached sums. What is small and rare (ARP, NDP, ICMP, UDP) leaves as complete frames.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use exos_buf::Aggregate;
-use exos_wire::arp::{self, ArpPacket};
-use exos_wire::ethernet::{self, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, EthernetHeader};
+use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use exos_wire::ipv4::Ipv4Header;
 use exos_wire::ipv6::{self, Ipv6Header};
-use exos_wire::ndp::{NeighborAdvertisement, NeighborSolicitation, solicited_node};
-use exos_wire::tcp::{self as wire_tcp, TcpHeader, TcpOptions};
-use exos_wire::{Mac, Sum, protocol};
+use exos_wire::tcp::{TcpHeader, TcpOptions};
+use exos_wire::{Mac, Sum};
 
 use super::Stack;
+use super::frames::{arp_question, frame_of, ndp_question};
+use super::segments::{Addresses, HOPS, write_segment, write_tcp};
 use crate::fragment::{cut_v4, cut_v6};
 use crate::limits::GATHER_MAX;
 use crate::neighbor::{Lookup, Solicit};
-use crate::tcp::{Connection, ConnectionId, Flow, Outgoing, Path, Reply};
+use crate::tcp::{ConnectionId, Outgoing, Path, Reply};
 use crate::time::Instant;
-
-/// Time to live, or hop limit, of what we send (RFC 1700's and Linux's default).
-const HOPS: u8 = 64;
 
 /// Up to a handful of byte slices that follow the head of a frame.
 #[derive(Copy, Clone)]
@@ -86,12 +83,6 @@ enum Way {
     /// To this neighbour, once it is known.
     Wait(IpAddr),
     Nowhere,
-}
-
-/// A segment's head, written.
-struct Head {
-    len: usize,
-    checksum: TxChecksum,
 }
 
 impl Stack {
@@ -394,246 +385,4 @@ fn gather<'a>(queue: &'a Aggregate, out: &Outgoing, copy: &'a mut Vec<u8>) -> Bo
         body.count += 1;
     }
     body
-}
-
-/// Who speaks to whom.
-struct Addresses<'a> {
-    from: Mac,
-    to: Mac,
-    flow: &'a Flow,
-}
-
-fn write_segment(
-    out: &mut [u8],
-    from: Mac,
-    to: Mac,
-    connection: &Connection,
-    segment: &Outgoing,
-    partial: bool,
-) -> Head {
-    let flow = connection.flow();
-    let header = TcpHeader {
-        src_port: flow.local().port(),
-        dst_port: flow.remote().port(),
-        seq: segment.seq,
-        ack: segment.ack,
-        flags: segment.flags,
-        window: segment.window,
-        urgent: 0,
-    };
-    // The data's sum comes from its slices' cached sums; a link that completes it needs none.
-    let sum = (!partial).then(|| connection.queue().sum(segment.data.clone()));
-    let at = Addresses { from, to, flow };
-    write_tcp(out, &at, &header, &segment.options, segment.data.len(), sum)
-}
-
-/// Write Ethernet, IP and TCP headers. `sum` is the data's; `None` leaves the checksum to the link.
-fn write_tcp(
-    out: &mut [u8],
-    at: &Addresses<'_>,
-    header: &TcpHeader,
-    options: &TcpOptions,
-    data_len: usize,
-    sum: Option<Sum>,
-) -> Head {
-    let tcp_len = wire_tcp::LEN + wire_tcp::options_len(options);
-    let (local, remote) = (at.flow.local().ip(), at.flow.remote().ip());
-    let start = write_ip(out, at, local, remote, tcp_len + data_len);
-    header.emit(options, &mut out[start..]);
-    let pseudo = Sum::pseudo(local, remote, protocol::TCP, (tcp_len + data_len) as u32);
-    let end = start + tcp_len;
-    let segment = &mut out[start..end];
-    let checksum = match sum {
-        Some(data) => {
-            // The header's length is even, so the data's sum adds to it as it is.
-            wire_tcp::fill_checksum(segment, pseudo.plus(data));
-            TxChecksum::Complete
-        }
-        None => {
-            wire_tcp::fill_partial_checksum(segment, pseudo);
-            TxChecksum::Partial {
-                start: start as u16,
-                offset: wire_tcp::CHECKSUM_FIELD as u16,
-            }
-        }
-    };
-    Head { len: end, checksum }
-}
-
-/// Write Ethernet and IP headers; returns where the transport header begins.
-fn write_ip(
-    out: &mut [u8],
-    at: &Addresses<'_>,
-    local: IpAddr,
-    remote: IpAddr,
-    payload_len: usize,
-) -> usize {
-    let ethertype = if local.is_ipv6() {
-        ETHERTYPE_IPV6
-    } else {
-        ETHERTYPE_IPV4
-    };
-    let ethernet = EthernetHeader {
-        dst: at.to,
-        src: at.from,
-        vlan: None,
-        ethertype,
-    };
-    let start = ethernet.emit(out);
-    let ip = &mut out[start..];
-    start
-        + match (local, remote) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => Ipv4Header {
-                src,
-                dst,
-                protocol: protocol::TCP,
-                ttl: HOPS,
-                tos: 0,
-                // RFC 6864 §4.1: an atomic packet's identification means nothing.
-                ident: 0,
-                dont_fragment: true,
-                more_fragments: false,
-                fragment_offset: 0,
-            }
-            .emit(payload_len, ip),
-            (IpAddr::V6(src), IpAddr::V6(dst)) => Ipv6Header {
-                src,
-                dst,
-                next_header: protocol::TCP,
-                hop_limit: HOPS,
-                traffic_class: 0,
-                flow_label: 0,
-            }
-            .emit(payload_len, ip),
-            _ => unreachable!("a flow is of one family"),
-        }
-}
-
-fn frame_of(from: Mac, to: Mac, ethertype: u16, packet: &[u8]) -> Vec<u8> {
-    let header = EthernetHeader {
-        dst: to,
-        src: from,
-        vlan: None,
-        ethertype,
-    };
-    let mut frame = vec![0; ethernet::LEN + packet.len()];
-    let len = header.emit(&mut frame);
-    frame[len..].copy_from_slice(packet);
-    frame
-}
-
-fn arp_frame(to: Mac, packet: &ArpPacket) -> Vec<u8> {
-    let mut bytes = [0; arp::LEN];
-    packet.emit(&mut bytes);
-    frame_of(packet.sender_mac, to, ETHERTYPE_ARP, &bytes)
-}
-
-fn arp_question(from: Mac, source: Ipv4Addr, target: Ipv4Addr, to: Option<Mac>) -> Vec<u8> {
-    let packet = ArpPacket {
-        operation: arp::REQUEST,
-        sender_mac: from,
-        sender_ip: source,
-        target_mac: Mac::ZERO,
-        target_ip: target,
-    };
-    arp_frame(to.unwrap_or(Mac::BROADCAST), &packet)
-}
-
-pub(super) fn arp_answer(from: Mac, question: &ArpPacket) -> Vec<u8> {
-    let packet = ArpPacket {
-        operation: arp::REPLY,
-        sender_mac: from,
-        sender_ip: question.target_ip,
-        target_mac: question.sender_mac,
-        target_ip: question.sender_ip,
-    };
-    arp_frame(question.sender_mac, &packet)
-}
-
-fn ipv6_frame(macs: (Mac, Mac), src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) -> Vec<u8> {
-    let header = Ipv6Header {
-        src,
-        dst,
-        next_header: protocol::ICMPV6,
-        hop_limit: 255,
-        traffic_class: 0,
-        flow_label: 0,
-    };
-    let mut packet = vec![0; ipv6::LEN + message.len()];
-    header.emit(message.len(), &mut packet);
-    packet[ipv6::LEN..].copy_from_slice(message);
-    frame_of(macs.0, macs.1, ETHERTYPE_IPV6, &packet)
-}
-
-fn ndp_question(from: Mac, source: Ipv6Addr, target: Ipv6Addr, to: Option<Mac>) -> Vec<u8> {
-    let message = NeighborSolicitation {
-        target,
-        source_mac: Some(from),
-    };
-    let dst = if to.is_some() {
-        target
-    } else {
-        solicited_node(&target)
-    };
-    let mut bytes = vec![0; message.message_len()];
-    message.emit(&source, &dst, &mut bytes);
-    ipv6_frame(
-        (from, to.unwrap_or_else(|| Mac::multicast_v6(&dst))),
-        source,
-        dst,
-        &bytes,
-    )
-}
-
-pub(super) fn advertisement(from: Mac, target: Ipv6Addr, solicited: bool) -> NeighborAdvertisement {
-    NeighborAdvertisement {
-        target,
-        router: false,
-        solicited,
-        override_: true,
-        target_mac: Some(from),
-    }
-}
-
-pub(super) fn emit_advertisement(
-    message: &NeighborAdvertisement,
-    src: &Ipv6Addr,
-    dst: &Ipv6Addr,
-) -> Vec<u8> {
-    let mut bytes = vec![0; message.message_len()];
-    message.emit(src, dst, &mut bytes);
-    bytes
-}
-
-/// The answer to a solicitation by `asker`; `None` when his link address must be found out first.
-/// An unspecified asker looks for duplicates and is answered by multicast (RFC 4861 §7.2.4).
-pub(super) fn advertise(
-    from: Mac,
-    target: Ipv6Addr,
-    asker: IpAddr,
-    asker_mac: Option<Mac>,
-) -> Option<Vec<u8>> {
-    let IpAddr::V6(asker) = asker else {
-        return None;
-    };
-    let (dst, mac, solicited) = if asker.is_unspecified() {
-        (ALL_NODES, Mac::multicast_v6(&ALL_NODES), false)
-    } else {
-        (asker, asker_mac?, true)
-    };
-    let bytes = emit_advertisement(&advertisement(from, target, solicited), &target, &dst);
-    Some(ipv6_frame((from, mac), target, dst, &bytes))
-}
-
-const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-
-/// Tells everybody our link address for `address`, unasked.
-pub(super) fn announcement(from: Mac, address: IpAddr) -> Vec<u8> {
-    match address {
-        IpAddr::V4(ip) => arp_question(from, ip, ip, None),
-        IpAddr::V6(ip) => {
-            let bytes = emit_advertisement(&advertisement(from, ip, false), &ip, &ALL_NODES);
-            ipv6_frame((from, Mac::multicast_v6(&ALL_NODES)), ip, ALL_NODES, &bytes)
-        }
-    }
 }

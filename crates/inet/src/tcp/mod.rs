@@ -2,7 +2,7 @@
 //!
 //! The protocol is split by job: [`state`] is the table of transitions, [`connection`] the control
 //! block, [`input`] and [`output`] the segments in and out of it, [`receive`] the received bytes,
-//! [`rtt`] and [`congestion`] the timer and the window, [`time_wait`] what remains of finished
+//! `passive` the listeners, [`rtt`] and [`congestion`] the timer and the window, [`time_wait`] what remains of finished
 //! connections, [`reply`] the answers that belong to no connection, [`wheel`] the timers. This file
 //! holds them together: it finds the connection of a segment, and keeps three queues of
 //! connections: with something to send, with something to tell the program, with a deadline.
@@ -15,6 +15,7 @@ pub mod connection;
 pub mod flow;
 pub mod input;
 pub mod output;
+mod passive;
 pub mod receive;
 pub mod reply;
 pub mod rtt;
@@ -28,32 +29,29 @@ use std::net::{IpAddr, SocketAddr};
 
 use exos_buf::Slice;
 use exos_wire::SeqNumber;
-use exos_wire::tcp::{TcpFlags, Timestamps};
 use hashbrown::HashTable;
 
 pub use connection::{Connection, EventSet, Info, Options, Path, Reason};
 pub use flow::Flow;
 pub use input::Segment;
 pub use output::Outgoing;
+pub use passive::{ListenOptions, ListenerId};
 pub use reply::Reply;
 pub use slab::ConnectionId;
 pub use state::State;
 
 use crate::counters::Counters;
-use crate::limits::{BACKLOG, SEGMENTS_PER_TURN};
+use crate::limits::SEGMENTS_PER_TURN;
 use crate::siphash::SipKey;
 use crate::time::Instant;
 use connection::Opening;
 use input::{Context, Outcome};
+use passive::Listener;
 use reply::Replies;
 use slab::Slab;
 use state::{Action, Event as StateEvent};
 use time_wait::TimeWaitTable;
 use wheel::Wheel;
-
-/// A listener's identity.
-#[derive(Copy, Clone, Debug, Eq, PartialEq, Hash)]
-pub struct ListenerId(u32);
 
 /// News of a connection.
 #[derive(Copy, Clone, Debug)]
@@ -66,24 +64,6 @@ pub struct Event {
     pub set: EventSet,
     /// Why it is over, where `set` says so.
     pub reason: Reason,
-}
-
-/// What a listener takes.
-#[derive(Clone, Debug)]
-pub struct ListenOptions {
-    /// For the connections that it makes.
-    pub connection: Options,
-    /// Half-open connections at once.
-    pub backlog: usize,
-}
-
-impl Default for ListenOptions {
-    fn default() -> Self {
-        Self {
-            connection: Options::default(),
-            backlog: BACKLOG,
-        }
-    }
 }
 
 /// Why a listener or a connection could not be made.
@@ -114,21 +94,6 @@ impl std::fmt::Display for OpenError {
 }
 
 impl std::error::Error for OpenError {}
-
-struct Listener {
-    id: ListenerId,
-    /// `None` listens on every address of the stack.
-    address: Option<IpAddr>,
-    port: u16,
-    options: ListenOptions,
-    half_open: usize,
-}
-
-impl Listener {
-    fn takes(&self, to: SocketAddr) -> bool {
-        self.port == to.port() && self.address.is_none_or(|a| a == to.ip())
-    }
-}
 
 /// What the stack knows and a new connection needs.
 #[derive(Copy, Clone, Debug)]
@@ -193,39 +158,6 @@ impl Tcp {
     }
 
     // Commands.
-
-    /// Take connections to `port`, on one address or on all.
-    pub fn listen(
-        &mut self,
-        address: Option<IpAddr>,
-        port: u16,
-        options: ListenOptions,
-    ) -> Result<ListenerId, OpenError> {
-        if self
-            .listeners
-            .iter()
-            .any(|l| l.port == port && l.address == address)
-        {
-            return Err(OpenError::PortTaken);
-        }
-        let id = ListenerId(self.next_listener);
-        self.next_listener += 1;
-        self.listeners.push(Listener {
-            id,
-            address,
-            port,
-            options,
-            half_open: 0,
-        });
-        // The most specific first, so that the search takes it.
-        self.listeners.sort_by_key(|l| l.address.is_none());
-        Ok(id)
-    }
-
-    /// Take no further connections; those that stand go on.
-    pub fn close_listener(&mut self, id: ListenerId) {
-        self.listeners.retain(|l| l.id != id);
-    }
 
     /// Open a connection from `source` (port 0: choose one) to `remote`.
     pub fn connect(
@@ -428,100 +360,6 @@ impl Tcp {
         self.settle(id);
     }
 
-    /// RFC 9293 §3.10.7.2: a listener, or nobody. Returns through counters, replies and events.
-    fn in_listen(
-        &mut self,
-        now: Instant,
-        flow: Flow,
-        seg: &Segment<'_>,
-        local: Local,
-        counters: &mut Counters,
-    ) {
-        // First: a reset is for nothing that exists.
-        if seg.has(TcpFlags::RST) {
-            counters.drop_tcp_no_connection += 1;
-            return;
-        }
-        let full = self.index.len() >= self.connections_max;
-        let to = flow.local();
-        let listener = self.listeners.iter_mut().find(|l| l.takes(to));
-        // Second: an ACK is of no connection; third: a SYN opens one; anything else is a stray.
-        let Some(listener) = listener.filter(|_| seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::ACK))
-        else {
-            counters.drop_tcp_no_connection += 1;
-            self.replies
-                .push(Reply::reset_for(flow, seg), now, counters);
-            return;
-        };
-        if listener.half_open >= listener.options.backlog {
-            counters.drop_tcp_backlog_full += 1;
-            return;
-        }
-        if full {
-            counters.drop_tcp_connections_full += 1;
-            return;
-        }
-        listener.half_open += 1;
-        let options = listener.options.connection.clone();
-        let mut connection = Connection::accept(self.opening(now, flow, local), &options);
-        connection.learn_from_syn(now, seg.seq, seg.window, &seg.options);
-        let id = self.insert(connection);
-        self.settle(id);
-    }
-
-    fn half_open_ended(&mut self, local: SocketAddr) {
-        if let Some(l) = self.listeners.iter_mut().find(|l| l.takes(local)) {
-            l.half_open = l.half_open.saturating_sub(1);
-        }
-    }
-
-    /// RFC 9293 §3.10.7.4 for TIME-WAIT; false when a new connection may begin (RFC 6191 §2).
-    fn in_time_wait(
-        &mut self,
-        now: Instant,
-        flow: &Flow,
-        seg: &Segment<'_>,
-        local: Local,
-        counters: &mut Counters,
-    ) -> bool {
-        let Some(&waiting) = self.time_wait.get(flow) else {
-            return false;
-        };
-        if seg.has(TcpFlags::RST) {
-            // RFC 1337: a reset does not cut the wait short.
-            counters.drop_tcp_out_of_window += 1;
-            return true;
-        }
-        if seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::ACK) {
-            let newer = match (waiting.ts_recent, seg.options.timestamps) {
-                (Some(old), Some(new)) if new.value != old => {
-                    (new.value.wrapping_sub(old) as i32) > 0
-                }
-                _ => seg.seq.gt(waiting.rcv_nxt),
-            };
-            if newer {
-                counters.tcp_time_wait_reused += 1;
-                self.time_wait.remove(flow);
-                self.in_listen(now, *flow, seg, local, counters);
-                return true;
-            }
-        }
-        if seg.has(TcpFlags::FIN) {
-            self.time_wait.restart(now, flow);
-        } else if seg.is_empty() && seg.seq == waiting.rcv_nxt && !seg.has(TcpFlags::SYN) {
-            // The last acknowledgement, or one again: nothing to say.
-            return true;
-        }
-        let reply = time_wait_ack(now, &waiting);
-        if seg.has(TcpFlags::FIN) && seg.seq + seg.len() == waiting.rcv_nxt {
-            // Its last acknowledgement from us was lost.
-            self.replies.push_due(reply, counters);
-        } else {
-            self.replies.push(reply, now, counters);
-        }
-        true
-    }
-
     /// An ICMP error says that the peer of `flow` cannot be reached (RFC 1122 §4.2.3.9).
     ///
     /// Only a connection that is not standing yet ends by it, and only when `seq` is in flight
@@ -653,7 +491,11 @@ impl Tcp {
                 continue;
             };
             // A super-packet counts for as many as the wire will see.
-            self.turn += outgoing.data.len().div_ceil(usize::from(outgoing.mss)).max(1);
+            self.turn += outgoing
+                .data
+                .len()
+                .div_ceil(usize::from(outgoing.mss))
+                .max(1);
             if self.turn >= SEGMENTS_PER_TURN {
                 self.next_turn(Some(id));
             }
@@ -734,27 +576,6 @@ impl Tcp {
         }
     }
 
-    /// Both sides are finished: what must still be remembered moves to the TIME-WAIT table.
-    fn start_time_wait(&mut self, now: Instant, id: ConnectionId, counters: &mut Counters) {
-        let Some(c) = self.slab.get_mut(id) else {
-            return;
-        };
-        let ts_recent = c.timestamps.then_some(c.ts_recent);
-        let (flow, seqs, ts) = (
-            *c.flow(),
-            (c.snd_nxt.max(c.snd_una), c.rcv_nxt),
-            (ts_recent, c.ts_offset),
-        );
-        let owed = c.ack_owed != connection::Owed::Nothing || c.last_ack_sent != c.rcv_nxt;
-        if self.time_wait.insert(now, flow, seqs, ts) {
-            counters.tcp_time_wait_evicted += 1;
-        }
-        if owed && let Some(waiting) = self.time_wait.get(&flow) {
-            self.replies.push_due(time_wait_ack(now, waiting), counters);
-        }
-        self.close(id, Reason::Done);
-    }
-
     fn find(&self, flow: &Flow) -> Option<ConnectionId> {
         let hash = flow.hash(&self.key, SALT_TABLE);
         let slot = self
@@ -785,21 +606,5 @@ impl Tcp {
             mss_announced: local.mss,
             now,
         }
-    }
-}
-
-/// What a connection in TIME-WAIT answers.
-fn time_wait_ack(now: Instant, waiting: &time_wait::Waiting) -> Reply {
-    let timestamps = waiting.ts_recent.map(|echo| Timestamps {
-        value: (now.millis() as u32).wrapping_add(waiting.ts_offset),
-        echo,
-    });
-    Reply {
-        flow: waiting.flow,
-        seq: waiting.snd_nxt,
-        ack: waiting.rcv_nxt,
-        flags: TcpFlags::ACK,
-        window: 0,
-        timestamps,
     }
 }
