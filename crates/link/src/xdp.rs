@@ -11,13 +11,13 @@
 //! - `receive` lends each frame in place, within the call only: afterwards its
 //!   chunk goes back to the kernel.
 //! - `transmit` copies the frame once, into UMEM, so that the caller may change
-//!   or free its pieces at once. Nothing leaves before `flush`.
+//!   or free its pieces at once. Nothing of it leaves before `flush`. One to be cut into segments is
+//!   handed to the kernel at once, behind what was queued (`super_packets`).
 //! - In copy mode, which is all that veth has, the kernel sends only within our
 //!   calls. What it could not take at a flush stays queued: `wants_write` says
 //!   so, and the next flush goes on with it.
 //! - Everything is released when the link is dropped, or by the kernel when the
 //!   process dies in any way.
-//!
 //! - One link per interface, which has room for one XDP program, whatever its
 //!   number of queues.
 

@@ -1,8 +1,9 @@
 //! A host: a stack, and the programs that use it.
 //!
-//! Each turn of a host does what the runtime's loop does, in the stack's polling order: frames in,
-//! time, events and what the programs do about them, frames out. Commands that a test gives between
-//! turns take effect at the simulation's present moment; their frames leave when it goes on.
+//! Each turn of a host does what the runtime's loop does: frames in, time, events and what the
+//! programs do about them, frames out. (Time before events, so that a turn leaves no news.)
+//! Commands that a test gives between turns take effect at the simulation's present moment; their
+//! frames leave when it goes on.
 
 use crate::nic;
 use crate::program::{Endpoint, Plan, Reading, Then, pattern};

@@ -1,3 +1,5 @@
+//! The assembler: encodings, jumps, and programs as text.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,4 +1,5 @@
-//! The way out: control frames first, then questions for neighbours, then segments.
+//! The way out: control frames first (questions for neighbours among them), then answers of no
+//! connection, then segments.
 //!
 //! A segment leaves as a head, written into the stack's scratch space, and a body that refers to
 //! the program's own slices: nothing is copied here, and the sum of the body is taken from the

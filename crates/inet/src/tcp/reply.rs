@@ -1,7 +1,8 @@
 //! Answers that need no connection: resets, and acknowledgements for connections in TIME-WAIT.
 //!
-//! They wait in a small queue until the stack sends them, and both kinds are rate-limited for the
-//! whole stack, so that no flood is answered one for one.
+//! They wait in a bounded queue until the stack sends them. Resets and challenges are rate-limited
+//! for the whole stack, so that no flood is answered one for one; the acknowledgement of a peer's
+//! last FIN is not, for it is one for each connection that ends.
 
 use std::collections::VecDeque;
 
