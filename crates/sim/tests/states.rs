@@ -299,7 +299,7 @@ const STATES: [&str; 11] = [
 ];
 
 /// Name, flags, offsets of sequence and acknowledgement number from what is expected, data.
-const SEGMENTS: [(&str, TcpFlags, i64, i64, usize); 18] = [
+const SEGMENTS: [(&str, TcpFlags, i64, i64, usize); 19] = [
     ("syn", SYN, 0, 0, 0),
     ("syn, old", SYN, -100_000, 0, 0),
     ("syn ack", TcpFlags(SYN.0 | ACK.0), 0, 0, 0),
@@ -315,6 +315,7 @@ const SEGMENTS: [(&str, TcpFlags, i64, i64, usize); 18] = [
     ("data, no ack", TcpFlags::NONE, 0, 0, 10),
     ("fin", TcpFlags(FIN.0 | ACK.0), 0, 0, 0),
     ("fin, old ack", TcpFlags(FIN.0 | ACK.0), 0, -1, 0),
+    ("fin, gap", TcpFlags(FIN.0 | ACK.0), 100, 0, 0),
     ("rst", TcpFlags(RST.0 | ACK.0), 0, 0, 0),
     ("rst, inside", RST, 10, 0, 0),
     ("rst, outside", RST, -10, 0, 0),
@@ -595,6 +596,18 @@ fin, old ack
     CloseWait    -
     Closing      -
     LastAck      -
+    TimeWait     .
+fin, gap
+    nobody       R
+    Listen       R
+    SynSent      -
+    SynReceived  . Established
+    Established  .
+    FinWait1     . FinWait2
+    FinWait2     .
+    CloseWait    -
+    Closing      TimeWait
+    LastAck      over: Done
     TimeWait     .
 rst
     nobody       -

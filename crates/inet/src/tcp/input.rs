@@ -376,11 +376,11 @@ impl Connection {
         }
     }
 
-    /// A closed window opened: what probed it may have been thrown away, so it is sent again.
+    /// A closed window opened: what was sent into it, a probe or a FIN, may have been thrown away,
+    /// so it is sent again.
     fn window_opened(&mut self) {
-        if self.probing {
-            self.snd_nxt = self.snd_una;
-        }
+        self.snd_nxt = self.snd_una;
+        self.timed = None;
         self.probing = false;
         self.probe = false;
         self.rtt.progressed();
@@ -561,6 +561,11 @@ impl Connection {
         let fin_at = seg.seq + seg.payload.len() as u32;
         if seg.has(TcpFlags::FIN) && fin_at.ge(self.rcv_nxt) && fin_at.le(self.rcv_edge) {
             self.peer_fin = Some(fin_at);
+            if fin_at.gt(self.rcv_nxt) && seg.payload.is_empty() && self.state.can_receive() {
+                // RFC 5681 §4.2: like data beyond a gap, it is answered with what is missing.
+                self.ack_owed = Owed::Now;
+                self.duplicates_owed = self.duplicates_owed.saturating_add(1);
+            }
         }
         // A FIN beyond a gap waits until the gap is filled.
         if self.peer_fin != Some(self.rcv_nxt) || !self.state.can_receive() {
