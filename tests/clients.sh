@@ -57,9 +57,9 @@ load() {
     local where=$1 runner=$2 url=$3/small.txt out
     if command -v wrk >/dev/null; then
         out=$($runner wrk -t1 -c64 -d2s "$url" 2>&1)
-        if grep -qE 'Non-2xx|Socket errors' <<<"$out" || ! grep -q 'requests in' <<<"$out"; then bad "$where: wrk, persistent" "$out"; else ok "$where: wrk, persistent"; fi
+        if grep -qE 'Non-2xx|connect [1-9]|read [1-9]|write [1-9]' <<<"$out" || ! grep -q 'requests in' <<<"$out"; then bad "$where: wrk, persistent" "$out"; else ok "$where: wrk, persistent"; fi
         out=$($runner wrk -t1 -c64 -d2s -H 'Connection: close' "$url" 2>&1)
-        if grep -qE 'Non-2xx|Socket errors: connect [1-9]|timeout [1-9]' <<<"$out" || ! grep -q 'requests in' <<<"$out"; then bad "$where: wrk, new connections" "$out"; else ok "$where: wrk, new connections"; fi
+        if grep -qE 'Non-2xx|connect [1-9]|read [1-9]|write [1-9]' <<<"$out" || ! grep -q 'requests in' <<<"$out"; then bad "$where: wrk, new connections" "$out"; else ok "$where: wrk, new connections"; fi
     else
         echo "SKIPPED: wrk: not installed (apt-get install wrk)"
     fi
