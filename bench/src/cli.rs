@@ -4,7 +4,7 @@ use crate::http::{self, HttpArgs};
 use exos_host::Result;
 use std::process::ExitCode;
 
-/// Measure ours beside its peers.
+/// Measure our programs beside their peers.
 #[derive(clap::Args, Debug)]
 pub struct BenchArgs {
     #[command(subcommand)]
@@ -15,6 +15,9 @@ pub struct BenchArgs {
 #[derive(clap::Subcommand, Debug)]
 pub enum BenchCommand {
     /// Static documents over HTTP: exos serve and nginx, new and persistent connections, several sizes
+    ///
+    /// Makes a lab of its own and removes it. Needs root, nginx and wrk, two cores or more, and a machine that does
+    /// nothing else meanwhile.
     Http(HttpArgs),
 }
 

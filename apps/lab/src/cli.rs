@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::{Command, ExitCode};
 
-/// Two namespaces joined by a wire, to try things in.
+/// Two network namespaces joined by a wire, to try things in (needs root).
 #[derive(clap::Args, Debug)]
 pub struct LabArgs {
     #[command(subcommand)]

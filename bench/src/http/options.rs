@@ -30,19 +30,19 @@ impl fmt::Display for Connection {
 /// Options of `exos bench http`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct HttpArgs {
-    /// Who to measure, in this order
+    /// Who to measure, in this order, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Server::Exos, Server::Nginx])]
     pub servers: Vec<Server>,
-    /// Sizes of the documents; K is 1024 bytes, M 1024 K
+    /// Sizes of the documents in bytes, separated by commas; K is 1024 bytes, M 1024 K
     #[arg(long, value_delimiter = ',', default_value = "0,100,1K,10K,100K,1M")]
     pub sizes: Vec<Size>,
-    /// Kinds of connection
+    /// Kinds of connection, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Connection::New, Connection::Persistent])]
     pub connection: Vec<Connection>,
     /// How many connections the client keeps busy at a time
     #[arg(long, default_value_t = 64)]
     pub connections: u32,
-    /// How often each case is measured; the median counts
+    /// How often each case is measured; the table shows the median
     #[arg(long, default_value_t = 3)]
     pub runs: u32,
     /// Seconds that one measurement lasts

@@ -9,14 +9,15 @@ use crate::site::Limits;
 
 /// Serve a directory over HTTP on a TCP/IP stack of its own.
 ///
-/// As root and without --link it makes an interface pair of its own and prints addresses that a browser on this
-/// machine opens at once. Statistics are printed on SIGUSR1 and at the end.
+/// Without --link it makes an interface pair of its own and prints addresses that a browser on this machine opens at
+/// once; without root as well, it runs over a TAP device in a user namespace instead. SIGINT and SIGTERM end it.
+/// Statistics are printed on SIGUSR1 and at the end.
 #[derive(clap::Args, Debug)]
 pub struct ServeArgs {
     /// The directory to serve; an example site when left out
     #[arg(value_name = "DIR")]
     pub directory: Option<PathBuf>,
-    /// Where packets come from: xdp:INTERFACE[:QUEUE] or tap:NAME
+    /// Where packets come from: xdp:INTERFACE[:QUEUE] or tap:NAME; an interface pair of its own when left out
     #[arg(long, value_name = "LINK")]
     pub link: Option<LinkName>,
     /// An address to answer for, one that nobody has (repeatable, IPv4 and IPv6)
@@ -25,25 +26,25 @@ pub struct ServeArgs {
     /// Default router (repeatable, one for each family)
     #[arg(long, value_name = "ADDRESS")]
     pub gateway: Vec<IpAddr>,
-    /// TCP port
+    /// TCP port to serve
     #[arg(long, default_value_t = 80, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
-    /// Use the interface's own addresses: only our port is taken from the host
+    /// Serve on the interface's own addresses: only this TCP port is taken from the host
     #[arg(long)]
     pub share_address: bool,
-    /// Cut every segment ourselves instead of handing large ones to the link
+    /// Send every TCP segment by itself, instead of several at once for the kernel to cut
     #[arg(long)]
     pub no_segmentation: bool,
-    /// Run on this core
+    /// Run on this core, counted from 0
     #[arg(long, value_name = "CORE")]
     pub core: Option<usize>,
-    /// Longest document to load, in MiB
+    /// Longest document to load, in MiB; longer ones are left out [default and most: 512]
     #[arg(long, value_name = "MIB")]
     pub document_max: Option<u64>,
-    /// All documents together, in MiB
+    /// All documents together, in MiB; what exceeds it is left out [default: 2048]
     #[arg(long, value_name = "MIB")]
     pub site_max: Option<u64>,
-    /// Print the statistics as JSON
+    /// Print the statistics as JSON, a line on standard output
     #[arg(long)]
     pub json: bool,
 }
