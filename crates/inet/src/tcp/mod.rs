@@ -285,6 +285,12 @@ impl Tcp {
         self.time_wait.len()
     }
 
+    /// Entries of the timer wheel, those that came too early or for nothing included: at rest about
+    /// as many as there are connections with a deadline.
+    pub fn timer_entries(&self) -> usize {
+        self.wheel.len()
+    }
+
     /// True when nothing waits to be sent or told.
     pub fn is_quiet(&self) -> bool {
         self.sending.is_empty() && self.telling.is_empty() && self.replies.is_empty()
@@ -414,6 +420,11 @@ impl Tcp {
         let Some(entry) = self.slab.entry_mut(id) else {
             return;
         };
+        if entry.armed > now {
+            // An entry of a deadline that has moved to an earlier time since, which has come up. To
+            // arm another for it would have them grow in number for as long as the connection lives.
+            return;
+        }
         entry.armed = connection::NEVER;
         if entry.closed || entry.connection.next_deadline().is_none_or(|at| at > now) {
             // It came up for a deadline that has moved: `settle` arms the wheel for the new one.
