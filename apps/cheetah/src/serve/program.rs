@@ -193,7 +193,12 @@ impl Cheetah {
         let Some(connection) = find(&mut self.connections, event.connection) else {
             return;
         };
+        let acknowledged = event.set.contains(EventSet::ACKNOWLEDGED);
         if connection.finished {
+            // The last response is under way, and its client may take it as slowly as any other.
+            if acknowledged {
+                connection.wait_for_the_end(now, stack, &mut self.timers);
+            }
             return;
         }
         let pending = stack
@@ -203,7 +208,7 @@ impl Cheetah {
         if connection.client_finished && !connection.held {
             // Whatever is queued still goes; nothing more will be asked for.
             connection.finish(now, stack, &mut self.timers);
-        } else if connection.wait == Wait::Sending && event.set.contains(EventSet::ACKNOWLEDGED) {
+        } else if connection.wait == Wait::Sending && acknowledged {
             let wait = if pending > 0 {
                 Wait::Sending
             } else {
@@ -323,7 +328,18 @@ impl Connection {
         self.held = false;
         stack.tcp.finish(self.id);
         stack.tcp.discard_received(self.id);
-        self.wait(now, Wait::Lingering, timers);
+        self.wait_for_the_end(now, stack, timers);
+    }
+
+    /// Finished: first the client takes what is sent, then it finishes too.
+    fn wait_for_the_end(&mut self, now: Instant, stack: &Stack, timers: &mut Wheel<ConnectionId>) {
+        let tcp = stack.tcp.connection(self.id);
+        let wait = if tcp.is_some_and(|c| c.unacknowledged() > 0) {
+            Wait::Sending
+        } else {
+            Wait::Lingering
+        };
+        self.wait(now, wait, timers);
     }
 }
 
