@@ -61,6 +61,9 @@ pub const SEND_TIME: Duration = Duration::from_secs(60);
 /// `lingering_time`.
 pub const LINGER_TIME: Duration = Duration::from_secs(30);
 
+/// How long a stop waits for clients to answer our FIN before they are reset: a few round trips.
+pub const GOODBYE_TIME: Duration = Duration::from_secs(1);
+
 /// How long a stop waits for responses under way.
 pub const STOP_TIME: Duration = Duration::from_secs(10);
 

@@ -71,7 +71,8 @@ impl Exos {
         self.pair.as_ref()
     }
 
-    /// Take in the frames that are there, up to a bound; returns how many.
+    /// Take in the frames that are there, up to a bound, and see to what is due; returns how many
+    /// frames.
     pub fn receive(&mut self) -> usize {
         self.now = clock::now();
         let (stack, now) = (&mut self.stack, self.now);
@@ -85,14 +86,14 @@ impl Exos {
                 break;
             }
         }
+        // What is due is news too: the program hears of it in this turn.
+        self.stack.handle_timeout(self.now);
         self.worked = count > 0;
         count
     }
 
-    /// See to what is due, and send what there is to send. Errors are those of an interface that
-    /// has gone.
+    /// Send what there is to send. Errors are those of an interface that has gone.
     pub fn send(&mut self) -> Result<usize, Error> {
-        self.stack.handle_timeout(self.now);
         if let Some(tables) = &mut self.tables {
             tables.serve(self.now, &mut self.stack)?;
         }

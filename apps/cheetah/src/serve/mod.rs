@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use exos::signals::Signals;
 use exos::{Attachment, Error, Exos, LinkName, clock};
-use exos_inet::tcp::ListenOptions;
+use exos_inet::tcp::{ListenOptions, ListenerId};
 
 use crate::http::Server;
-use crate::limits::STOP_TIME;
+use crate::limits::{GOODBYE_TIME, STOP_TIME};
 use crate::site::Site;
 
 pub use options::ServeArgs;
@@ -32,12 +32,13 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     let attachment = args.attachment();
     let mut exos = Exos::attach(&attachment)?;
     let signals = Signals::catch()?;
-    listen(&mut exos, args.port)?;
+    let listener = listen(&mut exos, args.port)?;
     announce(&exos, args, &attachment, &site)?;
     let mut cheetah = Cheetah::new(Server::new(Rc::new(site), clock::unix_secs()), clock::now());
     while !signals.stop_requested() {
         turn(&mut exos, &mut cheetah, &signals, args)?;
     }
+    exos.stack.tcp.close_listener(listener);
     stop(&mut exos, &mut cheetah, &signals, args)?;
     statistics::print(&exos, &cheetah, args.json);
     Ok(ExitCode::SUCCESS)
@@ -59,7 +60,7 @@ fn turn(
     exos.wait(cheetah.poll_timeout(), &[signals.fd()])
 }
 
-/// Take no new connections, let responses under way end, and tell the rest that it is over.
+/// Let responses under way end, say goodbye to idle clients, and reset who is left.
 fn stop(
     exos: &mut Exos,
     cheetah: &mut Cheetah,
@@ -67,8 +68,10 @@ fn stop(
     args: &ServeArgs,
 ) -> Result<(), Error> {
     cheetah.stop(exos.now(), &mut exos.stack);
-    let until = clock::now() + STOP_TIME;
-    while cheetah.is_busy() && clock::now() < until {
+    let (busy_until, until) = (clock::now() + STOP_TIME, clock::now() + GOODBYE_TIME);
+    while (cheetah.is_busy() && clock::now() < busy_until)
+        || (cheetah.connections() > 0 && clock::now() < until)
+    {
         turn(exos, cheetah, signals, args)?;
     }
     cheetah.abort_all(exos.now(), &mut exos.stack);
@@ -80,19 +83,17 @@ fn load(args: &ServeArgs) -> Result<Site, Error> {
     let Some(directory) = &args.directory else {
         return Ok(Site::example());
     };
-    let site = Site::load(directory, args.limits())
-        .map_err(|e| Error::new(e.to_string()).mend("give a directory that this user can read"))?;
+    let site = Site::load(directory, args.limits()).map_err(|e| Error::new(e.to_string()))?;
     for omission in site.omissions() {
         eprintln!("exos serve: left out: {omission}");
     }
     Ok(site)
 }
 
-fn listen(exos: &mut Exos, port: u16) -> Result<(), Error> {
+fn listen(exos: &mut Exos, port: u16) -> Result<ListenerId, Error> {
     exos.stack
         .tcp
         .listen(None, port, ListenOptions::default())
-        .map(drop)
         .map_err(|e| Error::new(format!("cannot listen on port {port}: {e}")))
 }
 
