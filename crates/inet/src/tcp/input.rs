@@ -395,8 +395,10 @@ impl Connection {
         let acked_fin = self.advance_una(seg.ack);
         self.after_loss_or_growth(bytes, flight);
         self.retries = 0;
-        self.rtt.progressed();
-        self.probing = false;
+        if std::mem::take(&mut self.probing) {
+            // What the timer waited for was the window, not the path.
+            self.rtt.progressed();
+        }
         self.retransmit_at = if self.snd_una == self.snd_max {
             NEVER
         } else {
@@ -427,6 +429,10 @@ impl Connection {
         let mss = u32::from(self.mss);
         self.duplicate_acks = 0;
         if !self.in_recovery {
+            if self.snd_una.gt(self.recover) {
+                // Passed: it comes along, lest 2 GiB later it seem to lie ahead.
+                self.recover = self.snd_una - 1;
+            }
             let limited =
                 flight.saturating_add(mss) > self.congestion.window().min(self.snd_wnd_max);
             self.congestion.acknowledged(bytes, mss, limited);

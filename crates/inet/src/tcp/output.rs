@@ -318,10 +318,14 @@ impl Connection {
     fn announce_window(&mut self) -> u16 {
         let window = (self.affordable_edge() - self.rcv_nxt) as u32;
         let scale = self.rcv_scale;
-        // Round down, unless that would take back what was promised (RFC 9293 §3.8.6).
+        // Round down, unless that would take back what was promised (RFC 9293 §3.8.6); but not beyond
+        // one step more than the buffer holds: rounding up with every segment would add up.
         let promised = (self.rcv_edge - self.rcv_nxt).max(0) as u32;
+        let kept = promised.div_ceil(1 << scale);
+        let free = i64::from(self.rcv_buffer) - self.receive.readable().len() as i64;
+        let fits = i64::from(kept << scale) <= free + (1 << scale);
         let field = (window >> scale)
-            .max(promised.div_ceil(1 << scale))
+            .max(if fits { kept } else { 0 })
             .min(u32::from(u16::MAX));
         self.rcv_edge = self.rcv_edge.max(self.rcv_nxt + (field << scale));
         field as u16

@@ -15,7 +15,7 @@ pub struct Rtt {
     variation_us: u32,
     /// The least round trip seen, zero before the first.
     least_us: u32,
-    /// How often the timer ran out since the last acknowledgement of new data.
+    /// How often the timer ran out since the last measurement.
     backoff: u8,
 }
 
@@ -30,8 +30,11 @@ impl Rtt {
         }
     }
 
-    /// Take in one measured round trip (never of a segment sent twice, Karn's rule).
+    /// Take in one measured round trip (never of a segment sent twice, Karn's rule). Only this ends
+    /// the backing off for the path (RFC 6298 §5): an acknowledgement of what was sent twice may be
+    /// of the first time, and the timeout too short.
     pub fn measured(&mut self, rtt: Duration) {
+        self.backoff = 0;
         let r = u32::try_from(rtt.as_micros())
             .unwrap_or(u32::MAX / 8)
             .clamp(1, u32::MAX / 8);
@@ -52,7 +55,8 @@ impl Rtt {
         }
     }
 
-    /// New data was acknowledged: later timeouts start from the estimate again.
+    /// What was waited for has come (our SYN's acknowledgement, a window): later timeouts start from
+    /// the estimate again.
     pub fn progressed(&mut self) {
         self.backoff = 0;
     }
