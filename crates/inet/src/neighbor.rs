@@ -24,7 +24,7 @@
 //!
 //! Invariants: `index` holds exactly one slot for each entry; only `Incomplete` entries hold
 //! frames; an entry is in `wanted` exactly when its `asking` flag is set; `deadline_min` is never
-//! later than any entry's deadline.
+//! later than any entry's deadline; `evictable` holds every entry whose state has an eviction rank.
 
 mod state;
 
@@ -36,7 +36,7 @@ use crate::time::Instant;
 use exos_wire::Mac;
 use hashbrown::HashTable;
 use state::{Action, Event};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 
 /// What the cache knows about an address now.
@@ -91,10 +91,20 @@ struct Entry {
     frames: VecDeque<Vec<u8>>,
 }
 
+impl Entry {
+    /// Its place among those that may have to make room.
+    fn eviction_place(&self) -> Option<(u8, Instant, IpAddr)> {
+        let rank = self.state.eviction_rank()?;
+        Some((rank, self.changed, self.ip))
+    }
+}
+
 /// The neighbour cache of one link.
 pub struct NeighborCache {
     entries: Vec<Entry>,
     index: HashTable<u32>,
+    /// Who goes first when the table is full: unresolved before stale, the longest unchanged first.
+    evictable: BTreeSet<(u8, Instant, IpAddr)>,
     key: SipKey,
     generation: u64,
     deadline_min: Option<Instant>,
@@ -113,6 +123,7 @@ impl NeighborCache {
         NeighborCache {
             entries: Vec::new(),
             index: HashTable::new(),
+            evictable: BTreeSet::new(),
             key: SipKey::from_seed(seed),
             generation: 0,
             deadline_min: None,
@@ -391,7 +402,12 @@ impl NeighborCache {
         let entry = &mut self.entries[slot];
         if entry.state != state {
             entry.solicits = 0;
+            if let Some(place) = entry.eviction_place() {
+                self.evictable.remove(&place);
+            }
             entry.changed = now;
+            self.evictable
+                .extend(state.eviction_rank().map(|rank| (rank, now, entry.ip)));
             if std::mem::take(&mut entry.asking) {
                 self.wanted.retain(|ip| *ip != entry.ip);
             }
@@ -455,7 +471,7 @@ impl NeighborCache {
             return None;
         }
         let slot = self.entries.len();
-        self.entries.push(Entry {
+        let entry = Entry {
             ip,
             mac: Mac::ZERO,
             state,
@@ -464,7 +480,9 @@ impl NeighborCache {
             solicits: 0,
             asking: false,
             frames: VecDeque::new(),
-        });
+        };
+        self.evictable.extend(entry.eviction_place());
+        self.entries.push(entry);
         let (key, entries) = (&self.key, &self.entries);
         let rehash = |&slot: &u32| Self::hash(key, entries[slot as usize].ip);
         self.index
@@ -473,17 +491,13 @@ impl NeighborCache {
         Some(slot)
     }
 
-    /// Unresolved first, then stale, the longest unchanged of its kind: looks at every entry, which
-    /// is bearable because it happens only when the table is full.
+    /// Make room by removing the first of `evictable`, when its rank is at most `rank_max`.
     fn evict(&mut self, rank_max: Option<u8>) -> bool {
-        let ranked = self
-            .entries
-            .iter()
-            .enumerate()
-            .filter_map(|(slot, e)| Some((e.state.eviction_rank()?, e.changed, slot)));
-        let Some((_, _, slot)) = ranked.filter(|&(rank, ..)| Some(rank) <= rank_max).min() else {
+        let first = self.evictable.first();
+        let Some(&(_, _, ip)) = first.filter(|(rank, ..)| Some(*rank) <= rank_max) else {
             return false;
         };
+        let slot = self.find(ip).expect("who can be evicted is in the table");
         self.counters.evictions += 1;
         self.counters.frames_unresolved += self.entries[slot].frames.len() as u64;
         self.remove(slot);
@@ -505,6 +519,9 @@ impl NeighborCache {
                 .expect("indexed") = slot as u32;
         }
         let entry = self.entries.swap_remove(slot);
+        if let Some(place) = entry.eviction_place() {
+            self.evictable.remove(&place);
+        }
         self.verifying -= u32::from(entry.state.is_in_doubt());
         if entry.asking {
             self.wanted.retain(|ip| *ip != entry.ip);
