@@ -30,6 +30,10 @@ counters! {
     drop_ethernet_other_host,
     /// Drop: neither ARP nor IPv4 nor IPv6.
     drop_ethernet_unknown_type,
+    /// Drop: a frame of a VLAN; ours is the network without a number.
+    drop_ethernet_vlan,
+    /// Drop: ARP that is neither a request nor a reply.
+    drop_arp_ignored,
     /// Drop: ARP that does not parse.
     drop_arp_malformed,
     /// Drop: an IPv4 header that does not parse.
@@ -54,6 +58,8 @@ counters! {
     fragments_reassembled,
     /// Drop: a fragment that was refused, or whose datagram was given up.
     drop_fragment,
+    /// Drop: ICMP of a kind that is not acted upon, or about nothing of ours.
+    drop_icmp_ignored,
     /// Drop: ICMP that does not parse, or whose checksum is wrong.
     drop_icmp_malformed,
     /// Echo requests answered.
@@ -84,13 +90,17 @@ counters! {
     tcp_segments_sent,
     /// TCP segments sent again.
     tcp_segments_retransmitted,
+    /// Drop: a TCP segment in a frame to a group.
+    drop_tcp_group,
     /// Drop: a TCP segment that does not parse.
     drop_tcp_malformed,
     /// Drop: a TCP segment whose checksum is wrong.
     drop_tcp_checksum,
     /// Drop: a TCP segment for which there is no connection (a reset answers it).
     drop_tcp_no_connection,
-    /// Drop: a SYN while the listener's backlog is full.
+    /// Half-open connections given up for others, because the listener's backlog was full.
+    tcp_half_open_replaced,
+    /// Drop: a SYN while the listener's backlog is full of younger ones than may be given up.
     drop_tcp_backlog_full,
     /// Drop: a SYN while the stack holds as many connections as it may.
     drop_tcp_connections_full,

@@ -260,6 +260,39 @@ fn a_full_backlog_drops_syns() {
     assert!(conns.iter().all(|&c| sim.client.is_established(c)));
 }
 
+/// Who has had its time to answer makes room: a flood of SYNs does not shut others out.
+#[test]
+fn a_full_backlog_gives_up_who_does_not_answer() {
+    let mut sim = Sim::new(Seed(7)).latency(ms(10));
+    let options = exos_inet::tcp::ListenOptions {
+        backlog: 3,
+        ..Default::default()
+    };
+    sim.server.listen_with(80, Plan::LISTEN, options);
+    // Once for the addresses' neighbours, so that the SYNs below leave at once.
+    let first = sim.client.connect(sim.server.addr());
+    sim.run_until(|s| s.client.is_established(first), at_most(secs(1)));
+    for port in 4000..4003 {
+        sim.client
+            .connect_from(port, sim.server.addr(), Plan::MANUAL);
+    }
+    sim.run_for(ms(5));
+    sim.link().drop_if(|_, frame| is_tcp(frame));
+    sim.run_for(ms(40));
+    assert_eq!(sim.server.stack.tcp.connections(), 4);
+    sim.link().drop_none();
+    let late = sim.client.connect(sim.server.addr());
+    sim.run_until(|s| s.client.is_established(late), at_most(ms(50)));
+    let counters = sim.server.stack.counters();
+    assert_eq!(
+        (
+            counters.tcp_half_open_replaced,
+            counters.drop_tcp_backlog_full
+        ),
+        (1, 0)
+    );
+}
+
 /// The client falls silent after its SYN: the server asks five times, forgets it without a word,
 /// and the client may try again.
 #[test]

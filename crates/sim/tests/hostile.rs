@@ -413,3 +413,39 @@ fn a_syn_flood_passes() {
         "nothing half-open is left"
     );
 }
+
+/// A SYN to everybody's MAC, and one of another VLAN, open nothing and are counted; a priority tag
+/// changes nothing.
+#[test]
+fn frames_that_are_not_ours_alone_open_nothing() {
+    let mut sim = Sim::new(Seed(5));
+    sim.server.listen(80, Plan::serve(10));
+    let heard = overhear(&mut sim);
+    let first = sim
+        .client
+        .connect_with(sim.server.addr(), Plan::fetch(), &Options::default());
+    sim.run_until(|s| s.client.closed(first).is_some(), at_most(secs(1)));
+    let mut syn = heard.borrow()[0].1.clone();
+    let at = tcp_at(&syn);
+    syn[at..at + 2].copy_from_slice(&999u16.to_be_bytes());
+    mend(&mut syn);
+    let mut to_all = syn.clone();
+    to_all[..6].fill(0xff);
+    sim.inject(SERVER, &to_all);
+    let tagged = |tci: u16| {
+        let tag = [0x81, 0x00, (tci >> 8) as u8, tci as u8];
+        [&syn[..12], &tag, &syn[12..]].concat()
+    };
+    sim.inject(SERVER, &tagged(5));
+    sim.run_for(ms(1));
+    let counters = sim.server.stack.counters();
+    assert_eq!(
+        (counters.drop_tcp_group, counters.drop_ethernet_vlan),
+        (1, 1)
+    );
+    assert_eq!(counters.tcp_reset_received, 0);
+    // The real client knows nothing of the connection that this opens.
+    sim.inject(SERVER, &tagged(0xe000));
+    sim.run_for(ms(1));
+    assert_eq!(sim.server.stack.counters().tcp_reset_received, 1);
+}

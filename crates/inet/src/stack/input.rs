@@ -3,13 +3,15 @@
 use std::net::{IpAddr, SocketAddr};
 
 use exos_wire::arp::{self, ArpView};
-use exos_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, EthernetView};
+use exos_wire::ethernet::{
+    ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, EthernetView, VLAN_ID_MASK,
+};
 use exos_wire::icmpv4::{Icmpv4, Icmpv4View};
 use exos_wire::icmpv6::{Icmpv6, Icmpv6View};
 use exos_wire::ipv4::Ipv4View;
 use exos_wire::ipv6::{self, Answer, Ipv6View, Upper};
 use exos_wire::ndp::{NeighborAdvertisement, NeighborSolicitation};
-use exos_wire::tcp::TcpView;
+use exos_wire::tcp::{TcpFlags, TcpView};
 use exos_wire::{Sum, protocol};
 
 use super::{EchoReply, Neighbors, RxChecksum, Stack, frames};
@@ -53,6 +55,11 @@ impl Stack {
             self.counters.drop_ethernet_other_host += 1;
             return;
         }
+        // IEEE 802.1Q §6.9: number 0 is a priority without a VLAN. Other VLANs are other networks.
+        if ethernet.vlan().is_some_and(|tci| tci & VLAN_ID_MASK != 0) {
+            self.counters.drop_ethernet_vlan += 1;
+            return;
+        }
         match ethernet.ethertype() {
             ETHERTYPE_IPV4 => self.handle_ipv4(now, ethernet.payload(), group, checksum),
             ETHERTYPE_IPV6 => self.handle_ipv6(now, ethernet.payload(), group, checksum),
@@ -71,6 +78,10 @@ impl Stack {
             return;
         }
         let packet = view.packet();
+        if !matches!(packet.operation, arp::REQUEST | arp::REPLY) {
+            self.counters.drop_arp_ignored += 1;
+            return;
+        }
         let for_us = self.routes.is_local(packet.target_ip.into());
         let gratuitous = packet.sender_ip == packet.target_ip;
         let evidence = match packet.operation {
@@ -79,7 +90,8 @@ impl Stack {
             _ => Evidence::Unsolicited { overriding: true },
         };
         let sender: IpAddr = packet.sender_ip.into();
-        if !self.routes.is_local(sender) {
+        // Only who may be a next hop is worth remembering.
+        if !self.routes.is_local(sender) && self.routes.next_hop(sender) == Some(sender) {
             let waiting = self
                 .neighbors
                 .handle_answer(now, sender, packet.sender_mac, evidence);
@@ -298,6 +310,11 @@ impl Stack {
             self.counters.drop_ip_source += 1;
             return;
         }
+        // RFC 1122 §3.3.6: what comes to everybody's MAC and one address is nobody's connection.
+        if packet.group {
+            self.counters.drop_tcp_group += 1;
+            return;
+        }
         let pseudo = Sum::pseudo(
             packet.src,
             packet.dst,
@@ -313,6 +330,11 @@ impl Stack {
         let local = SocketAddr::new(packet.dst, view.dst_port());
         let remote = SocketAddr::new(packet.src, view.src_port());
         let segment = Segment::from_view(&view);
+        if segment.has(TcpFlags::SYN) && self.routes.next_hop(packet.src).is_none() {
+            // No connection begins that could not be answered.
+            self.counters.drop_ip_no_route += 1;
+            return;
+        }
         let link = self.local(packet.src.is_ipv6());
         let progress = self.tcp.handle_segment(
             now,
@@ -399,12 +421,16 @@ impl Stack {
             Icmpv6::NeighborSolicitation(ns) => self.handle_solicitation(now, packet, &ns),
             Icmpv6::NeighborAdvertisement(na) => self.handle_advertisement(now, packet, &na),
             // Addresses and routers are configured, not learnt; see ARCHITECTURE.
-            Icmpv6::RouterSolicitation(_) | Icmpv6::RouterAdvertisement(_) => {}
+            Icmpv6::RouterSolicitation(_) | Icmpv6::RouterAdvertisement(_) => {
+                self.counters.drop_icmp_ignored += 1;
+            }
             Icmpv6::EchoReply { ident, seq, .. } => self.heard_echo(packet.src, ident, seq),
             Icmpv6::EchoRequest { .. } => self.answer_echo(now, packet),
             _ => {
                 if let Some(error) = icmp::received::parse_v6(&view) {
                     self.handle_icmp_error(&error);
+                } else {
+                    self.counters.drop_icmp_ignored += 1;
                 }
             }
         }
@@ -421,6 +447,8 @@ impl Stack {
         if let Some(answer) = answer {
             self.counters.icmp_echo_answered += 1;
             self.send_icmp(now, &answer);
+        } else {
+            self.counters.drop_icmp_ignored += 1;
         }
     }
 
@@ -440,7 +468,8 @@ impl Stack {
         if !self.ndp_is_valid(packet) || !self.routes.is_local(ns.target.into()) {
             return;
         }
-        if let Some(mac) = ns.source_mac.filter(|_| !packet.src.is_unspecified()) {
+        let may_be_next_hop = self.routes.next_hop(packet.src) == Some(packet.src);
+        if let Some(mac) = ns.source_mac.filter(|_| may_be_next_hop) {
             let waiting = self
                 .neighbors
                 .handle_answer(now, packet.src, mac, Evidence::Request);

@@ -1,9 +1,11 @@
 //! What others begin, and what remains when all is over: listeners and TIME-WAIT.
 //!
 //! A segment that belongs to no connection comes here. A SYN to a listener makes a half-open
-//! connection, counted against the listener's backlog; one to a connection in TIME-WAIT may take its
+//! connection, counted against the listener's backlog, where the longest-standing one makes room when
+//! it has had its time; one to a connection in TIME-WAIT may take its
 //! place; the rest is answered without any state, or not at all.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use exos_wire::tcp::{TcpFlags, Timestamps};
@@ -13,10 +15,11 @@ use super::flow::Flow;
 use super::input::Segment;
 use super::reply::Reply;
 use super::slab::ConnectionId;
+use super::state::Event as StateEvent;
 use super::time_wait::Waiting;
 use super::{Local, OpenError, Tcp};
 use crate::counters::Counters;
-use crate::limits::BACKLOG;
+use crate::limits::{BACKLOG, HALF_OPEN_GRACE};
 use crate::time::Instant;
 
 /// A listener's identity.
@@ -49,6 +52,9 @@ pub(super) struct Listener {
     pub(super) port: u16,
     options: ListenOptions,
     half_open: usize,
+    /// When each half-open connection began, oldest first. Those that have ended since stay in it
+    /// until they come to its front, or are so many that they are thrown out.
+    begun: VecDeque<(Instant, ConnectionId)>,
 }
 
 impl Listener {
@@ -81,6 +87,7 @@ impl Tcp {
             port,
             options,
             half_open: 0,
+            begun: VecDeque::new(),
         });
         // The most specific first, so that the search takes it.
         self.listeners.sort_by_key(|l| l.address.is_none());
@@ -108,29 +115,65 @@ impl Tcp {
         }
         let full = self.index.len() >= self.connections_max;
         let to = flow.local();
-        let listener = self.listeners.iter_mut().find(|l| l.takes(to));
+        let listener = self.listeners.iter().position(|l| l.takes(to));
         // Second: an ACK is of no connection; third: a SYN opens one; anything else is a stray.
-        let Some(listener) = listener.filter(|_| seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::ACK))
+        let Some(at) = listener.filter(|_| seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::ACK))
         else {
             counters.drop_tcp_no_connection += 1;
             self.replies
                 .push(Reply::reset_for(flow, seg), now, counters);
             return;
         };
-        if listener.half_open >= listener.options.backlog {
-            counters.drop_tcp_backlog_full += 1;
-            return;
-        }
         if full {
             counters.drop_tcp_connections_full += 1;
             return;
         }
-        listener.half_open += 1;
-        let options = listener.options.connection.clone();
+        let listener = &self.listeners[at];
+        if listener.half_open >= listener.options.backlog && !self.make_room(now, at, counters) {
+            counters.drop_tcp_backlog_full += 1;
+            return;
+        }
+        let options = self.listeners[at].options.connection.clone();
         let mut connection = Connection::accept(self.opening(now, flow, local), &options);
         connection.learn_from_syn(now, seg.seq, seg.window, &seg.options);
         let id = self.insert(connection);
+        self.remember_begun(now, at, id);
         self.settle(id);
+    }
+
+    fn remember_begun(&mut self, now: Instant, at: usize, id: ConnectionId) {
+        let (slab, listener) = (&self.slab, &mut self.listeners[at]);
+        listener.half_open += 1;
+        listener.begun.push_back((now, id));
+        // At least half of them have ended then, so this costs each of them a constant share.
+        if listener.begun.len() > 2 * listener.options.backlog {
+            listener.begun.retain(|&(_, id)| slab.is_half_open(id));
+        }
+    }
+
+    /// Give up the oldest half-open connection of a listener with a full backlog; false when it has
+    /// not yet had the time to answer ([`HALF_OPEN_GRACE`]).
+    ///
+    /// A flood of SYNs from addresses that never answer then costs honest clients some of their
+    /// attempts, not a minute without service until the flood's connections run out of time.
+    fn make_room(&mut self, now: Instant, at: usize, counters: &mut Counters) -> bool {
+        let (slab, listener) = (&self.slab, &mut self.listeners[at]);
+        let ended = |&(_, id): &(Instant, ConnectionId)| !slab.is_half_open(id);
+        while listener.begun.front().is_some_and(ended) {
+            listener.begun.pop_front();
+        }
+        let oldest = listener.begun.front();
+        let Some(&(_, id)) = oldest.filter(|(begun, _)| now - *begun >= HALF_OPEN_GRACE) else {
+            return false;
+        };
+        listener.begun.pop_front();
+        listener.half_open -= 1;
+        counters.tcp_half_open_replaced += 1;
+        if let Some(c) = self.slab.get_mut(id) {
+            c.follow(StateEvent::GiveUp);
+        }
+        self.close(id, Reason::TimedOut);
+        true
     }
 
     pub(super) fn half_open_ended(&mut self, local: SocketAddr) {

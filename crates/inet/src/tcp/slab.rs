@@ -2,6 +2,7 @@
 
 use super::connection::{Connection, NEVER};
 use super::flow::Flow;
+use super::state::State;
 use crate::time::Instant;
 
 /// A connection's identity. One that has been closed is never mistaken for a later one.
@@ -123,6 +124,14 @@ impl Slab {
         self.entry_mut(id)
             .filter(|e| !e.closed)
             .map(|e| &mut e.connection)
+    }
+
+    /// Begun by a peer that has not answered yet.
+    pub fn is_half_open(&self, id: ConnectionId) -> bool {
+        self.entry(id).is_some_and(|e| {
+            let c = &e.connection;
+            !e.closed && !c.active && c.state() == State::SynReceived
+        })
     }
 
     pub fn flow_at(&self, number: u32) -> Option<&Flow> {
