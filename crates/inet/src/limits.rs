@@ -52,6 +52,10 @@ pub const FIN_WAIT_2: Duration = Duration::from_secs(60);
 /// at 2 ms, or 100 Mbit/s at 20 ms.
 pub const RECEIVE_BUFFER_BYTES: u32 = 256 * 1024;
 
+/// Bytes queued on one connection and not acknowledged: sequence numbers are ordered only within
+/// 2 GiB (RFC 9293 §3.4). The bytes are the program's own, so memory is not the reason.
+pub const SEND_QUEUE_BYTES_MAX: usize = 1 << 30;
+
 /// Out-of-order pieces kept for one connection. Adjoining pieces are merged, so this many holes
 /// must be open at once before anything is refused; each costs some 40 bytes beside its data.
 pub const OUT_OF_ORDER_PIECES_MAX: usize = 128;

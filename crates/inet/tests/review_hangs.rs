@@ -314,3 +314,65 @@ fn two_gigabytes_without_loss_do_not_disable_fast_retransmit() {
         (1, 0)
     );
 }
+
+/// A window that the peer's keeps from being filled says nothing about the path, and does not grow
+/// (RFC 7661 §1); grown without bound it would in the end overflow.
+#[test]
+fn the_congestion_window_does_not_outgrow_what_the_peer_lets_us_use() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.connect(&Options::default());
+    let piece = Buffer::from(vec![7; 1 << 20]);
+    for _ in 0..20 {
+        pair.stacks[0].tcp.send(client, piece.clone().into());
+        while pair.stacks[0]
+            .tcp
+            .connection(client)
+            .unwrap()
+            .unacknowledged()
+            > 0
+        {
+            pair.settle();
+            let unread = pair.stacks[1].tcp.readable(server).len();
+            pair.stacks[1].tcp.consume(server, unread);
+            pair.now += Duration::from_millis(1);
+        }
+    }
+    let window = pair.stacks[0]
+        .tcp
+        .connection(client)
+        .unwrap()
+        .info()
+        .congestion_window;
+    let buffer = Options::default().receive_buffer_bytes;
+    assert!(window < buffer + 20_000, "{window} over a window of {buffer}");
+}
+
+/// Sequence numbers tell two places apart only within 2 GiB.
+#[test]
+fn a_send_queue_takes_no_more_than_sequence_numbers_can_count() {
+    let mut pair = Pair::new();
+    let (client, _) = pair.connect(&Options::default());
+    let piece = Buffer::from(vec![7; 1 << 20]);
+    let taken = (0..3000)
+        .take_while(|_| pair.stacks[0].tcp.send(client, piece.clone().into()))
+        .count();
+    assert!(taken <= 1024, "{taken} MiB in one queue");
+    let connection = pair.stacks[0].tcp.connection(client).unwrap();
+    assert_eq!(connection.unsent(), taken << 20);
+}
+
+/// The largest window that scaling can express is 1 GiB (RFC 7323 §2.3).
+#[test]
+fn an_absurdly_large_receive_buffer_works() {
+    let mut pair = Pair::new();
+    let options = Options {
+        receive_buffer_bytes: u32::MAX,
+        ..Options::default()
+    };
+    let (client, server) = pair.connect(&options);
+    pair.stacks[0]
+        .tcp
+        .send(client, Buffer::from(vec![7; 1_000_000]).into());
+    pair.run(Duration::from_secs(1));
+    assert_eq!(pair.stacks[1].tcp.readable(server).len(), 1_000_000);
+}

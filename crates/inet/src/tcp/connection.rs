@@ -15,7 +15,7 @@ use super::flow::Flow;
 use super::receive::ReceiveQueue;
 use super::rtt::Rtt;
 use super::state::{Action, Event, State};
-use crate::limits::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN};
+use crate::limits::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN, SEND_QUEUE_BYTES_MAX};
 use crate::time::{Duration, Instant};
 
 /// A deadline that never comes.
@@ -229,7 +229,8 @@ impl Connection {
         } else {
             MSS_DEFAULT_V4
         };
-        let rcv_buffer = options.receive_buffer_bytes.max(u32::from(mss));
+        // The most that a window with the greatest scale can say (RFC 7323 §2.3).
+        let rcv_buffer = options.receive_buffer_bytes.clamp(u32::from(mss), 1 << 30);
         Self {
             state,
             ack_owed: Owed::Nothing,
@@ -378,9 +379,12 @@ impl Connection {
 
     // Commands of the program.
 
-    /// Queue a slice to be sent; false when the connection takes no more data.
+    /// Queue a slice to be sent; false when the connection takes no more data, or not so much at
+    /// once ([`SEND_QUEUE_BYTES_MAX`]).
     pub fn send(&mut self, slice: Slice) -> bool {
-        let open = self.state.can_send() && !self.finishing;
+        // Two sequence numbers tell which is the later one only within 2 GiB.
+        let room = self.send.len() + slice.len() <= SEND_QUEUE_BYTES_MAX;
+        let open = self.state.can_send() && !self.finishing && room;
         if open && !slice.is_empty() {
             self.send.push(slice);
         }

@@ -433,8 +433,7 @@ impl Connection {
                 // Passed: it comes along, lest 2 GiB later it seem to lie ahead.
                 self.recover = self.snd_una - 1;
             }
-            let limited =
-                flight.saturating_add(mss) > self.congestion.window().min(self.snd_wnd_max);
+            let limited = flight.saturating_add(mss) > self.congestion.window();
             self.congestion.acknowledged(bytes, mss, limited);
         } else if self.snd_una.ge(self.recover) {
             // RFC 6582 §3.2, step 3: a full acknowledgement.

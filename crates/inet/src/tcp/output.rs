@@ -189,7 +189,8 @@ impl Connection {
         let mut congestion = self.congestion.window();
         if !self.in_recovery {
             // RFC 3042: the first two duplicates each let one new segment out.
-            congestion += u32::from(self.duplicate_acks.min(2)) * u32::from(self.mss);
+            let more = u32::from(self.duplicate_acks.min(2)) * u32::from(self.mss);
+            congestion = congestion.saturating_add(more);
         }
         congestion.min(self.snd_wnd).saturating_sub(flight)
     }
