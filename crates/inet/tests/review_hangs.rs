@@ -344,7 +344,10 @@ fn the_congestion_window_does_not_outgrow_what_the_peer_lets_us_use() {
         .info()
         .congestion_window;
     let buffer = Options::default().receive_buffer_bytes;
-    assert!(window < buffer + 20_000, "{window} over a window of {buffer}");
+    assert!(
+        window < buffer + 20_000,
+        "{window} over a window of {buffer}"
+    );
 }
 
 /// Sequence numbers tell two places apart only within 2 GiB.
