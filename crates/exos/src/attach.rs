@@ -27,6 +27,7 @@ use crate::clock;
 use crate::host_tables::HostTables;
 use crate::node::Exos;
 use crate::pair::{INNER_NAME, Pair};
+use crate::taken;
 use crate::user_netns;
 
 /// Where packets come from, as a person names it.
@@ -51,7 +52,8 @@ impl LinkName {
     /// What to use when nothing was said: what this process is allowed to.
     pub fn default_here() -> Self {
         let needed = caps::CapabilitySet::NET_ADMIN | caps::CapabilitySet::SYS_ADMIN;
-        if caps::has(needed) {
+        // Who is root in a user namespace only has them there, and BPF asks for them outside.
+        if caps::has(needed) && !user_netns::is_inside() {
             Self::OwnPair
         } else {
             Self::OwnTap
@@ -212,6 +214,10 @@ impl Exos {
                     ..XdpConfig::new(interface, rules)
                 })?;
                 refuse_host_addresses(interface, &wanted.addresses)?;
+                taken::refuse(
+                    Netlink::new()?.link_by_name(interface)?.index,
+                    &wanted.addresses,
+                )?;
                 let config = config(&link.mac(), link.mtu(), &wanted.addresses, &wanted.gateways);
                 join(Link::Xdp(link), config, wanted.segmentation)
             }
@@ -232,7 +238,7 @@ impl Exos {
                     "copy mode"
                 };
                 format!(
-                    "{} queue {}, {mode}, {copy}, MTU {}",
+                    "interface {}, queue {}, {mode}, {copy}, MTU {}",
                     link.name(),
                     link.queue(),
                     link.mtu()
@@ -378,8 +384,9 @@ fn rules_for_addresses(wanted: &Attachment) -> Result<Vec<Rule>, Error> {
     Ok(rules)
 }
 
+/// What the text says, of frames of no VLAN: other VLANs of the interface are the host's.
 fn rule(text: &str) -> Result<Rule, Error> {
-    let filter = Filter::parse(text)
+    let filter = Filter::parse(&format!("({text}) and (not vlan or vlan 0)"))
         .map_err(|e| Error::new(format!("a filter of our own is wrong: {e}")))?;
     Ok(Rule {
         filter,

@@ -33,6 +33,7 @@ pub mod host_tables;
 pub mod node;
 pub mod pair;
 pub mod signals;
+mod taken;
 pub mod user_netns;
 pub mod wait;
 

@@ -24,3 +24,11 @@ pub fn enter() -> Result<(), Error> {
     write("uid_map", format!("0 {uid} 1\n"))?;
     write("gid_map", format!("0 {gid} 1\n"))
 }
+
+/// True in a user namespace other than the machine's first: its one maps every user to itself.
+pub(crate) fn is_inside() -> bool {
+    std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| {
+        let numbers: Vec<&str> = map.split_whitespace().collect();
+        numbers != ["0", "0", "4294967295"]
+    })
+}
