@@ -7,6 +7,7 @@ mod options;
 mod program;
 mod statistics;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use exos_inet::tcp::{ListenOptions, ListenerId};
 use crate::http::Server;
 use crate::limits::{GOODBYE_TIME, STOP_TIME};
 use crate::site::Site;
+use statistics::Printer;
 
 pub use options::ServeArgs;
 pub use program::Cheetah;
@@ -34,13 +36,15 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     let signals = Signals::catch()?;
     let listener = listen(&mut exos, args.port)?;
     announce(&exos, args, &attachment, &site)?;
+    let printer = Printer::start(args.json)?;
     let mut cheetah = Cheetah::new(Server::new(Rc::new(site), clock::unix_secs()), clock::now());
     while !signals.stop_requested() {
-        turn(&mut exos, &mut cheetah, &signals, args)?;
+        turn(&mut exos, &mut cheetah, &signals, &printer)?;
     }
     exos.stack.tcp.close_listener(listener);
-    stop(&mut exos, &mut cheetah, &signals, args)?;
-    statistics::print(&exos, &cheetah, args.json);
+    stop(&mut exos, &mut cheetah, &signals, &printer)?;
+    printer.print(&exos, &cheetah);
+    printer.finish();
     Ok(ExitCode::SUCCESS)
 }
 
@@ -49,13 +53,13 @@ fn turn(
     exos: &mut Exos,
     cheetah: &mut Cheetah,
     signals: &Signals,
-    args: &ServeArgs,
+    printer: &Printer,
 ) -> Result<(), Error> {
     exos.receive();
     cheetah.handle(exos.now(), clock::unix_secs(), &mut exos.stack);
     exos.send()?;
     if signals.take_report_request() {
-        statistics::print(exos, cheetah, args.json);
+        printer.print(exos, cheetah);
     }
     exos.wait(cheetah.poll_timeout(), &[signals.fd()])
 }
@@ -65,14 +69,14 @@ fn stop(
     exos: &mut Exos,
     cheetah: &mut Cheetah,
     signals: &Signals,
-    args: &ServeArgs,
+    printer: &Printer,
 ) -> Result<(), Error> {
     cheetah.stop(exos.now(), &mut exos.stack);
     let (busy_until, until) = (clock::now() + STOP_TIME, clock::now() + GOODBYE_TIME);
     while (cheetah.is_busy() && clock::now() < busy_until)
         || (cheetah.connections() > 0 && clock::now() < until)
     {
-        turn(exos, cheetah, signals, args)?;
+        turn(exos, cheetah, signals, printer)?;
     }
     cheetah.abort_all(exos.now(), &mut exos.stack);
     while exos.send()? > 0 {}
@@ -116,7 +120,8 @@ fn announce(
     eprintln!("exos serve: {}", exos.describe_link());
     for address in exos.stack.addresses() {
         if !is_link_local(address.addr) {
-            println!("{}", url(address.addr, args.port));
+            // Nobody may be reading; the site is served all the same.
+            let _ = writeln!(std::io::stdout(), "{}", url(address.addr, args.port));
         }
     }
     if attachment.link == LinkName::OwnTap {
@@ -176,7 +181,7 @@ fn show_from_inside(exos: &Exos, port: u16) -> Result<(), Error> {
 
 /// Fetch the first page with the kernel's TCP; gives the head and the page's title.
 fn first_request(address: std::net::SocketAddr) -> std::io::Result<String> {
-    use std::io::{Read as _, Write as _};
+    use std::io::Read as _;
     let mut socket = std::net::TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
     socket.set_read_timeout(Some(Duration::from_secs(5)))?;
     write!(
