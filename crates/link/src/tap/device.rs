@@ -19,12 +19,15 @@ pub(super) fn open_driver() -> Result<File, Error> {
         .custom_flags(libc::O_NONBLOCK)
         .open(DRIVER);
     open.map_err(|source| {
-        let missing = matches!(source.raw_os_error(), Some(libc::ENOENT | libc::ENODEV));
+        let code = source.raw_os_error();
         let error = Error::io(format!("{DRIVER} cannot be opened"), source);
-        if missing {
-            error.mend("load the driver with `modprobe tun`")
-        } else {
-            error
+        match code {
+            Some(libc::ENOENT | libc::ENODEV) => error.mend("load the driver with `modprobe tun`"),
+            // It has no secrets: what a user may do with it is decided by the network namespace.
+            Some(libc::EACCES | libc::EPERM) => {
+                error.mend("let users open it: chmod 666 /dev/net/tun")
+            }
+            _ => error,
         }
     })
 }
