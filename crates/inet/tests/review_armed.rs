@@ -82,7 +82,7 @@ impl Game {
             }
         };
         let mut ends = [end(0), end(1)];
-        let mut options = |random: &mut Random| Options {
+        let options = |random: &mut Random| Options {
             receive_buffer_bytes: [1500, 5000, 70_000, 300_000][random.below(4) as usize],
             nagle: random.chance(30),
         };

@@ -5,19 +5,38 @@
 //! Where a segment repeats bytes with another content, the first content stays. The caller trims
 //! to the receive window first; so the window bounds the memory.
 
+use std::collections::VecDeque;
+
 use exos_wire::SeqNumber;
 
 use crate::limits::OUT_OF_ORDER_PIECES_MAX;
 
-/// Bytes beyond a gap.
+/// Bytes beyond a gap. They grow at both ends, so that segments in reverse order cost their sender as
+/// much as us.
 struct Piece {
     start: SeqNumber,
-    bytes: Vec<u8>,
+    bytes: VecDeque<u8>,
 }
 
 impl Piece {
     fn end(&self) -> SeqNumber {
         self.start + self.bytes.len() as u32
+    }
+
+    fn prepend(&mut self, bytes: &[u8]) {
+        bytes.iter().rev().for_each(|&b| self.bytes.push_front(b));
+        self.start = self.start - bytes.len() as u32;
+    }
+
+    /// Both in one, where `next` begins at our end. The shorter one is copied: whoever splits and
+    /// joins the same bytes again and again has to send as many.
+    fn joined(mut self, mut next: Self) -> Self {
+        if self.bytes.len() < next.bytes.len() {
+            next.prepend(self.bytes.make_contiguous());
+            return next;
+        }
+        self.bytes.append(&mut next.bytes);
+        self
     }
 }
 
@@ -89,7 +108,10 @@ impl ReceiveQueue {
             if piece_start.is_some_and(|start| start.le(reached)) {
                 let piece = self.pieces.remove(0);
                 if piece.end().gt(reached) {
-                    self.append(&piece.bytes[(reached - piece.start) as usize..]);
+                    let from = (reached - piece.start) as usize;
+                    let (front, back) = piece.bytes.as_slices();
+                    self.append(&front[from.min(front.len())..]);
+                    self.append(&back[from.saturating_sub(front.len())..]);
                     reached = piece.end();
                 }
             } else if reached.lt(end) {
@@ -158,24 +180,20 @@ impl ReceiveQueue {
         let end = start + bytes.len() as u32;
         let touches_next = self.pieces.get(at).is_some_and(|p| p.start == end);
         if at > 0 && self.pieces[at - 1].end() == start {
-            self.pieces[at - 1].bytes.extend_from_slice(bytes);
+            self.pieces[at - 1].bytes.extend(bytes);
             if touches_next {
                 let next = self.pieces.remove(at);
-                self.pieces[at - 1].bytes.extend_from_slice(&next.bytes);
+                let piece = self.pieces.remove(at - 1);
+                self.pieces.insert(at - 1, piece.joined(next));
             }
         } else if touches_next {
-            let mut joined = bytes.to_vec();
-            joined.extend_from_slice(&self.pieces[at].bytes);
-            self.pieces[at] = Piece {
-                start,
-                bytes: joined,
-            };
+            self.pieces[at].prepend(bytes);
         } else if self.pieces.len() < OUT_OF_ORDER_PIECES_MAX {
             self.pieces.insert(
                 at,
                 Piece {
                     start,
-                    bytes: bytes.to_vec(),
+                    bytes: bytes.to_vec().into(),
                 },
             );
         } else {
@@ -229,6 +247,24 @@ mod tests {
             }
         );
         assert_eq!(q.readable(), b"ABxxEFGHxx");
+    }
+
+    /// A quarter of a mebibyte, byte by byte from behind: copying what is there for each would be
+    /// 16 GiB of copies.
+    #[test]
+    fn bytes_in_reverse_order_give_the_stream() {
+        let mut q = ReceiveQueue::default();
+        let (s, len) = (SeqNumber(u32::MAX - 1000), 1 << 18);
+        for n in (1..len).rev() {
+            // Every other one first, and then the gap that it left.
+            let at = if n % 2 == 0 { n - 1 } else { n + 1 };
+            if at < len {
+                assert_eq!(q.place(s, s + at, &bytes(at, 1)), Placed::OutOfOrder);
+            }
+        }
+        q.place(s, s + (len - 1), &bytes(len - 1, 1));
+        q.place(s, s, &bytes(0, 1));
+        assert!(q.readable() == bytes(0, len), "another content");
     }
 
     #[test]
