@@ -1,0 +1,440 @@
+#!/usr/bin/env python3
+"""Attacks on a running `exos serve --json`, from the other side of a lab wire; see hostile.sh.
+
+    hostile.py INTERFACE PID STATISTICS-FILE
+
+The server answers for 10.10.0.10 and fd10::10, serves small.txt (100 bytes) and large.bin
+(1,000,000 bytes), and appends a line of statistics to the file for each SIGUSR1. Prints "ok NAME"
+or "not ok NAME: why" lines; ends with 1 when one was not ok.
+"""
+
+import json
+import os
+import random
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+
+INTERFACE, PID, STATISTICS = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+SERVER, SERVER6 = "10.10.0.10", "fd10::10"
+HERE, HERE6 = "10.10.0.2", "fd10::2"
+failures = 0
+random.seed(1)
+
+
+def say(name, good, why=""):
+    global failures
+    failures += not good
+    print(f"ok {name}" if good else f"not ok {name}: {why}", flush=True)
+
+
+# ---- frames ----
+
+with open(f"/sys/class/net/{INTERFACE}/address") as file:
+    MAC = bytes.fromhex(file.read().strip().replace(":", ""))
+raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+raw.bind((INTERFACE, 0))
+
+
+def send(frames):
+    for frame in frames:
+        while True:
+            try:
+                raw.send(frame)
+                break
+            except OSError as error:
+                if error.errno != 105:  # ENOBUFS
+                    raise
+                time.sleep(0.0005)
+
+
+def v4(address):
+    return socket.inet_pton(socket.AF_INET, address)
+
+
+def v6(address):
+    return socket.inet_pton(socket.AF_INET6, address)
+
+
+def checksum(data):
+    data += b"\0" * (len(data) % 2)
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def ethernet(kind, packet, to=None):
+    return (to or SERVER_MAC) + MAC + struct.pack("!H", kind) + packet
+
+
+def arp(operation, sender_mac, sender, target):
+    packet = struct.pack("!HHBBH", 1, 0x0800, 6, 4, operation)
+    packet += sender_mac + v4(sender) + b"\0" * 6 + v4(target)
+    return b"\xff" * 6 + MAC + b"\x08\x06" + packet
+
+
+def ip4(protocol, data, src=HERE, ident=0, fragment=0, first=0x45, total=None, sum_=None):
+    total = 20 + len(data) if total is None else total
+    head = struct.pack("!BBHHHBBH", first, 0, total, ident, fragment, 64, protocol, 0)
+    head += v4(src) + v4(SERVER)
+    sum_ = checksum(head) if sum_ is None else sum_
+    return ethernet(0x0800, head[:10] + struct.pack("!H", sum_) + head[12:] + data)
+
+
+def ip6(protocol, data, length=None, src=HERE6):
+    length = len(data) if length is None else length
+    head = struct.pack("!IHBB", 6 << 28, length, protocol, 255)
+    return ethernet(0x86DD, head + v6(src) + v6(SERVER6) + data)
+
+
+def pseudo(protocol, length, six=False):
+    if six:
+        return v6(HERE6) + v6(SERVER6) + struct.pack("!II", length, protocol)
+    return v4(HERE) + v4(SERVER) + struct.pack("!HH", protocol, length)
+
+
+def tcp(port, flags, seq=1, ack=0, data=b"", offset=5, to=80, src=HERE, sum_=None):
+    head = struct.pack("!HHIIBBHHH", port, to, seq, ack, offset << 4, flags, 1000, 0, 0) + data
+    covered = v4(src) + v4(SERVER) + struct.pack("!HH", 6, len(head))
+    sum_ = checksum(covered + head) if sum_ is None else sum_
+    return head[:16] + struct.pack("!H", sum_) + head[18:]
+
+
+def udp(data, length=None, sum_=None):
+    length = 8 + len(data) if length is None else length
+    head = struct.pack("!HHHH", 9, 9, length, 0) + data
+    sum_ = checksum(pseudo(17, len(head)) + head) if sum_ is None else sum_
+    return head[:6] + struct.pack("!H", sum_) + head[8:]
+
+
+def icmp(kind, code, rest, data, six=False, sum_=None):
+    head = struct.pack("!BBHI", kind, code, 0, rest) + data
+    if sum_ is None:
+        sum_ = checksum((pseudo(58, len(head), True) if six else b"") + head)
+    return head[:2] + struct.pack("!H", sum_) + head[4:]
+
+
+def find_server():
+    """Its MAC address: a unicast frame to another is dropped."""
+    raw.settimeout(0.3)
+    for _ in range(10):
+        send([arp(1, MAC, HERE, SERVER)])
+        until = time.time() + 0.3
+        while time.time() < until:
+            try:
+                frame = raw.recv(4096)
+            except socket.timeout:
+                break
+            if frame[12:14] == b"\x08\x06" and frame[28:32] == v4(SERVER) and frame[21] == 2:
+                return frame[22:28]
+    sys.exit("not ok hostile.py: the server does not answer ARP")
+
+
+# ---- what the server says of itself ----
+
+
+def statistics():
+    """What its counters are now."""
+    before = os.path.getsize(STATISTICS)
+    os.kill(PID, signal.SIGUSR1)
+    for _ in range(250):
+        time.sleep(0.02)
+        with open(STATISTICS) as file:
+            file.seek(before)
+            text = file.read()
+        if text.endswith("\n"):
+            report = json.loads(text.splitlines()[-1])
+            return dict(report["counters"], connections=report["connections"])
+    sys.exit("not ok hostile.py: the server gives no statistics")
+
+
+def grown(before):
+    now = statistics()
+    return {name: now[name] - before[name] for name in now if now[name] != before[name]}
+
+
+def resident_kib():
+    with open(f"/proc/{PID}/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
+
+
+def connect(timeout=5):
+    return socket.create_connection((SERVER, 80), timeout=timeout)
+
+
+def fetch(timeout=5):
+    """Seconds that a small document takes over a connection of its own; None when it fails."""
+    began = time.time()
+    try:
+        with connect(timeout) as s:
+            s.sendall(b"GET /small.txt HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            got = b""
+            while part := s.recv(65536):
+                got += part
+        whole = b" 200 " in got and got.endswith(b"x" * 100)
+        return time.time() - began if whole else None
+    except OSError:
+        return None
+
+
+# ---- the attacks ----
+
+
+def malformed_frames():
+    """Each kind of bad frame moves its own counter, by exactly as many as were sent."""
+    syn = tcp(1234, 2)
+    ping = icmp(8, 0, 1, b"abc")
+    ping6 = icmp(128, 0, 1, b"abc", six=True)
+    options = b"\x3a\0" + b"\x01\x04\0\0\0\0"
+    solicit = icmp(135, 0, 0, v6(SERVER6) + b"\x01\x00" + MAC, six=True)
+    kinds = [
+        ("an IPv4 packet cut short", "drop_ipv4_malformed", ip4(6, syn)[:40]),
+        ("an IPv4 header length of 4", "drop_ipv4_malformed", ip4(6, syn, first=0x44)),
+        ("an IPv4 length beyond the frame", "drop_ipv4_malformed", ip4(6, syn, total=1400)),
+        ("an IPv4 length below the header", "drop_ipv4_malformed", ip4(6, syn, total=10)),
+        ("a wrong IPv4 checksum", "drop_ipv4_checksum", ip4(6, syn, sum_=1)),
+        ("our own address as source", "drop_ip_source", ip4(6, syn, src=SERVER)),
+        ("a group as source", "drop_ip_source", ip4(6, syn, src="224.0.0.1")),
+        ("a SYN without a way back", "drop_ip_no_route", ip4(6, tcp(5, 2, src="8.8.8.8"), src="8.8.8.8")),
+        ("an unknown protocol", "drop_ip_protocol", ip4(200, b"x" * 30)),
+        ("a frame to another host", "drop_ethernet_other_host", b"\x02\1\2\3\4\5" + ip4(6, syn)[6:]),
+        ("a SYN to everybody's MAC", "drop_tcp_group", b"\xff" * 6 + ip4(6, syn)[6:]),
+        ("a frame of another VLAN", "link_xdp_pass", ip4(6, syn)[:12] + b"\x81\0\0\x05" + ip4(6, syn)[12:]),
+        ("TCP cut short", "drop_tcp_malformed", ip4(6, syn[:15])),
+        ("a TCP offset of 3", "drop_tcp_malformed", ip4(6, tcp(5, 2, offset=3))),
+        ("a TCP offset beyond the segment", "drop_tcp_malformed", ip4(6, tcp(5, 2, offset=15))),
+        ("a wrong TCP checksum", "drop_tcp_checksum", ip4(6, tcp(5, 2, sum_=77))),
+        ("an ACK of no connection", "drop_tcp_no_connection", ip4(6, tcp(5, 16, ack=9))),
+        ("a UDP length below the header", "drop_udp_malformed", ip4(17, udp(b"xxxx", length=7))),
+        ("a wrong UDP checksum", "drop_udp_checksum", ip4(17, udp(b"xxxx", sum_=5))),
+        ("UDP to nobody", "drop_udp_no_socket", ip4(17, udp(b"xxxx"))),
+        ("ICMP cut short", "drop_icmp_malformed", ip4(1, ping[:5])),
+        ("a wrong ICMP checksum", "drop_icmp_malformed", ip4(1, icmp(8, 0, 1, b"x", sum_=1))),
+        ("an unknown ICMP type", "drop_icmp_ignored", ip4(1, icmp(99, 0, 1, b"x" * 40))),
+        ("ARP that is no question", "drop_arp_ignored", arp(77, MAC, HERE, SERVER)),
+        ("a fragment beyond the largest datagram", "drop_fragment", ip4(1, b"z" * 1400, ident=4, fragment=0x1FFF)),
+        ("a fragment of no whole 8 bytes", "drop_fragment", ip4(1, b"z" * 1401, ident=5, fragment=0x2000)),
+        ("an IPv6 length beyond the frame", "drop_ipv6_malformed", ip6(58, ping6, length=1000)),
+        ("an IPv6 option beyond its header", "drop_ipv6_malformed", ip6(0, b"\x3a\0\x01\xc8\0\0\0\0" + ping6)),
+        ("nine IPv6 extension headers", "drop_ipv6_malformed", ip6(60, (b"\x3c" + options[1:]) * 8 + options + ping6)),
+        ("an IPv6 option to be dropped for", "drop_ipv6_option", ip6(0, b"\x3a\0\x45\x04\0\0\0\0" + ping6)),
+        ("neighbour discovery's option of length 0", "drop_icmp_malformed", ip6(58, solicit)),
+    ]
+    for name, counter, frame in kinds:
+        before = statistics()
+        send([frame] * 20)
+        time.sleep(0.05)
+        change = grown(before)
+        got = change.get(counter, 0)
+        # What the server passes to its host includes what others say on the wire.
+        say(f"counted: {name}", got == 20 or got > 20 and counter == "link_xdp_pass", f"{counter} of {change}")
+
+
+def overlapping_fragments():
+    data = icmp(8, 0, 7, b"y" * 2392)
+    before = statistics()
+    send([
+        ip4(1, data[:1200], ident=70, fragment=0x2000),
+        ip4(1, data[800:2000], ident=70, fragment=0x2000 | 100),
+        ip4(1, data[2000:], ident=70, fragment=250),
+    ])
+    time.sleep(0.05)
+    change = grown(before)
+    say("overlapping fragments make no datagram",
+        "fragments_reassembled" not in change and change.get("drop_fragment", 0) > 0, change)
+
+
+def noise():
+    """Valid frames with a few bytes changed, cut anywhere: served and no larger afterwards."""
+    seeds = [
+        ip4(6, tcp(1234, 2)), ip4(1, icmp(8, 0, 1, b"abc")), ip4(17, udp(b"zz")),
+        ip4(1, b"z" * 80, ident=9, fragment=0x2000), arp(1, MAC, HERE, SERVER),
+        ip6(58, icmp(128, 0, 1, b"abc", six=True)),
+        ip6(44, b"\x3a\0\0\x01\0\0\0\x09" + b"q" * 80),
+        ip6(58, icmp(135, 0, 0, v6(SERVER6) + b"\x01\x01" + MAC, six=True)),
+    ]
+
+    def changed(frame):
+        frame = bytearray(frame)
+        for _ in range(random.randrange(1, 6)):
+            frame[random.randrange(12, len(frame))] = random.randrange(256)
+        cut = random.randrange(14, len(frame) + 1) if random.random() < 0.3 else len(frame)
+        return bytes(frame[:cut])
+
+    before = resident_kib()
+    send(changed(random.choice(seeds)) for _ in range(20_000))
+    send([arp(1, MAC, HERE, SERVER)])
+    say("20,000 mutated frames pass", fetch() is not None)
+    more = resident_kib() - before
+    say("and leave no memory behind", more < 4096, f"{more} KiB")
+
+
+def neighbour_flood():
+    """More neighbours than are remembered cost little each, and not the client its place."""
+    def cpu():
+        with open(f"/proc/{PID}/stat") as file:
+            return sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13])) / 100
+
+    unicast = lambda: b"\x02" + os.urandom(5)
+    fetch()
+    before, began = statistics(), cpu()
+    send(ip6(58, icmp6_from(src, unicast()), src=src) for src in
+         (f"fd10::{random.randrange(1, 65535):x}:{random.randrange(65536):x}" for _ in range(20_000)))
+    heard, spent = grown(before)["frames_received"], cpu() - began
+    say("a neighbour flood costs under 15 us a frame", spent / heard < 15e-6,
+        f"{spent / heard * 1e6:.1f} us for each of {heard}")
+    say("and a client is served after it", fetch() is not None)
+
+
+def icmp6_from(src, mac):
+    """A neighbor solicitation from any source."""
+    head = struct.pack("!BBHI", 135, 0, 0, 0) + v6(SERVER6) + b"\x01\x01" + mac
+    sum_ = checksum(v6(src) + v6(SERVER6) + struct.pack("!II", len(head), 58) + head)
+    return head[:2] + struct.pack("!H", sum_) + head[4:]
+
+
+def forged_segments():
+    """Resets and SYNs that guess wrongly do not end a connection that the kernel holds."""
+    with connect() as s:
+        port = s.getsockname()[1]
+        time.sleep(0.05)
+        send(ip4(6, tcp(port, flags, seq=random.getrandbits(32), ack=random.getrandbits(32)))
+             for flags in range(256) for _ in range(4))
+        s.sendall(b"GET /small.txt HTTP/1.1\r\nHost: x\r\n\r\n")
+        say("1,024 forged segments end no connection", b" 200 " in s.recv(4096))
+
+
+def syn_flood():
+    """SYNs that nobody stands behind: clients are served meanwhile, and at once afterwards."""
+    frames = []
+    for _ in range(20_000):
+        src = f"10.10.0.{random.randrange(100, 250)}"
+        frames.append(ip4(6, tcp(random.randrange(1024, 65536), 2, random.getrandbits(32), src=src), src=src))
+    until = time.time() + 4
+    sent = [0]
+
+    def flood():
+        while time.time() < until:
+            # About 25,000 a second: the Python on the one core must leave room for its own clients.
+            send(frames[sent[0] % 20_000:][:250])
+            sent[0] += 250
+            time.sleep(0.008)
+
+    before = statistics()
+    flooding = threading.Thread(target=flood)
+    flooding.start()
+    times = []
+    while time.time() < until:
+        times.append(fetch(timeout=3.5))
+        time.sleep(0.01)
+    flooding.join()
+    served = sum(t is not None for t in times)
+    say("clients are served during a flood of SYNs", served >= 0.9 * len(times) > 10,
+        f"{served} of {len(times)}, {sent[0]} SYNs, {grown(before)}")
+    after = [fetch(timeout=1) for _ in range(10)]
+    say("and after it", None not in after, after)
+
+
+def slow_clients():
+    """Clients that never read or never finish cost others nothing."""
+    before, idle = resident_kib(), []
+    for n in range(300):
+        s = socket.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2304)
+        s.connect((SERVER, 80))
+        # Closed windows, unfinished requests, and clients that never say a word.
+        s.sendall((b"GET /large.bin HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/1.1\r\nX: y\r\n", b"")[n % 3])
+        idle.append(s)
+    slowest = max(fetch() or 9 for _ in range(20))
+    say("others are served beside 300 slow clients", slowest < 0.5, f"{slowest:.3f} s")
+    each = (resident_kib() - before) / len(idle)
+    say("which cost under 16 KiB each", each < 16, f"{each:.1f} KiB")
+    return idle
+
+
+def pipelining():
+    """Ten thousand requests in one connection: unread, then read to the end."""
+    before, count = resident_kib(), 10_000
+    request = b"GET /small.txt HTTP/1.1\r\nHost: x\r\n\r\n"
+    with connect() as s:
+        writer = threading.Thread(target=lambda: s.sendall(request * count))
+        writer.start()
+        time.sleep(0.3)
+        say("others are served beside 10,000 unread requests", fetch() is not None)
+        more = resident_kib() - before
+        say("which take bounded memory", more < 4096, f"{more} KiB")
+        got = b""
+        s.settimeout(5)
+        while got.count(b"HTTP/1.1 200") < count or not got.endswith(b"x" * 100):
+            part = s.recv(1 << 20)
+            if not part:
+                break
+            got += part
+        writer.join()
+        say("and are all answered", got.count(b"HTTP/1.1 200") == count, got.count(b"HTTP/1.1 200"))
+
+
+def broken_requests():
+    def status(request):
+        with connect() as s:
+            try:
+                s.sendall(request)
+            except OSError:
+                pass
+            s.settimeout(3)
+            try:
+                return s.recv(4096)[9:12].decode()
+            except OSError as error:
+                return repr(error)
+
+    for name, wanted, request in [
+        ("binary noise", "400", b"\x16\x03\x01" + os.urandom(300)),
+        ("a megabyte of request line", "414", b"GET /" + b"a" * 1_000_000),
+        ("endless fields", "431", b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 100_000),
+        ("one endless field", "431", b"GET / HTTP/1.1\r\nX: " + b"b" * 1_000_000),
+        ("a negative length", "400", b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n"),
+        ("a body of a gigabyte", "413", b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n"),
+        ("two hosts", "400", b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"),
+    ]:
+        got = status(request)
+        say(f"answered with {wanted}: {name}", got == wanted, got)
+
+
+def broken_off():
+    """Requests cut off, and answers not waited for: nothing stays open."""
+    before = statistics()["connections"]
+    for n in range(600):
+        s = connect()
+        s.sendall(b"GET /large.bin HTTP/1.1\r\nHost: x\r\n\r\n" if n % 2 else b"GET / HT")
+        if n % 3:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        s.close()
+    time.sleep(0.5)
+    after = statistics()["connections"]
+    say("600 connections broken off leave none behind", after <= before, f"{before} -> {after}")
+
+
+SERVER_MAC = find_server()
+began = time.time()
+idle = slow_clients()
+malformed_frames()
+overlapping_fragments()
+noise()
+neighbour_flood()
+forged_segments()
+pipelining()
+broken_requests()
+broken_off()
+syn_flood()
+# The unfinished requests have 20 s, and those that say nothing too.
+time.sleep(max(0.0, began + 22 - time.time()))
+ended = statistics()
+say("unfinished requests are ended after 20 s", ended["http_request_timeouts"] >= 100, ended["http_request_timeouts"])
+say("silent clients are ended after 20 s", ended["http_idle_timeouts"] >= 100, ended["http_idle_timeouts"])
+for s in idle:
+    s.close()
+sys.exit(failures > 0)

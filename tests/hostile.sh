@@ -1,0 +1,158 @@
+#!/usr/bin/env bash
+# An outsider and a clumsy operator against the release binary: broken and forged packets, floods,
+# slow and broken clients (hostile.py); taken addresses, full pipes, kills while it starts,
+# interfaces that vanish. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
+#
+#   tests/hostile.sh PATH/TO/exos
+#
+# Everything happens in namespaces of a lab of its own and takes about a minute; what is started is
+# ended by its id, also when this script is interrupted.
+set -uo pipefail
+exos=$(realpath "$1")
+here=$(dirname "$(realpath "$0")")
+lab=hostile
+work=$(mktemp -d)
+failures=0
+server=
+reader=
+
+cleanup() {
+    for pid in $server $reader; do kill -KILL "$pid" 2>/dev/null; done
+    "$exos" lab down --name $lab >/dev/null 2>&1
+    rm -rf "$work"
+}
+
+ok() { echo "ok $1"; }
+bad() { echo "not ok $1: ${2:-}"; failures=$((failures + 1)); }
+# same NAME WANTED GOT
+same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$2', got '$3'"; fi; }
+# has NAME WANTED TEXT
+has() { if [[ $3 == *"$2"* ]]; then ok "$1"; else bad "$1" "no '$2' in: $3"; fi; }
+
+inside() { "$exos" lab exec --name $lab "$@"; }
+code() { inside b -- curl -sS -m 3 -o /dev/null -w '%{http_code}' "http://10.10.0.10$1" 2>/dev/null; }
+up() { "$exos" lab up --name $lab --wire plain >/dev/null; }
+# await SECONDS COMMAND...: until it succeeds.
+await() { local tries=$(($1 * 20)); shift; while ! "$@" 2>/dev/null; do tries=$((tries - 1)); [ $tries -gt 0 ] || return 1; sleep 0.05; done; }
+# ended PID: it is no more, or waits for its parent only.
+ended() { ! grep -q '^State:[[:space:]]*[^Z[:space:]]' "/proc/$1/status"; }
+# serve ARGUMENTS...: start the server in side a and wait for its address. `lab exec` becomes what it
+# runs, so that its process is the server's; a shell function in its place would be another.
+serve() {
+    : >"$work/out"
+    "$exos" lab exec --name $lab a -- "$exos" serve "$@" >"$work/out" 2>"$work/err" &
+    server=$!
+    await 10 grep -q '^http' "$work/out" || { bad "the server starts" "$(cat "$work/err")"; return 1; }
+}
+stop() { kill -TERM "$server" 2>/dev/null; wait "$server"; local status=$?; server=; return $status; }
+# What a program of ours may leave in the kernel.
+kernel_state() {
+    ip netns | grep -o "^exos-$lab-[ab]"
+    ip -br link | grep -o '^exos[^ ]*'
+    inside a -- ip -d link show wire | grep -o 'prog/xdp.*'
+    inside a -- ip -br address show wire
+}
+
+[ "$(id -u)" = 0 ] || { echo "SKIPPED: attacks over AF_XDP: needs root"; exit 0; }
+command -v python3 >/dev/null || { echo "SKIPPED: attacks: python3 is not installed (apt-get install python3)"; exit 0; }
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+up || { bad "lab up"; exit 1; }
+
+site=$work/site
+mkdir -p "$site"
+head -c 100 /dev/zero | tr '\0' x >"$site/small.txt"
+head -c 1000000 /dev/urandom >"$site/large.bin"
+head -c 20000000 /dev/urandom >"$site/huge.bin"
+wire=(--link xdp:wire --address 10.10.0.10/24 --address fd10::10/64)
+
+# ---- an outsider ----
+
+if serve "$site" "${wire[@]}" --json; then
+    timeout 90 "$exos" lab exec --name $lab b -- python3 "$here/hostile.py" wire "$server" "$work/out" || failures=$((failures + 1))
+    stop; same "it stops in order after all that" 0 $?
+    same "and has not complained" "" "$(grep -i 'panic\|error' "$work/err")"
+fi
+
+# ---- a clumsy operator ----
+
+before=$(kernel_state)
+# refused NAME WANTED ARGUMENTS...
+refused() {
+    local name=$1 wanted=$2 text status; shift 2
+    text=$(timeout 10 "$exos" lab exec --name $lab a -- "$exos" serve "$site" "$@" 2>&1); status=$?
+    if [ $status = 1 ]; then has "$name" "$wanted" "$text"; else bad "$name" "exit status $status: $text"; fi
+    same "$name: in one line" 1 "$(wc -l <<<"$text")"
+}
+refused "an address that a host on the wire has" "10.10.0.2 is the address of" --link xdp:wire --address 10.10.0.2/24
+refused "the same with IPv6" "fd10::2 is the address of" --link xdp:wire --address fd10::2/64
+refused "an address of this host" "--share-address" --link xdp:wire --address 10.10.0.1/24
+refused "a queue that is not there" "queue 7" --link xdp:wire:7 --address 10.10.0.10/24
+refused "a core that is not there" "choose from" "${wire[@]}" --core 999
+same "refusals leave nothing behind" "$before" "$(kernel_state)"
+
+# Killed at any moment while it starts.
+for n in $(seq 20); do
+    "$exos" lab exec --name $lab a -- "$exos" serve "$site" "${wire[@]}" >/dev/null 2>&1 &
+    server=$!
+    sleep "0.$(printf %03d $((RANDOM % 300)))"
+    kill -KILL "$server"; wait "$server" 2>/dev/null
+    "$exos" serve "$site" >/dev/null 2>&1 &
+    server=$!
+    sleep "0.$(printf %03d $((RANDOM % 300)))"
+    kill -KILL "$server"; wait "$server" 2>/dev/null
+done
+server=
+# The kernel takes namespaces and rings away at leisure.
+await 5 eval '[ "$(kernel_state)" = "$before" ]'
+same "40 kills while it starts leave nothing behind" "$before" "$(kernel_state)"
+
+# Nobody reads what it says.
+mkfifo "$work/pipe"
+sleep 60 <"$work/pipe" & reader=$!
+"$exos" lab exec --name $lab a -- "$exos" serve "$site" "${wire[@]}" --json >"$work/pipe" 2>"$work/err" &
+server=$!
+if await 10 eval '[ "$(code /small.txt)" = 200 ]'; then
+    for _ in $(seq 60); do kill -USR1 "$server"; sleep 0.01; done
+    same "served beside statistics that nobody reads" 200 "$(code /small.txt)"
+    kill -TERM "$server"; await 5 ended "$server" && ok "and ended" || bad "and ended" "it still runs"
+    kill "$reader"; wait "$reader" 2>/dev/null; reader=
+    kill -KILL "$server" 2>/dev/null; wait "$server" 2>/dev/null; server=
+else
+    bad "served beside statistics that nobody reads" "$(cat "$work/err")"
+fi
+"$exos" lab exec --name $lab a -- "$exos" serve "$site" "${wire[@]}" 2>"$work/err" >&- &
+server=$!
+await 10 eval '[ "$(code /small.txt)" = 200 ]' && ok "served with standard output closed" || bad "served with standard output closed" "$(cat "$work/err")"
+stop
+
+# Ended while it sends.
+if serve "$site" "${wire[@]}"; then
+    for _ in $(seq 16); do
+        inside b -- curl -sS -m 20 -o /dev/null -w '%{size_download}\n' http://10.10.0.10/huge.bin >>"$work/sizes" 2>&1 &
+        loads+=($!)
+    done
+    await 5 eval '[ -n "$(inside b -- ss -Htn state established)" ]'; sleep 0.3
+    stop; same "SIGTERM while it sends: it ends in order" 0 $?
+    wait "${loads[@]}"
+    same "and every download is whole" "16 20000000" "$(sort "$work/sizes" | uniq -c | xargs)"
+fi
+
+# Its interface goes, or changes.
+if serve "$site" "${wire[@]}"; then
+    inside a -- ip link set wire down; sleep 0.3; inside a -- ip link set wire up
+    await 5 eval '[ "$(code /small.txt)" = 200 ]' && ok "served after the interface was down" || bad "served after the interface was down" "$(cat "$work/err")"
+    inside a -- ip link del wire
+    await 5 ended "$server" || bad "it ends when its interface goes" "it still runs"
+    wait "$server"; same "it ends when its interface goes" 1 $?
+    server=
+    has "and says so" "interface is down or gone" "$(cat "$work/err")"
+    up
+fi
+if serve "$site" "${wire[@]}"; then
+    "$exos" lab down --name $lab >/dev/null
+    await 5 ended "$server"; wait "$server"; same "it ends when its lab goes" 1 $?
+    server=
+    same "and the lab is gone" "" "$(ls /run/netns 2>/dev/null | grep "exos-$lab")"
+fi
+exit $((failures > 0))
