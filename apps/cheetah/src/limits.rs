@@ -10,6 +10,15 @@ pub const REQUEST_LINE_LEN_MAX: usize = 8 * 1024;
 /// stays there: a connection has no buffer of its own. Beyond it the answer is 431.
 pub const HEAD_LEN_MAX: usize = 16 * 1024;
 
+/// What a connection may have received and not yet been answered: four of the longest heads. Clients
+/// that send requests and read no answers fill it, so it bounds what each of them costs us.
+pub const RECEIVE_BUFFER_LEN: u32 = 64 * 1024;
+
+const _: () = assert!(
+    HEAD_LEN_MAX <= RECEIVE_BUFFER_LEN as usize,
+    "the longest head fits the receive buffer"
+);
+
 /// Header fields in one request. Browsers send about 20; Apache allows 100.
 pub const FIELDS_MAX: usize = 64;
 

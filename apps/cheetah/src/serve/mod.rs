@@ -17,7 +17,7 @@ use exos::{Attachment, Error, Exos, LinkName, clock};
 use exos_inet::tcp::{ListenOptions, ListenerId};
 
 use crate::http::Server;
-use crate::limits::{GOODBYE_TIME, STOP_TIME};
+use crate::limits::{GOODBYE_TIME, RECEIVE_BUFFER_LEN, STOP_TIME};
 use crate::site::Site;
 use statistics::Printer;
 
@@ -95,9 +95,11 @@ fn load(args: &ServeArgs) -> Result<Site, Error> {
 }
 
 fn listen(exos: &mut Exos, port: u16) -> Result<ListenerId, Error> {
+    let mut options = ListenOptions::default();
+    options.connection.receive_buffer_bytes = RECEIVE_BUFFER_LEN;
     exos.stack
         .tcp
-        .listen(None, port, ListenOptions::default())
+        .listen(None, port, options)
         .map_err(|e| Error::new(format!("cannot listen on port {port}: {e}")))
 }
 

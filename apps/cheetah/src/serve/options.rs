@@ -39,7 +39,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "CORE")]
     pub core: Option<usize>,
     /// Longest document to load, in MiB; longer ones are left out [default and most: 512]
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=crate::limits::DOCUMENT_LEN_MAX >> 20))]
     pub document_max: Option<u64>,
     /// All documents together, in MiB; what exceeds it is left out [default: 2048]
     #[arg(long, value_name = "MIB")]
@@ -74,9 +74,8 @@ impl ServeArgs {
     /// The limits of the documents.
     pub(super) fn limits(&self) -> Limits {
         let mut limits = Limits::default();
-        let most = crate::limits::DOCUMENT_LEN_MAX;
         if let Some(mib) = self.document_max {
-            limits.document_len = mib.saturating_mul(1 << 20).min(most);
+            limits.document_len = mib << 20;
         }
         if let Some(mib) = self.site_max {
             limits.site_len = mib.saturating_mul(1 << 20);
