@@ -69,6 +69,10 @@ pub const BACKLOG: usize = 4096;
 /// 200,000 SYNs a second, answered or not.
 pub const HALF_OPEN_GRACE: Duration = Duration::from_millis(20);
 
+/// How far the sequence numbers of a connection begin beyond those of one in TIME-WAIT whose place
+/// it takes, where the clock has not come so far: a window without scaling, as in Linux.
+pub const ISS_BEYOND: u32 = 65_537;
+
 /// Connections of one stack, unless configured otherwise.
 pub const CONNECTIONS_MAX: usize = 1 << 20;
 

@@ -379,3 +379,61 @@ fn an_absurdly_large_receive_buffer_works() {
     pair.run(Duration::from_secs(1));
     assert_eq!(pair.stacks[1].tcp.readable(server).len(), 1_000_000);
 }
+
+/// A connection that takes the place of one in TIME-WAIT begins beyond its sequence numbers
+/// (RFC 1122 §4.2.2.13), also when that one sent faster than the clock of initial numbers runs.
+#[test]
+fn sequence_numbers_go_on_beyond_those_of_a_connection_in_time_wait() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.connect(&Options::default());
+    let source = pair.stacks[0]
+        .tcp
+        .connection(client)
+        .unwrap()
+        .flow()
+        .local();
+    pair.stacks[1]
+        .tcp
+        .send(server, Buffer::from(vec![7; 3_000_000]).into());
+    pair.stacks[1].tcp.finish(server);
+    let mut last = 0;
+    for _ in 0..4000 {
+        pair.now += Duration::from_micros(10);
+        for frame in pair.frames_of(1) {
+            let seq = u32::from_be_bytes(frame[38..42].try_into().unwrap());
+            let data = frame.len() as u32 - 14 - 20 - u32::from(frame[46] >> 4) * 4;
+            last = seq.wrapping_add(data);
+            pair.stacks[0].handle_frame(pair.now, &frame, RxChecksum::MaybePartial);
+        }
+        let unread = pair.stacks[0].tcp.readable(client).len();
+        pair.stacks[0].tcp.consume(client, unread);
+        if pair.events(0).contains(EventSet::FINISHED) {
+            pair.stacks[0].tcp.finish(client);
+        }
+        for frame in pair.frames_of(0) {
+            pair.stacks[1].handle_frame(pair.now, &frame, RxChecksum::MaybePartial);
+        }
+    }
+    pair.events(0);
+    assert_eq!(pair.stacks[1].tcp.time_wait_connections(), 1);
+    let to = SocketAddr::new(ADDRESSES[1].parse().unwrap(), 80);
+    pair.now += Duration::from_millis(2);
+    pair.stacks[0]
+        .tcp_connect(pair.now, Some(source), to, &Options::default())
+        .unwrap();
+    for frame in pair.frames_of(0) {
+        pair.stacks[1].handle_frame(pair.now, &frame, RxChecksum::MaybePartial);
+    }
+    let answers = pair.frames_of(1);
+    let [answer] = &answers[..] else {
+        panic!("{} answers to a SYN", answers.len());
+    };
+    assert_eq!(answer[47], 0x12, "a SYN-ACK");
+    let first = u32::from_be_bytes(answer[38..42].try_into().unwrap());
+    let ahead = first.wrapping_sub(last) as i32;
+    assert!(
+        ahead > 0,
+        "the new numbers begin {} before the old ones end",
+        -ahead
+    );
+}

@@ -317,7 +317,7 @@ impl Tcp {
         {
             return false;
         }
-        self.in_listen(now, flow, seg, local, counters);
+        self.in_listen(now, flow, seg, local, None, counters);
         false
     }
 

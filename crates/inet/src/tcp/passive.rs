@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
+use exos_wire::SeqNumber;
 use exos_wire::tcp::{TcpFlags, Timestamps};
 
 use super::connection::{Connection, Options, Owed, Reason};
@@ -19,7 +20,7 @@ use super::state::Event as StateEvent;
 use super::time_wait::Waiting;
 use super::{Local, OpenError, Tcp};
 use crate::counters::Counters;
-use crate::limits::{BACKLOG, HALF_OPEN_GRACE};
+use crate::limits::{BACKLOG, HALF_OPEN_GRACE, ISS_BEYOND};
 use crate::time::Instant;
 
 /// A listener's identity.
@@ -100,12 +101,16 @@ impl Tcp {
     }
 
     /// RFC 9293 §3.10.7.2: a listener, or nobody. Returns through counters, replies and events.
+    ///
+    /// `after` is the last sequence number of a connection in TIME-WAIT whose place a new one takes:
+    /// the new one's begin beyond it (RFC 1122 §4.2.2.13).
     pub(super) fn in_listen(
         &mut self,
         now: Instant,
         flow: Flow,
         seg: &Segment<'_>,
         local: Local,
+        after: Option<SeqNumber>,
         counters: &mut Counters,
     ) {
         // First: a reset is for nothing that exists.
@@ -134,7 +139,11 @@ impl Tcp {
             return;
         }
         let options = self.listeners[at].options.connection.clone();
-        let mut connection = Connection::accept(self.opening(now, flow, local), &options);
+        let mut opening = self.opening(now, flow, local);
+        if let Some(last) = after.filter(|&last| opening.iss.le(last)) {
+            opening.iss = last + ISS_BEYOND;
+        }
+        let mut connection = Connection::accept(opening, &options);
         connection.learn_from_syn(now, seg.seq, seg.window, &seg.options);
         let id = self.insert(connection);
         self.remember_begun(now, at, id);
@@ -209,7 +218,7 @@ impl Tcp {
             if newer {
                 counters.tcp_time_wait_reused += 1;
                 self.time_wait.remove(flow);
-                self.in_listen(now, *flow, seg, local, counters);
+                self.in_listen(now, *flow, seg, local, Some(waiting.snd_nxt), counters);
                 return true;
             }
         }
