@@ -260,6 +260,12 @@ impl NeighborCache {
         drain_to(&mut self.entries[slot].frames, mac)
     }
 
+    /// True while an answer of `ip` is waited for: one that nobody waits for confirms nothing.
+    pub fn awaits(&self, ip: IpAddr) -> bool {
+        let state = self.find(ip).map(|slot| self.entries[slot].state);
+        matches!(state, Some(State::Incomplete | State::Probe))
+    }
+
     /// Remove what is known about `ip`; frames that waited for it are dropped.
     pub fn forget(&mut self, ip: IpAddr) {
         if let Some(slot) = self.find(ip) {

@@ -198,6 +198,28 @@ fn gratuitous(mac: Mac, ip: IpAddr) -> Vec<u8> {
     frame
 }
 
+/// A forged reply that nobody asked for is found out as soon as it does not work, not only after it
+/// has been believed for as long as an answer.
+#[test]
+fn a_forged_reply_does_not_last() {
+    let mut sim = strangers(false);
+    let first = sim.client.connect(sim.server.addr());
+    sim.run_for(secs(2));
+    assert!(sim.client.is_established(first));
+    let (IpAddr::V4(client), server) = (sim.client.ip(), sim.server.ip()) else {
+        panic!("ARP is for IPv4")
+    };
+    let mut forged = gratuitous(Mac([2, 0, 0, 0, 0, 0x66]), server);
+    forged[14 + 6..14 + 8].copy_from_slice(&arp::REPLY.to_be_bytes());
+    forged[14 + 24..14 + 28].copy_from_slice(&client.octets());
+    sim.inject(CLIENT, &forged);
+    let next = sim.client.connect(sim.server.addr());
+    sim.run_for(secs(5));
+    assert!(!sim.client.is_established(next), "believed at first");
+    // 5 s for the upper layer to confirm, 3 for probes; the SYN is repeated after 15.
+    sim.run_until(|s| s.client.is_established(next), at_most(secs(11)));
+}
+
 /// A stack that shares the host's address: it never asks or answers on the link, and sends what
 /// waited when it is told.
 #[test]

@@ -86,7 +86,9 @@ impl Stack {
         let gratuitous = packet.sender_ip == packet.target_ip;
         let evidence = match packet.operation {
             arp::REQUEST if for_us && !gratuitous => Evidence::Request,
-            arp::REPLY if for_us => Evidence::Solicited { overriding: true },
+            arp::REPLY if for_us && self.neighbors.awaits(packet.sender_ip.into()) => {
+                Evidence::Solicited { overriding: true }
+            }
             _ => Evidence::Unsolicited { overriding: true },
         };
         let sender: IpAddr = packet.sender_ip.into();
@@ -505,7 +507,10 @@ impl Stack {
             return;
         }
         let Some(mac) = na.target_mac else { return };
-        let evidence = if na.solicited && packet.how == Delivery::Unicast {
+        // A forged answer that nobody waits for is verified like any news, and not believed for as
+        // long as one that was asked for.
+        let asked_for = na.solicited && self.neighbors.awaits(na.target.into());
+        let evidence = if asked_for && packet.how == Delivery::Unicast {
             Evidence::Solicited {
                 overriding: na.override_,
             }
