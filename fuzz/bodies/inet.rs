@@ -276,7 +276,7 @@ impl World {
             3 => tcp.finish(id),
             4 => tcp.discard_received(id),
             5 => tcp.acknowledge_now(id),
-            6 if count % 8 == 0 => self.stack.tcp_abort(self.now, id),
+            6 if count % 8 == 0 => self.stack.tcp_abort(id),
             _ => {}
         }
     }

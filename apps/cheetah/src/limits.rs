@@ -73,6 +73,9 @@ pub const LINGER_TIME: Duration = Duration::from_secs(30);
 /// How long a stop waits for clients to answer our FIN before they are reset: a few round trips.
 pub const GOODBYE_TIME: Duration = Duration::from_secs(1);
 
+/// Connections reset in one go: a quarter of the answers that a stack queues.
+pub const ABORTS_AT_ONCE: usize = exos_inet::limits::REPLIES_MAX / 4;
+
 /// How long a stop waits for responses under way.
 pub const STOP_TIME: Duration = Duration::from_secs(10);
 

@@ -95,7 +95,7 @@ impl Visit {
     /// The connection is no good any more (the server may close one that is silent for long, and its
     /// reset may be lost): what is missing is asked for on another.
     fn retry(&mut self, n: usize) {
-        self.stacks[BROWSER].tcp_abort(self.now, self.fetches[n].id);
+        self.stacks[BROWSER].tcp_abort(self.fetches[n].id);
         let id = self.connect();
         let fetch = &mut self.fetches[n];
         (fetch.id, fetch.heard) = (id, self.now);

@@ -22,6 +22,9 @@ const SEND_BATCH: usize = 512;
 /// is asked whether to sleep.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
+/// The sleep while the link has no room: nothing tells of chunks that come back from a device.
+const BLOCKED_SLEEP: Duration = Duration::from_millis(1);
+
 /// Batches taken in before the loop goes on: the answers to all that one turn may have sent, and as
 /// many other frames.
 const RECEIVE_BATCHES: usize = 2 * SEND_BATCH / exos_link::RX_BATCH as usize;
@@ -39,6 +42,8 @@ pub struct Exos {
     now: Instant,
     waiting: Waiting,
     worked: bool,
+    /// The link had no room for all that was to be sent.
+    blocked: bool,
 }
 
 impl Exos {
@@ -53,6 +58,7 @@ impl Exos {
             now: clock::now(),
             waiting: Waiting::default(),
             worked: false,
+            blocked: false,
         }
     }
 
@@ -98,7 +104,12 @@ impl Exos {
             tables.serve(self.now, &mut self.stack)?;
         }
         let mut sent = 0;
-        while sent < SEND_BATCH && self.link.room() > 0 {
+        self.blocked = false;
+        while sent < SEND_BATCH {
+            if self.link.room() == 0 {
+                self.blocked = true;
+                break;
+            }
             let Some(t) = self.stack.poll_transmit(self.now) else {
                 break;
             };
@@ -113,7 +124,7 @@ impl Exos {
                 ipv6: t.ipv6,
                 header_len: t.head.len() as u16,
             };
-            // There is room: what the link refuses now it has counted as a drop, which TCP repairs.
+            // There is room: what the link refuses all the same it has counted, and TCP repairs.
             self.link.transmit(t.head, t.body.parts(), meta);
             // A super-packet counts for as many as the wire will see.
             let data: usize = t.body.parts().iter().map(|part| part.len()).sum();
@@ -150,7 +161,12 @@ impl Exos {
             return Ok(());
         }
         self.waiting.sleeps += 1;
-        let latest = now + SLEEP_MAX;
+        let latest = now
+            + if self.blocked {
+                BLOCKED_SLEEP
+            } else {
+                SLEEP_MAX
+            };
         let until = deadline.map_or(latest, |at| at.min(latest));
         let mut fds = others.to_vec();
         fds.extend(self.tables.as_ref().map(HostTables::fd));

@@ -86,6 +86,10 @@ pub const MSS_DEFAULT_V6: u16 = 1220;
 /// `tcp_min_snd_mss` is 48 for the same reason.
 pub const MSS_MIN: u16 = 48;
 
+/// No router's word makes IPv4 segments smaller than this: a path MTU of 552, below which Linux does
+/// not go either (`net.ipv4.route.min_pmtu`); such words are easily forged (RFC 5927 §7).
+pub const MSS_PATH_MIN_V4: u16 = 512;
+
 /// Byte slices that one packet may be gathered from: a head of two or three pieces, and a body's
 /// end with the next response's head and body behind it.
 pub const GATHER_MAX: usize = 8;

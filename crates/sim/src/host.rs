@@ -165,7 +165,7 @@ impl Host {
 
     /// Give a connection up.
     pub fn abort(&mut self, conn: Conn) {
-        self.stack.tcp_abort(self.now, self.endpoints[conn.0].id);
+        self.stack.tcp_abort(self.endpoints[conn.0].id);
     }
 
     /// Read otherwise from now on.

@@ -77,9 +77,12 @@ fn stop(
         || (cheetah.connections() > 0 && clock::now() < until)
     {
         turn(exos, cheetah, signals, printer)?;
+        // Another signal changes nothing, but must not keep the loop awake.
+        signals.stop_requested();
     }
-    cheetah.abort_all(exos.now(), &mut exos.stack);
-    while exos.send()? > 0 {}
+    while cheetah.abort_some(&mut exos.stack) {
+        while exos.send()? > 0 {}
+    }
     Ok(())
 }
 

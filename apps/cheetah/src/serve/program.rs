@@ -12,7 +12,9 @@ use exos_inet::tcp::{ConnectionId, Event, EventSet};
 use exos_inet::{Instant, Stack};
 
 use crate::http::{Next, Server, ServerConnection, Status};
-use crate::limits::{IDLE_TIME, LINGER_TIME, QUEUE_LEN_MAX, REQUEST_TIME, SEND_TIME};
+use crate::limits::{
+    ABORTS_AT_ONCE, IDLE_TIME, LINGER_TIME, QUEUE_LEN_MAX, REQUEST_TIME, SEND_TIME,
+};
 
 /// What a connection waits for.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
@@ -253,7 +255,7 @@ impl Cheetah {
                 let sending = connection.wait == Wait::Sending;
                 self.counters.send_timeouts += u64::from(sending);
                 self.counters.linger_timeouts += u64::from(!sending);
-                stack.tcp_abort(now, id);
+                stack.tcp_abort(id);
             }
         }
     }
@@ -280,11 +282,15 @@ impl Cheetah {
             .any(|c| c.wait == Wait::Sending)
     }
 
-    /// Give up what is left.
-    pub fn abort_all(&mut self, now: Instant, stack: &mut Stack) {
-        for connection in self.connections.iter().flatten() {
-            stack.tcp_abort(now, connection.id);
+    /// Give up some of what is left, as many as resets can be queued at once; false when none is left.
+    pub fn abort_some(&mut self, stack: &mut Stack) -> bool {
+        let left = self.connections.iter().flatten();
+        let ids: Vec<ConnectionId> = left.map(|c| c.id).take(ABORTS_AT_ONCE).collect();
+        for &id in &ids {
+            stack.tcp_abort(id);
+            self.close(id);
         }
+        !ids.is_empty()
     }
 
     /// Open connections.

@@ -2,12 +2,11 @@
 //!
 //! It performs nothing. Polling order, for each turn of a program's loop:
 //!
-//! 1. `handle_frame` for every frame that arrived;
+//! 1. `handle_frame` for every frame that arrived, then `handle_timeout`;
 //! 2. `poll_event` until there is none, the program giving its commands (through `tcp`, `udp` and
 //!    the methods here);
-//! 3. `handle_timeout`;
-//! 4. `poll_transmit` until there is none, or the link has no room;
-//! 5. sleep until `poll_timeout`, or until frames arrive.
+//! 3. `poll_transmit` until there is none, or the link has no room;
+//! 4. sleep until `poll_timeout`, or until frames arrive.
 //!
 //! In another order nothing breaks, but acknowledgements may leave without the data that they could
 //! have ridden on. [`input`] holds the way in, [`output`] the way out, `segments` the
@@ -254,8 +253,8 @@ impl Stack {
     }
 
     /// Give a connection up.
-    pub fn tcp_abort(&mut self, now: Instant, id: tcp::ConnectionId) {
-        self.tcp.abort(now, id, &mut self.counters);
+    pub fn tcp_abort(&mut self, id: tcp::ConnectionId) {
+        self.tcp.abort(id, &mut self.counters);
     }
 
     /// Send a datagram, in fragments where it is longer than the MTU.

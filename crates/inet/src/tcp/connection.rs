@@ -12,10 +12,13 @@ use exos_wire::{Mac, SeqNumber};
 
 use super::congestion::NewReno;
 use super::flow::Flow;
+use super::passive::ListenerId;
 use super::receive::ReceiveQueue;
 use super::rtt::Rtt;
 use super::state::{Action, Event, State};
-use crate::limits::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN, SEND_QUEUE_BYTES_MAX};
+use crate::limits::{
+    MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN, MSS_PATH_MIN_V4, SEND_QUEUE_BYTES_MAX,
+};
 use crate::time::{Duration, Instant};
 
 /// A deadline that never comes.
@@ -144,6 +147,8 @@ pub struct Connection {
     pub(super) events: EventSet,
     pub(super) reason: Reason,
     pub(super) flow: Flow,
+    /// Whose connection it is, when a listener made it.
+    pub(super) listener: Option<ListenerId>,
     /// Largest payload of a segment we send, options already taken off.
     pub(super) mss: u16,
     /// The MSS that we announce.
@@ -252,6 +257,7 @@ impl Connection {
             events: EventSet::NONE,
             reason: Reason::Done,
             flow,
+            listener: None,
             mss: mss.min(mss_announced),
             mss_announced,
             rcv_mss: mss,
@@ -340,7 +346,7 @@ impl Connection {
         let least = if self.flow.is_ipv6() {
             MSS_DEFAULT_V6
         } else {
-            MSS_MIN
+            MSS_PATH_MIN_V4
         };
         let mss = mss.max(least).saturating_sub(options);
         if mss >= self.mss {

@@ -2,13 +2,13 @@
 //!
 //! The protocol is split by job: [`state`] is the table of transitions, [`connection`] the control
 //! block, [`input`] and [`output`] the segments in and out of it, [`receive`] the received bytes,
-//! `passive` the listeners, [`rtt`] and [`congestion`] the timer and the window, [`time_wait`] what remains of finished
-//! connections, [`reply`] the answers that belong to no connection, [`wheel`] the timers. This file
-//! holds them together: it finds the connection of a segment, and keeps three queues of
+//! `passive` the listeners, [`rtt`] and [`congestion`] the timer and the window, [`time_wait`] what
+//! remains of finished connections, [`reply`] the answers that belong to no connection, [`wheel`] the
+//! timers. This file holds them together: it finds the connection of a segment, and keeps three queues of
 //! connections: with something to send, with something to tell the program, with a deadline.
 //!
-//! Polling order: `handle_segment` for all that arrived, `poll_event` until there is none (the
-//! program gives its commands), `handle_timeout`, then `poll_output` until there is none.
+//! Polling order: `handle_segment` for all that arrived, `handle_timeout`, `poll_event` until there is
+//! none (the program gives its commands), then `poll_output` until there is none.
 
 pub mod congestion;
 pub mod connection;
@@ -245,13 +245,14 @@ impl Tcp {
     }
 
     /// Give a connection up: the peer is sent a reset, the program hears that it is over.
-    pub fn abort(&mut self, now: Instant, id: ConnectionId, counters: &mut Counters) {
+    pub fn abort(&mut self, id: ConnectionId, counters: &mut Counters) {
         let Some(c) = self.slab.get_mut(id) else {
             return;
         };
         if c.follow(StateEvent::Abort) == Some(Action::SendRstRelease) {
             let reset = c.reset();
-            self.replies.push(reset, now, counters);
+            // Our own doing, one for each connection: no rate limits it.
+            self.replies.push_due(reset, counters);
         }
         counters.tcp_aborted += 1;
         self.close(id, Reason::Aborted);
@@ -342,9 +343,9 @@ impl Tcp {
             },
         );
         let progress = c.snd_una.gt(acknowledged);
-        let local = c.flow().local();
+        let listener = c.listener;
         if was_half_open && !c.active && c.state() != State::SynReceived {
-            self.half_open_ended(local);
+            self.half_open_ended(listener);
         }
         self.conclude(now, id, outcome, counters);
         progress
@@ -433,14 +434,14 @@ impl Tcp {
         }
         let c = &mut entry.connection;
         let half_open = c.state() == State::SynReceived && !c.active;
-        let local = c.flow().local();
+        let listener = c.listener;
         let outcome = c.handle_timeout(&mut Context {
             now,
             counters,
             replies: &mut self.replies,
         });
         if half_open && outcome != Outcome::Keep {
-            self.half_open_ended(local);
+            self.half_open_ended(listener);
         }
         self.conclude(now, id, outcome, counters);
     }

@@ -144,6 +144,7 @@ impl Tcp {
             opening.iss = last + ISS_BEYOND;
         }
         let mut connection = Connection::accept(opening, &options);
+        connection.listener = Some(self.listeners[at].id);
         connection.learn_from_syn(now, seg.seq, seg.window, &seg.options);
         let id = self.insert(connection);
         self.remember_begun(now, at, id);
@@ -185,9 +186,10 @@ impl Tcp {
         true
     }
 
-    pub(super) fn half_open_ended(&mut self, local: SocketAddr) {
-        if let Some(l) = self.listeners.iter_mut().find(|l| l.takes(local)) {
-            l.half_open = l.half_open.saturating_sub(1);
+    /// A half-open connection of this listener stands, or is over. The listener may be gone.
+    pub(super) fn half_open_ended(&mut self, id: Option<ListenerId>) {
+        if let Some(l) = self.listeners.iter_mut().find(|l| Some(l.id) == id) {
+            l.half_open -= 1;
         }
     }
 
