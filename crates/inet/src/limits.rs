@@ -26,6 +26,20 @@ pub const SYN_ACK_RETRIES_MAX: u8 = 5;
 /// Initial congestion window (RFC 6928).
 pub const INITIAL_WINDOW_SEGMENTS: u32 = 10;
 
+/// HyStart++ (RFC 9406 §4.3): a round is noticeably slower than the last when it takes longer by an
+/// eighth of that, but at least 4 ms and at most 16 ms.
+pub const HYSTART_RTT_DIVISOR: u32 = 8;
+/// The least difference, in microseconds.
+pub const HYSTART_RTT_MIN_US: u32 = 4_000;
+/// The greatest difference, in microseconds.
+pub const HYSTART_RTT_MAX_US: u32 = 16_000;
+
+/// Conservative slow start grows by a quarter of slow start's growth (RFC 9406 §4.3).
+pub const CSS_GROWTH_DIVISOR: u32 = 4;
+
+/// Rounds of conservative slow start before congestion avoidance (RFC 9406 §4.3).
+pub const CSS_ROUNDS: u8 = 5;
+
 /// An acknowledgement is delayed by at most this (RFC 9293 §3.8.6.3 allows 500 ms). 40 ms is
 /// Linux's least, and below everybody's least retransmission timeout.
 pub const ACK_DELAY: Duration = Duration::from_millis(40);

@@ -1,11 +1,15 @@
-//! The congestion window: slow start, congestion avoidance, fast recovery (RFC 5681, RFC 6582).
+//! The congestion window: slow start with an end by delay (RFC 9406), congestion avoidance, fast
+//! recovery (RFC 5681, RFC 6582).
 //!
 //! Only the arithmetic of the window is here. When a loss is believed, and which segment is sent
-//! again, is decided in `input`, which tells this object of four things: new data acknowledged,
-//! recovery entered, a duplicate or partial acknowledgement within it, and a timeout. All figures
-//! are bytes.
+//! again, is decided in `input`, which tells this object of five things: new data acknowledged, a
+//! round trip measured, recovery entered, a duplicate or partial acknowledgement within it, and a
+//! timeout. All figures but times are bytes.
 
-use crate::limits::INITIAL_WINDOW_SEGMENTS;
+use crate::limits::{
+    CSS_GROWTH_DIVISOR, CSS_ROUNDS, HYSTART_RTT_DIVISOR, HYSTART_RTT_MAX_US, HYSTART_RTT_MIN_US,
+    INITIAL_WINDOW_SEGMENTS,
+};
 
 /// A NewReno congestion window.
 #[derive(Clone, Debug)]
@@ -14,6 +18,11 @@ pub struct NewReno {
     threshold: u32,
     /// Bytes acknowledged since the window last grew in congestion avoidance.
     acknowledged: u32,
+    /// The round trip of the last round of slow start in microseconds, zero before the first.
+    last_round_us: u32,
+    /// In conservative slow start: how many rounds of it are left, and the round trip below which
+    /// leaving slow start was a mistake.
+    conservative: Option<(u8, u32)>,
 }
 
 impl NewReno {
@@ -24,6 +33,8 @@ impl NewReno {
             window,
             threshold: u32::MAX,
             acknowledged: 0,
+            last_round_us: 0,
+            conservative: None,
         }
     }
 
@@ -51,7 +62,13 @@ impl NewReno {
         }
         if self.window < self.threshold {
             // RFC 5681 (2) with appropriate byte counting, L = 2 (RFC 3465 §2.2).
-            self.window = self.window.saturating_add(bytes.min(2 * mss));
+            let growth = bytes.min(2 * mss);
+            let divisor = if self.conservative.is_some() {
+                CSS_GROWTH_DIVISOR
+            } else {
+                1
+            };
+            self.window = self.window.saturating_add(growth / divisor);
             return;
         }
         // RFC 3465 §2.1: one segment for each window's worth of acknowledged bytes.
@@ -59,6 +76,31 @@ impl NewReno {
         if self.acknowledged >= self.window {
             self.acknowledged -= self.window;
             self.window = self.window.saturating_add(mss);
+        }
+    }
+
+    /// A round trip was measured; with one measurement at a time, each is a round's.
+    ///
+    /// HyStart++ (RFC 9406 §4.2): when a round takes noticeably longer than the one before, a queue
+    /// is building up, and the window grows more slowly for a few rounds; if the delay stays, slow
+    /// start is over before it overflows the queue.
+    pub fn round_measured(&mut self, rtt_us: u32) {
+        if self.window >= self.threshold {
+            return;
+        }
+        let last = std::mem::replace(&mut self.last_round_us, rtt_us);
+        let noticeable = (last / HYSTART_RTT_DIVISOR).clamp(HYSTART_RTT_MIN_US, HYSTART_RTT_MAX_US);
+        match self.conservative {
+            None if last != 0 && rtt_us >= last.saturating_add(noticeable) => {
+                self.conservative = Some((CSS_ROUNDS, rtt_us));
+            }
+            None => {}
+            Some((_, baseline)) if rtt_us < baseline => self.conservative = None,
+            Some((1, _)) => {
+                self.conservative = None;
+                self.threshold = self.window;
+            }
+            Some((left, baseline)) => self.conservative = Some((left - 1, baseline)),
         }
     }
 
@@ -121,6 +163,31 @@ mod tests {
         assert_eq!(cc.window(), 10 * MSS);
         (0..10).for_each(|_| cc.acknowledged(MSS, MSS, true));
         assert_eq!(cc.window(), 11 * MSS);
+    }
+
+    /// RFC 9406 §4.2: five rounds of a quarter's growth after the delay has risen, then avoidance.
+    #[test]
+    fn slow_start_ends_when_the_delay_rises_and_stays() {
+        let mut cc = NewReno::new(MSS);
+        cc.round_measured(1_000);
+        cc.round_measured(4_000);
+        cc.acknowledged(MSS, MSS, true);
+        assert_eq!(cc.window(), 11 * MSS, "4 ms more are needed to be noticed");
+        cc.round_measured(8_000);
+        cc.acknowledged(MSS, MSS, true);
+        assert_eq!(cc.window(), 11 * MSS + MSS / 4);
+        (0..5).for_each(|_| cc.round_measured(9_000));
+        assert_eq!(cc.threshold(), cc.window());
+    }
+
+    #[test]
+    fn slow_start_goes_on_when_the_delay_was_a_hiccup() {
+        let mut cc = NewReno::new(MSS);
+        [1_000, 6_000, 5_000]
+            .iter()
+            .for_each(|&us| cc.round_measured(us));
+        cc.acknowledged(MSS, MSS, true);
+        assert_eq!((cc.window(), cc.threshold()), (11 * MSS, u32::MAX));
     }
 
     #[test]

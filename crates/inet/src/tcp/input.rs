@@ -466,7 +466,10 @@ impl Connection {
         if let Some((seq, sent)) = self.timed {
             if seg.ack.ge(seq) {
                 self.timed = None;
-                self.rtt.measured(now - sent);
+                let rtt = now - sent;
+                self.rtt.measured(rtt);
+                self.congestion
+                    .round_measured(u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX));
             }
             return;
         }
