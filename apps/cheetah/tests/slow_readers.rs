@@ -139,3 +139,16 @@ fn a_stop_waits_for_responses_that_end_with_the_connection() {
     visit.cheetah.stop(visit.now, &mut visit.server);
     assert!(visit.cheetah.is_busy(), "a response is under way");
 }
+
+/// A request that begins behind an answered one has a request's time, not an idle connection's.
+#[test]
+fn a_half_begun_next_request_is_answered_with_408_in_its_time() {
+    let mut visit = Visit::new("GET /none HTTP/1.1\r\nHost: a\r\n\r\nGET /ne");
+    visit.run(Duration::from_secs(15), 0);
+    let counters = visit.cheetah.server().counters();
+    assert_eq!(counters.responses(exos_cheetah::Status::RequestTimeout), 0);
+    assert_eq!(counters.responses(exos_cheetah::Status::NotFound), 1);
+    visit.run(Duration::from_secs(10), 0);
+    let counters = visit.cheetah.server().counters();
+    assert_eq!(counters.responses(exos_cheetah::Status::RequestTimeout), 1);
+}

@@ -213,8 +213,11 @@ impl Cheetah {
         } else if connection.wait == Wait::Sending && acknowledged {
             let wait = if pending > 0 {
                 Wait::Sending
-            } else {
+            } else if connection.http.is_between_requests() {
                 Wait::Idle
+            } else {
+                // The next request has begun already, behind the one that was answered.
+                Wait::Request
             };
             connection.wait(now, wait, &mut self.timers);
             if pending == 0 && stopping {

@@ -127,7 +127,7 @@ impl Stack {
             self.counters.tcp_segments_retransmitted += u64::from(out.again);
             match self.way_of(now, id) {
                 Way::To(mac) => return Some((id, out, mac)),
-                Way::Wait(hop) => self.queue_segment(now, id, &out, hop),
+                Way::Wait(hop) => self.queue_segment(id, &out, hop),
                 Way::Nowhere => self.counters.drop_ip_no_route += 1,
             }
         }
@@ -207,7 +207,7 @@ impl Stack {
 
     /// Keep a segment until its neighbour is known. One that the link would have to cut up is left
     /// to retransmission.
-    fn queue_segment(&mut self, _now: Instant, id: ConnectionId, out: &Outgoing, hop: IpAddr) {
+    fn queue_segment(&mut self, id: ConnectionId, out: &Outgoing, hop: IpAddr) {
         if out.data.len() > usize::from(out.mss) {
             self.counters.drop_neighbor_unresolved += 1;
             return;

@@ -292,11 +292,6 @@ impl Tcp {
         self.wheel.len()
     }
 
-    /// True when nothing waits to be sent or told.
-    pub fn is_quiet(&self) -> bool {
-        self.sending.is_empty() && self.telling.is_empty() && self.replies.is_empty()
-    }
-
     // What arrives.
 
     /// Take in a segment from `flow.remote()` to `flow.local()`. True when it acknowledges something new:
