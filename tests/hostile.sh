@@ -126,13 +126,14 @@ server=$!
 await 10 eval '[ "$(code /small.txt)" = 200 ]' && ok "served with standard output closed" || bad "served with standard output closed" "$(cat "$work/err")"
 stop
 
-# Ended while it sends.
+# Ended while it sends: every client is connected and slow enough to be in the middle of its download,
+# and the stop comes when all of them are. (A client whose SYN comes after it is rightly refused.)
 if serve "$site" "${wire[@]}"; then
     for _ in $(seq 16); do
-        inside b -- curl -sS -m 20 -o /dev/null -w '%{size_download}\n' http://10.10.0.10/huge.bin >>"$work/sizes" 2>&1 &
+        inside b -- curl -sS -m 120 --limit-rate 5M -o /dev/null -w '%{size_download}\n' http://10.10.0.10/huge.bin >>"$work/sizes" 2>&1 &
         loads+=($!)
     done
-    await 5 eval '[ -n "$(inside b -- ss -Htn state established)" ]'; sleep 0.3
+    await 30 eval '[ "$(inside b -- ss -Htn state established | wc -l)" = 16 ]'
     stop; same "SIGTERM while it sends: it ends in order" 0 $?
     wait "${loads[@]}"
     same "and every download is whole" "16 20000000" "$(sort "$work/sizes" | uniq -c | xargs)"
