@@ -121,6 +121,7 @@ impl World {
         let connection = Options {
             receive_buffer_bytes: buffer,
             nagle: script.byte() & 1 == 1,
+            ..Options::default()
         };
         let options = ListenOptions {
             connection,

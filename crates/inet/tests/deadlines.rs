@@ -85,6 +85,7 @@ impl Game {
         let options = |random: &mut Random| Options {
             receive_buffer_bytes: [1500, 5000, 70_000, 300_000][random.below(4) as usize],
             nagle: random.chance(30),
+            ..Options::default()
         };
         let listen = ListenOptions {
             connection: options(&mut random),

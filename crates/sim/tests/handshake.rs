@@ -1,5 +1,6 @@
 //! Opening connections, frame by frame.
 
+use exos_inet::tcp::ListenOptions;
 use exos_sim::prelude::*;
 
 /// Both hosts 10 ms apart, the server listening.
@@ -188,7 +189,7 @@ fn simultaneous_open() {
     );
 }
 
-/// What a SYN offers: MSS of the link, window scale, timestamps.
+/// What a SYN offers: MSS of the link, window scale, selective acknowledgements, timestamps.
 #[test]
 fn options_of_a_syn() {
     for (ipv6, mtu, mss) in [
@@ -205,9 +206,39 @@ fn options_of_a_syn() {
         sim.run_for(ms(1));
         let syn = &sim.trace().lines()[0];
         assert!(
-            syn.contains(&format!("mss {mss} wscale 3")) && syn.contains(" ts "),
+            syn.contains(&format!("mss {mss} wscale 3 sackOK ts ")),
             "{syn}"
         );
+    }
+}
+
+/// RFC 2018 §2: who does not offer selective acknowledgements is not offered them.
+#[test]
+fn a_syn_ack_permits_sack_only_when_the_syn_does() {
+    for (ours, theirs) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut sim = Sim::new(Seed(7)).style(Style {
+            options: true,
+            ..Style::default()
+        });
+        let offering = |sack| Options {
+            sack,
+            ..Options::default()
+        };
+        let listen = ListenOptions {
+            connection: offering(theirs),
+            ..ListenOptions::default()
+        };
+        sim.server.listen_with(80, Plan::MANUAL, listen);
+        sim.client
+            .connect_with(sim.server.addr(), Plan::MANUAL, &offering(ours));
+        sim.run_for(secs(1));
+        let lines = sim.trace().lines();
+        let permits = |flags: &str| {
+            let line = lines.iter().find(|l| l.contains(flags)).expect("was sent");
+            line.contains(" sackOK")
+        };
+        assert_eq!(permits(" S   seq"), ours);
+        assert_eq!(permits(" S.  seq"), ours && theirs);
     }
 }
 

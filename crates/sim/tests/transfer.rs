@@ -158,6 +158,7 @@ fn echo_in_both_directions() {
         let options = Options {
             receive_buffer_bytes: 2000 + below(80_000) as u32,
             nagle: below(2) == 1,
+            ..Options::default()
         };
         let conn = sim.client.connect_with(sim.server.addr(), plan, &options);
         sim.run_until(is_over, at_most(secs(2 * 14 * 60)));

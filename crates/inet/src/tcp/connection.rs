@@ -106,6 +106,8 @@ pub struct Options {
     /// Wait with less than a full segment while data is in flight (Nagle, RFC 9293 §3.7.4). Off:
     /// programs here hand over whole messages.
     pub nagle: bool,
+    /// Offer selective acknowledgements, and send them where the peer offers them too (RFC 2018).
+    pub sack: bool,
 }
 
 impl Default for Options {
@@ -113,6 +115,7 @@ impl Default for Options {
         Self {
             receive_buffer_bytes: crate::limits::RECEIVE_BUFFER_BYTES,
             nagle: false,
+            sack: true,
         }
     }
 }
@@ -144,6 +147,8 @@ pub struct Connection {
     pub(super) rcv_scale: u8,
     pub(super) scaling: bool,
     pub(super) timestamps: bool,
+    /// Selective acknowledgements: wanted by us until the peer's SYN has come, then agreed on.
+    pub(super) sack: bool,
     pub(super) events: EventSet,
     pub(super) reason: Reason,
     pub(super) flow: Flow,
@@ -254,6 +259,7 @@ impl Connection {
             rcv_scale: window_scale_for(rcv_buffer),
             scaling: true,
             timestamps: true,
+            sack: options.sack,
             events: EventSet::NONE,
             reason: Reason::Done,
             flow,
@@ -316,6 +322,8 @@ impl Connection {
                 self.rcv_buffer = self.rcv_buffer.min(u32::from(u16::MAX));
             }
         }
+        // RFC 2018 §2: only if both SYNs permit it.
+        self.sack &= options.sack_permitted;
         self.timestamps = options.timestamps.is_some();
         if let Some(t) = options.timestamps {
             self.ts_recent = t.value;

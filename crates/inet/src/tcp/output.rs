@@ -87,6 +87,7 @@ impl Connection {
         };
         let mut options = TcpOptions {
             mss: Some(self.mss_announced),
+            sack_permitted: self.sack,
             ..TcpOptions::default()
         };
         if self.scaling {
