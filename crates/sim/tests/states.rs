@@ -563,7 +563,7 @@ data, beyond
     TimeWait     .
 data, no ack
     nobody       R.
-    Listen       R.
+    Listen       -
     SynSent      -
     SynReceived  -
     Established  -

@@ -121,12 +121,15 @@ impl Tcp {
         let full = self.index.len() >= self.connections_max;
         let to = flow.local();
         let listener = self.listeners.iter().position(|l| l.takes(to));
-        // Second: an ACK is of no connection; third: a SYN opens one; anything else is a stray.
+        // Second: an ACK is of no connection; third: a SYN opens one.
         let Some(at) = listener.filter(|_| seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::ACK))
         else {
             counters.drop_tcp_no_connection += 1;
-            self.replies
-                .push(Reply::reset_for(flow, seg), now, counters);
+            // Fourth: what has neither is dropped where somebody listens.
+            if listener.is_none() || seg.has(TcpFlags::ACK) {
+                self.replies
+                    .push(Reply::reset_for(flow, seg), now, counters);
+            }
             return;
         };
         if full {
