@@ -15,7 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use exos_buf::Buffer;
 use exos_inet::stack::{Config, RxChecksum, Stack};
-use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions, Options};
+use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions, Options, SynCookies};
 use exos_inet::{Duration, Instant};
 use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, EthernetHeader, EthernetView};
 use exos_wire::icmpv4::Icmpv4View;
@@ -118,14 +118,21 @@ impl World {
         let mut stack = Stack::new(config, 1, now).expect("sound addresses");
         stack.set_neighbor(now, address(ipv6, 2), THEIRS);
         let buffer = 1000 + u32::from(script.word()) * 4;
+        let bits = script.byte();
         let connection = Options {
             receive_buffer_bytes: buffer,
-            nagle: script.byte() & 1 == 1,
+            nagle: bits & 1 == 1,
             ..Options::default()
         };
         let options = ListenOptions {
             connection,
             backlog: 4,
+            syn_cookies: match bits >> 1 & 3 {
+                0 => SynCookies::Never,
+                1 => SynCookies::Always,
+                _ => SynCookies::WhenFull,
+            },
+            ..ListenOptions::default()
         };
         stack
             .tcp

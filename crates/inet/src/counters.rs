@@ -98,10 +98,21 @@ counters! {
     drop_tcp_checksum,
     /// Drop: a TCP segment for which there is no connection (a reset answers it).
     drop_tcp_no_connection,
-    /// Half-open connections given up for others, because the listener's backlog was full.
+    /// Half-open connections given up early, because the listener's backlog was full.
     tcp_half_open_replaced,
-    /// Drop: a SYN while the listener's backlog is full of younger ones than may be given up.
+    /// Drop: a SYN while the listener's backlog is full: with cookies over their rate, without them
+    /// of younger ones than may be given up.
     drop_tcp_backlog_full,
+    /// SYNs answered with a cookie, because the listener's backlog was full.
+    tcp_syn_cookies_sent,
+    /// Connections made from a cookie that came back.
+    tcp_syn_cookies_accepted,
+    /// Drop: an acknowledgement without a good cookie, to a listener that has handed out some lately.
+    drop_tcp_cookie,
+    /// Drop: a segment of a flow that is another listener's share.
+    drop_tcp_other_share,
+    /// Drop: a SYN with a FIN to a listener.
+    drop_tcp_syn_fin,
     /// Drop: a SYN while the stack holds as many connections as it may.
     drop_tcp_connections_full,
     /// Drop: a segment outside of the receive window.

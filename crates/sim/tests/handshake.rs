@@ -272,6 +272,7 @@ fn a_full_backlog_drops_syns() {
     let mut sim = Sim::new(Seed(7)).latency(ms(10));
     let options = exos_inet::tcp::ListenOptions {
         backlog: 3,
+        syn_cookies: exos_inet::tcp::SynCookies::Never,
         ..Default::default()
     };
     sim.server.listen_with(80, Plan::LISTEN, options);
@@ -297,6 +298,7 @@ fn a_full_backlog_gives_up_who_does_not_answer() {
     let mut sim = Sim::new(Seed(7)).latency(ms(10));
     let options = exos_inet::tcp::ListenOptions {
         backlog: 3,
+        syn_cookies: exos_inet::tcp::SynCookies::Never,
         ..Default::default()
     };
     sim.server.listen_with(80, Plan::LISTEN, options);

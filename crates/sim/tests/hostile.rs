@@ -1,63 +1,14 @@
 //! Segments and errors that somebody forged: nothing panics, nothing spins, and what cannot be told
 //! from the truth does no more harm than it must.
 
+mod forge;
+
 use exos_sim::prelude::*;
 use exos_wire::ethernet::EthernetView;
 use exos_wire::icmpv4::{self, Icmpv4};
 use exos_wire::icmpv6::{self, Icmpv6};
-use exos_wire::tcp::fill_checksum;
-use exos_wire::{Sum, ipv4, ipv6, protocol};
-use std::cell::RefCell;
-use std::net::IpAddr;
-use std::rc::Rc;
-
-/// What crossed the wire, for the attacker to look at.
-type Overheard = Rc<RefCell<Vec<(usize, Vec<u8>)>>>;
-
-fn overhear(sim: &mut Sim) -> Overheard {
-    let heard: Overheard = Rc::default();
-    let sink = heard.clone();
-    sim.link().drop_if(move |from, frame| {
-        sink.borrow_mut().push((from, frame.to_vec()));
-        false
-    });
-    heard
-}
-
-/// Where the TCP header begins.
-fn tcp_at(frame: &[u8]) -> usize {
-    14 + if frame[12] == 0x08 {
-        ipv4::LEN
-    } else {
-        ipv6::LEN
-    }
-}
-
-/// Make the checksum of a TCP frame right again.
-fn mend(frame: &mut [u8]) {
-    let at = tcp_at(frame);
-    let address = |from: usize, len: usize| frame[from..from + len].to_vec();
-    let ends: [IpAddr; 2] = if at == 34 {
-        [26, 30].map(|from| <[u8; 4]>::try_from(address(from, 4)).unwrap().into())
-    } else {
-        [22, 38].map(|from| <[u8; 16]>::try_from(address(from, 16)).unwrap().into())
-    };
-    let segment = &mut frame[at..];
-    let header_len = (usize::from(segment[12] >> 4) * 4).clamp(20, segment.len());
-    let payload = Sum::of(&segment[header_len..]).swapped_if(header_len % 2 == 1);
-    let pseudo = Sum::pseudo(ends[0], ends[1], protocol::TCP, segment.len() as u32);
-    fill_checksum(&mut segment[..header_len], pseudo.plus(payload));
-}
-
-trait SwappedIf {
-    fn swapped_if(self, swap: bool) -> Self;
-}
-
-impl SwappedIf for Sum {
-    fn swapped_if(self, swap: bool) -> Sum {
-        if swap { self.swapped() } else { self }
-    }
-}
+use exos_wire::{ipv4, ipv6, protocol};
+use forge::{Overheard, mend, overhear, set_source, tcp_at};
 
 /// An overheard segment, changed somewhere in its TCP header or cut short, with a right checksum.
 fn forged(random: &mut Random, heard: &Overheard) -> Option<(usize, Vec<u8>)> {
@@ -223,7 +174,7 @@ fn path_mtu_is_found() {
         sim.server.listen(80, Plan::LISTEN);
         let conn = sim.client.connect(sim.server.addr());
         sim.run_for(secs(1));
-        let dropped: Overheard = Rc::default();
+        let dropped = Overheard::default();
         let sink = dropped.clone();
         sim.link().drop_if(move |from, frame| {
             let large = frame.len() > 14 + usize::from(mtu);
@@ -317,7 +268,7 @@ fn forged_errors_are_ignored() {
 }
 
 fn overhear_and_lose(sim: &mut Sim) -> Overheard {
-    let heard: Overheard = Rc::default();
+    let heard = Overheard::default();
     let sink = heard.clone();
     sim.link().drop_if(move |from, frame| {
         if is_tcp(frame) {
@@ -384,16 +335,10 @@ fn a_syn_flood_passes() {
         .connect_with(sim.server.addr(), Plan::fetch(), &Options::default());
     sim.run_until(|s| s.client.closed(first).is_some(), at_most(secs(1)));
     let syn = heard.borrow()[0].1.clone();
-    let at = tcp_at(&syn);
     for n in 0..5000u32 {
         let mut frame = syn.clone();
         // 10.11.x.y, which no route leads to: what is answered is dropped.
-        frame[26..30].copy_from_slice(&(0x0a0b_0000 | n).to_be_bytes());
-        frame[at..at + 2].copy_from_slice(&(1024 + n as u16).to_be_bytes());
-        frame[24..26].fill(0);
-        let sum = Sum::of(&frame[14..34]).finish();
-        frame[24..26].copy_from_slice(&sum.to_be_bytes());
-        mend(&mut frame);
+        set_source(&mut frame, (0x0a0b_0000 | n).into(), 1024 + n as u16);
         sim.inject(SERVER, &frame);
     }
     assert!(

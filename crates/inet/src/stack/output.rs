@@ -11,7 +11,7 @@ use exos_buf::Aggregate;
 use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use exos_wire::ipv4::Ipv4Header;
 use exos_wire::ipv6::{self, Ipv6Header};
-use exos_wire::tcp::{TcpHeader, TcpOptions};
+use exos_wire::tcp::TcpHeader;
 use exos_wire::{Mac, Sum};
 
 use super::Stack;
@@ -241,10 +241,6 @@ impl Stack {
             window: reply.window,
             urgent: 0,
         };
-        let options = TcpOptions {
-            timestamps: reply.timestamps,
-            ..TcpOptions::NONE
-        };
         let mac = if let Way::To(mac) = way {
             mac
         } else {
@@ -255,7 +251,14 @@ impl Stack {
             to: mac,
             flow: &reply.flow,
         };
-        let head = write_tcp(&mut self.head, &at, &header, &options, 0, Some(Sum::ZERO));
+        let head = write_tcp(
+            &mut self.head,
+            &at,
+            &header,
+            &reply.options,
+            0,
+            Some(Sum::ZERO),
+        );
         self.counters.tcp_segments_sent += 1;
         match way {
             Way::To(_) => return Some(head.len),

@@ -12,7 +12,7 @@ use exos_wire::{Mac, SeqNumber};
 
 use super::congestion::NewReno;
 use super::flow::Flow;
-use super::passive::ListenerId;
+use super::listener::ListenerId;
 use super::receive::ReceiveQueue;
 use super::rtt::Rtt;
 use super::state::{Action, Event, State};
@@ -337,6 +337,13 @@ impl Connection {
         self.set_mss(theirs.max(MSS_MIN).min(self.mss_announced));
     }
 
+    /// The SYN-ACK has left already, as a cookie: what is left to do is to see it acknowledged. When
+    /// it left is forgotten, so nothing is measured.
+    pub(super) fn syn_ack_has_left(&mut self) {
+        self.snd_nxt = self.iss + 1;
+        self.snd_max = self.snd_nxt;
+    }
+
     /// Use segments of `mss` bytes less the options that every segment carries (RFC 6691).
     pub(super) fn set_mss(&mut self, mss: u16) {
         self.mss = if self.timestamps {
@@ -489,6 +496,11 @@ impl Connection {
     /// The four-tuple.
     pub const fn flow(&self) -> &Flow {
         &self.flow
+    }
+
+    /// The listener that made it, if one did.
+    pub const fn listener(&self) -> Option<ListenerId> {
+        self.listener
     }
 
     /// What is queued and not acknowledged.

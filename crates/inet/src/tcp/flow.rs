@@ -75,6 +75,14 @@ impl Flow {
             u64::from(self.local_port) << 48 | u64::from(self.remote_port) << 32 | u64::from(salt);
         key.hash(&[a, b, c, d, ports])
     }
+
+    /// The same of the four-tuple and two words more.
+    pub(super) fn hash_with(&self, key: &SipKey, salt: u32, more: [u64; 2]) -> u64 {
+        let ([a, b], [c, d]) = (self.local.words(), self.remote.words());
+        let ports =
+            u64::from(self.local_port) << 48 | u64::from(self.remote_port) << 32 | u64::from(salt);
+        key.hash(&[a, b, c, d, ports, more[0], more[1]])
+    }
 }
 
 impl core::fmt::Debug for Flow {

@@ -690,7 +690,7 @@ impl Connection {
             ack: self.rcv_nxt,
             flags: TcpFlags(TcpFlags::RST.0 | TcpFlags::ACK.0),
             window: 0,
-            timestamps: None,
+            options: TcpOptions::NONE,
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The protocol is split by job: [`state`] is the table of transitions, [`connection`] the control
 //! block, [`input`] and [`output`] the segments in and out of it, [`receive`] the received bytes,
-//! `passive` the listeners, [`rtt`] and [`congestion`] the timer and the window, [`time_wait`] what
+//! `listener` and `passive` what others open, `cookie` what is not kept of it, [`rtt`] and [`congestion`] the timer and the window, [`time_wait`] what
 //! remains of finished connections, [`reply`] the answers that belong to no connection, [`wheel`] the
 //! timers. This file holds them together: it finds the connection of a segment, and keeps three queues of
 //! connections: with something to send, with something to tell the program, with a deadline.
@@ -12,8 +12,10 @@
 
 pub mod congestion;
 pub mod connection;
+mod cookie;
 pub mod flow;
 pub mod input;
+mod listener;
 pub mod output;
 mod passive;
 pub mod receive;
@@ -34,19 +36,23 @@ use hashbrown::HashTable;
 pub use connection::{Connection, EventSet, Info, Options, Path, Reason};
 pub use flow::Flow;
 pub use input::Segment;
+pub use listener::{ListenOptions, ListenerId, Share, SynCookies};
 pub use output::Outgoing;
-pub use passive::{ListenOptions, ListenerId};
 pub use reply::Reply;
 pub use slab::ConnectionId;
 pub use state::State;
 
 use crate::counters::Counters;
-use crate::limits::SEGMENTS_PER_TURN;
+use crate::icmp::TokenBucket;
+use crate::limits::{
+    MSS_DEFAULT_V4, MSS_DEFAULT_V6, SEGMENTS_PER_TURN, SYN_COOKIES_BURST, SYN_COOKIES_PER_SECOND,
+};
 use crate::siphash::SipKey;
 use crate::time::Instant;
 use connection::Opening;
 use input::{Context, Outcome};
-use passive::Listener;
+use listener::Listener;
+use passive::Arrived;
 use reply::Replies;
 use slab::Slab;
 use state::{Action, Event as StateEvent};
@@ -102,6 +108,18 @@ pub struct Local {
     pub mss: u16,
 }
 
+impl Local {
+    /// The MSS of a peer that names none (RFC 9293 §3.7.1).
+    fn mss_default(&self, flow: &Flow) -> u16 {
+        let default = if flow.is_ipv6() {
+            MSS_DEFAULT_V6
+        } else {
+            MSS_DEFAULT_V4
+        };
+        default.min(self.mss)
+    }
+}
+
 /// All connections of one stack.
 pub struct Tcp {
     slab: Slab,
@@ -118,6 +136,7 @@ pub struct Tcp {
     /// Its end has been told; its last bytes may still be read.
     ending: Option<ConnectionId>,
     replies: Replies,
+    cookie_rate: TokenBucket,
     due: Vec<ConnectionId>,
     key: SipKey,
     next_listener: u32,
@@ -149,6 +168,7 @@ impl Tcp {
             telling: VecDeque::new(),
             ending: None,
             replies: Replies::default(),
+            cookie_rate: TokenBucket::new(SYN_COOKIES_PER_SECOND, SYN_COOKIES_BURST, now),
             due: Vec::new(),
             key,
             next_listener: 0,
@@ -308,12 +328,15 @@ impl Tcp {
         if let Some(id) = self.find(&flow) {
             return self.deliver(now, id, seg, counters);
         }
-        if self.time_wait.get(&flow).is_some()
-            && self.in_time_wait(now, &flow, seg, local, counters)
-        {
-            return false;
+        let arrived = Arrived {
+            now,
+            flow,
+            seg,
+            local,
+        };
+        if !self.in_time_wait(arrived, counters) {
+            self.in_listen(arrived, None, counters);
         }
-        self.in_listen(now, flow, seg, local, None, counters);
         false
     }
 
@@ -427,14 +450,24 @@ impl Tcp {
             self.settle(id);
             return;
         }
-        let c = &mut entry.connection;
-        let half_open = c.state() == State::SynReceived && !c.active;
+        let half_open = self.slab.is_half_open(id);
+        let Some(c) = self.slab.get(id) else { return };
         let listener = c.listener;
-        let outcome = c.handle_timeout(&mut Context {
-            now,
-            counters,
-            replies: &mut self.replies,
-        });
+        let in_the_way = half_open && self.half_open_is_in_the_way(now, c);
+        let Some(c) = self.slab.get_mut(id) else {
+            return;
+        };
+        let outcome = if in_the_way {
+            counters.tcp_half_open_replaced += 1;
+            c.follow(StateEvent::GiveUp);
+            Outcome::Close(Reason::TimedOut)
+        } else {
+            c.handle_timeout(&mut Context {
+                now,
+                counters,
+                replies: &mut self.replies,
+            })
+        };
         if half_open && outcome != Outcome::Keep {
             self.half_open_ended(listener);
         }

@@ -1,157 +1,218 @@
-//! What others begin, and what remains when all is over: listeners and TIME-WAIT.
+//! What others begin, and what remains when all is over: SYNs to listeners, and TIME-WAIT.
 //!
 //! A segment that belongs to no connection comes here. A SYN to a listener makes a half-open
-//! connection, counted against the listener's backlog, where the longest-standing one makes room when
-//! it has had its time; one to a connection in TIME-WAIT may take its
-//! place; the rest is answered without any state, or not at all.
-
-use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+//! connection, counted against the listener's backlog. With a full backlog it is answered with a
+//! cookie, and nothing is kept (`cookie`): an acknowledgement that brings the cookie back makes the
+//! connection then. Half-open connections that have not been answered when their timer runs out give
+//! way meanwhile, so that a flood holds the backlog for a second and not for a minute. A listener that
+//! wants no cookies gives up the longest-standing half-open connection instead, when that has had its
+//! time. A SYN to a connection in TIME-WAIT may take its place; the rest is answered without any state,
+//! or not at all.
 
 use exos_wire::SeqNumber;
-use exos_wire::tcp::{TcpFlags, Timestamps};
+use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
-use super::connection::{Connection, Options, Owed, Reason};
+use super::connection::{Connection, Owed, Reason};
+use super::cookie::Kept;
 use super::flow::Flow;
 use super::input::Segment;
+use super::listener::{SynCookies, Taker};
 use super::reply::Reply;
 use super::slab::ConnectionId;
 use super::state::Event as StateEvent;
 use super::time_wait::Waiting;
-use super::{Local, OpenError, Tcp};
+use super::{Local, Tcp};
 use crate::counters::Counters;
-use crate::limits::{BACKLOG, HALF_OPEN_GRACE, ISS_BEYOND};
+use crate::limits::{HALF_OPEN_GRACE, ISS_BEYOND, RTO_INITIAL};
 use crate::time::Instant;
 
-/// A listener's identity.
-#[derive(Copy, Clone, Debug, Eq, PartialEq, Hash)]
-pub struct ListenerId(u32);
-
-/// What a listener takes.
-#[derive(Clone, Debug)]
-pub struct ListenOptions {
-    /// For the connections that it makes.
-    pub connection: Options,
-    /// Half-open connections at once.
-    pub backlog: usize,
-}
-
-impl Default for ListenOptions {
-    fn default() -> Self {
-        Self {
-            connection: Options::default(),
-            backlog: BACKLOG,
-        }
-    }
-}
-
-/// Who takes connections to a port.
-pub(super) struct Listener {
-    id: ListenerId,
-    /// `None` listens on every address of the stack.
-    address: Option<IpAddr>,
-    pub(super) port: u16,
-    options: ListenOptions,
-    half_open: usize,
-    /// When each half-open connection began, oldest first. Those that have ended since stay in it
-    /// until they come to its front, or are so many that they are thrown out.
-    begun: VecDeque<(Instant, ConnectionId)>,
-}
-
-impl Listener {
-    /// Whether a connection to `to` is this listener's.
-    fn takes(&self, to: SocketAddr) -> bool {
-        self.port == to.port() && self.address.is_none_or(|a| a == to.ip())
-    }
+/// A segment that belongs to no connection, and what goes with it.
+#[derive(Copy, Clone)]
+pub(super) struct Arrived<'a> {
+    pub now: Instant,
+    pub flow: Flow,
+    pub seg: &'a Segment<'a>,
+    pub local: Local,
 }
 
 impl Tcp {
-    /// Take connections to `port`, on one address or on all.
-    pub fn listen(
-        &mut self,
-        address: Option<IpAddr>,
-        port: u16,
-        options: ListenOptions,
-    ) -> Result<ListenerId, OpenError> {
-        if self
-            .listeners
-            .iter()
-            .any(|l| l.port == port && l.address == address)
-        {
-            return Err(OpenError::PortTaken);
-        }
-        let id = ListenerId(self.next_listener);
-        self.next_listener += 1;
-        self.listeners.push(Listener {
-            id,
-            address,
-            port,
-            options,
-            half_open: 0,
-            begun: VecDeque::new(),
-        });
-        // The most specific first, so that the search takes it.
-        self.listeners.sort_by_key(|l| l.address.is_none());
-        Ok(id)
-    }
-
-    /// Take no further connections; those that stand go on.
-    pub fn close_listener(&mut self, id: ListenerId) {
-        self.listeners.retain(|l| l.id != id);
-    }
-
     /// RFC 9293 §3.10.7.2: a listener, or nobody. Returns through counters, replies and events.
     ///
     /// `after` is the last sequence number of a connection in TIME-WAIT whose place a new one takes:
     /// the new one's begin beyond it (RFC 1122 §4.2.2.13).
     pub(super) fn in_listen(
         &mut self,
-        now: Instant,
-        flow: Flow,
-        seg: &Segment<'_>,
-        local: Local,
+        arrived: Arrived<'_>,
         after: Option<SeqNumber>,
         counters: &mut Counters,
     ) {
+        let Arrived { now, flow, seg, .. } = arrived;
         // First: a reset is for nothing that exists.
         if seg.has(TcpFlags::RST) {
             counters.drop_tcp_no_connection += 1;
             return;
         }
-        let full = self.index.len() >= self.connections_max;
-        let to = flow.local();
-        let listener = self.listeners.iter().position(|l| l.takes(to));
-        // Second: an ACK is of no connection; third: a SYN opens one.
-        let Some(at) = listener.filter(|_| seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::ACK))
-        else {
-            counters.drop_tcp_no_connection += 1;
-            // Fourth: what has neither is dropped where somebody listens.
-            if listener.is_none() || seg.has(TcpFlags::ACK) {
-                self.replies
-                    .push(Reply::reset_for(flow, seg), now, counters);
+        let at = match self.taker(&flow) {
+            Taker::Elsewhere => {
+                // Another stack has, or makes, the connection: it is not for us to deny it.
+                counters.drop_tcp_other_share += 1;
+                return;
+            }
+            Taker::Listener(at) => at,
+            Taker::Nobody => return self.stray(now, flow, seg, counters),
+        };
+        // Second: an ACK is of no connection, unless it brings one that we have not kept.
+        if seg.has(TcpFlags::ACK) {
+            if !self.redeem(arrived, at, counters) {
+                self.stray(now, flow, seg, counters);
             }
             return;
-        };
-        if full {
+        }
+        // Third: a SYN opens a connection. Fourth: what has neither is dropped.
+        if !seg.has(TcpFlags::SYN) {
+            counters.drop_tcp_no_connection += 1;
+            return;
+        }
+        if seg.has(TcpFlags::FIN) {
+            // Nobody opens and finishes in one: scanners do, and are not answered, as in Linux.
+            counters.drop_tcp_syn_fin += 1;
+            return;
+        }
+        self.in_listen_syn(arrived, at, after, counters);
+    }
+
+    /// What belongs to nobody is reset (RFC 9293 §3.10.7.1), at a bounded rate.
+    fn stray(&mut self, now: Instant, flow: Flow, seg: &Segment<'_>, counters: &mut Counters) {
+        counters.drop_tcp_no_connection += 1;
+        self.replies
+            .push(Reply::reset_for(flow, seg), now, counters);
+    }
+
+    /// A SYN to the listener in place `at`.
+    fn in_listen_syn(
+        &mut self,
+        arrived: Arrived<'_>,
+        at: usize,
+        after: Option<SeqNumber>,
+        counters: &mut Counters,
+    ) {
+        let Arrived { now, seg, .. } = arrived;
+        if self.index.len() >= self.connections_max {
             counters.drop_tcp_connections_full += 1;
             return;
         }
         let listener = &self.listeners[at];
-        if listener.half_open >= listener.options.backlog && !self.make_room(now, at, counters) {
-            counters.drop_tcp_backlog_full += 1;
-            return;
+        let full = listener.half_open >= listener.options.backlog;
+        let cookies = listener.options.syn_cookies;
+        match cookies {
+            SynCookies::WhenFull if full => return self.answer_with_cookie(arrived, at, counters),
+            SynCookies::Always => return self.answer_with_cookie(arrived, at, counters),
+            SynCookies::Never if full && !self.make_room(now, at, counters) => {
+                counters.drop_tcp_backlog_full += 1;
+                return;
+            }
+            SynCookies::WhenFull | SynCookies::Never => {}
         }
-        let options = self.listeners[at].options.connection.clone();
-        let mut opening = self.opening(now, flow, local);
-        if let Some(last) = after.filter(|&last| opening.iss.le(last)) {
-            opening.iss = last + ISS_BEYOND;
-        }
-        let mut connection = Connection::accept(opening, &options);
-        connection.listener = Some(self.listeners[at].id);
+        let mut connection = self.embryo(arrived, at, |iss| match after {
+            Some(last) if iss.le(last) => last + ISS_BEYOND,
+            _ => iss,
+        });
         connection.learn_from_syn(now, seg.seq, seg.window, &seg.options);
         let id = self.insert(connection);
         self.remember_begun(now, at, id);
         self.settle(id);
+    }
+
+    /// A connection in SYN-RECEIVED of the listener in place `at`, in no table yet. `iss` may choose
+    /// another initial sequence number than the one proposed to it.
+    fn embryo(
+        &self,
+        arrived: Arrived<'_>,
+        at: usize,
+        iss: impl FnOnce(SeqNumber) -> SeqNumber,
+    ) -> Connection {
+        let listener = &self.listeners[at];
+        let mut opening = self.opening(arrived.now, arrived.flow, arrived.local);
+        opening.iss = iss(opening.iss);
+        let mut connection = Connection::accept(opening, &listener.options.connection);
+        connection.listener = Some(listener.id);
+        connection
+    }
+
+    /// Answer a SYN without keeping anything: one segment for one.
+    ///
+    /// The SYN-ACK is that of the connection which this would have been, so that a peer cannot tell.
+    fn answer_with_cookie(&mut self, arrived: Arrived<'_>, at: usize, counters: &mut Counters) {
+        let Arrived {
+            now,
+            flow,
+            seg,
+            local,
+        } = arrived;
+        if !self.cookie_rate.take(now) {
+            counters.drop_tcp_backlog_full += 1;
+            return;
+        }
+        let kept = Kept::of(&seg.options, false, local.mss_default(&flow));
+        let iss = kept.sequence(&self.key, now, &flow, seg.seq);
+        let mut embryo = self.embryo(arrived, at, |_| iss);
+        embryo.learn_from_syn(now, seg.seq, seg.window, &kept.options);
+        let syn_ack = embryo
+            .poll_segment(now, 0)
+            .expect("a new half-open connection sends its SYN-ACK");
+        let mut options = syn_ack.options;
+        if let Some(t) = &mut options.timestamps {
+            t.value = kept.timestamp(t.value);
+        }
+        self.listeners[at].cookie_at = Some(now);
+        counters.tcp_syn_cookies_sent += 1;
+        let reply = Reply {
+            flow,
+            seq: syn_ack.seq,
+            ack: syn_ack.ack,
+            flags: syn_ack.flags,
+            window: syn_ack.window,
+            options,
+        };
+        self.replies.push_due(reply, counters);
+    }
+
+    /// An ACK to a listener: false when it is a stray to be reset, else it has been seen to.
+    fn redeem(&mut self, arrived: Arrived<'_>, at: usize, counters: &mut Counters) -> bool {
+        let Arrived { now, flow, seg, .. } = arrived;
+        if seg.has(TcpFlags::SYN) || !self.listeners[at].expects_cookies(now) {
+            return false;
+        }
+        let Some(kept) = Kept::redeem(&self.key, now, &flow, seg) else {
+            counters.drop_tcp_cookie += 1;
+            // Data may be the second segment of an honest peer whose first was lost: that comes again,
+            // so it is not reset.
+            return !seg.payload.is_empty();
+        };
+        if self.index.len() >= self.connections_max {
+            counters.drop_tcp_connections_full += 1;
+            return true;
+        }
+        let mut connection = self.embryo(arrived, at, |_| seg.ack - 1);
+        connection.learn_from_syn(now, seg.seq - 1, seg.window, &kept.options);
+        connection.syn_ack_has_left();
+        counters.tcp_syn_cookies_accepted += 1;
+        let id = self.insert(connection);
+        // Half open only until the next line.
+        self.listeners[at].half_open += 1;
+        self.deliver(now, id, seg, counters);
+        true
+    }
+
+    /// True when a half-open connection whose timer has run out is to make room instead of asking
+    /// again: its listener has handed out cookies in the meantime, and answers another SYN of that peer
+    /// with one too.
+    pub(super) fn half_open_is_in_the_way(&self, now: Instant, c: &Connection) -> bool {
+        self.listeners
+            .iter()
+            .find(|l| Some(l.id) == c.listener)
+            .and_then(|l| l.cookie_at)
+            .is_some_and(|at| now - at < RTO_INITIAL)
     }
 
     fn remember_begun(&mut self, now: Instant, at: usize, id: ConnectionId) {
@@ -189,23 +250,10 @@ impl Tcp {
         true
     }
 
-    /// A half-open connection of this listener stands, or is over. The listener may be gone.
-    pub(super) fn half_open_ended(&mut self, id: Option<ListenerId>) {
-        if let Some(l) = self.listeners.iter_mut().find(|l| Some(l.id) == id) {
-            l.half_open -= 1;
-        }
-    }
-
     /// RFC 9293 §3.10.7.4 for TIME-WAIT; false when a new connection may begin (RFC 6191 §2).
-    pub(super) fn in_time_wait(
-        &mut self,
-        now: Instant,
-        flow: &Flow,
-        seg: &Segment<'_>,
-        local: Local,
-        counters: &mut Counters,
-    ) -> bool {
-        let Some(&waiting) = self.time_wait.get(flow) else {
+    pub(super) fn in_time_wait(&mut self, arrived: Arrived<'_>, counters: &mut Counters) -> bool {
+        let Arrived { now, flow, seg, .. } = arrived;
+        let Some(&waiting) = self.time_wait.get(&flow) else {
             return false;
         };
         if seg.has(TcpFlags::RST) {
@@ -213,7 +261,8 @@ impl Tcp {
             counters.drop_tcp_out_of_window += 1;
             return true;
         }
-        if seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::ACK) {
+        let opens = seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::ACK) && !seg.has(TcpFlags::FIN);
+        if opens {
             let newer = match (waiting.ts_recent, seg.options.timestamps) {
                 (Some(old), Some(new)) if new.value != old => {
                     (new.value.wrapping_sub(old) as i32) > 0
@@ -222,19 +271,22 @@ impl Tcp {
             };
             if newer {
                 counters.tcp_time_wait_reused += 1;
-                self.time_wait.remove(flow);
-                self.in_listen(now, *flow, seg, local, Some(waiting.snd_nxt), counters);
+                self.time_wait.remove(&flow);
+                self.in_listen(arrived, Some(waiting.snd_nxt), counters);
                 return true;
             }
         }
-        if seg.has(TcpFlags::FIN) {
-            self.time_wait.restart(now, flow);
+        let fin_again = seg.has(TcpFlags::FIN)
+            && !seg.has(TcpFlags::SYN)
+            && seg.seq + seg.len() == waiting.rcv_nxt;
+        if fin_again {
+            self.time_wait.restart(now, &flow);
         } else if seg.is_empty() && seg.seq == waiting.rcv_nxt && !seg.has(TcpFlags::SYN) {
             // The last acknowledgement, or one again: nothing to say.
             return true;
         }
         let reply = time_wait_ack(now, &waiting);
-        if seg.has(TcpFlags::FIN) && seg.seq + seg.len() == waiting.rcv_nxt {
+        if fin_again {
             // Its last acknowledgement from us was lost.
             self.replies.push_due(reply, counters);
         } else {
@@ -276,12 +328,16 @@ fn time_wait_ack(now: Instant, waiting: &Waiting) -> Reply {
         value: (now.millis() as u32).wrapping_add(waiting.ts_offset),
         echo,
     });
+    let options = TcpOptions {
+        timestamps,
+        ..TcpOptions::NONE
+    };
     Reply {
         flow: waiting.flow,
         seq: waiting.snd_nxt,
         ack: waiting.rcv_nxt,
         flags: TcpFlags::ACK,
         window: 0,
-        timestamps,
+        options,
     }
 }

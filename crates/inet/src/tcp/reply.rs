@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use exos_wire::SeqNumber;
-use exos_wire::tcp::{TcpFlags, Timestamps};
+use exos_wire::tcp::{TcpFlags, TcpOptions};
 
 use super::flow::Flow;
 use super::input::Segment;
@@ -28,8 +28,8 @@ pub struct Reply {
     pub flags: TcpFlags,
     /// The window field.
     pub window: u16,
-    /// Timestamps, where the connection had them.
-    pub timestamps: Option<Timestamps>,
+    /// Options: timestamps where the connection has them, and those of a SYN-ACK.
+    pub options: TcpOptions,
 }
 
 impl Reply {
@@ -50,7 +50,7 @@ impl Reply {
             ack,
             flags,
             window: 0,
-            timestamps: None,
+            options: TcpOptions::NONE,
         }
     }
 }

@@ -2,7 +2,9 @@
 //! interface. Whoever adds an option, a command or a figure to the stack adds it here.
 
 use exos_inet::Config;
-use exos_inet::tcp::{EventSet, Info, ListenOptions, OpenError, Options, Reason, State};
+use exos_inet::tcp::{
+    EventSet, Info, ListenOptions, OpenError, Options, Reason, State, SynCookies,
+};
 
 use super::parse::{Command, Expect, Setup};
 use super::play::Player;
@@ -34,6 +36,12 @@ fn listen_options(setup: &Setup) -> ListenOptions {
     };
     if let Some(backlog) = setup.get("backlog") {
         listen.backlog = backlog as usize;
+    }
+    if setup.has("no-cookies") {
+        listen.syn_cookies = SynCookies::Never;
+    }
+    if setup.has("always-cookies") {
+        listen.syn_cookies = SynCookies::Always;
     }
     listen
 }
