@@ -3,16 +3,19 @@
 //! Everything is a comparison with what is there: absent parts are made, different ones changed, half-made ones
 //! replaced. When making a new lab fails, what was made of it goes again; a lab that was there before stays.
 
+use crate::emulator::Statistics;
+use crate::emulator::running::Running;
 use crate::offloads;
-use crate::settings::{INTERFACE, Settings, Side, WireKind, check_name};
+use crate::settings::{INTERFACE, Settings, Side, WireKind, check_name, middle_namespace};
+use crate::wiring;
 use exos_host::caps::{self, CapabilitySet};
-use exos_host::netlink::{LinkInfo, Netlink, VethEnd};
+use exos_host::netlink::{LinkInfo, Netlink};
 use exos_host::netns::NetNs;
 use exos_host::{Error, Result, error::Context as _};
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
 use std::ffi::OsStr;
 use std::net::IpAddr;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Command;
 
@@ -37,6 +40,22 @@ pub enum Outcome {
 /// Takes a lab down when dropped: for tests and measurements.
 #[derive(Debug)]
 pub struct Guard(Lab);
+
+/// A lab whose wire is emulated by threads of this process. Dropped, the emulator stops and the lab is taken down.
+#[derive(Debug)]
+pub struct Emulated {
+    // Before the lab: it is to stop before its interfaces go.
+    running: Running,
+    lab: Guard,
+}
+
+/// What [`take_down`] found.
+pub(crate) struct Removed {
+    /// There was something of the lab.
+    pub(crate) was_there: bool,
+    /// What the emulator did, if there was one.
+    pub(crate) statistics: Option<Statistics>,
+}
 
 impl Lab {
     /// Opens a lab that is up.
@@ -106,8 +125,64 @@ impl Drop for Guard {
     }
 }
 
-/// Makes a lab as wanted, or changes the one that is there until it is.
+impl Emulated {
+    /// What the emulator has done so far.
+    pub fn statistics(&self) -> Result<Statistics> {
+        self.running.statistics()
+    }
+
+    /// Stops the emulator and takes the lab down; the last statistics.
+    pub fn finish(self) -> Result<Statistics> {
+        self.running.stop()
+    }
+}
+
+impl std::ops::Deref for Emulated {
+    type Target = Lab;
+
+    fn deref(&self) -> &Lab {
+        &self.lab
+    }
+}
+
+/// Makes a lab as wanted, or changes the one that is there until it is. An emulator that is asked for runs in the
+/// background, in a process of its own, until [`down`]; that process is this program again, which therefore must
+/// be `exos`. Other programs use [`emulate`].
 pub fn up(settings: &Settings) -> Result<(Lab, Outcome)> {
+    let start = |lab: &Lab| match &settings.emulation {
+        Some(emulation) => wiring::run_emulator(lab, emulation),
+        None => Ok(false),
+    };
+    let (lab, outcome, _) = up_with(settings, start, |changed| *changed)?;
+    Ok((lab, outcome))
+}
+
+/// The same with the emulator in this process: its threads start in this call and end with the value.
+///
+/// # Panics
+///
+/// If the settings ask for no emulation.
+pub fn emulate(settings: &Settings) -> Result<Emulated> {
+    let emulation = settings.emulation.as_ref();
+    let emulation = emulation.expect("an emulation is asked for");
+    let start = |lab: &Lab| {
+        wiring::stop_emulator(lab.name())?;
+        Running::start(&NetNs::open(&middle_namespace(lab.name()))?, emulation)
+    };
+    let (lab, _, running) = up_with(settings, start, |_| true)?;
+    Ok(Emulated {
+        running,
+        lab: lab.guard(),
+    })
+}
+
+/// Makes or changes a lab, then has `start` see to the emulator; `changed` says of its result whether that
+/// changed something.
+fn up_with<T>(
+    settings: &Settings,
+    start: impl FnOnce(&Lab) -> Result<T>,
+    changed: impl FnOnce(&T) -> bool,
+) -> Result<(Lab, Outcome, T)> {
     settings.check()?;
     caps::require(
         CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN,
@@ -116,25 +191,34 @@ pub fn up(settings: &Settings) -> Result<(Lab, Outcome)> {
     let _lock = lock()?;
     let before = find_sides(&settings.name)?;
     let is_new = before.iter().all(Option::is_none);
-    let built = build(settings, before);
-    if built.is_err() && is_new {
+    let made = build(settings, before)
+        .and_then(|(lab, built)| start(&lab).map(|started| (lab, built, started)));
+    if made.is_err() && is_new {
         let _ = remove(&settings.name);
     }
-    let (lab, changed) = built?;
-    let outcome = match (is_new, changed) {
+    let (lab, built, started) = made?;
+    let outcome = match (is_new, built | changed(&started)) {
         (true, _) => Outcome::Made,
         (false, true) => Outcome::Changed,
         (false, false) => Outcome::Unchanged,
     };
-    Ok((lab, outcome))
+    Ok((lab, outcome, started))
 }
 
 /// Removes a lab, or what a crash left of it. Returns false when there was nothing. Processes still inside keep
 /// running, without a wire.
 pub fn down(name: &str) -> Result<bool> {
+    take_down(name).map(|removed| removed.was_there)
+}
+
+/// The same; also what its emulator did.
+pub(crate) fn take_down(name: &str) -> Result<Removed> {
     check_name(name)?;
-    if find_sides(name)?.iter().all(Option::is_none) && !leftover_files(name) {
-        return Ok(false);
+    if !is_anything_there(name) {
+        return Ok(Removed {
+            was_there: false,
+            statistics: None,
+        });
     }
     caps::require(
         CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN,
@@ -150,11 +234,12 @@ pub(crate) fn find_sides(name: &str) -> Result<[Option<NetNs>; 2]> {
     Ok([a?, b?])
 }
 
-/// True when a crash left files in the place of namespaces.
-fn leftover_files(name: &str) -> bool {
-    Side::BOTH
+/// True when there is a namespace of the lab, or a file that a crash left in the place of one.
+fn is_anything_there(name: &str) -> bool {
+    let [a, b] = Side::BOTH.map(|side| side.namespace(name));
+    [a, b, middle_namespace(name)]
         .iter()
-        .any(|side| Path::new("/run/netns").join(side.namespace(name)).exists())
+        .any(|namespace| Path::new("/run/netns").join(namespace).exists())
 }
 
 /// Lets one command at a time make or remove labs. The lock goes with the process, whatever ends it.
@@ -168,26 +253,18 @@ fn lock() -> Result<OwnedFd> {
 }
 
 /// Deletes the wire first, so that it goes even when a process keeps a namespace alive.
-fn remove(name: &str) -> Result<bool> {
+fn remove(name: &str) -> Result<Removed> {
+    let (mut was_there, statistics) = wiring::remove_middle(name)?;
     for netns in find_sides(name)?.iter().flatten() {
-        delete_wire(&netns.netlink()?)?;
+        wiring::delete_interface(&netns.netlink()?, INTERFACE)?;
     }
-    let mut was_there = false;
     for side in Side::BOTH {
         was_there |= NetNs::delete(&side.namespace(name))?;
     }
-    Ok(was_there)
-}
-
-/// Deletes this end of the wire, and the other with it. The other end may be on its way out already.
-fn delete_wire(netlink: &Netlink) -> Result<()> {
-    let Some(link) = netlink.find_link(INTERFACE)? else {
-        return Ok(());
-    };
-    match netlink.delete_link(link.index) {
-        Err(e) if e.is(libc::ENODEV) => Ok(()),
-        result => result,
-    }
+    Ok(Removed {
+        was_there,
+        statistics,
+    })
 }
 
 /// Brings everything to what is wanted; true when something had to be done.
@@ -206,54 +283,11 @@ fn build(settings: &Settings, before: [Option<NetNs>; 2]) -> Result<(Lab, bool)>
         name: settings.name.clone(),
         sides,
     };
-    if !wire_fits(&lab, settings.wire)? {
-        make_wire(&lab, settings)?;
-        changed = true;
-    }
+    changed |= wiring::join(&lab, settings)?;
     for side in Side::BOTH {
         changed |= settle(&lab, side, settings)?;
     }
     Ok((lab, changed))
-}
-
-/// True when the two ends are those of one veth pair with one queue each, and of the wanted kind or one that
-/// can be made so in place. The kernel's defaults can only be had by making the pair anew.
-fn wire_fits(lab: &Lab, wanted: WireKind) -> Result<bool> {
-    let [a, b] = Side::BOTH.map(|side| {
-        lab.netns(side)
-            .netlink()
-            .and_then(|n| n.find_link(INTERFACE))
-    });
-    let (Some(a), Some(b)) = (a?, b?) else {
-        return Ok(false);
-    };
-    let tied = |from: &LinkInfo, to: &LinkInfo| {
-        from.kind.as_deref() == Some("veth") && from.peer_index == Some(to.index)
-    };
-    let single = |link: &LinkInfo| (link.rx_queues, link.tx_queues) == (1, 1);
-    if !(tied(&a, &b) && tied(&b, &a) && single(&a) && single(&b)) {
-        return Ok(false);
-    }
-    for side in Side::BOTH {
-        let kind = offloads::kind(&lab.netns(side).ethtool()?)?;
-        if wanted == WireKind::Offload && kind != Some(WireKind::Offload) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Makes the pair, each end born in its namespace, in place of whatever has its name.
-fn make_wire(lab: &Lab, settings: &Settings) -> Result<()> {
-    for side in Side::BOTH {
-        delete_wire(&lab.netns(side).netlink()?)?;
-    }
-    let end = |side| VethEnd {
-        netns: Some(lab.netns(side).as_fd()),
-        mtu: Some(settings.mtu),
-        ..VethEnd::named(INTERFACE)
-    };
-    Netlink::new()?.create_veth_pair(&end(Side::A), &end(Side::B))
 }
 
 /// Brings one side's settings, addresses and interfaces to what is wanted; true when something had to be done.

@@ -1,7 +1,10 @@
 //! The command line of `exos lab`.
 
-use crate::build::{Lab, Outcome, down, find_sides, up};
-use crate::settings::{INTERFACE, Settings, Side, WireKind};
+use crate::build::{Lab, Outcome, find_sides, take_down, up};
+use crate::emulator::background;
+use crate::options::UpArgs;
+use crate::report;
+use crate::settings::{INTERFACE, Settings, Side};
 use crate::status::{SideStatus, State, Status, list, status};
 use exos_host::{Error, Result};
 use std::ffi::OsString;
@@ -19,17 +22,7 @@ pub struct LabArgs {
 #[derive(clap::Subcommand, Debug)]
 pub enum LabCommand {
     /// Make a lab: namespaces a (10.10.0.1, fd10::1) and b (10.10.0.2, fd10::2) joined by a wire
-    Up {
-        /// Name of the lab; labs of different names exist side by side
-        #[arg(long, default_value = "lab")]
-        name: String,
-        /// plain: no offloads, what crosses looks like a wire; offload: the kernel's defaults
-        #[arg(long, value_enum, default_value_t)]
-        wire: WireKind,
-        /// Longest IP packet on the wire, in bytes
-        #[arg(long, default_value_t = 1500)]
-        mtu: u32,
-    },
+    Up(UpArgs),
     /// Run a command inside one side, for example: exos lab exec b -- curl http://10.10.0.1/
     Exec {
         /// Name of the lab
@@ -55,44 +48,46 @@ pub enum LabCommand {
         /// Name of the lab
         #[arg(long, default_value = "lab")]
         name: String,
+        /// Print what the emulator did as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// The emulator in the background, as `up` starts it
+    #[command(hide = true)]
+    Emulate {
+        /// Name of the lab
+        #[arg(long)]
+        name: String,
     },
 }
 
 /// Does what the command line says.
 pub fn run(args: LabArgs) -> Result<ExitCode> {
     match args.command {
-        LabCommand::Up { name, wire, mtu } => run_up(&Settings { name, wire, mtu })?,
+        LabCommand::Up(args) => run_up(&args)?,
         LabCommand::Exec {
             name,
             side,
             command,
         } => return Err(exec(&name, side, &command)),
         LabCommand::Status { name, json } => run_status(name.as_deref(), json)?,
-        LabCommand::Down { name } => run_down(&name)?,
+        LabCommand::Down { name, json } => run_down(&name, json)?,
+        LabCommand::Emulate { name } => background::run(&name)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_up(settings: &Settings) -> Result<()> {
-    let (lab, outcome) = up(settings)?;
-    let (name, wire, mtu) = (lab.name(), settings.wire, settings.mtu);
+fn run_up(args: &UpArgs) -> Result<()> {
+    let settings = args.settings();
+    let (lab, outcome) = up(&settings)?;
     let verb = match outcome {
         Outcome::Made => "is up",
         Outcome::Unchanged => "was up already",
         Outcome::Changed => "is now as asked for",
     };
-    say(&format!("lab {name} {verb}: {wire} wire, MTU {mtu}"));
-    for side in Side::BOTH {
-        let addresses = side
-            .addresses()
-            .map(|(ip, prefix)| format!("{ip}/{prefix}"))
-            .join(" ");
-        say(&format!(
-            "  {side}  {}  {INTERFACE}  {addresses}",
-            side.namespace(name)
-        ));
-    }
+    announce(&lab, &settings, verb);
     if outcome == Outcome::Made {
+        let name = lab.name();
         let option = if *name == Settings::default().name {
             String::new()
         } else {
@@ -103,6 +98,28 @@ fn run_up(settings: &Settings) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// What there is now.
+fn announce(lab: &Lab, settings: &Settings, verb: &str) {
+    let (name, wire, mtu) = (lab.name(), settings.wire, settings.mtu);
+    say(&format!("lab {name} {verb}: {wire} wire, MTU {mtu}"));
+    if let Some(emulation) = &settings.emulation {
+        let (conditions, seed) = (&emulation.conditions, emulation.seed);
+        say(&format!(
+            "  emulated, in each direction: {conditions}, seed {seed}"
+        ));
+    }
+    for side in Side::BOTH {
+        let addresses = side
+            .addresses()
+            .map(|(ip, prefix)| format!("{ip}/{prefix}"))
+            .join(" ");
+        say(&format!(
+            "  {side}  {}  {INTERFACE}  {addresses}",
+            side.namespace(name)
+        ));
+    }
 }
 
 /// Becomes the command: its exit code, signals and standard streams are those of this process.
@@ -117,15 +134,26 @@ fn exec(name: &str, side: Side, command: &[OsString]) -> Error {
     lab.netns(side).exec(Command::new(program).args(arguments))
 }
 
-fn run_down(name: &str) -> Result<()> {
+fn run_down(name: &str, json: bool) -> Result<()> {
     let mut inside = Vec::new();
     for netns in find_sides(name)?.iter().flatten() {
         inside.extend(netns.processes().unwrap_or_default());
     }
-    if !down(name)? {
+    let removed = take_down(name)?;
+    if json {
+        let json =
+            serde_json::json!({ "removed": removed.was_there, "emulation": removed.statistics });
+        say(&serde_json::to_string_pretty(&json).expect("plain data becomes JSON"));
+        return Ok(());
+    }
+    if !removed.was_there {
         say(&format!("lab {name} is not there; nothing to do"));
         return Ok(());
     }
+    removed
+        .statistics
+        .iter()
+        .for_each(|s| say(&report::text(s)));
     say(&format!("lab {name} is gone"));
     if !inside.is_empty() {
         say(&format!(
@@ -168,6 +196,9 @@ fn show(lab: &Status) {
     }
     for side in &lab.sides {
         show_side(side);
+    }
+    if let Some(emulation) = &lab.emulation {
+        say(&report::text(emulation));
     }
     for problem in &lab.problems {
         if lab.state == State::Broken {

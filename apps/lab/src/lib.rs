@@ -18,11 +18,17 @@
 
 mod build;
 mod cli;
+pub mod emulator;
+mod limits;
 mod offloads;
+mod options;
+mod report;
 mod settings;
 mod status;
+mod wiring;
 
-pub use build::{Guard, Lab, Outcome, down, up};
+pub use build::{Emulated, Guard, Lab, Outcome, down, emulate, up};
 pub use cli::{LabArgs, LabCommand, run};
-pub use settings::{INTERFACE, Settings, Side, WireKind};
+pub use emulator::{Conditions, Emulation, Statistics};
+pub use settings::{INTERFACE, Settings, Side, WireKind, middle_namespace};
 pub use status::{SideStatus, State, Status, list, status};

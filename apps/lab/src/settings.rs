@@ -1,5 +1,6 @@
 //! What a lab is called and how it shall be: names, sides, addresses, the kind of wire.
 
+use crate::emulator::Emulation;
 use exos_host::{Error, Result};
 use serde::Serialize;
 use std::fmt;
@@ -36,6 +37,14 @@ impl Side {
         format!("exos-{lab}-{self}")
     }
 
+    /// In the namespace in the middle of an emulated wire, the interface that leads to this side.
+    pub(crate) fn middle_interface(self) -> &'static str {
+        match self {
+            Side::A => "a",
+            Side::B => "b",
+        }
+    }
+
     /// The addresses of this side with their prefix lengths: IPv4, then IPv6.
     pub fn addresses(self) -> [(IpAddr, u8); 2] {
         let last = match self {
@@ -54,6 +63,11 @@ impl fmt::Display for Side {
             Side::B => "b",
         })
     }
+}
+
+/// The namespace in which the emulator of an emulated wire runs, as `ip netns` lists it.
+pub fn middle_namespace(lab: &str) -> String {
+    format!("exos-{lab}-wire")
 }
 
 /// What the kernel may do to packets on their way over the wire.
@@ -77,7 +91,7 @@ impl fmt::Display for WireKind {
 }
 
 /// How a lab shall be.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
     /// Its name.
     pub name: String,
@@ -85,6 +99,8 @@ pub struct Settings {
     pub wire: WireKind,
     /// The longest IP packet on the wire, in bytes.
     pub mtu: u32,
+    /// What happens to frames on their way; `None`: the two sides are joined directly.
+    pub emulation: Option<Emulation>,
 }
 
 impl Default for Settings {
@@ -100,6 +116,7 @@ impl Settings {
             name: name.into(),
             wire: WireKind::Plain,
             mtu: 1500,
+            emulation: None,
         }
     }
 
@@ -113,7 +130,17 @@ impl Settings {
                 )),
             );
         }
-        Ok(())
+        let Some(emulation) = &self.emulation else {
+            return Ok(());
+        };
+        if self.wire == WireKind::Offload {
+            return Err(Error::new(
+                "an offload wire cannot be emulated: packets of 64 KB without checksums are no frames that a \
+                 wire could delay or lose one by one",
+            )
+            .mend("use the plain wire, or no emulation"));
+        }
+        emulation.conditions.check()
     }
 }
 

@@ -1,8 +1,11 @@
 //! What is there of a lab, read from the kernel.
 
 use crate::build::find_sides;
+use crate::emulator::Statistics;
+use crate::emulator::control::{Request, ask};
 use crate::offloads;
 use crate::settings::{INTERFACE, Side, WireKind, check_name};
+use crate::wiring::{are_tied, find_interface, find_middle};
 use exos_host::Result;
 use exos_host::netlink::LinkInfo;
 use exos_host::netns::NetNs;
@@ -44,6 +47,8 @@ pub struct Status {
     pub problems: Vec<String>,
     /// The namespaces that are there.
     pub sides: Vec<SideStatus>,
+    /// The emulator of its wire, and what it did; `None` when the sides are joined directly.
+    pub emulation: Option<Statistics>,
 }
 
 /// One side of a lab.
@@ -82,8 +87,14 @@ pub fn status(name: &str) -> Result<Status> {
             sides.push(side_status(side, name, &netns)?);
         }
     }
-    let problems = problems(&sides);
-    let state = match (sides.is_empty(), problems.is_empty()) {
+    let mut problems = problems(&sides);
+    let middle = find_middle(name)?;
+    let mut emulation = None;
+    match &middle {
+        Some(middle) => emulation = middle_status(middle, &sides, &mut problems)?,
+        None => direct_problems(&sides, &mut problems),
+    }
+    let state = match (sides.is_empty() && middle.is_none(), problems.is_empty()) {
         (true, _) => State::Down,
         (false, true) => State::Up,
         (false, false) => State::Broken,
@@ -98,6 +109,7 @@ pub fn status(name: &str) -> Result<Status> {
         wire,
         problems,
         sides,
+        emulation,
     })
 }
 
@@ -118,7 +130,8 @@ fn lab_of(namespace: &str) -> Option<&str> {
     let name = namespace.strip_prefix("exos-")?;
     let name = name
         .strip_suffix("-a")
-        .or_else(|| name.strip_suffix("-b"))?;
+        .or_else(|| name.strip_suffix("-b"))
+        .or_else(|| name.strip_suffix("-wire"))?;
     check_name(name).ok().map(|()| name)
 }
 
@@ -172,18 +185,48 @@ fn problems(sides: &[SideStatus]) -> Vec<String> {
         SideStatus { link: Some(a), .. },
         SideStatus { link: Some(b), .. },
     ] = sides
+        && a.mtu != b.mtu
     {
-        if a.peer_index != Some(b.index) || b.peer_index != Some(a.index) {
-            problems.push("the two ends do not belong to one wire".to_owned());
-        }
-        if a.mtu != b.mtu {
-            problems.push(format!(
-                "the MTU is {} on side a and {} on side b",
-                a.mtu, b.mtu
-            ));
-        }
+        problems.push(format!(
+            "the MTU is {} on side a and {} on side b",
+            a.mtu, b.mtu
+        ));
     }
     problems
+}
+
+/// What is wrong with a wire that joins the sides directly.
+fn direct_problems(sides: &[SideStatus], problems: &mut Vec<String>) {
+    if let [
+        SideStatus { link: Some(a), .. },
+        SideStatus { link: Some(b), .. },
+    ] = sides
+        && !are_tied(a, b)
+    {
+        problems.push("the two ends do not belong to one wire".to_owned());
+    }
+}
+
+/// The emulator's statistics, and what is wrong with an emulated wire.
+fn middle_status(
+    middle: &NetNs,
+    sides: &[SideStatus],
+    problems: &mut Vec<String>,
+) -> Result<Option<Statistics>> {
+    for status in sides {
+        let side = status.side;
+        let inner = find_interface(middle, side.middle_interface())?;
+        let outer = status.link.as_ref();
+        if !outer.zip(inner).is_some_and(|(o, i)| are_tied(o, &i)) {
+            problems.push(format!("side {side} is not joined to the emulator"));
+        }
+    }
+    match ask(middle, Request::Statistics) {
+        Ok(Some(statistics)) => return Ok(Some(statistics)),
+        Ok(None) => problems.push("the emulator is not running".to_owned()),
+        Err(error) => problems.push(error.sentence()),
+    }
+    Ok(None)
 }
 
 fn side_problems(status: &SideStatus, problems: &mut Vec<String>) {
@@ -212,6 +255,7 @@ mod tests {
         for (namespace, lab) in [
             ("exos-lab-a", Some("lab")),
             ("exos-my-lab-b", Some("my-lab")),
+            ("exos-my-lab-wire", Some("my-lab")),
             ("exos-a", None),
             ("exos--a", None),
             ("exos-lab", None),

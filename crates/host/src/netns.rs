@@ -143,6 +143,15 @@ impl NetNs {
         self.name.as_deref()
     }
 
+    /// Another handle of the same namespace.
+    pub fn try_clone(&self) -> Result<Self> {
+        let fd = self.fd.try_clone();
+        Ok(Self {
+            fd: fd.context(|| "cannot keep a network namespace open")?,
+            name: self.name.clone(),
+        })
+    }
+
     /// What identifies it: the inode number, as in `net:[4026531840]`.
     pub fn inode(&self) -> Result<u64> {
         Ok(rustix::fs::fstat(&self.fd)

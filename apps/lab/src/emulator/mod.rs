@@ -1,0 +1,36 @@
+//! The emulated wire: delay, loss and the rest between the two sides of a lab.
+//!
+//! | file | job |
+//! |---|---|
+//! | `conditions` | what happens to frames: settings, bounds, defaults |
+//! | `units` | how a person writes them |
+//! | `direction` | one direction as a state machine without I/O: where to start reading |
+//! | `bottleneck`, `ecn`, `random` | its limited rate, its marks, its random numbers |
+//! | `forward` | the thread that moves frames between two AF_XDP rings |
+//! | `lateness`, `statistics` | how late frames leave, and everything else that is counted |
+//! | `shared`, `control`, `running` | its threads, and how others ask them |
+//! | `background` | the same in a process of its own |
+//!
+//! Why it is made so, and how exact it is: docs/internals/emulator.md.
+
+pub(crate) mod background;
+mod bottleneck;
+mod conditions;
+pub(crate) mod control;
+mod direction;
+mod ecn;
+mod forward;
+mod lateness;
+mod random;
+pub(crate) mod running;
+mod shared;
+mod statistics;
+pub(crate) mod units;
+
+pub(crate) use conditions::parse_reorder;
+pub use conditions::{BurstLoss, Conditions};
+pub use direction::{Departure, Direction};
+pub use lateness::Lateness;
+pub use statistics::{
+    DirectionReport, DirectionStatistics, Emulation, OwnLosses, SCHEMA, Statistics,
+};

@@ -1,0 +1,47 @@
+//! Every bound of this crate, with its reason.
+
+use std::time::Duration;
+
+/// Memory for frames under way in one direction, in bytes: each counts its length and [`HELD_FRAME_OVERHEAD`].
+/// Half a second at 1 Gbit/s of full frames are 62.5 MB, and no path on earth is much longer. More is dropped
+/// under its own name (`drop_held_full`).
+pub(crate) const HELD_BYTES_MAX: usize = 64 << 20;
+
+/// What a frame under way costs beside its bytes: the allocator's header and rounding, and its place in the
+/// queue.
+pub(crate) const HELD_FRAME_OVERHEAD: usize = 64;
+
+/// Longest delay, jitter or holding back: an hour is longer than any protocol waits, and far from where
+/// nanoseconds in 64 bits overflow.
+pub(crate) const DELAY_MAX: Duration = Duration::from_secs(3600);
+
+/// Largest rate: above it a short frame takes less than a nanosecond.
+pub(crate) const RATE_MAX_BITS_PER_SEC: u64 = 100_000_000_000;
+
+/// The queue before a limited rate, when none is asked for, holds so much time of that rate: the order of a
+/// round trip across a continent, which is what routers are commonly given.
+pub(crate) const QUEUE_DEFAULT: Duration = Duration::from_millis(50);
+
+/// The same, but no less than so many bytes: one burst of a slow start.
+pub(crate) const QUEUE_DEFAULT_BYTES_MIN: u64 = 64_000;
+
+/// How long a reordered frame is held back at least, when nothing else is asked for: eight full frames' time at
+/// 100 Mbit/s, more than the three that TCP takes for a loss (RFC 5681 §3.2).
+pub(crate) const REORDER_BY_MIN: Duration = Duration::from_millis(1);
+
+/// The emulator goes to sleep only for longer than this, and is woken so much before a frame is due: what
+/// falling asleep and waking take on a virtual machine, where an idle CPU is left to the host.
+pub(crate) const SPIN: Duration = Duration::from_micros(80);
+
+/// After its last frame the emulator looks for the next so long before it sleeps.
+pub(crate) const IDLE_SPIN: Duration = Duration::from_micros(30);
+
+/// How long a background emulator may take to forward or to say why it cannot: opening waits up to 600 ms for
+/// interfaces that are just being given back, on a busy machine several times that.
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a running emulator may take to answer: it does so at once unless the machine is choked.
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Longest answer of an emulator, in bytes: two directions of some 30 numbers, with names, are 3 KB.
+pub(crate) const ANSWER_LEN_MAX: u64 = 64 << 10;

@@ -1,0 +1,173 @@
+//! The options of `exos lab up`.
+
+use crate::emulator::units::{parse_duration, parse_rate, parse_share, parse_size};
+use crate::emulator::{BurstLoss, Conditions, Emulation, parse_reorder};
+use crate::settings::{Settings, WireKind};
+use std::time::Duration;
+
+/// How a lab shall be.
+#[derive(clap::Args, Debug)]
+pub struct UpArgs {
+    /// Name of the lab; labs of different names exist side by side
+    #[arg(long, default_value = "lab")]
+    name: String,
+    /// plain: no offloads, what crosses looks like a wire; offload: the kernel's defaults
+    #[arg(long, value_enum, default_value_t)]
+    wire: WireKind,
+    /// Longest IP packet on the wire, in bytes
+    #[arg(long, default_value_t = 1500)]
+    mtu: u32,
+    #[command(flatten)]
+    emulation: EmulationArgs,
+}
+
+/// Each of them alone has the wire emulated, in each direction by itself.
+#[derive(clap::Args, Debug)]
+#[command(next_help_heading = "Emulated wire, in each direction (any of these starts an emulator)")]
+struct EmulationArgs {
+    /// Time on the way, one way: a round trip takes twice this, for example 20ms
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    delay: Option<Duration>,
+    /// The delay varies by up to this much both ways, uniformly; frames stay in order
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    jitter: Option<Duration>,
+    /// Share of frames lost, each independently, for example 1%
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    loss: Option<f64>,
+    /// Loss in bursts (Gilbert-Elliott): 1%:4 loses 1 % of all frames, in bursts of 4 on average; 1%:8:50%
+    /// likewise, with half of the frames lost within a burst
+    #[arg(long, value_name = "SHARE:FRAMES[:SHARE]")]
+    burst_loss: Option<BurstLoss>,
+    /// Share of frames held back for TIME on top of the delay, so that others pass; without TIME an eighth of
+    /// the delay, at least 1ms
+    #[arg(long, value_name = "SHARE[:TIME]", value_parser = parse_reorder)]
+    reorder: Option<(f64, Option<Duration>)>,
+    /// Share of frames that arrive twice
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    duplicate: Option<f64>,
+    /// Share of IP packets with one wrong bit
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    corrupt: Option<f64>,
+    /// Bits per second, Ethernet headers counted, for example 100mbit
+    #[arg(long, value_parser = parse_rate)]
+    rate: Option<u64>,
+    /// Bytes that may wait for a limited rate, for example 64kb; without it 50 ms of the rate, at least 64kb
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "rate")]
+    queue: Option<u64>,
+    /// While so many bytes wait, ECN-capable packets are marked as having met congestion
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "rate")]
+    mark: Option<u64>,
+    /// Decides everything random: the same frames meet the same fate again (default 1)
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Pin the emulator to this core
+    #[arg(long)]
+    core: Option<usize>,
+}
+
+impl UpArgs {
+    /// As the library takes them.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            name: self.name.clone(),
+            wire: self.wire,
+            mtu: self.mtu,
+            emulation: self.emulation.emulation(),
+        }
+    }
+}
+
+impl EmulationArgs {
+    /// `None` when no option asks for it.
+    fn emulation(&self) -> Option<Emulation> {
+        let conditions = Conditions {
+            delay: self.delay.unwrap_or_default(),
+            jitter: self.jitter.unwrap_or_default(),
+            loss: self.loss.unwrap_or_default(),
+            burst_loss: self.burst_loss,
+            reorder: self.reorder.map_or(0.0, |(share, _)| share),
+            reorder_by: self.reorder.and_then(|(_, by)| by),
+            duplicate: self.duplicate.unwrap_or_default(),
+            corrupt: self.corrupt.unwrap_or_default(),
+            rate_bits_per_sec: self.rate,
+            queue_bytes: self.queue,
+            mark_bytes: self.mark,
+        };
+        let is_asked_for = self.delay.is_some()
+            || self.loss.is_some()
+            || self.duplicate.is_some()
+            || self.corrupt.is_some()
+            || self.seed.is_some()
+            || self.core.is_some()
+            || conditions != Conditions::default();
+        is_asked_for.then(|| Emulation {
+            conditions,
+            seed: self.seed.unwrap_or(DEFAULT_SEED),
+            core: self.core,
+        })
+    }
+}
+
+/// A fixed one, so that two runs of the same command meet the same losses.
+const DEFAULT_SEED: u64 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        up: UpArgs,
+    }
+
+    fn settings(line: &str) -> Settings {
+        let words = std::iter::once("up").chain(line.split_whitespace());
+        Cli::try_parse_from(words).expect("valid").up.settings()
+    }
+
+    #[test]
+    fn without_options_the_wire_is_direct() {
+        assert_eq!(settings(""), Settings::default());
+        assert_eq!(settings("--name x --mtu 1400").emulation, None);
+    }
+
+    #[test]
+    fn any_option_asks_for_an_emulator() {
+        for line in [
+            "--delay 0",
+            "--loss 0%",
+            "--burst-loss 1%:4",
+            "--reorder 1%",
+            "--duplicate 1%",
+            "--corrupt 1%",
+            "--rate 1mbit",
+            "--seed 3",
+            "--core 0",
+        ] {
+            assert!(settings(line).emulation.is_some(), "{line}");
+        }
+    }
+
+    #[test]
+    fn options_say_what_they_mean() {
+        let line = "--delay 20ms --jitter 2ms --loss 1% --burst-loss 1%:4 --reorder 1%:3ms --duplicate 0.1% \
+                    --corrupt 0.01% --rate 100mbit --queue 64kb --mark 30kb --seed 9 --core 1";
+        let emulation = settings(line).emulation.expect("asked for");
+        assert_eq!(
+            emulation.conditions.to_string(),
+            "delay 20ms, jitter 2ms, loss 1%, burst loss 1%:4, reorder 1% by 3ms, duplicate 0.1%, \
+             corrupt 0.01%, rate 100mbit, queue 64kb, mark from 30kb"
+        );
+        assert_eq!((emulation.seed, emulation.core), (9, Some(1)));
+    }
+
+    #[test]
+    fn a_queue_without_a_rate_is_refused() {
+        for line in ["--queue 64kb", "--mark 64kb", "--delay 20", "--loss 1"] {
+            let words = std::iter::once("up").chain(line.split_whitespace());
+            assert!(Cli::try_parse_from(words).is_err(), "{line}");
+        }
+    }
+}
