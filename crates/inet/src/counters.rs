@@ -157,8 +157,20 @@ counters! {
     tcp_challenges_sent,
     /// Retransmission timers that ran out.
     tcp_timeouts,
-    /// Losses repaired by three duplicate acknowledgements.
+    /// Repairs of losses begun by what acknowledgements told.
     tcp_fast_retransmits,
+    /// Of these, repairs that came to an end.
+    tcp_recoveries,
+    /// Repairs taken back, because nothing had been lost (RFC 4015).
+    tcp_recoveries_undone,
+    /// Bytes believed lost.
+    tcp_bytes_lost,
+    /// Tail loss probes sent (RFC 8985 §7).
+    tcp_tail_probes,
+    /// Segments that the peer says it received twice (RFC 2883).
+    tcp_duplicates_reported,
+    /// Peers that took selective acknowledgements back (RFC 2018 §8).
+    tcp_sacks_reneged,
     /// Zero-window probes sent.
     tcp_window_probes,
     /// Entries of TIME-WAIT reused by a new SYN of the same peer and port (RFC 6191).

@@ -5,9 +5,10 @@ use crate::time::Duration;
 /// Initial retransmission timeout (RFC 6298 §2.1).
 pub const RTO_INITIAL: Duration = Duration::from_secs(1);
 
-/// Least retransmission timeout. RFC 6298 §2.4 says 1 s, the field (Linux, the BSDs) uses 200 ms,
-/// which stays above the delayed acknowledgements that it is meant not to mistake for a loss.
-pub const RTO_MIN: Duration = Duration::from_millis(200);
+/// The least that is added to the smoothed round trip for the retransmission timeout. RFC 6298 §2.4 asks
+/// for a timeout of at least 1 s; the field (Linux, the BSDs) uses 200 ms on top of the round trip, which
+/// stays above the delayed acknowledgements that it is meant not to mistake for a loss.
+pub const RTO_VARIATION_MIN: Duration = Duration::from_millis(200);
 
 /// Greatest retransmission timeout, backed off (RFC 6298 §2.5 asks for at least 60 s).
 pub const RTO_MAX: Duration = Duration::from_secs(60);
@@ -25,6 +26,12 @@ pub const SYN_ACK_RETRIES_MAX: u8 = 5;
 
 /// Initial congestion window (RFC 6928).
 pub const INITIAL_WINDOW_SEGMENTS: u32 = 10;
+
+/// The initial window in bytes that does not grow with longer segments (RFC 6928 §2).
+pub const INITIAL_WINDOW_BYTES_LEAST: u32 = 14_600;
+
+/// Round trips that a round must have measured before HyStart++ judges by them (RFC 9406 §4.3).
+pub const HYSTART_SAMPLES: u8 = 8;
 
 /// HyStart++ (RFC 9406 §4.3): a round is noticeably slower than the last when it takes longer by an
 /// eighth of that, but at least 4 ms and at most 16 ms.
@@ -49,6 +56,33 @@ pub const ACK_EVERY_SEGMENTS: u8 = 2;
 
 /// Duplicate acknowledgements that are taken as a loss (RFC 5681 §3.2).
 pub const DUPLICATE_ACKS: u8 = 3;
+
+/// Ranges remembered of what a peer has acknowledged selectively: a window of 6 MiB with 3 % loss has some
+/// 130. More would let a peer have us cut our records of large segments into single bytes; 8 KiB here.
+pub const SACKED_RANGES_MAX: usize = 1024;
+
+/// RACK's window for reordering in quarters of the least round trip, beyond the first; the smoothed round
+/// trip bounds it too (RFC 8985 §6.2).
+pub const RACK_STEPS_MAX: u8 = 63;
+
+/// Recoveries without a retransmission in vain, until RACK is as quick again as in the beginning
+/// (RFC 8985 §6.2, step 4).
+pub const RACK_PERSISTS: u8 = 16;
+
+/// A tail loss probe waits so much longer than two round trips: timers and sleeping processors are no
+/// better (Linux: two ticks of its clock, RFC 8985 §7.2 leaves it to us).
+pub const TAIL_PROBE_SLACK: Duration = Duration::from_millis(2);
+
+/// Paths with a shorter round trip are not paced: their acknowledgements come as often as a timer could
+/// go off, and keep the pace themselves.
+pub const PACING_RTT_MIN: Duration = Duration::from_millis(1);
+
+/// Pacing catches up with so much lateness of its timer: some ten times what waking up takes.
+pub const PACING_BURST: Duration = Duration::from_micros(500);
+
+/// A super-packet holds at most this fraction of a second's data at the pacing rate: a millisecond's, as
+/// in Linux.
+pub const PACING_SUPER_PACKET_PER_SECOND: u64 = 1024;
 
 /// TIME-WAIT lasts this long: two maximum segment lifetimes of 30 s, as Linux has it. RFC 9293's
 /// MSL of 2 minutes predates timestamps, which tell old segments of a reused port pair apart.

@@ -155,9 +155,9 @@ fn fin_lost() {
         &sim,
         "
         1.000  client > server  F.  seq 1 ack 1      (dropped)
-        1.200  client > server  F.  seq 1 ack 1
-        1.210  server > client  F.  seq 1 ack 2
-        1.220  client > server  .   seq 2 ack 2
+        1.220  client > server  F.  seq 1 ack 1
+        1.230  server > client  F.  seq 1 ack 2
+        1.240  client > server  .   seq 2 ack 2
         ",
     );
 }
@@ -177,8 +177,8 @@ fn last_ack_lost() {
         1.000  client > server  F.  seq 1 ack 1
         1.010  server > client  F.  seq 1 ack 2
         1.020  client > server  .   seq 2 ack 2      (dropped)
-        1.210  server > client  F.  seq 1 ack 2
-        1.220  client > server  .   seq 2 ack 2
+        1.230  server > client  F.  seq 1 ack 2
+        1.240  client > server  .   seq 2 ack 2
         ",
     );
 }

@@ -4,9 +4,14 @@ use exos_sim::prelude::*;
 
 /// An established connection on a wire of 50 ms, trace from 1 s on.
 fn connected() -> (Sim, Conn) {
+    connected_with(&Options::default())
+}
+
+fn connected_with(options: &Options) -> (Sim, Conn) {
     let mut sim = Sim::new(Seed(11)).latency(ms(50));
     sim.server.listen(80, Plan::LISTEN);
-    let conn = sim.client.connect(sim.server.addr());
+    let to = sim.server.addr();
+    let conn = sim.client.connect_with(to, Plan::MANUAL, options);
     sim.run_for(secs(1));
     sim.trace().clear();
     (sim, conn)
@@ -33,6 +38,13 @@ fn data_lines(sim: &mut Sim) -> String {
         .join("\n")
 }
 
+fn without_sack() -> Options {
+    Options {
+        sack: false,
+        ..Options::default()
+    }
+}
+
 fn received(sim: &Sim) -> usize {
     let endpoint = sim.server.endpoint(sim.server.nth(0));
     assert!(endpoint.received_pattern());
@@ -42,8 +54,8 @@ fn received(sim: &Sim) -> usize {
 /// RFC 5681 §3.2: three duplicates, and the missing segment goes again without waiting for the
 /// timer.
 #[test]
-fn fast_retransmit() {
-    let (mut sim, conn) = connected();
+fn fast_retransmit_without_sack() {
+    let (mut sim, conn) = connected_with(&without_sack());
     lose(&mut sim, &[1]);
     sim.client.send_pattern(conn, 6 * 1448);
     sim.run_for(secs(2));
@@ -68,8 +80,8 @@ fn fast_retransmit() {
 /// RFC 6582 §3.2: of two losses in one window the second is repaired by the partial
 /// acknowledgement.
 #[test]
-fn two_losses_in_one_window() {
-    let (mut sim, conn) = connected();
+fn two_losses_in_one_window_without_sack() {
+    let (mut sim, conn) = connected_with(&without_sack());
     lose(&mut sim, &[1, 4]);
     sim.client.send_pattern(conn, 9 * 1448);
     sim.run_for(secs(2));

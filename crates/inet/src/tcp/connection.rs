@@ -10,9 +10,11 @@
 use exos_buf::{Aggregate, Slice};
 use exos_wire::{Mac, SeqNumber};
 
-use super::congestion::NewReno;
+use super::congestion::{Algorithm, Congestion};
 use super::flow::Flow;
 use super::listener::ListenerId;
+use super::loss::Loss;
+use super::pacing::Pacer;
 use super::receive::ReceiveQueue;
 use super::rtt::Rtt;
 use super::state::{Action, Event, State};
@@ -108,6 +110,8 @@ pub struct Options {
     pub nagle: bool,
     /// Offer selective acknowledgements, and send them where the peer offers them too (RFC 2018).
     pub sack: bool,
+    /// Congestion control.
+    pub congestion: Algorithm,
 }
 
 impl Default for Options {
@@ -116,6 +120,7 @@ impl Default for Options {
             receive_buffer_bytes: crate::limits::RECEIVE_BUFFER_BYTES,
             nagle: false,
             sack: true,
+            congestion: Algorithm::default(),
         }
     }
 }
@@ -131,14 +136,10 @@ pub struct Connection {
     /// Received data is acknowledged and thrown away.
     pub(super) discarding: bool,
     pub(super) nagle: bool,
-    /// Send one segment from `snd_una` whatever the windows say (fast retransmit).
-    pub(super) resend: bool,
     /// Send a probe into a closed window.
     pub(super) probe: bool,
     /// A probe is out: the byte it carried may have been thrown away.
     pub(super) probing: bool,
-    pub(super) in_recovery: bool,
-    pub(super) duplicate_acks: u8,
     /// Acknowledgements still owed to segments that came out of order, one each: the peer counts
     /// them, also when they arrived in one batch (RFC 5681 §4.2).
     pub(super) duplicates_owed: u8,
@@ -161,15 +162,15 @@ pub struct Connection {
     /// Largest payload received in one segment, as an estimate of the peer's segments.
     pub(super) rcv_mss: u16,
     pub(super) snd_una: SeqNumber,
+    /// Where sending goes on: at `iss` while a SYN is due, afterwards equal to `snd_max`.
     pub(super) snd_nxt: SeqNumber,
-    /// The highest that `snd_nxt` has been.
+    /// Behind the last sequence number sent.
     pub(super) snd_max: SeqNumber,
     pub(super) snd_wnd: u32,
     pub(super) snd_wnd_max: u32,
     pub(super) snd_wl1: SeqNumber,
     pub(super) snd_wl2: SeqNumber,
     pub(super) iss: SeqNumber,
-    pub(super) recover: SeqNumber,
     pub(super) rcv_nxt: SeqNumber,
     /// The right edge of the window that the peer has been told; it never moves back.
     pub(super) rcv_edge: SeqNumber,
@@ -182,10 +183,13 @@ pub struct Connection {
     pub(super) ts_recent: u32,
     pub(super) ts_offset: u32,
     pub(super) ts_recent_at: Instant,
-    /// The sequence number whose acknowledgement ends the round trip being measured, and its start.
-    pub(super) timed: Option<(SeqNumber, Instant)>,
     pub(super) last_sent: Instant,
-    pub(super) congestion: NewReno,
+    pub(super) algorithm: Algorithm,
+    pub(super) congestion: Congestion,
+    pub(super) loss: Loss,
+    pub(super) pacer: Pacer,
+    /// Its pace alone held data back when segments were last asked for; it may leave then.
+    pub(super) held_until: Instant,
     pub(super) rtt: Rtt,
     /// Retransmission, or probing a closed window.
     pub(super) retransmit_at: Instant,
@@ -248,11 +252,8 @@ impl Connection {
             finishing: false,
             discarding: false,
             nagle: options.nagle,
-            resend: false,
             probe: false,
             probing: false,
-            in_recovery: false,
-            duplicate_acks: 0,
             duplicates_owed: 0,
             retries: 0,
             snd_scale: 0,
@@ -275,7 +276,6 @@ impl Connection {
             snd_wl1: SeqNumber(0),
             snd_wl2: SeqNumber(0),
             iss,
-            recover: iss,
             rcv_nxt: SeqNumber(0),
             rcv_edge: SeqNumber(0),
             last_ack_sent: SeqNumber(0),
@@ -285,9 +285,12 @@ impl Connection {
             ts_recent: 0,
             ts_offset,
             ts_recent_at: now,
-            timed: None,
             last_sent: now,
-            congestion: NewReno::new(u32::from(mss)),
+            algorithm: options.congestion,
+            congestion: Congestion::new(options.congestion, u32::from(mss)),
+            loss: Loss::new(iss, now),
+            pacer: Pacer::default(),
+            held_until: NEVER,
             rtt: Rtt::new(),
             retransmit_at: NEVER,
             ack_at: NEVER,
@@ -351,7 +354,7 @@ impl Connection {
         } else {
             mss
         };
-        self.congestion = NewReno::new(u32::from(self.mss));
+        self.congestion = Congestion::new(self.algorithm, u32::from(self.mss));
     }
 
     /// A router says that segments of more than `mss` bytes, options included, do not pass: what is
@@ -368,8 +371,8 @@ impl Connection {
             return false;
         }
         self.mss = mss;
-        self.snd_nxt = self.snd_una;
-        self.timed = None;
+        // No congestion: the window stays as it is.
+        self.loss.board.mark_all_lost();
         true
     }
 
@@ -467,9 +470,9 @@ impl Connection {
         gain >= self.rcv_buffer / 2 || (left < segment && gain >= segment)
     }
 
-    /// Sequence numbers in flight: sent and not acknowledged, as far as `snd_nxt` knows.
+    /// Sequence numbers sent and not acknowledged.
     pub(super) fn flight(&self) -> u32 {
-        (self.snd_nxt - self.snd_una).max(0) as u32
+        (self.snd_max - self.snd_una).max(0) as u32
     }
 
     /// The sequence number behind the last queued byte.
@@ -530,8 +533,13 @@ impl Connection {
 
     /// When time must be given to this connection.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let at = self.retransmit_at.min(self.ack_at).min(self.life_at);
+        let at = self.timer_deadline().min(self.held_until);
         (at != NEVER).then_some(at)
+    }
+
+    /// The earliest of the protocol's timers: pacing apart, which needs a finer clock.
+    pub(super) fn timer_deadline(&self) -> Instant {
+        self.retransmit_at.min(self.ack_at).min(self.life_at)
     }
 
     /// A picture of the connection for programs and people.
@@ -543,14 +551,14 @@ impl Connection {
             rtt_variation: self.rtt.variation(),
             rtt_least: self.rtt.least(),
             retransmission_timeout: self.rtt.timeout(),
-            congestion_window: self.congestion.window(),
-            slow_start_threshold: self.congestion.threshold(),
+            congestion_window: self.congestion_window(),
+            slow_start_threshold: self.congestion.get().threshold(),
             send_window: self.snd_wnd,
             receive_window: (self.rcv_edge - self.rcv_nxt).max(0) as u32,
             in_flight: (self.snd_max - self.snd_una).max(0) as u32,
             unacknowledged: self.send.len(),
             unread: self.receive.readable().len(),
-            in_recovery: self.in_recovery,
+            in_recovery: self.loss.is_repairing(),
         }
     }
 }

@@ -8,15 +8,16 @@ use exos_wire::SeqNumber;
 use exos_wire::tcp::{TcpFlags, TcpOptions, TcpView};
 
 use super::connection::{Connection, EventSet, NEVER, Owed, Reason};
+use super::loss::{Acknowledgement, Loss, Timer};
 use super::receive::Placed;
 use super::reply::{Replies, Reply};
 use super::state::{Action, Event, State};
 use crate::counters::Counters;
 use crate::limits::{
-    ACK_DELAY, ACK_EVERY_SEGMENTS, DATA_RETRIES_MAX, DUPLICATE_ACKS, FIN_WAIT_2, PAWS_IDLE,
-    SYN_ACK_RETRIES_MAX, SYN_RETRIES_MAX,
+    ACK_DELAY, ACK_EVERY_SEGMENTS, DATA_RETRIES_MAX, FIN_WAIT_2, PAWS_IDLE, SYN_ACK_RETRIES_MAX,
+    SYN_RETRIES_MAX,
 };
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 
 /// A received segment, parsed once.
 #[derive(Clone)]
@@ -156,7 +157,7 @@ impl Connection {
         self.learn_from_syn(cx.now, seg.seq, seg.window, &seg.options);
         if acks {
             self.follow(Event::SynAck);
-            self.syn_acknowledged(seg, cx.now);
+            self.syn_acknowledged(cx.now);
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
             self.ack_owed = Owed::Now;
@@ -224,7 +225,7 @@ impl Connection {
             seg.has(TcpFlags::ACK) && seg.ack.gt(self.iss) && seg.ack.le(self.snd_max);
         if self.active && answers_ours {
             self.follow(Event::SynAck);
-            self.syn_acknowledged(seg, cx.now);
+            self.syn_acknowledged(cx.now);
             self.set_window(seg.seq, seg.ack, u32::from(seg.window));
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
@@ -288,7 +289,7 @@ impl Connection {
             return false;
         }
         self.follow(Event::AckOfSyn);
-        self.syn_acknowledged(seg, cx.now);
+        self.syn_acknowledged(cx.now);
         self.set_window(seg.seq, seg.ack, u32::from(seg.window) << self.snd_scale);
         if self.active {
             self.tell(EventSet::CONNECTED);
@@ -301,17 +302,25 @@ impl Connection {
     }
 
     /// Our SYN is acknowledged: data begins behind it, and a wish to finish can be followed.
-    fn syn_acknowledged(&mut self, seg: &Segment<'_>, now: Instant) {
+    fn syn_acknowledged(&mut self, now: Instant) {
         self.snd_una = self.iss + 1;
         self.snd_nxt = self.snd_nxt.max(self.snd_una);
-        self.measure_round_trip(seg, now);
-        if self.retries > 0 {
-            self.congestion.handshake_lost(u32::from(self.mss));
+        if self.retries == 0 {
+            // Karn: what was sent twice measures nothing.
+            if self.loss.first_at == self.last_sent {
+                self.rtt.measured(now - self.last_sent);
+                self.rtt.least_of((now - self.last_sent).as_micros() as u32);
+            }
+        } else {
+            self.congestion
+                .get_mut()
+                .handshake_lost(u32::from(self.mss));
         }
         self.retries = 0;
         self.rtt.progressed();
         self.retransmit_at = NEVER;
-        self.recover = self.iss;
+        self.loss = Loss::new(self.snd_una, now);
+        self.loss.recover = self.iss;
         if self.finishing {
             self.follow(Event::Finish);
         }
@@ -348,11 +357,16 @@ impl Connection {
             self.update_window(seg, window);
             return self.new_data_acknowledged(seg, cx);
         }
-        let in_flight = self.snd_max.gt(self.snd_una);
         // RFC 5681 §2: a duplicate repeats the number and the window, and carries nothing.
-        if seg.ack == self.snd_una && in_flight && seg.is_empty() && same_window && self.snd_wnd > 0
-        {
-            self.duplicate_ack(cx);
+        let again = seg.ack == self.snd_una && self.snd_max.gt(self.snd_una);
+        let duplicate = again && seg.is_empty() && same_window && self.snd_wnd > 0;
+        if duplicate || (again && !seg.options.sack.is_empty()) {
+            let before = Acknowledgement {
+                una: self.snd_una,
+                in_flight: self.loss.in_flight(),
+                duplicate,
+            };
+            self.take_acknowledgement(seg, before, cx);
         }
         self.update_window(seg, window);
         Outcome::Keep
@@ -379,31 +393,27 @@ impl Connection {
     /// A closed window opened: what was sent into it, a probe or a FIN, may have been thrown away,
     /// so it is sent again.
     fn window_opened(&mut self) {
-        self.snd_nxt = self.snd_una;
-        self.timed = None;
+        self.loss.board.mark_all_lost();
         self.probing = false;
         self.probe = false;
         self.rtt.progressed();
         // Whatever is sent now arms it anew.
-        self.retransmit_at = NEVER;
+        (self.loss.timer, self.retransmit_at) = (Timer::Retransmit, NEVER);
     }
 
     fn new_data_acknowledged(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Outcome {
-        let flight = (self.snd_max - self.snd_una) as u32;
-        let bytes = (seg.ack - self.snd_una) as u32;
-        self.measure_round_trip(seg, cx.now);
+        let before = Acknowledgement {
+            una: self.snd_una,
+            in_flight: self.loss.in_flight(),
+            duplicate: false,
+        };
         let acked_fin = self.advance_una(seg.ack);
-        self.after_loss_or_growth(bytes, flight);
         self.retries = 0;
         if std::mem::take(&mut self.probing) {
             // What the timer waited for was the window, not the path.
             self.rtt.progressed();
         }
-        self.retransmit_at = if self.snd_una == self.snd_max {
-            NEVER
-        } else {
-            cx.now + self.rtt.timeout()
-        };
+        self.take_acknowledgement(seg, before, cx);
         if acked_fin {
             self.fin_acknowledged(cx)
         } else {
@@ -422,68 +432,6 @@ impl Connection {
         self.snd_una = ack;
         self.snd_nxt = self.snd_nxt.max(ack);
         advanced > queued && self.state.awaits_ack_of_fin()
-    }
-
-    /// The congestion window after an acknowledgement of `bytes` when `flight` were out.
-    fn after_loss_or_growth(&mut self, bytes: u32, flight: u32) {
-        let mss = u32::from(self.mss);
-        self.duplicate_acks = 0;
-        if !self.in_recovery {
-            if self.snd_una.gt(self.recover) {
-                // Passed: it comes along, lest 2 GiB later it seem to lie ahead.
-                self.recover = self.snd_una - 1;
-            }
-            let limited = flight.saturating_add(mss) > self.congestion.window();
-            self.congestion.acknowledged(bytes, mss, limited);
-        } else if self.snd_una.ge(self.recover) {
-            // RFC 6582 §3.2, step 3: a full acknowledgement.
-            self.in_recovery = false;
-            self.congestion.recovery_left(self.flight(), mss);
-        } else {
-            // A partial one: the next hole begins here.
-            self.congestion.partial_in_recovery(bytes, mss);
-            self.resend = true;
-        }
-    }
-
-    /// RFC 5681 §3.2 with RFC 6582's guard against repairing the same loss twice.
-    fn duplicate_ack(&mut self, cx: &mut Context<'_>) {
-        let mss = u32::from(self.mss);
-        self.duplicate_acks = self.duplicate_acks.saturating_add(1);
-        if self.in_recovery {
-            self.congestion.duplicate_in_recovery(mss);
-        } else if self.duplicate_acks == DUPLICATE_ACKS && self.snd_una.gt(self.recover) {
-            cx.counters.tcp_fast_retransmits += 1;
-            self.recover = self.snd_max;
-            self.in_recovery = true;
-            self.congestion.recovery_entered(self.flight(), mss);
-            self.resend = true;
-        }
-    }
-
-    /// A round trip, if this acknowledgement ends one that was sent only once (RFC 6298 §3).
-    fn measure_round_trip(&mut self, seg: &Segment<'_>, now: Instant) {
-        if let Some((seq, sent)) = self.timed {
-            if seg.ack.ge(seq) {
-                self.timed = None;
-                let rtt = now - sent;
-                self.rtt.measured(rtt);
-                self.congestion
-                    .round_measured(u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX));
-            }
-            return;
-        }
-        // With a timestamp even a repeated segment tells (RFC 7323 §4.1), in milliseconds.
-        if let Some(t) = seg.options.timestamps
-            && self.timestamps
-            && t.echo != 0
-            && (self.retries > 0 || self.in_recovery)
-        {
-            let elapsed = self.ts_now(now).wrapping_sub(t.echo);
-            if elapsed < 1 << 20 {
-                self.rtt.measured(Duration::from_millis(u64::from(elapsed)));
-            }
-        }
     }
 
     /// Our FIN is acknowledged.
@@ -626,7 +574,17 @@ impl Connection {
             return Outcome::Close(Reason::TimedOut);
         }
         if cx.now >= self.retransmit_at {
-            return self.retransmission_timeout(cx);
+            return match self.loss.timer {
+                Timer::Retransmit => self.retransmission_timeout(cx),
+                Timer::Reorder => {
+                    self.reordering_timed_out(cx);
+                    Outcome::Keep
+                }
+                Timer::Tail => {
+                    self.tail_timed_out(cx.counters);
+                    Outcome::Keep
+                }
+            };
         }
         Outcome::Keep
     }
@@ -645,7 +603,6 @@ impl Connection {
         self.retries += 1;
         self.rtt.timed_out();
         self.retransmit_at = NEVER;
-        self.timed = None;
         if !self.state.is_synchronized() {
             cx.counters.tcp_timeouts += 1;
             self.snd_nxt = self.iss;
@@ -656,21 +613,13 @@ impl Connection {
             self.probe = true;
             return Outcome::Keep;
         }
-        let flight = (self.snd_max - self.snd_una) as u32;
-        if flight == 0 {
+        if self.flight() == 0 {
             // Less than a segment waited for a window that opened too little: send it now.
             self.probe = true;
             return Outcome::Keep;
         }
         cx.counters.tcp_timeouts += 1;
-        self.congestion
-            .timed_out(flight, u32::from(self.mss), first);
-        self.in_recovery = false;
-        self.duplicate_acks = 0;
-        self.resend = false;
-        // RFC 6582 §3.2, step 4: duplicates caused by what is sent again are no new loss.
-        self.recover = self.snd_max;
-        self.snd_nxt = self.snd_una;
+        self.data_timed_out(first, cx);
         Outcome::Keep
     }
 

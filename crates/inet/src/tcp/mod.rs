@@ -2,7 +2,9 @@
 //!
 //! The protocol is split by job: [`state`] is the table of transitions, [`connection`] the control
 //! block, [`input`] and [`output`] the segments in and out of it, [`receive`] the received bytes,
-//! `listener` and `passive` what others open, `cookie` what is not kept of it, [`rtt`] and [`congestion`] the timer and the window, [`time_wait`] what
+//! `listener` and `passive` what others open, `cookie` what is not kept of it, [`rtt`], [`congestion`]
+//! and `pacing` the timer, the window and the pace, `loss` what was sent and what became of it,
+//! [`time_wait`] what
 //! remains of finished connections, [`reply`] the answers that belong to no connection, [`wheel`] the
 //! timers. This file holds them together: it finds the connection of a segment, and keeps three queues of
 //! connections: with something to send, with something to tell the program, with a deadline.
@@ -16,7 +18,9 @@ mod cookie;
 pub mod flow;
 pub mod input;
 mod listener;
+mod loss;
 pub mod output;
+mod pacing;
 mod passive;
 pub mod receive;
 pub mod reply;
@@ -26,7 +30,8 @@ pub mod state;
 pub mod time_wait;
 pub mod wheel;
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use exos_buf::Slice;
@@ -127,6 +132,9 @@ pub struct Tcp {
     listeners: Vec<Listener>,
     time_wait: TimeWaitTable,
     wheel: Wheel<ConnectionId>,
+    /// Connections whose pace holds them back, each at most once, with when they go on. Apart from the
+    /// wheel, because its ticks are too coarse.
+    paced: BinaryHeap<Reverse<(Instant, ConnectionId)>>,
     /// Connections that may have a segment to send, each at most once.
     sending: VecDeque<ConnectionId>,
     /// Segments that the first of `sending` has sent in its turn.
@@ -163,6 +171,7 @@ impl Tcp {
             listeners: Vec::new(),
             time_wait: TimeWaitTable::new(key),
             wheel: Wheel::new(now),
+            paced: BinaryHeap::new(),
             sending: VecDeque::new(),
             turn: 0,
             telling: VecDeque::new(),
@@ -418,10 +427,13 @@ impl Tcp {
 
     /// When to call `handle_timeout` next. May be early, is never late.
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        match (self.wheel.next_deadline(), self.time_wait.poll_timeout(now)) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        let paced = self.paced.peek().map(|Reverse((at, _))| *at);
+        let deadlines = [
+            self.wheel.next_deadline(),
+            self.time_wait.poll_timeout(now),
+            paced,
+        ];
+        deadlines.into_iter().flatten().min()
     }
 
     /// See to all deadlines that are over.
@@ -433,6 +445,15 @@ impl Tcp {
             self.expire(now, id, counters);
         }
         self.due = due;
+        while let Some(&Reverse((at, id))) = self.paced.peek()
+            && at <= now
+        {
+            self.paced.pop();
+            if let Some(entry) = self.slab.entry_mut(id) {
+                entry.paced = false;
+                self.settle(id);
+            }
+        }
     }
 
     fn expire(&mut self, now: Instant, id: ConnectionId, counters: &mut Counters) {
@@ -445,7 +466,7 @@ impl Tcp {
             return;
         }
         entry.armed = connection::NEVER;
-        if entry.closed || entry.connection.next_deadline().is_none_or(|at| at > now) {
+        if entry.closed || entry.connection.timer_deadline() > now {
             // It came up for a deadline that has moved: `settle` arms the wheel for the new one.
             self.settle(id);
             return;
@@ -526,6 +547,11 @@ impl Tcp {
             };
             let Some(outgoing) = outgoing else {
                 entry.sending = false;
+                let held = entry.connection.held_until;
+                if !entry.closed && !entry.paced && held != connection::NEVER {
+                    entry.paced = true;
+                    self.paced.push(Reverse((held, id)));
+                }
                 self.next_turn(None);
                 self.settle_timer(id);
                 continue;
@@ -583,9 +609,8 @@ impl Tcp {
         if entry.closed {
             return;
         }
-        if let Some(at) = entry.connection.next_deadline()
-            && at < entry.armed
-        {
+        let at = entry.connection.timer_deadline();
+        if at < entry.armed {
             entry.armed = at;
             self.wheel.arm(at, id);
         }

@@ -1,7 +1,7 @@
 //! Segments going out of a connection: what to send next, if anything (RFC 9293 §3.10.8, §3.8.6).
 //!
 //! `poll_segment` is asked until it has none. In order of precedence it gives a SYN, a segment
-//! believed lost, a probe of a closed window, new data as far as both windows reach (with the FIN
+//! believed lost, a tail loss probe, a probe of a closed window, new data as far as both windows reach (with the FIN
 //! on the last of it), and an acknowledgement of its own when one is owed. Each of them carries the
 //! newest acknowledgement, so whatever leaves pays what is owed.
 
@@ -11,6 +11,7 @@ use exos_wire::SeqNumber;
 use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
 use super::connection::{Connection, NEVER, Owed};
+use super::loss::Timer;
 use super::state::State;
 use crate::time::Instant;
 
@@ -41,11 +42,13 @@ impl Connection {
     /// `data_max` bounds the data of one segment where the link can cut it up by itself; otherwise
     /// it is zero and the maximum segment size bounds it.
     pub fn poll_segment(&mut self, now: Instant, data_max: u32) -> Option<Outgoing> {
+        self.held_until = NEVER;
         match self.state {
             State::Closed | State::Listen | State::TimeWait => None,
             State::SynSent | State::SynReceived => self.poll_syn(now),
             _ => self
-                .poll_resend(now)
+                .poll_lost(now, data_max)
+                .or_else(|| self.poll_tail(now))
                 .or_else(|| self.poll_probe(now))
                 .or_else(|| self.poll_data(now, data_max))
                 .or_else(|| self.poll_ack(now)),
@@ -61,10 +64,11 @@ impl Connection {
             }
             _ => {
                 self.ack_owed == Owed::Now
-                    || self.resend
+                    || self.loss.board.lost_bytes() > 0
+                    || self.loss.tail_due
                     || self.probe
-                    || self.snd_nxt.lt(self.send_end())
-                    || (self.fin_is_due() && self.snd_nxt == self.send_end())
+                    || self.snd_max.lt(self.send_end())
+                    || (self.fin_is_due() && self.snd_max == self.send_end())
             }
         }
     }
@@ -98,7 +102,7 @@ impl Connection {
         }
         let again = self.snd_max.gt(self.iss);
         self.snd_nxt = self.iss + 1;
-        self.left(now, self.snd_nxt, again);
+        self.left(now, self.iss, self.snd_nxt, again);
         // The window field of a SYN is not scaled (RFC 7323 §2.2).
         let window = self.rcv_buffer.min(u32::from(u16::MAX)) as u16;
         let ack = if answering {
@@ -118,26 +122,60 @@ impl Connection {
         })
     }
 
-    /// The first unacknowledged segment once more (fast retransmit, or a hole behind a partial
-    /// acknowledgement), whatever the windows say.
-    fn poll_resend(&mut self, now: Instant) -> Option<Outgoing> {
-        if !std::mem::take(&mut self.resend) || self.snd_una == self.snd_max {
+    /// The first segment believed lost, as far as the congestion window allows (RFC 6675 §4).
+    fn poll_lost(&mut self, now: Instant, data_max: u32) -> Option<Outgoing> {
+        let (start, end) = self.loss.board.next_lost()?;
+        let window = self.congestion_window();
+        if self.loss.in_flight() >= window && !self.loss.forced {
             return None;
         }
-        let len = self
-            .send
-            .len()
-            .min(usize::from(self.mss))
-            .min((self.snd_max - self.snd_una) as usize);
-        let fin = self.fin_follows(len);
-        if len == 0 && !fin {
+        if self.held_back(now) {
             return None;
         }
-        let end = self.snd_una + len as u32 + u32::from(fin);
-        self.snd_nxt = self.snd_nxt.max(end);
-        // RFC 6582 §4: the timer starts again with the first partial acknowledgement.
-        self.retransmit_at = NEVER;
-        Some(self.segment(now, self.snd_una, 0..len, fin))
+        let len = ((end - start) as u32).min(self.longest(data_max));
+        // A window taken back does not keep the first segment from being sent again (§3.8.6).
+        let reach = (self.snd_una + self.snd_wnd - start).max(0) as u32;
+        let len = if start == self.snd_una {
+            len
+        } else {
+            len.min(reach)
+        };
+        if len == 0 {
+            return None;
+        }
+        self.loss.forced = false;
+        Some(self.again(now, start, start + len))
+    }
+
+    /// What lies between two sequence numbers, all of it sent before.
+    fn again(&mut self, now: Instant, start: SeqNumber, end: SeqNumber) -> Outgoing {
+        let from = (start - self.data_start()) as usize;
+        let to = ((end - self.data_start()) as usize).min(self.send.len());
+        let fin = end == self.send_end() + 1;
+        self.segment(now, start, from..to, fin)
+    }
+
+    /// A tail loss probe (RFC 8985 §7.3): new data whatever the congestion window, or else the last
+    /// segment again.
+    fn poll_tail(&mut self, now: Instant) -> Option<Outgoing> {
+        if !std::mem::take(&mut self.loss.tail_due) || self.flight() == 0 {
+            return None;
+        }
+        let mss = u32::from(self.mss);
+        let available = (self.send_end() - self.snd_max).max(0) as u32;
+        let room = self.snd_wnd.saturating_sub(self.flight());
+        let len = available.min(mss).min(room);
+        let out = if len > 0 {
+            let fin = len == available && self.fin_is_due() && room > len;
+            let start = (self.snd_max - self.data_start()) as usize;
+            self.segment(now, self.snd_max, start..start + len as usize, fin)
+        } else {
+            let len = self.flight().min(mss);
+            self.again(now, self.snd_max - len, self.snd_max)
+        };
+        self.loss.tail = Some((self.snd_max, len == 0));
+        self.set_loss_timer(now);
+        Some(out)
     }
 
     /// One byte (or the FIN) into a window that is closed, or too small to be worth a segment.
@@ -156,44 +194,72 @@ impl Connection {
             return None;
         }
         self.probing = self.snd_wnd == 0;
-        self.snd_nxt = self.snd_nxt.max(self.snd_una + len as u32 + u32::from(fin));
         Some(self.segment(now, self.snd_una, 0..len, fin))
     }
 
-    /// Data from `snd_nxt` on, as far as the windows reach.
+    /// New data, as far as the windows reach.
     fn poll_data(&mut self, now: Instant, data_max: u32) -> Option<Outgoing> {
         let end = self.send_end();
-        if self.snd_nxt.gt(end) || (self.snd_nxt == end && !self.fin_is_due()) {
+        if self.snd_max.gt(end) || (self.snd_max == end && !self.fin_is_due()) {
             return None;
         }
-        let available = (end - self.snd_nxt) as u32;
+        let available = (end - self.snd_max) as u32;
         let flight = self.flight();
-        if flight == 0 && self.snd_max == self.snd_una && now - self.last_sent > self.rtt.timeout()
-        {
-            self.congestion.restarted_after_idle(u32::from(self.mss));
+        if flight == 0 {
+            self.rested(now);
         }
-        let usable = self.usable_window(flight);
-        let len = self.whole_segments(available.min(usable).min(self.longest(data_max)), available);
+        if self.held_back(now) {
+            return None;
+        }
+        let usable = self.usable_window(flight, available);
+        let most = self.longest(data_max.min(self.pacer.piece(u32::from(self.mss))));
+        let len = self.whole_segments(available.min(usable).min(most), available);
         let fin = len == available && self.fin_is_due() && (usable > len || flight == 0);
         if !fin && !self.is_worth_sending(len, available, flight) {
             self.arm_persist(now, flight);
             return None;
         }
-        let seq = self.snd_nxt;
+        let seq = self.snd_max;
         let start = (seq - self.data_start()) as usize;
-        self.snd_nxt = seq + len + u32::from(fin);
+        if len == available {
+            self.nothing_more();
+        }
         Some(self.segment(now, seq, start..start + len as usize, fin))
     }
 
-    /// Bytes that may follow what is in flight: the lesser of the windows.
-    fn usable_window(&self, flight: u32) -> u32 {
-        let mut congestion = self.congestion.window();
-        if !self.in_recovery {
-            // RFC 3042: the first two duplicates each let one new segment out.
-            let more = u32::from(self.duplicate_acks.min(2)) * u32::from(self.mss);
-            congestion = congestion.saturating_add(more);
+    /// True when the pace does not allow anything to leave yet.
+    fn held_back(&mut self, now: Instant) -> bool {
+        let wait = self.pacer.wait(now);
+        self.held_until = wait.unwrap_or(NEVER);
+        wait.is_some()
+    }
+
+    /// Nothing was in flight: perhaps for so long that the window means little.
+    fn rested(&mut self, now: Instant) {
+        let (idle, rto) = (now - self.last_sent, self.rtt.timeout());
+        if self.snd_max == self.snd_una && idle > rto {
+            let mss = u32::from(self.mss);
+            self.congestion.get_mut().on_idle(idle, rto, mss);
+            self.set_pace();
         }
-        congestion.min(self.snd_wnd).saturating_sub(flight)
+    }
+
+    /// The program has no more to send: for a while the delivery rate says little of the path.
+    fn nothing_more(&mut self) {
+        if self.loss.in_flight() < self.congestion_window() {
+            let until = self.loss.delivered.wrapping_add(self.flight());
+            self.loss.app_limited_until = Some(until);
+        }
+    }
+
+    /// Bytes that may follow what is in flight: the lesser of the windows.
+    fn usable_window(&mut self, flight: u32, available: u32) -> u32 {
+        let window = self.congestion_window();
+        let congestion = window.saturating_sub(self.loss.in_flight());
+        if congestion < available.min(u32::from(self.mss)) || congestion == 0 {
+            self.loss.limited_until = self.snd_max;
+        }
+        congestion.min(self.snd_wnd.saturating_sub(flight))
     }
 
     /// The most data that one segment may hold: full segments only where the link cuts it up.
@@ -214,10 +280,8 @@ impl Connection {
 
     /// Sender's silly-window avoidance (RFC 9293 §3.8.6.2.1).
     fn is_worth_sending(&self, len: u32, available: u32, flight: u32) -> bool {
-        let again = self.snd_nxt.lt(self.snd_max);
         len > 0
             && (len >= u32::from(self.mss)
-                || again
                 || (len == available && (!self.nagle || flight == 0 || self.finishing))
                 || len >= self.snd_wnd_max / 2)
     }
@@ -280,7 +344,7 @@ impl Connection {
             options.timestamps = Some(self.timestamps_now(now));
         }
         if end != seq {
-            self.left(now, end, again);
+            self.left(now, seq, end, again);
         }
         self.ack_owed = if self.duplicates_owed > 0 {
             Owed::Now
@@ -301,18 +365,37 @@ impl Connection {
         }
     }
 
-    /// Sequence numbers up to `end` have left: start the timer and perhaps a measurement.
-    fn left(&mut self, now: Instant, end: SeqNumber, again: bool) {
-        if again {
-            // Karn: what is sent twice measures nothing.
-            self.timed = None;
-        } else if self.timed.is_none() {
-            self.timed = Some((end, now));
-        }
-        self.snd_max = self.snd_max.max(end);
+    /// `seq` to `end` have left: note it, and see to the timer.
+    fn left(&mut self, now: Instant, seq: SeqNumber, end: SeqNumber, again: bool) {
+        let len = (end - seq) as u32;
         self.last_sent = now;
-        if self.retransmit_at == NEVER {
+        if !self.state.is_synchronized() {
+            // A SYN: its round trip is measured if it left only once.
+            if !again {
+                self.loss.first_at = now;
+            }
+            self.snd_max = self.snd_max.max(end);
             self.retransmit_at = now + self.rtt.timeout();
+            return;
+        }
+        let departure = self.loss.departure(now);
+        if !again {
+            self.loss.board.sent(end, departure);
+        } else if self.probing {
+            self.loss.board.first_is_ambiguous();
+        } else {
+            self.loss.board.sent_again(seq, end, departure);
+        }
+        (self.snd_max, self.snd_nxt) = (self.snd_max.max(end), self.snd_max.max(end));
+        if let Some(repair) = &mut self.loss.repair {
+            repair.left(len);
+            if again {
+                repair.left_again(now);
+            }
+        }
+        self.pacer.left(now, len);
+        if self.retransmit_at == NEVER || (self.loss.timer == Timer::Tail && !again) {
+            self.set_loss_timer(now);
         }
     }
 

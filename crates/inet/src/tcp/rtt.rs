@@ -3,7 +3,7 @@
 //! All figures are microseconds. A connection has one; it is asked for `timeout()` and told of
 //! round trips, and of timeouts that ran out.
 
-use crate::limits::{RTO_INITIAL, RTO_MAX, RTO_MIN};
+use crate::limits::{RTO_INITIAL, RTO_MAX, RTO_VARIATION_MIN};
 use crate::time::Duration;
 
 /// Smoothed round-trip time and the timeout that follows from it.
@@ -11,8 +11,12 @@ use crate::time::Duration;
 pub struct Rtt {
     /// SRTT, zero before the first measurement.
     smoothed_us: u32,
-    /// RTTVAR.
+    /// RTTVAR: the greatest mean deviation of a round, falling slowly.
     variation_us: u32,
+    /// The mean deviation, and the greatest that it was in this round. With one measurement for each
+    /// acknowledgement RFC 6298's variation would forget a round trip ago (RFC 7323 §4.2).
+    deviation_us: u32,
+    deviation_most_us: u32,
     /// The least round trip seen, zero before the first.
     least_us: u32,
     /// How often the timer ran out since the last measurement.
@@ -25,6 +29,8 @@ impl Rtt {
         Self {
             smoothed_us: 0,
             variation_us: 0,
+            deviation_us: 0,
+            deviation_most_us: 0,
             least_us: 0,
             backoff: 0,
         }
@@ -38,21 +44,37 @@ impl Rtt {
         let r = u32::try_from(rtt.as_micros())
             .unwrap_or(u32::MAX / 8)
             .clamp(1, u32::MAX / 8);
-        self.least_us = if self.least_us == 0 {
-            r
-        } else {
-            self.least_us.min(r)
-        };
         if self.smoothed_us == 0 {
             // RFC 6298 (2.2)
             self.smoothed_us = r;
             self.variation_us = r / 2;
+            self.deviation_us = r / 2;
+            self.deviation_most_us = r / 2;
         } else {
             // RFC 6298 (2.3): alpha = 1/8, beta = 1/4, the variation first.
             let error = self.smoothed_us.abs_diff(r);
-            self.variation_us = self.variation_us - self.variation_us / 4 + error / 4;
+            self.deviation_us = self.deviation_us - self.deviation_us / 4 + error / 4;
+            self.deviation_most_us = self.deviation_most_us.max(self.deviation_us);
+            self.variation_us = self.variation_us.max(self.deviation_us);
             self.smoothed_us = (self.smoothed_us - self.smoothed_us / 8 + r / 8).max(1);
         }
+    }
+
+    /// A round trip measured by the last segment that an acknowledgement covers: the path's own, without
+    /// the peer's delay.
+    pub fn least_of(&mut self, rtt_us: u32) {
+        let r = rtt_us.max(1);
+        if self.least_us == 0 || r < self.least_us {
+            self.least_us = r;
+        }
+    }
+
+    /// A round trip's worth of measurements is over.
+    pub fn round_ended(&mut self) {
+        if self.deviation_most_us < self.variation_us {
+            self.variation_us -= (self.variation_us - self.deviation_most_us) / 4;
+        }
+        self.deviation_most_us = self.deviation_us;
     }
 
     /// What was waited for has come (our SYN's acknowledgement, a window): later timeouts start from
@@ -76,11 +98,21 @@ impl Rtt {
         let base = if self.smoothed_us == 0 {
             RTO_INITIAL
         } else {
-            // RFC 6298 (2.3), (2.4); our clock's granularity is far below RTTVAR's floor here.
-            let rto = u64::from(self.smoothed_us) + 4 * u64::from(self.variation_us).max(1);
-            Duration::from_micros(rto).max(RTO_MIN)
+            // RFC 6298 (2.3), (2.4); our clock's granularity is far below the floor.
+            let variation = Duration::from_micros(4 * u64::from(self.variation_us));
+            Duration::from_micros(u64::from(self.smoothed_us)) + variation.max(RTO_VARIATION_MIN)
         };
         base.saturating_mul(1 << self.backoff.min(16)).min(RTO_MAX)
+    }
+
+    /// The smoothed round trip in microseconds, zero before the first.
+    pub const fn smoothed_us(&self) -> u32 {
+        self.smoothed_us
+    }
+
+    /// The least round trip in microseconds, zero before the first.
+    pub const fn least_us(&self) -> u32 {
+        self.least_us
     }
 
     /// The smoothed round-trip time, if one was measured.
@@ -144,8 +176,11 @@ mod tests {
     #[test]
     fn a_steady_round_trip_converges_to_the_floor() {
         let mut rtt = Rtt::new();
-        (0..100).for_each(|_| rtt.measured(ms(10)));
-        assert_eq!(rtt.timeout(), RTO_MIN);
+        for _ in 0..100 {
+            rtt.measured(ms(10));
+            rtt.round_ended();
+        }
+        assert_eq!(rtt.timeout(), ms(10) + RTO_VARIATION_MIN);
         assert!(rtt.smoothed().unwrap().abs_diff(ms(10)) < ms(1));
     }
 

@@ -6,7 +6,7 @@ use super::state::State;
 use crate::time::Instant;
 
 /// A connection's identity. One that has been closed is never mistaken for a later one.
-#[derive(Copy, Clone, Debug, Eq, PartialEq, Hash)]
+#[derive(Copy, Clone, Debug, Eq, PartialEq, Ord, PartialOrd, Hash)]
 pub struct ConnectionId {
     slot: u32,
     generation: u32,
@@ -24,6 +24,8 @@ pub(super) struct Entry {
     pub connection: Connection,
     /// In the queue of connections with something to send.
     pub sending: bool,
+    /// Held back by its pace.
+    pub paced: bool,
     /// In the queue of connections with news.
     pub telling: bool,
     /// The program has been told that it exists.
@@ -53,6 +55,7 @@ impl Slab {
     pub fn insert(&mut self, connection: Connection) -> ConnectionId {
         let entry = Entry {
             sending: false,
+            paced: false,
             telling: false,
             announced: connection.active,
             closed: false,

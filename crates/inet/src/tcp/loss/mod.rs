@@ -1,0 +1,147 @@
+//! Losses of one connection's data: noticing them (RACK-TLP, RFC 8985; duplicate acknowledgements where
+//! the peer knows no SACK, RFC 5681), repairing them (RFC 6675's pipe, RFC 6937's rate) and taking a
+//! mistaken repair back (RFC 4015).
+//!
+//! [`scoreboard`] holds what was sent, [`rack`] judges it, [`repair`] paces one episode of repairing.
+//! [`Loss`] is their sum; `recovery` drives it with every acknowledgement.
+
+pub mod rack;
+mod recovery;
+pub mod repair;
+pub mod scoreboard;
+
+use exos_wire::SeqNumber;
+
+pub(in crate::tcp) use recovery::Acknowledgement;
+
+use crate::time::Instant;
+use rack::Rack;
+use repair::Repair;
+use scoreboard::{Departure, Scoreboard};
+
+/// What the connection is about.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub enum Phase {
+    /// Nothing is wrong.
+    Open,
+    /// Reducing after a mark (RFC 3168): nothing was lost.
+    Marked,
+    /// Repairing losses that acknowledgements told of.
+    Recovery,
+    /// Repairing after the retransmission timer ran out.
+    Timeout,
+}
+
+/// What the connection's timer is set for.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub enum Timer {
+    /// The retransmission timeout, or probing a closed window.
+    Retransmit,
+    /// A tail loss probe (RFC 8985 §7).
+    Tail,
+    /// Reordering has had its time (RFC 8985 §6.2).
+    Reorder,
+}
+
+/// All that concerns what is in flight.
+#[derive(Debug)]
+pub struct Loss {
+    /// What was sent.
+    pub board: Scoreboard,
+    /// What counts as lost.
+    pub rack: Rack,
+    /// The phase.
+    pub phase: Phase,
+    /// What the timer is set for.
+    pub timer: Timer,
+    /// The first lost segment leaves whatever the windows say: the timer ran out.
+    pub forced: bool,
+    /// A tail loss probe shall leave.
+    pub tail_due: bool,
+    /// Duplicate acknowledgements of a peer without SACK since the last advance.
+    pub duplicates: u8,
+    /// Each of them tells of a segment that has left the network; in bytes.
+    pub left_network: u32,
+    /// The window while repairing.
+    pub window: u32,
+    /// Behind the last number that was out when the episode began, or the last timeout.
+    pub recover: SeqNumber,
+    /// The round is over when this is acknowledged.
+    pub round_end: SeqNumber,
+    /// What is acknowledged up to here was sent while the window was full.
+    pub limited_until: SeqNumber,
+    /// The tail loss probe that is out: behind its last number, and whether it repeated data.
+    pub tail: Option<(SeqNumber, bool)>,
+    /// The episode.
+    pub repair: Option<Box<Repair>>,
+    /// Bytes delivered, modulo 2^32.
+    pub delivered: u32,
+    /// When the last were.
+    pub delivered_at: Instant,
+    /// When the first segment of the flight left that the last delivery ended.
+    pub first_at: Instant,
+    /// The program had no more to send until so many bytes are delivered.
+    pub app_limited_until: Option<u32>,
+    /// The last delivery rate measured, bytes a second.
+    pub rate: u64,
+    /// The program had too little to send then.
+    pub rate_app_limited: bool,
+    /// The algorithm has not heard of it.
+    pub rate_is_new: bool,
+}
+
+impl Loss {
+    /// Nothing sent yet; the SYN has the number `iss`.
+    pub fn new(iss: SeqNumber, now: Instant) -> Self {
+        Self {
+            board: Scoreboard::new(iss),
+            rack: Rack::default(),
+            phase: Phase::Open,
+            timer: Timer::Retransmit,
+            forced: false,
+            tail_due: false,
+            duplicates: 0,
+            left_network: 0,
+            window: 0,
+            recover: iss,
+            round_end: iss,
+            limited_until: iss,
+            tail: None,
+            repair: None,
+            delivered: 0,
+            delivered_at: now,
+            first_at: now,
+            app_limited_until: None,
+            rate: 0,
+            rate_app_limited: false,
+            rate_is_new: false,
+        }
+    }
+
+    /// Bytes in the network, as far as can be told (RFC 6675 §4).
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        self.board.in_flight().saturating_sub(self.left_network)
+    }
+
+    /// A segment leaves now.
+    #[inline]
+    pub fn departure(&mut self, now: Instant) -> Departure {
+        if self.board.outstanding() == 0 {
+            (self.first_at, self.delivered_at) = (now, now);
+        }
+        let since = |at: Instant| (now.micros() - at.micros().min(now.micros())) as u32;
+        Departure {
+            at: now,
+            delivered: self.delivered,
+            since_delivery_us: since(self.delivered_at),
+            since_first_us: since(self.first_at),
+            app_limited: self.app_limited_until.is_some(),
+        }
+    }
+
+    /// True while losses are being repaired.
+    pub const fn is_repairing(&self) -> bool {
+        matches!(self.phase, Phase::Recovery | Phase::Timeout)
+    }
+}

@@ -1,0 +1,531 @@
+//! A connection and its acknowledgements: what they deliver, what they say is lost, what they allow to
+//! leave, and when the timer must go off if no more of them come.
+
+use exos_wire::SeqNumber;
+
+use super::rack::Conditions;
+use super::repair::Repair;
+use super::scoreboard::Delivered;
+use super::{Phase, Timer};
+use crate::counters::Counters;
+use crate::limits::{DUPLICATE_ACKS, RTO_VARIATION_MIN, TAIL_PROBE_SLACK};
+use crate::tcp::congestion::{Ack, Cause, Congested, DeliveryRate};
+use crate::tcp::connection::{Connection, NEVER};
+use crate::tcp::input::{Context, Segment};
+use crate::time::{Duration, Instant};
+
+/// What is known of an acknowledgement before its data are looked at.
+#[derive(Copy, Clone)]
+pub(in crate::tcp) struct Acknowledgement {
+    /// `snd_una` before it.
+    pub una: SeqNumber,
+    /// Bytes in flight before it.
+    pub in_flight: u32,
+    /// It repeats the last number and window and carries nothing (RFC 5681 §2).
+    pub duplicate: bool,
+}
+
+impl Connection {
+    /// The congestion window as it is in force.
+    #[inline]
+    pub(in crate::tcp) fn congestion_window(&self) -> u32 {
+        match self.loss.phase {
+            Phase::Recovery | Phase::Marked if !self.congestion.get().owns_recovery() => {
+                self.loss.window
+            }
+            _ => self.congestion.window(),
+        }
+    }
+
+    /// The first of the blocks repeats what has arrived before (RFC 2883 §4).
+    fn duplicate_block(&self, seg: &Segment<'_>) -> Option<(SeqNumber, SeqNumber)> {
+        let blocks = seg.options.sack.as_slice();
+        let &(left, right) = blocks.first()?;
+        let below = left.lt(seg.ack);
+        let inside = blocks
+            .get(1)
+            .is_some_and(|second| left.ge(second.0) && right.le(second.1));
+        (self.sack && left.lt(right) && (below || inside)).then_some((left, right))
+    }
+
+    /// Take in what an acknowledgement says of the data in flight; `snd_una` has been moved already.
+    pub(in crate::tcp) fn take_acknowledgement(
+        &mut self,
+        seg: &Segment<'_>,
+        before: Acknowledgement,
+        cx: &mut Context<'_>,
+    ) {
+        let advanced = self.snd_una.gt(before.una);
+        let mut d = Delivered::default();
+        if advanced {
+            self.loss.board.acknowledge(self.snd_una, &mut d);
+        }
+        let blocks = seg.options.sack.as_slice();
+        let twice = if blocks.is_empty() {
+            None
+        } else {
+            self.duplicate_block(seg)
+        };
+        if self.sack {
+            for &(left, right) in &blocks[usize::from(twice.is_some())..] {
+                self.loss.board.sack(left, right, &mut d);
+            }
+        } else {
+            self.count_duplicates(before.duplicate, advanced, &mut d);
+        }
+        if d.bytes == 0 && twice.is_none() && !advanced && self.loss.phase == Phase::Open {
+            return;
+        }
+        let rtt_us = self.measure(seg, &d, cx.now);
+        self.end_tail_probe(seg, twice.is_some(), advanced, cx);
+        self.look_for_mistakes(seg, twice, advanced, cx);
+        let lost_before = self.loss.board.lost_bytes();
+        self.end_episode(cx);
+        let again = self.notice_losses(advanced, &d, cx);
+        let safe = advanced && self.loss.board.lost_bytes() <= lost_before;
+        self.tell_congestion(&d, before, rtt_us, safe, cx.now);
+        self.set_timer_after_ack(advanced || d.bytes > 0, again, cx.now);
+    }
+
+    /// A peer without SACK: each duplicate tells of one segment that has left the network.
+    fn count_duplicates(&mut self, duplicate: bool, advanced: bool, d: &mut Delivered) {
+        let mss = u32::from(self.mss);
+        let loss = &mut self.loss;
+        if advanced {
+            // What the duplicates told of is part of what is now acknowledged, a segment each; the one
+            // that filled the gap apart.
+            let known = d.bytes.saturating_sub(mss).min(loss.left_network);
+            loss.left_network -= known;
+            d.bytes -= known;
+            loss.duplicates = 0;
+            if !loss.is_repairing() || loss.board.outstanding() == 0 {
+                loss.left_network = 0;
+            }
+        } else if duplicate {
+            loss.duplicates = loss.duplicates.saturating_add(1);
+            let most = loss.board.in_flight().saturating_sub(mss);
+            let more = mss.min(most.saturating_sub(loss.left_network));
+            loss.left_network += more;
+            d.bytes += more;
+        }
+    }
+
+    /// Round trip, RACK and delivery rate. Gives the round trip in microseconds.
+    fn measure(&mut self, seg: &Segment<'_>, d: &Delivered, now: Instant) -> Option<u32> {
+        // Karn's rule: what was sent twice measures nothing by itself.
+        if let Some(at) = d.oldest_once_at {
+            self.rtt.measured(now - at);
+        } else if let Some(t) = seg.options.timestamps
+            && self.timestamps
+            && t.echo != 0
+            && d.newest_again.is_some()
+        {
+            // With a timestamp even a repeated segment tells (RFC 7323 §4.1), in milliseconds.
+            let elapsed = self.ts_now(now).wrapping_sub(t.echo);
+            if elapsed < 1 << 20 {
+                self.rtt.measured(Duration::from_millis(u64::from(elapsed)));
+            }
+        }
+        let rtt_us = d
+            .newest_once
+            .map(|n| u32::try_from((now - n.at).as_micros()).unwrap_or(u32::MAX));
+        if let Some(rtt_us) = rtt_us {
+            self.rtt.least_of(rtt_us);
+        }
+        let (offset, stamps) = (self.ts_offset, self.timestamps);
+        let echo = seg.options.timestamps.map(|t| t.echo);
+        let echo_is_older = |at: Instant| {
+            let left = (at.millis() as u32).wrapping_add(offset);
+            stamps && echo.is_some_and(|e| e != 0 && (e.wrapping_sub(left) as i32) < 0)
+        };
+        let least = self.rtt.least_us();
+        self.loss.rack.update(d, now, least, echo_is_older);
+        self.measure_rate(d, now);
+        rtt_us
+    }
+
+    /// The delivery rate over the flight that this acknowledgement ends
+    /// (draft-cheng-iccrg-delivery-rate-estimation §3.3).
+    fn measure_rate(&mut self, d: &Delivered, now: Instant) {
+        let loss = &mut self.loss;
+        if d.bytes == 0 {
+            return;
+        }
+        loss.delivered = loss.delivered.wrapping_add(d.bytes);
+        loss.delivered_at = now;
+        if let Some(until) = loss.app_limited_until
+            && (loss.delivered.wrapping_sub(until) as i32) > 0
+        {
+            loss.app_limited_until = None;
+        }
+        let newest = match (d.newest_once, d.newest_again) {
+            (Some(a), Some(b)) => Some(if a.left_after(&b) { a } else { b }),
+            (a, b) => a.or(b),
+        };
+        let Some(n) = newest else { return };
+        loss.first_at = n.at;
+        let acked_us = (now - n.at).as_micros() as u64 + u64::from(n.since_delivery_us);
+        let interval = u64::from(n.since_first_us).max(acked_us);
+        if interval == 0 || interval < u64::from(self.rtt.least_us()) {
+            return;
+        }
+        let bytes = u64::from(loss.delivered.wrapping_sub(n.delivered));
+        loss.rate = bytes * 1_000_000 / interval;
+        loss.rate_app_limited = n.was_app_limited();
+        loss.rate_is_new = true;
+    }
+
+    /// RFC 8985 §7.4: was the loss of the tail repaired by the probe, so that nobody was told of it?
+    fn end_tail_probe(
+        &mut self,
+        seg: &Segment<'_>,
+        twice: bool,
+        advanced: bool,
+        cx: &mut Context<'_>,
+    ) {
+        let Some((end, again)) = self.loss.tail else {
+            return;
+        };
+        if seg.ack.lt(end) {
+            return;
+        }
+        if !again || twice {
+            // New data needs no judgement; a D-SACK says that both arrived.
+            self.loss.tail = None;
+        } else if seg.ack.gt(end) {
+            self.loss.tail = None;
+            if self.loss.phase == Phase::Open {
+                self.begin_episode(Phase::Marked, Cause::Loss, cx);
+            }
+        } else if !advanced && seg.is_empty() {
+            // The second acknowledgement of the same number: that of the other copy.
+            self.loss.tail = None;
+        }
+    }
+
+    /// What was sent again in vain is taken back: the peer had it (RFC 2883), or the first sending is
+    /// what it answers (RFC 3522).
+    fn look_for_mistakes(
+        &mut self,
+        seg: &Segment<'_>,
+        twice: Option<(SeqNumber, SeqNumber)>,
+        advanced: bool,
+        cx: &mut Context<'_>,
+    ) {
+        if let Some((_, right)) = twice {
+            cx.counters.tcp_duplicates_reported += 1;
+            let (una, max) = (self.snd_una, self.snd_max);
+            if self.loss.repair.as_ref().is_some_and(|r| right.gt(r.from)) {
+                self.loss.rack.was_too_quick(una, max);
+            }
+        }
+        let Some(repair) = &mut self.loss.repair else {
+            return;
+        };
+        if let Some((_, right)) = twice
+            && right.gt(repair.from)
+        {
+            repair.again = repair.again.saturating_sub(1);
+        }
+        let all_in_vain = repair.again == 0 && !repair.untouched;
+        let original = advanced
+            && self.timestamps
+            && match (repair.first_again_at, seg.options.timestamps) {
+                (Some(at), Some(t)) if t.echo != 0 => {
+                    let left = (at.millis() as u32).wrapping_add(self.ts_offset);
+                    (t.echo.wrapping_sub(left) as i32) < 0
+                }
+                _ => false,
+            };
+        if all_in_vain || original {
+            cx.counters.tcp_recoveries_undone += 1;
+            self.congestion.get_mut().undo();
+            self.loss.board.forget_losses();
+            self.loss.phase = Phase::Open;
+            self.loss.repair = None;
+            self.rtt.progressed();
+        }
+    }
+
+    /// All that was out when the episode began is acknowledged.
+    fn end_episode(&mut self, cx: &mut Context<'_>) {
+        if self.loss.phase == Phase::Open {
+            if self.snd_una.gt(self.loss.recover) {
+                // Passed: it comes along, lest 2 GiB later it seem to lie ahead.
+                self.loss.recover = self.snd_una - 1;
+            }
+            return;
+        }
+        // RFC 6582 §3.2, step 3 (a full acknowledgement); RFC 8985 §6.2.
+        if self.snd_una.ge(self.loss.recover) {
+            if self.loss.phase == Phase::Recovery {
+                cx.counters.tcp_recoveries += 1;
+                self.loss.rack.recovered();
+            }
+            self.loss.phase = Phase::Open;
+            // The episode is kept until the next one: duplicates reported now may still undo it.
+        }
+    }
+
+    /// What is lost now? Begins an episode if need be. Gives when to look again.
+    fn notice_losses(
+        &mut self,
+        advanced: bool,
+        d: &Delivered,
+        cx: &mut Context<'_>,
+    ) -> Option<Instant> {
+        if self.loss.board.outstanding() == 0 {
+            return None;
+        }
+        let again = if self.sack {
+            self.detect(cx)
+        } else {
+            self.notice_by_duplicates(advanced, d);
+            None
+        };
+        if self.loss.board.lost_bytes() > 0
+            && matches!(self.loss.phase, Phase::Open | Phase::Marked)
+        {
+            cx.counters.tcp_fast_retransmits += 1;
+            self.begin_episode(Phase::Recovery, Cause::Loss, cx);
+        }
+        again
+    }
+
+    /// What RACK's patience depends on.
+    fn conditions(&self) -> Conditions {
+        Conditions {
+            in_recovery: self.loss.is_repairing(),
+            sacked: self.loss.board.sacked_bytes(),
+            mss: u32::from(self.mss),
+            least_rtt_us: self.rtt.least_us(),
+            srtt_us: self.rtt.smoothed_us(),
+        }
+    }
+
+    /// RFC 8985 §6.2, step 5. Gives when reordering will have had its time.
+    fn detect(&mut self, cx: &mut Context<'_>) -> Option<Instant> {
+        let conditions = self.conditions();
+        let loss = &mut self.loss;
+        let newest = loss.rack.newest()?;
+        let allowed = loss.rack.allowed(conditions);
+        let (lost, again) = loss.board.detect_lost(newest, allowed, cx.now);
+        cx.counters.tcp_bytes_lost += u64::from(lost);
+        again
+    }
+
+    /// RFC 5681 §3.2 with RFC 6582's guard against repairing the same loss twice; a partial
+    /// acknowledgement tells of the next hole.
+    fn notice_by_duplicates(&mut self, advanced: bool, d: &Delivered) {
+        let mss = u32::from(self.mss);
+        let loss = &mut self.loss;
+        let third = loss.duplicates >= DUPLICATE_ACKS && self.snd_una.gt(loss.recover);
+        let partial = loss.phase == Phase::Recovery && advanced && d.bytes > 0;
+        let begins = matches!(loss.phase, Phase::Open | Phase::Marked) && third;
+        if begins || partial {
+            loss.board.mark_first_lost(mss);
+        }
+    }
+
+    /// Slow down, and repair.
+    pub(in crate::tcp) fn begin_episode(
+        &mut self,
+        phase: Phase,
+        cause: Cause,
+        cx: &mut Context<'_>,
+    ) {
+        let flight = self.loss.board.outstanding();
+        // Marked already: what is lost of the same flight is the same congestion (RFC 3168 §6.1.2).
+        let reduced = self.loss.phase == Phase::Marked && cause == Cause::Loss;
+        if !reduced {
+            let in_flight = flight.min(self.congestion_window());
+            self.congestion.get_mut().on_congestion(&Congested {
+                now: cx.now,
+                cause,
+                in_flight,
+                mss: u32::from(self.mss),
+            });
+            self.loss.repair = Some(Box::new(Repair::new(self.snd_una, flight)));
+            self.loss.recover = self.snd_max;
+        }
+        self.loss.phase = phase;
+        self.loss.tail = None;
+    }
+
+    /// The algorithm hears of the acknowledgement, or proportional rate reduction does.
+    fn tell_congestion(
+        &mut self,
+        d: &Delivered,
+        before: Acknowledgement,
+        rtt_us: Option<u32>,
+        safe: bool,
+        now: Instant,
+    ) {
+        let mss = u32::from(self.mss);
+        let round_ended = self.snd_una.gt(self.loss.round_end);
+        if round_ended {
+            self.loss.round_end = self.snd_max;
+            self.rtt.round_ended();
+        }
+        let in_flight = self.loss.in_flight();
+        let owns = self.congestion.get().owns_recovery();
+        let led = matches!(self.loss.phase, Phase::Recovery | Phase::Marked) && !owns;
+        if led {
+            let threshold = self.congestion.window();
+            if let Some(repair) = &mut self.loss.repair {
+                self.loss.window = repair.window(d.bytes, in_flight, threshold, mss, safe);
+            }
+        } else if d.bytes > 0 {
+            let limited = before.una.lt(self.loss.limited_until) || self.loss.is_repairing();
+            let rate = std::mem::take(&mut self.loss.rate_is_new).then_some(DeliveryRate {
+                bytes_per_second: self.loss.rate,
+                app_limited: self.loss.rate_app_limited,
+            });
+            self.congestion.on_ack(&Ack {
+                now,
+                bytes: d.bytes,
+                in_flight,
+                in_flight_before: before.in_flight,
+                mss,
+                limited,
+                round_ended,
+                rtt_us,
+                srtt_us: self.rtt.smoothed_us(),
+                least_rtt_us: self.rtt.least_us(),
+                rate,
+                in_recovery: self.loss.is_repairing(),
+            });
+        }
+        self.set_pace();
+    }
+
+    /// The pacing rate follows the window and the round trip.
+    pub(in crate::tcp) fn set_pace(&mut self) {
+        let congestion = self.congestion.get();
+        let window = self.congestion_window();
+        let slow_start = congestion.window() < congestion.threshold() / 2;
+        self.pacer.set(
+            congestion.pacing_rate(),
+            window,
+            slow_start,
+            self.rtt.smoothed_us(),
+            u32::from(self.mss),
+        );
+    }
+
+    // The timer.
+
+    fn set_timer_after_ack(&mut self, progress: bool, again: Option<Instant>, now: Instant) {
+        if self.loss.board.outstanding() == 0 {
+            (self.loss.timer, self.retransmit_at) = (Timer::Retransmit, NEVER);
+        } else if let Some(at) = again {
+            (self.loss.timer, self.retransmit_at) = (Timer::Reorder, at.max(now));
+        } else if progress || self.loss.timer == Timer::Reorder {
+            self.set_loss_timer(now);
+        }
+    }
+
+    /// For what is in flight: a tail loss probe if one may help, else the retransmission timeout.
+    pub(in crate::tcp) fn set_loss_timer(&mut self, now: Instant) {
+        let timeout = self.rtt.timeout();
+        (self.loss.timer, self.retransmit_at) = match self.tail_probe_after() {
+            Some(after) if after < timeout => (Timer::Tail, now + after),
+            _ => (Timer::Retransmit, now + timeout),
+        };
+    }
+
+    /// RFC 8985 §7.2: when a probe is worth while, and after how long. Two milliseconds more than two
+    /// round trips, because timers and sleeping processors are no better than that.
+    fn tail_probe_after(&self) -> Option<Duration> {
+        let loss = &self.loss;
+        let srtt_us = self.rtt.smoothed_us();
+        let may = self.sack
+            && loss.phase == Phase::Open
+            && loss.tail.is_none()
+            && loss.board.sacked_bytes() == 0
+            && self.retries == 0
+            && self.snd_wnd > 0
+            && srtt_us > 0;
+        if !may {
+            return None;
+        }
+        let after = Duration::from_micros(2 * u64::from(srtt_us)) + TAIL_PROBE_SLACK;
+        if loss.board.outstanding() <= u32::from(self.mss) {
+            // A single segment may wait for a delayed acknowledgement.
+            return Some(after + RTO_VARIATION_MIN);
+        }
+        Some(after)
+    }
+
+    /// The timer went off for reordering: what has not arrived is lost.
+    pub(in crate::tcp) fn reordering_timed_out(&mut self, cx: &mut Context<'_>) {
+        let again = self.detect(cx);
+        if self.loss.board.lost_bytes() > 0
+            && matches!(self.loss.phase, Phase::Open | Phase::Marked)
+        {
+            cx.counters.tcp_fast_retransmits += 1;
+            self.begin_episode(Phase::Recovery, Cause::Loss, cx);
+            self.start_repair();
+        }
+        match again {
+            Some(at) => self.retransmit_at = at,
+            None => self.set_loss_timer(cx.now),
+        }
+    }
+
+    /// Repairing begins without an acknowledgement: one segment may leave at once.
+    fn start_repair(&mut self) {
+        let (pipe, mss) = (self.loss.in_flight(), u32::from(self.mss));
+        let threshold = self.congestion.window();
+        if let Some(repair) = &mut self.loss.repair {
+            self.loss.window = repair.window(0, pipe, threshold, mss, false);
+        }
+    }
+
+    /// The timer went off for the tail: a probe shall leave.
+    pub(in crate::tcp) fn tail_timed_out(&mut self, counters: &mut Counters) {
+        counters.tcp_tail_probes += 1;
+        self.loss.tail_due = true;
+        // Armed again when the probe leaves.
+        (self.loss.timer, self.retransmit_at) = (Timer::Retransmit, NEVER);
+    }
+
+    /// The retransmission timer ran out for data in flight (RFC 6298 §5.4 to §5.6).
+    pub(in crate::tcp) fn data_timed_out(&mut self, first: bool, cx: &mut Context<'_>) {
+        let again = !first || self.loss.phase == Phase::Timeout;
+        let conditions = self.conditions();
+        if self.loss.board.was_reneged() {
+            cx.counters.tcp_sacks_reneged += 1;
+            self.loss.board.forget_sacks();
+        }
+        if !again || self.loss.repair.is_none() {
+            self.begin_episode(Phase::Timeout, Cause::Timeout { again }, cx);
+        } else {
+            let in_flight = self.loss.board.outstanding();
+            self.congestion.get_mut().on_congestion(&Congested {
+                now: cx.now,
+                cause: Cause::Timeout { again },
+                in_flight,
+                mss: u32::from(self.mss),
+            });
+            self.loss.phase = Phase::Timeout;
+        }
+        let board = &mut self.loss.board;
+        let lost = if self.sack {
+            let allowed = self.loss.rack.allowed(conditions);
+            board.mark_lost_at_timeout(allowed, cx.now)
+        } else {
+            let before = board.lost_bytes();
+            board.mark_all_lost();
+            board.lost_bytes().saturating_sub(before)
+        };
+        cx.counters.tcp_bytes_lost += u64::from(lost);
+        self.loss.forced = true;
+        // RFC 6582 §3.2, step 4: duplicates caused by what is sent again are no new loss.
+        self.loss.recover = self.snd_max;
+        self.loss.duplicates = 0;
+        self.loss.left_network = 0;
+        self.loss.tail = None;
+        self.loss.tail_due = false;
+    }
+}
