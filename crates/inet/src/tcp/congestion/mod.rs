@@ -1,6 +1,6 @@
 //! Congestion control: how many bytes of a connection may be in flight, and how fast they leave.
 //!
-//! When a loss is believed, and which segment is sent again, is decided in [`super::loss`], the same
+//! When a loss is believed, and which segment is sent again, is decided in `loss`, the same
 //! way for every algorithm. An algorithm is told of acknowledgements, of congestion, and of rest, and
 //! asked for its window and its pacing rate: [`CongestionControl`] is the whole interface, and a
 //! program can bring its own ([`Algorithm::Custom`]). The algorithms here are held in line
@@ -101,7 +101,7 @@ pub trait CongestionControl: Send + Sync + fmt::Debug {
         u32::MAX
     }
 
-    /// Bytes a second at which data leaves; `None` leaves it to the window ([`super::pacing`]).
+    /// Bytes a second at which data leaves; `None` leaves it to the window (`pacing`).
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
