@@ -13,7 +13,7 @@ use exos_wire::{Mac, SeqNumber};
 use super::congestion::{Algorithm, Congestion};
 use super::flow::Flow;
 use super::listener::ListenerId;
-use super::loss::Loss;
+use super::loss::{Flight, Timer};
 use super::pacing::Pacer;
 use super::receive::ReceiveQueue;
 use super::rtt::Rtt;
@@ -184,9 +184,12 @@ pub struct Connection {
     pub(super) ts_offset: u32,
     pub(super) ts_recent_at: Instant,
     pub(super) last_sent: Instant,
-    pub(super) algorithm: Algorithm,
     pub(super) congestion: Congestion,
-    pub(super) loss: Loss,
+    pub(super) loss: Flight,
+    /// What `retransmit_at` is for.
+    pub(super) timer: Timer,
+    /// Our SYN has left more than once: its acknowledgement measures nothing.
+    pub(super) syn_again: bool,
     pub(super) pacer: Pacer,
     /// Its pace alone held data back when segments were last asked for; it may leave then.
     pub(super) held_until: Instant,
@@ -286,9 +289,10 @@ impl Connection {
             ts_offset,
             ts_recent_at: now,
             last_sent: now,
-            algorithm: options.congestion,
             congestion: Congestion::new(options.congestion, u32::from(mss)),
-            loss: Loss::new(iss, now),
+            loss: Flight::default(),
+            timer: Timer::Retransmit,
+            syn_again: false,
             pacer: Pacer::default(),
             held_until: NEVER,
             rtt: Rtt::new(),
@@ -354,7 +358,7 @@ impl Connection {
         } else {
             mss
         };
-        self.congestion = Congestion::new(self.algorithm, u32::from(self.mss));
+        self.congestion.get_mut().set_mss(u32::from(self.mss));
     }
 
     /// A router says that segments of more than `mss` bytes, options included, do not pass: what is
@@ -372,7 +376,9 @@ impl Connection {
         }
         self.mss = mss;
         // No congestion: the window stays as it is.
-        self.loss.board.mark_all_lost();
+        if self.flight() > 0 {
+            self.loss.board.mark_all_lost();
+        }
         true
     }
 
@@ -494,6 +500,14 @@ impl Connection {
         (now.millis() as u32).wrapping_add(self.ts_offset)
     }
 
+    /// Nothing happened for a while: give back what memory is not needed to wait.
+    pub(super) fn rest(&mut self) {
+        if self.state.is_synchronized() && self.snd_una == self.snd_max {
+            self.loss.rest();
+            self.send.shrink();
+        }
+    }
+
     // Getters.
 
     /// The four-tuple.
@@ -559,6 +573,11 @@ impl Connection {
             unacknowledged: self.send.len(),
             unread: self.receive.readable().len(),
             in_recovery: self.loss.is_repairing(),
+            congestion: self.congestion.get().name(),
+            pacing_rate: self.pacer.rate(),
+            delivery_rate: self.loss.rate,
+            delivery_rate_app_limited: self.loss.rate_app_limited,
+            reordering_seen: self.loss.rack.reordering_seen(),
         }
     }
 }
@@ -594,6 +613,16 @@ pub struct Info {
     pub unread: usize,
     /// A loss is being repaired.
     pub in_recovery: bool,
+    /// The name of the congestion control.
+    pub congestion: &'static str,
+    /// Bytes a second at which data leaves, zero where it is not paced.
+    pub pacing_rate: u64,
+    /// The last delivery rate measured, bytes a second, zero before the first and after a rest.
+    pub delivery_rate: u64,
+    /// The program had too little to send then.
+    pub delivery_rate_app_limited: bool,
+    /// The path was seen to reorder.
+    pub reordering_seen: bool,
 }
 
 /// The least shift with which the whole buffer can be announced in 16 bits.

@@ -8,7 +8,7 @@ use exos_wire::SeqNumber;
 use exos_wire::tcp::{TcpFlags, TcpOptions, TcpView};
 
 use super::connection::{Connection, EventSet, NEVER, Owed, Reason};
-use super::loss::{Acknowledgement, Loss, Timer};
+use super::loss::{Acknowledgement, Timer};
 use super::receive::Placed;
 use super::reply::{Replies, Reply};
 use super::state::{Action, Event, State};
@@ -307,7 +307,7 @@ impl Connection {
         self.snd_nxt = self.snd_nxt.max(self.snd_una);
         if self.retries == 0 {
             // Karn: what was sent twice measures nothing.
-            if self.loss.first_at == self.last_sent {
+            if !self.syn_again {
                 self.rtt.measured(now - self.last_sent);
                 self.rtt.least_of((now - self.last_sent).as_micros() as u32);
             }
@@ -319,8 +319,6 @@ impl Connection {
         self.retries = 0;
         self.rtt.progressed();
         self.retransmit_at = NEVER;
-        self.loss = Loss::new(self.snd_una, now);
-        self.loss.recover = self.iss;
         if self.finishing {
             self.follow(Event::Finish);
         }
@@ -393,12 +391,14 @@ impl Connection {
     /// A closed window opened: what was sent into it, a probe or a FIN, may have been thrown away,
     /// so it is sent again.
     fn window_opened(&mut self) {
-        self.loss.board.mark_all_lost();
+        if self.flight() > 0 {
+            self.loss.board.mark_all_lost();
+        }
         self.probing = false;
         self.probe = false;
         self.rtt.progressed();
         // Whatever is sent now arms it anew.
-        (self.loss.timer, self.retransmit_at) = (Timer::Retransmit, NEVER);
+        (self.timer, self.retransmit_at) = (Timer::Retransmit, NEVER);
     }
 
     fn new_data_acknowledged(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Outcome {
@@ -574,7 +574,7 @@ impl Connection {
             return Outcome::Close(Reason::TimedOut);
         }
         if cx.now >= self.retransmit_at {
-            return match self.loss.timer {
+            return match self.timer {
                 Timer::Retransmit => self.retransmission_timeout(cx),
                 Timer::Reorder => {
                     self.reordering_timed_out(cx);

@@ -467,7 +467,11 @@ impl Tcp {
         }
         entry.armed = connection::NEVER;
         if entry.closed || entry.connection.timer_deadline() > now {
-            // It came up for a deadline that has moved: `settle` arms the wheel for the new one.
+            // It came up for a deadline that has moved: `settle` arms the wheel for the new one. Where there
+            // is no new one, nothing has happened for a while.
+            if entry.connection.timer_deadline() == connection::NEVER {
+                entry.connection.rest();
+            }
             self.settle(id);
             return;
         }

@@ -158,7 +158,11 @@ impl Connection {
     /// A tail loss probe (RFC 8985 §7.3): new data whatever the congestion window, or else the last
     /// segment again.
     fn poll_tail(&mut self, now: Instant) -> Option<Outgoing> {
-        if !std::mem::take(&mut self.loss.tail_due) || self.flight() == 0 {
+        if !self.loss.tail_due {
+            return None;
+        }
+        self.loss.tail_due = false;
+        if self.flight() == 0 {
             return None;
         }
         let mss = u32::from(self.mss);
@@ -207,6 +211,7 @@ impl Connection {
         let flight = self.flight();
         if flight == 0 {
             self.rested(now);
+            self.loss.begin(self.snd_una, now);
         }
         if self.held_back(now) {
             return None;
@@ -371,13 +376,12 @@ impl Connection {
         self.last_sent = now;
         if !self.state.is_synchronized() {
             // A SYN: its round trip is measured if it left only once.
-            if !again {
-                self.loss.first_at = now;
-            }
+            self.syn_again |= again;
             self.snd_max = self.snd_max.max(end);
             self.retransmit_at = now + self.rtt.timeout();
             return;
         }
+        self.loss.begin(self.snd_una, now);
         let departure = self.loss.departure(now);
         if !again {
             self.loss.board.sent(end, departure);
@@ -394,7 +398,7 @@ impl Connection {
             }
         }
         self.pacer.left(now, len);
-        if self.retransmit_at == NEVER || (self.loss.timer == Timer::Tail && !again) {
+        if self.retransmit_at == NEVER || (self.timer == Timer::Tail && !again) {
             self.set_loss_timer(now);
         }
     }

@@ -270,6 +270,10 @@ impl CongestionControl for Bbr {
         self.window = self.window.max(self.product(WINDOW_GAIN));
     }
 
+    fn set_mss(&mut self, mss: u32) {
+        *self = Self::new(mss);
+    }
+
     fn handshake_lost(&mut self, mss: u32) {
         self.window = mss;
     }

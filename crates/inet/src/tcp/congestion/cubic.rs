@@ -176,6 +176,10 @@ impl CongestionControl for Cubic {
         }
     }
 
+    fn set_mss(&mut self, mss: u32) {
+        *self = Self::new(mss);
+    }
+
     fn handshake_lost(&mut self, mss: u32) {
         self.window = mss;
     }

@@ -44,6 +44,10 @@ impl CongestionControl for FixedRate {
         self.window = window.max(initial_window(ack.mss));
     }
 
+    fn set_mss(&mut self, mss: u32) {
+        self.window = initial_window(mss);
+    }
+
     fn on_congestion(&mut self, _: &Congested) {}
 
     fn undo(&mut self) {}

@@ -126,6 +126,11 @@ pub trait CongestionControl: Send + Sync + fmt::Debug {
         let _ = (idle, rto, mss);
     }
 
+    /// The handshake has shown the maximum segment size; nothing was sent yet.
+    fn set_mss(&mut self, mss: u32) {
+        let _ = mss;
+    }
+
     /// The first SYN or SYN-ACK was lost: begin with one segment (RFC 6298 §5.7, RFC 5681 §3.1).
     fn handshake_lost(&mut self, mss: u32) {
         let _ = mss;

@@ -94,6 +94,10 @@ impl CongestionControl for NewReno {
         }
     }
 
+    fn set_mss(&mut self, mss: u32) {
+        *self = Self::new(mss);
+    }
+
     fn handshake_lost(&mut self, mss: u32) {
         self.window = mss;
     }

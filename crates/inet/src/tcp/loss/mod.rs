@@ -3,12 +3,15 @@
 //! mistaken repair back (RFC 4015).
 //!
 //! [`scoreboard`] holds what was sent, [`rack`] judges it, [`repair`] paces one episode of repairing.
-//! [`Loss`] is their sum; `recovery` drives it with every acknowledgement.
+//! [`Loss`] is their sum; `recovery` drives it with every acknowledgement. All of it exists only
+//! while the connection is at work ([`Flight`]): one at rest has no memory for it.
 
 pub mod rack;
 mod recovery;
 pub mod repair;
 pub mod scoreboard;
+
+use std::ops::{Deref, DerefMut};
 
 use exos_wire::SeqNumber;
 
@@ -52,8 +55,6 @@ pub struct Loss {
     pub rack: Rack,
     /// The phase.
     pub phase: Phase,
-    /// What the timer is set for.
-    pub timer: Timer,
     /// The first lost segment leaves whatever the windows say: the timer ran out.
     pub forced: bool,
     /// A tail loss probe shall leave.
@@ -91,21 +92,20 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// Nothing sent yet; the SYN has the number `iss`.
-    pub fn new(iss: SeqNumber, now: Instant) -> Self {
+    /// Nothing is in flight; the next number is `una`.
+    const fn new(una: SeqNumber, now: Instant) -> Self {
         Self {
-            board: Scoreboard::new(iss),
-            rack: Rack::default(),
+            board: Scoreboard::new(una),
+            rack: Rack::new(),
             phase: Phase::Open,
-            timer: Timer::Retransmit,
             forced: false,
             tail_due: false,
             duplicates: 0,
             left_network: 0,
             window: 0,
-            recover: iss,
-            round_end: iss,
-            limited_until: iss,
+            recover: SeqNumber(una.0.wrapping_sub(1)),
+            round_end: una,
+            limited_until: una,
             tail: None,
             repair: None,
             delivered: 0,
@@ -143,5 +143,42 @@ impl Loss {
     /// True while losses are being repaired.
     pub const fn is_repairing(&self) -> bool {
         matches!(self.phase, Phase::Recovery | Phase::Timeout)
+    }
+}
+
+/// [`Loss`] of a connection that has sent something lately; at rest it reads as nothing in flight, and
+/// nothing may be written to it.
+#[derive(Debug, Default)]
+pub struct Flight(Option<Box<Loss>>);
+
+static AT_REST: Loss = Loss::new(SeqNumber(0), Instant::START);
+
+impl Flight {
+    /// Something is about to leave.
+    #[inline]
+    pub fn begin(&mut self, una: SeqNumber, now: Instant) {
+        if self.0.is_none() {
+            self.0 = Some(Box::new(Loss::new(una, now)));
+        }
+    }
+
+    /// Nothing has been in flight for a while.
+    pub fn rest(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Deref for Flight {
+    type Target = Loss;
+    #[inline]
+    fn deref(&self) -> &Loss {
+        self.0.as_deref().unwrap_or(&AT_REST)
+    }
+}
+
+impl DerefMut for Flight {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Loss {
+        self.0.as_deref_mut().expect("something is in flight")
     }
 }

@@ -12,7 +12,7 @@ use crate::limits::{DUPLICATE_ACKS, RACK_PERSISTS, RACK_STEPS_MAX};
 use crate::time::{Duration, Instant};
 
 /// What RACK knows of one connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Rack {
     /// Of what has arrived, the segment that left last.
     newest: Option<Sent>,
@@ -43,6 +43,18 @@ pub struct Conditions {
 }
 
 impl Rack {
+    /// Nothing has arrived yet.
+    pub const fn new() -> Self {
+        Self {
+            newest: None,
+            rtt_us: 0,
+            reordering_seen: false,
+            steps: 0,
+            persist: 0,
+            widened: None,
+        }
+    }
+
     /// §6.2, steps 2 and 3. `echo_is_older` tells of something that left at a time whether the
     /// timestamp echoed is older than that: then the first sending was acknowledged, not the second.
     pub fn update(
@@ -128,7 +140,7 @@ mod tests {
     /// §6.2, step 4.
     #[test]
     fn the_window_for_reordering_adapts() {
-        let mut rack = Rack::default();
+        let mut rack = Rack::new();
         let ms = |rack: &Rack, at| rack.reordering_window(at).as_millis();
         assert_eq!(ms(&rack, AT), 10);
         assert_eq!(ms(&rack, Conditions { sacked: 3000, ..AT }), 0);

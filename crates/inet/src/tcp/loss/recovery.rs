@@ -306,7 +306,7 @@ impl Connection {
     /// RFC 8985 §6.2, step 5. Gives when reordering will have had its time.
     fn detect(&mut self, cx: &mut Context<'_>) -> Option<Instant> {
         let conditions = self.conditions();
-        let loss = &mut self.loss;
+        let loss = &mut *self.loss;
         let newest = loss.rack.newest()?;
         let allowed = loss.rack.allowed(conditions);
         let (lost, again) = loss.board.detect_lost(newest, allowed, cx.now);
@@ -417,10 +417,10 @@ impl Connection {
 
     fn set_timer_after_ack(&mut self, progress: bool, again: Option<Instant>, now: Instant) {
         if self.loss.board.outstanding() == 0 {
-            (self.loss.timer, self.retransmit_at) = (Timer::Retransmit, NEVER);
+            (self.timer, self.retransmit_at) = (Timer::Retransmit, NEVER);
         } else if let Some(at) = again {
-            (self.loss.timer, self.retransmit_at) = (Timer::Reorder, at.max(now));
-        } else if progress || self.loss.timer == Timer::Reorder {
+            (self.timer, self.retransmit_at) = (Timer::Reorder, at.max(now));
+        } else if progress || self.timer == Timer::Reorder {
             self.set_loss_timer(now);
         }
     }
@@ -428,7 +428,7 @@ impl Connection {
     /// For what is in flight: a tail loss probe if one may help, else the retransmission timeout.
     pub(in crate::tcp) fn set_loss_timer(&mut self, now: Instant) {
         let timeout = self.rtt.timeout();
-        (self.loss.timer, self.retransmit_at) = match self.tail_probe_after() {
+        (self.timer, self.retransmit_at) = match self.tail_probe_after() {
             Some(after) if after < timeout => (Timer::Tail, now + after),
             _ => (Timer::Retransmit, now + timeout),
         };
@@ -487,7 +487,7 @@ impl Connection {
         counters.tcp_tail_probes += 1;
         self.loss.tail_due = true;
         // Armed again when the probe leaves.
-        (self.loss.timer, self.retransmit_at) = (Timer::Retransmit, NEVER);
+        (self.timer, self.retransmit_at) = (Timer::Retransmit, NEVER);
     }
 
     /// The retransmission timer ran out for data in flight (RFC 6298 §5.4 to §5.6).
@@ -510,9 +510,9 @@ impl Connection {
             });
             self.loss.phase = Phase::Timeout;
         }
+        let allowed = self.loss.rack.allowed(conditions);
         let board = &mut self.loss.board;
         let lost = if self.sack {
-            let allowed = self.loss.rack.allowed(conditions);
             board.mark_lost_at_timeout(allowed, cx.now)
         } else {
             let before = board.lost_bytes();

@@ -126,7 +126,7 @@ impl Delivered {
 }
 
 /// The records of one connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Scoreboard {
     records: VecDeque<Sent>,
     una: SeqNumber,
@@ -141,12 +141,15 @@ pub struct Scoreboard {
 
 impl Scoreboard {
     /// Nothing sent; the first sequence number will be `una`.
-    pub fn new(una: SeqNumber) -> Self {
+    pub const fn new(una: SeqNumber) -> Self {
         Self {
+            records: VecDeque::new(),
             una,
+            sacked: Vec::new(),
+            sacked_bytes: 0,
+            lost_bytes: 0,
             lost_from: una,
             highest: una,
-            ..Self::default()
         }
     }
 
@@ -189,12 +192,6 @@ impl Scoreboard {
     /// misses is one it said to have (RFC 2018 §8).
     pub fn was_reneged(&self) -> bool {
         self.records.front().is_some_and(|r| r.is(SACKED))
-    }
-
-    /// Heap memory.
-    pub fn memory(&self) -> usize {
-        self.records.capacity() * size_of::<Sent>()
-            + self.sacked.capacity() * size_of::<(SeqNumber, SeqNumber)>()
     }
 
     // What leaves.
@@ -421,14 +418,6 @@ impl Scoreboard {
     pub fn first_is_ambiguous(&mut self) {
         if let Some(first) = self.records.front_mut() {
             first.flags |= RETRANSMITTED;
-        }
-    }
-
-    /// Nothing is in flight: give the memory back.
-    pub fn rest(&mut self) {
-        if self.records.is_empty() {
-            self.records = VecDeque::new();
-            self.sacked = Vec::new();
         }
     }
 
