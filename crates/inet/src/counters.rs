@@ -173,6 +173,8 @@ counters! {
     tcp_sacks_reneged,
     /// Zero-window probes sent.
     tcp_window_probes,
+    /// Keepalive probes sent.
+    tcp_keepalives_sent,
     /// Entries of TIME-WAIT reused by a new SYN of the same peer and port (RFC 6191).
     tcp_time_wait_reused,
     /// Entries of TIME-WAIT that made room for younger ones.

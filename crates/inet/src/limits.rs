@@ -92,6 +92,29 @@ pub const TIME_WAIT: Duration = Duration::from_secs(60);
 /// and 4,096 closes a second by our side keep theirs for the whole time.
 pub const TIME_WAIT_ENTRIES_MAX: usize = 256 * 1024;
 
+/// Retransmissions of the same data after which the next hop is verified: R1, at least 3 (RFC 1122
+/// §4.2.3.5).
+pub const PATH_DOUBT_RETRIES: u8 = 3;
+
+/// Silence before keepalive asks, where the program names no other: RFC 1122 §4.2.3.6 (MUST-28) says no less
+/// than two hours.
+pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(7200);
+
+/// Between two questions: Linux's `tcp_keepalive_intvl`.
+pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(75);
+
+/// Questions without an answer before giving up: Linux's `tcp_keepalive_probes`. A lost one or two must
+/// not end a connection (RFC 1122 §4.2.3.6).
+pub const KEEPALIVE_COUNT: u8 = 9;
+
+/// A peer's user timeout option does not make us give up earlier than this: R2 (RFC 9293 §3.8.3), as
+/// RFC 5482 §3.1 suggests for L_LIMIT.
+pub const USER_TIMEOUT_MIN: Duration = Duration::from_secs(100);
+
+/// Nor later than this: a peer that vanishes holds our data for an hour at most (RFC 5482 §3.1,
+/// U_LIMIT, and §6 on why there must be one).
+pub const USER_TIMEOUT_MAX: Duration = Duration::from_secs(3600);
+
 /// FIN-WAIT-2 without new data of the peer ends after this, as Linux's `tcp_fin_timeout`; for a program that
 /// throws away what comes, data do not prolong it.
 pub const FIN_WAIT_2: Duration = Duration::from_secs(60);

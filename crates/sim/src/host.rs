@@ -124,6 +124,11 @@ impl Host {
         &self.endpoints[conn.0]
     }
 
+    /// What the stack calls a connection.
+    pub fn connection_id(&self, conn: Conn) -> ConnectionId {
+        self.endpoints[conn.0].id
+    }
+
     /// The stack's picture of a connection; `None` when it is over.
     pub fn info(&self, conn: Conn) -> Option<Info> {
         self.stack

@@ -4,11 +4,9 @@
 mod forge;
 
 use exos_sim::prelude::*;
-use exos_wire::ethernet::EthernetView;
 use exos_wire::icmpv4::{self, Icmpv4};
-use exos_wire::icmpv6::{self, Icmpv6};
-use exos_wire::{ipv4, ipv6, protocol};
-use forge::{Overheard, mend, overhear, set_source, tcp_at};
+use exos_wire::icmpv6::Icmpv6;
+use forge::{Overheard, icmp_about, mend, overhear, port_unreachable, set_source, tcp_at};
 
 /// An overheard segment, changed somewhere in its TCP header or cut short, with a right checksum.
 fn forged(random: &mut Random, heard: &Overheard) -> Option<(usize, Vec<u8>)> {
@@ -100,47 +98,6 @@ fn blind_attacks_do_not_break_a_connection() {
     }
 }
 
-/// An ICMP error about an overheard frame, from nobody in particular.
-fn icmp_about(frame: &[u8], message: impl FnOnce(&[u8]) -> Vec<u8>) -> Vec<u8> {
-    let ethernet = EthernetView::parse(frame).unwrap();
-    let packet = ethernet.payload();
-    let v6 = tcp_at(frame) > 34;
-    let body = message(&packet[..packet.len().min(200)]);
-    let mut out = vec![0; tcp_at(frame)];
-    // To the sender of the frame, from its destination.
-    out[..6].copy_from_slice(&frame[6..12]);
-    out[6..12].copy_from_slice(&frame[..6]);
-    out[12..14].copy_from_slice(&frame[12..14]);
-    let address = |at: usize| <[u8; 16]>::try_from(&packet[at..at + 16]).unwrap().into();
-    let short = |at: usize| <[u8; 4]>::try_from(&packet[at..at + 4]).unwrap().into();
-    if v6 {
-        let (src, dst, next_header) = (address(24), address(8), protocol::ICMPV6);
-        let header = ipv6::Ipv6Header {
-            src,
-            dst,
-            next_header,
-            hop_limit: 64,
-            traffic_class: 0,
-            flow_label: 0,
-        };
-        header.emit(body.len(), &mut out[14..]);
-    } else {
-        let header = ipv4::Ipv4Header {
-            src: short(16),
-            dst: short(12),
-            protocol: protocol::ICMP,
-            ttl: 64,
-            tos: 0,
-            ident: 0,
-            dont_fragment: false,
-            more_fragments: false,
-            fragment_offset: 0,
-        };
-        header.emit(body.len(), &mut out[14..]);
-    }
-    [out, body].concat()
-}
-
 fn too_big(frame: &[u8], mtu: u16) -> Vec<u8> {
     icmp_about(frame, |quoted| {
         let mut out = vec![0; 8 + quoted.len()];
@@ -226,32 +183,10 @@ fn forged_errors_are_ignored() {
             mss,
             "believed a forged MTU"
         );
-        let unreachable = |frame: &[u8]| {
-            icmp_about(frame, |quoted| {
-                let mut out = vec![0; 8 + quoted.len()];
-                if tcp_at(frame) == 34 {
-                    Icmpv4::Unreachable {
-                        code: icmpv4::UNREACHABLE_PORT,
-                        mtu: None,
-                        quoted,
-                    }
-                    .emit(&mut out);
-                } else {
-                    let address =
-                        |at: usize| <[u8; 16]>::try_from(&quoted[at..at + 16]).unwrap().into();
-                    let message = Icmpv6::Unreachable {
-                        code: icmpv6::UNREACHABLE_PORT,
-                        quoted,
-                    };
-                    message.emit(&address(24), &address(8), &mut out);
-                }
-                out
-            })
-        };
         sim.client.send_pattern(conn, 5000);
         sim.run_for(ms(1));
         let in_flight = heard.borrow().last().unwrap().1.clone();
-        sim.inject(CLIENT, &unreachable(&in_flight));
+        sim.inject(CLIENT, &port_unreachable(&in_flight));
         sim.run_for(secs(1));
         assert_eq!(sim.client.stack.counters().icmp_errors_received, 5);
         assert_eq!(sim.server.endpoint(sim.server.nth(0)).received.len(), 5000);
@@ -262,7 +197,7 @@ fn forged_errors_are_ignored() {
         let heard = overhear_and_lose(&mut sim);
         sim.run_for(secs(4));
         let syn = heard.borrow().last().unwrap().1.clone();
-        sim.inject(CLIENT, &unreachable(&syn));
+        sim.inject(CLIENT, &port_unreachable(&syn));
         assert_eq!(sim.client.closed(opening), Some(Reason::Unreachable));
     }
 }

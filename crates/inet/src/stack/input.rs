@@ -402,7 +402,7 @@ impl Stack {
         if let Icmpv4::EchoReply { ident, seq, .. } = view.message() {
             self.heard_echo(packet.src, ident, seq);
         } else if let Some(error) = icmp::received::parse_v4(&view) {
-            self.handle_icmp_error(&error);
+            self.handle_icmp_error(now, &error);
         } else {
             self.answer_echo(now, packet);
         }
@@ -430,7 +430,7 @@ impl Stack {
             Icmpv6::EchoRequest { .. } => self.answer_echo(now, packet),
             _ => {
                 if let Some(error) = icmp::received::parse_v6(&view) {
-                    self.handle_icmp_error(&error);
+                    self.handle_icmp_error(now, &error);
                 } else {
                     self.counters.drop_icmp_ignored += 1;
                 }
@@ -531,7 +531,7 @@ impl Stack {
         valid && self.config.neighbors == Neighbors::Own
     }
 
-    fn handle_icmp_error(&mut self, error: &IcmpError) {
+    fn handle_icmp_error(&mut self, now: Instant, error: &IcmpError) {
         if !self.routes.is_local(error.local) {
             self.counters.drop_icmp_malformed += 1;
             return;
@@ -546,8 +546,12 @@ impl Stack {
         let local = SocketAddr::new(error.local, error.local_port);
         let flow = Flow::new(local, SocketAddr::new(error.remote, error.remote_port));
         match error.kind {
-            ErrorKind::Hard(_) => self.tcp.handle_unreachable(&flow, seq, true),
-            ErrorKind::Soft(_) => self.tcp.handle_unreachable(&flow, seq, false),
+            ErrorKind::Hard(reason) => {
+                self.tcp.handle_unreachable(now, &flow, seq, reason, true);
+            }
+            ErrorKind::Soft(reason) => {
+                self.tcp.handle_unreachable(now, &flow, seq, reason, false);
+            }
             ErrorKind::TooBig { mtu } => {
                 let headers = if error.local.is_ipv6() { 60 } else { 40 };
                 let mss = mtu.saturating_sub(headers).min(u32::from(u16::MAX)) as u16;

@@ -171,7 +171,11 @@ impl Stack {
         {
             return Way::To(path.mac);
         }
-        let remote = connection.flow().remote().ip();
+        let (remote, doubted) = (connection.flow().remote().ip(), connection.doubts_path());
+        if doubted && let Some(hop) = self.routes.next_hop(remote) {
+            // RFC 1122 §4.2.3.5 (R1): whoever is to carry it on may be gone.
+            self.neighbors.suspect(now, hop);
+        }
         let way = self.way_to(now, remote);
         if let Way::To(mac) = way {
             // Looking up may itself have changed the cache: the path is good for what is there now.

@@ -12,6 +12,7 @@ use exos_wire::{Mac, SeqNumber};
 
 use super::congestion::{Algorithm, Congestion};
 use super::flow::Flow;
+use super::life::{Keepalive, Rare, rare_for};
 use super::listener::ListenerId;
 use super::loss::{Flight, Timer};
 use super::pacing::Pacer;
@@ -112,6 +113,14 @@ pub struct Options {
     pub sack: bool,
     /// Congestion control.
     pub congestion: Algorithm,
+    /// Ask a silent peer whether it is still there (RFC 1122 §4.2.3.6). `None`, the default, never.
+    pub keepalive: Option<Keepalive>,
+    /// Give up when sent data stays unacknowledged for so long, instead of after a number of
+    /// retransmissions (RFC 9293 §3.8.3).
+    pub user_timeout: Option<Duration>,
+    /// Tell the peer this with the user timeout option, and heed the peer's, unless `user_timeout` is
+    /// given (RFC 5482). `None`, the default, neither sends nor heeds the option.
+    pub user_timeout_option: Option<Duration>,
 }
 
 impl Default for Options {
@@ -121,6 +130,9 @@ impl Default for Options {
             nagle: false,
             sack: true,
             congestion: Algorithm::default(),
+            keepalive: None,
+            user_timeout: None,
+            user_timeout_option: None,
         }
     }
 }
@@ -197,8 +209,12 @@ pub struct Connection {
     /// Retransmission, or probing a closed window.
     pub(super) retransmit_at: Instant,
     pub(super) ack_at: Instant,
-    /// End of FIN-WAIT-2.
+    /// End of FIN-WAIT-2; before that, when keepalive or the user timeout may be due.
     pub(super) life_at: Instant,
+    /// When the peer was last heard: an acceptable segment.
+    pub(super) heard_at: Instant,
+    /// What few connections need.
+    pub(super) rare: Option<Box<Rare>>,
     pub(super) send: Aggregate,
     pub(super) receive: ReceiveQueue,
     /// Where to send to; the stack's, not looked at here.
@@ -299,6 +315,8 @@ impl Connection {
             retransmit_at: NEVER,
             ack_at: NEVER,
             life_at: NEVER,
+            heard_at: now,
+            rare: rare_for(options),
             send: Aggregate::new(),
             receive: ReceiveQueue::default(),
             path: None,
@@ -329,6 +347,9 @@ impl Connection {
                 self.rcv_buffer = self.rcv_buffer.min(u32::from(u16::MAX));
             }
         }
+        if let Some(option) = options.user_timeout {
+            self.heed_user_timeout(option);
+        }
         // RFC 2018 §2: only if both SYNs permit it.
         self.sack &= options.sack_permitted;
         self.timestamps = options.timestamps.is_some();
@@ -349,6 +370,7 @@ impl Connection {
     pub(super) fn syn_ack_has_left(&mut self) {
         self.snd_nxt = self.iss + 1;
         self.snd_max = self.snd_nxt;
+        self.syn_again = true;
     }
 
     /// Use segments of `mss` bytes less the options that every segment carries (RFC 6691).
@@ -578,6 +600,8 @@ impl Connection {
             delivery_rate: self.loss.rate,
             delivery_rate_app_limited: self.loss.rate_app_limited,
             reordering_seen: self.loss.rack.reordering_seen(),
+            user_timeout: self.user_timeout(),
+            soft_error: self.soft_error(),
         }
     }
 }
@@ -623,6 +647,10 @@ pub struct Info {
     pub delivery_rate_app_limited: bool,
     /// The path was seen to reorder.
     pub reordering_seen: bool,
+    /// Data may stay unacknowledged for so long; `None` where the number of retransmissions bounds it.
+    pub user_timeout: Option<Duration>,
+    /// What ICMP last said of something in flight, if the peer has not been heard since.
+    pub soft_error: Option<crate::icmp::Reason>,
 }
 
 /// The least shift with which the whole buffer can be announced in 16 bits.

@@ -119,6 +119,10 @@ impl Connection {
         if !self.ack_is_plausible(seg, cx) {
             return Outcome::Keep;
         }
+        self.heard_at = cx.now;
+        if let Some(option) = seg.options.user_timeout {
+            self.heed_user_timeout(option);
+        }
         self.update_ts_recent(seg, cx.now);
         let outcome = self.handle_ack(seg, cx);
         if outcome != Outcome::Keep {
@@ -158,6 +162,7 @@ impl Connection {
         if acks {
             self.follow(Event::SynAck);
             self.syn_acknowledged(cx.now);
+            self.begin_life(cx);
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
             self.ack_owed = Owed::Now;
@@ -227,6 +232,7 @@ impl Connection {
             self.follow(Event::SynAck);
             self.syn_acknowledged(cx.now);
             self.set_window(seg.seq, seg.ack, u32::from(seg.window));
+            self.begin_life(cx);
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
             self.ack_owed = Owed::Now;
@@ -291,6 +297,7 @@ impl Connection {
         self.follow(Event::AckOfSyn);
         self.syn_acknowledged(cx.now);
         self.set_window(seg.seq, seg.ack, u32::from(seg.window) << self.snd_scale);
+        self.begin_life(cx);
         if self.active {
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
@@ -470,7 +477,7 @@ impl Connection {
                 filled_gap,
             } => {
                 self.rcv_nxt += advanced;
-                if self.life_at != NEVER && !self.discarding {
+                if self.state == State::FinWait2 && !self.discarding {
                     // The peer of a half-closed connection is at work.
                     self.life_at = cx.now + FIN_WAIT_2;
                 }
@@ -564,14 +571,11 @@ impl Connection {
                 self.ack_owed = Owed::Now;
             }
         }
-        if cx.now >= self.life_at && !self.receive.readable().is_empty() {
-            // It is our program that is slow, perhaps with a closed window.
-            self.life_at = cx.now + FIN_WAIT_2;
-        } else if cx.now >= self.life_at {
-            // FIN-WAIT-2 without a word: nobody is owed a reset, the peer has all our data.
-            self.state = State::Closed;
-            cx.counters.tcp_timed_out += 1;
-            return Outcome::Close(Reason::TimedOut);
+        if cx.now >= self.life_at {
+            let outcome = self.life_timeout(cx);
+            if outcome != Outcome::Keep {
+                return outcome;
+            }
         }
         if cx.now >= self.retransmit_at {
             return match self.timer {
@@ -596,11 +600,20 @@ impl Connection {
             State::SynReceived => SYN_ACK_RETRIES_MAX,
             _ => DATA_RETRIES_MAX,
         };
-        if self.retries >= tries {
+        let by_count = self.retries >= tries && !self.has_user_timeout();
+        if by_count || self.user_timeout_is_over(cx.now) {
             return self.give_up(cx);
         }
         let first = self.retries == 0;
-        self.retries += 1;
+        self.retries = self.retries.saturating_add(1);
+        if first {
+            self.stalled(cx.now);
+            self.arm_life();
+        }
+        if self.doubts_path() {
+            // R1: the next segment asks for its way again.
+            self.path = None;
+        }
         self.rtt.timed_out();
         self.retransmit_at = NEVER;
         if !self.state.is_synchronized() {
@@ -623,12 +636,16 @@ impl Connection {
         Outcome::Keep
     }
 
-    fn give_up(&mut self, cx: &mut Context<'_>) -> Outcome {
+    pub(super) fn give_up(&mut self, cx: &mut Context<'_>) -> Outcome {
         if self.follow(Event::GiveUp) == Some(Action::SendRstRelease) {
             cx.replies.push(self.reset(), cx.now, cx.counters);
         }
         cx.counters.tcp_timed_out += 1;
-        Outcome::Close(Reason::TimedOut)
+        // RFC 1122 §4.2.3.9: what is known of the cause is for the program.
+        Outcome::Close(match self.soft_error() {
+            Some(_) => Reason::Unreachable,
+            None => Reason::TimedOut,
+        })
     }
 
     /// A reset that the peer will accept.

@@ -17,6 +17,7 @@ pub mod connection;
 mod cookie;
 pub mod flow;
 pub mod input;
+pub mod life;
 mod listener;
 mod loss;
 pub mod output;
@@ -41,6 +42,7 @@ use hashbrown::HashTable;
 pub use connection::{Connection, EventSet, Info, Options, Path, Reason};
 pub use flow::Flow;
 pub use input::Segment;
+pub use life::Keepalive;
 pub use listener::{ListenOptions, ListenerId, Share, SynCookies};
 pub use output::Outgoing;
 pub use reply::Reply;
@@ -48,12 +50,12 @@ pub use slab::ConnectionId;
 pub use state::State;
 
 use crate::counters::Counters;
-use crate::icmp::TokenBucket;
+use crate::icmp::{self, TokenBucket};
 use crate::limits::{
     MSS_DEFAULT_V4, MSS_DEFAULT_V6, SEGMENTS_PER_TURN, SYN_COOKIES_BURST, SYN_COOKIES_PER_SECOND,
 };
 use crate::siphash::SipKey;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use connection::Opening;
 use input::{Context, Outcome};
 use listener::Listener;
@@ -266,6 +268,16 @@ impl Tcp {
         self.command(id, Connection::acknowledge_now);
     }
 
+    /// Ask a silent peer whether it is still there, or stop doing so (RFC 1122 §4.2.3.6).
+    pub fn set_keepalive(&mut self, id: ConnectionId, keepalive: Option<Keepalive>) {
+        self.command(id, |c| c.set_keepalive(keepalive));
+    }
+
+    /// Give a connection up when sent data stays unacknowledged for so long (RFC 9293 §3.8.3).
+    pub fn set_user_timeout(&mut self, id: ConnectionId, time: Option<Duration>) {
+        self.command(id, |c| c.set_user_timeout(time));
+    }
+
     /// Set the program's own word for a connection; it comes with every event.
     pub fn set_token(&mut self, id: ConnectionId, token: u64) {
         if let Some(c) = self.slab.get_mut(id) {
@@ -396,18 +408,30 @@ impl Tcp {
 
     /// An ICMP error says that the peer of `flow` cannot be reached (RFC 1122 §4.2.3.9).
     ///
-    /// Only a connection that is not standing yet ends by it, and only when `seq` is in flight
-    /// (RFC 5927 §4.1): later it is a hint that retransmission will find out about.
-    pub fn handle_unreachable(&mut self, flow: &Flow, seq: SeqNumber, hard: bool) {
+    /// It is heard only when `seq` is in flight (RFC 5927 §4.1). Only a hard error for a connection that
+    /// is not standing yet ends it; any other is remembered, and retransmission goes on.
+    pub fn handle_unreachable(
+        &mut self,
+        now: Instant,
+        flow: &Flow,
+        seq: SeqNumber,
+        reason: icmp::Reason,
+        hard: bool,
+    ) {
         let Some(id) = self.find(flow) else { return };
         let Some(c) = self.slab.get_mut(id) else {
             return;
         };
-        let in_flight = seq.ge(c.snd_una) && seq.lt(c.snd_max);
-        if hard && in_flight && c.state() == State::SynSent {
+        if !seq.ge(c.snd_una) || !seq.lt(c.snd_max) {
+            return;
+        }
+        if hard && c.state() == State::SynSent {
             c.follow(StateEvent::GiveUp);
             self.close(id, Reason::Unreachable);
             self.settle(id);
+        } else if c.active || c.state().is_synchronized() {
+            // Of a half-open connection nothing more is kept: it may be a stranger's.
+            c.remember_error(now, reason);
         }
     }
 

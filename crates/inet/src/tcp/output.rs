@@ -94,6 +94,7 @@ impl Connection {
             sack_permitted: self.sack,
             ..TcpOptions::default()
         };
+        options.user_timeout = self.user_timeout_option();
         if self.scaling {
             options.window_scale = Some(self.rcv_scale);
         }
@@ -420,7 +421,7 @@ impl Connection {
         field as u16
     }
 
-    fn timestamps_now(&self, now: Instant) -> Timestamps {
+    pub(super) fn timestamps_now(&self, now: Instant) -> Timestamps {
         Timestamps {
             value: self.ts_now(now),
             echo: self.ts_recent,
