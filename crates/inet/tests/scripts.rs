@@ -13,7 +13,11 @@ macro_rules! areas {
 }
 
 areas! {
+    closing: "closing",
+    data: "data",
     handshake: "handshake",
+    reset: "reset",
+    window: "window",
 }
 
 /// A file that no test runs would be believed to pass.
