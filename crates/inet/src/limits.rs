@@ -5,6 +5,9 @@ use crate::time::Duration;
 /// Initial retransmission timeout (RFC 6298 §2.1).
 pub const RTO_INITIAL: Duration = Duration::from_secs(1);
 
+/// The timeout that data begins with when the SYN was lost, and so nothing measured (RFC 6298 §5.7).
+pub const RTO_HANDSHAKE_LOST: Duration = Duration::from_secs(3);
+
 /// The least that is added to the smoothed round trip for the retransmission timeout. RFC 6298 §2.4 asks
 /// for a timeout of at least 1 s; the field (Linux, the BSDs) uses 200 ms on top of the round trip, which
 /// stays above the delayed acknowledgements that it is meant not to mistake for a loss.

@@ -16,7 +16,9 @@ areas! {
     closing: "closing",
     data: "data",
     handshake: "handshake",
+    recovery: "recovery",
     reset: "reset",
+    retransmission: "retransmission",
     window: "window",
 }
 
@@ -57,7 +59,7 @@ fn failures_say_what_is_wrong() {
         ("0.500 > S. seq 0 ack 1 ...", "it left 0.5000 s early"),
         (
             "> S. seq 0 ack 1 ...\n0.500 > . seq 1 ack 1",
-            "nothing left until 0.5020",
+            "nothing left until 0.5050",
         ),
         ("> nothing", "unexpected at 0.0000"),
         (

@@ -319,6 +319,7 @@ impl Connection {
                 self.rtt.least_of((now - self.last_sent).as_micros() as u32);
             }
         } else {
+            self.rtt.handshake_lost();
             self.congestion
                 .get_mut()
                 .handshake_lost(u32::from(self.mss));

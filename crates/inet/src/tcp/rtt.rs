@@ -3,7 +3,7 @@
 //! All figures are microseconds. A connection has one; it is asked for `timeout()` and told of
 //! round trips, and of timeouts that ran out.
 
-use crate::limits::{RTO_INITIAL, RTO_MAX, RTO_VARIATION_MIN};
+use crate::limits::{RTO_HANDSHAKE_LOST, RTO_INITIAL, RTO_MAX, RTO_VARIATION_MIN};
 use crate::time::Duration;
 
 /// Smoothed round-trip time and the timeout that follows from it.
@@ -21,6 +21,8 @@ pub struct Rtt {
     least_us: u32,
     /// How often the timer ran out since the last measurement.
     backoff: u8,
+    /// Our SYN was sent more than once.
+    handshake_lost: bool,
 }
 
 impl Rtt {
@@ -33,6 +35,7 @@ impl Rtt {
             deviation_most_us: 0,
             least_us: 0,
             backoff: 0,
+            handshake_lost: false,
         }
     }
 
@@ -83,6 +86,12 @@ impl Rtt {
         self.backoff = 0;
     }
 
+    /// The SYN or SYN-ACK was sent again before it was acknowledged: until something is measured, data is
+    /// given more time (5.7).
+    pub fn handshake_lost(&mut self) {
+        self.handshake_lost = true;
+    }
+
     /// The timer ran out: the next timeout is twice as long (5.5).
     pub fn timed_out(&mut self) {
         self.backoff = self.backoff.saturating_add(1);
@@ -96,7 +105,11 @@ impl Rtt {
     /// The retransmission timeout now, backed off.
     pub fn timeout(&self) -> Duration {
         let base = if self.smoothed_us == 0 {
-            RTO_INITIAL
+            if self.handshake_lost {
+                RTO_HANDSHAKE_LOST
+            } else {
+                RTO_INITIAL
+            }
         } else {
             // RFC 6298 (2.3), (2.4); our clock's granularity is far below the floor.
             let variation = Duration::from_micros(4 * u64::from(self.variation_us));

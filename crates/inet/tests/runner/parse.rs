@@ -64,6 +64,8 @@ pub enum What {
     Leaves(Spec),
     /// `> nothing`.
     Silence,
+    /// `> anything`: whatever waits to leave is fine.
+    Anything,
     /// The program does something.
     Command(Command),
     /// `=`: all of this must be so.
@@ -241,6 +243,7 @@ fn parse_what(mut words: Words<'_>) -> Result<What, String> {
         "<" if words.peek() == Some("icmp") => Ok(What::Icmp(parse_icmp(words)?)),
         "<" => Ok(What::Arrives(Spec::parse(&mut words, true)?)),
         ">" if words.peek() == Some("nothing") => Ok(What::Silence),
+        ">" if words.peek() == Some("anything") => Ok(What::Anything),
         ">" => Ok(What::Leaves(Spec::parse(&mut words, false)?)),
         "=" => parse_expectations(words),
         _ => parse_command(verb, words).map(What::Command),

@@ -375,7 +375,8 @@ impl Connection {
             if let Some(repair) = &mut self.loss.repair {
                 self.loss.window = repair.window(d.bytes, in_flight, threshold, mss, safe);
             }
-        } else if d.bytes > 0 {
+        } else if d.bytes > 0 && (owns || self.snd_una.gt(before.una)) {
+            // RFC 5681 §3.2, step 1: duplicates before a loss is believed leave the window as it is.
             let limited = before.una.lt(self.loss.limited_until) || self.loss.is_repairing();
             let rate = std::mem::take(&mut self.loss.rate_is_new).then_some(DeliveryRate {
                 bytes_per_second: self.loss.rate,
