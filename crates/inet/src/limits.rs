@@ -80,6 +80,11 @@ pub const TAIL_PROBE_SLACK: Duration = Duration::from_millis(2);
 /// go off, and keep the pace themselves.
 pub const PACING_RTT_MIN: Duration = Duration::from_millis(1);
 
+/// Paths with a longer round trip are paced as if it were this. No path is that long (a geostationary
+/// satellite's takes 600 ms); a smoothed round trip of a minute comes of acknowledgements that were lost
+/// again and again, and pacing by it would hold back even what the retransmission timer asks for.
+pub const PACING_RTT_MAX: Duration = Duration::from_secs(1);
+
 /// Pacing catches up with so much lateness of its timer: some ten times what waking up takes.
 pub const PACING_BURST: Duration = Duration::from_micros(500);
 

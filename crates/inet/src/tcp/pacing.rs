@@ -6,7 +6,8 @@
 //! more: this is the cure for the bursts that RFC 7661 §4.3 is about.
 
 use crate::limits::{
-    INITIAL_WINDOW_SEGMENTS, PACING_BURST, PACING_RTT_MIN, PACING_SUPER_PACKET_PER_SECOND,
+    INITIAL_WINDOW_SEGMENTS, PACING_BURST, PACING_RTT_MAX, PACING_RTT_MIN,
+    PACING_SUPER_PACKET_PER_SECOND,
 };
 use crate::time::Instant;
 
@@ -42,7 +43,8 @@ impl Pacer {
             None if u128::from(srtt_us) < PACING_RTT_MIN.as_micros() => 0,
             None => {
                 let percent = if slow_start { 200 } else { 120 };
-                u64::from(window) * percent * 10_000 / u64::from(srtt_us)
+                let srtt_us = u64::from(srtt_us).min(PACING_RTT_MAX.as_micros() as u64);
+                u64::from(window) * percent * 10_000 / srtt_us
             }
         };
         if rate != self.rate {
@@ -113,6 +115,17 @@ mod tests {
         let first = run(&mut pacer, 1_000_000, 10_000);
         assert!((1_000..=1_101).contains(&first), "{first}");
         assert!((999..=1_001).contains(&run(&mut pacer, 1_010_000, 10_000)));
+    }
+
+    /// A minute of lost acknowledgements is no round trip to spread a segment over.
+    #[test]
+    fn an_absurd_round_trip_holds_nothing_back() {
+        let mut pacer = Pacer::default();
+        pacer.set(None, MSS, false, 136_000_000, MSS);
+        pacer.left(Instant::from_micros(1), 10 * MSS);
+        let now = Instant::from_micros(20_000_000);
+        pacer.left(now, MSS);
+        assert!(pacer.wait(now).is_none_or(|at| at - now <= PACING_RTT_MAX));
     }
 
     #[test]
