@@ -129,6 +129,10 @@ counters! {
     drop_tcp_no_ack,
     /// Drop: out-of-order data beyond what is kept.
     drop_tcp_out_of_order_full,
+    /// Drop: data that did not advance, or that nobody read, while the stack's memory was used up.
+    drop_tcp_memory,
+    /// Drop: a SYN while the stack's memory was used up.
+    drop_tcp_memory_syn,
     /// Drop: data after the program had given the connection up.
     drop_tcp_after_close,
     /// Drop: an answer (reset, challenge) over the rate limit.
@@ -139,6 +143,18 @@ counters! {
     tcp_out_of_order,
     /// Segments whose data had been received before.
     tcp_duplicate_data,
+    /// Segments of which a part had been received before, for the peer to be told (D-SACK, RFC 2883).
+    tcp_dsacks_sent,
+    /// Times that half of the memory for received data was used: windows went back to their first size.
+    tcp_memory_moderate,
+    /// Times that three quarters of it were used: windows went down to a few segments.
+    tcp_memory_high,
+    /// Times that all of it was used: no new connections, only data that programs wait for.
+    tcp_memory_full,
+    /// Connections that gave up out-of-order data for want of memory.
+    tcp_out_of_order_pruned,
+    /// Bytes of out-of-order data given up for want of memory.
+    tcp_out_of_order_pruned_bytes,
     /// Connections opened by peers and established.
     tcp_accepted,
     /// Connections opened by us and established.

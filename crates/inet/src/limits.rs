@@ -135,9 +135,46 @@ pub const RECEIVE_BUFFER_BYTES: u32 = 256 * 1024;
 /// 2 GiB (RFC 9293 §3.4). The bytes are the program's own, so memory is not the reason.
 pub const SEND_QUEUE_BYTES_MAX: usize = 1 << 30;
 
-/// Out-of-order pieces kept for one connection. Adjoining pieces are merged, so this many holes
-/// must be open at once before anything is refused; each costs some 40 bytes beside its data.
-pub const OUT_OF_ORDER_PIECES_MAX: usize = 128;
+/// Out-of-order data is kept in blocks of so many bytes of the sequence space: a segment of one byte
+/// costs at most one. Small, for that reason; but each costs a pointer and a turn of a loop.
+pub const OUT_OF_ORDER_BLOCK_BYTES: usize = 2048;
+
+/// Ranges of out-of-order data of one connection. Adjoining ones are merged, so this many holes must
+/// be open at once before anything is refused: with every second segment of 1,448 bytes lost, that is
+/// a window of 11 MiB. Each costs 8 bytes, or 16 where the list has just grown.
+pub const OUT_OF_ORDER_RANGES_MAX: usize = 4096;
+
+/// Ranges of out-of-order data that are remembered in the order in which they grew, for the peer to
+/// be told: half the frames of a batch of 64 may begin one each, the others being lost.
+pub const SACK_RANGES_REMEMBERED: usize = 32;
+
+/// Segments that came again and wait to be reported (RFC 2883), those apart that follow one another.
+pub const SACK_REPEATS_REMEMBERED: usize = 4;
+
+/// Segments smaller than this carry no SACK blocks, which would leave little of them; an
+/// acknowledgement without data carries them instead. Four times the longest SACK option, 36 bytes.
+pub const SACK_ON_DATA_MSS_MIN: u16 = 144;
+
+/// The smallest buffer for received bytes: a short request, or what has come of one so far.
+pub const RECEIVE_BUFFER_BYTES_MIN: usize = 256;
+
+/// Free buffers that a stack keeps for received bytes: what 64 connections need that each get a batch
+/// of 44 segments (64 KiB) in one turn.
+pub const RECEIVE_POOL_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes that the receive queues of one stack hold at most, unless configured otherwise: 40 windows
+/// of the greatest size, filled; 4,000 connections whose programs leave 128 KiB unread; or a
+/// million with half a request each. An eighth of the 4 GiB that a small server has today, and less
+/// than Linux takes of them (`net.ipv4.tcp_mem`).
+pub const TCP_MEMORY_BYTES_MAX: usize = 512 << 20;
+
+/// While memory is pressed hard, windows are of so many segments: enough for a sender to go on
+/// by three duplicate acknowledgements when one is lost.
+pub const WINDOW_UNDER_PRESSURE_SEGMENTS: u32 = 4;
+
+/// With all memory used, a connection whose program has this much unread takes no more; one whose
+/// program reads goes on with what a segment brings.
+pub const UNREAD_UNDER_PRESSURE_BYTES: usize = 2048;
 
 /// Half-open connections of one listener, unless it sets another. A control block in SYN-RECEIVED
 /// costs under 1 KiB: 4 MiB for the whole backlog.

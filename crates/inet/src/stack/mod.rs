@@ -26,7 +26,7 @@ use exos_wire::{Mac, Sum, protocol};
 use crate::counters::Counters;
 use crate::fragment::Reassembler;
 use crate::icmp::{self, Echo, IcmpPacket, IcmpSender};
-use crate::limits::{CONNECTIONS_MAX, CONTROL_FRAMES_MAX, HEAD_BYTES};
+use crate::limits::{CONNECTIONS_MAX, CONTROL_FRAMES_MAX, HEAD_BYTES, TCP_MEMORY_BYTES_MAX};
 use crate::neighbor::NeighborCache;
 use crate::route::{Prefix, RouteError, Routes, link_local};
 use crate::siphash::Random;
@@ -98,6 +98,9 @@ pub struct Config {
     pub offload: Offload,
     /// Connections at once.
     pub connections_max: usize,
+    /// Bytes that the receive queues of all connections should hold at most. Their windows shrink
+    /// from half of this on; beyond it nothing new is taken.
+    pub tcp_memory_bytes_max: usize,
 }
 
 impl Config {
@@ -112,6 +115,7 @@ impl Config {
             neighbors: Neighbors::Own,
             offload: Offload::default(),
             connections_max: CONNECTIONS_MAX,
+            tcp_memory_bytes_max: TCP_MEMORY_BYTES_MAX,
         }
     }
 }
@@ -178,6 +182,9 @@ impl Stack {
             epoch: 0,
             config,
         };
+        stack
+            .tcp
+            .set_memory_limit(stack.config.tcp_memory_bytes_max);
         stack.add_routes()?;
         Ok(stack)
     }
@@ -382,6 +389,11 @@ impl Stack {
             + fragments.timeouts;
         let neighbors = self.neighbors.counters();
         all.drop_neighbor_unresolved += neighbors.frames_overflowed + neighbors.frames_unexpected;
+        [
+            all.tcp_memory_moderate,
+            all.tcp_memory_high,
+            all.tcp_memory_full,
+        ] = self.tcp.memory_stages();
         all.udp_received = self.udp.counters().delivered;
         all
     }

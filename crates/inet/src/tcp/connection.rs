@@ -15,10 +15,12 @@ use super::flow::Flow;
 use super::life::{Keepalive, Rare, rare_for};
 use super::listener::ListenerId;
 use super::loss::{Flight, Timer};
+use super::memory::{Memory, Pressure};
 use super::pacing::Pacer;
 use super::receive::ReceiveQueue;
 use super::rtt::Rtt;
 use super::state::{Action, Event, State};
+use super::window::window_scale_for;
 use crate::limits::{
     MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN, MSS_PATH_MIN_V4, SEND_QUEUE_BYTES_MAX,
 };
@@ -162,6 +164,8 @@ pub struct Connection {
     pub(super) timestamps: bool,
     /// Selective acknowledgements: wanted by us until the peer's SYN has come, then agreed on.
     pub(super) sack: bool,
+    /// How hard the stack's memory is pressed, as last told.
+    pub(super) pressure: Pressure,
     pub(super) events: EventSet,
     pub(super) reason: Reason,
     pub(super) flow: Flow,
@@ -191,7 +195,12 @@ pub struct Connection {
     pub(super) irs: SeqNumber,
     /// Where the peer's FIN stands, while data before it is missing.
     pub(super) peer_fin: Option<SeqNumber>,
+    /// Bytes that may be received and not taken by the program.
     pub(super) rcv_buffer: u32,
+    /// What it was at first.
+    pub(super) rcv_buffer_first: u32,
+    /// The most that it has been: on so much a promise may still rest.
+    pub(super) rcv_buffer_most: u32,
     pub(super) ts_recent: u32,
     pub(super) ts_offset: u32,
     pub(super) ts_recent_at: Instant,
@@ -280,6 +289,7 @@ impl Connection {
             scaling: true,
             timestamps: true,
             sack: options.sack,
+            pressure: Pressure::None,
             events: EventSet::NONE,
             reason: Reason::Done,
             flow,
@@ -301,6 +311,8 @@ impl Connection {
             irs: SeqNumber(0),
             peer_fin: None,
             rcv_buffer,
+            rcv_buffer_first: rcv_buffer,
+            rcv_buffer_most: rcv_buffer,
             ts_recent: 0,
             ts_offset,
             ts_recent_at: now,
@@ -450,10 +462,10 @@ impl Connection {
     }
 
     /// Acknowledge and throw away all that still comes, and what is there unread.
-    pub fn discard_received(&mut self) {
+    pub fn discard_received(&mut self, memory: &mut Memory) {
         self.discarding = true;
         let unread = self.receive.readable().len();
-        self.consume(unread);
+        self.consume(unread, memory);
     }
 
     /// The received bytes, in order, not yet taken.
@@ -462,11 +474,11 @@ impl Connection {
     }
 
     /// The program has taken `count` bytes: the window opens. Panics when there are not so many.
-    pub fn consume(&mut self, count: usize) {
+    pub fn consume(&mut self, count: usize, memory: &mut Memory) {
         if count == 0 {
             return;
         }
-        self.receive.consume(count);
+        self.receive.consume(count, memory);
         if self.state.can_receive() && self.should_announce_window() {
             self.ack_owed = Owed::Now;
         }
@@ -479,24 +491,7 @@ impl Connection {
         }
     }
 
-    // Windows.
-
-    /// The right edge that the receive buffer affords now; never left of what was announced.
-    pub(super) fn affordable_edge(&self) -> SeqNumber {
-        let free = self
-            .rcv_buffer
-            .saturating_sub(self.receive.readable().len() as u32);
-        self.rcv_edge.max(self.rcv_nxt + free)
-    }
-
-    /// Receiver's silly-window avoidance (RFC 9293 §3.8.6.2.2): a wider window is announced of
-    /// itself only when it is wider by half the buffer, or by a segment where less than one fits.
-    fn should_announce_window(&self) -> bool {
-        let gain = (self.affordable_edge() - self.rcv_edge) as u32;
-        let left = (self.rcv_edge - self.rcv_nxt).max(0) as u32;
-        let segment = u32::from(self.rcv_mss).min(self.rcv_buffer / 2);
-        gain >= self.rcv_buffer / 2 || (left < segment && gain >= segment)
-    }
+    // Sequence numbers.
 
     /// Sequence numbers sent and not acknowledged.
     pub(super) fn flight(&self) -> u32 {
@@ -594,6 +589,7 @@ impl Connection {
             in_flight: (self.snd_max - self.snd_una).max(0) as u32,
             unacknowledged: self.send.len(),
             unread: self.receive.readable().len(),
+            out_of_order: self.receive.beyond_gaps().0,
             in_recovery: self.loss.is_repairing(),
             congestion: self.congestion.get().name(),
             pacing_rate: self.pacer.rate(),
@@ -635,6 +631,8 @@ pub struct Info {
     pub unacknowledged: usize,
     /// Received, not taken by the program.
     pub unread: usize,
+    /// Received beyond gaps.
+    pub out_of_order: usize,
     /// A loss is being repaired.
     pub in_recovery: bool,
     /// The name of the congestion control.
@@ -651,34 +649,4 @@ pub struct Info {
     pub user_timeout: Option<Duration>,
     /// What ICMP last said of something in flight, if the peer has not been heard since.
     pub soft_error: Option<crate::icmp::Reason>,
-}
-
-/// The least shift with which the whole buffer can be announced in 16 bits.
-const fn window_scale_for(buffer: u32) -> u8 {
-    let mut shift = 0;
-    while shift < 14 && (buffer >> shift) > u16::MAX as u32 {
-        shift += 1;
-    }
-    shift
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn window_scales() {
-        let cases = [
-            (1, 0),
-            (65_535, 0),
-            (65_536, 1),
-            (131_071, 1),
-            (262_144, 3),
-            (1 << 30, 14),
-            (u32::MAX, 14),
-        ];
-        for (buffer, shift) in cases {
-            assert_eq!(window_scale_for(buffer), shift, "{buffer}");
-        }
-    }
 }

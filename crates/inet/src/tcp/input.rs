@@ -9,13 +9,12 @@ use exos_wire::tcp::{TcpFlags, TcpOptions, TcpView};
 
 use super::connection::{Connection, EventSet, NEVER, Owed, Reason};
 use super::loss::{Acknowledgement, Timer};
-use super::receive::Placed;
+use super::memory::Memory;
 use super::reply::{Replies, Reply};
 use super::state::{Action, Event, State};
 use crate::counters::Counters;
 use crate::limits::{
-    ACK_DELAY, ACK_EVERY_SEGMENTS, DATA_RETRIES_MAX, FIN_WAIT_2, PAWS_IDLE, SYN_ACK_RETRIES_MAX,
-    SYN_RETRIES_MAX,
+    DATA_RETRIES_MAX, FIN_WAIT_2, PAWS_IDLE, SYN_ACK_RETRIES_MAX, SYN_RETRIES_MAX,
 };
 use crate::time::Instant;
 
@@ -66,7 +65,7 @@ impl<'a> Segment<'a> {
         self.len() == 0
     }
 
-    fn end(&self) -> SeqNumber {
+    pub(super) fn end(&self) -> SeqNumber {
         self.seq + self.len()
     }
 }
@@ -79,6 +78,8 @@ pub struct Context<'a> {
     pub counters: &'a mut Counters,
     /// Where answers that need no connection's state go.
     pub replies: &'a mut Replies,
+    /// Where room for received data comes from.
+    pub memory: &'a mut Memory,
 }
 
 /// What is to become of a connection after an event.
@@ -269,7 +270,7 @@ impl Connection {
     fn owe_ack_for_unacceptable(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) {
         if seg.has(TcpFlags::RST) {
         } else if !seg.is_empty() {
-            cx.counters.tcp_duplicate_data += u64::from(!seg.payload.is_empty());
+            self.handle_old_text(seg, cx);
             self.ack_owed = Owed::Now;
         } else {
             self.challenge(cx);
@@ -459,96 +460,6 @@ impl Connection {
             }
             None => Outcome::Keep,
         }
-    }
-
-    /// Seventh: process the segment text.
-    fn handle_text(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) {
-        if seg.payload.is_empty() || !self.state.can_receive() {
-            return;
-        }
-        // Trim to the window.
-        let room = (self.rcv_edge - seg.seq).max(0) as usize;
-        let bytes = &seg.payload[..seg.payload.len().min(room)];
-        self.rcv_mss = self
-            .rcv_mss
-            .max(bytes.len().min(usize::from(self.mss_announced)) as u16);
-        match self.receive.place(self.rcv_nxt, seg.seq, bytes) {
-            Placed::InOrder {
-                advanced,
-                filled_gap,
-            } => {
-                self.rcv_nxt += advanced;
-                if self.state == State::FinWait2 && !self.discarding {
-                    // The peer of a half-closed connection is at work.
-                    self.life_at = cx.now + FIN_WAIT_2;
-                }
-                // What was owed repeats a number that is history now.
-                self.duplicates_owed = 0;
-                if self.discarding {
-                    self.receive.consume(self.receive.readable().len());
-                    cx.counters.drop_tcp_after_close += 1;
-                } else {
-                    self.tell(EventSet::READABLE);
-                }
-                self.owe_ack_for_data(filled_gap || self.receive.has_gap(), cx.now);
-            }
-            // RFC 5681 §4.2: a gap, or data again, is acknowledged at once.
-            Placed::OutOfOrder => {
-                cx.counters.tcp_out_of_order += 1;
-                self.ack_owed = Owed::Now;
-                self.duplicates_owed = self.duplicates_owed.saturating_add(1);
-            }
-            Placed::Duplicate => {
-                cx.counters.tcp_duplicate_data += 1;
-                self.ack_owed = Owed::Now;
-            }
-            Placed::Refused => {
-                cx.counters.drop_tcp_out_of_order_full += 1;
-                self.ack_owed = Owed::Now;
-            }
-        }
-    }
-
-    /// In-order data: acknowledge every second full segment at once, else within the delay.
-    fn owe_ack_for_data(&mut self, at_once: bool, now: Instant) {
-        let pending = (self.rcv_nxt - self.last_ack_sent) as u32;
-        if at_once || pending >= u32::from(ACK_EVERY_SEGMENTS) * u32::from(self.rcv_mss) {
-            self.ack_owed = Owed::Now;
-        } else if self.ack_owed == Owed::Nothing {
-            self.ack_owed = Owed::Later;
-            self.ack_at = now + ACK_DELAY;
-        }
-    }
-
-    /// Eighth: check the FIN bit.
-    fn handle_fin(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Outcome {
-        let fin_at = seg.seq + seg.payload.len() as u32;
-        if seg.has(TcpFlags::FIN) && fin_at.ge(self.rcv_nxt) && fin_at.le(self.rcv_edge) {
-            self.peer_fin = Some(fin_at);
-            if fin_at.gt(self.rcv_nxt) && seg.payload.is_empty() && self.state.can_receive() {
-                // RFC 5681 §4.2: like data beyond a gap, it is answered with what is missing.
-                self.ack_owed = Owed::Now;
-                self.duplicates_owed = self.duplicates_owed.saturating_add(1);
-            }
-        }
-        // A FIN beyond a gap waits until the gap is filled.
-        if self.peer_fin != Some(self.rcv_nxt) || !self.state.can_receive() {
-            return Outcome::Keep;
-        }
-        let Some(action) = self.follow(Event::Fin) else {
-            return Outcome::Keep;
-        };
-        self.peer_fin = None;
-        self.rcv_nxt += 1;
-        self.rcv_edge = self.rcv_edge.max(self.rcv_nxt);
-        self.tell(EventSet::FINISHED);
-        if action == Action::SendAckStartTimeWait {
-            cx.counters.tcp_closed += 1;
-            return Outcome::TimeWait;
-        }
-        // Soon: a program that now finishes too answers with one segment.
-        self.ack_owed = Owed::Now;
-        Outcome::Keep
     }
 
     /// The peer's reset ends the connection.

@@ -1,7 +1,9 @@
 //! TCP (RFC 9293): the connections of one stack, found by their four-tuple and driven together.
 //!
 //! The protocol is split by job: [`state`] is the table of transitions, [`connection`] the control
-//! block, [`input`] and [`output`] the segments in and out of it, [`receive`] the received bytes,
+//! block, [`input`] and [`output`] the segments in and out of it, `text` what they bring, [`receive`]
+//! the received bytes and `reassembly` those beyond a gap, `sack` what is said of these, `window` what
+//! we announce, [`memory`] and `relief` the memory of all that,
 //! `listener` and `passive` what others open, `cookie` what is not kept of it, [`rtt`], [`congestion`]
 //! and `pacing` the timer, the window and the pace, `loss` what was sent and what became of it,
 //! [`time_wait`] what
@@ -20,16 +22,22 @@ pub mod input;
 pub mod life;
 mod listener;
 mod loss;
+pub mod memory;
 pub mod output;
 mod pacing;
 mod passive;
+mod reassembly;
 pub mod receive;
+mod relief;
 pub mod reply;
 pub mod rtt;
+mod sack;
 mod slab;
 pub mod state;
+mod text;
 pub mod time_wait;
 pub mod wheel;
+mod window;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -44,6 +52,7 @@ pub use flow::Flow;
 pub use input::Segment;
 pub use life::Keepalive;
 pub use listener::{ListenOptions, ListenerId, Share, SynCookies};
+pub use memory::{MemoryInfo, Pressure};
 pub use output::Outgoing;
 pub use reply::Reply;
 pub use slab::ConnectionId;
@@ -59,7 +68,9 @@ use crate::time::{Duration, Instant};
 use connection::Opening;
 use input::{Context, Outcome};
 use listener::Listener;
+use memory::Memory;
 use passive::Arrived;
+use relief::Holding;
 use reply::Replies;
 use slab::Slab;
 use state::{Action, Event as StateEvent};
@@ -147,6 +158,10 @@ pub struct Tcp {
     ending: Option<ConnectionId>,
     replies: Replies,
     cookie_rate: TokenBucket,
+    /// Of the receive queues of all connections.
+    memory: Memory,
+    /// Connections with data beyond gaps, which can be given up.
+    holding: Holding,
     due: Vec<ConnectionId>,
     key: SipKey,
     next_listener: u32,
@@ -180,6 +195,8 @@ impl Tcp {
             ending: None,
             replies: Replies::default(),
             cookie_rate: TokenBucket::new(SYN_COOKIES_PER_SECOND, SYN_COOKIES_BURST, now),
+            memory: Memory::default(),
+            holding: Holding::default(),
             due: Vec::new(),
             key,
             next_listener: 0,
@@ -246,7 +263,10 @@ impl Tcp {
 
     /// Acknowledge and throw away whatever still comes.
     pub fn discard_received(&mut self, id: ConnectionId) {
-        self.command(id, Connection::discard_received);
+        if let Some(c) = self.slab.get_mut(id) {
+            c.discard_received(&mut self.memory);
+            self.settle(id);
+        }
     }
 
     /// The received bytes, in order, that were not consumed.
@@ -258,7 +278,8 @@ impl Tcp {
     pub fn consume(&mut self, id: ConnectionId, count: usize) {
         // Also of a connection that is over: its last bytes are read like all others.
         if let Some(entry) = self.slab.entry_mut(id) {
-            entry.connection.consume(count);
+            entry.connection.pressure = self.memory.pressure();
+            entry.connection.consume(count, &mut self.memory);
             self.settle(id);
         }
     }
@@ -327,6 +348,21 @@ impl Tcp {
         self.time_wait.len()
     }
 
+    /// The memory of all connections' receive queues.
+    pub fn memory(&self) -> MemoryInfo {
+        self.memory.info()
+    }
+
+    /// How often each stage of pressure on that memory was entered, the mildest first.
+    pub(crate) fn memory_stages(&self) -> [u64; 3] {
+        self.memory.entered()
+    }
+
+    /// Bytes that the receive queues of all connections should hold at most.
+    pub fn set_memory_limit(&mut self, bytes: usize) {
+        self.memory.set_limit(bytes);
+    }
+
     /// Entries of the timer wheel, those that came too early or for nothing included: at rest about
     /// as many as there are connections with a deadline.
     pub fn timer_entries(&self) -> usize {
@@ -373,20 +409,29 @@ impl Tcp {
         };
         let acknowledged = c.snd_una;
         let was_half_open = c.state() == State::SynReceived;
+        c.pressure = self.memory.pressure();
         let outcome = c.handle_segment(
             seg,
             &mut Context {
                 now,
                 counters,
                 replies: &mut self.replies,
+                memory: &mut self.memory,
             },
         );
         let progress = c.snd_una.gt(acknowledged);
+        let begins_to_hold = c.receive.begins_to_hold();
         let listener = c.listener;
         if was_half_open && !c.active && c.state() != State::SynReceived {
             self.half_open_ended(listener);
         }
         self.conclude(now, id, outcome, counters);
+        if begins_to_hold {
+            self.note_holding(id);
+        }
+        if self.memory.wants_relief() {
+            self.relieve(counters);
+        }
         progress
     }
 
@@ -515,6 +560,7 @@ impl Tcp {
                 now,
                 counters,
                 replies: &mut self.replies,
+                memory: &mut self.memory,
             })
         };
         if half_open && outcome != Outcome::Keep {
@@ -530,7 +576,7 @@ impl Tcp {
     /// The received bytes of a connection that is over can be read until the next call.
     pub fn poll_event(&mut self) -> Option<Event> {
         if let Some(id) = self.ending.take() {
-            self.slab.remove(id);
+            self.forget(id);
         }
         loop {
             let id = self.telling.pop_front()?;
@@ -571,6 +617,7 @@ impl Tcp {
             let outgoing = if entry.closed {
                 None
             } else {
+                entry.connection.pressure = self.memory.pressure();
                 entry.connection.poll_segment(now, data_max)
             };
             let Some(outgoing) = outgoing else {
@@ -584,6 +631,7 @@ impl Tcp {
                 self.settle_timer(id);
                 continue;
             };
+            entry.connection.receive.tidy(&mut self.memory);
             // A super-packet counts for as many as the wire will see.
             self.turn += outgoing
                 .data
@@ -659,13 +707,21 @@ impl Tcp {
         let unheard = !c.active && !entry.announced && !c.events.contains(EventSet::ACCEPTED);
         if unheard {
             // A half-open connection that nobody was told of.
-            self.slab.remove(id);
+            self.forget(id);
         } else {
             entry.connection.tell(EventSet::CLOSED);
         }
         let hash = flow.hash(&self.key, SALT_TABLE);
         if let Ok(found) = self.index.find_entry(hash, |&slot| slot == id.slot()) {
             found.remove();
+        }
+    }
+
+    /// The connection's slot and memory are free.
+    fn forget(&mut self, id: ConnectionId) {
+        if let Some(entry) = self.slab.entry_mut(id) {
+            entry.connection.receive.release(&mut self.memory);
+            self.slab.remove(id);
         }
     }
 

@@ -166,7 +166,7 @@ impl Connection {
         if self.flight() == 0 {
             return None;
         }
-        let mss = u32::from(self.mss);
+        let mss = u32::from(self.mss_now());
         let available = (self.send_end() - self.snd_max).max(0) as u32;
         let room = self.snd_wnd.saturating_sub(self.flight());
         let len = available.min(mss).min(room);
@@ -191,7 +191,7 @@ impl Connection {
         let most = if self.snd_wnd == 0 {
             1
         } else {
-            (self.snd_wnd as usize).min(usize::from(self.mss))
+            (self.snd_wnd as usize).min(usize::from(self.mss_now()))
         };
         let len = self.send.len().min(most);
         let fin = self.fin_follows(len);
@@ -270,13 +270,13 @@ impl Connection {
 
     /// The most data that one segment may hold: full segments only where the link cuts it up.
     fn longest(&self, data_max: u32) -> u32 {
-        let mss = u32::from(self.mss);
+        let mss = u32::from(self.mss_now());
         (data_max / mss).max(1) * mss
     }
 
     /// `len` without a segment less than full behind full ones, unless it ends the data.
     fn whole_segments(&self, len: u32, available: u32) -> u32 {
-        let mss = u32::from(self.mss);
+        let mss = u32::from(self.mss_now());
         if len > mss && len < available {
             len - len % mss
         } else {
@@ -287,7 +287,7 @@ impl Connection {
     /// Sender's silly-window avoidance (RFC 9293 §3.8.6.2.1).
     fn is_worth_sending(&self, len: u32, available: u32, flight: u32) -> bool {
         len > 0
-            && (len >= u32::from(self.mss)
+            && (len >= u32::from(self.mss_now())
                 || (len == available && (!self.nagle || flight == 0 || self.finishing))
                 || len >= self.snd_wnd_max / 2)
     }
@@ -345,14 +345,18 @@ impl Connection {
             flags = TcpFlags(flags.0 | TcpFlags::FIN.0);
         }
         let window = self.announce_window();
-        let mut options = TcpOptions::default();
+        let (sack, mss) = self.take_sack(data.len());
+        let mut options = TcpOptions {
+            sack,
+            ..TcpOptions::default()
+        };
         if self.timestamps {
             options.timestamps = Some(self.timestamps_now(now));
         }
         if end != seq {
             self.left(now, seq, end, again);
         }
-        self.ack_owed = if self.duplicates_owed > 0 {
+        self.ack_owed = if self.duplicates_owed > 0 || self.owes_report() {
             Owed::Now
         } else {
             Owed::Nothing
@@ -366,7 +370,7 @@ impl Connection {
             window,
             options,
             data,
-            mss: self.mss,
+            mss,
             again,
         }
     }
@@ -402,23 +406,6 @@ impl Connection {
         if self.retransmit_at == NEVER || (self.timer == Timer::Tail && !again) {
             self.set_loss_timer(now);
         }
-    }
-
-    /// The window field, and the right edge that it promises.
-    fn announce_window(&mut self) -> u16 {
-        let window = (self.affordable_edge() - self.rcv_nxt) as u32;
-        let scale = self.rcv_scale;
-        // Round down, unless that would take back what was promised (RFC 9293 §3.8.6); but not beyond
-        // one step more than the buffer holds: rounding up with every segment would add up.
-        let promised = (self.rcv_edge - self.rcv_nxt).max(0) as u32;
-        let kept = promised.div_ceil(1 << scale);
-        let free = i64::from(self.rcv_buffer) - self.receive.readable().len() as i64;
-        let fits = i64::from(kept << scale) <= free + (1 << scale);
-        let field = (window >> scale)
-            .max(if fits { kept } else { 0 })
-            .min(u32::from(u16::MAX));
-        self.rcv_edge = self.rcv_edge.max(self.rcv_nxt + (field << scale));
-        field as u16
     }
 
     pub(super) fn timestamps_now(&self, now: Instant) -> Timestamps {

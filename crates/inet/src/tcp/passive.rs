@@ -17,6 +17,7 @@ use super::cookie::Kept;
 use super::flow::Flow;
 use super::input::Segment;
 use super::listener::{SynCookies, Taker};
+use super::memory::Pressure;
 use super::reply::Reply;
 use super::slab::ConnectionId;
 use super::state::Event as StateEvent;
@@ -99,6 +100,10 @@ impl Tcp {
         let Arrived { now, seg, .. } = arrived;
         if self.index.len() >= self.connections_max {
             counters.drop_tcp_connections_full += 1;
+            return;
+        }
+        if self.memory.pressure() == Pressure::Full {
+            counters.drop_tcp_memory_syn += 1;
             return;
         }
         let listener = &self.listeners[at];

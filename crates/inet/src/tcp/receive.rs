@@ -1,319 +1,350 @@
-//! What was received and not yet taken by the program: bytes in order, and pieces beyond a gap.
+//! What was received and not yet taken by the program: bytes in order, and those beyond a gap.
 //!
-//! The in-order bytes are contiguous, so that the program can read a whole request in place. The
-//! pieces are sorted, never overlap, and never touch one another (touching ones are merged).
-//! Where a segment repeats bytes with another content, the first content stays. The caller trims
-//! to the receive window first; so the window bounds the memory.
-
-use std::collections::VecDeque;
+//! The in-order bytes are contiguous, so that the program can read a whole request in place. They lie
+//! in a buffer of the stack's (`memory`), which goes back there once all of it was taken: a connection
+//! at rest holds no memory. The next one begins with a buffer of the size that was of use before. What
+//! waits beyond a gap is `reassembly`'s.
+//!
+//! The caller trims to the receive window first; so the window bounds the memory: the bytes in order
+//! to two and a half times the window (a buffer is at most twice what was asked for, and a quarter
+//! more is asked for than is kept), the others to the window.
 
 use exos_wire::SeqNumber;
+use exos_wire::tcp::SackBlocks;
 
-use crate::limits::OUT_OF_ORDER_PIECES_MAX;
-
-/// Bytes beyond a gap. They grow at both ends, so that segments in reverse order cost their sender as
-/// much as us.
-struct Piece {
-    start: SeqNumber,
-    bytes: VecDeque<u8>,
-}
-
-impl Piece {
-    fn end(&self) -> SeqNumber {
-        self.start + self.bytes.len() as u32
-    }
-
-    fn prepend(&mut self, bytes: &[u8]) {
-        bytes.iter().rev().for_each(|&b| self.bytes.push_front(b));
-        self.start = self.start - bytes.len() as u32;
-    }
-
-    /// Both in one, where `next` begins at our end. The shorter one is copied: whoever splits and
-    /// joins the same bytes again and again has to send as many.
-    fn joined(mut self, mut next: Self) -> Self {
-        if self.bytes.len() < next.bytes.len() {
-            next.prepend(self.bytes.make_contiguous());
-            return next;
-        }
-        self.bytes.append(&mut next.bytes);
-        self
-    }
-}
+use super::memory::{Memory, Pressure};
+use super::reassembly::{Range, Reassembly};
+use crate::limits::UNREAD_UNDER_PRESSURE_BYTES;
 
 /// The receiving side's data of one connection.
 #[derive(Default)]
 pub struct ReceiveQueue {
     ready: Vec<u8>,
     /// How much of `ready` the program has taken.
-    taken: usize,
-    pieces: Vec<Piece>,
+    taken: u32,
+    /// Where to begin: the size of the first buffer, as a power of two.
+    begin: u8,
+    /// There only while something waits beyond a gap, or came again and was not reported.
+    beyond: Option<Box<Reassembly>>,
 }
 
 /// What became of a segment's data.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 pub enum Placed {
-    /// In order: so many bytes are new and readable, pieces that waited behind them included.
+    /// In order: so many bytes are new and readable, those that waited behind them included.
     InOrder {
         /// By how much the next expected sequence number moves on.
         advanced: u32,
         /// A gap was filled, in whole or in part.
         filled_gap: bool,
+        /// What of it was there already.
+        repeated: Option<(SeqNumber, SeqNumber)>,
     },
     /// Kept beyond a gap.
-    OutOfOrder,
+    OutOfOrder {
+        /// What of it was there already.
+        repeated: Option<(SeqNumber, SeqNumber)>,
+    },
     /// Nothing new.
-    Duplicate,
-    /// Beyond a gap, and too many pieces are kept already.
+    Duplicate {
+        /// What was there already.
+        repeated: (SeqNumber, SeqNumber),
+    },
+    /// Beyond a gap, and too many ranges are kept already.
     Refused,
+    /// The stack's memory is used up.
+    NoMemory,
 }
 
 impl ReceiveQueue {
     /// The bytes in order that the program has not taken.
+    #[inline]
     pub fn readable(&self) -> &[u8] {
-        &self.ready[self.taken..]
+        &self.ready[self.taken as usize..]
     }
 
     /// The program has taken `count` bytes. Panics when there are not so many.
-    pub fn consume(&mut self, count: usize) {
-        assert!(
-            count <= self.ready.len() - self.taken,
-            "consumed more than was readable"
-        );
-        self.taken += count;
-        if self.taken == self.ready.len() {
-            // An idle connection holds no memory.
-            self.ready = Vec::new();
-            self.taken = 0;
+    pub fn consume(&mut self, count: usize, memory: &mut Memory) {
+        let left = self.readable().len();
+        assert!(count <= left, "consumed more than was readable");
+        self.taken += count as u32;
+        if count == left && count > 0 {
+            self.give_back(memory);
         }
     }
 
-    /// True while pieces wait beyond a gap.
+    /// All is taken: the buffer goes back, and its size is remembered if it was of use.
+    fn give_back(&mut self, memory: &mut Memory) {
+        let buffer = std::mem::take(&mut self.ready);
+        let size = buffer.capacity().ilog2() as u8;
+        self.begin = size - u8::from(buffer.len() < buffer.capacity() / 4);
+        self.taken = 0;
+        memory.give_buffer(buffer);
+    }
+
+    /// The connection ends: all memory goes back.
+    pub(super) fn release(&mut self, memory: &mut Memory) {
+        memory.give_buffer(std::mem::take(&mut self.ready));
+        self.taken = 0;
+        if let Some(mut beyond) = self.beyond.take() {
+            let before = beyond.overhead();
+            beyond.release(memory);
+            memory.adjust(before, 0);
+        }
+    }
+
+    /// Bytes of memory that this queue holds.
+    pub fn held(&self) -> usize {
+        self.ready.capacity() + self.held_beyond()
+    }
+
+    /// Of these, for what waits beyond a gap.
+    pub(super) fn held_beyond(&self) -> usize {
+        self.beyond.as_ref().map_or(0, |b| b.footprint())
+    }
+
+    /// True while bytes wait beyond a gap.
+    #[inline]
     pub fn has_gap(&self) -> bool {
-        !self.pieces.is_empty()
+        self.beyond.as_ref().is_some_and(|b| !b.ranges().is_empty())
+    }
+
+    /// How many bytes wait beyond gaps, and in how many ranges.
+    pub fn beyond_gaps(&self) -> (usize, usize) {
+        self.beyond.as_ref().map_or((0, 0), |b| {
+            let bytes = b.ranges().iter().map(|r| (r.1 - r.0) as usize).sum();
+            (bytes, b.ranges().len())
+        })
     }
 
     /// Place `bytes`, which begin at `seq`, where `next` is the sequence number expected next.
-    pub fn place(&mut self, next: SeqNumber, seq: SeqNumber, bytes: &[u8]) -> Placed {
+    #[inline]
+    pub fn place(
+        &mut self,
+        next: SeqNumber,
+        seq: SeqNumber,
+        bytes: &[u8],
+        memory: &mut Memory,
+    ) -> Placed {
+        if seq == next && self.beyond.is_none() && memory.pressure() != Pressure::Full {
+            self.append(bytes, memory);
+            return Placed::InOrder {
+                advanced: bytes.len() as u32,
+                filled_gap: false,
+                repeated: None,
+            };
+        }
+        self.place_any(next, seq, bytes, memory)
+    }
+
+    fn place_any(
+        &mut self,
+        next: SeqNumber,
+        seq: SeqNumber,
+        bytes: &[u8],
+        memory: &mut Memory,
+    ) -> Placed {
         let end = seq + bytes.len() as u32;
         if end.le(next) {
-            return Placed::Duplicate;
+            return Placed::Duplicate {
+                repeated: (seq, end),
+            };
         }
+        let full = memory.pressure() == Pressure::Full;
         if seq.gt(next) {
-            return self.keep(next, seq, bytes);
+            return if full {
+                Placed::NoMemory
+            } else {
+                self.keep(next, seq, bytes, memory)
+            };
         }
-        let filled_gap = self.has_gap();
+        if full && self.readable().len() >= UNREAD_UNDER_PRESSURE_BYTES {
+            // Whoever waits for its data gets it; the others' programs do not read.
+            return Placed::NoMemory;
+        }
+        self.place_in_order(next, seq, bytes, memory)
+    }
+
+    /// Bytes of which some are expected next, and what they make readable beyond.
+    fn place_in_order(
+        &mut self,
+        next: SeqNumber,
+        seq: SeqNumber,
+        bytes: &[u8],
+        memory: &mut Memory,
+    ) -> Placed {
+        let end = seq + bytes.len() as u32;
+        let mut repeated = seq.lt(next).then_some((seq, next));
+        let Some(mut beyond) = self.beyond.take() else {
+            self.append(&bytes[(next - seq) as usize..], memory);
+            return Placed::InOrder {
+                advanced: (end - next) as u32,
+                filled_gap: false,
+                repeated,
+            };
+        };
+        let before = beyond.overhead();
+        let filled_gap = !beyond.ranges().is_empty();
         let mut reached = next;
         loop {
-            let piece_start = self.pieces.first().map(|p| p.start);
-            if piece_start.is_some_and(|start| start.le(reached)) {
-                let piece = self.pieces.remove(0);
-                if piece.end().gt(reached) {
-                    let from = (reached - piece.start) as usize;
-                    let (front, back) = piece.bytes.as_slices();
-                    self.append(&front[from.min(front.len())..]);
-                    self.append(&back[from.saturating_sub(front.len())..]);
-                    reached = piece.end();
+            let first = beyond.ranges().front().copied();
+            match first {
+                Some((left, right)) if left.le(reached) => {
+                    if left.lt(end) {
+                        repeated = repeated.or(Some((left, right.min(end))));
+                    }
+                    reached = beyond.take_first(reached, |part| self.append(part, memory));
                 }
-            } else if reached.lt(end) {
-                let until = piece_start.map_or(end, |start| start.min(end));
-                self.append(&bytes[(reached - seq) as usize..(until - seq) as usize]);
-                reached = until;
-            } else {
-                break;
+                _ if reached.ge(end) => break,
+                _ => {
+                    let until = first.map_or(end, |r| r.0.min(end));
+                    self.append(
+                        &bytes[(reached - seq) as usize..(until - seq) as usize],
+                        memory,
+                    );
+                    reached = until;
+                }
             }
         }
+        beyond.passed(reached, memory);
+        self.put_back(beyond, before, memory);
         Placed::InOrder {
             advanced: (reached - next) as u32,
             filled_gap,
+            repeated,
         }
     }
 
-    /// Add to the readable bytes, taking back the room of those already taken.
-    fn append(&mut self, bytes: &[u8]) {
-        if self.taken > self.ready.len() / 2 {
-            self.ready.drain(..self.taken);
-            self.taken = 0;
+    /// Keep bytes that lie beyond a gap.
+    fn keep(
+        &mut self,
+        next: SeqNumber,
+        seq: SeqNumber,
+        bytes: &[u8],
+        memory: &mut Memory,
+    ) -> Placed {
+        let (mut beyond, before) = self.take_beyond();
+        let kept = beyond.keep(next, seq, bytes, memory);
+        self.put_back(beyond, before, memory);
+        match kept {
+            None => Placed::Refused,
+            Some(kept) => match kept.repeated {
+                Some(repeated) if !kept.new => Placed::Duplicate { repeated },
+                repeated => Placed::OutOfOrder { repeated },
+            },
+        }
+    }
+
+    /// What waits beyond a gap, and what is accounted for it beside its blocks.
+    fn take_beyond(&mut self) -> (Box<Reassembly>, usize) {
+        match self.beyond.take() {
+            Some(beyond) => {
+                let before = beyond.overhead();
+                (beyond, before)
+            }
+            None => (Box::default(), 0),
+        }
+    }
+
+    /// Put it back, unless it says nothing any more.
+    fn put_back(&mut self, beyond: Box<Reassembly>, before: usize, memory: &mut Memory) {
+        if beyond.ranges().is_empty() && !beyond.reports.are_due() {
+            memory.adjust(before, 0);
+        } else {
+            memory.adjust(before, beyond.overhead());
+            self.beyond = Some(beyond);
+        }
+    }
+
+    /// Add to the readable bytes.
+    #[inline]
+    fn append(&mut self, bytes: &[u8], memory: &mut Memory) {
+        if self.ready.capacity() - self.ready.len() < bytes.len() {
+            self.make_room(bytes.len(), memory);
         }
         self.ready.extend_from_slice(bytes);
     }
 
-    /// Keep bytes that lie beyond a gap; what is there already is left as it is.
-    fn keep(&mut self, next: SeqNumber, seq: SeqNumber, bytes: &[u8]) -> Placed {
-        // Distances from `next` order what sequence numbers alone cannot.
-        let (start, end) = (
-            (seq - next) as u32,
-            (seq - next) as u32 + bytes.len() as u32,
-        );
-        let (mut cursor, mut at, mut kept) = (start, 0, false);
-        while cursor < end {
-            while at < self.pieces.len() && (self.pieces[at].end() - next) as u32 <= cursor {
-                at += 1;
-            }
-            let (hole_end, skip_to) = match self.pieces.get(at) {
-                Some(p) => (((p.start - next) as u32).min(end), (p.end() - next) as u32),
-                None => (end, end),
-            };
-            if hole_end > cursor {
-                let part = &bytes[(cursor - start) as usize..(hole_end - start) as usize];
-                if !self.fill(at, next + cursor, part) {
-                    return if kept {
-                        Placed::OutOfOrder
-                    } else {
-                        Placed::Refused
-                    };
-                }
-                kept = true;
-                // The pieces may have merged: look again from the one that now holds the part.
-                at = at.saturating_sub(1);
-            }
-            cursor = skip_to.max(hole_end);
+    /// Room for `count` more bytes: that of bytes already taken, or a larger buffer.
+    #[cold]
+    fn make_room(&mut self, count: usize, memory: &mut Memory) {
+        let unread = self.readable().len();
+        let taken = self.taken as usize;
+        if taken >= unread / 4 && unread + count <= self.ready.capacity() {
+            self.ready.copy_within(taken.., 0);
+            self.ready.truncate(unread);
+            self.taken = 0;
+            return;
         }
-        if kept {
-            Placed::OutOfOrder
-        } else {
-            Placed::Duplicate
+        // A quarter beside what is kept: so much at least will be added before this is done again.
+        let mut wanted = unread + unread / 4 + count;
+        if unread == 0 && memory.pressure() == Pressure::None {
+            wanted = wanted.max(1 << self.begin);
+        }
+        let mut buffer = memory.take_buffer(wanted);
+        buffer.extend_from_slice(self.readable());
+        memory.give_buffer(std::mem::replace(&mut self.ready, buffer));
+        self.taken = 0;
+    }
+
+    // Of what waits beyond a gap.
+
+    /// What waits beyond a gap, or is to be reported.
+    #[inline]
+    pub(super) fn beyond(&self) -> Option<&Reassembly> {
+        self.beyond.as_deref()
+    }
+
+    /// True once for each time that something begins to wait beyond a gap.
+    #[inline]
+    pub(super) fn begins_to_hold(&mut self) -> bool {
+        match &mut self.beyond {
+            None => false,
+            Some(beyond) => !std::mem::replace(&mut beyond.listed, true),
         }
     }
 
-    /// Put `bytes` into the hole before piece `at`, merging with what they touch.
-    fn fill(&mut self, at: usize, start: SeqNumber, bytes: &[u8]) -> bool {
-        let end = start + bytes.len() as u32;
-        let touches_next = self.pieces.get(at).is_some_and(|p| p.start == end);
-        if at > 0 && self.pieces[at - 1].end() == start {
-            self.pieces[at - 1].bytes.extend(bytes);
-            if touches_next {
-                let next = self.pieces.remove(at);
-                let piece = self.pieces.remove(at - 1);
-                self.pieces.insert(at - 1, piece.joined(next));
-            }
-        } else if touches_next {
-            self.pieces[at].prepend(bytes);
-        } else if self.pieces.len() < OUT_OF_ORDER_PIECES_MAX {
-            self.pieces.insert(
-                at,
-                Piece {
-                    start,
-                    bytes: bytes.to_vec().into(),
-                },
-            );
-        } else {
-            return false;
+    /// Give up bytes beyond gaps, the furthest first, until these hold no more than `bytes` of memory.
+    /// Returns how many bytes of data went.
+    pub(super) fn prune(&mut self, bytes: usize, memory: &mut Memory) -> usize {
+        let Some(mut beyond) = self.beyond.take() else {
+            return 0;
+        };
+        let before = beyond.overhead();
+        let pruned = beyond.prune(bytes, memory);
+        self.put_back(beyond, before, memory);
+        pruned
+    }
+
+    /// Something came again.
+    pub(super) fn report_repeated(&mut self, range: Range, memory: &mut Memory) {
+        let (mut beyond, before) = self.take_beyond();
+        beyond.reports.repeated(range);
+        self.put_back(beyond, before, memory);
+    }
+
+    /// Something is to be reported that was not reported yet.
+    #[inline]
+    pub(super) fn has_report(&self) -> bool {
+        self.beyond.as_ref().is_some_and(|b| b.reports.are_due())
+    }
+
+    /// Give back the memory of what has been said and needs to be known no more.
+    #[inline]
+    pub(super) fn tidy(&mut self, memory: &mut Memory) {
+        if self.beyond.is_some() {
+            let (beyond, before) = self.take_beyond();
+            self.put_back(beyond, before, memory);
         }
-        true
+    }
+
+    /// The blocks of the next segment.
+    pub(super) fn take_blocks(&mut self, next: SeqNumber, most: usize) -> SackBlocks {
+        self.beyond
+            .as_mut()
+            .map_or(SackBlocks::NONE, |beyond| beyond.take_blocks(next, most))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn content(seq: u32) -> u8 {
-        (seq.wrapping_mul(2_654_435_761) >> 24) as u8
-    }
-
-    fn bytes(from: u32, len: u32) -> Vec<u8> {
-        (0..len).map(|n| content(from.wrapping_add(n))).collect()
-    }
-
-    #[test]
-    fn a_gap_holds_back_what_follows_it() {
-        let mut q = ReceiveQueue::default();
-        let s = SeqNumber(100);
-        assert_eq!(q.place(s, s + 10, &bytes(10, 5)), Placed::OutOfOrder);
-        assert_eq!(q.place(s, s + 10, &bytes(10, 5)), Placed::Duplicate);
-        assert_eq!(
-            q.place(s, s, &bytes(0, 12)),
-            Placed::InOrder {
-                advanced: 15,
-                filled_gap: true
-            }
-        );
-        assert_eq!(q.readable(), bytes(0, 15));
-        assert!(!q.has_gap());
-    }
-
-    #[test]
-    fn the_first_content_of_repeated_bytes_stays() {
-        let mut q = ReceiveQueue::default();
-        let s = SeqNumber(u32::MAX - 3);
-        assert_eq!(q.place(s, s + 4, b"EFGH"), Placed::OutOfOrder);
-        assert_eq!(q.place(s, s + 2, b"xxxxxxxx"), Placed::OutOfOrder);
-        assert_eq!(
-            q.place(s, s, b"AByyyy"),
-            Placed::InOrder {
-                advanced: 10,
-                filled_gap: true
-            }
-        );
-        assert_eq!(q.readable(), b"ABxxEFGHxx");
-    }
-
-    /// A quarter of a mebibyte, byte by byte from behind: copying what is there for each would be
-    /// 16 GiB of copies.
-    #[test]
-    fn bytes_in_reverse_order_give_the_stream() {
-        let mut q = ReceiveQueue::default();
-        let (s, len) = (SeqNumber(u32::MAX - 1000), 1 << 18);
-        for n in (1..len).rev() {
-            // Every other one first, and then the gap that it left.
-            let at = if n % 2 == 0 { n - 1 } else { n + 1 };
-            if at < len {
-                assert_eq!(q.place(s, s + at, &bytes(at, 1)), Placed::OutOfOrder);
-            }
-        }
-        q.place(s, s + (len - 1), &bytes(len - 1, 1));
-        q.place(s, s, &bytes(0, 1));
-        assert!(q.readable() == bytes(0, len), "another content");
-    }
-
-    #[test]
-    fn pieces_are_bounded() {
-        let mut q = ReceiveQueue::default();
-        let s = SeqNumber(0);
-        for n in 0..OUT_OF_ORDER_PIECES_MAX as u32 {
-            assert_eq!(q.place(s, s + (2 + 2 * n), b"x"), Placed::OutOfOrder);
-        }
-        let far = 2 + 2 * OUT_OF_ORDER_PIECES_MAX as u32;
-        assert_eq!(q.place(s, s + far, b"x"), Placed::Refused);
-        // What touches a piece still fits.
-        assert_eq!(q.place(s, s + 3, b"x"), Placed::OutOfOrder);
-    }
-
-    proptest! {
-        /// Segments of one stream in any order, overlapping in any way, around the wrap.
-        #[test]
-        fn any_order_gives_the_stream(
-            start in prop_oneof![Just(0u32), Just(u32::MAX - 40), any::<u32>()],
-            cuts in prop::collection::vec((0u32..100, 1u32..30), 1..60),
-            take in 0usize..20,
-        ) {
-            let mut q = ReceiveQueue::default();
-            let mut next = SeqNumber(start);
-            let mut have = [false; 130];
-            let mut read = Vec::new();
-            for (from, len) in cuts {
-                let base = (next - SeqNumber(start)) as u32;
-                let placed = q.place(next, SeqNumber(start) + from, &bytes(from, len));
-                (from..from + len).for_each(|n| have[n as usize] = true);
-                let reach = have.iter().position(|h| !h).unwrap() as u32;
-                match placed {
-                    Placed::InOrder { advanced, .. } => {
-                        prop_assert_eq!(base + advanced, reach);
-                        next += advanced;
-                    }
-                    _ => prop_assert_eq!(base, reach),
-                }
-                for pair in q.pieces.windows(2) {
-                    prop_assert!(pair[0].end().lt(pair[1].start), "pieces touch or overlap");
-                }
-                prop_assert!(q.pieces.iter().all(|p| p.start.gt(next)));
-                let n = take.min(q.readable().len());
-                read.extend_from_slice(&q.readable()[..n]);
-                q.consume(n);
-            }
-            read.extend_from_slice(q.readable());
-            prop_assert_eq!(read, bytes(0, (next - SeqNumber(start)) as u32));
-        }
-    }
-}
+mod tests;

@@ -6,7 +6,7 @@ use super::state::State;
 use crate::time::Instant;
 
 /// A connection's identity. One that has been closed is never mistaken for a later one.
-#[derive(Copy, Clone, Debug, Eq, PartialEq, Ord, PartialOrd, Hash)]
+#[derive(Copy, Clone, Debug, Default, Eq, PartialEq, Ord, PartialOrd, Hash)]
 pub struct ConnectionId {
     slot: u32,
     generation: u32,

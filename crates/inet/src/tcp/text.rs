@@ -1,0 +1,139 @@
+//! What a segment brings: data and FIN (RFC 9293 §3.10.7.4, seventh and eighth), and when that is
+//! acknowledged (§3.8.6.3, RFC 5681 §4.2).
+
+use super::connection::{Connection, EventSet, Owed};
+use super::input::{Context, Outcome, Segment};
+use super::receive::Placed;
+use super::state::{Action, Event, State};
+use crate::limits::{ACK_DELAY, ACK_EVERY_SEGMENTS, FIN_WAIT_2};
+use crate::time::Instant;
+use exos_wire::tcp::TcpFlags;
+
+impl Connection {
+    /// Seventh: process the segment text.
+    pub(super) fn handle_text(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) {
+        if seg.payload.is_empty() || !self.state.can_receive() {
+            return;
+        }
+        // Trim to the window.
+        let room = (self.rcv_edge - seg.seq).max(0) as usize;
+        let bytes = &seg.payload[..seg.payload.len().min(room)];
+        self.rcv_mss = self
+            .rcv_mss
+            .max(bytes.len().min(usize::from(self.mss_announced)) as u16);
+        match self.receive.place(self.rcv_nxt, seg.seq, bytes, cx.memory) {
+            Placed::InOrder {
+                advanced,
+                filled_gap,
+                repeated,
+            } => {
+                self.received_in_order(advanced, filled_gap, cx);
+                if let Some((left, right)) = repeated {
+                    self.report_repeated(left, right, cx);
+                }
+            }
+            Placed::OutOfOrder { repeated } => {
+                cx.counters.tcp_out_of_order += 1;
+                self.owe_duplicate_ack();
+                if let Some((left, right)) = repeated {
+                    self.report_repeated(left, right, cx);
+                }
+            }
+            Placed::Duplicate {
+                repeated: (left, right),
+            } => {
+                cx.counters.tcp_duplicate_data += 1;
+                self.ack_owed = Owed::Now;
+                self.report_repeated(left, right, cx);
+            }
+            Placed::Refused => {
+                cx.counters.drop_tcp_out_of_order_full += 1;
+                self.ack_owed = Owed::Now;
+            }
+            Placed::NoMemory => {
+                cx.counters.drop_tcp_memory += 1;
+                self.ack_owed = Owed::Now;
+            }
+        }
+    }
+
+    /// What was expected next has come, and perhaps what waited behind it.
+    fn received_in_order(&mut self, advanced: u32, filled_gap: bool, cx: &mut Context<'_>) {
+        self.rcv_nxt += advanced;
+        if self.state == State::FinWait2 && !self.discarding {
+            // The peer of a half-closed connection is at work.
+            self.life_at = cx.now + FIN_WAIT_2;
+        }
+        // What was owed repeats a number that is history now.
+        self.duplicates_owed = 0;
+        if self.discarding {
+            let unread = self.receive.readable().len();
+            self.receive.consume(unread, cx.memory);
+            cx.counters.drop_tcp_after_close += 1;
+        } else {
+            self.tell(EventSet::READABLE);
+        }
+        self.owe_ack_for_data(filled_gap || self.receive.has_gap(), cx.now);
+    }
+
+    /// RFC 5681 §4.2: what comes beyond a gap is acknowledged at once, each for itself: the peer counts
+    /// these.
+    fn owe_duplicate_ack(&mut self) {
+        self.ack_owed = Owed::Now;
+        self.duplicates_owed = self.duplicates_owed.saturating_add(1);
+    }
+
+    /// Data that lies outside of the window. What lies before it was received: the peer should know
+    /// that it sent it again for nothing (RFC 2883 §4).
+    pub(super) fn handle_old_text(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) {
+        if seg.payload.is_empty() {
+            return;
+        }
+        cx.counters.tcp_duplicate_data += 1;
+        let end = (seg.seq + seg.payload.len() as u32).min(self.rcv_nxt);
+        if seg.seq.gt(self.irs) {
+            self.report_repeated(seg.seq, end, cx);
+        }
+    }
+
+    /// In-order data: acknowledge every second full segment at once, else within the delay.
+    fn owe_ack_for_data(&mut self, at_once: bool, now: Instant) {
+        let pending = (self.rcv_nxt - self.last_ack_sent) as u32;
+        if at_once || pending >= u32::from(ACK_EVERY_SEGMENTS) * u32::from(self.rcv_mss) {
+            self.ack_owed = Owed::Now;
+        } else if self.ack_owed == Owed::Nothing {
+            self.ack_owed = Owed::Later;
+            self.ack_at = now + ACK_DELAY;
+        }
+    }
+
+    /// Eighth: check the FIN bit.
+    pub(super) fn handle_fin(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Outcome {
+        let fin_at = seg.seq + seg.payload.len() as u32;
+        if seg.has(TcpFlags::FIN) && fin_at.ge(self.rcv_nxt) && fin_at.le(self.rcv_edge) {
+            self.peer_fin = Some(fin_at);
+            if fin_at.gt(self.rcv_nxt) && seg.payload.is_empty() && self.state.can_receive() {
+                // RFC 5681 §4.2: like data beyond a gap, it is answered with what is missing.
+                self.owe_duplicate_ack();
+            }
+        }
+        // A FIN beyond a gap waits until the gap is filled.
+        if self.peer_fin != Some(self.rcv_nxt) || !self.state.can_receive() {
+            return Outcome::Keep;
+        }
+        let Some(action) = self.follow(Event::Fin) else {
+            return Outcome::Keep;
+        };
+        self.peer_fin = None;
+        self.rcv_nxt += 1;
+        self.rcv_edge = self.rcv_edge.max(self.rcv_nxt);
+        self.tell(EventSet::FINISHED);
+        if action == Action::SendAckStartTimeWait {
+            cx.counters.tcp_closed += 1;
+            return Outcome::TimeWait;
+        }
+        // Soon: a program that now finishes too answers with one segment.
+        self.ack_owed = Owed::Now;
+        Outcome::Keep
+    }
+}
