@@ -126,11 +126,9 @@ impl Connection {
     /// The first segment believed lost, as far as the congestion window allows (RFC 6675 §4).
     fn poll_lost(&mut self, now: Instant, data_max: u32) -> Option<Outgoing> {
         let (start, end) = self.loss.board.next_lost()?;
-        let window = self.congestion_window();
-        if self.loss.in_flight() >= window && !self.loss.forced {
-            return None;
-        }
-        if self.held_back(now) {
+        // What the retransmission timer asks for waits for nothing.
+        let full = self.loss.in_flight() >= self.congestion_window();
+        if !self.loss.forced && (full || self.held_back(now)) {
             return None;
         }
         let len = ((end - start) as u32).min(self.longest(data_max));

@@ -84,7 +84,7 @@ impl Connection {
         let again = self.notice_losses(advanced, &d, cx);
         let safe = advanced && self.loss.board.lost_bytes() <= lost_before;
         self.tell_congestion(&d, before, rtt_us, safe, cx.now);
-        self.set_timer_after_ack(advanced || d.bytes > 0, again, cx.now);
+        self.set_timer_after_ack(advanced, again, cx.now);
     }
 
     /// A peer without SACK: each duplicate tells of one segment that has left the network.
@@ -416,12 +416,16 @@ impl Connection {
 
     // The timer.
 
-    fn set_timer_after_ack(&mut self, progress: bool, again: Option<Instant>, now: Instant) {
+    fn set_timer_after_ack(&mut self, advanced: bool, again: Option<Instant>, now: Instant) {
         if self.loss.board.outstanding() == 0 {
             (self.timer, self.retransmit_at) = (Timer::Retransmit, NEVER);
         } else if let Some(at) = again {
             (self.timer, self.retransmit_at) = (Timer::Reorder, at.max(now));
-        } else if progress || self.timer == Timer::Reorder {
+        } else if advanced
+            || self.timer == Timer::Reorder
+            || (self.timer == Timer::Tail && self.tail_probe_after().is_none())
+        {
+            // RFC 6298 §5.3: only what is new starts it again.
             self.set_loss_timer(now);
         }
     }
