@@ -51,6 +51,83 @@ fn received(sim: &Sim) -> usize {
     endpoint.received.len()
 }
 
+/// RFC 8985: the selective acknowledgement of three segments behind the missing one is enough, and several
+/// losses of one window are repaired in one round trip, those in the middle of the window too.
+#[test]
+fn losses_of_one_window_are_repaired_in_one_round_trip() {
+    let (mut sim, conn) = connected();
+    lose(&mut sim, &[1, 3, 6]);
+    sim.client.send_pattern(conn, 10 * 1448);
+    sim.run_for(secs(2));
+    assert_eq!(received(&sim), 10 * 1448);
+    let counters = sim.client.stack.counters();
+    assert_eq!(
+        (
+            counters.tcp_timeouts,
+            counters.tcp_tail_probes,
+            counters.tcp_segments_retransmitted
+        ),
+        (0, 0, 3),
+        "{}",
+        data_lines(&mut sim)
+    );
+    let lines = data_lines(&mut sim);
+    let last = lines.lines().last().unwrap();
+    assert!(last.starts_with("1.100 "), "{lines}");
+}
+
+/// RFC 8985 §7: the last segments are lost; the probe after two round trips shows it, long before the timer.
+#[test]
+fn a_lost_tail_is_probed_for() {
+    let (mut sim, conn) = connected();
+    lose(&mut sim, &[7, 8, 9]);
+    sim.client.send_pattern(conn, 10 * 1448);
+    sim.run_for(secs(2));
+    assert_eq!(received(&sim), 10 * 1448);
+    let lines = data_lines(&mut sim);
+    let counters = sim.client.stack.counters();
+    assert_eq!(
+        (counters.tcp_timeouts, counters.tcp_tail_probes),
+        (0, 1),
+        "{lines}"
+    );
+    // Two round trips and 2 ms after the last acknowledgement the probe, a round trip later the next one.
+    assert!(
+        lines.contains("\n1.302 client > server P. seq 13033 "),
+        "{lines}"
+    );
+    assert!(
+        lines.contains("\n1.402 client > server . seq 10137 "),
+        "{lines}"
+    );
+}
+
+/// RFC 2883, RFC 4015: segments that were only late are no loss. The repair is taken back when the peer
+/// reports all of it as duplicates, and reordering is waited for from then on.
+#[test]
+fn reordering_is_no_loss() {
+    let mut sim = Sim::new(Seed(5)).latency(ms(50));
+    sim.server.listen(80, Plan::LISTEN);
+    let to = sim.server.addr();
+    let conn = sim
+        .client
+        .connect_with(to, Plan::MANUAL, &Options::default());
+    sim.run_for(secs(1));
+    sim.link().set_conditions(Conditions {
+        latency: ms(50),
+        reorder: 0.05,
+        reorder_by: ms(5),
+        ..Conditions::PERFECT
+    });
+    sim.client.send_pattern(conn, 4_000_000);
+    sim.run_for(secs(20));
+    assert_eq!(received(&sim), 4_000_000);
+    let counters = sim.client.stack.counters();
+    assert_eq!(counters.tcp_timeouts, 0);
+    let share = counters.tcp_segments_retransmitted as f64 / counters.tcp_segments_sent as f64;
+    assert!(share < 0.01, "{share} sent again in vain: {counters:?}");
+}
+
 /// RFC 5681 §3.2: three duplicates, and the missing segment goes again without waiting for the
 /// timer.
 #[test]

@@ -56,7 +56,7 @@ impl Connection {
         cx: &mut Context<'_>,
     ) {
         let advanced = self.snd_una.gt(before.una);
-        let mut d = Delivered::default();
+        let mut d = self.loss.board.delivery();
         if advanced {
             self.loss.board.acknowledge(self.snd_una, &mut d);
         }
@@ -76,7 +76,7 @@ impl Connection {
         if d.bytes == 0 && twice.is_none() && !advanced && self.loss.phase == Phase::Open {
             return;
         }
-        let rtt_us = self.measure(seg, &d, cx.now);
+        let rtt_us = self.measure(seg, advanced, &d, cx.now);
         self.end_tail_probe(seg, twice.is_some(), advanced, cx);
         self.look_for_mistakes(seg, twice, advanced, cx);
         let lost_before = self.loss.board.lost_bytes();
@@ -111,12 +111,20 @@ impl Connection {
     }
 
     /// Round trip, RACK and delivery rate. Gives the round trip in microseconds.
-    fn measure(&mut self, seg: &Segment<'_>, d: &Delivered, now: Instant) -> Option<u32> {
+    fn measure(
+        &mut self,
+        seg: &Segment<'_>,
+        advanced: bool,
+        d: &Delivered,
+        now: Instant,
+    ) -> Option<u32> {
+        // What arrived beyond a gap is answered with the timestamp of what came before it (RFC 7323 §4.3).
+        let stamps = self.timestamps && advanced;
         // Karn's rule: what was sent twice measures nothing by itself.
         if let Some(at) = d.oldest_once_at {
             self.rtt.measured(now - at);
         } else if let Some(t) = seg.options.timestamps
-            && self.timestamps
+            && stamps
             && t.echo != 0
             && d.newest_again.is_some()
         {
@@ -132,7 +140,7 @@ impl Connection {
         if let Some(rtt_us) = rtt_us {
             self.rtt.least_of(rtt_us);
         }
-        let (offset, stamps) = (self.ts_offset, self.timestamps);
+        let offset = self.ts_offset;
         let echo = seg.options.timestamps.map(|t| t.echo);
         let echo_is_older = |at: Instant| {
             let left = (at.millis() as u32).wrapping_add(offset);

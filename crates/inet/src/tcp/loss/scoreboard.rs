@@ -92,8 +92,10 @@ impl Sent {
 }
 
 /// What one acknowledgement delivered.
-#[derive(Copy, Clone, Debug, Default)]
+#[derive(Copy, Clone, Debug)]
 pub struct Delivered {
+    /// The end of the highest segment that had been delivered before it.
+    highest: SeqNumber,
     /// Bytes.
     pub bytes: u32,
     /// Of what was sent once: the one that left last, and when the first had left.
@@ -107,12 +109,12 @@ pub struct Delivered {
 }
 
 impl Delivered {
-    fn add(&mut self, record: &Sent, len: u32, highest: SeqNumber) {
+    fn add(&mut self, record: &Sent, len: u32) {
         self.bytes += len;
         let newest = if record.was_retransmitted() {
             &mut self.newest_again
         } else {
-            self.reordered |= record.end.lt(highest);
+            self.reordered |= record.end.lt(self.highest);
             self.oldest_once_at = Some(match self.oldest_once_at {
                 Some(at) => at.min(record.at),
                 None => record.at,
@@ -150,6 +152,19 @@ impl Scoreboard {
             lost_bytes: 0,
             lost_from: una,
             highest: una,
+        }
+    }
+
+    /// What the next acknowledgement delivers is entered here.
+    #[inline]
+    pub const fn delivery(&self) -> Delivered {
+        Delivered {
+            highest: self.highest,
+            bytes: 0,
+            newest_once: None,
+            oldest_once_at: None,
+            newest_again: None,
+            reordered: false,
         }
     }
 
@@ -237,7 +252,7 @@ impl Scoreboard {
                 if record.is(LOST) {
                     self.lost_bytes -= len;
                 }
-                delivered.add(&record, len, self.highest);
+                delivered.add(&record, len);
             }
             if record.end.gt(ack) {
                 break;
@@ -303,7 +318,7 @@ impl Scoreboard {
             }
             record.flags = record.flags & !LOST | SACKED;
             self.sacked_bytes += len;
-            delivered.add(record, len, self.highest);
+            delivered.add(record, len);
             start = record.end;
             index += 1;
         }
@@ -499,14 +514,14 @@ mod tests {
     #[test]
     fn cumulative_acknowledgement_delivers_what_was_not_delivered() {
         let mut b = board(u32::MAX - 25, 10);
-        let mut d = Delivered::default();
+        let mut d = b.delivery();
         b.sack(
             SeqNumber(u32::MAX - 25) + 20,
             SeqNumber(u32::MAX - 25) + 40,
             &mut d,
         );
         assert_eq!((d.bytes, d.reordered, b.in_flight()), (20, false, 80));
-        let mut d = Delivered::default();
+        let mut d = b.delivery();
         b.acknowledge(SeqNumber(u32::MAX - 25) + 55, &mut d);
         assert_eq!((d.bytes, d.reordered, b.in_flight()), (35, true, 45));
         assert_eq!(d.oldest_once_at, Some(Instant::from_micros(1)));
@@ -519,7 +534,7 @@ mod tests {
     fn what_left_before_the_newest_delivered_is_lost_in_time() {
         let s = SeqNumber(0);
         let mut b = board(0, 6);
-        let mut d = Delivered::default();
+        let mut d = b.delivery();
         b.sack(s + 40, s + 50, &mut d);
         let newest = d.newest_once.unwrap();
         let allowed = Duration::from_micros(10);
@@ -553,7 +568,7 @@ mod tests {
     fn nonsense_is_left_out() {
         let s = SeqNumber(1000);
         let mut b = board(1000, 3);
-        let mut d = Delivered::default();
+        let mut d = b.delivery();
         for (left, right) in [
             (s + 10, s + 10),
             (s + 20, s + 10),
@@ -573,7 +588,7 @@ mod tests {
             b.sack(
                 SeqNumber(2 * n + 1),
                 SeqNumber(2 * n + 2),
-                &mut Delivered::default(),
+                &mut b.delivery(),
             );
         }
         assert!(
@@ -618,7 +633,7 @@ mod tests {
             let mut newest: Option<Sent> = None;
             for step in steps {
                 now += 1;
-                let mut d = Delivered::default();
+                let mut d = b.delivery();
                 let mut model = 0;
                 let mut arrive = |from: SeqNumber, to: SeqNumber| {
                     for byte in &mut have[(from - first) as usize..(to - first) as usize] {
