@@ -16,9 +16,13 @@ areas! {
     closing: "closing",
     data: "data",
     handshake: "handshake",
+    icmp: "icmp",
+    life: "life",
+    options: "options",
     recovery: "recovery",
     reset: "reset",
     retransmission: "retransmission",
+    sack: "sack",
     window: "window",
 }
 

@@ -1,9 +1,12 @@
 //! What a script's `with` lines, commands and expectations mean in the words of the stack's
 //! interface. Whoever adds an option, a command or a figure to the stack adds it here.
 
+use std::time::Duration;
+
 use exos_inet::Config;
+use exos_inet::tcp::congestion::Algorithm;
 use exos_inet::tcp::{
-    EventSet, Info, ListenOptions, OpenError, Options, Reason, State, SynCookies,
+    EventSet, Info, Keepalive, ListenOptions, OpenError, Options, Reason, State, SynCookies,
 };
 
 use super::parse::{Command, Expect, Setup};
@@ -25,6 +28,25 @@ fn options(setup: &Setup) -> Options {
     };
     if let Some(bytes) = setup.get("rcvbuf") {
         options.receive_buffer_bytes = bytes as u32;
+    }
+    let seconds = |key| {
+        let seconds = setup.get(key)?;
+        Some(Duration::from_secs(seconds as u64))
+    };
+    options.user_timeout = seconds("user-timeout");
+    options.user_timeout_option = seconds("uto-option");
+    if setup.has("keepalive") || setup.has("keepalive-idle") {
+        let usual = Keepalive::default();
+        options.keepalive = Some(Keepalive {
+            idle: seconds("keepalive-idle").unwrap_or(usual.idle),
+            interval: seconds("keepalive-interval").unwrap_or(usual.interval),
+            count: setup
+                .get("keepalive-count")
+                .map_or(usual.count, |n| n as u8),
+        });
+    }
+    if setup.has("newreno") {
+        options.congestion = Algorithm::NewReno;
     }
     options
 }
@@ -78,7 +100,7 @@ fn kebab(name: &str) -> String {
 
 /// Figures of `Info` by the names that scripts use.
 fn figure(info: &Info, name: &str) -> Option<i64> {
-    let us = |d: std::time::Duration| d.as_micros() as i64;
+    let us = |d: Duration| d.as_micros() as i64;
     Some(match name {
         "mss" => info.mss.into(),
         "cwnd" => info.congestion_window.into(),

@@ -442,8 +442,9 @@ impl Connection {
     pub(in crate::tcp) fn set_loss_timer(&mut self, now: Instant) {
         let timeout = self.rtt.timeout();
         (self.timer, self.retransmit_at) = match self.tail_probe_after() {
-            Some(after) if after < timeout => (Timer::Tail, now + after),
-            _ => (Timer::Retransmit, now + timeout),
+            // RFC 8985 §7.2: where the timeout would come first, the probe takes its place.
+            Some(after) => (Timer::Tail, now + after.min(timeout)),
+            None => (Timer::Retransmit, now + timeout),
         };
     }
 
