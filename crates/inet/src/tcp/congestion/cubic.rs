@@ -17,6 +17,9 @@ const BETA: f32 = 0.7;
 /// §4.3: Reno's growth that gives the same share with this `BETA`: 3 (1 - β) / (1 + β).
 const ALPHA: f32 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
+/// Growth a round trip while no loss has shown a plateau: a twentieth.
+const UNKNOWN_PLATEAU_DIVISOR: f32 = 20.0;
+
 /// What an epoch of congestion avoidance is reckoned from.
 #[derive(Clone, Debug)]
 struct Epoch {
@@ -101,6 +104,13 @@ impl Cubic {
             let ahead = cubic(t + ack.srtt_us as f32 / 1e6);
             let target = ahead.clamp(cwnd, 1.5 * cwnd);
             (target - cwnd) / cwnd * acked
+        };
+        // Before the first loss nothing is known of a plateau: slow start ended by delay, perhaps too
+        // early. Go on by a twentieth a round trip at least, as Linux does.
+        let gain = if self.w_max == 0 {
+            gain.max(acked / UNKNOWN_PLATEAU_DIVISOR)
+        } else {
+            gain
         };
         let grown = self.fraction + gain * mss;
         let whole = grown as u32;
@@ -233,6 +243,15 @@ mod tests {
         // ALPHA = 0.53 a round trip up to 10 segments, then one each.
         let windows = run(&mut cc, 0.0, 2.0);
         assert!(windows[19] >= 20 * MSS, "{}", windows[19]);
+    }
+
+    /// Slow start ended by delay: a twentieth a round trip until a loss tells more.
+    #[test]
+    fn without_a_plateau_it_grows_by_parts() {
+        let mut cc = Cubic::new(MSS);
+        (cc.window, cc.threshold) = (100 * MSS, 100 * MSS);
+        let windows = run(&mut cc, 0.0, 0.5);
+        assert!((124..=130).contains(&(windows[4] / MSS)), "{windows:?}");
     }
 
     #[test]
