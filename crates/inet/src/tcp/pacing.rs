@@ -39,7 +39,9 @@ impl Pacer {
         mss: u32,
     ) {
         let rate = match fixed {
-            Some(rate) => rate,
+            // A segment a second at least: an estimate that is less comes of waiting, not of the path, and
+            // would be waited for in turn.
+            Some(rate) => rate.max(u64::from(mss)),
             None if u128::from(srtt_us) < PACING_RTT_MIN.as_micros() => 0,
             None => {
                 let percent = if slow_start { 200 } else { 120 };
