@@ -122,6 +122,13 @@ impl Slab {
         self.entry(id).map(|e| &e.connection)
     }
 
+    /// It is not over, and its four-tuple is this one.
+    #[inline]
+    pub fn is_of(&self, id: ConnectionId, flow: &Flow) -> bool {
+        self.entry(id)
+            .is_some_and(|e| !e.closed && e.connection.flow() == flow)
+    }
+
     /// A connection that is not over.
     pub fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
         self.entry_mut(id)

@@ -119,6 +119,10 @@ impl<T: Copy> Wheel<T> {
     /// Move the entries whose time has come by `now` into `due`.
     pub fn expire(&mut self, now: Instant, due: &mut Vec<T>) {
         let last = now.millis();
+        if last < self.tick {
+            // All until now has been looked at.
+            return;
+        }
         while let Some((level, slot)) = self.next_occupied() {
             let start = self.slot_start(level, slot);
             if start > last {
