@@ -16,6 +16,10 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Program {
     Serve(exos_cheetah::serve::ServeArgs),
+    Echo(exos_tools::EchoArgs),
+    Discard(exos_tools::DiscardArgs),
+    Chargen(exos_tools::ChargenArgs),
+    Cat(exos_tools::cat::CatArgs),
     Lab(exos_lab::LabArgs),
     Doctor(exos_doctor::DoctorArgs),
     Bench(exos_bench::BenchArgs),
@@ -34,6 +38,10 @@ fn main() -> ExitCode {
 fn run(program: Program) -> Result<ExitCode, Error> {
     match program {
         Program::Serve(args) => exos_cheetah::serve::run(&args),
+        Program::Echo(args) => exos_tools::echo(&args),
+        Program::Discard(args) => exos_tools::discard(&args),
+        Program::Chargen(args) => exos_tools::chargen(&args),
+        Program::Cat(args) => exos_tools::cat::run(&args),
         Program::Lab(args) => exos_lab::run(args),
         Program::Doctor(args) => exos_doctor::run(args),
         Program::Bench(args) => exos_bench::run(args),

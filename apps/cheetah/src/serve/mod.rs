@@ -15,36 +15,61 @@ use std::time::Duration;
 use exos::signals::Signals;
 use exos::{Attachment, Error, Exos, LinkName, clock};
 use exos_inet::tcp::{ListenOptions, ListenerId};
+use exos_program::{Printer, Stream, inside_hint, reachable_addresses};
 
 use crate::http::Server;
 use crate::limits::{GOODBYE_TIME, RECEIVE_BUFFER_LEN, STOP_TIME};
 use crate::site::Site;
-use statistics::Printer;
 
 pub use options::ServeArgs;
 pub use program::Cheetah;
+
+/// Prints the statistics: JSON on standard output, text on standard error.
+struct Reporter {
+    printer: Printer,
+    as_json: bool,
+}
+
+impl Reporter {
+    fn start(as_json: bool) -> Result<Self, Error> {
+        let stream = if as_json {
+            Stream::Output
+        } else {
+            Stream::Error
+        };
+        let printer = Printer::start(stream)?;
+        Ok(Self { printer, as_json })
+    }
+
+    fn print(&self, exos: &Exos, cheetah: &Cheetah) {
+        self.printer
+            .print(statistics::report(exos, cheetah, self.as_json));
+    }
+
+    fn finish(self) {
+        self.printer.finish();
+    }
+}
 
 /// Serve until a signal asks to stop.
 pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     // First what can be wrong without anything having been made.
     let site = load(args)?;
-    if let Some(core) = args.core {
-        exos_host::affinity::pin(core)?;
-    }
-    let attachment = args.attachment();
+    args.link.pin()?;
+    let attachment = args.link.attachment(args.port);
     let mut exos = Exos::attach(&attachment)?;
     let signals = Signals::catch()?;
     let listener = listen(&mut exos, args.port)?;
     announce(&exos, args, &attachment, &site)?;
-    let printer = Printer::start(args.json)?;
+    let reporter = Reporter::start(args.json)?;
     let mut cheetah = Cheetah::new(Server::new(Rc::new(site), clock::unix_secs()), clock::now());
     while !signals.stop_requested() {
-        turn(&mut exos, &mut cheetah, &signals, &printer)?;
+        turn(&mut exos, &mut cheetah, &signals, &reporter)?;
     }
     exos.stack.tcp.close_listener(listener);
-    stop(&mut exos, &mut cheetah, &signals, &printer)?;
-    printer.print(&exos, &cheetah);
-    printer.finish();
+    stop(&mut exos, &mut cheetah, &signals, &reporter)?;
+    reporter.print(&exos, &cheetah);
+    reporter.finish();
     Ok(ExitCode::SUCCESS)
 }
 
@@ -53,13 +78,13 @@ fn turn(
     exos: &mut Exos,
     cheetah: &mut Cheetah,
     signals: &Signals,
-    printer: &Printer,
+    reporter: &Reporter,
 ) -> Result<(), Error> {
     exos.receive();
     cheetah.handle(exos.now(), clock::unix_secs(), &mut exos.stack);
     exos.send()?;
     if signals.take_report_request() {
-        printer.print(exos, cheetah);
+        reporter.print(exos, cheetah);
     }
     exos.wait(cheetah.poll_timeout(), &[signals.fd()])
 }
@@ -69,14 +94,14 @@ fn stop(
     exos: &mut Exos,
     cheetah: &mut Cheetah,
     signals: &Signals,
-    printer: &Printer,
+    reporter: &Reporter,
 ) -> Result<(), Error> {
     cheetah.stop(exos.now(), &mut exos.stack);
     let (busy_until, until) = (clock::now() + STOP_TIME, clock::now() + GOODBYE_TIME);
     while (cheetah.is_busy() && clock::now() < busy_until)
         || (cheetah.connections() > 0 && clock::now() < until)
     {
-        turn(exos, cheetah, signals, printer)?;
+        turn(exos, cheetah, signals, reporter)?;
         // Another signal changes nothing, but must not keep the loop awake.
         signals.stop_requested();
     }
@@ -123,20 +148,14 @@ fn announce(
         None => eprintln!("exos serve: the example site, {count} documents, {megabytes:.1} MB"),
     }
     eprintln!("exos serve: {}", exos.describe_link());
-    for address in exos.stack.addresses() {
-        if !is_link_local(address.addr) {
-            // Nobody may be reading; the site is served all the same.
-            let _ = writeln!(std::io::stdout(), "{}", url(address.addr, args.port));
-        }
+    for address in reachable_addresses(exos) {
+        // Nobody may be reading; the site is served all the same.
+        let _ = writeln!(std::io::stdout(), "{}", url(address, args.port));
     }
     if attachment.link == LinkName::OwnTap {
         show_from_inside(exos, args.port)?;
     }
     Ok(())
-}
-
-fn is_link_local(ip: std::net::IpAddr) -> bool {
-    matches!(ip, std::net::IpAddr::V6(v6) if v6.is_unicast_link_local())
 }
 
 fn url(ip: std::net::IpAddr, port: u16) -> String {
@@ -155,7 +174,6 @@ fn url(ip: std::net::IpAddr, port: u16) -> String {
 /// Without privilege the site is inside a user namespace: say how to get there, and show from a
 /// thread inside that it answers the kernel's own TCP.
 fn show_from_inside(exos: &Exos, port: u16) -> Result<(), Error> {
-    let pid = std::process::id();
     let Some(ip) = exos
         .stack
         .addresses()
@@ -169,10 +187,8 @@ fn show_from_inside(exos: &Exos, port: u16) -> Result<(), Error> {
         "exos serve: without root this runs over a TAP device in a user namespace; AF_XDP needs root (sudo)"
     );
     eprintln!("exos serve: from another terminal of yours:");
-    eprintln!(
-        "    nsenter --preserve-credentials -U -n -t {pid} curl -i {}",
-        url(ip, port)
-    );
+    let fetch = format!("curl -i {}", url(ip, port));
+    eprintln!("    {}", inside_hint(&fetch));
     let address = std::net::SocketAddr::new(ip, port);
     std::thread::Builder::new()
         .name("first-request".into())

@@ -1,9 +1,8 @@
 //! The command line of `exos serve`.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 
-use exos::{Attachment, LinkName, Prefixed};
+use exos_program::LinkArgs;
 
 use crate::site::Limits;
 
@@ -17,27 +16,11 @@ pub struct ServeArgs {
     /// The directory to serve; an example site when left out
     #[arg(value_name = "DIR")]
     pub directory: Option<PathBuf>,
-    /// Where packets come from: xdp:INTERFACE[:QUEUE] or tap:NAME; an interface pair of its own when left out
-    #[arg(long, value_name = "LINK")]
-    pub link: Option<LinkName>,
-    /// An address to answer for, one that nobody has (repeatable, IPv4 and IPv6)
-    #[arg(long, value_name = "ADDRESS/PREFIX")]
-    pub address: Vec<Prefixed>,
-    /// Default router (repeatable, one for each family)
-    #[arg(long, value_name = "ADDRESS")]
-    pub gateway: Vec<IpAddr>,
+    #[command(flatten)]
+    pub(super) link: LinkArgs,
     /// TCP port to serve
     #[arg(long, default_value_t = 80, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
-    /// Serve on the interface's own addresses: only this TCP port is taken from the host
-    #[arg(long)]
-    pub share_address: bool,
-    /// Send every TCP segment by itself, instead of several at once for the kernel to cut
-    #[arg(long)]
-    pub no_segmentation: bool,
-    /// Run on this core, counted from 0
-    #[arg(long, value_name = "CORE")]
-    pub core: Option<usize>,
     /// Longest document to load, in MiB; longer ones are left out [default and most: 512]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=crate::limits::DOCUMENT_LEN_MAX >> 20))]
     pub document_max: Option<u64>,
@@ -50,27 +33,6 @@ pub struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// What is asked of the library.
-    pub(super) fn attachment(&self) -> Attachment {
-        Attachment {
-            link: self.link.clone().unwrap_or_else(|| {
-                let named =
-                    self.share_address || !self.address.is_empty() || !self.gateway.is_empty();
-                // With these a link must be named; the check of the pair says so.
-                if named {
-                    LinkName::OwnPair
-                } else {
-                    LinkName::default_here()
-                }
-            }),
-            addresses: self.address.clone(),
-            gateways: self.gateway.clone(),
-            port: self.port,
-            share_address: self.share_address,
-            segmentation: !self.no_segmentation,
-        }
-    }
-
     /// The limits of the documents.
     pub(super) fn limits(&self) -> Limits {
         let mut limits = Limits::default();

@@ -408,6 +408,11 @@ impl Stack {
         self.routes.addresses()
     }
 
+    /// The address of ours that a packet to `to` would come from; `None` when no route leads there.
+    pub fn source_for(&self, to: IpAddr) -> Option<IpAddr> {
+        self.routes.source_for(to)
+    }
+
     /// The neighbours that are known or being asked for.
     pub fn neighbors(&self) -> &NeighborCache {
         &self.neighbors

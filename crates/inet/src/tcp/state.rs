@@ -155,6 +155,25 @@ pub enum Action {
     BackToListen,
 }
 
+impl std::fmt::Display for State {
+    /// The RFC's name.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Closed => "CLOSED",
+            Listen => "LISTEN",
+            SynSent => "SYN-SENT",
+            SynReceived => "SYN-RECEIVED",
+            Established => "ESTABLISHED",
+            FinWait1 => "FIN-WAIT-1",
+            FinWait2 => "FIN-WAIT-2",
+            CloseWait => "CLOSE-WAIT",
+            Closing => "CLOSING",
+            LastAck => "LAST-ACK",
+            TimeWait => "TIME-WAIT",
+        })
+    }
+}
+
 impl State {
     /// The transition for `event`, or `None` where the event does not change this state.
     ///

@@ -1,0 +1,83 @@
+//! The options of TCP that a program passes on from its command line.
+
+use std::str::FromStr;
+
+use exos_inet::tcp::Options;
+use exos_inet::tcp::congestion::Algorithm;
+
+/// How the connections of a program behave.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct TcpArgs {
+    /// Congestion control: cubic, newreno or bbr [default: cubic]
+    #[arg(long, value_name = "NAME")]
+    pub congestion: Option<Congestion>,
+    /// Neither offer nor use selective acknowledgements
+    #[arg(long)]
+    pub no_sack: bool,
+    /// Bytes that a connection may hold unread, which bounds the window it offers
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(2048..=1 << 30))]
+    pub receive_buffer: Option<u32>,
+    /// Wait with less than a full segment while data is in flight (Nagle)
+    #[arg(long)]
+    pub nagle: bool,
+}
+
+impl TcpArgs {
+    /// What was asked for, all else as the stack has it.
+    pub fn options(&self) -> Options {
+        let mut options = Options {
+            nagle: self.nagle,
+            sack: !self.no_sack,
+            ..Options::default()
+        };
+        if let Some(Congestion(algorithm)) = self.congestion {
+            options.congestion = algorithm;
+        }
+        if let Some(bytes) = self.receive_buffer {
+            options.receive_buffer_bytes = bytes;
+        }
+        options
+    }
+}
+
+/// An algorithm of congestion control, by its name.
+#[derive(Copy, Clone)]
+pub struct Congestion(pub Algorithm);
+
+impl std::fmt::Debug for Congestion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0.name())
+    }
+}
+
+impl FromStr for Congestion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Algorithm::by_name(text).map(Self);
+        found.ok_or(format!("{text:?} is unknown; write cubic, newreno or bbr"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_what_connections_get() {
+        let default = TcpArgs::default().options();
+        assert!(default.sack && !default.nagle);
+        assert_eq!(default.congestion.name(), Algorithm::default().name());
+        let args = TcpArgs {
+            congestion: Some("bbr".parse().unwrap()),
+            no_sack: true,
+            receive_buffer: Some(50_000),
+            nagle: true,
+        };
+        let options = args.options();
+        assert!(!options.sack && options.nagle);
+        assert_eq!(options.congestion.name(), "bbr");
+        assert_eq!(options.receive_buffer_bytes, 50_000);
+        assert!("vegas".parse::<Congestion>().unwrap_err().contains("cubic"));
+    }
+}

@@ -1,0 +1,141 @@
+//! `exos cat`: standard input to a connection, the connection to standard output.
+//!
+//! As `nc -N` does: at the end of standard input the sending half is closed, and what the peer still
+//! sends is taken until it finishes too. A connection that the program opened ends when both have
+//! finished; one that it took (`--listen`) when the peer has, as with netcat.
+//!
+//! [`program`] is what is done with the connection, [`streams`] the standard streams, this file
+//! the set-up and the loop.
+
+mod options;
+mod program;
+mod streams;
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use exos::signals::Signals;
+use exos::{Error, Exos, clock};
+use exos_inet::tcp::ListenOptions;
+use exos_program::{Printer, Stream, reachable_addresses};
+
+use crate::limits::GOODBYE_TIME;
+use crate::run::{failed, local_port};
+
+pub use options::CatArgs;
+pub use program::{Cat, Side, Verdict};
+pub use streams::Streams;
+
+/// Run until the connection has ended. Success when it ended in order in both directions.
+pub fn run(args: &CatArgs) -> Result<ExitCode, Error> {
+    let side = args.side()?;
+    let port = match (args.port, side) {
+        (None, Side::Connect(_)) => local_port(args.link.share_address)?,
+        (port, _) => port,
+    };
+    args.link.pin()?;
+    let mut exos = Exos::attach(&args.link.attachment(port.unwrap_or(0)))?;
+    let signals = Signals::catch()?;
+    // Standard output carries the peer's bytes, so all else goes to standard error.
+    let printer = Printer::start(Stream::Error)?;
+    let mut cat = begin(args, side, port, &mut exos)?;
+    let mut streams = Streams::start(std::io::stdin(), std::io::stdout())
+        .map_err(|e| Error::io("cannot start the threads of the standard streams", e))?;
+    let verdict = turns(args, &mut exos, &mut cat, &mut streams, &signals, &printer)?;
+    let said = end(&mut exos, &mut cat, verdict, &mut streams, &signals);
+    if args.json || args.statistics {
+        printer.print(program::report(&cat, args.json));
+    }
+    printer.finish();
+    said.map(|()| ExitCode::SUCCESS)
+}
+
+fn begin(args: &CatArgs, side: Side, port: Option<u16>, exos: &mut Exos) -> Result<Cat, Error> {
+    let now = clock::now();
+    match side {
+        Side::Connect(to) => {
+            let source = match port {
+                Some(port) => {
+                    let ours = exos.stack.source_for(to.ip());
+                    ours.map(|ip| SocketAddr::new(ip, port))
+                }
+                None => None,
+            };
+            let id = exos
+                .stack
+                .tcp_connect(now, source, to, &args.tcp.options())
+                .map_err(|e| Error::new(format!("cannot connect to {to}: {e}")))?;
+            Ok(Cat::connecting(id, to, now))
+        }
+        Side::Listen(port) => {
+            let options = ListenOptions {
+                connection: args.tcp.options(),
+                ..ListenOptions::default()
+            };
+            let listener = exos
+                .stack
+                .tcp
+                .listen(None, port, options)
+                .map_err(|e| Error::new(format!("cannot listen on port {port}: {e}")))?;
+            for ip in reachable_addresses(exos) {
+                eprintln!("exos cat: listening on {}", SocketAddr::new(ip, port));
+            }
+            Ok(Cat::listening(listener, now))
+        }
+    }
+}
+
+/// The loop, until the connection is over; `None` when a signal asked to stop.
+fn turns(
+    args: &CatArgs,
+    exos: &mut Exos,
+    cat: &mut Cat,
+    streams: &mut Streams,
+    signals: &Signals,
+    printer: &Printer,
+) -> Result<Option<Verdict>, Error> {
+    while !signals.stop_requested() {
+        exos.receive();
+        cat.handle(exos.now(), &mut exos.stack, streams);
+        exos.send()?;
+        if let Some(verdict) = cat.verdict() {
+            return Ok(Some(verdict));
+        }
+        if signals.take_report_request() {
+            printer.print(program::report(cat, args.json));
+        }
+        exos.wait(None, &[signals.fd(), streams.fd()])?;
+    }
+    Ok(None)
+}
+
+/// Let the last bytes out, tell the peer what it must know, and say how it went.
+fn end(
+    exos: &mut Exos,
+    cat: &mut Cat,
+    verdict: Option<Verdict>,
+    streams: &mut Streams,
+    signals: &Signals,
+) -> Result<(), Error> {
+    cat.abort(&mut exos.stack);
+    // What is owed leaves: the acknowledgement of the last FIN, or a reset.
+    while exos.send()? > 0 {}
+    let Some(verdict) = verdict else {
+        return Err(Error::new(
+            "stopped by a signal before the connection had ended",
+        ));
+    };
+    // The reader of standard output may take its time, but a signal ends the wait.
+    while !streams.is_written() && !signals.stop_requested() {
+        std::thread::sleep(GOODBYE_TIME / 1000);
+    }
+    match (verdict, streams.take_error()) {
+        (_, Some(e)) => Err(Error::io("cannot write to standard output", e)),
+        (Verdict::Done, None) => Ok(()),
+        (Verdict::Failed(peer, reason), None) => Err(failed(peer, reason)),
+        (Verdict::Input(kind), None) => {
+            let source = std::io::Error::from(kind);
+            Err(Error::io("cannot read standard input", source))
+        }
+    }
+}

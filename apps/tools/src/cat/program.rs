@@ -1,0 +1,282 @@
+//! What `exos cat` does with its connection.
+//!
+//! [`Cat::handle`] is called each turn; it moves bytes between the standard streams and the
+//! connection as far as both have room, and [`Cat::verdict`] says when it is over and how.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use exos::clock;
+use exos_buf::Buffer;
+use exos_inet::tcp::{ConnectionId, Event, EventSet, Info, ListenerId, Reason};
+use exos_inet::{Instant, Stack};
+use serde_json::json;
+
+use super::streams::{Input, Streams};
+use crate::limits::CAT_QUEUE_MAX;
+use crate::statistics;
+
+/// Who opens the connection.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// We, to this address.
+    Connect(SocketAddr),
+    /// The peer, to this port of ours.
+    Listen(u16),
+}
+
+/// How it went.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Everything was delivered, and both sides finished.
+    Done,
+    /// The connection failed.
+    Failed(SocketAddr, Reason),
+    /// Standard input did.
+    Input(ErrorKind),
+}
+
+/// A connection joined to the standard streams.
+pub struct Cat {
+    id: Option<ConnectionId>,
+    listener: Option<ListenerId>,
+    /// The other end, once it is known.
+    peer: Option<SocketAddr>,
+    began: Instant,
+    /// The peer opened it.
+    taken: bool,
+    stands: bool,
+    input_ended: bool,
+    peer_finished: bool,
+    output_finished: bool,
+    queued: u64,
+    sent: u64,
+    received: u64,
+    /// Standard input cannot be read.
+    broken: Option<ErrorKind>,
+    verdict: Option<Verdict>,
+    info: Option<Info>,
+}
+
+impl Cat {
+    /// For a connection that is being opened.
+    pub fn connecting(id: ConnectionId, to: SocketAddr, now: Instant) -> Self {
+        Self::new(Some(id), None, Some(to), now)
+    }
+
+    /// For the first connection that a listener makes; the listener is closed then.
+    pub fn listening(listener: ListenerId, now: Instant) -> Self {
+        Self::new(None, Some(listener), None, now)
+    }
+
+    fn new(
+        id: Option<ConnectionId>,
+        listener: Option<ListenerId>,
+        peer: Option<SocketAddr>,
+        now: Instant,
+    ) -> Self {
+        Self {
+            id,
+            taken: listener.is_some(),
+            listener,
+            peer,
+            began: now,
+            stands: false,
+            input_ended: false,
+            peer_finished: false,
+            output_finished: false,
+            queued: 0,
+            sent: 0,
+            received: 0,
+            broken: None,
+            verdict: None,
+            info: None,
+        }
+    }
+
+    /// Move what can be moved.
+    pub fn handle(&mut self, now: Instant, stack: &mut Stack, streams: &mut Streams) {
+        streams.listen();
+        while let Some(event) = stack.poll_event() {
+            self.handle_event(now, &event, stack, streams);
+        }
+        if self.verdict.is_none() && self.stands {
+            self.take_input(stack, streams);
+            self.give_output(stack, streams);
+            self.observe(stack);
+        }
+    }
+
+    /// How it went, once the connection is over.
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.verdict
+    }
+
+    fn handle_event(
+        &mut self,
+        now: Instant,
+        event: &Event,
+        stack: &mut Stack,
+        streams: &mut Streams,
+    ) {
+        let id = event.connection;
+        if event.set.contains(EventSet::ACCEPTED) {
+            match self.listener.take() {
+                Some(listener) => {
+                    stack.tcp.close_listener(listener);
+                    self.id = Some(id);
+                    self.peer = stack.tcp.connection(id).map(|c| c.flow().remote());
+                    self.began = now;
+                }
+                // It came before the listener was closed.
+                None => stack.tcp_abort(id),
+            }
+        }
+        if self.id != Some(id) {
+            return;
+        }
+        let set = event.set;
+        self.stands |= set.contains(EventSet::ACCEPTED) || set.contains(EventSet::CONNECTED);
+        self.peer_finished |= event.set.contains(EventSet::FINISHED);
+        if event.set.contains(EventSet::CLOSED) {
+            self.closed(event.reason, stack, streams);
+        }
+    }
+
+    fn closed(&mut self, reason: Reason, stack: &mut Stack, streams: &mut Streams) {
+        let id = self.id.expect("it is the connection's event");
+        self.observe(stack);
+        let rest = stack.tcp.readable(id).to_vec();
+        self.received += rest.len() as u64;
+        streams.finish(rest);
+        let peer = self.peer.expect("it was known when the connection began");
+        self.verdict = Some(match (self.broken, reason) {
+            (Some(kind), _) => Verdict::Input(kind),
+            (None, Reason::Done) => Verdict::Done,
+            (None, reason) => Verdict::Failed(peer, reason),
+        });
+    }
+
+    /// From standard input, as far as the send queue has room.
+    fn take_input(&mut self, stack: &mut Stack, streams: &mut Streams) {
+        let Some(id) = self.id else { return };
+        while !self.input_ended {
+            let queued = stack.tcp.connection(id).map_or(0, |c| c.unacknowledged());
+            if queued >= CAT_QUEUE_MAX {
+                return;
+            }
+            match streams.take_input() {
+                Input::Nothing => return,
+                Input::Bytes(bytes) => {
+                    let count = bytes.len() as u64;
+                    if stack.tcp.send(id, Buffer::from(bytes).whole()) {
+                        self.queued += count;
+                    }
+                }
+                Input::End => self.finish(stack),
+                Input::Broken(kind) => {
+                    self.input_ended = true;
+                    self.broken = Some(kind);
+                    stack.tcp_abort(id);
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, stack: &mut Stack) {
+        self.input_ended = true;
+        if let Some(id) = self.id {
+            stack.tcp.finish(id);
+        }
+    }
+
+    /// To standard output, as far as it takes it: what it does not stays in the receive buffer.
+    fn give_output(&mut self, stack: &mut Stack, streams: &mut Streams) {
+        let Some(id) = self.id else { return };
+        if self.output_finished {
+            return;
+        }
+        let bytes = stack.tcp.readable(id);
+        let available = bytes.len();
+        let Some(taken) = streams.offer(bytes) else {
+            // Nobody takes the output any more: the error is told at the end.
+            stack.tcp_abort(id);
+            return;
+        };
+        stack.tcp.consume(id, taken);
+        self.received += taken as u64;
+        if self.peer_finished && taken == available {
+            self.output_finished = true;
+            streams.finish(Vec::new());
+            if self.taken {
+                self.finish(stack);
+            }
+        }
+    }
+
+    /// Remember what statistics will tell.
+    fn observe(&mut self, stack: &Stack) {
+        let Some(tcp) = self.id.and_then(|id| stack.tcp.connection(id)) else {
+            return;
+        };
+        self.sent = self.queued - tcp.unacknowledged() as u64;
+        self.info = Some(tcp.info());
+    }
+
+    /// Give the connection up, if it is not over.
+    pub fn abort(&mut self, stack: &mut Stack) {
+        if let (None, Some(id)) = (self.verdict, self.id) {
+            stack.tcp_abort(id);
+        }
+    }
+
+    /// Bytes that the peer has acknowledged, and bytes taken from it.
+    pub fn moved(&self) -> (u64, u64) {
+        (self.sent, self.received)
+    }
+}
+
+/// The statistics as they are now, as text or as a line of JSON.
+pub(super) fn report(cat: &Cat, as_json: bool) -> String {
+    let time = clock::now() - cat.began;
+    if as_json {
+        format!("{}\n", value(cat, time))
+    } else {
+        text(cat, time)
+    }
+}
+
+fn text(cat: &Cat, time: Duration) -> String {
+    let peer = cat.peer.map_or("nobody yet".to_owned(), |p| p.to_string());
+    let rate = |bytes: u64| bytes as f64 * 8.0 / time.as_secs_f64().max(1e-6) / 1e6;
+    let state = cat.info.as_ref().map_or(String::new(), |i| {
+        let rtt = i.rtt.map_or("unknown".to_owned(), |rtt| {
+            format!("{:.2} ms", rtt.as_secs_f64() * 1e3)
+        });
+        format!(
+            "; {}, round trip {rtt}, congestion window {} KB",
+            i.state,
+            i.congestion_window / 1024
+        )
+    });
+    format!(
+        "exos cat: {peer}, {:.2} s: sent {} bytes ({:.1} Mbit/s), received {} bytes ({:.1} Mbit/s){state}\n",
+        time.as_secs_f64(),
+        cat.sent,
+        rate(cat.sent),
+        cat.received,
+        rate(cat.received)
+    )
+}
+
+fn value(cat: &Cat, time: Duration) -> serde_json::Value {
+    json!({
+        "schema": "exos.cat.statistics/1",
+        "peer": cat.peer.map(|p| p.to_string()),
+        "seconds": time.as_secs_f64(),
+        "bytes_sent": cat.sent,
+        "bytes_received": cat.received,
+        "tcp": cat.info.as_ref().map(statistics::tcp_value),
+    })
+}

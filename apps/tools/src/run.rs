@@ -1,0 +1,218 @@
+//! Echo, discard and chargen as programs: set up, run the loop, stop in order.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use exos::signals::Signals;
+use exos::{Attachment, Error, Exos, LinkName, clock};
+use exos_inet::tcp::{ListenOptions, ListenerId, Reason};
+use exos_program::{Printer, Stream, inside_hint, reachable_addresses};
+
+use crate::limits::GOODBYE_TIME;
+use crate::options::{ChargenArgs, CommonArgs, DiscardArgs, EchoArgs, LoadArgs};
+use crate::service::{Kind, Limits, Service};
+use crate::statistics;
+
+/// `exos echo`.
+pub fn echo(args: &EchoArgs) -> Result<ExitCode, Error> {
+    serve(&args.common, Kind::Echo, Limits::default(), args.port)
+}
+
+/// `exos discard`.
+pub fn discard(args: &DiscardArgs) -> Result<ExitCode, Error> {
+    load(&args.load, Kind::Discard, args.port, 9)
+}
+
+/// `exos chargen`.
+pub fn chargen(args: &ChargenArgs) -> Result<ExitCode, Error> {
+    load(&args.load, Kind::Chargen, args.port, 19)
+}
+
+fn load(args: &LoadArgs, kind: Kind, port: Option<u16>, usual: u16) -> Result<ExitCode, Error> {
+    match args.connect {
+        Some(to) => connect(args, kind, port, to),
+        None => serve(&args.common, kind, args.limits(), port.unwrap_or(usual)),
+    }
+}
+
+/// A program that runs: its stack, its service, and what it is asked by signals.
+struct Program<'a> {
+    exos: Exos,
+    service: Service,
+    signals: Signals,
+    printer: Printer,
+    args: &'a CommonArgs,
+}
+
+/// Take connections until a signal asks to stop.
+fn serve(args: &CommonArgs, kind: Kind, limits: Limits, port: u16) -> Result<ExitCode, Error> {
+    let attachment = args.link.attachment(port);
+    let mut program = Program::start(args, &attachment, kind, limits)?;
+    let listener = program.listen(port)?;
+    program.announce(&attachment, port);
+    while !program.signals.stop_requested() {
+        program.turn()?;
+    }
+    program.exos.stack.tcp.close_listener(listener);
+    program.stop()?;
+    program.end();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Open connections, and run until they have ended or a signal asks to stop.
+fn connect(
+    args: &LoadArgs,
+    kind: Kind,
+    port: Option<u16>,
+    to: SocketAddr,
+) -> Result<ExitCode, Error> {
+    let link = &args.common.link;
+    if args.connections > 1 && (port.is_some() || link.share_address) {
+        return Err(Error::new("several connections need several local ports")
+            .mend("leave --port and --share-address out, or --connections"));
+    }
+    let port = port.map_or_else(|| local_port(link.share_address), |port| Ok(Some(port)))?;
+    let attachment = link.attachment(port.unwrap_or(0));
+    let mut program = Program::start(&args.common, &attachment, kind, args.limits())?;
+    for _ in 0..args.connections {
+        program.open(port, to)?;
+    }
+    while !program.service.is_done() && !program.signals.stop_requested() {
+        program.turn()?;
+    }
+    // What ended the last connection may have queued an answer.
+    program.stop()?;
+    let failure = program.service.totals().failure;
+    program.end();
+    match failure {
+        None => Ok(ExitCode::SUCCESS),
+        Some(reason) => Err(failed(to, reason)),
+    }
+}
+
+/// A port that the host lets us have, where connections come from the host's own address.
+pub(crate) fn local_port(share_address: bool) -> Result<Option<u16>, Error> {
+    if !share_address {
+        return Ok(None);
+    }
+    let free = std::net::TcpListener::bind(("0.0.0.0", 0)).and_then(|l| l.local_addr());
+    let free = free.map_err(|e| Error::io("cannot find a free port of this host", e))?;
+    Ok(Some(free.port()))
+}
+
+/// What a person is told of a connection that did not end as it should.
+pub(crate) fn failed(peer: SocketAddr, reason: Reason) -> Error {
+    let error = Error::new(format!(
+        "the connection with {peer} {}",
+        statistics::words(reason)
+    ));
+    match reason {
+        Reason::Refused => error.mend("start the server there, or give its port"),
+        Reason::TimedOut => {
+            error.mend("see whether the peer is up and a route leads there and back")
+        }
+        _ => error,
+    }
+}
+
+impl<'a> Program<'a> {
+    fn start(
+        args: &'a CommonArgs,
+        attachment: &Attachment,
+        kind: Kind,
+        limits: Limits,
+    ) -> Result<Self, Error> {
+        args.link.pin()?;
+        let exos = Exos::attach(attachment)?;
+        eprintln!("exos {}: {}", kind.name(), exos.describe_link());
+        let stream = if args.json {
+            Stream::Output
+        } else {
+            Stream::Error
+        };
+        Ok(Self {
+            service: Service::new(kind, limits, clock::now()),
+            exos,
+            signals: Signals::catch()?,
+            printer: Printer::start(stream)?,
+            args,
+        })
+    }
+
+    fn listen(&mut self, port: u16) -> Result<ListenerId, Error> {
+        let options = ListenOptions {
+            connection: self.args.tcp.options(),
+            ..ListenOptions::default()
+        };
+        let cannot =
+            |e: &dyn std::fmt::Display| Error::new(format!("cannot listen on port {port}: {e}"));
+        let stack = &mut self.exos.stack;
+        let listener = stack.tcp.listen(None, port, options);
+        // The address's UDP ports are the host's where it is shared: nothing comes to this one then.
+        self.service
+            .bind_datagrams(port, stack)
+            .map_err(|e| cannot(&e))?;
+        listener.map_err(|e| cannot(&e))
+    }
+
+    fn open(&mut self, port: Option<u16>, to: SocketAddr) -> Result<(), Error> {
+        let options = self.args.tcp.options();
+        let stack = &mut self.exos.stack;
+        self.service
+            .connect(clock::now(), port, to, &options, stack)
+            .map_err(|e| Error::new(format!("cannot connect to {to}: {e}")))
+    }
+
+    /// Tell a person where the service is.
+    fn announce(&self, attachment: &Attachment, port: u16) {
+        let addresses = reachable_addresses(&self.exos);
+        for &ip in &addresses {
+            // Nobody may be reading; the service is there all the same.
+            let _ = writeln!(std::io::stdout(), "{}", SocketAddr::new(ip, port));
+        }
+        if let (LinkName::OwnTap, Some(ip)) = (&attachment.link, addresses.first()) {
+            let name = self.service.kind().name();
+            let command = inside_hint(&format!("nc {ip} {port}"));
+            eprintln!("exos {name}: from another terminal of yours:\n    {command}");
+        }
+    }
+
+    /// One turn: take in, answer, send, wait.
+    fn turn(&mut self) -> Result<(), Error> {
+        self.exos.receive();
+        self.service.handle(self.exos.now(), &mut self.exos.stack);
+        self.exos.send()?;
+        if self.signals.take_report_request() {
+            self.print();
+        }
+        self.exos
+            .wait(self.service.poll_timeout(), &[self.signals.fd()])
+    }
+
+    /// Let what is queued go, say goodbye, and reset who is left.
+    fn stop(&mut self) -> Result<(), Error> {
+        self.service.stop(clock::now(), &mut self.exos.stack);
+        let until = clock::now() + GOODBYE_TIME;
+        while self.service.connections() > 0 && clock::now() < until {
+            self.turn()?;
+            // Another signal changes nothing, but must not keep the loop awake.
+            self.signals.stop_requested();
+        }
+        while self.service.abort_some(clock::now(), &mut self.exos.stack) {
+            while self.exos.send()? > 0 {}
+        }
+        while self.exos.send()? > 0 {}
+        Ok(())
+    }
+
+    fn print(&self) {
+        let report = statistics::report(&self.exos, &self.service, self.args.json);
+        self.printer.print(report);
+    }
+
+    fn end(self) {
+        self.print();
+        self.printer.finish();
+    }
+}
