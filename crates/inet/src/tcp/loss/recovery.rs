@@ -120,8 +120,10 @@ impl Connection {
     ) -> Option<u32> {
         // What arrived beyond a gap is answered with the timestamp of what came before it (RFC 7323 §4.3).
         let stamps = self.timestamps && advanced;
-        // Karn's rule: what was sent twice measures nothing by itself.
-        if let Some(at) = d.oldest_once_at {
+        // Karn's rule: what was sent twice measures nothing by itself. Nor does what was sent once but
+        // acknowledged only together with it: it may have lain beyond the gap for long, the
+        // acknowledgements that said so lost.
+        if let Some(at) = d.oldest_once_at.filter(|_| d.newest_again.is_none()) {
             self.rtt.measured(now - at);
         } else if let Some(t) = seg.options.timestamps
             && stamps
