@@ -111,6 +111,8 @@ counters! {
     drop_tcp_cookie,
     /// Drop: a segment of a flow that is another listener's share.
     drop_tcp_other_share,
+    /// Drop: a segment of a connection that was handed over to another stack.
+    drop_tcp_handed_over,
     /// Drop: a SYN with a FIN to a listener.
     drop_tcp_syn_fin,
     /// Drop: a SYN while the stack holds as many connections as it may.

@@ -100,6 +100,14 @@ pub const TIME_WAIT: Duration = Duration::from_secs(60);
 /// and 4,096 closes a second by our side keep theirs for the whole time.
 pub const TIME_WAIT_ENTRIES_MAX: usize = 256 * 1024;
 
+/// A stack is silent about segments of a connection that was taken out of it for this long, and again after
+/// each that still comes: twice the time that a segment may live (as [`TIME_WAIT`]), in which whoever
+/// steers packets has found the new stack.
+pub const HANDED_OVER_HOLD: Duration = Duration::from_secs(60);
+
+/// Flows that are so remembered: at some 100 bytes each 6 MiB, and a thousand hand-overs a second.
+pub const HANDED_OVER_ENTRIES_MAX: usize = 64 * 1024;
+
 /// Retransmissions of the same data after which the next hop is verified: R1, at least 3 (RFC 1122
 /// §4.2.3.5).
 pub const PATH_DOUBT_RETRIES: u8 = 3;

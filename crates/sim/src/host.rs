@@ -10,7 +10,9 @@ use crate::program::{Endpoint, Plan, Reading, Then, pattern};
 use exos_buf::Buffer;
 use exos_inet::Instant;
 use exos_inet::stack::{Config, EchoReply, RxChecksum, Stack};
-use exos_inet::tcp::{ConnectionId, EventSet, Info, ListenOptions, Options, Reason};
+use exos_inet::tcp::{
+    ConnectionId, DetachedConnection, EventSet, Info, ListenOptions, Options, Reason,
+};
 use std::net::{IpAddr, SocketAddr};
 
 /// A connection of one host, also after its end.
@@ -127,6 +129,33 @@ impl Host {
     /// What the stack calls a connection.
     pub fn connection_id(&self, conn: Conn) -> ConnectionId {
         self.endpoints[conn.0].id
+    }
+
+    /// Take a connection out of the stack. Its program waits until it is put in again.
+    pub fn take_out(&mut self, conn: Conn) -> DetachedConnection {
+        let id = self.connection_id(conn);
+        let taken = self.stack.tcp_take_out(self.now, id);
+        taken.expect("a connection that stands")
+    }
+
+    /// Put a connection into the stack, which may be another one than before.
+    pub fn put_in(&mut self, conn: Conn, detached: DetachedConnection) {
+        let put = self.stack.tcp_put_in(self.now, detached);
+        self.endpoints[conn.0].id = put.expect("room for it");
+    }
+
+    /// A second stack with the same addresses, which has met the same neighbours. Its frames go nowhere
+    /// until it takes the place of `stack`.
+    pub fn twin(&self, seed: u64) -> Stack {
+        let config = self.stack.config().clone();
+        let mut twin = Stack::new(config, seed, self.now).expect("addresses that were sound");
+        while twin.poll_transmit(self.now).is_some() {}
+        for (ip, _, mac) in self.stack.neighbors().iter() {
+            if let Some(mac) = mac {
+                twin.set_neighbor(self.now, ip, mac);
+            }
+        }
+        twin
     }
 
     /// The stack's picture of a connection; `None` when it is over.

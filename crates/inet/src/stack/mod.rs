@@ -264,6 +264,31 @@ impl Stack {
         self.tcp.abort(id, &mut self.counters);
     }
 
+    /// Take a connection out of this stack, to be put into another; `None` when it is gone or does not
+    /// stand yet. For a while its segments are met with silence here.
+    pub fn tcp_take_out(
+        &mut self,
+        now: Instant,
+        id: tcp::ConnectionId,
+    ) -> Option<tcp::DetachedConnection> {
+        self.tcp.take_out(now, id)
+    }
+
+    /// Put a connection that was taken out of another stack into this one, which must have its local
+    /// address and a route to its peer. On failure it is given back.
+    pub fn tcp_put_in(
+        &mut self,
+        now: Instant,
+        connection: tcp::DetachedConnection,
+    ) -> Result<tcp::ConnectionId, (tcp::OpenError, tcp::DetachedConnection)> {
+        let (ours, remote) = (connection.flow().local(), connection.flow().remote());
+        if !self.routes.is_local(ours.ip()) || self.routes.next_hop(remote.ip()).is_none() {
+            return Err((tcp::OpenError::NoRoute, connection));
+        }
+        let local = self.local(remote.is_ipv6());
+        self.tcp.put_in(now, connection, local)
+    }
+
     /// Send a datagram, in fragments where it is longer than the MTU.
     pub fn udp_send(
         &mut self,

@@ -258,6 +258,11 @@ impl Connection {
         Self::new(opening, options, state, false)
     }
 
+    /// A connection in `state` whose other values the caller knows from elsewhere.
+    pub(super) fn resumed(opening: Opening, options: &Options, state: State) -> Self {
+        Self::new(opening, options, state, false)
+    }
+
     fn new(opening: Opening, options: &Options, state: State, active: bool) -> Self {
         let Opening {
             flow,

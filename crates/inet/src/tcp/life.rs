@@ -289,6 +289,19 @@ impl Connection {
         self.arm_life();
     }
 
+    /// The connection goes on in another stack, under another clock: what was being waited for begins
+    /// anew.
+    pub(super) fn resume_life(&mut self, now: Instant) {
+        let stalled = self.retries > 0;
+        if let Some(rare) = &mut self.rare {
+            rare.probes = 0;
+            rare.busy_at = Instant::START;
+            rare.stalled_at = stalled.then_some(now);
+            rare.soft_error = None;
+        }
+        self.arm_life();
+    }
+
     /// The peer says after how long it gives up (RFC 5482 §3.1):
     /// `USER_TIMEOUT = min(U_LIMIT, max(ADV_UTO, REMOTE_UTO, L_LIMIT))`.
     #[cold]

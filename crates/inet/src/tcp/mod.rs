@@ -4,7 +4,8 @@
 //! block, [`input`] and [`output`] the segments in and out of it, `text` what they bring, [`receive`]
 //! the received bytes and `reassembly` those beyond a gap, `sack` what is said of these, `window` what
 //! we announce, [`memory`] and `relief` the memory of all that,
-//! `listener` and `passive` what others open, `cookie` what is not kept of it, [`rtt`], [`congestion`]
+//! `listener` and `passive` what others open, `cookie` what is not kept of it, `handover` connections
+//! that move between stacks, [`rtt`], [`congestion`]
 //! and `pacing` the timer, the window and the pace, `loss` what was sent and what became of it,
 //! [`time_wait`] what
 //! remains of finished connections, [`reply`] the answers that belong to no connection, [`wheel`] the
@@ -18,6 +19,7 @@ pub mod congestion;
 pub mod connection;
 mod cookie;
 pub mod flow;
+mod handover;
 pub mod input;
 pub mod life;
 mod listener;
@@ -45,10 +47,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use exos_buf::Slice;
 use exos_wire::SeqNumber;
+use exos_wire::tcp::TcpFlags;
 use hashbrown::HashTable;
 
 pub use connection::{Connection, EventSet, Info, Options, Path, Reason};
 pub use flow::Flow;
+pub use handover::DetachedConnection;
 pub use input::Segment;
 pub use life::Keepalive;
 pub use listener::{ListenOptions, ListenerId, Share, SynCookies};
@@ -66,6 +70,7 @@ use crate::limits::{
 use crate::siphash::SipKey;
 use crate::time::{Duration, Instant};
 use connection::Opening;
+use handover::HandedOver;
 use input::{Context, Outcome};
 use listener::Listener;
 use memory::Memory;
@@ -164,6 +169,7 @@ pub struct Tcp {
     memory: Memory,
     /// Connections with data beyond gaps, which can be given up.
     holding: Holding,
+    handed_over: HandedOver,
     due: Vec<ConnectionId>,
     key: SipKey,
     next_listener: u32,
@@ -199,6 +205,7 @@ impl Tcp {
             cookie_rate: TokenBucket::new(SYN_COOKIES_PER_SECOND, SYN_COOKIES_BURST, now),
             memory: Memory::default(),
             holding: Holding::default(),
+            handed_over: HandedOver::new(key),
             due: Vec::new(),
             key,
             next_listener: 0,
@@ -225,7 +232,8 @@ impl Tcp {
             self.choose_flow(source.ip(), remote)?
         } else {
             let flow = Flow::new(source, remote);
-            if self.find(&flow).is_some() || self.time_wait.get(&flow).is_some() {
+            let known = self.find(&flow).is_some() || self.time_wait.get(&flow).is_some();
+            if known || self.handed_over.has(now, &flow, false) {
                 return Err(OpenError::FlowTaken);
             }
             flow
@@ -386,6 +394,10 @@ impl Tcp {
         counters.tcp_segments_received += 1;
         if let Some(id) = self.find_again(&flow) {
             return self.deliver(now, id, seg, counters);
+        }
+        if self.handed_over.has(now, &flow, !seg.has(TcpFlags::SYN)) {
+            counters.drop_tcp_handed_over += 1;
+            return false;
         }
         let arrived = Arrived {
             now,
@@ -713,6 +725,11 @@ impl Tcp {
         } else {
             entry.connection.tell(EventSet::CLOSED);
         }
+        self.unindex(id, &flow);
+    }
+
+    /// Segments of `flow` are not of connection `id` any more.
+    fn unindex(&mut self, id: ConnectionId, flow: &Flow) {
         let hash = flow.hash(&self.key, SALT_TABLE);
         if let Ok(found) = self.index.find_entry(hash, |&slot| slot == id.slot()) {
             found.remove();

@@ -87,12 +87,17 @@ impl Slab {
     }
 
     pub fn remove(&mut self, id: ConnectionId) {
-        if self.entry_mut(id).is_some() {
-            let slot = self.slot_mut(id.slot);
-            slot.entry = None;
-            slot.generation = slot.generation.wrapping_add(1);
-            self.free.push(id.slot);
-        }
+        self.take(id);
+    }
+
+    /// Take a control block out.
+    pub fn take(&mut self, id: ConnectionId) -> Option<Connection> {
+        self.entry_mut(id)?;
+        let slot = self.slot_mut(id.slot);
+        let entry = slot.entry.take();
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(id.slot);
+        entry.map(|e| e.connection)
     }
 
     #[inline]

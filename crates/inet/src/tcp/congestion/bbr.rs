@@ -270,6 +270,15 @@ impl CongestionControl for Bbr {
         self.window = self.window.max(self.product(WINDOW_GAIN));
     }
 
+    fn taken_over(&mut self, now: Instant) {
+        self.least_rtt_at = now;
+        match &mut self.mode {
+            Mode::Cruise { since, .. } => *since = now,
+            Mode::ProbeRtt { until } => *until = now,
+            _ => {}
+        }
+    }
+
     fn set_mss(&mut self, mss: u32) {
         *self = Self::new(mss);
     }

@@ -186,6 +186,10 @@ impl CongestionControl for Cubic {
         }
     }
 
+    fn taken_over(&mut self, now: Instant) {
+        (self.epoch, self.last_ack) = (None, now);
+    }
+
     fn set_mss(&mut self, mss: u32) {
         *self = Self::new(mss);
     }

@@ -126,6 +126,11 @@ pub trait CongestionControl: Send + Sync + fmt::Debug {
         let _ = (idle, rto, mss);
     }
 
+    /// The connection goes on in another stack, whose clock shows `now`: earlier times mean nothing.
+    fn taken_over(&mut self, now: Instant) {
+        let _ = now;
+    }
+
     /// The handshake has shown the maximum segment size; nothing was sent yet.
     fn set_mss(&mut self, mss: u32) {
         let _ = mss;
