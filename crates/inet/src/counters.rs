@@ -145,6 +145,8 @@ counters! {
     tcp_out_of_order,
     /// Segments whose data had been received before.
     tcp_duplicate_data,
+    /// Data segments that came marked "congestion experienced" (ECN, RFC 3168).
+    tcp_congestion_marks,
     /// Segments of which a part had been received before, for the peer to be told (D-SACK, RFC 2883).
     tcp_dsacks_sent,
     /// Times that half of the memory for received data was used: windows went back to their first size.

@@ -13,8 +13,10 @@ macro_rules! areas {
 }
 
 areas! {
+    blocks: "blocks",
     closing: "closing",
     data: "data",
+    ecn: "ecn",
     handshake: "handshake",
     icmp: "icmp",
     life: "life",

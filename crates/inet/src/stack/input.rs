@@ -20,7 +20,7 @@ use crate::icmp::{self, ErrorKind, IcmpError, Problem};
 use crate::limits::CONTROL_FRAMES_MAX;
 use crate::neighbor::Evidence;
 use crate::route::Delivery;
-use crate::tcp::{Flow, Segment};
+use crate::tcp::{Ecn, Flow, Segment};
 use crate::time::Instant;
 use crate::udp::{self, Delivered, UdpDrop};
 
@@ -39,6 +39,7 @@ struct Packet<'a> {
     protocol_field: usize,
     /// The frame was for a group.
     group: bool,
+    ecn: Ecn,
     checksum: RxChecksum,
 }
 
@@ -148,6 +149,7 @@ impl Stack {
             quote,
             protocol_field: 9,
             group,
+            ecn: Ecn::of(view.tos()),
             checksum,
         };
         self.handle_upper(now, &packet);
@@ -199,6 +201,7 @@ impl Stack {
             quote,
             protocol_field: upper.next_header_field,
             group,
+            ecn: Ecn::of(view.traffic_class()),
             checksum,
         };
         self.handle_upper(now, &packet);
@@ -262,6 +265,7 @@ impl Stack {
             quote: &datagram.quote,
             protocol_field: if datagram.src.is_ipv6() { 6 } else { 9 },
             group,
+            ecn: Ecn::NotEct,
             checksum: RxChecksum::Unknown,
         };
         self.handle_upper(now, &packet);
@@ -331,7 +335,10 @@ impl Stack {
         }
         let local = SocketAddr::new(packet.dst, view.dst_port());
         let remote = SocketAddr::new(packet.src, view.src_port());
-        let segment = Segment::from_view(&view);
+        let segment = Segment {
+            ecn: packet.ecn,
+            ..Segment::from_view(&view)
+        };
         if segment.has(TcpFlags::SYN) && self.routes.next_hop(packet.src).is_none() {
             // No connection begins that could not be answered.
             self.counters.drop_ip_no_route += 1;

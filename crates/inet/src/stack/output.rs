@@ -20,7 +20,7 @@ use super::segments::{Addresses, HOPS, write_segment, write_tcp};
 use crate::fragment::{cut_v4, cut_v6};
 use crate::limits::GATHER_MAX;
 use crate::neighbor::{Lookup, Solicit};
-use crate::tcp::{ConnectionId, Outgoing, Path, Reply};
+use crate::tcp::{ConnectionId, Ecn, Outgoing, Path, Reply};
 use crate::time::Instant;
 
 /// Up to a handful of byte slices that follow the head of a frame.
@@ -254,6 +254,7 @@ impl Stack {
             from: self.config.mac,
             to: mac,
             flow: &reply.flow,
+            ecn: Ecn::NotEct,
         };
         let head = write_tcp(
             &mut self.head,

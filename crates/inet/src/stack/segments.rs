@@ -11,7 +11,7 @@ use exos_wire::tcp::{self as wire_tcp, TcpHeader, TcpOptions};
 use exos_wire::{Mac, Sum, protocol};
 
 use super::TxChecksum;
-use crate::tcp::{Connection, Flow, Outgoing};
+use crate::tcp::{Connection, Ecn, Flow, Outgoing};
 
 /// Time to live, or hop limit, of what we send (RFC 1700's and Linux's default).
 pub(super) const HOPS: u8 = 64;
@@ -27,6 +27,7 @@ pub(super) struct Addresses<'a> {
     pub(super) from: Mac,
     pub(super) to: Mac,
     pub(super) flow: &'a Flow,
+    pub(super) ecn: Ecn,
 }
 
 pub(super) fn write_segment(
@@ -49,7 +50,13 @@ pub(super) fn write_segment(
     };
     // The data's sum comes from its slices' cached sums; a link that completes it needs none.
     let sum = (!partial).then(|| connection.queue().sum(segment.data.clone()));
-    let at = Addresses { from, to, flow };
+    let ecn = if segment.ect { Ecn::Ect0 } else { Ecn::NotEct };
+    let at = Addresses {
+        from,
+        to,
+        flow,
+        ecn,
+    };
     write_tcp(out, &at, &header, &segment.options, segment.data.len(), sum)
 }
 
@@ -111,7 +118,7 @@ fn write_ip(
                 dst,
                 protocol: protocol::TCP,
                 ttl: HOPS,
-                tos: 0,
+                tos: at.ecn.bits(),
                 // RFC 6864 §4.1: an atomic packet's identification means nothing.
                 ident: 0,
                 dont_fragment: true,
@@ -124,7 +131,7 @@ fn write_ip(
                 dst,
                 next_header: protocol::TCP,
                 hop_limit: HOPS,
-                traffic_class: 0,
+                traffic_class: at.ecn.bits(),
                 flow_label: 0,
             }
             .emit(payload_len, ip),

@@ -11,6 +11,7 @@ use exos_buf::{Aggregate, Slice};
 use exos_wire::{Mac, SeqNumber};
 
 use super::congestion::{Algorithm, Congestion};
+use super::ecn::EcnMode;
 use super::flow::Flow;
 use super::life::{Keepalive, Rare, rare_for};
 use super::listener::ListenerId;
@@ -113,6 +114,8 @@ pub struct Options {
     pub nagle: bool,
     /// Offer selective acknowledgements, and send them where the peer offers them too (RFC 2018).
     pub sack: bool,
+    /// Explicit congestion notification (RFC 3168).
+    pub ecn: EcnMode,
     /// Congestion control.
     pub congestion: Algorithm,
     /// Ask a silent peer whether it is still there (RFC 1122 §4.2.3.6). `None`, the default, never.
@@ -131,6 +134,7 @@ impl Default for Options {
             receive_buffer_bytes: crate::limits::RECEIVE_BUFFER_BYTES,
             nagle: false,
             sack: true,
+            ecn: EcnMode::default(),
             congestion: Algorithm::default(),
             keepalive: None,
             user_timeout: None,
@@ -164,6 +168,12 @@ pub struct Connection {
     pub(super) timestamps: bool,
     /// Selective acknowledgements: wanted by us until the peer's SYN has come, then agreed on.
     pub(super) sack: bool,
+    /// Explicit congestion notification: asked for by us until the peer's SYN has come, then agreed
+    /// on.
+    pub(super) ecn: bool,
+    pub(super) ecn_mode: EcnMode,
+    /// A packet came marked, and the peer has not said that it knows: ECE is set.
+    pub(super) ecn_echo: bool,
     /// How hard the stack's memory is pressed, as last told.
     pub(super) pressure: Pressure,
     pub(super) events: EventSet,
@@ -294,6 +304,9 @@ impl Connection {
             scaling: true,
             timestamps: true,
             sack: options.sack,
+            ecn: active && options.ecn == EcnMode::Request,
+            ecn_mode: options.ecn,
+            ecn_echo: false,
             pressure: Pressure::None,
             events: EventSet::NONE,
             reason: Reason::Done,
@@ -301,7 +314,8 @@ impl Connection {
             listener: None,
             mss: mss.min(mss_announced),
             mss_announced,
-            rcv_mss: mss,
+            // Until a longer one has come: the field's default, over IPv6 too.
+            rcv_mss: MSS_DEFAULT_V4,
             snd_una: iss,
             snd_nxt: iss,
             snd_max: iss,

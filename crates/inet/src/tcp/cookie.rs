@@ -172,6 +172,7 @@ fn hash(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::Ecn;
     use crate::time::Duration;
     use exos_wire::tcp::TcpFlags;
     use proptest::prelude::*;
@@ -193,6 +194,7 @@ mod tests {
                 timestamps,
                 ..TcpOptions::NONE
             },
+            ecn: Ecn::NotEct,
             payload: &[],
         }
     }

@@ -8,6 +8,7 @@ use exos_wire::SeqNumber;
 use exos_wire::tcp::{TcpFlags, TcpOptions, TcpView};
 
 use super::connection::{Connection, EventSet, NEVER, Owed, Reason};
+use super::ecn::Ecn;
 use super::loss::{Acknowledgement, Timer};
 use super::memory::Memory;
 use super::reply::{Replies, Reply};
@@ -31,12 +32,14 @@ pub struct Segment<'a> {
     pub window: u16,
     /// The options.
     pub options: TcpOptions,
+    /// What its IP header says of congestion.
+    pub ecn: Ecn,
     /// The data.
     pub payload: &'a [u8],
 }
 
 impl<'a> Segment<'a> {
-    /// What a parsed header says.
+    /// What a parsed header says; nothing of congestion, which the IP header tells.
     pub fn from_view(view: &TcpView<'a>) -> Self {
         Self {
             seq: view.seq(),
@@ -44,6 +47,7 @@ impl<'a> Segment<'a> {
             flags: view.flags(),
             window: view.window(),
             options: view.options(),
+            ecn: Ecn::NotEct,
             payload: view.payload(),
         }
     }
@@ -129,6 +133,7 @@ impl Connection {
         if outcome != Outcome::Keep {
             return outcome;
         }
+        self.note_ecn(seg, cx);
         // Sixth: the URG bit. The urgent pointer is not passed on; urgent data is ordinary data here.
         self.handle_text(seg, cx);
         self.handle_fin(seg, cx)
@@ -160,6 +165,7 @@ impl Connection {
             return Outcome::Keep;
         }
         self.learn_from_syn(cx.now, seg.seq, seg.window, &seg.options);
+        self.learn_ecn_from_answer(seg);
         if acks {
             self.follow(Event::SynAck);
             self.syn_acknowledged(cx.now);
@@ -239,6 +245,8 @@ impl Connection {
             self.ack_owed = Owed::Now;
         } else {
             self.snd_nxt = self.iss;
+            // One that goes without asks no more (RFC 3168 §6.1.1.1).
+            self.ecn &= seg.asks_for_ecn();
         }
         Checked::Done(Outcome::Keep)
     }

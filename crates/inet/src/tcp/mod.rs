@@ -2,7 +2,7 @@
 //!
 //! The protocol is split by job: [`state`] is the table of transitions, [`connection`] the control
 //! block, [`input`] and [`output`] the segments in and out of it, `text` what they bring, [`receive`]
-//! the received bytes and `reassembly` those beyond a gap, `sack` what is said of these, `window` what
+//! the received bytes and `reassembly` those beyond a gap, `sack` what is said of these, [`ecn`] congestion on the way, `window` what
 //! we announce, [`memory`] and `relief` the memory of all that,
 //! `listener` and `passive` what others open, `cookie` what is not kept of it, `handover` connections
 //! that move between stacks, [`rtt`], [`congestion`]
@@ -18,6 +18,7 @@
 pub mod congestion;
 pub mod connection;
 mod cookie;
+pub mod ecn;
 pub mod flow;
 mod handover;
 pub mod input;
@@ -51,6 +52,7 @@ use exos_wire::tcp::TcpFlags;
 use hashbrown::HashTable;
 
 pub use connection::{Connection, EventSet, Info, Options, Path, Reason};
+pub use ecn::{Ecn, EcnMode};
 pub use flow::Flow;
 pub use handover::DetachedConnection;
 pub use input::Segment;

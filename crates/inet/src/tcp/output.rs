@@ -34,6 +34,9 @@ pub struct Outgoing {
     pub mss: u16,
     /// True when all of it was sent before.
     pub again: bool,
+    /// Routers may mark it instead of dropping it (RFC 3168 §5): never a SYN, a bare acknowledgement
+    /// or what was sent before (§6.1.1, §6.1.4, §6.1.5).
+    pub ect: bool,
 }
 
 impl Connection {
@@ -102,6 +105,7 @@ impl Connection {
             options.timestamps = Some(self.timestamps_now(now));
         }
         let again = self.snd_max.gt(self.iss);
+        let flags = TcpFlags(flags.0 | self.ecn_flags_of_syn(answering, again));
         self.snd_nxt = self.iss + 1;
         self.left(now, self.iss, self.snd_nxt, again);
         // The window field of a SYN is not scaled (RFC 7323 §2.2).
@@ -120,6 +124,7 @@ impl Connection {
             data: 0..0,
             mss: self.mss,
             again,
+            ect: false,
         })
     }
 
@@ -335,7 +340,7 @@ impl Connection {
         let len = data.len() as u32;
         let end = seq + len + u32::from(fin);
         let again = end != seq && seq.lt(self.snd_max);
-        let mut flags = TcpFlags::ACK;
+        let mut flags = TcpFlags(TcpFlags::ACK.0 | self.ecn_flags());
         if len > 0 && data.end == self.send.len() {
             flags = TcpFlags(flags.0 | TcpFlags::PSH.0);
         }
@@ -370,6 +375,7 @@ impl Connection {
             data,
             mss,
             again,
+            ect: false,
         }
     }
 

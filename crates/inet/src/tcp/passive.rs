@@ -123,6 +123,7 @@ impl Tcp {
             _ => iss,
         });
         connection.learn_from_syn(now, seg.seq, seg.window, &seg.options);
+        connection.learn_ecn_from_syn(seg.asks_for_ecn());
         let id = self.insert(connection);
         self.remember_begun(now, at, id);
         self.settle(id);
@@ -158,10 +159,11 @@ impl Tcp {
             counters.drop_tcp_backlog_full += 1;
             return;
         }
-        let kept = Kept::of(&seg.options, false, local.mss_default(&flow));
+        let kept = Kept::of(&seg.options, seg.asks_for_ecn(), local.mss_default(&flow));
         let iss = kept.sequence(&self.key, now, &flow, seg.seq);
         let mut embryo = self.embryo(arrived, at, |_| iss);
         embryo.learn_from_syn(now, seg.seq, seg.window, &kept.options);
+        embryo.learn_ecn_from_syn(kept.ecn);
         let syn_ack = embryo
             .poll_segment(now, 0)
             .expect("a new half-open connection sends its SYN-ACK");
@@ -200,6 +202,7 @@ impl Tcp {
         }
         let mut connection = self.embryo(arrived, at, |_| seg.ack - 1);
         connection.learn_from_syn(now, seg.seq - 1, seg.window, &kept.options);
+        connection.learn_ecn_from_syn(kept.ecn);
         connection.syn_ack_has_left();
         counters.tcp_syn_cookies_accepted += 1;
         let id = self.insert(connection);

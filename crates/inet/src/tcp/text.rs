@@ -77,10 +77,13 @@ impl Connection {
     }
 
     /// RFC 5681 §4.2: what comes beyond a gap is acknowledged at once, each for itself: the peer counts
-    /// these.
+    /// these. One that is told which ranges are there counts what is in them, and gets as many
+    /// acknowledgements as it takes to report them.
     fn owe_duplicate_ack(&mut self) {
         self.ack_owed = Owed::Now;
-        self.duplicates_owed = self.duplicates_owed.saturating_add(1);
+        if !self.sack {
+            self.duplicates_owed = self.duplicates_owed.saturating_add(1);
+        }
     }
 
     /// Data that lies outside of the window. What lies before it was received: the peer should know

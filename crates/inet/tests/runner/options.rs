@@ -6,7 +6,8 @@ use std::time::Duration;
 use exos_inet::Config;
 use exos_inet::tcp::congestion::Algorithm;
 use exos_inet::tcp::{
-    EventSet, Info, Keepalive, ListenOptions, OpenError, Options, Reason, State, SynCookies,
+    EcnMode, EventSet, Info, Keepalive, ListenOptions, OpenError, Options, Reason, State,
+    SynCookies,
 };
 
 use super::parse::{Command, Expect, Setup};
@@ -24,6 +25,7 @@ pub fn configure(config: &mut Config, setup: &Setup) {
 fn options(setup: &Setup) -> Options {
     let mut options = Options {
         nagle: setup.has("nagle"),
+        sack: !setup.has("no-sack"),
         ..Options::default()
     };
     if let Some(bytes) = setup.get("rcvbuf") {
@@ -47,6 +49,12 @@ fn options(setup: &Setup) -> Options {
     }
     if setup.has("newreno") {
         options.congestion = Algorithm::NewReno;
+    }
+    if setup.has("ecn-off") {
+        options.ecn = EcnMode::Off;
+    }
+    if setup.has("ecn-request") {
+        options.ecn = EcnMode::Request;
     }
     options
 }
