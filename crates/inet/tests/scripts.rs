@@ -24,6 +24,7 @@ areas! {
     recovery: "recovery",
     reset: "reset",
     retransmission: "retransmission",
+    sack_receiver: "sack-receiver",
     sack: "sack",
     window: "window",
 }

@@ -248,6 +248,9 @@ impl Stack {
         remote: SocketAddr,
         options: &tcp::Options,
     ) -> Result<tcp::ConnectionId, tcp::OpenError> {
+        if remote.ip().is_multicast() || self.routes.is_broadcast(remote.ip()) {
+            return Err(tcp::OpenError::NotAHost);
+        }
         let chosen = self.routes.source_for(remote.ip());
         let source = source
             .or(chosen.map(|ip| SocketAddr::new(ip, 0)))

@@ -110,6 +110,8 @@ pub enum OpenError {
     Full,
     /// No route, or no address of ours, leads there.
     NoRoute,
+    /// The address is a group's or everybody's (RFC 9293 §3.9.2.3, MUST-46).
+    NotAHost,
 }
 
 impl std::fmt::Display for OpenError {
@@ -120,6 +122,7 @@ impl std::fmt::Display for OpenError {
             Self::NoPort => "every local port is used towards that peer; use another source address",
             Self::Full => "the stack holds as many connections as it may; raise the limit or close some",
             Self::NoRoute => "no address or route of this stack leads there; give an address in its network, or a gateway",
+            Self::NotAHost => "that is a multicast or broadcast address; a connection is to one host",
         })
     }
 }

@@ -37,7 +37,9 @@ impl Raw {
         let mut list = Vec::new();
         loop {
             match rest {
-                [] | [0, ..] => return Ok(list),
+                [] => return Ok(list),
+                // RFC 9293 §3.1 (MUST-69): the padding behind the end of the list is zero.
+                [0, padding @ ..] if padding.iter().all(|&b| b == 0) => return Ok(list),
                 [1, more @ ..] => rest = more,
                 [kind, len, ..] if (2..=rest.len()).contains(&usize::from(*len)) => {
                     list.push((*kind, &rest[2..usize::from(*len)]));
