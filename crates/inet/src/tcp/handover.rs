@@ -21,6 +21,7 @@ use hashbrown::HashTable;
 
 use super::congestion::Congestion;
 use super::connection::{Connection, EventSet, NEVER, Opening, Options, Owed, TIMESTAMPS_BYTES};
+use super::ecn::EcnMode;
 use super::flow::Flow;
 use super::life::Rare;
 use super::loss::{Flight, Timer};
@@ -50,6 +51,9 @@ struct Image {
     scaling: bool,
     timestamps: bool,
     sack: bool,
+    ecn: bool,
+    ecn_mode: EcnMode,
+    ecn_echo: bool,
     retries: u8,
     snd_scale: u8,
     rcv_scale: u8,
@@ -147,6 +151,9 @@ impl Image {
             scaling,
             timestamps,
             sack,
+            ecn,
+            ecn_mode,
+            ecn_echo,
             pressure: _,
             events,
             reason: _,
@@ -203,6 +210,9 @@ impl Image {
             scaling,
             timestamps,
             sack,
+            ecn,
+            ecn_mode,
+            ecn_echo,
             retries,
             snd_scale,
             rcv_scale,
@@ -264,6 +274,9 @@ impl Image {
             scaling: self.scaling,
             timestamps: self.timestamps,
             sack: self.sack,
+            ecn: self.ecn,
+            ecn_mode: self.ecn_mode,
+            ecn_echo: self.ecn_echo,
             retries: self.retries,
             snd_scale: self.snd_scale,
             rcv_scale: self.rcv_scale,
