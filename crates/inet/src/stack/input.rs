@@ -46,6 +46,9 @@ struct Packet<'a> {
 impl Stack {
     /// Take in a received Ethernet frame.
     pub fn handle_frame(&mut self, now: Instant, frame: &[u8], checksum: RxChecksum) {
+        if self.handle_expected(now, frame, checksum) {
+            return;
+        }
         self.counters.frames_received += 1;
         let Ok(ethernet) = EthernetView::parse(frame) else {
             self.counters.drop_ethernet_malformed += 1;
@@ -353,10 +356,14 @@ impl Stack {
             &mut self.counters,
         );
         // RFC 4861 §7.3.1: progress of TCP spares the neighbour a probe.
-        if progress
-            && self.neighbors.is_verifying()
-            && let Some(hop) = self.routes.next_hop(packet.src)
-        {
+        if progress && self.neighbors.is_verifying() {
+            self.confirm_neighbor(now, packet.src);
+        }
+    }
+
+    /// The neighbour on the way to a peer is there: the peer hears us.
+    pub(super) fn confirm_neighbor(&mut self, now: Instant, peer: IpAddr) {
+        if let Some(hop) = self.routes.next_hop(peer) {
             self.neighbors.confirm(now, hop);
         }
     }

@@ -12,6 +12,7 @@
 //! have ridden on. [`input`] holds the way in, [`output`] the way out, `segments` the
 //! heads of segments, `frames` what ARP and NDP say.
 
+mod fast;
 mod frames;
 mod input;
 mod output;

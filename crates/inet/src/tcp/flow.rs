@@ -89,6 +89,48 @@ impl Flow {
     }
 }
 
+/// The four-tuple of a received segment as it stands in its headers, to be compared with a flow.
+#[derive(Copy, Clone)]
+pub(crate) struct FlowKey {
+    remote: Address,
+    local: Address,
+    /// Remote, then local, as in the header.
+    ports: u32,
+}
+
+impl FlowKey {
+    /// Source and destination, and the first word of the TCP header.
+    #[inline]
+    pub fn v4(source: u32, destination: u32, ports: u32) -> Self {
+        let mapped = |ip: u32| Address((0xffff_0000_0000 | u128::from(ip)).to_be_bytes());
+        Self {
+            remote: mapped(source),
+            local: mapped(destination),
+            ports,
+        }
+    }
+
+    /// Both addresses, source first, and the first word of the TCP header.
+    #[inline]
+    pub fn v6(addresses: &[u8; 32], ports: u32) -> Self {
+        let (source, destination) = addresses.split_at(16);
+        Self {
+            remote: Address(source.try_into().expect("half of 32 bytes")),
+            local: Address(destination.try_into().expect("half of 32 bytes")),
+            ports,
+        }
+    }
+}
+
+impl Flow {
+    /// True when a segment with that key is of this flow.
+    #[inline]
+    pub(crate) fn is(&self, key: &FlowKey) -> bool {
+        let ports = u32::from(self.remote_port) << 16 | u32::from(self.local_port);
+        ports == key.ports && self.remote == key.remote && self.local == key.local
+    }
+}
+
 impl core::fmt::Debug for Flow {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{} <-> {}", self.local(), self.remote())

@@ -54,6 +54,7 @@ use hashbrown::HashTable;
 pub use connection::{Connection, EventSet, Info, Options, Path, Reason};
 pub use ecn::{Ecn, EcnMode};
 pub use flow::Flow;
+pub(crate) use flow::FlowKey;
 pub use handover::DetachedConnection;
 pub use input::Segment;
 pub use life::Keepalive;
@@ -414,6 +415,26 @@ impl Tcp {
             self.in_listen(arrived, None, counters);
         }
         false
+    }
+
+    /// The connection to which the last segment belonged, if one with that key belongs to it too.
+    #[inline]
+    pub(crate) fn found_last(&self, key: &FlowKey) -> Option<ConnectionId> {
+        self.found.filter(|&id| self.slab.is_open(id, key))
+    }
+
+    /// Take in a segment of a connection that was found by [`Self::found_last`]. True as for
+    /// `handle_segment`.
+    #[inline]
+    pub(crate) fn handle_known(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        seg: &Segment<'_>,
+        counters: &mut Counters,
+    ) -> bool {
+        counters.tcp_segments_received += 1;
+        self.deliver(now, id, seg, counters)
     }
 
     fn deliver(

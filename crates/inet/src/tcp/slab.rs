@@ -1,7 +1,7 @@
 //! Where control blocks live: slots that never move, named by number and generation.
 
 use super::connection::{Connection, NEVER};
-use super::flow::Flow;
+use super::flow::{Flow, FlowKey};
 use super::state::State;
 use crate::time::Instant;
 
@@ -132,6 +132,13 @@ impl Slab {
     pub fn is_of(&self, id: ConnectionId, flow: &Flow) -> bool {
         self.entry(id)
             .is_some_and(|e| !e.closed && e.connection.flow() == flow)
+    }
+
+    /// It is not over, and a segment with that key is its.
+    #[inline]
+    pub fn is_open(&self, id: ConnectionId, key: &FlowKey) -> bool {
+        self.entry(id)
+            .is_some_and(|e| !e.closed && e.connection.flow().is(key))
     }
 
     /// A connection that is not over.
