@@ -147,6 +147,8 @@ counters! {
     tcp_duplicate_data,
     /// Data segments that came marked "congestion experienced" (ECN, RFC 3168).
     tcp_congestion_marks,
+    /// Windows reduced because the peer told of a mark (ECE).
+    tcp_congestion_heeded,
     /// Segments of which a part had been received before, for the peer to be told (D-SACK, RFC 2883).
     tcp_dsacks_sent,
     /// Times that half of the memory for received data was used: windows went back to their first size.

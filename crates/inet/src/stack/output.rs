@@ -24,28 +24,33 @@ use crate::tcp::{ConnectionId, Ecn, Outgoing, Path, Reply};
 use crate::time::Instant;
 
 /// Up to a handful of byte slices that follow the head of a frame.
-#[derive(Copy, Clone)]
-pub struct Body<'a> {
-    parts: [&'a [u8]; GATHER_MAX],
-    count: usize,
+pub struct Body<'a>(Parts<'a>);
+
+/// Nearly all segments lie in one slice, or in two where a response's head meets its body: these are
+/// kept small, because they are handed on with every frame.
+enum Parts<'a> {
+    None,
+    One([&'a [u8]; 1]),
+    Two([&'a [u8]; 2]),
+    Several(Vec<&'a [u8]>),
 }
 
 impl<'a> Body<'a> {
-    const EMPTY: Self = Self {
-        parts: [&[]; GATHER_MAX],
-        count: 0,
-    };
+    const EMPTY: Self = Self(Parts::None);
 
     fn whole(bytes: &'a [u8]) -> Self {
-        let mut body = Self::EMPTY;
-        body.parts[0] = bytes;
-        body.count = usize::from(!bytes.is_empty());
-        body
+        Self(Parts::One([bytes]))
     }
 
     /// The slices, in order.
+    #[inline]
     pub fn parts(&self) -> &[&'a [u8]] {
-        &self.parts[..self.count]
+        match &self.0 {
+            Parts::None => &[],
+            Parts::One(parts) => parts,
+            Parts::Two(parts) => parts,
+            Parts::Several(parts) => parts,
+        }
     }
 }
 
@@ -382,16 +387,25 @@ fn whole_frame(frame: &[u8]) -> Transmit<'_> {
 
 /// The data of a segment: slices of the send queue, or one copy where they are too many.
 fn gather<'a>(queue: &'a Aggregate, out: &Outgoing, copy: &'a mut Vec<u8>) -> Body<'a> {
-    let mut body = Body::EMPTY;
-    for piece in queue.pieces(out.data.clone()) {
-        if body.count == GATHER_MAX {
+    if out.data.is_empty() {
+        return Body::EMPTY;
+    }
+    let mut pieces = queue.pieces(out.data.clone()).map(|piece| piece.as_bytes());
+    let (first, second, third) = (pieces.next(), pieces.next(), pieces.next());
+    match (first, second, third) {
+        (None, ..) => Body::EMPTY,
+        (Some(first), None, _) => Body::whole(first),
+        (Some(first), Some(second), None) => Body(Parts::Two([first, second])),
+        (Some(first), Some(second), Some(third)) => {
+            let mut parts = vec![first, second, third];
+            parts.extend(pieces.by_ref().take(GATHER_MAX + 1 - parts.len()));
+            if parts.len() <= GATHER_MAX {
+                return Body(Parts::Several(parts));
+            }
             copy.clear();
             copy.resize(out.data.len(), 0);
             queue.copy_to(out.data.clone(), copy);
-            return Body::whole(copy);
+            Body::whole(copy)
         }
-        body.parts[body.count] = piece.as_bytes();
-        body.count += 1;
     }
-    body
 }

@@ -1,13 +1,15 @@
-//! Explicit congestion notification (RFC 3168): agreeing on it, and the receiver's half.
+//! Explicit congestion notification (RFC 3168): agreeing on it, telling of marks, heeding them.
 //!
 //! A packet whose IP header says "congestion experienced" has all acknowledgements carry ECE, until
-//! the peer says with CWR that it has slowed down. What a sender does with ECE, and which of its
-//! packets say that they may be marked, is `congestion`'s and `output`'s affair.
+//! the peer says with CWR that it has slowed down. A sender that hears ECE slows down as at a loss, once
+//! for each window, without sending anything again (`loss`), and says so with its next new data. Only new
+//! data says that it may be marked (§6.1.5): what is sent again, acknowledgements and probes do not.
 
 use exos_wire::tcp::TcpFlags;
 
 use super::connection::{Connection, Owed};
 use super::input::{Context, Segment};
+use super::loss::Phase;
 
 /// The ECN field of an IP header (RFC 3168 §5).
 #[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
@@ -96,9 +98,23 @@ impl Connection {
         }
     }
 
-    /// The bits of any other segment (§6.1.3).
-    pub(super) fn ecn_flags(&self) -> u8 {
-        if self.ecn_echo { TcpFlags::ECE.0 } else { 0 }
+    /// The bits of any other segment (§6.1.3), `new_data` or not.
+    pub(super) fn ecn_flags(&mut self, new_data: bool) -> u8 {
+        let echo = if self.ecn_echo { TcpFlags::ECE.0 } else { 0 };
+        if new_data && self.loss.slowed_down {
+            self.loss.slowed_down = false;
+            return echo | TcpFlags::CWR.0;
+        }
+        echo
+    }
+
+    /// The peer says that a router marked a packet of ours (§6.1.2): true when that is news, once for
+    /// each window.
+    pub(super) fn hears_of_congestion(&self, seg: &Segment<'_>) -> bool {
+        self.ecn
+            && seg.has(TcpFlags::ECE)
+            && self.loss.phase == Phase::Open
+            && self.snd_una.gt(self.loss.recover)
     }
 
     /// What an acceptable segment says of congestion on its way here.

@@ -476,6 +476,7 @@ impl Tcp {
     }
 
     /// Do as the connection's outcome says.
+    #[inline]
     fn conclude(
         &mut self,
         now: Instant,
@@ -702,6 +703,7 @@ impl Tcp {
     // Keeping the queues.
 
     /// The connection changed: put it into the queues where it belongs.
+    #[inline]
     fn settle(&mut self, id: ConnectionId) {
         let Some(entry) = self.slab.entry_mut(id) else {
             return;
@@ -710,11 +712,18 @@ impl Tcp {
             entry.telling = true;
             self.telling.push_back(id);
         }
-        if !entry.closed && !entry.sending && entry.connection.wants_to_send() {
+        if entry.closed {
+            return;
+        }
+        if !entry.sending && entry.connection.wants_to_send() {
             entry.sending = true;
             self.sending.push_back(id);
         }
-        self.settle_timer(id);
+        let at = entry.connection.timer_deadline();
+        if at < entry.armed {
+            entry.armed = at;
+            self.wheel.arm(at, id);
+        }
     }
 
     /// Arm the wheel if the connection's deadline is earlier than what is armed.

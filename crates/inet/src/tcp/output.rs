@@ -340,7 +340,8 @@ impl Connection {
         let len = data.len() as u32;
         let end = seq + len + u32::from(fin);
         let again = end != seq && seq.lt(self.snd_max);
-        let mut flags = TcpFlags(TcpFlags::ACK.0 | self.ecn_flags());
+        let new_data = len > 0 && !again && !self.probing;
+        let mut flags = TcpFlags(TcpFlags::ACK.0 | self.ecn_flags(new_data));
         if len > 0 && data.end == self.send.len() {
             flags = TcpFlags(flags.0 | TcpFlags::PSH.0);
         }
@@ -375,7 +376,7 @@ impl Connection {
             data,
             mss,
             again,
-            ect: false,
+            ect: self.ecn && new_data,
         }
     }
 

@@ -55,6 +55,8 @@ pub struct Loss {
     pub rack: Rack,
     /// The phase.
     pub phase: Phase,
+    /// The window was reduced for a mark: the next new data says so (CWR).
+    pub slowed_down: bool,
     /// The first lost segment leaves whatever the windows say: the timer ran out.
     pub forced: bool,
     /// A tail loss probe shall leave.
@@ -98,6 +100,7 @@ impl Loss {
             board: Scoreboard::new(una),
             rack: Rack::new(),
             phase: Phase::Open,
+            slowed_down: false,
             forced: false,
             tail_due: false,
             duplicates: 0,

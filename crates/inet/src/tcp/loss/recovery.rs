@@ -82,6 +82,11 @@ impl Connection {
         let lost_before = self.loss.board.lost_bytes();
         self.end_episode(cx);
         let again = self.notice_losses(advanced, &d, cx);
+        if advanced && self.hears_of_congestion(seg) {
+            cx.counters.tcp_congestion_heeded += 1;
+            self.begin_episode(Phase::Marked, Cause::Mark, cx);
+            self.loss.slowed_down = true;
+        }
         let safe = advanced && self.loss.board.lost_bytes() <= lost_before;
         self.tell_congestion(&d, before, rtt_us, safe, cx.now);
         self.set_timer_after_ack(advanced, again, cx.now);
