@@ -37,4 +37,7 @@ mod satisfy;
 pub use filter::{Conjunction, Filter, TooLarge};
 pub use language::ParseError;
 pub use literal::{Base, Literal, Test, Width};
-pub use program::{Action, CompileError, Counter, Program, ProgramMaps, Rule, compile, dispatcher};
+pub use program::{
+    Action, CompileError, Counter, Program, ProgramMaps, Rule, compile, dispatcher,
+    stamping_dispatcher,
+};

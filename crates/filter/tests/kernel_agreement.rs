@@ -4,7 +4,9 @@
 mod common;
 
 use common::{PORTS, Random, hex};
-use exos_filter::{Action, Counter, Filter, Program, ProgramMaps, Rule, compile, dispatcher};
+use exos_filter::{
+    Action, Counter, Filter, Program, ProgramMaps, Rule, compile, dispatcher, stamping_dispatcher,
+};
 use exos_host::bpf::{Map, Prog, permitted};
 use std::os::fd::AsFd;
 use std::sync::Mutex;
@@ -390,9 +392,12 @@ fn the_dispatcher_calls_what_is_in_its_slot() {
         return;
     }
     let slots = Map::prog_array(1).unwrap();
-    for (fallback, verdict) in [(Action::Pass, PASS), (Action::Drop, DROP)] {
+    let kinds = [dispatcher, stamping_dispatcher];
+    let fallbacks = [(Action::Pass, PASS), (Action::Drop, DROP)];
+    let cases = kinds.iter().flat_map(|kind| fallbacks.map(|f| (kind, f)));
+    for (kind, (fallback, verdict)) in cases {
         // A program array takes programs of one kind only: all marked for fragments, or none.
-        let outer = load(&dispatcher(slots.raw_fd(), fallback), &"dispatcher");
+        let outer = load(&kind(slots.raw_fd(), fallback), &"dispatcher");
         let packet = [0; 60];
         assert_eq!(outer.test_run(&packet).unwrap().verdict, verdict);
         for (action, verdict) in [(Action::Pass, PASS), (Action::Drop, DROP)] {

@@ -1,6 +1,6 @@
 //! The generated programs as text: what they do is readable, and small ones stay small.
 
-use exos_filter::{Action, Filter, ProgramMaps, Rule, compile, dispatcher};
+use exos_filter::{Action, Filter, ProgramMaps, Rule, compile, dispatcher, stamping_dispatcher};
 
 fn program(text: &str, otherwise: Action, counters_fd: Option<i32>) -> String {
     let rule = Rule {
@@ -43,6 +43,11 @@ fn verdicts_are_counted_at_the_end() {
 #[test]
 fn the_dispatcher_calls_slot_zero() {
     insta::assert_snapshot!(dispatcher(9, Action::Pass).disassemble());
+}
+
+#[test]
+fn the_stamping_dispatcher_notes_the_time_first() {
+    insta::assert_snapshot!(stamping_dispatcher(9, Action::Pass).disassemble());
 }
 
 /// A verdict that does not depend on the packet is all there is.

@@ -199,5 +199,6 @@ fn seen_by_receiver(meta: TxMeta) -> RxMeta {
     RxMeta {
         checksum,
         gso_size: meta.segment_size,
+        arrived_ns: None,
     }
 }

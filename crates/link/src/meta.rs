@@ -32,6 +32,8 @@ pub struct RxMeta {
     /// Set for a frame that stands for several TCP segments of this much
     /// payload each (the last may be shorter); it is up to 64 KiB long.
     pub gso_size: Option<u16>,
+    /// When it came to the interface, in nanoseconds of the monotonic clock, where the link was asked to note it.
+    pub arrived_ns: Option<u64>,
 }
 
 /// What is left to do about the transport checksum of a frame that is sent.

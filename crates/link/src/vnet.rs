@@ -42,7 +42,11 @@ pub(crate) fn decode(header: &[u8; LEN]) -> Option<RxMeta> {
         GSO_TCPV4 | GSO_TCPV6 => Some(u16::from_ne_bytes([size0, size1])),
         _ => return None,
     };
-    Some(RxMeta { checksum, gso_size })
+    Some(RxMeta {
+        checksum,
+        gso_size,
+        arrived_ns: None,
+    })
 }
 
 /// The header that asks for what `meta` leaves undone.
@@ -113,7 +117,7 @@ mod tests {
         });
         let expected = RxMeta {
             checksum: RxChecksum::Partial,
-            gso_size: None,
+            ..RxMeta::default()
         };
         assert_eq!(decode(&partial), Some(expected));
         let meta = TxMeta {

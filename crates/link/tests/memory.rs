@@ -122,6 +122,7 @@ fn offloads_are_passed_on() {
     let partial = |gso_size| RxMeta {
         checksum: RxChecksum::Partial,
         gso_size,
+        ..RxMeta::default()
     };
     assert_eq!(seen, [(100, partial(None)), (60_100, partial(Some(1448)))]);
 }

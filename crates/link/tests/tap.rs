@@ -127,7 +127,7 @@ fn receives_what_the_kernel_sends() {
                         meta,
                         RxMeta {
                             checksum: RxChecksum::Partial,
-                            gso_size: None
+                            ..RxMeta::default()
                         }
                     );
                 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use exos_filter::{Action, Filter, Rule};
-use exos_link::{RxChecksum, TxMeta, XdpConfig, XdpLink};
+use exos_link::{Link, RxChecksum, TxMeta, XdpConfig, XdpLink};
 
 /// What the kernel sends we receive, in order and whole, over more packets than
 /// the rings hold; its checksums may be partial.
@@ -43,6 +43,57 @@ fn receives_what_the_kernel_sends() {
     }
     assert_eq!(counter(&link, "rx_frames"), 10_000);
     assert_eq!(counter(&link, "kernel_rx_ring_full"), 0);
+}
+
+/// The time of arrival is noted when a frame arrives, not when we look: also of one in several pieces.
+#[test]
+fn arrival_times_are_those_of_arrival() {
+    if skip_without_root("arrival_times_are_those_of_arrival") {
+        return;
+    }
+    for (mtu, payload_len) in [(1500, 100), (9000, 8000)] {
+        let wire = Wire::new(mtu);
+        let rules = vec![Rule {
+            filter: Filter::everything(),
+            action: Action::RedirectToSocket,
+        }];
+        let mut link = Link::from(
+            XdpLink::open(&XdpConfig {
+                arrival_times: true,
+                ..XdpConfig::new(OUR_INTERFACE, rules)
+            })
+            .unwrap(),
+        );
+        let socket = wire.their_socket();
+        let mut sent = Vec::new();
+        for _ in 0..20 {
+            let before = monotonic_ns();
+            socket
+                .send_to(&vec![7; payload_len], (OURS, OUR_PORT))
+                .unwrap();
+            sent.push(before..=monotonic_ns());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut seen = 0;
+        receive_until(&mut link, |frame, meta| {
+            if udp_payload(frame, OUR_PORT).is_some() {
+                let arrived = meta.arrived_ns.expect("asked for");
+                assert!(sent[seen].contains(&arrived), "{arrived} {:?}", sent[seen]);
+                seen += 1;
+            }
+            seen == sent.len()
+        });
+    }
+}
+
+/// The clock of arrival times.
+fn monotonic_ns() -> u64 {
+    // SAFETY: all-zero is a valid timespec, and the pointer lives through the call.
+    unsafe {
+        let mut t: libc::timespec = std::mem::zeroed();
+        assert_eq!(libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut t), 0);
+        t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+    }
 }
 
 /// What we send the kernel receives, gathered from pieces, over more packets

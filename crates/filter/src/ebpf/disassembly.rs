@@ -133,7 +133,9 @@ fn target(insn: &Insn, at: usize) -> isize {
 fn helper(number: i32) -> String {
     match number {
         1 => "bpf_map_lookup_elem".to_owned(),
+        5 => "bpf_ktime_get_ns".to_owned(),
         12 => "bpf_tail_call".to_owned(),
+        54 => "bpf_xdp_adjust_meta".to_owned(),
         51 => "bpf_redirect_map".to_owned(),
         other => format!("helper {other}"),
     }

@@ -97,10 +97,14 @@ pub enum Condition {
 pub enum Helper {
     /// `void *bpf_map_lookup_elem(map, key)`
     MapLookupElem = 1,
+    /// `u64 bpf_ktime_get_ns(void)`: the monotonic clock.
+    KtimeGetNs = 5,
     /// `long bpf_tail_call(ctx, prog_array, index)`: comes back only on failure.
     TailCall = 12,
     /// `long bpf_redirect_map(map, key, flags)`: the low bits of flags are the verdict when there is no entry.
     RedirectMap = 51,
+    /// `long bpf_xdp_adjust_meta(ctx, delta)`: room before the packet; all packet pointers become invalid.
+    XdpAdjustMeta = 54,
 }
 
 /// One instruction; the second half of a 64-bit load counts as one.

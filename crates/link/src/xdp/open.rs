@@ -55,6 +55,9 @@ pub struct XdpConfig {
     /// Sends what is to be cut into segments as one super-packet, through a packet socket beside
     /// the ring, where the interface copies anyway.
     pub super_packets: bool,
+    /// Has the program note when each frame came ([`RxMeta::arrived_ns`](crate::RxMeta::arrived_ns)), however
+    /// late we look. Packets of a driver that has no room for metadata before a packet go to the host.
+    pub arrival_times: bool,
 }
 
 impl XdpConfig {
@@ -68,6 +71,7 @@ impl XdpConfig {
             mode: ModeChoice::Auto,
             prefer_busy_poll: false,
             super_packets: true,
+            arrival_times: false,
         }
     }
 }
@@ -105,7 +109,10 @@ impl XdpLink {
         let zero_copy = socket.is_zero_copy().unwrap_or(false);
         program.set_socket(config.queue, socket.as_fd())?;
         let frame_len_max = interface.mtu + FRAME_OVERHEAD_LEN;
-        let queue = Queue::new(socket, umem, filled, frame_len_max, interface.rx_checksum);
+        let mut queue = Queue::new(socket, umem, filled, frame_len_max, interface.rx_checksum);
+        if config.arrival_times {
+            queue.expect_stamps();
+        }
         let large = if config.super_packets && !zero_copy {
             Some(SuperPackets::open(interface.index)?)
         } else {

@@ -11,7 +11,7 @@
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use exos_filter::Program as Code;
-use exos_filter::{Action, Counter, ProgramMaps, Rule, compile, dispatcher};
+use exos_filter::{Action, Counter, ProgramMaps, Rule, compile, dispatcher, stamping_dispatcher};
 use exos_host::bpf::{self, Map, Prog, XdpMode};
 
 use super::Interface;
@@ -68,7 +68,12 @@ impl Program {
             sockets: Map::xskmap(QUEUES_MAX)?,
             verdicts: Map::percpu_array("exos_verdicts", size_of::<u64>(), Counter::COUNT)?,
         };
-        let code = dispatcher(slot.raw_fd(), Action::Pass);
+        let kind = if config.arrival_times {
+            stamping_dispatcher
+        } else {
+            dispatcher
+        };
+        let code = kind(slot.raw_fd(), Action::Pass);
         let dispatcher = load(&code, "exos_dispatch", multi_buffer)?;
         let filter = generate(&maps, &config.rules, config.otherwise, multi_buffer)?;
         slot.set_fd(0, filter.as_fd())?;

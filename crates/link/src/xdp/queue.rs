@@ -31,6 +31,10 @@ pub(super) struct Queue {
     frame_len_max: usize,
     /// What is said of every frame received.
     rx_checksum: RxChecksum,
+    /// The program puts the time of arrival before each frame.
+    stamped: bool,
+    /// When the frame that is being received came.
+    arrived_ns: Option<u64>,
     /// Chunks that the fill ring should have and does not.
     owed: u32,
     /// Chunks in the transmit ring, with the kernel or in the completion ring.
@@ -83,6 +87,8 @@ impl Queue {
             umem,
             frame_len_max,
             rx_checksum,
+            stamped: false,
+            arrived_ns: None,
             owed: RX_RING_SIZE - filled,
             in_flight: 0,
             pieces: Vec::new(),
@@ -90,6 +96,11 @@ impl Queue {
             gone: false,
             counters: Counters::default(),
         }
+    }
+
+    /// From now on every frame has its time of arrival before it.
+    pub(super) fn expect_stamps(&mut self) {
+        self.stamped = true;
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {

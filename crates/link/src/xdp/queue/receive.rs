@@ -10,6 +10,9 @@ use super::{Counters, Queue};
 use crate::limits::{GSO_FRAME_LEN_MAX, RX_BATCH};
 use crate::meta::RxMeta;
 
+/// Bytes of the time that a stamping dispatcher puts before a packet.
+const STAMP_LEN: u64 = 8;
+
 impl Queue {
     /// Calls `take` for each frame that is there, up to a batch.
     pub(in super::super) fn receive(&mut self, mut take: impl FnMut(&[u8], RxMeta)) -> usize {
@@ -41,9 +44,17 @@ impl Queue {
             }
             return false;
         };
+        // The time lies before the first piece.
+        if self.stamped && self.pieces.is_empty() {
+            self.arrived_ns = piece.address.checked_sub(STAMP_LEN).and_then(|before| {
+                let stamp = self.umem.bytes(before, STAMP_LEN as u32)?;
+                Some(u64::from_ne_bytes(stamp.try_into().ok()?))
+            });
+        }
         let meta = RxMeta {
             checksum: self.rx_checksum,
             gso_size: None,
+            arrived_ns: self.arrived_ns,
         };
         let last = piece.options & Descriptor::CONTINUED == 0;
         let whole = if last && self.pieces.is_empty() {
