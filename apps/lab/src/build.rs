@@ -167,7 +167,7 @@ pub fn emulate(settings: &Settings) -> Result<Emulated> {
     let emulation = emulation.expect("an emulation is asked for");
     let start = |lab: &Lab| {
         wiring::stop_emulator(lab.name())?;
-        Running::start(&NetNs::open(&middle_namespace(lab.name()))?, emulation)
+        Running::start(lab.name(), emulation)
     };
     let (lab, _, running) = up_with(settings, start, |_| true)?;
     Ok(Emulated {

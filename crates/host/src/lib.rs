@@ -21,5 +21,6 @@ pub mod limits;
 pub mod netlink;
 pub mod netns;
 pub mod ports;
+pub mod priority;
 
 pub use error::{Error, Result};

@@ -103,5 +103,5 @@ fn open(lab: &str) -> Result<Running> {
     let middle = NetNs::open(&crate::settings::middle_namespace(lab))?;
     // So that the process shows among those of the namespace.
     middle.enter()?;
-    Running::start(&middle, &emulation)
+    Running::start(lab, &emulation)
 }

@@ -1,15 +1,16 @@
 //! The forwarding thread: frames from the ring of one end, through a [`Direction`], to the ring of the other.
 //!
-//! A turn takes in what came at both ends, then sends what is due at both. With nothing to do it looks again at
-//! once while a frame is due within [`SPIN`], and sleeps otherwise until so long before; so it neither oversleeps
-//! nor burns an idle processor. Everything is bounded: a batch from each ring, a batch to each.
+//! A turn takes in what came at both ends, then sends what is due at both; with nothing to do it waits as
+//! [`Waiting`] says. Frames count from the moment at which the kernel saw them, so being late to look at them makes
+//! no error. Everything is bounded: a batch from each ring, a batch to each.
 
 use super::conditions::Conditions;
 use super::direction::Direction;
 use super::lateness::Histogram;
 use super::shared::{Shared, Snapshot};
 use super::statistics::{DirectionReport, OwnLosses};
-use crate::limits::{IDLE_SPIN, SPIN};
+use super::urgency::Urgency;
+use super::waiting::{Wait, Waiting};
 use exos_filter::{Action, Filter, Rule};
 use exos_host::{Error, Result};
 use exos_link::{RX_BATCH, TxMeta, XdpConfig, XdpLink};
@@ -28,8 +29,8 @@ struct End {
 pub(super) struct Forwarder {
     ends: [End; 2],
     shared: Arc<Shared>,
-    /// When the last frame came or left.
-    active_ns: u64,
+    waiting: Waiting,
+    urgency: Urgency,
     /// Due times of the batch that is being sent.
     batch: Vec<u64>,
 }
@@ -52,7 +53,8 @@ impl Forwarder {
         Ok(Self {
             ends: [end(interfaces[0], 0)?, end(interfaces[1], 1)?],
             shared,
-            active_ns: 0,
+            waiting: Waiting::new(conditions.delay - conditions.jitter),
+            urgency: Urgency::new(),
             batch: Vec::with_capacity(RX_BATCH as usize),
         })
     }
@@ -67,10 +69,11 @@ impl Forwarder {
                 continue;
             }
             let now_ns = now_ns();
-            if self.is_soon(now_ns) {
-                std::hint::spin_loop();
-            } else {
-                self.sleep(now_ns)?;
+            let due_ns = self.next_departure_ns();
+            match self.waiting.decide(now_ns, due_ns) {
+                Wait::Spin => std::hint::spin_loop(),
+                Wait::UntilFrame { timeout_ns } => self.sleep(now_ns, timeout_ns, true)?,
+                Wait::Blind { timeout_ns } => self.sleep(now_ns, Some(timeout_ns), false)?,
             }
         }
         Ok(())
@@ -106,18 +109,21 @@ impl Forwarder {
     /// True when a frame came or left.
     fn turn(&mut self) -> Result<bool> {
         let now_ns = now_ns();
+        self.urgency.adapt(now_ns);
         let mut moved = 0;
         for End {
             link, direction, ..
         } in &mut self.ends
         {
-            moved += link.receive(|frame, _| direction.handle_frame(now_ns, frame));
+            moved += link.receive(|frame, meta| {
+                direction.handle_frame(meta.arrived_ns.unwrap_or(now_ns), frame);
+            });
         }
         for from in [0, 1] {
             moved += self.send_due(from)?;
         }
         if moved > 0 {
-            self.active_ns = now_ns;
+            self.waiting.active(now_ns);
         }
         Ok(moved > 0)
     }
@@ -160,51 +166,48 @@ impl Forwarder {
         next.flatten().min()
     }
 
-    /// True when it does not pay to fall asleep.
-    fn is_soon(&self, now_ns: u64) -> bool {
-        let idle_ns = now_ns.saturating_sub(self.active_ns);
-        let due_soon = |due_ns: u64| due_ns.saturating_sub(now_ns) <= SPIN.as_nanos() as u64;
-        idle_ns < IDLE_SPIN.as_nanos() as u64 || self.next_departure_ns().is_some_and(due_soon)
-    }
-
-    /// Sleeps until a frame comes, shortly before one is due, or until woken.
-    fn sleep(&mut self, now_ns: u64) -> Result<()> {
-        let left_ns = self
-            .next_departure_ns()
-            .map(|due_ns| due_ns - now_ns - SPIN.as_nanos() as u64);
+    /// Sleeps until the time has passed, until woken, or, if `watching`, until a frame comes.
+    fn sleep(&mut self, now_ns: u64, timeout_ns: Option<u64>, watching: bool) -> Result<()> {
         for end in &mut self.ends {
-            if !end.link.prepare_wait() {
+            if watching && !end.link.prepare_wait() {
                 return flush(&mut end.link);
             }
         }
-        let writing = [0, 1].map(|n| self.ends[n].link.wants_write());
+        let mut flags = [PollFlags::empty(); 2];
+        for (flags, end) in flags.iter_mut().zip(&mut self.ends) {
+            flags.set(PollFlags::IN, watching);
+            flags.set(PollFlags::OUT, end.link.wants_write());
+        }
         let [a, b] = &self.ends;
-        let flags = |writing| {
-            if writing {
-                PollFlags::IN | PollFlags::OUT
-            } else {
-                PollFlags::IN
-            }
-        };
         let (a, b, wake) = (a.link.fd(), b.link.fd(), self.shared.wake_fd());
-        let mut fds = [
-            PollFd::new(&a, flags(writing[0])),
-            PollFd::new(&b, flags(writing[1])),
+        let all = [
             PollFd::new(&wake, PollFlags::IN),
+            PollFd::new(&a, flags[0]),
+            PollFd::new(&b, flags[1]),
         ];
-        let timeout = left_ns.map(|ns| Timespec {
+        // Without flags a descriptor would still tell of errors, but also put us in the way of its wake-ups.
+        let any = flags.iter().any(|flags| !flags.is_empty());
+        let mut fds = all;
+        let fds = if any { &mut fds[..] } else { &mut fds[..1] };
+        let timeout = timeout_ns.map(|ns| Timespec {
             tv_sec: (ns / 1_000_000_000) as i64,
             tv_nsec: (ns % 1_000_000_000) as i64,
         });
-        match poll(&mut fds, timeout.as_ref()) {
+        match poll(fds, timeout.as_ref()) {
+            Ok(0) => {
+                let asked_ns = timeout_ns.unwrap_or_default();
+                let slept_ns = self::now_ns().saturating_sub(now_ns);
+                self.waiting
+                    .woke_late(asked_ns, slept_ns.saturating_sub(asked_ns));
+            }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(Error::io("cannot wait for frames", e)),
         }
-        if !fds[2].revents().is_empty() {
+        if !fds[0].revents().is_empty() {
             self.shared.woken();
         }
-        for (end, writing) in self.ends.iter_mut().zip(writing) {
-            if writing {
+        for end in &mut self.ends {
+            if end.link.wants_write() {
                 flush(&mut end.link)?;
             }
         }
@@ -230,6 +233,7 @@ fn open_link(interface: &str) -> Result<XdpLink> {
     }];
     XdpLink::open(&XdpConfig {
         super_packets: false,
+        arrival_times: true,
         ..XdpConfig::new(interface, rules)
     })
 }

@@ -7,7 +7,8 @@
 //! | `direction` | one direction as a state machine without I/O: where to start reading |
 //! | `bottleneck`, `ecn`, `random` | its limited rate, its marks, its random numbers |
 //! | `forward` | the thread that moves frames between two AF_XDP rings |
-//! | `lateness`, `statistics` | how late frames leave, and everything else that is counted |
+//! | `waiting`, `urgency` | when that thread sleeps, and before whom it runs |
+//! | `interfaces`, `lateness`, `statistics` | what the kernel lost around it, how late frames leave, and everything else that is counted |
 //! | `shared`, `control`, `running` | its threads, and how others ask them |
 //! | `background` | the same in a process of its own |
 //!
@@ -20,12 +21,15 @@ pub(crate) mod control;
 mod direction;
 mod ecn;
 mod forward;
+mod interfaces;
 mod lateness;
 mod random;
 pub(crate) mod running;
 mod shared;
 mod statistics;
 pub(crate) mod units;
+mod urgency;
+mod waiting;
 
 pub(crate) use conditions::parse_reorder;
 pub use conditions::{BurstLoss, Conditions};

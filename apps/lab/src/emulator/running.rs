@@ -5,9 +5,10 @@
 
 use super::control::Control;
 use super::forward::Forwarder;
+use super::interfaces::Dropped;
 use super::shared::{Shared, Snapshot};
 use super::statistics::{Emulation, SCHEMA, Statistics};
-use crate::settings::Side;
+use crate::settings::{Side, middle_namespace};
 use exos_host::netns::NetNs;
 use exos_host::{Error, Result, affinity, error::Context as _};
 use std::num::NonZeroU64;
@@ -34,6 +35,10 @@ pub(super) struct Reporter {
     shared: Arc<Shared>,
     emulation: Emulation,
     started: Instant,
+    lab: String,
+    middle: NetNs,
+    /// What the interfaces had dropped when it started.
+    dropped_before: Dropped,
 }
 
 impl Reporter {
@@ -51,7 +56,12 @@ impl Reporter {
 
     fn complete(&self, snapshot: Snapshot) -> Statistics {
         let seconds = self.started.elapsed().as_secs_f64();
-        let [a_to_b, b_to_a] = snapshot.directions;
+        let dropped = Dropped::read(&self.lab, &self.middle).since(&self.dropped_before);
+        let [mut a_to_b, mut b_to_a] = snapshot.directions;
+        a_to_b.own.own_arrival_dropped = dropped.at_side[0];
+        b_to_a.own.own_arrival_dropped = dropped.at_side[1];
+        a_to_b.own.own_departure_dropped = dropped.in_middle[1];
+        b_to_a.own.own_departure_dropped = dropped.in_middle[0];
         Statistics {
             schema: SCHEMA.to_owned(),
             pid: std::process::id(),
@@ -65,15 +75,18 @@ impl Reporter {
 }
 
 impl Running {
-    /// Starts forwarding in this namespace between the interfaces named after the sides. When it returns, frames
-    /// pass.
-    pub(crate) fn start(middle: &NetNs, emulation: &Emulation) -> Result<Self> {
+    /// Starts forwarding in the middle of the lab of this name. When it returns, frames pass.
+    pub(crate) fn start(lab: &str, emulation: &Emulation) -> Result<Self> {
         emulation.conditions.check()?;
+        let middle = &NetNs::open(&middle_namespace(lab))?;
         let shared = Arc::new(Shared::new()?);
         let reporter = Arc::new(Reporter {
             shared: shared.clone(),
             emulation: emulation.clone(),
             started: Instant::now(),
+            lab: lab.to_owned(),
+            middle: middle.try_clone()?,
+            dropped_before: Dropped::read(lab, middle),
         });
         let forwarding = forward(middle, emulation, shared)?;
         let mut running = Self {
