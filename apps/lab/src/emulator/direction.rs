@@ -224,3 +224,6 @@ fn damage(random: &FrameRandom, frame: &mut [u8]) -> bool {
     frame[ETHERNET_HEADER_LEN + at / 8] ^= 1 << (at % 8);
     true
 }
+
+#[cfg(test)]
+mod tests;
