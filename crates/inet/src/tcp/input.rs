@@ -362,7 +362,7 @@ impl Connection {
             // Karn: what was sent twice measures nothing.
             if !self.syn_again {
                 self.rtt.measured(now - self.last_sent);
-                self.rtt.least_of((now - self.last_sent).as_micros() as u32);
+                self.rtt.least_of(now.micros_since(self.last_sent));
             }
         } else {
             self.rtt.handshake_lost();

@@ -44,9 +44,8 @@ impl Rtt {
     /// of the first time, and the timeout too short.
     pub fn measured(&mut self, rtt: Duration) {
         self.backoff = 0;
-        let r = u32::try_from(rtt.as_micros())
-            .unwrap_or(u32::MAX / 8)
-            .clamp(1, u32::MAX / 8);
+        let micros = rtt.as_secs().saturating_mul(1_000_000) + u64::from(rtt.subsec_micros());
+        let r = micros.clamp(1, u64::from(u32::MAX / 8)) as u32;
         if self.smoothed_us == 0 {
             // RFC 6298 (2.2)
             self.smoothed_us = r;
@@ -104,18 +103,26 @@ impl Rtt {
 
     /// The retransmission timeout now, backed off.
     pub fn timeout(&self) -> Duration {
-        let base = if self.smoothed_us == 0 {
-            if self.handshake_lost {
-                RTO_HANDSHAKE_LOST
-            } else {
-                RTO_INITIAL
-            }
-        } else {
+        Duration::from_micros(self.timeout_us())
+    }
+
+    /// The same in microseconds.
+    #[inline]
+    pub fn timeout_us(&self) -> u64 {
+        const fn micros(d: Duration) -> u64 {
+            d.as_micros() as u64
+        }
+        let base = if self.smoothed_us > 0 {
             // RFC 6298 (2.3), (2.4); our clock's granularity is far below the floor.
-            let variation = Duration::from_micros(4 * u64::from(self.variation_us));
-            Duration::from_micros(u64::from(self.smoothed_us)) + variation.max(RTO_VARIATION_MIN)
+            let variation = 4 * u64::from(self.variation_us);
+            u64::from(self.smoothed_us) + variation.max(const { micros(RTO_VARIATION_MIN) })
+        } else if self.handshake_lost {
+            const { micros(RTO_HANDSHAKE_LOST) }
+        } else {
+            const { micros(RTO_INITIAL) }
         };
-        base.saturating_mul(1 << self.backoff.min(16)).min(RTO_MAX)
+        // At most 2^36, doubled at most 16 times.
+        (base << self.backoff.min(16)).min(const { micros(RTO_MAX) })
     }
 
     /// The smoothed round trip in microseconds, zero before the first.

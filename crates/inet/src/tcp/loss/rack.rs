@@ -66,7 +66,7 @@ impl Rack {
     ) {
         self.reordering_seen |= d.reordered;
         for sent in [d.newest_once, d.newest_again].into_iter().flatten() {
-            let rtt_us = u32::try_from((now - sent.at).as_micros()).unwrap_or(u32::MAX);
+            let rtt_us = now.micros_since(sent.at);
             let ambiguous = sent.was_retransmitted();
             if ambiguous && (rtt_us < least_rtt_us || echo_is_older(sent.at)) {
                 continue;

@@ -141,9 +141,7 @@ impl Connection {
                 self.rtt.measured(Duration::from_millis(u64::from(elapsed)));
             }
         }
-        let rtt_us = d
-            .newest_once
-            .map(|n| u32::try_from((now - n.at).as_micros()).unwrap_or(u32::MAX));
+        let rtt_us = d.newest_once.map(|n| now.micros_since(n.at));
         if let Some(rtt_us) = rtt_us {
             self.rtt.least_of(rtt_us);
         }
@@ -179,7 +177,7 @@ impl Connection {
         };
         let Some(n) = newest else { return };
         loss.first_at = n.at;
-        let acked_us = (now - n.at).as_micros() as u64 + u64::from(n.since_delivery_us);
+        let acked_us = u64::from(now.micros_since(n.at)) + u64::from(n.since_delivery_us);
         let interval = u64::from(n.since_first_us).max(acked_us);
         if interval == 0 || interval < u64::from(self.rtt.least_us()) {
             return;
@@ -438,7 +436,7 @@ impl Connection {
             (self.timer, self.retransmit_at) = (Timer::Reorder, at.max(now));
         } else if advanced
             || self.timer == Timer::Reorder
-            || (self.timer == Timer::Tail && self.tail_probe_after().is_none())
+            || (self.timer == Timer::Tail && self.tail_probe_after_us().is_none())
         {
             // RFC 6298 §5.3: only what is new starts it again.
             self.set_loss_timer(now);
@@ -447,17 +445,19 @@ impl Connection {
 
     /// For what is in flight: a tail loss probe if one may help, else the retransmission timeout.
     pub(in crate::tcp) fn set_loss_timer(&mut self, now: Instant) {
-        let timeout = self.rtt.timeout();
-        (self.timer, self.retransmit_at) = match self.tail_probe_after() {
+        let timeout_us = self.rtt.timeout_us();
+        let (timer, after_us) = match self.tail_probe_after_us() {
             // RFC 8985 §7.2: where the timeout would come first, the probe takes its place.
-            Some(after) => (Timer::Tail, now + after.min(timeout)),
-            None => (Timer::Retransmit, now + timeout),
+            Some(after_us) => (Timer::Tail, after_us.min(timeout_us)),
+            None => (Timer::Retransmit, timeout_us),
         };
+        self.timer = timer;
+        self.retransmit_at = Instant::from_micros(now.micros() + after_us);
     }
 
     /// RFC 8985 §7.2: when a probe is worth while, and after how long. Two milliseconds more than two
     /// round trips, because timers and sleeping processors are no better than that.
-    fn tail_probe_after(&self) -> Option<Duration> {
+    fn tail_probe_after_us(&self) -> Option<u64> {
         let loss = &self.loss;
         let srtt_us = self.rtt.smoothed_us();
         let may = self.sack
@@ -470,12 +470,12 @@ impl Connection {
         if !may {
             return None;
         }
-        let after = Duration::from_micros(2 * u64::from(srtt_us)) + TAIL_PROBE_SLACK;
+        let mut after_us = 2 * u64::from(srtt_us) + TAIL_PROBE_SLACK.as_micros() as u64;
         if loss.board.outstanding() <= u32::from(self.mss) {
             // A single segment may wait for a delayed acknowledgement.
-            return Some(after + RTO_VARIATION_MIN);
+            after_us += RTO_VARIATION_MIN.as_micros() as u64;
         }
-        Some(after)
+        Some(after_us)
     }
 
     /// The timer went off for reordering: what has not arrived is lost.
