@@ -59,7 +59,8 @@ impl Add<Duration> for Instant {
     #[inline]
     fn add(self, d: Duration) -> Self {
         // Not `as_micros`, whose 128 bits cost more than all the rest; half a million years fit.
-        let micros = d.as_secs().saturating_mul(1_000_000) + u64::from(d.subsec_micros());
+        let micros = d.as_secs().saturating_mul(1_000_000);
+        let micros = micros.saturating_add(u64::from(d.subsec_micros()));
         Self(self.0.saturating_add(micros))
     }
 }

@@ -44,7 +44,8 @@ impl Rtt {
     /// of the first time, and the timeout too short.
     pub fn measured(&mut self, rtt: Duration) {
         self.backoff = 0;
-        let micros = rtt.as_secs().saturating_mul(1_000_000) + u64::from(rtt.subsec_micros());
+        let micros = rtt.as_secs().saturating_mul(1_000_000);
+        let micros = micros.saturating_add(u64::from(rtt.subsec_micros()));
         let r = micros.clamp(1, u64::from(u32::MAX / 8)) as u32;
         if self.smoothed_us == 0 {
             // RFC 6298 (2.2)
