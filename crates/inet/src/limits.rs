@@ -131,9 +131,14 @@ pub const USER_TIMEOUT_MIN: Duration = Duration::from_secs(100);
 /// U_LIMIT, and §6 on why there must be one).
 pub const USER_TIMEOUT_MAX: Duration = Duration::from_secs(3600);
 
-/// FIN-WAIT-2 without new data of the peer ends after this, as Linux's `tcp_fin_timeout`; for a program that
-/// throws away what comes, data do not prolong it.
+/// FIN-WAIT-2 of a program that throws away what comes ends after this, as Linux's `tcp_fin_timeout`; data do
+/// not prolong it.
 pub const FIN_WAIT_2: Duration = Duration::from_secs(60);
+
+/// FIN-WAIT-2 of a program that still reads ends after so long without new data: a peer at the end of
+/// its backing off ([`RTO_MAX`]) is heard even if two repetitions in a row are lost. (Linux waits for
+/// ever.)
+pub const FIN_WAIT_2_READING: Duration = RTO_MAX.saturating_mul(3);
 
 /// Receive buffer of a connection in bytes, unless the program sets another: enough for 1 Gbit/s
 /// at 2 ms, or 100 Mbit/s at 20 ms.

@@ -224,9 +224,9 @@ fn a_lost_reset_is_made_up_for() {
 fn fin_wait_2_ends() {
     let (mut sim, conn) = connected(Plan::MANUAL);
     sim.client.finish(conn);
-    sim.run_for(secs(30));
+    sim.run_for(secs(170));
     assert_eq!(states(&sim).0, Some(State::FinWait2));
-    sim.run_for(secs(40));
+    sim.run_for(secs(20));
     assert!(sim.client.closed(conn).is_some(), "{:?}", states(&sim));
 }
 

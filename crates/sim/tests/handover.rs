@@ -25,11 +25,7 @@ fn transfers_go_on_in_another_stack() {
                 jitter: ms(3),
                 ..Conditions::PERFECT
             },
-            // Without bursts, in which a peer may say nothing for the whole of FIN-WAIT-2.
-            _ => Conditions {
-                bursts: None,
-                ..Conditions::WORST
-            },
+            _ => Conditions::WORST,
         };
         let mut sim = Sim::new(Seed(seed))
             .conditions(conditions)

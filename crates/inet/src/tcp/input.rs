@@ -14,9 +14,7 @@ use super::memory::Memory;
 use super::reply::{Replies, Reply};
 use super::state::{Action, Event, State};
 use crate::counters::Counters;
-use crate::limits::{
-    DATA_RETRIES_MAX, FIN_WAIT_2, PAWS_IDLE, SYN_ACK_RETRIES_MAX, SYN_RETRIES_MAX,
-};
+use crate::limits::{DATA_RETRIES_MAX, PAWS_IDLE, SYN_ACK_RETRIES_MAX, SYN_RETRIES_MAX};
 use crate::time::Instant;
 
 /// A received segment, parsed once.
@@ -500,7 +498,7 @@ impl Connection {
                 Outcome::Close(Reason::Done)
             }
             Some(_) => {
-                self.life_at = cx.now + FIN_WAIT_2;
+                self.wait_for_fin(cx.now);
                 Outcome::Keep
             }
             None => Outcome::Keep,

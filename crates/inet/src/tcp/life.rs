@@ -21,8 +21,8 @@ use super::reply::Reply;
 use super::state::State;
 use crate::icmp::Reason as IcmpReason;
 use crate::limits::{
-    FIN_WAIT_2, KEEPALIVE_COUNT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, PATH_DOUBT_RETRIES,
-    USER_TIMEOUT_MAX, USER_TIMEOUT_MIN,
+    FIN_WAIT_2, FIN_WAIT_2_READING, KEEPALIVE_COUNT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL,
+    PATH_DOUBT_RETRIES, USER_TIMEOUT_MAX, USER_TIMEOUT_MIN,
 };
 use crate::time::{Duration, Instant};
 
@@ -168,11 +168,21 @@ impl Connection {
         outcome
     }
 
+    /// FIN-WAIT-2 begins, or the peer of a half-closed connection is at work.
+    pub(super) fn wait_for_fin(&mut self, now: Instant) {
+        let wait = if self.discarding {
+            FIN_WAIT_2
+        } else {
+            FIN_WAIT_2_READING
+        };
+        self.life_at = now + wait;
+    }
+
     /// The peer has said nothing since our FIN was acknowledged, or since its last data.
     fn fin_wait_2_timeout(&mut self, cx: &mut Context<'_>) -> Outcome {
         if !self.receive.readable().is_empty() {
             // It is our program that is slow, perhaps with a closed window.
-            self.life_at = cx.now + FIN_WAIT_2;
+            self.wait_for_fin(cx.now);
             return Outcome::Keep;
         }
         // Nobody is owed a reset, the peer has all our data.

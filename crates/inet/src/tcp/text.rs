@@ -5,7 +5,7 @@ use super::connection::{Connection, EventSet, Owed};
 use super::input::{Context, Outcome, Segment};
 use super::receive::Placed;
 use super::state::{Action, Event, State};
-use crate::limits::{ACK_DELAY, ACK_EVERY_SEGMENTS, FIN_WAIT_2};
+use crate::limits::{ACK_DELAY, ACK_EVERY_SEGMENTS};
 use crate::time::Instant;
 use exos_wire::tcp::TcpFlags;
 
@@ -62,7 +62,7 @@ impl Connection {
         self.rcv_nxt += advanced;
         if self.state == State::FinWait2 && !self.discarding {
             // The peer of a half-closed connection is at work.
-            self.life_at = cx.now + FIN_WAIT_2;
+            self.wait_for_fin(cx.now);
         }
         // What was owed repeats a number that is history now.
         self.duplicates_owed = 0;
