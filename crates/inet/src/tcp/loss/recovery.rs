@@ -436,6 +436,8 @@ impl Connection {
             (self.timer, self.retransmit_at) = (Timer::Reorder, at.max(now));
         } else if advanced
             || self.timer == Timer::Reorder
+            // What was to be sent again at once, which would have set it, was taken back.
+            || self.retransmit_at == NEVER
             || (self.timer == Timer::Tail && self.tail_probe_after_us().is_none())
         {
             // RFC 6298 §5.3: only what is new starts it again.
