@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+pub mod cost;
 pub mod cpu;
 pub mod http;
 mod limits;

@@ -29,3 +29,22 @@ pub(crate) const OTHER_LOAD_WINDOW: Duration = Duration::from_millis(500);
 
 /// Load of other programs on a core that is not worth mentioning: below the differences between runs.
 pub(crate) const OTHER_LOAD_MAX: f64 = 0.10;
+
+/// How long one exchange may take under callgrind: some seconds on a quiet machine, fifty times as long as without.
+pub(crate) const CALLGRIND_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Most operations of one exchange: with more, a recording would take gigabytes and tell nothing new.
+pub(crate) const OPERATIONS_MAX: u64 = 100_000;
+
+/// How long a million connections may take: some ten seconds on a quiet machine.
+pub(crate) const CAPACITY_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Connections that the caches hold, to compare many with.
+pub(crate) const FEW_CONNECTIONS: u32 = 1000;
+
+/// Most idle connections: clients have addresses and ports for more, but memory should not run out (4 GiB at a
+/// kilobyte each).
+pub(crate) const IDLE_CONNECTIONS_MAX: u32 = 4_000_000;
+
+/// Connections in TIME-WAIT: as many as the stack keeps.
+pub(crate) const TIME_WAIT_ENTRIES: u32 = exos_inet::limits::TIME_WAIT_ENTRIES_MAX as u32;

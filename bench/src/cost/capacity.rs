@@ -1,0 +1,325 @@
+//! Memory and time of many connections, each measured in a process of its own.
+//!
+//! **Memory** is what the kernel has given the process for it (`Anonymous` in `/proc/self/smaps_rollup`), after
+//! less before: index, timers, control blocks, heap, and what the allocator wastes. The clients' memory is there
+//! before. It says nothing below some ten thousand connections, because the allocator takes memory in pieces.
+//!
+//! **Time** is that of the processor's clock around batches of segments from clients drawn at random, written
+//! before the clock is read. With a million connections each touches memory that no cache holds.
+
+use super::clients::{Crowd, Frame};
+use super::exos::MESSAGE_BYTES;
+use exos_buf::Buffer;
+use exos_host::{Error, Result, error::Context as _};
+use exos_inet::tcp::EventSet;
+use exos_inet::tcp::wheel::Wheel;
+use exos_inet::{Duration, Instant};
+use serde::{Deserialize, Serialize};
+
+/// Segments in a batch: few enough for their frames to stay in the first cache.
+const BATCH: usize = 64;
+
+/// Segments that are timed.
+const TIMED: usize = 400_000;
+
+/// Time after which all that a connection keeps only while data is in flight is given back.
+const REST: Duration = Duration::from_secs(10);
+
+/// Time that the deadlines of the timers spread over: a minute, as those of connections do.
+const TIMERS_SPREAD_MS: u64 = 60_000;
+
+/// Idle connections.
+#[derive(Copy, Clone, Debug, Serialize, Deserialize)]
+pub struct Idle {
+    /// How many there are.
+    pub connections: u32,
+    /// Memory of one that has exchanged nothing but its handshake.
+    pub bytes_fresh: f64,
+    /// Memory of one that has answered a request and rested.
+    pub bytes_used: f64,
+    /// Making one: SYN to accepted.
+    pub open_ns: f64,
+    /// Taking in an acknowledgement that says nothing new, for a connection drawn at random.
+    pub ack_ns: f64,
+    /// The same and a request of 100 bytes read and answered, the answer's frame written.
+    pub request_ns: f64,
+}
+
+/// Connections in TIME-WAIT.
+#[derive(Copy, Clone, Debug, Serialize, Deserialize)]
+pub struct TimeWait {
+    /// How many there are.
+    pub connections: u32,
+    /// Memory of one, its share of the index included.
+    pub bytes: f64,
+}
+
+/// The timer wheel.
+#[derive(Copy, Clone, Debug, Serialize, Deserialize)]
+pub struct Timers {
+    /// Timers armed at once.
+    pub timers: u32,
+    /// Arming one, its deadline drawn at random from a minute.
+    pub arm_ns: f64,
+    /// One coming up, or being forgotten: which is the same work, done when its time has come.
+    pub expire_ns: f64,
+    /// Arming one while another comes up, with so many armed all the time.
+    pub turnover_ns: f64,
+    /// Millions of operations a second: an arming or a coming up each.
+    pub millions_per_sec: f64,
+}
+
+/// Draws numbers: the same ones in every run.
+struct Draw(u64);
+
+impl Draw {
+    /// Below `bound`. Marsaglia's xorshift64; the bias of the remainder does not matter here.
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// Memory that this process has written to and not given back, in bytes.
+fn memory() -> Result<u64> {
+    let path = "/proc/self/smaps_rollup";
+    let text = std::fs::read_to_string(path).context(|| format!("cannot read {path}"))?;
+    anonymous(&text).ok_or_else(|| Error::new(format!("{path} has no line Anonymous")))
+}
+
+fn anonymous(smaps: &str) -> Option<u64> {
+    let line = smaps.lines().find_map(|l| l.strip_prefix("Anonymous:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+fn growth(before: u64, connections: u32) -> Result<f64> {
+    Ok(memory()?.saturating_sub(before) as f64 / f64::from(connections))
+}
+
+fn ns_each(since: std::time::Instant, count: usize) -> f64 {
+    since.elapsed().as_nanos() as f64 / count as f64
+}
+
+/// Keep idle connections, and see what they cost.
+pub(super) fn idle(connections: u32) -> Result<Idle> {
+    let mut crowd = Crowd::new(connections);
+    let before = memory()?;
+    let start = std::time::Instant::now();
+    open_all(&mut crowd, |_, _| {});
+    let open_ns = ns_each(start, connections as usize);
+    crowd.pass(REST);
+    let bytes_fresh = growth(before, connections)?;
+    let answer = answer();
+    for client in 0..connections {
+        let mut frame = Frame::EMPTY;
+        crowd.request(client, &mut frame);
+        crowd.now += Duration::from_micros(1);
+        serve(&mut crowd, &frame, &answer);
+        crowd.hear(client);
+        crowd.bare(client, &mut frame);
+        crowd.deliver(&frame);
+        while crowd.stack.poll_event().is_some() {}
+    }
+    crowd.pass(REST);
+    let bytes_used = growth(before, connections)?;
+    assert_eq!(crowd.stack.tcp.connections(), connections as usize);
+    let ack_ns = time_acks(&mut crowd);
+    let request_ns = time_requests(&mut crowd, &answer);
+    Ok(Idle {
+        connections,
+        bytes_fresh,
+        bytes_used,
+        open_ns,
+        ack_ns,
+        request_ns,
+    })
+}
+
+/// What every request is answered with.
+fn answer() -> Buffer {
+    let answer = Buffer::from(vec![b'a'; MESSAGE_BYTES]);
+    answer.prepare_sums();
+    answer
+}
+
+/// Open all connections, a microsecond apart, and tell what was accepted.
+fn open_all(crowd: &mut Crowd, mut accepted: impl FnMut(&mut Crowd, exos_inet::tcp::ConnectionId)) {
+    for client in 0..crowd.len() {
+        crowd.now += Duration::from_micros(1);
+        crowd.open(client);
+        crowd.stack.handle_timeout(crowd.now);
+        while let Some(event) = crowd.stack.poll_event() {
+            if event.set.contains(EventSet::ACCEPTED) {
+                accepted(crowd, event.connection);
+            }
+        }
+    }
+}
+
+/// A request comes in and is answered; the answer's frame is left to be asked for.
+#[inline]
+fn serve(crowd: &mut Crowd, frame: &Frame, answer: &Buffer) {
+    crowd.deliver(frame);
+    crowd.stack.handle_timeout(crowd.now);
+    while let Some(event) = crowd.stack.poll_event() {
+        let tcp = &mut crowd.stack.tcp;
+        let count = tcp.readable(event.connection).len();
+        if count > 0 {
+            tcp.consume(event.connection, count);
+            tcp.send(event.connection, answer.whole());
+        }
+    }
+}
+
+fn time_acks(crowd: &mut Crowd) -> f64 {
+    let mut draw = Draw(7);
+    let mut frames = vec![Frame::EMPTY; BATCH];
+    let mut spent = std::time::Duration::ZERO;
+    for _ in 0..TIMED / BATCH {
+        for frame in &mut frames {
+            let client = draw.below(u64::from(crowd.len())) as u32;
+            crowd.bare(client, frame);
+        }
+        let start = std::time::Instant::now();
+        measured_turns_of_acks(crowd, &frames);
+        spent += start.elapsed();
+    }
+    spent.as_nanos() as f64 / (TIMED / BATCH * BATCH) as f64
+}
+
+/// By this name callgrind finds it.
+#[inline(never)]
+fn measured_turns_of_acks(crowd: &mut Crowd, frames: &[Frame]) {
+    for frame in frames {
+        crowd.deliver(frame);
+    }
+}
+
+fn time_requests(crowd: &mut Crowd, answer: &Buffer) -> f64 {
+    let mut draw = Draw(11);
+    let mut frame = Frame::EMPTY;
+    let mut spent = std::time::Duration::ZERO;
+    let count = TIMED / 4;
+    for _ in 0..count {
+        let client = draw.below(u64::from(crowd.len())) as u32;
+        crowd.now += Duration::from_micros(3);
+        crowd.request(client, &mut frame);
+        let start = std::time::Instant::now();
+        serve(crowd, &frame, answer);
+        spent += start.elapsed();
+        // Reading the clock twice costs some 50 ns, which are counted; hearing is the client's own time.
+        crowd.hear(client);
+    }
+    spent.as_nanos() as f64 / count as f64
+}
+
+/// Keep connections in TIME-WAIT.
+pub(super) fn time_wait(connections: u32) -> Result<TimeWait> {
+    let mut crowd = Crowd::new(connections);
+    let before = memory()?;
+    for client in 0..connections {
+        crowd.now += Duration::from_micros(1);
+        crowd.open(client);
+        while let Some(event) = crowd.stack.poll_event() {
+            crowd.stack.tcp.finish(event.connection);
+        }
+        crowd.hear(client);
+        crowd.finish(client);
+        crowd.hear(client);
+        while crowd.stack.poll_event().is_some() {}
+        crowd.stack.handle_timeout(crowd.now);
+    }
+    // What the wheel still holds of connections that are gone comes up within the longest deadline.
+    crowd.pass(REST);
+    assert_eq!(
+        crowd.stack.tcp.time_wait_connections(),
+        connections as usize
+    );
+    Ok(TimeWait {
+        connections,
+        bytes: growth(before, connections)?,
+    })
+}
+
+/// Arm and expire timers.
+pub(super) fn timers(timers: u32) -> Timers {
+    let mut draw = Draw(13);
+    let mut now_ms = 1000;
+    let mut wheel = Wheel::new(Instant::from_millis(now_ms));
+    let mut at = |now: u64| Instant::from_millis(now + 1 + draw.below(TIMERS_SPREAD_MS));
+    // Once to make the wheel's memory, once measured.
+    let mut due = Vec::new();
+    (0..timers).for_each(|n| wheel.arm(at(now_ms), n));
+    now_ms += TIMERS_SPREAD_MS + 1;
+    wheel.expire(Instant::from_millis(now_ms), &mut due);
+    due.clear();
+    let start = std::time::Instant::now();
+    (0..timers).for_each(|n| wheel.arm(at(now_ms), n));
+    let arm_ns = ns_each(start, timers as usize);
+    let start = std::time::Instant::now();
+    let mut turned = 0;
+    for _ in 0..TIMERS_SPREAD_MS / 2 {
+        now_ms += 1;
+        wheel.expire(Instant::from_millis(now_ms), &mut due);
+        turned += due.len();
+        due.drain(..).for_each(|n| wheel.arm(at(now_ms), n));
+    }
+    let turnover_ns = ns_each(start, turned.max(1));
+    let start = std::time::Instant::now();
+    let mut expired = 0;
+    for _ in 0..=TIMERS_SPREAD_MS {
+        now_ms += 1;
+        wheel.expire(Instant::from_millis(now_ms), &mut due);
+        expired += due.len();
+        due.clear();
+    }
+    let expire_ns = ns_each(start, timers as usize);
+    assert!(
+        expired == timers as usize && wheel.is_empty(),
+        "a timer was lost"
+    );
+    Timers {
+        timers,
+        arm_ns,
+        expire_ns,
+        turnover_ns,
+        millions_per_sec: 2000.0 / (arm_ns + expire_ns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_from_the_rollup() {
+        let text = "00400000-7ffd [rollup]\nRss:  4096 kB\nAnonymous:        1234 kB\n";
+        assert_eq!(anonymous(text), Some(1234 * 1024));
+        assert_eq!(anonymous("Rss: 1 kB\n"), None);
+        assert!(memory().unwrap() > 4096);
+    }
+
+    /// Enough connections for the clients' second address, and for the memory to be more than noise.
+    #[test]
+    fn idle_connections_cost_something_but_not_much() {
+        let idle = idle(60_000).unwrap();
+        assert!((64.0..4096.0).contains(&idle.bytes_used), "{idle:?}");
+        assert!(idle.ack_ns > 0.0 && idle.request_ns > idle.ack_ns);
+    }
+
+    /// `time_wait` asserts that all of them are there. What they take is not looked at: other tests of this process
+    /// take memory at the same time.
+    #[test]
+    fn all_connections_reach_time_wait() {
+        assert_eq!(time_wait(20_000).unwrap().connections, 20_000);
+    }
+
+    #[test]
+    fn no_timer_is_lost() {
+        let timers = timers(10_000);
+        assert!(timers.millions_per_sec > 0.0);
+    }
+}
