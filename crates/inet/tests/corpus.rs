@@ -1,11 +1,13 @@
-//! Replays the fuzzer's corpus, seeded mutations of it, and scripts drawn at random, with a stable
+//! Replays the fuzzers' corpora, seeded mutations of them, and scripts drawn at random, with a stable
 //! compiler.
 //!
-//! What is checked stands in `fuzz/bodies/inet.rs`, which the fuzz target includes too. A failure
-//! names its input, so that it can be replayed alone.
+//! What is checked stands in `fuzz/bodies/inet.rs` and `fuzz/bodies/connection.rs`, which the fuzz targets
+//! include too. A failure names its input, so that it can be replayed alone.
 
 #[path = "../../../fuzz/bodies/inet.rs"]
 mod bodies;
+#[path = "../../../fuzz/bodies/connection.rs"]
+mod live;
 
 use std::panic::catch_unwind;
 use std::path::Path;
@@ -14,6 +16,9 @@ use std::path::Path;
 const MUTATIONS: usize = 20;
 /// Scripts drawn at random.
 const SCRIPTS: usize = 1500;
+/// Scripts drawn at random for a live connection, and steps of each.
+const LIVES: usize = 1500;
+const LIFE_BYTES: u64 = 400;
 
 /// SplitMix64.
 struct Random(u64);
@@ -27,15 +32,25 @@ impl Random {
     }
 }
 
-fn run(name: &str, input: &[u8]) {
-    if catch_unwind(|| bodies::stack(input)).is_err() {
+fn run(body: fn(&[u8]), name: &str, input: &[u8]) {
+    if catch_unwind(|| body(input)).is_err() {
         panic!("failed on {name}: {input:02x?}");
     }
 }
 
 #[test]
 fn the_corpus_and_its_mutations() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/inet_stack");
+    replay("inet_stack", bodies::stack);
+}
+
+#[test]
+fn the_corpus_of_a_live_connection_and_its_mutations() {
+    replay("inet_connection", live::connection);
+}
+
+fn replay(target: &str, body: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let folder = folder.join(target);
     let files = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
     files.sort();
@@ -43,14 +58,14 @@ fn the_corpus_and_its_mutations() {
     let mut random = Random(2);
     for path in files {
         let (name, input) = (path.display().to_string(), std::fs::read(&path).unwrap());
-        run(&name, &input);
+        run(body, &name, &input);
         for _ in 0..MUTATIONS {
             let mut damaged = input.clone();
             for _ in 0..1 + random.next() % 4 {
                 let at = random.next() as usize % damaged.len();
                 damaged[at] = random.next() as u8;
             }
-            run(&name, &damaged);
+            run(body, &name, &damaged);
         }
     }
 }
@@ -77,6 +92,21 @@ fn random_scripts() {
                 }
             }));
         }
-        run(&format!("script {n}"), &script);
+        run(bodies::stack, &format!("script {n}"), &script);
+    }
+}
+
+/// Any bytes lead a live connection somewhere. `EXOS_SEEDS` multiplies how many are tried.
+#[test]
+fn random_lives() {
+    let factor: usize = std::env::var("EXOS_SEEDS")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(1);
+    let mut random = Random(4);
+    for n in 0..LIVES * factor {
+        let len = 4 + random.next() % LIFE_BYTES;
+        let script: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
+        run(live::connection, &format!("life {n}"), &script);
     }
 }

@@ -404,7 +404,7 @@ impl Connection {
         let window = u32::from(seg.window) << self.snd_scale;
         let same_window = window == self.snd_wnd;
         if seg.ack.gt(self.snd_una) {
-            self.update_window(seg, window);
+            self.update_window(seg, window, cx.now);
             return self.new_data_acknowledged(seg, cx);
         }
         // RFC 5681 §2: a duplicate repeats the number and the window, and carries nothing.
@@ -418,14 +418,17 @@ impl Connection {
             };
             self.take_acknowledgement(seg, before, cx);
         }
-        self.update_window(seg, window);
+        self.update_window(seg, window, cx.now);
         Outcome::Keep
     }
 
     /// RFC 9293 §3.10.7.4, fifth: the window, unless an older segment brings it.
-    fn update_window(&mut self, seg: &Segment<'_>, window: u32) {
-        let newer =
-            self.snd_wl1.lt(seg.seq) || (self.snd_wl1 == seg.seq && self.snd_wl2.le(seg.ack));
+    fn update_window(&mut self, seg: &Segment<'_>, window: u32, now: Instant) {
+        // One that acknowledges more is newer than all before, whatever its number: else a window that
+        // came with data beyond a gap would move on with SND.UNA, and be more than the peer offered.
+        let newer = seg.ack.gt(self.snd_una)
+            || self.snd_wl1.lt(seg.seq)
+            || (self.snd_wl1 == seg.seq && self.snd_wl2.le(seg.ack));
         if !newer || seg.ack.lt(self.snd_una) {
             return;
         }
@@ -436,21 +439,24 @@ impl Connection {
             self.retries = 0;
         }
         if opened {
-            self.window_opened();
+            self.window_opened(now);
         }
     }
 
     /// A closed window opened: what was sent into it, a probe or a FIN, may have been thrown away,
     /// so it is sent again.
-    fn window_opened(&mut self) {
+    fn window_opened(&mut self, now: Instant) {
         if self.flight() > 0 {
             self.loss.board.mark_all_lost();
         }
         self.probing = false;
         self.probe = false;
         self.rtt.progressed();
-        // Whatever is sent now arms it anew.
+        // Whatever is sent now arms it anew; but a repair in progress may let nothing out.
         (self.timer, self.retransmit_at) = (Timer::Retransmit, NEVER);
+        if self.flight() > 0 {
+            self.set_loss_timer(now);
+        }
     }
 
     fn new_data_acknowledged(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Outcome {

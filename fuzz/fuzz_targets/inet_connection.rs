@@ -1,0 +1,7 @@
+//! Fuzzes `bodies::connection` of `bodies/connection.rs`, which says what is checked.
+#![no_main]
+
+#[path = "../bodies/connection.rs"]
+mod bodies;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| bodies::connection(data));
