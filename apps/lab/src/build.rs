@@ -131,6 +131,11 @@ impl Emulated {
         self.running.statistics()
     }
 
+    /// True when the emulator has ended: it was stopped from elsewhere, or an interface has gone.
+    pub fn is_over(&self) -> bool {
+        self.running.is_over()
+    }
+
     /// Stops the emulator and takes the lab down; the last statistics.
     pub fn finish(self) -> Result<Statistics> {
         self.running.stop()

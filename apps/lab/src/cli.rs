@@ -2,6 +2,7 @@
 
 use crate::build::{Lab, Outcome, find_sides, take_down, up};
 use crate::emulator::background;
+use crate::foreground;
 use crate::options::UpArgs;
 use crate::report;
 use crate::settings::{INTERFACE, Settings, Side};
@@ -22,7 +23,7 @@ pub struct LabArgs {
 #[derive(clap::Subcommand, Debug)]
 pub enum LabCommand {
     /// Make a lab: namespaces a (10.10.0.1, fd10::1) and b (10.10.0.2, fd10::2) joined by a wire
-    Up(UpArgs),
+    Up(Box<UpArgs>),
     /// Run a command inside one side, for example: exos lab exec b -- curl http://10.10.0.1/
     Exec {
         /// Name of the lab
@@ -64,6 +65,7 @@ pub enum LabCommand {
 /// Does what the command line says.
 pub fn run(args: LabArgs) -> Result<ExitCode> {
     match args.command {
+        LabCommand::Up(args) if args.foreground() => foreground::run(&args)?,
         LabCommand::Up(args) => run_up(&args)?,
         LabCommand::Exec {
             name,
@@ -101,7 +103,7 @@ fn run_up(args: &UpArgs) -> Result<()> {
 }
 
 /// What there is now.
-fn announce(lab: &Lab, settings: &Settings, verb: &str) {
+pub(crate) fn announce(lab: &Lab, settings: &Settings, verb: &str) {
     let (name, wire, mtu) = (lab.name(), settings.wire, settings.mtu);
     say(&format!("lab {name} {verb}: {wire} wire, MTU {mtu}"));
     if let Some(emulation) = &settings.emulation {
@@ -242,6 +244,6 @@ fn processes_text(processes: &[(u32, String)]) -> String {
 }
 
 /// A line on standard output. A reader that went away has seen enough.
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }

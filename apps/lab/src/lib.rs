@@ -19,6 +19,7 @@
 mod build;
 mod cli;
 pub mod emulator;
+mod foreground;
 mod limits;
 mod offloads;
 mod options;

@@ -58,6 +58,9 @@ pub(crate) const BLIND_MAX: Duration = Duration::from_millis(1);
 /// Shorter sleeps without looking do not pay, they cost as much as being woken.
 pub(crate) const BLIND_MIN: Duration = Duration::from_micros(200);
 
+/// How often the command in the foreground looks for signals: no person waits longer for an answer.
+pub(crate) const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
+
 /// How long a background emulator may take to forward or to say why it cannot: opening waits up to 600 ms for
 /// interfaces that are just being given back, on a busy machine several times that.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(10);

@@ -63,6 +63,12 @@ struct EmulationArgs {
     /// Pin the emulator to this core
     #[arg(long)]
     core: Option<usize>,
+    /// Emulate in this process: print statistics on SIGUSR1 and at the end, which is Ctrl-C, and take the lab down
+    #[arg(long)]
+    foreground: bool,
+    /// Print them as JSON
+    #[arg(long, requires = "foreground")]
+    json: bool,
 }
 
 impl UpArgs {
@@ -74,6 +80,18 @@ impl UpArgs {
             mtu: self.mtu,
             emulation: self.emulation.emulation(),
         }
+    }
+}
+
+impl UpArgs {
+    /// True when the emulator is to run in this process.
+    pub(crate) fn foreground(&self) -> bool {
+        self.emulation.foreground
+    }
+
+    /// True when its statistics are wanted as JSON.
+    pub(crate) fn json(&self) -> bool {
+        self.emulation.json
     }
 }
 
@@ -99,6 +117,7 @@ impl EmulationArgs {
             || self.corrupt.is_some()
             || self.seed.is_some()
             || self.core.is_some()
+            || self.foreground
             || conditions != Conditions::default();
         is_asked_for.then(|| Emulation {
             conditions,
@@ -145,6 +164,7 @@ mod tests {
             "--rate 1mbit",
             "--seed 3",
             "--core 0",
+            "--foreground",
         ] {
             assert!(settings(line).emulation.is_some(), "{line}");
         }

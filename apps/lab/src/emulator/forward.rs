@@ -95,11 +95,13 @@ impl Forwarder {
             let found = counters.iter().find(|(n, _)| *n == name);
             found.map_or(0, |(_, value)| *value)
         };
+        let no_chunk = counter("kernel_rx_fill_ring_empty");
         DirectionReport {
             frames: end.direction.statistics(),
             own: OwnLosses {
-                own_rx_ring_full: counter("kernel_rx_ring_full"),
-                own_rx_dropped: counter("kernel_rx_dropped"),
+                own_rx_ring_full: counter("kernel_rx_ring_full") + no_chunk,
+                // Those for want of a chunk are among them.
+                own_rx_dropped: counter("kernel_rx_dropped").saturating_sub(no_chunk),
                 ..OwnLosses::default()
             },
             late: end.late.read(),

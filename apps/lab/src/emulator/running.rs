@@ -109,6 +109,12 @@ impl Running {
         self.reporter.stop()
     }
 
+    /// True when it no longer forwards.
+    pub(crate) fn is_over(&self) -> bool {
+        let thread = self.forwarding.as_ref();
+        thread.is_none_or(JoinHandle::is_finished)
+    }
+
     /// Waits until somebody stops it or an interface goes.
     pub(crate) fn wait(mut self) {
         if let Some(thread) = self.forwarding.take() {
