@@ -296,5 +296,5 @@ fn nobody_waits_without_a_deadline() {
         .ok()
         .and_then(|s| s.parse().ok())
         .unwrap_or(1);
-    (0..3000 * factor).for_each(|seed| Game::new(seed).play());
+    (0..4000 * factor).for_each(|seed| Game::new(seed).play());
 }
