@@ -24,7 +24,6 @@ areas! {
     recovery: "recovery",
     reset: "reset",
     retransmission: "retransmission",
-    sack_receiver: "sack-receiver",
     sack: "sack",
     window: "window",
 }

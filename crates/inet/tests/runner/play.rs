@@ -16,7 +16,7 @@ use exos_wire::Mac;
 use super::flow::{Flow, content};
 use super::options;
 use super::parse::{At, Command, IcmpSpec, Script, What};
-use super::segment::{ACK, Opt, SYN, Spec};
+use super::segment::{ACK, ECE, Opt, SYN, Spec};
 use super::value::Value;
 use super::wire::{self, Raw};
 
@@ -373,7 +373,7 @@ impl Player {
         self.flow(number, active);
         let later = self.now + Duration::from_secs_f64(rtt);
         let mut first = spec.clone();
-        (first.seq, first.flags) = (Value::Is(0), SYN);
+        (first.seq, first.flags) = (Value::Is(0), SYN | spec.flags);
         if active {
             self.run(&Command::Connect {
                 flow: number,
@@ -381,7 +381,8 @@ impl Player {
             })?;
             self.one_left("SYN", SYN)?;
             self.advance(later, false)?;
-            (first.flags, first.ack) = (SYN | ACK, Some(Value::Is(1)));
+            first.flags = SYN | ACK | (spec.flags & ECE);
+            first.ack = Some(Value::Is(1));
             self.arrives(&first, self.now)?;
             self.one_left("ACK", ACK)?;
         } else {

@@ -225,6 +225,8 @@ impl Spec {
             "ect0" => self.ecn = 2,
             "ect1" => self.ecn = 1,
             "ce" => self.ecn = 3,
+            // In the commands that make a handshake: the peer asks for ECN, or grants it.
+            "ecn" => self.flags |= ECE | CWR,
             "..." => self.more_options = true,
             "forged" => self.forged = true,
             "badsum" => self.bad_checksum = true,

@@ -360,6 +360,8 @@ impl Connection {
             });
             self.loss.repair = Some(Box::new(Repair::new(self.snd_una, flight)));
             self.loss.recover = self.snd_max;
+            // RFC 3168 §6.1.2: CWR is said for whatever reason the window was reduced.
+            self.loss.slowed_down = self.ecn;
         }
         self.loss.phase = phase;
         self.loss.tail = None;
