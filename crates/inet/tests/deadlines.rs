@@ -296,5 +296,12 @@ fn nobody_waits_without_a_deadline() {
         .ok()
         .and_then(|s| s.parse().ok())
         .unwrap_or(1);
-    (0..4000 * factor).for_each(|seed| Game::new(seed).play());
+    let seeds = 6000 * factor;
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    std::thread::scope(|scope| {
+        for first in 0..threads {
+            let mine = (first..seeds).step_by(threads as usize);
+            scope.spawn(move || mine.for_each(|seed| Game::new(seed).play()));
+        }
+    });
 }
