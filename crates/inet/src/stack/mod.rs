@@ -20,6 +20,7 @@ mod segments;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU64;
 
 use exos_buf::Slice;
 use exos_wire::{Mac, Sum, protocol};
@@ -465,8 +466,9 @@ impl Stack {
     }
 
     /// Changes whenever a path that was looked up may have become wrong.
-    fn path_generation(&self) -> u64 {
-        (self.epoch << 32) + self.neighbors.generation()
+    fn path_generation(&self) -> NonZeroU64 {
+        let generation = (self.epoch << 32) + self.neighbors.generation();
+        NonZeroU64::MIN.saturating_add(generation)
     }
 
     fn queue_frames(&mut self, frames: Vec<Vec<u8>>) {

@@ -7,6 +7,8 @@
 //! correctness; asking for segments only after the program has seen the events lets
 //! acknowledgements ride on its answers.
 
+use std::num::NonZeroU64;
+
 use exos_buf::{Aggregate, Slice};
 use exos_wire::{Mac, SeqNumber};
 
@@ -17,7 +19,6 @@ use super::life::{Keepalive, Rare, rare_for};
 use super::listener::ListenerId;
 use super::loss::{Flight, Timer};
 use super::memory::{Memory, Pressure};
-use super::pacing::Pacer;
 use super::receive::ReceiveQueue;
 use super::rtt::Rtt;
 use super::state::{Action, Event, State};
@@ -101,7 +102,7 @@ pub struct Path {
     /// Its link address.
     pub mac: Mac,
     /// The neighbour cache's generation at that look-up; another one means to look again.
-    pub generation: u64,
+    pub generation: NonZeroU64,
 }
 
 /// What a connection is opened with.
@@ -221,7 +222,6 @@ pub struct Connection {
     pub(super) timer: Timer,
     /// Our SYN has left more than once: its acknowledgement measures nothing.
     pub(super) syn_again: bool,
-    pub(super) pacer: Pacer,
     /// Its pace alone held data back when segments were last asked for; it may leave then.
     pub(super) held_until: Instant,
     pub(super) rtt: Rtt,
@@ -340,7 +340,6 @@ impl Connection {
             loss: Flight::default(),
             timer: Timer::Retransmit,
             syn_again: false,
-            pacer: Pacer::default(),
             held_until: NEVER,
             rtt: Rtt::new(),
             retransmit_at: NEVER,
@@ -611,7 +610,7 @@ impl Connection {
             out_of_order: self.receive.beyond_gaps().0,
             in_recovery: self.loss.is_repairing(),
             congestion: self.congestion.get().name(),
-            pacing_rate: self.pacer.rate(),
+            pacing_rate: self.loss.pacer.rate(),
             delivery_rate: self.loss.rate,
             delivery_rate_app_limited: self.loss.rate_app_limited,
             reordering_seen: self.loss.rack.reordering_seen(),

@@ -26,7 +26,6 @@ use super::flow::Flow;
 use super::life::Rare;
 use super::loss::{Flight, Timer};
 use super::memory::Pressure;
-use super::pacing::Pacer;
 use super::receive::ReceiveQueue;
 use super::rtt::Rtt;
 use super::slab::ConnectionId;
@@ -186,7 +185,6 @@ impl Image {
             loss: _,
             timer: _,
             syn_again: _,
-            pacer: _,
             held_until: _,
             rtt,
             retransmit_at: _,
@@ -314,7 +312,6 @@ impl Image {
             ack_owed: Owed::Now,
             loss: Flight::default(),
             timer: Timer::Retransmit,
-            pacer: Pacer::default(),
             ..Connection::resumed(opening, &Options::default(), self.state)
         };
         connection.congestion.get_mut().taken_over(now);

@@ -214,14 +214,14 @@ impl Connection {
         let available = (end - self.snd_max) as u32;
         let flight = self.flight();
         if flight == 0 {
-            self.rested(now);
             self.loss.begin(self.snd_una, now);
+            self.rested(now);
         }
         if self.held_back(now) {
             return None;
         }
         let usable = self.usable_window(flight, available);
-        let most = self.longest(data_max.min(self.pacer.piece(u32::from(self.mss))));
+        let most = self.longest(data_max.min(self.loss.pacer.piece(u32::from(self.mss))));
         let len = self.whole_segments(available.min(usable).min(most), available);
         let fin = len == available && self.fin_is_due() && (usable > len || flight == 0);
         if !fin && !self.is_worth_sending(len, available, flight) {
@@ -238,7 +238,7 @@ impl Connection {
 
     /// True when the pace does not allow anything to leave yet.
     fn held_back(&mut self, now: Instant) -> bool {
-        let wait = self.pacer.wait(now);
+        let wait = self.loss.pacer.wait(now);
         self.held_until = wait.unwrap_or(NEVER);
         wait.is_some()
     }
@@ -407,7 +407,7 @@ impl Connection {
                 repair.left_again(now);
             }
         }
-        self.pacer.left(now, len);
+        self.loss.pacer.left(now, len);
         if self.retransmit_at == NEVER || (self.timer == Timer::Tail && !again) {
             self.set_loss_timer(now);
         }

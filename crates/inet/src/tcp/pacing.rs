@@ -23,6 +23,15 @@ pub struct Pacer {
 }
 
 impl Pacer {
+    /// As fast as the window allows.
+    pub const fn new() -> Self {
+        Self {
+            rate: 0,
+            next_ns: 0,
+            credit_ns: 0,
+        }
+    }
+
     /// Bytes a second, zero without pacing.
     pub const fn rate(&self) -> u64 {
         self.rate

@@ -17,6 +17,7 @@ use exos_wire::SeqNumber;
 
 pub(in crate::tcp) use recovery::Acknowledgement;
 
+use super::pacing::Pacer;
 use crate::time::Instant;
 use rack::Rack;
 use repair::Repair;
@@ -83,6 +84,8 @@ pub struct Loss {
     pub delivered_at: Instant,
     /// When the first segment of the flight left that the last delivery ended.
     pub first_at: Instant,
+    /// When the next data may leave.
+    pub pacer: Pacer,
     /// The program had no more to send until so many bytes are delivered.
     pub app_limited_until: Option<u32>,
     /// The last delivery rate measured, bytes a second.
@@ -114,6 +117,7 @@ impl Loss {
             delivered: 0,
             delivered_at: now,
             first_at: now,
+            pacer: Pacer::new(),
             app_limited_until: None,
             rate: 0,
             rate_app_limited: false,

@@ -420,7 +420,7 @@ impl Connection {
         let congestion = self.congestion.get();
         let window = self.congestion_window();
         let slow_start = congestion.window() < congestion.threshold() / 2;
-        self.pacer.set(
+        self.loss.pacer.set(
             congestion.pacing_rate(),
             window,
             slow_start,
