@@ -2,6 +2,7 @@
 
 use super::{Attr, Command, bpf, bpf_fd, failed, name_text};
 use crate::error::Error;
+use crate::netlink::Netlink;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -109,6 +110,12 @@ impl ProgInfo {
 ///
 /// Programs attached without a link (`ip link set … xdp`) are not found here: netlink reports their id.
 pub fn who_holds_xdp(ifindex: u32) -> Result<Option<XdpHolder>, Error> {
+    // An index is that of an interface in every namespace, and links say no more: which program is on ours,
+    // netlink knows.
+    let interface = Netlink::new()?.link_by_index(ifindex)?;
+    let Some(xdp) = interface.and_then(|interface| interface.xdp) else {
+        return Ok(None);
+    };
     let mut id = 0;
     for _ in 0..LINKS_MAX {
         let mut attr = IdAttr {
@@ -121,15 +128,16 @@ pub fn who_holds_xdp(ifindex: u32) -> Result<Option<XdpHolder>, Error> {
             Err(e) if e.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
             Err(e) => return Err(failed("cannot list BPF links".to_owned(), e)),
         }
-        if let Some(holder) = xdp_link(id, ifindex)? {
+        if let Some(holder) = xdp_link(id, ifindex, xdp.prog_id)? {
             return Ok(Some(holder));
         }
     }
     Ok(None)
 }
 
-/// The link `id` if it is an XDP link on `ifindex`. A link that went in the meantime is None.
-fn xdp_link(id: u32, ifindex: u32) -> Result<Option<XdpHolder>, Error> {
+/// The link `id` if it is an XDP link on `ifindex` with the program `prog_id`. A link that went in the meantime is
+/// None.
+fn xdp_link(id: u32, ifindex: u32, prog_id: u32) -> Result<Option<XdpHolder>, Error> {
     let mut attr = IdAttr {
         id,
         next_id: 0,
@@ -143,12 +151,12 @@ fn xdp_link(id: u32, ifindex: u32) -> Result<Option<XdpHolder>, Error> {
     // struct bpf_link_info: type 0, id 4, prog_id 8, padding 12, xdp.ifindex 16.
     let words: [u32; 6] = object_info(std::os::fd::AsFd::as_fd(&fd))
         .map_err(|source| failed(format!("cannot ask for the BPF link with id {id}"), source))?;
-    if words[0] != BPF_LINK_TYPE_XDP || words[4] != ifindex {
+    if words[0] != BPF_LINK_TYPE_XDP || words[4] != ifindex || words[2] != prog_id {
         return Ok(None);
     }
     Ok(Some(XdpHolder {
         link_id: id,
-        program: ProgInfo::by_id(words[2])?,
+        program: ProgInfo::by_id(prog_id)?,
     }))
 }
 

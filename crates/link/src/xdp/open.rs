@@ -219,8 +219,7 @@ fn holder(interface: &Interface) -> Result<Option<Error>, Error> {
     let error = Error::new(format!(
         "{name} has an XDP program already: {program} (program id {id})"
     ));
-    // An index is that of an interface in every namespace: only the program tells.
-    let link = who_holds_xdp(interface.index)?.filter(|holder| holder.program.id == id);
+    let link = who_holds_xdp(interface.index)?;
     Ok(Some(match link {
         Some(held) => error.mend(format!(
             "end the process that holds BPF link {}",
