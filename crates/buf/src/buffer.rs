@@ -24,7 +24,7 @@
 //! Ones' complement has two zeros. A sum taken from the table may be `0xffff` where summing the
 //! bytes gives `0` or the reverse; every checksum made from it verifies all the same.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
@@ -42,6 +42,9 @@ struct Shared {
     bytes: Bytes,
     /// Prefix sums, see the module's documentation.
     sums: OnceCell<Box<[u16]>>,
+    /// The end of the range that was summed last, and the sum up to there: a segment begins where the one
+    /// before it ended.
+    summed: Cell<(u32, Sum)>,
 }
 
 enum Bytes {
@@ -63,6 +66,7 @@ impl Buffer {
         let buffer = Buffer(Rc::new(Shared {
             bytes,
             sums: OnceCell::new(),
+            summed: Cell::new((0, Sum::ZERO)),
         }));
         assert!(
             buffer.len() <= BUFFER_LEN_MAX,
@@ -125,7 +129,13 @@ impl Buffer {
         if range.len() <= BLOCK_LEN / 2 {
             return Sum::of(&self.as_slice()[range]);
         }
-        let sum = self.sum_until(range.end).minus(self.sum_until(range.start));
+        let start = match self.0.summed.get() {
+            (at, sum) if at as usize == range.start => sum,
+            _ => self.sum_until(range.start),
+        };
+        let end = self.sum_until(range.end);
+        self.0.summed.set((range.end as u32, end));
+        let sum = end.minus(start);
         if range.start.is_multiple_of(2) {
             sum
         } else {

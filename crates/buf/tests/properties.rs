@@ -51,6 +51,25 @@ fn slices() -> impl Strategy<Value = (Vec<Slice>, Vec<u8>)> {
 }
 
 proptest! {
+    /// A run of segments, each beginning where the last ended or, one in four, elsewhere: what is remembered of
+    /// one sum must not be taken for another.
+    #[test]
+    fn sums_of_segments_in_a_row(
+        bytes in contents(),
+        steps in prop::collection::vec((0usize..4, 1usize..400), 1..30),
+    ) {
+        let buffer = Buffer::from(bytes.clone());
+        let mut at = 0;
+        for (jump, len) in steps {
+            let start = if jump == 0 { len * 7 % (bytes.len() + 1) } else { at };
+            let end = bytes.len().min(start + len);
+            assert_same_sum(buffer.sum(start..end), &bytes[start..end]);
+            at = end;
+        }
+    }
+}
+
+proptest! {
     #[test]
     fn the_sum_of_any_part_is_the_sum_of_its_bytes((bytes, range) in contents_and_part()) {
         let buffer = Buffer::from(bytes.as_slice());

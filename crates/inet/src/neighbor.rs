@@ -146,6 +146,7 @@ impl NeighborCache {
     }
 
     /// Number that moves whenever a MAC given out by [`Self::lookup`] should be asked for again.
+    #[inline]
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -320,15 +321,17 @@ impl NeighborCache {
 
     /// The next solicitation to send, `None` when there is none. Nothing in a cache made with
     /// [`Self::external`].
+    #[inline]
     pub fn poll_solicit(&mut self, _now: Instant) -> Option<Solicit> {
-        if self.external {
-            None
-        } else {
+        if self.has_solicits() {
             self.next_wanted()
+        } else {
+            None
         }
     }
 
     /// True when [`Self::poll_solicit`] has something.
+    #[inline]
     pub fn has_solicits(&self) -> bool {
         !self.external && !self.wanted.is_empty()
     }

@@ -9,7 +9,7 @@
 //! 4. sleep until `poll_timeout`, or until frames arrive.
 //!
 //! In another order nothing breaks, but acknowledgements may leave without the data that they could
-//! have ridden on. [`input`] holds the way in, [`output`] the way out, `segments` the
+//! have ridden on. [`input`] holds the way in, [`output`] the way out, `segments` and `usual` the
 //! heads of segments, `frames` what ARP and NDP say.
 
 mod fast;
@@ -17,6 +17,7 @@ mod frames;
 mod input;
 mod output;
 mod segments;
+mod usual;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};

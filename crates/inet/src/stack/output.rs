@@ -109,8 +109,15 @@ impl Stack {
                     return Some(whole_frame(&self.head[..len]));
                 }
             }
-            if let Some((id, out, mac)) = self.next_segment(now) {
-                return Some(self.segment(id, &out, mac));
+            // Segments whose way is not known wait with their neighbour, and the next has its turn.
+            while let Some((id, out)) = self.tcp.poll_output(now, self.data_max()) {
+                self.counters.tcp_segments_sent += 1;
+                self.counters.tcp_segments_retransmitted += u64::from(out.again);
+                match self.way_of(now, id) {
+                    Way::To(mac) => return Some(self.segment(id, &out, mac)),
+                    Way::Wait(hop) => self.queue_segment(id, &out, hop),
+                    Way::Nowhere => self.counters.drop_ip_no_route += 1,
+                }
             }
             // Looking for a way may have raised a question: it leaves now, not with the next event.
             if !self.neighbors.has_solicits() {
@@ -119,26 +126,15 @@ impl Stack {
         }
     }
 
-    /// The next segment whose way is known; those whose way is not wait with their neighbour.
-    fn next_segment(&mut self, now: Instant) -> Option<(ConnectionId, Outgoing, Mac)> {
-        let data_max = self
-            .config
-            .offload
-            .segmentation
-            .map_or(0, |max| max.saturating_sub(100) as u32);
-        loop {
-            let (id, out) = self.tcp.poll_output(now, data_max)?;
-            self.counters.tcp_segments_sent += 1;
-            self.counters.tcp_segments_retransmitted += u64::from(out.again);
-            match self.way_of(now, id) {
-                Way::To(mac) => return Some((id, out, mac)),
-                Way::Wait(hop) => self.queue_segment(id, &out, hop),
-                Way::Nowhere => self.counters.drop_ip_no_route += 1,
-            }
-        }
+    /// The most data that one segment may have; zero: a maximum segment size.
+    #[inline]
+    fn data_max(&self) -> u32 {
+        let segmentation = self.config.offload.segmentation;
+        segmentation.map_or(0, |max| max.saturating_sub(100) as u32)
     }
 
     /// Write a segment's head and refer to its data.
+    #[inline]
     fn segment(&mut self, id: ConnectionId, out: &Outgoing, mac: Mac) -> Transmit<'_> {
         self.counters.frames_sent += 1;
         let connection = self
@@ -148,24 +144,20 @@ impl Stack {
         // What is cut up gets its checksums from whoever cuts it.
         let cut = out.data.len() > usize::from(out.mss);
         let partial = self.config.offload.checksum || cut;
-        let head = write_segment(
-            &mut self.head,
-            self.config.mac,
-            mac,
-            connection,
-            out,
-            partial,
-        );
+        let (body, sum) = gather(connection.queue(), out, &mut self.gathered, !partial);
+        let flow = connection.flow();
+        let head = write_segment(&mut self.head, self.config.mac, mac, flow, out, sum);
         Transmit {
             head: &self.head[..head.len],
-            body: gather(connection.queue(), out, &mut self.gathered),
+            body,
             checksum: head.checksum,
             segment_size: cut.then_some(out.mss),
-            ipv6: connection.flow().is_ipv6(),
+            ipv6: flow.is_ipv6(),
         }
     }
 
     /// Where a connection's segments go: what was found last time, unless something has changed.
+    #[inline]
     fn way_of(&mut self, now: Instant, id: ConnectionId) -> Way {
         let generation = self.path_generation();
         let Some(connection) = self.tcp.connection(id) else {
@@ -225,14 +217,9 @@ impl Stack {
             .tcp
             .connection(id)
             .expect("a connection that has just given a segment");
-        let head = write_segment(
-            &mut self.head,
-            self.config.mac,
-            Mac::ZERO,
-            connection,
-            out,
-            false,
-        );
+        let (flow, sum) = (connection.flow(), connection.queue().sum(out.data.clone()));
+        let (from, to) = (self.config.mac, Mac::ZERO);
+        let head = write_segment(&mut self.head, from, to, flow, out, Some(sum));
         let mut frame = self.head[..head.len].to_vec();
         frame.extend_from_slice(&connection.queue().to_vec(out.data.clone()));
         self.neighbors.queue(hop, frame);
@@ -385,11 +372,33 @@ fn whole_frame(frame: &[u8]) -> Transmit<'_> {
     }
 }
 
-/// The data of a segment: slices of the send queue, or one copy where they are too many.
-fn gather<'a>(queue: &'a Aggregate, out: &Outgoing, copy: &'a mut Vec<u8>) -> Body<'a> {
+/// The data of a segment: slices of the send queue, or one copy where they are too many; and its sum, if that
+/// is wanted.
+#[inline]
+fn gather<'a>(
+    queue: &'a Aggregate,
+    out: &Outgoing,
+    copy: &'a mut Vec<u8>,
+    summed: bool,
+) -> (Body<'a>, Option<Sum>) {
     if out.data.is_empty() {
-        return Body::EMPTY;
+        return (Body::EMPTY, summed.then_some(Sum::ZERO));
     }
+    let mut pieces = queue.pieces(out.data.clone());
+    match pieces.next() {
+        Some(piece) if piece.len() == out.data.len() => {
+            let sum = summed.then(|| piece.sum());
+            (Body::whole(piece.as_bytes()), sum)
+        }
+        _ => {
+            let sum = summed.then(|| queue.sum(out.data.clone()));
+            (gather_pieces(queue, out, copy), sum)
+        }
+    }
+}
+
+/// The same where they are more than one.
+fn gather_pieces<'a>(queue: &'a Aggregate, out: &Outgoing, copy: &'a mut Vec<u8>) -> Body<'a> {
     let mut pieces = queue.pieces(out.data.clone()).map(|piece| piece.as_bytes());
     let (first, second, third) = (pieces.next(), pieces.next(), pieces.next());
     match (first, second, third) {

@@ -1,6 +1,6 @@
 //! The heads of segments: Ethernet, IP and TCP headers, written into the stack's scratch space.
 //!
-//! The data is not touched: its sum comes from the slices that hold it, or is left to the link.
+//! Nearly all are written by [`usual`]. The data is not touched: its sum comes from the slices that hold it, or is left to the link.
 
 use std::net::IpAddr;
 
@@ -10,8 +10,9 @@ use exos_wire::ipv6::Ipv6Header;
 use exos_wire::tcp::{self as wire_tcp, TcpHeader, TcpOptions};
 use exos_wire::{Mac, Sum, protocol};
 
-use super::TxChecksum;
-use crate::tcp::{Connection, Ecn, Flow, Outgoing};
+use super::{TxChecksum, usual};
+use crate::limits::HEAD_BYTES;
+use crate::tcp::{Ecn, Flow, Outgoing};
 
 /// Time to live, or hop limit, of what we send (RFC 1700's and Linux's default).
 pub(super) const HOPS: u8 = 64;
@@ -30,34 +31,45 @@ pub(super) struct Addresses<'a> {
     pub(super) ecn: Ecn,
 }
 
+impl<'a> Addresses<'a> {
+    /// Those of a connection's segment.
+    pub(super) fn of(from: Mac, to: Mac, flow: &'a Flow, segment: &Outgoing) -> Self {
+        let ecn = if segment.ect { Ecn::Ect0 } else { Ecn::NotEct };
+        Self {
+            from,
+            to,
+            flow,
+            ecn,
+        }
+    }
+}
+
+/// Write the head of a connection's segment. `sum` is its data's; `None` leaves the checksum to the link.
+#[inline]
 pub(super) fn write_segment(
-    out: &mut [u8],
+    out: &mut [u8; HEAD_BYTES],
     from: Mac,
     to: Mac,
-    connection: &Connection,
+    flow: &Flow,
     segment: &Outgoing,
-    partial: bool,
+    sum: Option<Sum>,
 ) -> Head {
-    let flow = connection.flow();
+    usual::write(out, from, to, flow, segment, sum)
+        .unwrap_or_else(|| write_any(out, &Addresses::of(from, to, flow, segment), segment, sum))
+}
+
+#[inline(never)]
+fn write_any(out: &mut [u8], at: &Addresses<'_>, segment: &Outgoing, sum: Option<Sum>) -> Head {
     let header = TcpHeader {
-        src_port: flow.local().port(),
-        dst_port: flow.remote().port(),
+        src_port: at.flow.local_port(),
+        dst_port: at.flow.remote_port(),
         seq: segment.seq,
         ack: segment.ack,
         flags: segment.flags,
         window: segment.window,
         urgent: 0,
     };
-    // The data's sum comes from its slices' cached sums; a link that completes it needs none.
-    let sum = (!partial).then(|| connection.queue().sum(segment.data.clone()));
-    let ecn = if segment.ect { Ecn::Ect0 } else { Ecn::NotEct };
-    let at = Addresses {
-        from,
-        to,
-        flow,
-        ecn,
-    };
-    write_tcp(out, &at, &header, &segment.options, segment.data.len(), sum)
+    write_tcp(out, at, &header, &segment.options, segment.data.len(), sum)
 }
 
 /// Write Ethernet, IP and TCP headers. `sum` is the data's; `None` leaves the checksum to the link.

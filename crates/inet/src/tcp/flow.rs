@@ -62,9 +62,38 @@ impl Flow {
         self.local_port
     }
 
+    /// The peer's port.
+    pub const fn remote_port(&self) -> u16 {
+        self.remote_port
+    }
+
     /// True when the packets are IPv6.
+    #[inline]
     pub fn is_ipv6(&self) -> bool {
-        self.local.ip().is_ipv6()
+        self.v4().is_none()
+    }
+
+    /// Both addresses as one word each, ours first; `None` where they are IPv6.
+    #[inline]
+    pub(crate) fn v4(&self) -> Option<(u32, u32)> {
+        let ([a, b], [_, d]) = (self.local.words(), self.remote.words());
+        // Both are of one family.
+        (a == 0 && b >> 32 == 0xffff).then_some((b as u32, d as u32))
+    }
+
+    /// Both addresses in words, ours first.
+    #[inline]
+    pub(crate) fn v6(&self) -> ([u32; 4], [u32; 4]) {
+        let words = |address: Address| {
+            let [high, low] = address.words();
+            [
+                (high >> 32) as u32,
+                high as u32,
+                (low >> 32) as u32,
+                low as u32,
+            ]
+        };
+        (words(self.local), words(self.remote))
     }
 
     /// A keyed hash, with `salt` to tell several uses apart.
