@@ -2,6 +2,7 @@
 
 use crate::cost::{self, CostArgs, ReplayArgs};
 use crate::http::{self, HttpArgs};
+use crate::tcp::{self, PeerArgs, RawArgs, TcpArgs};
 use exos_host::Result;
 use std::process::ExitCode;
 
@@ -28,6 +29,17 @@ pub enum BenchCommand {
     /// A part of `exos bench cost` that needs a process of its own
     #[command(hide = true)]
     CostReplay(ReplayArgs),
+    /// TCP: goodput under delay, loss and reordering, fairness, the packet limit, a SYN flood, beside Linux's stack
+    ///
+    /// Makes a lab of its own and removes it. Needs root, two cores or more, and a machine that does nothing else
+    /// meanwhile. The whole takes most of an hour: --quick, --only and --groups choose.
+    Tcp(TcpArgs),
+    /// Linux's side of `exos bench tcp`, which starts it
+    #[command(hide = true)]
+    TcpPeer(PeerArgs),
+    /// The senders and receivers of plain frames of `exos bench tcp`, which starts them
+    #[command(hide = true)]
+    TcpRaw(RawArgs),
 }
 
 /// Does what the command line says.
@@ -36,5 +48,8 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
         BenchCommand::Http(args) => http::run(&args),
         BenchCommand::Cost(args) => cost::run(&args),
         BenchCommand::CostReplay(args) => cost::replay(&args),
+        BenchCommand::Tcp(args) => tcp::run(&args),
+        BenchCommand::TcpPeer(args) => tcp::peer(&args),
+        BenchCommand::TcpRaw(args) => tcp::raw(&args),
     }
 }

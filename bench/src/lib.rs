@@ -4,7 +4,7 @@
 //! session, repeats, and reports medians as a table for people and as JSON (docs/json.md) for programs.
 //!
 //! `http` is the first: static documents of several sizes, each request on a new connection or many on
-//! persistent ones, against nginx.
+//! persistent ones, against nginx. `tcp`: the stack beside Linux's under loss, delay and attack.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,9 @@ pub mod cost;
 pub mod cpu;
 pub mod http;
 mod limits;
+mod output;
 mod process;
 mod scratch;
+pub mod tcp;
 
 pub use cli::{BenchArgs, BenchCommand, run};

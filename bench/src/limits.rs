@@ -48,3 +48,7 @@ pub(crate) const IDLE_CONNECTIONS_MAX: u32 = 4_000_000;
 
 /// Connections in TIME-WAIT: as many as the stack keeps.
 pub(crate) const TIME_WAIT_ENTRIES: u32 = exos_inet::limits::TIME_WAIT_ENTRIES_MAX as u32;
+
+/// How long the two sides of a measurement may take until their connections stand: a SYN that is lost is sent again
+/// after a second, and two or three of them may be lost.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);

@@ -22,63 +22,23 @@ pub use server::Server;
 
 use crate::cpu;
 use crate::limits::{OTHER_LOAD_MAX, OTHER_LOAD_WINDOW};
+use crate::output;
 use crate::process::Interrupt;
 use crate::scratch::Scratch;
-use exos_host::{Error, Result, affinity, error::Context as _, kernel};
+use exos_host::{Error, Result, kernel};
 use exos_lab::{Guard, Lab, Settings, Side, State};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Measures as asked, prints the table, and writes the JSON.
 pub fn run(args: &HttpArgs) -> Result<ExitCode> {
     // Before the minutes of measuring: a file that cannot be written is told at once.
-    let json = args.json.as_deref().map(JsonOutput::open).transpose()?;
+    let json = output::open(args.json.as_deref())?;
     let report = measure(args)?;
-    let table = report.table();
-    // A reader that went away has seen enough.
-    let _ = match &json {
-        Some(JsonOutput::Standard) => std::io::stderr().write_all(table.as_bytes()),
-        _ => std::io::stdout().write_all(table.as_bytes()),
-    };
-    if let Some(json) = json {
-        json.write(&(report.json() + "\n"))?;
-    }
+    output::write(json, &report.table(), &report.json())?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Where the JSON goes.
-enum JsonOutput {
-    Standard,
-    File { path: PathBuf, file: File },
-}
-
-impl JsonOutput {
-    fn open(path: &Path) -> Result<Self> {
-        if path == Path::new("-") {
-            return Ok(Self::Standard);
-        }
-        let file = File::create(path).context(|| format!("cannot write {}", path.display()))?;
-        Ok(Self::File {
-            path: path.to_owned(),
-            file,
-        })
-    }
-
-    fn write(self, text: &str) -> Result<()> {
-        match self {
-            Self::Standard => std::io::stdout()
-                .write_all(text.as_bytes())
-                .context(|| "cannot write to standard output"),
-            Self::File { path, mut file } => file
-                .write_all(text.as_bytes())
-                .context(|| format!("cannot write {}", path.display())),
-        }
-    }
 }
 
 /// What all measurements of a session share.
@@ -96,7 +56,7 @@ struct Session<'a> {
 pub fn measure(args: &HttpArgs) -> Result<Report> {
     args.check()?;
     let interrupt = Interrupt::on_signals()?;
-    let (server_core, client_core) = cores()?;
+    let (server_core, client_core) = cpu::two_cores()?;
     let servers = args
         .servers
         .iter()
@@ -134,17 +94,6 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         notes: session.notes.take().into_iter().collect(),
         cases,
     })
-}
-
-/// Two cores: the first for the server, the second for the client.
-fn cores() -> Result<(usize, usize)> {
-    match affinity::allowed()?.as_slice() {
-        [server, client, ..] => Ok((*server, *client)),
-        _ => Err(Error::new(
-            "server and client need a core each, but this process may use one only",
-        )
-        .mend("give the machine a second core, or lift the restriction (taskset, container)")),
-    }
 }
 
 fn settings(args: &HttpArgs) -> Settings {

@@ -2,6 +2,7 @@
 
 use super::{Connection, Errors, LatencyUs, Measured, Size};
 use crate::cpu::{CoreTime, ProcessTime, ticks_to_us};
+use crate::output::median;
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -142,18 +143,6 @@ impl Outcome {
     }
 }
 
-/// The middle value, or the mean of the two middle ones.
-fn median(mut values: Vec<f64>) -> f64 {
-    assert!(!values.is_empty(), "there is at least one run");
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len() % 2 == 1 {
-        values[middle]
-    } else {
-        (values[middle - 1] + values[middle]) / 2.0
-    }
-}
-
 impl Report {
     /// As JSON.
     pub fn json(&self) -> String {
@@ -286,13 +275,6 @@ mod tests {
             core,
             core,
         )
-    }
-
-    #[test]
-    fn medians_of_odd_and_even_numbers() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
-        assert_eq!(median(vec![7.0]), 7.0);
     }
 
     #[test]

@@ -22,5 +22,6 @@ pub mod netlink;
 pub mod netns;
 pub mod ports;
 pub mod priority;
+pub mod tcp_info;
 
 pub use error::{Error, Result};

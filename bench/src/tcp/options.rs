@@ -1,0 +1,159 @@
+//! What the user may choose, and the command lines of the helpers.
+
+use exos_host::{Error, Result};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Groups of cells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Group {
+    /// Goodput both ways under delay, loss and reordering
+    Bulk,
+    /// Two flows through one bottleneck
+    Fair,
+    /// The plain wire without losses, beside the packet limit of the link
+    Wire,
+    /// A SYN flood at link rate
+    Flood,
+}
+
+/// Options of `exos bench tcp`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct TcpArgs {
+    /// A few cells, once each: a minute to see that all is well
+    #[arg(long)]
+    pub quick: bool,
+    /// Only cells whose name contains this (repeatable), for example bulk/send/20ms or /1%
+    #[arg(long, value_name = "TEXT")]
+    pub only: Vec<String>,
+    /// Groups to measure, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Wire, Group::Flood, Group::Fair, Group::Bulk])]
+    pub groups: Vec<Group>,
+    /// List the cells' names and measure nothing
+    #[arg(long)]
+    pub list: bool,
+    /// How often each cell is measured; each time all contenders one after the other [default: 3, with --quick 1]
+    #[arg(long)]
+    pub runs: Option<u32>,
+    /// Seconds that one measurement lasts
+    #[arg(long, default_value_t = 4.0)]
+    pub seconds: f64,
+    /// Rate of the emulated link in Mbit/s; 0: as fast as the emulator carries
+    #[arg(long, default_value_t = 200)]
+    pub rate: u64,
+    /// Leave Linux's BBR out
+    #[arg(long)]
+    pub no_bbr: bool,
+    /// Seed of the first run's losses; each further run has the next
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Write JSON to this file, or to standard output for -
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Name of the lab that is made for it
+    #[arg(long, default_value = "bench-tcp")]
+    pub lab: String,
+    /// The exos program to measure instead of this one
+    #[arg(long, value_name = "PROGRAM")]
+    pub exos: Option<PathBuf>,
+}
+
+impl TcpArgs {
+    /// How often each cell is measured.
+    pub fn runs(&self) -> u32 {
+        self.runs.unwrap_or(if self.quick { 1 } else { 3 })
+    }
+
+    /// Says what cannot be measured, before anything is made.
+    pub(super) fn check(&self) -> Result<()> {
+        let wrong = |what: &str| Err(Error::new(what));
+        if self.runs() == 0 || self.groups.is_empty() {
+            return wrong("there is nothing to measure: give --runs of 1 or more, and a group");
+        }
+        if !(0.1..=600.0).contains(&self.seconds) {
+            return wrong("--seconds must be from 0.1 to 600");
+        }
+        Ok(())
+    }
+}
+
+/// What Linux's side does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Role {
+    /// Send as fast as it is taken.
+    Send,
+    /// Receive as fast as it comes.
+    Receive,
+}
+
+/// Options of Linux's side.
+#[derive(clap::Args, Clone, Debug)]
+pub struct PeerArgs {
+    /// What to do
+    #[arg(value_enum)]
+    pub(super) role: Role,
+    /// Listen and measure
+    #[arg(long)]
+    pub(super) listen: Option<SocketAddr>,
+    /// Connect, and go on until the other side ends it
+    #[arg(long)]
+    pub(super) connect: Option<SocketAddr>,
+    /// Connections to wait for
+    #[arg(long, default_value_t = 1)]
+    pub(super) connections: u32,
+    /// The kernel's congestion control
+    #[arg(long)]
+    pub(super) congestion: Option<String>,
+    /// Seconds from the last connection's beginning that are not measured
+    #[arg(long, default_value_t = 0.0)]
+    pub(super) warmup: f64,
+    /// Seconds to measure
+    #[arg(long, default_value_t = 1.0)]
+    pub(super) seconds: f64,
+    /// A file to make when it is ready
+    #[arg(long)]
+    pub(super) ready: Option<PathBuf>,
+}
+
+/// What is done with plain frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum RawRole {
+    /// Send full-sized frames of a local experiment.
+    Send,
+    /// Count such frames.
+    Count,
+    /// The same, and answer every second one by a short one, as TCP does.
+    Answer,
+    /// Send SYNs from ever new addresses.
+    Syns,
+    /// Connect and make round trips, on Linux's sockets.
+    Load,
+    /// Serve those, on Linux's sockets.
+    Echo,
+}
+
+/// Options of the senders and receivers of plain frames, and of the load beside them.
+#[derive(clap::Args, Clone, Debug)]
+pub struct RawArgs {
+    /// What to do
+    #[arg(value_enum)]
+    pub(super) role: RawRole,
+    /// Seconds to do it
+    #[arg(long)]
+    pub(super) seconds: f64,
+    /// Link address that frames go to
+    #[arg(long)]
+    pub(super) mac: Option<exos_wire::Mac>,
+    /// Where SYNs go to, and the load
+    #[arg(long)]
+    pub(super) to: Option<SocketAddr>,
+    /// Send no faster than frames are answered
+    #[arg(long)]
+    pub(super) answered: bool,
+    /// Phases of the load, each of so many seconds
+    #[arg(long, default_value_t = 1)]
+    pub(super) phases: u32,
+    /// A file to make when it is ready
+    #[arg(long)]
+    pub(super) ready: Option<PathBuf>,
+}
