@@ -444,12 +444,12 @@ impl World {
         let how = script.byte();
         match how {
             0..=99 => self.now += Duration::from_millis(u64::from(how)),
-            100..=199 => self.to_next_deadline(),
+            100..=199 => self.pass_to_next_deadline(),
             _ => self.now += Duration::from_secs(u64::from(how - 199)),
         }
     }
 
-    fn to_next_deadline(&mut self) {
+    fn pass_to_next_deadline(&mut self) {
         if let Some(at) = self.stack.poll_timeout(self.now) {
             self.now = self.now.max(at);
         }
@@ -668,7 +668,7 @@ impl World {
             if self.over || self.stack.poll_timeout(self.now).is_none() {
                 break;
             }
-            self.to_next_deadline();
+            self.pass_to_next_deadline();
             self.settle();
         }
         let left = self

@@ -549,12 +549,14 @@ impl Tcp {
     /// See to all deadlines that are over.
     pub fn handle_timeout(&mut self, now: Instant, counters: &mut Counters) {
         self.time_wait.expire(now);
-        let mut due = std::mem::take(&mut self.due);
-        self.wheel.expire(now, &mut due);
-        for id in due.drain(..) {
-            self.expire(now, id, counters);
+        if self.wheel.wants(now) {
+            let mut due = std::mem::take(&mut self.due);
+            self.wheel.expire(now, &mut due);
+            for id in due.drain(..) {
+                self.expire(now, id, counters);
+            }
+            self.due = due;
         }
-        self.due = due;
         while let Some(&Reverse((at, id))) = self.paced.peek()
             && at <= now
         {

@@ -157,7 +157,7 @@ impl TimeWaitTable {
         {
             self.drop_front();
         }
-        if self.entries.is_empty() {
+        if self.entries.is_empty() && self.entries.capacity() > 1024 {
             self.entries.shrink_to(1024);
         }
     }

@@ -116,11 +116,16 @@ impl<T: Copy> Wheel<T> {
         ((current + ahead) << shift).max(self.tick)
     }
 
+    /// False when `expire` has nothing to do: all until `now` has been looked at.
+    #[inline]
+    pub const fn wants(&self, now: Instant) -> bool {
+        now.millis() >= self.tick
+    }
+
     /// Move the entries whose time has come by `now` into `due`.
     pub fn expire(&mut self, now: Instant, due: &mut Vec<T>) {
         let last = now.millis();
-        if last < self.tick {
-            // All until now has been looked at.
+        if !self.wants(now) {
             return;
         }
         while let Some((level, slot)) = self.next_occupied() {
