@@ -195,6 +195,8 @@ counters! {
     tcp_sacks_reneged,
     /// Zero-window probes sent.
     tcp_window_probes,
+    /// Connections whose segments became shorter because full ones were never answered.
+    tcp_black_holes,
     /// Keepalive probes sent.
     tcp_keepalives_sent,
     /// Entries of TIME-WAIT reused by a new SYN of the same peer and port (RFC 6191).

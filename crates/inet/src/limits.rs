@@ -231,6 +231,25 @@ pub const MSS_MIN: u16 = 48;
 /// not go either (`net.ipv4.route.min_pmtu`); such words are easily forged (RFC 5927 §7).
 pub const MSS_PATH_MIN_V4: u16 = 512;
 
+/// Timeouts of full segments in a row after which a black hole is suspected: one more than an ordinary
+/// loss of a retransmission takes, and as Linux's `tcp_retries1` says.
+pub const BLACK_HOLE_RETRIES: u8 = 3;
+
+/// What is sent into a suspected black hole first, IPv4: Linux's `tcp_base_mss`. Then [`MSS_PATH_MIN_V4`];
+/// IPv6 paths carry [`MSS_DEFAULT_V6`].
+pub const BLACK_HOLE_MSS_V4: u16 = 1024;
+
+/// A reported path MTU is believed for this long, then larger segments are tried (RFC 1191 §6.3, RFC 8201
+/// §4).
+pub const PATH_MTU_LIFETIME: Duration = Duration::from_secs(600);
+
+/// Between two probes for a larger path MTU, the latter after a failure: a search of some six costs half a
+/// minute and as many losses.
+pub const PATH_MTU_PROBE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A search for the path MTU is content when it is this close: 2 % of a full segment.
+pub const PATH_MTU_PRECISION: u16 = 32;
+
 /// Byte slices that one packet may be gathered from: a head of two or three pieces, and a body's
 /// end with the next response's head and body behind it.
 pub const GATHER_MAX: usize = 8;

@@ -151,6 +151,19 @@ fn path_mtu_is_found() {
         let server = sim.server.endpoint(sim.server.nth(0));
         assert_eq!(server.received.len(), 100_000, "MTU {mtu}");
         assert!(server.received_pattern());
+        assert_eq!(sim.client.stack.counters().tcp_black_holes, 0);
+        // RFC 1191 §6.3: ten minutes later larger segments are tried, and the path is wide again.
+        let reduced = sim.client.info(conn).unwrap().mss;
+        sim.link().drop_none();
+        sim.run_for(secs(550));
+        sim.client.send_pattern(conn, 50_000);
+        sim.run_for(secs(10));
+        assert_eq!(sim.client.info(conn).unwrap().mss, reduced);
+        sim.run_for(secs(50));
+        sim.client.send_pattern(conn, 50_000);
+        sim.run_for(secs(10));
+        let full = 1500 - if ipv6 { 72 } else { 52 };
+        assert_eq!(sim.client.info(conn).unwrap().mss, full);
     }
 }
 

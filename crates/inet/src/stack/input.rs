@@ -569,7 +569,7 @@ impl Stack {
             ErrorKind::TooBig { mtu } => {
                 let headers = if error.local.is_ipv6() { 60 } else { 40 };
                 let mss = mtu.saturating_sub(headers).min(u32::from(u16::MAX)) as u16;
-                self.tcp.handle_too_big(&flow, seq, mss);
+                self.tcp.handle_too_big(now, &flow, seq, mss);
             }
         }
     }

@@ -19,13 +19,12 @@ use super::life::{Keepalive, Rare, rare_for};
 use super::listener::ListenerId;
 use super::loss::{Flight, Timer};
 use super::memory::{Memory, Pressure};
+use super::mtu::PathMtu;
 use super::receive::ReceiveQueue;
 use super::rtt::Rtt;
 use super::state::{Action, Event, State};
 use super::window::window_scale_for;
-use crate::limits::{
-    MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN, MSS_PATH_MIN_V4, SEND_QUEUE_BYTES_MAX,
-};
+use crate::limits::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN, SEND_QUEUE_BYTES_MAX};
 use crate::time::{Duration, Instant};
 
 /// A deadline that never comes.
@@ -234,6 +233,8 @@ pub struct Connection {
     pub(super) heard_at: Instant,
     /// What few connections need.
     pub(super) rare: Option<Box<Rare>>,
+    /// Of a path that does not carry full segments.
+    pub(super) mtu: Option<Box<PathMtu>>,
     pub(super) send: Aggregate,
     pub(super) receive: ReceiveQueue,
     /// Where to send to; the stack's, not looked at here.
@@ -347,6 +348,7 @@ impl Connection {
             life_at: NEVER,
             heard_at: now,
             rare: rare_for(options),
+            mtu: None,
             send: Aggregate::new(),
             receive: ReceiveQueue::default(),
             path: None,
@@ -411,27 +413,6 @@ impl Connection {
             mss
         };
         self.congestion.get_mut().set_mss(u32::from(self.mss));
-    }
-
-    /// A router says that segments of more than `mss` bytes, options included, do not pass: what is
-    /// in flight is cut anew and sent again. False when that is no news.
-    pub(super) fn shrink_segments(&mut self, mss: u16) -> bool {
-        let options = if self.timestamps { TIMESTAMPS_BYTES } else { 0 };
-        let least = if self.flow.is_ipv6() {
-            MSS_DEFAULT_V6
-        } else {
-            MSS_PATH_MIN_V4
-        };
-        let mss = mss.max(least).saturating_sub(options);
-        if mss >= self.mss {
-            return false;
-        }
-        self.mss = mss;
-        // No congestion: the window stays as it is.
-        if self.flight() > 0 {
-            self.loss.board.mark_all_lost();
-        }
-        true
     }
 
     /// Take over a window that the peer announced, already scaled.

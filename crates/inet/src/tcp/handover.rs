@@ -192,6 +192,8 @@ impl Image {
             life_at,
             heard_at,
             rare,
+            // The new stack's link may be the wider one: the search begins there anew.
+            mtu: _,
             send,
             receive,
             path: _,

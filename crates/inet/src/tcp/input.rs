@@ -466,6 +466,9 @@ impl Connection {
             duplicate: false,
         };
         let acked_fin = self.advance_una(seg.ack);
+        if self.mtu.is_some() {
+            self.note_probe_passed(cx.now);
+        }
         self.retries = 0;
         if std::mem::take(&mut self.probing) {
             // What the timer waited for was the window, not the path.
@@ -593,6 +596,7 @@ impl Connection {
             return Outcome::Keep;
         }
         cx.counters.tcp_timeouts += 1;
+        self.suspect_black_hole(cx);
         self.data_timed_out(first, cx);
         Outcome::Keep
     }

@@ -26,6 +26,7 @@ pub mod life;
 mod listener;
 mod loss;
 pub mod memory;
+mod mtu;
 pub mod output;
 mod pacing;
 mod passive;
@@ -523,12 +524,12 @@ impl Tcp {
 
     /// An ICMP error says that packets to the peer of `flow` must be smaller (RFC 1191, RFC 8201):
     /// `mss` is what then fits a segment, options not taken off.
-    pub fn handle_too_big(&mut self, flow: &Flow, seq: SeqNumber, mss: u16) {
+    pub fn handle_too_big(&mut self, now: Instant, flow: &Flow, seq: SeqNumber, mss: u16) {
         let Some(id) = self.find(flow) else { return };
         let Some(c) = self.slab.get_mut(id) else {
             return;
         };
-        if seq.ge(c.snd_una) && seq.lt(c.snd_max) && c.shrink_segments(mss) {
+        if seq.ge(c.snd_una) && seq.lt(c.snd_max) && c.shrink_segments(now, mss) {
             self.settle(id);
         }
     }

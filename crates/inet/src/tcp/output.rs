@@ -148,6 +148,9 @@ impl Connection {
             return None;
         }
         self.loss.forced = false;
+        if self.mtu.is_some() {
+            self.note_probe_lost(now, start, end);
+        }
         Some(self.again(now, start, start + len))
     }
 
@@ -221,6 +224,11 @@ impl Connection {
             return None;
         }
         let usable = self.usable_window(flight, available);
+        if self.mtu.is_some()
+            && let Some(probe) = self.poll_mtu_probe(now, usable, available)
+        {
+            return Some(probe);
+        }
         let most = self.longest(data_max.min(self.loss.pacer.piece(u32::from(self.mss))));
         let len = self.whole_segments(available.min(usable).min(most), available);
         let fin = len == available && self.fin_is_due() && (usable > len || flight == 0);
@@ -336,7 +344,13 @@ impl Connection {
     }
 
     /// Build the values of a segment, and account for its leaving.
-    fn segment(&mut self, now: Instant, seq: SeqNumber, data: Range<usize>, fin: bool) -> Outgoing {
+    pub(super) fn segment(
+        &mut self,
+        now: Instant,
+        seq: SeqNumber,
+        data: Range<usize>,
+        fin: bool,
+    ) -> Outgoing {
         let len = data.len() as u32;
         let end = seq + len + u32::from(fin);
         let again = end != seq && seq.lt(self.snd_max);
