@@ -126,6 +126,9 @@ pub struct Options {
     /// Tell the peer this with the user timeout option, and heed the peer's, unless `user_timeout` is
     /// given (RFC 5482). `None`, the default, neither sends nor heeds the option.
     pub user_timeout_option: Option<Duration>,
+    /// Send what is queued before the SYN leaves with the SYN, where the peer has given a cookie for that;
+    /// ask for one where it has not (RFC 7413). The peer's program may see the data twice. Off.
+    pub fast_open: bool,
 }
 
 impl Default for Options {
@@ -139,6 +142,7 @@ impl Default for Options {
             keepalive: None,
             user_timeout: None,
             user_timeout_option: None,
+            fast_open: false,
         }
     }
 }
@@ -153,6 +157,8 @@ pub struct Connection {
     pub(super) finishing: bool,
     /// Received data is acknowledged and thrown away.
     pub(super) discarding: bool,
+    /// The program has it and its data already in SYN-RECEIVED (RFC 7413).
+    pub(super) early: bool,
     pub(super) nagle: bool,
     /// Send a probe into a closed window.
     pub(super) probe: bool,
@@ -295,6 +301,7 @@ impl Connection {
             active,
             finishing: false,
             discarding: false,
+            early: false,
             nagle: options.nagle,
             probe: false,
             probing: false,

@@ -140,6 +140,7 @@ impl Image {
             active,
             finishing,
             discarding,
+            early: _,
             nagle,
             probe: _,
             probing,
@@ -325,7 +326,7 @@ impl Image {
 
 impl Connection {
     /// What had left another stack is in flight here, and measures nothing.
-    fn resume_flight(&mut self, now: Instant) {
+    pub(super) fn resume_flight(&mut self, now: Instant) {
         if self.snd_max == self.snd_una {
             return;
         }

@@ -202,8 +202,10 @@ impl Connection {
         self.learn_from_syn(cx.now, seg.seq, seg.window, &seg.options);
         self.learn_ecn_from_answer(seg);
         if acks {
+            let retried = self.retries > 0;
             self.follow(Event::SynAck);
             self.syn_acknowledged(cx.now);
+            self.fast_open_answered(seg, retried, cx);
             self.begin_life(cx);
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
@@ -273,6 +275,7 @@ impl Connection {
         if self.active && answers_ours {
             self.follow(Event::SynAck);
             self.syn_acknowledged(cx.now);
+            self.fast_open_answered(seg, true, cx);
             self.set_window(seg.seq, seg.ack, u32::from(seg.window));
             self.begin_life(cx);
             self.tell(EventSet::CONNECTED);
@@ -343,10 +346,16 @@ impl Connection {
         self.set_window(seg.seq, seg.ack, u32::from(seg.window) << self.snd_scale);
         self.begin_life(cx);
         if self.active {
+            self.fast_open_answered(seg, true, cx);
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
         } else {
-            self.tell(EventSet::ACCEPTED);
+            if std::mem::take(&mut self.early) {
+                // Its program knows; what it has sent is in flight.
+                self.resume_flight(cx.now);
+            } else {
+                self.tell(EventSet::ACCEPTED);
+            }
             cx.counters.tcp_accepted += 1;
         }
         true
@@ -483,7 +492,7 @@ impl Connection {
     }
 
     /// Move `snd_una` to `ack` and let go of the data before it; true when our FIN is before it too.
-    fn advance_una(&mut self, ack: SeqNumber) -> bool {
+    pub(super) fn advance_una(&mut self, ack: SeqNumber) -> bool {
         let (queued, advanced) = (self.send.len(), (ack - self.snd_una) as usize);
         let data = advanced.min(queued);
         if data > 0 {

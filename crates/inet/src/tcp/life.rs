@@ -16,6 +16,7 @@
 use exos_wire::tcp::{TcpFlags, TcpOptions, UserTimeout};
 
 use super::connection::{Connection, NEVER, Options};
+use super::fast_open::Early;
 use super::input::{Context, Outcome};
 use super::reply::Reply;
 use super::state::State;
@@ -66,6 +67,8 @@ pub(super) struct Rare {
     stalled_at: Option<Instant>,
     /// The last ICMP error about something in flight, and when it came.
     soft_error: Option<(IcmpReason, Instant)>,
+    /// Of a connection that is being opened.
+    pub early: Early,
 }
 
 impl Rare {

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use super::connection::Options;
+use super::fast_open::{FastOpen, Pending};
 use super::flow::Flow;
 use super::slab::ConnectionId;
 use super::{OpenError, Tcp};
@@ -82,6 +83,8 @@ pub struct ListenOptions {
     pub syn_cookies: SynCookies,
     /// Only these of the flows; `None` takes all.
     pub share: Option<Share>,
+    /// Take data on SYNs with a cookie (RFC 7413). `None`, the default, does not.
+    pub fast_open: Option<FastOpen>,
 }
 
 impl Default for ListenOptions {
@@ -91,6 +94,7 @@ impl Default for ListenOptions {
             backlog: BACKLOG,
             syn_cookies: SynCookies::default(),
             share: None,
+            fast_open: None,
         }
     }
 }
@@ -108,6 +112,8 @@ pub(super) struct Listener {
     pub begun: VecDeque<(Instant, ConnectionId)>,
     /// When a cookie was handed out last.
     pub cookie_at: Option<Instant>,
+    /// Of Fast Open.
+    pub pending: Pending,
 }
 
 impl Listener {
@@ -175,6 +181,7 @@ impl Tcp {
             half_open: 0,
             begun: VecDeque::new(),
             cookie_at: None,
+            pending: Pending::default(),
         });
         // The most specific first, so that the search takes it.
         self.listeners.sort_by_key(|l| l.address.is_none());

@@ -19,6 +19,7 @@ pub mod congestion;
 pub mod connection;
 mod cookie;
 pub mod ecn;
+pub mod fast_open;
 pub mod flow;
 mod handover;
 pub mod input;
@@ -54,6 +55,7 @@ use hashbrown::HashTable;
 
 pub use connection::{Connection, EventSet, Info, Options, Path, Reason};
 pub use ecn::{Ecn, EcnMode};
+pub use fast_open::FastOpen;
 pub use flow::Flow;
 pub(crate) use flow::FlowKey;
 pub use handover::DetachedConnection;
@@ -74,6 +76,7 @@ use crate::limits::{
 use crate::siphash::SipKey;
 use crate::time::{Duration, Instant};
 use connection::Opening;
+use fast_open::{Before, CookieCache};
 use handover::HandedOver;
 use input::{Context, Outcome};
 use listener::Listener;
@@ -177,6 +180,8 @@ pub struct Tcp {
     /// Connections with data beyond gaps, which can be given up.
     holding: Holding,
     handed_over: HandedOver,
+    /// Of peers, for Fast Open.
+    cookies: CookieCache,
     due: Vec<ConnectionId>,
     key: SipKey,
     next_listener: u32,
@@ -213,6 +218,7 @@ impl Tcp {
             memory: Memory::default(),
             holding: Holding::default(),
             handed_over: HandedOver::new(key),
+            cookies: CookieCache::new(key),
             due: Vec::new(),
             key,
             next_listener: 0,
@@ -246,7 +252,11 @@ impl Tcp {
             flow
         };
         let opening = self.opening(now, flow, local);
-        let id = self.insert(Connection::open(opening, options));
+        let mut connection = Connection::open(opening, options);
+        if options.fast_open {
+            self.prepare_fast_open(now, &mut connection);
+        }
+        let id = self.insert(connection);
         self.settle(id);
         Ok(id)
     }
@@ -328,12 +338,17 @@ impl Tcp {
         let Some(c) = self.slab.get_mut(id) else {
             return;
         };
+        let before = Before::of(c);
         if c.follow(StateEvent::Abort) == Some(Action::SendRstRelease) {
             let reset = c.reset();
             // Our own doing, one for each connection: no rate limits it.
             self.replies.push_due(reset, counters);
         }
         counters.tcp_aborted += 1;
+        if before.half_open {
+            // Fast Open: a program may have one that is half open.
+            self.half_open_is_over(Instant::START, before, Outcome::Keep);
+        }
         self.close(id, Reason::Aborted);
         self.settle(id);
     }
@@ -449,7 +464,7 @@ impl Tcp {
             return false;
         };
         let acknowledged = c.snd_una;
-        let was_half_open = c.state() == State::SynReceived;
+        let before = Before::of(c);
         c.pressure = self.memory.pressure();
         let outcome = c.handle_segment(
             seg,
@@ -462,9 +477,11 @@ impl Tcp {
         );
         let progress = c.snd_una.gt(acknowledged);
         let begins_to_hold = c.receive.begins_to_hold();
-        let listener = c.listener;
-        if was_half_open && !c.active && c.state() != State::SynReceived {
-            self.half_open_ended(listener);
+        if before.half_open && c.state() != State::SynReceived {
+            self.half_open_is_over(now, before, outcome);
+        }
+        if before.opening {
+            self.conclude_fast_open(now, id);
         }
         self.conclude(now, id, outcome, counters);
         if begins_to_hold {
@@ -474,6 +491,14 @@ impl Tcp {
             self.relieve(counters);
         }
         progress
+    }
+
+    /// A half-open connection stands, or is over: its listener has room for another.
+    fn half_open_is_over(&mut self, now: Instant, before: Before, outcome: Outcome) {
+        self.half_open_ended(before.listener);
+        if before.early {
+            self.early_ended(now, before.listener, outcome);
+        }
     }
 
     /// Do as the connection's outcome says.
@@ -590,7 +615,7 @@ impl Tcp {
         }
         let half_open = self.slab.is_half_open(id);
         let Some(c) = self.slab.get(id) else { return };
-        let listener = c.listener;
+        let before = Before::of(c);
         let in_the_way = half_open && self.half_open_is_in_the_way(now, c);
         let Some(c) = self.slab.get_mut(id) else {
             return;
@@ -608,7 +633,7 @@ impl Tcp {
             })
         };
         if half_open && outcome != Outcome::Keep {
-            self.half_open_ended(listener);
+            self.half_open_is_over(now, before, outcome);
         }
         self.conclude(now, id, outcome, counters);
     }

@@ -22,8 +22,8 @@ use super::connection::{Connection, TIMESTAMPS_BYTES};
 use super::input::Context;
 use super::output::Outgoing;
 use crate::limits::{
-    BLACK_HOLE_MSS_V4, BLACK_HOLE_RETRIES, MSS_DEFAULT_V6, MSS_PATH_MIN_V4, PATH_MTU_LIFETIME,
-    PATH_MTU_PRECISION, PATH_MTU_PROBE_INTERVAL,
+    BLACK_HOLE_MSS_V4, BLACK_HOLE_RETRIES, BLACK_HOLE_RETRIES_MORE, MSS_DEFAULT_V6,
+    MSS_PATH_MIN_V4, PATH_MTU_LIFETIME, PATH_MTU_PRECISION, PATH_MTU_PROBE_INTERVAL,
 };
 use crate::time::Instant;
 
@@ -116,15 +116,15 @@ impl Connection {
         if self.retries < BLACK_HOLE_RETRIES || self.flight() < u32::from(self.mss) {
             return;
         }
-        let steps: &[u16] = if self.flow.is_ipv6() {
-            &[MSS_DEFAULT_V6]
-        } else {
-            &[BLACK_HOLE_MSS_V4, MSS_PATH_MIN_V4]
-        };
-        let mut steps = steps.iter().map(|&mss| self.payload_of(mss));
-        let Some(mss) = steps.find(|&mss| mss < self.mss) else {
+        let least = self.retries >= BLACK_HOLE_RETRIES + BLACK_HOLE_RETRIES_MORE;
+        let mss = self.payload_of(match (self.flow.is_ipv6(), least) {
+            (true, _) => MSS_DEFAULT_V6,
+            (false, false) => BLACK_HOLE_MSS_V4,
+            (false, true) => MSS_PATH_MIN_V4,
+        });
+        if mss >= self.mss {
             return;
-        };
+        }
         cx.counters.tcp_black_holes += 1;
         self.use_smaller(mss, cx.now + PATH_MTU_PROBE_INTERVAL);
     }

@@ -124,6 +124,7 @@ impl Tcp {
         });
         connection.learn_from_syn(now, seg.seq, seg.window, &seg.options);
         connection.learn_ecn_from_syn(seg.asks_for_ecn());
+        self.fast_open(arrived, at, &mut connection, counters);
         let id = self.insert(connection);
         self.remember_begun(now, at, id);
         self.settle(id);
@@ -216,17 +217,22 @@ impl Tcp {
     /// again: its listener has handed out cookies in the meantime, and answers another SYN of that peer
     /// with one too.
     pub(super) fn half_open_is_in_the_way(&self, now: Instant, c: &Connection) -> bool {
-        self.listeners
-            .iter()
-            .find(|l| Some(l.id) == c.listener)
-            .and_then(|l| l.cookie_at)
-            .is_some_and(|at| now - at < RTO_INITIAL)
+        // One that has brought a good cookie of Fast Open is at work already.
+        !c.early
+            && self
+                .listeners
+                .iter()
+                .find(|l| Some(l.id) == c.listener)
+                .and_then(|l| l.cookie_at)
+                .is_some_and(|at| now - at < RTO_INITIAL)
     }
 
     fn remember_begun(&mut self, now: Instant, at: usize, id: ConnectionId) {
         let (slab, listener) = (&self.slab, &mut self.listeners[at]);
         listener.half_open += 1;
-        listener.begun.push_back((now, id));
+        if !slab.get(id).is_some_and(|c| c.early) {
+            listener.begun.push_back((now, id));
+        }
         // At least half of them have ended then, so this costs each of them a constant share.
         if listener.begun.len() > 2 * listener.options.backlog {
             listener.begun.retain(|&(_, id)| slab.is_half_open(id));

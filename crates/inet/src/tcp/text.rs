@@ -12,7 +12,7 @@ use exos_wire::tcp::TcpFlags;
 impl Connection {
     /// Seventh: process the segment text.
     pub(super) fn handle_text(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) {
-        if seg.payload.is_empty() || !self.state.can_receive() {
+        if seg.payload.is_empty() || !(self.state.can_receive() || self.early) {
             return;
         }
         // Trim to the window.
