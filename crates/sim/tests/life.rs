@@ -322,6 +322,37 @@ fn soft_errors_are_remembered() {
     assert_eq!(sim.client.closed(conn), Some(Reason::Unreachable));
 }
 
+/// What `tcp_info` would say, as far as it can be known.
+#[test]
+fn a_picture_of_a_connection() {
+    let (mut sim, conn) = idle(&Options::default());
+    let server = sim.server.nth(0);
+    sim.server.send(server, &[7; 300]);
+    sim.client.send_pattern(conn, 5000);
+    sim.run_for(secs(1));
+    let info = sim.client.info(conn).unwrap();
+    assert_eq!((info.bytes_acked, info.bytes_received), (5000, 300));
+    assert_eq!(
+        (info.mss, info.mss_full, info.receive_mss),
+        (1448, 1448, 536)
+    );
+    assert!(info.timestamps && info.sack && info.window_scales.is_some());
+    assert_eq!(
+        (info.unsent, info.in_flight, info.sacked, info.lost),
+        (0, 0, 0, 0)
+    );
+    assert!(info.last_heard > info.last_sent && info.last_heard <= sim.now());
+    sim.link().drop_if(|_, frame| is_tcp(frame));
+    sim.client.send_pattern(conn, 100_000);
+    sim.run_for(ms(1500));
+    let info = sim.client.info(conn).unwrap();
+    assert!(info.retransmits >= 2 && info.backoff >= 2, "{info:?}");
+    assert!(
+        info.in_flight > 0 && info.unsent > 0 && info.lost > 0,
+        "{info:?}"
+    );
+}
+
 /// R1 (RFC 9293 §3.8.3): after three retransmissions the neighbour is asked whether it is still there.
 #[test]
 fn a_doubted_neighbour_is_verified() {

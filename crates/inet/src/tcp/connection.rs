@@ -581,6 +581,11 @@ impl Connection {
 
     /// A picture of the connection for programs and people.
     pub fn info(&self) -> Info {
+        let stands = self.state.is_synchronized();
+        let since_syn = |at: SeqNumber, syn: SeqNumber| match stands {
+            true => at.0.wrapping_sub(syn.0).wrapping_sub(1),
+            false => 0,
+        };
         Info {
             state: self.state,
             mss: self.mss,
@@ -604,6 +609,21 @@ impl Connection {
             reordering_seen: self.loss.rack.reordering_seen(),
             user_timeout: self.user_timeout(),
             soft_error: self.soft_error(),
+            mss_full: self.full_mss(),
+            receive_mss: self.rcv_mss,
+            retransmits: self.retries,
+            backoff: self.rtt.backoffs(),
+            timestamps: self.timestamps,
+            sack: self.sack,
+            ecn: self.ecn,
+            window_scales: self.scaling.then_some((self.snd_scale, self.rcv_scale)),
+            sacked: self.loss.board.sacked_bytes(),
+            lost: self.loss.board.lost_bytes(),
+            unsent: self.unsent(),
+            last_sent: self.last_sent,
+            last_heard: self.heard_at,
+            bytes_acked: since_syn(self.snd_una, self.iss),
+            bytes_received: since_syn(self.rcv_nxt, self.irs),
         }
     }
 }
@@ -655,4 +675,34 @@ pub struct Info {
     pub user_timeout: Option<Duration>,
     /// What ICMP last said of something in flight, if the peer has not been heard since.
     pub soft_error: Option<crate::icmp::Reason>,
+    /// What `mss` would be on a path that carries all that the handshake allows.
+    pub mss_full: u16,
+    /// Largest payload received in one segment.
+    pub receive_mss: u16,
+    /// Timeouts in a row for what is waited for.
+    pub retransmits: u8,
+    /// How often the retransmission timeout is doubled.
+    pub backoff: u8,
+    /// Timestamps were agreed on (RFC 7323).
+    pub timestamps: bool,
+    /// Selective acknowledgements were agreed on (RFC 2018).
+    pub sack: bool,
+    /// Explicit congestion notification was agreed on (RFC 3168).
+    pub ecn: bool,
+    /// The shifts of the peer's windows and of ours, where both sides scale (RFC 7323).
+    pub window_scales: Option<(u8, u8)>,
+    /// Selectively acknowledged.
+    pub sacked: u32,
+    /// Believed lost and not sent again.
+    pub lost: u32,
+    /// Queued and never sent.
+    pub unsent: usize,
+    /// When something with a sequence number was sent last.
+    pub last_sent: Instant,
+    /// When the peer was heard last.
+    pub last_heard: Instant,
+    /// Acknowledged by the peer since the SYN, modulo 2^32; its FIN and ours count as bytes.
+    pub bytes_acked: u32,
+    /// Received in order since the SYN, modulo 2^32.
+    pub bytes_received: u32,
 }

@@ -26,6 +26,7 @@ use super::flow::Flow;
 use super::life::Rare;
 use super::loss::{Flight, Timer};
 use super::memory::Pressure;
+use super::mtu::PathMtu;
 use super::receive::ReceiveQueue;
 use super::rtt::Rtt;
 use super::slab::ConnectionId;
@@ -57,6 +58,7 @@ struct Image {
     snd_scale: u8,
     rcv_scale: u8,
     mss: u16,
+    full_mss: u16,
     mss_announced: u16,
     rcv_mss: u16,
     snd_una: SeqNumber,
@@ -193,8 +195,7 @@ impl Image {
             life_at,
             heard_at,
             rare,
-            // The new stack's link may be the wider one: the search begins there anew.
-            mtu: _,
+            mtu,
             send,
             receive,
             path: _,
@@ -218,6 +219,7 @@ impl Image {
             snd_scale,
             rcv_scale,
             mss,
+            full_mss: mtu.map_or(mss, |path| path.full()),
             mss_announced,
             rcv_mss,
             snd_una,
@@ -264,6 +266,7 @@ impl Image {
             now,
         };
         let options = if self.timestamps { TIMESTAMPS_BYTES } else { 0 };
+        let most = local.mss.saturating_sub(options);
         let mut send = Aggregate::new();
         send.push(Buffer::from(self.send).into());
         let mut connection = Connection {
@@ -282,7 +285,8 @@ impl Image {
             snd_scale: self.snd_scale,
             rcv_scale: self.rcv_scale,
             // The new stack's link may be narrower.
-            mss: self.mss.min(local.mss.saturating_sub(options)),
+            mss: self.mss.min(most),
+            mtu: PathMtu::resumed(self.mss, self.full_mss.min(most), now),
             rcv_mss: self.rcv_mss,
             snd_una: self.snd_una,
             snd_nxt: self.snd_max,

@@ -50,6 +50,23 @@ impl PathMtu {
         (!close).then(|| mss + (self.too_big - mss) / 2)
     }
 
+    /// What the handshake allows.
+    pub fn full(&self) -> u16 {
+        self.full
+    }
+
+    /// In another stack: the search begins anew, if there is anything to find.
+    pub fn resumed(mss: u16, full: u16, now: Instant) -> Option<Box<Self>> {
+        (mss < full).then(|| {
+            Box::new(Self {
+                full,
+                too_big: full + 1,
+                probe_at: now + PATH_MTU_PROBE_INTERVAL,
+                probe: None,
+            })
+        })
+    }
+
     /// Begin to search anew at `at`.
     fn search_from(&mut self, at: Instant) {
         self.too_big = self.full + 1;
