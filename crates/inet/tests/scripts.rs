@@ -17,6 +17,7 @@ areas! {
     closing: "closing",
     data: "data",
     ecn: "ecn",
+    fast_open: "fast-open",
     handshake: "handshake",
     icmp: "icmp",
     life: "life",
