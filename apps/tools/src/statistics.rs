@@ -173,6 +173,7 @@ fn connection(s: &Summary, reason: Option<Reason>, info: Option<&Info>) -> Value
 
 /// A connection's state as TCP has it.
 pub(crate) fn tcp_value(info: &Info) -> Value {
+    let threshold = Some(info.slow_start_threshold).filter(|t| *t != u32::MAX);
     json!({
         "state": info.state.to_string(),
         "congestion": info.congestion,
@@ -180,6 +181,7 @@ pub(crate) fn tcp_value(info: &Info) -> Value {
         "rtt_us": info.rtt.map(|rtt| rtt.as_micros() as u64),
         "rtt_least_us": info.rtt_least.map(|rtt| rtt.as_micros() as u64),
         "congestion_window_bytes": info.congestion_window,
+        "slow_start_threshold_bytes": threshold,
         "send_window_bytes": info.send_window,
         "receive_window_bytes": info.receive_window,
         "in_flight_bytes": info.in_flight,

@@ -1,4 +1,4 @@
-//! A SYN flood at the rate of the link, against an echo service of ours and of Linux's.
+//! A SYN flood of a steady rate, against an echo service of ours and of Linux's.
 //!
 //! Three phases of equal length: quiet; the same frames at the same rate to an address that nobody has, which
 //! costs sender and wire the same and the server nothing; the flood. The second tells what the flood takes from the
@@ -127,6 +127,7 @@ fn flood(session: &Session<'_>, lab: &Lab, to: &str, end: Instant) -> Result<f64
     let seconds = end.saturating_duration_since(Instant::now()).as_secs_f64();
     let seconds = seconds.max(0.1).to_string();
     let mac = mac_of(lab, Side::A)?;
+    let rate = (session.args.flood_rate * 1000).to_string();
     let arguments = [
         "tcp-raw",
         "syns",
@@ -136,6 +137,8 @@ fn flood(session: &Session<'_>, lab: &Lab, to: &str, end: Instant) -> Result<f64
         &mac,
         "--seconds",
         &seconds,
+        "--rate",
+        &rate,
     ];
     let flood = session.helper(lab, Side::B, &arguments)?;
     let sent: serde_json::Value = session.measured(flood, session.args.seconds)?;

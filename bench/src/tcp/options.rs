@@ -41,6 +41,10 @@ pub struct TcpArgs {
     /// Rate of the emulated link in Mbit/s; 0: as fast as the emulator carries
     #[arg(long, default_value_t = 200)]
     pub rate: u64,
+    /// Thousand SYNs a second of the flood; 0: as fast as it goes, which overflows the queue of the sender's own
+    /// interface, so that its neighbours lose packets whoever is attacked
+    #[arg(long, default_value_t = 300)]
+    pub flood_rate: u64,
     /// Leave Linux's BBR out
     #[arg(long)]
     pub no_bbr: bool,
@@ -147,6 +151,9 @@ pub struct RawArgs {
     /// Where SYNs go to, and the load
     #[arg(long)]
     pub(super) to: Option<SocketAddr>,
+    /// SYNs a second at most; 0: as many as go
+    #[arg(long, default_value_t = 0)]
+    pub(super) rate: u64,
     /// Send no faster than frames are answered
     #[arg(long)]
     pub(super) answered: bool,

@@ -166,9 +166,18 @@ fn transmit<'f>(
     mut next: impl FnMut(u64) -> &'f [u8],
 ) -> Result<u64> {
     super::say_ready(args.ready.as_deref())?;
-    let (mut sent, end) = (0, Instant::now() + time);
-    while Instant::now() < end {
-        for _ in 0..link.room().min(RX_BATCH as usize) {
+    let (mut sent, begin) = (0, Instant::now());
+    loop {
+        let passed = begin.elapsed();
+        if passed >= time {
+            break;
+        }
+        let due = match args.rate {
+            0 => u64::MAX,
+            rate => (rate as f64 * passed.as_secs_f64()) as u64,
+        };
+        let room = link.room().min(RX_BATCH as usize) as u64;
+        for _ in 0..room.min(due.saturating_sub(sent)) {
             let (head, body) = next(sent).split_at(54);
             sent += u64::from(link.transmit(head, &[body], TxMeta::default()));
         }
