@@ -271,7 +271,15 @@ impl Connection {
         }
         // RFC 6582 §3.2, step 3 (a full acknowledgement); RFC 8985 §6.2.
         if self.snd_una.ge(self.loss.recover) {
-            if self.loss.phase == Phase::Recovery {
+            let vain = self.loss.repair.as_ref().is_some_and(|r| r.untouched);
+            if self.loss.phase == Phase::Recovery && vain {
+                // What was taken for lost arrived before it could be sent again: it was late, and no
+                // D-SACK will ever say so (the idea of RFC 3522; Linux takes this back too).
+                cx.counters.tcp_recoveries_undone += 1;
+                self.congestion.get_mut().undo();
+                self.loss.board.forget_losses();
+                self.loss.repair = None;
+            } else if self.loss.phase == Phase::Recovery {
                 cx.counters.tcp_recoveries += 1;
                 self.loss.rack.recovered();
             }
