@@ -79,6 +79,10 @@ impl Connection {
     /// A router says that segments of more than `mss` bytes, options included, do not pass: what is
     /// in flight is cut anew and sent again. False when that is no news.
     pub(super) fn shrink_segments(&mut self, now: Instant, mss: u16) -> bool {
+        if !self.state.is_synchronized() {
+            // A SYN again is as short as can be, and the peer's own limit is not known yet.
+            return false;
+        }
         let least = if self.flow.is_ipv6() {
             MSS_DEFAULT_V6
         } else {
@@ -155,8 +159,10 @@ impl Connection {
         usable: u32,
         available: u32,
     ) -> Option<Outgoing> {
+        // With blocks that wait to leave it would be longer than it says.
+        let reports = self.mss_now() < self.mss;
         let path = self.mtu.as_mut()?;
-        if path.probe.is_some() || now < path.probe_at || self.loss.is_repairing() {
+        if reports || path.probe.is_some() || now < path.probe_at || self.loss.is_repairing() {
             return None;
         }
         let Some(size) = path.next_size(self.mss) else {
