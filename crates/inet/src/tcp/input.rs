@@ -164,6 +164,7 @@ impl Connection {
             && seg.payload.len() <= (self.rcv_edge - self.rcv_nxt).max(0) as usize
             && seg.options.user_timeout.is_none()
             && seg.options.sack.is_empty()
+            && seg.ecn != Ecn::Ce
     }
 
     #[inline]
