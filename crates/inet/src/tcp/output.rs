@@ -146,6 +146,10 @@ impl Connection {
     /// The first segment believed lost, as far as the congestion window allows (RFC 6675 §4).
     fn poll_lost(&mut self, now: Instant, data_max: u32) -> Option<Outgoing> {
         let (start, end) = self.loss.board.next_lost()?;
+        if self.probing {
+            // The window is shut: a byte now and then asks whether it still is. Once it opens, all is lost.
+            return None;
+        }
         // What the retransmission timer asks for waits for nothing.
         let full = self.loss.in_flight() >= self.congestion_window();
         if !self.loss.forced && (full || self.held_back(now)) {
@@ -426,6 +430,10 @@ impl Connection {
             self.loss.board.sent(end, departure);
         } else if self.probing {
             self.loss.board.first_is_ambiguous();
+            if end.gt(self.snd_max) {
+                // A FIN, asked for since the byte left first.
+                self.loss.board.sent(end, departure);
+            }
         } else {
             self.loss.board.sent_again(seq, end, departure);
         }
