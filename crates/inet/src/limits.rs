@@ -64,6 +64,11 @@ pub const DUPLICATE_ACKS: u8 = 3;
 /// 130. More would let a peer have us cut our records of large segments into single bytes; 8 KiB here.
 pub const SACKED_RANGES_MAX: usize = 1024;
 
+/// So many bytes in flight have one record at least before blocks that end within records are taken only as far
+/// as they cover whole ones: records then cost at most an eighth of what is in flight, whatever a peer reports
+/// (CVE-2019-11478 is about that), and no honest peer's segments are shorter on the whole.
+pub const SACKED_PIECE_BYTES: u32 = 256;
+
 /// RACK's window for reordering in quarters of the least round trip, beyond the first; the smoothed round
 /// trip bounds it too (RFC 8985 §6.2).
 pub const RACK_STEPS_MAX: u8 = 63;

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use exos_wire::SeqNumber;
 
-use crate::limits::SACKED_RANGES_MAX;
+use crate::limits::{SACKED_PIECE_BYTES, SACKED_RANGES_MAX};
 use crate::time::{Duration, Instant};
 
 /// The peer has it, beyond a gap.
@@ -278,6 +278,10 @@ impl Scoreboard {
             return;
         }
         let left = left.max(self.una);
+        let (left, right) = self.whole_records(left, right);
+        if left.ge(right) {
+            return;
+        }
         // The ranges that this one touches become one with it.
         let first = self.sacked.partition_point(|&(_, end)| end.lt(left));
         let behind = self.sacked.partition_point(|&(start, _)| start.le(right));
@@ -304,6 +308,21 @@ impl Scoreboard {
             self.sacked.drain(first + 1..behind);
         }
         self.highest = self.highest.max(right);
+    }
+
+    /// The same range; without what lies in parts of records, when there are so many records that a peer must
+    /// be making them: it could have us keep one for each byte, and look through all of them.
+    fn whole_records(&self, left: SeqNumber, right: SeqNumber) -> (SeqNumber, SeqNumber) {
+        let most = SACKED_RANGES_MAX + (self.outstanding() / SACKED_PIECE_BYTES) as usize;
+        if self.records.len() <= most {
+            return (left, right);
+        }
+        let first = self.index_of(left);
+        let begins = match self.start_of(first) == left {
+            true => left,
+            false => self.records[first].end,
+        };
+        (begins, self.start_of(self.index_of(right)))
     }
 
     fn mark_sacked(&mut self, left: SeqNumber, right: SeqNumber, delivered: &mut Delivered) {
@@ -594,6 +613,26 @@ mod tests {
         assert!(
             b.sacked.len() <= SACKED_RANGES_MAX && b.records.len() <= 2 * SACKED_RANGES_MAX + 1
         );
+        check(&b);
+    }
+
+    /// A block that grows by a byte each time would have us keep a record for each byte.
+    #[test]
+    fn a_peer_cannot_shatter_what_was_sent() {
+        let (bytes, s) = (1 << 18, SeqNumber(u32::MAX - 1000));
+        let mut b = Scoreboard::new(s);
+        for n in 1..=4 {
+            b.sent(s + bytes / 4 * n, departure(u64::from(n)));
+        }
+        let mut delivered = 0;
+        for n in 2..=bytes {
+            let mut d = b.delivery();
+            b.sack(s + 1, s + n, &mut d);
+            delivered += d.bytes;
+        }
+        let most = SACKED_RANGES_MAX + (bytes / SACKED_PIECE_BYTES) as usize;
+        assert!(b.records.len() <= most + 2, "{}", b.records.len());
+        assert_eq!((delivered, b.sacked_bytes()), (bytes - 1, bytes - 1));
         check(&b);
     }
 
