@@ -97,6 +97,9 @@ pub const PACING_BURST: Duration = Duration::from_micros(500);
 /// in Linux.
 pub const PACING_SUPER_PACKET_PER_SECOND: u64 = 1024;
 
+/// Time to live, or hop limit, unless the program says otherwise (RFC 1700's and Linux's default).
+pub const HOP_LIMIT: u8 = 64;
+
 /// TIME-WAIT lasts this long: two maximum segment lifetimes of 30 s, as Linux has it. RFC 9293's
 /// MSL of 2 minutes predates timestamps, which tell old segments of a reused port pair apart.
 pub const TIME_WAIT: Duration = Duration::from_secs(60);

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use exos_inet::tcp::{ListenOptions, OpenError, Options};
+use exos_inet::tcp::{IpFields, ListenOptions, OpenError, Options};
 use exos_inet::{Config, Instant, Neighbors, RxChecksum, Stack};
 use exos_wire::Mac;
 use wire::Raw;
@@ -349,4 +349,32 @@ fn ip_options_are_ignored() {
     let checksum = !((sum & 0xffff) + (sum >> 16)) as u16;
     frame[24..26].copy_from_slice(&checksum.to_be_bytes());
     assert_eq!(answers(&mut stack, &frame), 1, "a SYN-ACK");
+}
+
+/// RFC 9293 §3.9.1.9, §3.9.2 (MUST-48, MUST-49, SHLD-21, SHLD-22): the program sets the differentiated
+/// services field and the time to live, may change them, and every segment carries them.
+#[test]
+fn the_program_sets_fields_of_the_ip_header() {
+    let mut stack = stack(3);
+    let now = Instant::from_millis(10);
+    let fields = |hop_limit, dscp| IpFields { hop_limit, dscp };
+    let options = Options {
+        ip: fields(9, 46),
+        ..Options::default()
+    };
+    let to: SocketAddr = "10.0.0.2:80".parse().expect("an address");
+    stack.set_neighbor(now, to.ip(), Mac(wire::MAC_PEER));
+    let id = stack.tcp_connect(now, None, to, &options).expect("a way");
+    let sent = |stack: &mut Stack, now| {
+        stack.handle_timeout(now);
+        let mut of_syns = Vec::new();
+        while let Some(t) = stack.poll_transmit(now) {
+            of_syns.extend((t.head[23] == 6).then(|| (t.head[15], t.head[22])));
+        }
+        of_syns
+    };
+    assert_eq!(sent(&mut stack, now), [(46 << 2, 9)]);
+    stack.tcp.set_ip_fields(id, fields(200, 10));
+    let later = Instant::from_millis(1_100);
+    assert_eq!(sent(&mut stack, later), [(10 << 2, 200)], "also again");
 }

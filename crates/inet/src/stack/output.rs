@@ -16,11 +16,11 @@ use exos_wire::{Mac, Sum};
 
 use super::Stack;
 use super::frames::{arp_question, frame_of, ndp_question};
-use super::segments::{Addresses, HOPS, write_segment, write_tcp};
+use super::segments::{Addresses, write_segment, write_tcp};
 use crate::fragment::{cut_v4, cut_v6};
-use crate::limits::GATHER_MAX;
+use crate::limits::{GATHER_MAX, HOP_LIMIT};
 use crate::neighbor::{Lookup, Solicit};
-use crate::tcp::{ConnectionId, Ecn, Outgoing, Path, Reply};
+use crate::tcp::{ConnectionId, Ecn, IpFields, Outgoing, Path, Reply};
 use crate::time::Instant;
 
 /// Up to a handful of byte slices that follow the head of a frame.
@@ -247,6 +247,7 @@ impl Stack {
             to: mac,
             flow: &reply.flow,
             ecn: Ecn::NotEct,
+            ip: IpFields::default(),
         };
         let head = write_tcp(
             &mut self.head,
@@ -291,7 +292,7 @@ impl Stack {
         protocol: u8,
         payload: &[u8],
     ) {
-        self.send_ip_with_hop_limit(now, src, dst, protocol, payload, HOPS);
+        self.send_ip_with_hop_limit(now, src, dst, protocol, payload, HOP_LIMIT);
     }
 
     pub(super) fn send_ip_with_hop_limit(

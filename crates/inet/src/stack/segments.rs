@@ -12,10 +12,7 @@ use exos_wire::{Mac, Sum, protocol};
 
 use super::{TxChecksum, usual};
 use crate::limits::HEAD_BYTES;
-use crate::tcp::{Ecn, Flow, Outgoing};
-
-/// Time to live, or hop limit, of what we send (RFC 1700's and Linux's default).
-pub(super) const HOPS: u8 = 64;
+use crate::tcp::{Ecn, Flow, IpFields, Outgoing};
 
 /// A segment's head, written.
 pub(super) struct Head {
@@ -29,6 +26,7 @@ pub(super) struct Addresses<'a> {
     pub(super) to: Mac,
     pub(super) flow: &'a Flow,
     pub(super) ecn: Ecn,
+    pub(super) ip: IpFields,
 }
 
 impl<'a> Addresses<'a> {
@@ -40,6 +38,7 @@ impl<'a> Addresses<'a> {
             to,
             flow,
             ecn,
+            ip: segment.ip,
         }
     }
 }
@@ -129,8 +128,8 @@ fn write_ip(
                 src,
                 dst,
                 protocol: protocol::TCP,
-                ttl: HOPS,
-                tos: at.ecn.bits(),
+                ttl: at.ip.hop_limit,
+                tos: at.ip.traffic_class(at.ecn.bits()),
                 // RFC 6864 §4.1: an atomic packet's identification means nothing.
                 ident: 0,
                 dont_fragment: true,
@@ -142,8 +141,8 @@ fn write_ip(
                 src,
                 dst,
                 next_header: protocol::TCP,
-                hop_limit: HOPS,
-                traffic_class: at.ecn.bits(),
+                hop_limit: at.ip.hop_limit,
+                traffic_class: at.ip.traffic_class(at.ecn.bits()),
                 flow_label: 0,
             }
             .emit(payload_len, ip),

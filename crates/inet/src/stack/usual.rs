@@ -8,7 +8,7 @@ use exos_wire::tcp::{TcpOptions, Timestamps};
 use exos_wire::{Mac, Sum, protocol};
 
 use super::TxChecksum;
-use super::segments::{HOPS, Head};
+use super::segments::Head;
 use crate::limits::HEAD_BYTES;
 use crate::tcp::{Ecn, Flow, Outgoing};
 
@@ -50,7 +50,8 @@ pub(super) fn write(
 ) -> Option<Head> {
     let timestamps = only_timestamps(&segment.options)?;
     let tcp_len = TCP + segment.data.len();
-    let mark = u32::from(if segment.ect { Ecn::Ect0.bits() } else { 0 });
+    let ecn = if segment.ect { Ecn::Ect0 } else { Ecn::NotEct };
+    let class = u32::from(segment.ip.traffic_class(ecn.bits()));
     Some(match flow.v4() {
         Some((local, remote)) => {
             let head: &mut [u8; V4] = out.first_chunk_mut().expect("room for the longest head");
@@ -58,8 +59,8 @@ pub(super) fn write(
             let total = u32::try_from(20 + tcp_len).expect("an IPv4 packet within 64 KiB");
             assert!(total <= 0xffff, "an IPv4 packet within 64 KiB");
             let (first, hops) = (
-                0x4500_0000 | mark << 16 | total,
-                u32::from(HOPS) << 24 | u32::from(protocol::TCP) << 16,
+                0x4500_0000 | class << 16 | total,
+                u32::from(segment.ip.hop_limit) << 24 | u32::from(protocol::TCP) << 16,
             );
             let addresses = u64::from(local) + u64::from(remote);
             let ip =
@@ -80,8 +81,9 @@ pub(super) fn write(
             ethernet(head, from, to, 0x86dd);
             let length = u32::try_from(tcp_len).expect("an IPv6 packet within 64 KiB");
             assert!(length <= 0xffff, "an IPv6 packet within 64 KiB");
-            let second = length << 16 | u32::from(protocol::TCP) << 8 | u32::from(HOPS);
-            put(head, ETHERNET, [0x6000_0000 | mark << 20, second]);
+            let second =
+                length << 16 | u32::from(protocol::TCP) << 8 | u32::from(segment.ip.hop_limit);
+            put(head, ETHERNET, [0x6000_0000 | class << 20, second]);
             let (local, remote) = flow.v6();
             put(head, ETHERNET + 8, local);
             put(head, ETHERNET + 24, remote);
@@ -165,6 +167,7 @@ mod tests {
     use super::super::segments::{Addresses, write_tcp};
     use super::*;
     use crate::siphash::Random;
+    use crate::tcp::IpFields;
     use exos_wire::SeqNumber;
     use exos_wire::tcp::{TcpFlags, TcpHeader};
 
@@ -189,6 +192,10 @@ mod tests {
             mss: 1448,
             again: false,
             ect: number() % 2 == 0,
+            ip: IpFields {
+                hop_limit: number() as u8,
+                dscp: number() as u8 & 63,
+            },
         }
     }
 

@@ -15,6 +15,7 @@ use exos_wire::{Mac, SeqNumber};
 use super::congestion::{Algorithm, Congestion};
 use super::ecn::EcnMode;
 use super::flow::Flow;
+use super::ip::IpFields;
 use super::life::{Keepalive, Rare, rare_for};
 use super::listener::ListenerId;
 use super::loss::{Flight, Timer};
@@ -116,6 +117,8 @@ pub struct Options {
     pub sack: bool,
     /// Explicit congestion notification (RFC 3168).
     pub ecn: EcnMode,
+    /// What goes into the IP headers of its segments.
+    pub ip: IpFields,
     /// Congestion control.
     pub congestion: Algorithm,
     /// Ask a silent peer whether it is still there (RFC 1122 §4.2.3.6). `None`, the default, never.
@@ -138,6 +141,7 @@ impl Default for Options {
             nagle: false,
             sack: true,
             ecn: EcnMode::default(),
+            ip: IpFields::default(),
             congestion: Algorithm::default(),
             keepalive: None,
             user_timeout: None,
@@ -178,6 +182,7 @@ pub struct Connection {
     /// on.
     pub(super) ecn: bool,
     pub(super) ecn_mode: EcnMode,
+    pub(super) ip: IpFields,
     /// A packet came marked, and the peer has not said that it knows: ECE is set.
     pub(super) ecn_echo: bool,
     /// How hard the stack's memory is pressed, as last told.
@@ -314,6 +319,7 @@ impl Connection {
             sack: options.sack,
             ecn: active && options.ecn == EcnMode::Request,
             ecn_mode: options.ecn,
+            ip: options.ip,
             ecn_echo: false,
             pressure: Pressure::None,
             events: EventSet::NONE,
@@ -488,6 +494,11 @@ impl Connection {
         if self.state.can_receive() && self.should_announce_window() {
             self.ack_owed = Owed::Now;
         }
+    }
+
+    /// Other fields in the IP headers from now on (RFC 9293 §3.9.2, SHLD-21).
+    pub fn set_ip_fields(&mut self, ip: IpFields) {
+        self.ip = ip;
     }
 
     /// Send at once an acknowledgement that would otherwise wait.

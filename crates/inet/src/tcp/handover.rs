@@ -23,6 +23,7 @@ use super::congestion::Congestion;
 use super::connection::{Connection, EventSet, NEVER, Opening, Options, Owed, TIMESTAMPS_BYTES};
 use super::ecn::EcnMode;
 use super::flow::Flow;
+use super::ip::IpFields;
 use super::life::Rare;
 use super::loss::{Flight, Timer};
 use super::memory::Pressure;
@@ -53,6 +54,7 @@ struct Image {
     sack: bool,
     ecn: bool,
     ecn_mode: EcnMode,
+    ip: IpFields,
     ecn_echo: bool,
     retries: u8,
     snd_scale: u8,
@@ -155,6 +157,7 @@ impl Image {
             sack,
             ecn,
             ecn_mode,
+            ip,
             ecn_echo,
             pressure: _,
             events,
@@ -214,6 +217,7 @@ impl Image {
             sack,
             ecn,
             ecn_mode,
+            ip,
             ecn_echo,
             retries,
             snd_scale,
@@ -280,6 +284,7 @@ impl Image {
             sack: self.sack,
             ecn: self.ecn,
             ecn_mode: self.ecn_mode,
+            ip: self.ip,
             ecn_echo: self.ecn_echo,
             retries: self.retries,
             snd_scale: self.snd_scale,

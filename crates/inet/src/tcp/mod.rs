@@ -23,6 +23,7 @@ pub mod fast_open;
 pub mod flow;
 mod handover;
 pub mod input;
+mod ip;
 pub mod life;
 mod listener;
 mod loss;
@@ -60,6 +61,7 @@ pub use flow::Flow;
 pub(crate) use flow::FlowKey;
 pub use handover::DetachedConnection;
 pub use input::Segment;
+pub use ip::IpFields;
 pub use life::Keepalive;
 pub use listener::{ListenOptions, ListenerId, Share, SynCookies};
 pub use memory::{MemoryInfo, Pressure};
@@ -309,6 +311,11 @@ impl Tcp {
             entry.connection.consume(count, &mut self.memory);
             self.settle(id);
         }
+    }
+
+    /// Put other fields into the IP headers of a connection's segments from now on.
+    pub fn set_ip_fields(&mut self, id: ConnectionId, ip: IpFields) {
+        self.command(id, |c| c.set_ip_fields(ip));
     }
 
     /// Do not let an owed acknowledgement wait for data to ride on.

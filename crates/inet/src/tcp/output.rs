@@ -11,6 +11,7 @@ use exos_wire::SeqNumber;
 use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
 use super::connection::{Connection, NEVER, Owed};
+use super::ip::IpFields;
 use super::loss::Timer;
 use super::state::State;
 use crate::time::Instant;
@@ -37,6 +38,8 @@ pub struct Outgoing {
     /// Routers may mark it instead of dropping it (RFC 3168 §5): never a SYN, a bare acknowledgement
     /// or what was sent before (§6.1.1, §6.1.4, §6.1.5).
     pub ect: bool,
+    /// What the program said of the IP header.
+    pub ip: IpFields,
 }
 
 impl Connection {
@@ -140,6 +143,7 @@ impl Connection {
             mss: self.mss.max(self.mss_announced),
             again,
             ect: false,
+            ip: self.ip,
         })
     }
 
@@ -410,6 +414,7 @@ impl Connection {
             mss,
             again,
             ect: self.ecn && new_data,
+            ip: self.ip,
         }
     }
 
