@@ -251,12 +251,18 @@ impl Connection {
                 _ => false,
             };
         if all_in_vain || original {
-            cx.counters.tcp_recoveries_undone += 1;
-            self.congestion.get_mut().undo();
-            self.loss.board.forget_losses();
+            self.take_back(cx);
             self.loss.phase = Phase::Open;
-            self.loss.repair = None;
             self.rtt.progressed();
+        }
+    }
+
+    /// Nothing was lost in this episode. The window grows back to what it was, unless a mark reduced it.
+    fn take_back(&mut self, cx: &mut Context<'_>) {
+        cx.counters.tcp_recoveries_undone += 1;
+        self.loss.board.forget_losses();
+        if self.loss.repair.take().is_some_and(|r| !r.marked) {
+            self.congestion.get_mut().undo();
         }
     }
 
@@ -275,10 +281,7 @@ impl Connection {
             if self.loss.phase == Phase::Recovery && vain {
                 // What was taken for lost arrived before it could be sent again: it was late, and no
                 // D-SACK will ever say so (the idea of RFC 3522; Linux takes this back too).
-                cx.counters.tcp_recoveries_undone += 1;
-                self.congestion.get_mut().undo();
-                self.loss.board.forget_losses();
-                self.loss.repair = None;
+                self.take_back(cx);
             } else if self.loss.phase == Phase::Recovery {
                 cx.counters.tcp_recoveries += 1;
                 self.loss.rack.recovered();
@@ -366,7 +369,9 @@ impl Connection {
                 in_flight,
                 mss: u32::from(self.mss),
             });
-            self.loss.repair = Some(Box::new(Repair::new(self.snd_una, flight)));
+            let mut repair = Repair::new(self.snd_una, flight);
+            repair.marked = cause == Cause::Mark;
+            self.loss.repair = Some(Box::new(repair));
             self.loss.recover = self.snd_max;
             // RFC 3168 §6.1.2: CWR is said for whatever reason the window was reduced.
             self.loss.slowed_down = self.ecn;

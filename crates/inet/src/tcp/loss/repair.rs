@@ -21,6 +21,8 @@ pub struct Repair {
     pub again: u32,
     /// None of them was counted back yet.
     pub untouched: bool,
+    /// A router's mark began it: whatever becomes of losses, the window stays reduced.
+    pub marked: bool,
 }
 
 impl Repair {
@@ -34,6 +36,7 @@ impl Repair {
             first_again_at: None,
             again: 0,
             untouched: true,
+            marked: false,
         }
     }
 
