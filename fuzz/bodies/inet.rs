@@ -121,6 +121,7 @@ impl World {
         let bits = script.byte();
         let connection = Options {
             receive_buffer_bytes: buffer,
+            receive_buffer_max_bytes: buffer,
             nagle: bits & 1 == 1,
             ..Options::default()
         };

@@ -152,6 +152,18 @@ pub const FIN_WAIT_2_READING: Duration = RTO_MAX.saturating_mul(3);
 /// at 2 ms, or 100 Mbit/s at 20 ms.
 pub const RECEIVE_BUFFER_BYTES: u32 = 256 * 1024;
 
+/// The most that a receive buffer grows to, unless the program sets another: Linux's `tcp_rmem`, 6 MiB,
+/// enough for 480 Mbit/s at 100 ms or 5 Gbit/s at 10 ms.
+pub const RECEIVE_BUFFER_BYTES_MAX: u32 = 6 << 20;
+
+/// Segments by which a receive buffer is wider than twice what is taken in a round trip: the initial
+/// window and some, so that small amounts have room to grow.
+pub const RECEIVE_RESERVE_SEGMENTS: u32 = 16;
+
+/// Full segments that are acknowledged each at once when data begins to come, or comes after a rest: as many
+/// as in Linux, a slow start's first four round trips with an acknowledgement for a pair.
+pub const QUICK_ACKS: u8 = 16;
+
 /// Bytes queued on one connection and not acknowledged: sequence numbers are ordered only within
 /// 2 GiB (RFC 9293 §3.4). The bytes are the program's own, so memory is not the reason.
 pub const SEND_QUEUE_BYTES_MAX: usize = 1 << 30;

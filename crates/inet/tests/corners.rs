@@ -103,10 +103,7 @@ impl Pair {
 #[test]
 fn a_fin_sent_into_a_closed_window_arrives_when_it_opens() {
     let mut pair = Pair::new();
-    let options = Options {
-        receive_buffer_bytes: 20_000,
-        ..Options::default()
-    };
+    let options = Options::with_receive_buffer(20_000);
     let (client, server) = pair.connect(&options);
     pair.stacks[0]
         .tcp
@@ -321,7 +318,8 @@ fn two_gigabytes_without_loss_do_not_disable_fast_retransmit() {
 #[test]
 fn the_congestion_window_does_not_outgrow_what_the_peer_lets_us_use() {
     let mut pair = Pair::new();
-    let (client, server) = pair.connect(&Options::default());
+    let buffer = 256 << 10;
+    let (client, server) = pair.connect(&Options::with_receive_buffer(buffer));
     let piece = Buffer::from(vec![7; 1 << 20]);
     for _ in 0..20 {
         pair.stacks[0].tcp.send(client, piece.clone().into());
@@ -344,7 +342,6 @@ fn the_congestion_window_does_not_outgrow_what_the_peer_lets_us_use() {
         .unwrap()
         .info()
         .congestion_window;
-    let buffer = Options::default().receive_buffer_bytes;
     assert!(window <= 2 * buffer, "{window} over a window of {buffer}");
 }
 
@@ -366,10 +363,7 @@ fn a_send_queue_takes_no_more_than_sequence_numbers_can_count() {
 #[test]
 fn an_absurdly_large_receive_buffer_works() {
     let mut pair = Pair::new();
-    let options = Options {
-        receive_buffer_bytes: u32::MAX,
-        ..Options::default()
-    };
+    let options = Options::with_receive_buffer(u32::MAX);
     let (client, server) = pair.connect(&options);
     pair.stacks[0]
         .tcp

@@ -94,6 +94,7 @@ impl Game {
         let mut ends = [end(0), end(1)];
         let options = |random: &mut Random| Options {
             receive_buffer_bytes: [1500, 5000, 70_000, 300_000][random.below(4) as usize],
+            receive_buffer_max_bytes: [0, 6 << 20][random.below(2) as usize],
             nagle: random.chance(30),
             sack: random.chance(75),
             congestion: [Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr]

@@ -206,7 +206,7 @@ fn options_of_a_syn() {
         sim.run_for(ms(1));
         let syn = &sim.trace().lines()[0];
         assert!(
-            syn.contains(&format!("mss {mss} wscale 3 sackOK ts ")),
+            syn.contains(&format!("mss {mss} wscale 7 sackOK ts ")),
             "{syn}"
         );
     }

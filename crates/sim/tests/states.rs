@@ -306,7 +306,7 @@ const SEGMENTS: [(&str, TcpFlags, i64, i64, usize); 19] = [
     ("syn ack, bad ack", TcpFlags(SYN.0 | ACK.0), 0, 1000, 0),
     ("ack", ACK, 0, 0, 0),
     ("ack, old", ACK, 0, -1, 0),
-    ("ack, very old", ACK, 0, -1_000_000, 0),
+    ("ack, very old", ACK, 0, -10_000_000, 0),
     ("ack, unsent", ACK, 0, 1000, 0),
     ("data", ACK, 0, 0, 10),
     ("data, gap", ACK, 100, 0, 10),

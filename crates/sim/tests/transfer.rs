@@ -157,6 +157,7 @@ fn echo_in_both_directions() {
         };
         let options = Options {
             receive_buffer_bytes: 2000 + below(80_000) as u32,
+            receive_buffer_max_bytes: below(500_000) as u32,
             nagle: below(2) == 1,
             ..Options::default()
         };

@@ -5,10 +5,7 @@ use exos_sim::prelude::*;
 
 /// A receive buffer of so many bytes.
 fn buffer(bytes: u32) -> Options {
-    Options {
-        receive_buffer_bytes: bytes,
-        ..Options::default()
-    }
+    Options::with_receive_buffer(bytes)
 }
 
 /// A client connected to a server with a buffer of `bytes` that reads as told; 10 ms apart, from 1

@@ -125,6 +125,7 @@ fn load(args: &ServeArgs) -> Result<Site, Error> {
 fn listen(exos: &mut Exos, port: u16) -> Result<ListenerId, Error> {
     let mut options = ListenOptions::default();
     options.connection.receive_buffer_bytes = RECEIVE_BUFFER_LEN;
+    options.connection.receive_buffer_max_bytes = RECEIVE_BUFFER_LEN;
     exos.stack
         .tcp
         .listen(None, port, options)

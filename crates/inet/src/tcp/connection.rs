@@ -12,6 +12,7 @@ use std::num::NonZeroU64;
 use exos_buf::{Aggregate, Slice};
 use exos_wire::{Mac, SeqNumber};
 
+use super::autotune::Tuning;
 use super::congestion::{Algorithm, Congestion};
 use super::ecn::EcnMode;
 use super::flow::Flow;
@@ -25,7 +26,7 @@ use super::receive::ReceiveQueue;
 use super::rtt::Rtt;
 use super::state::{Action, Event, State};
 use super::window::window_scale_for;
-use crate::limits::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN, SEND_QUEUE_BYTES_MAX};
+use crate::limits::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN, QUICK_ACKS, SEND_QUEUE_BYTES_MAX};
 use crate::time::{Duration, Instant};
 
 /// A deadline that never comes.
@@ -108,8 +109,11 @@ pub struct Path {
 /// What a connection is opened with.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes that may be received and not taken by the program.
+    /// Bytes that may be received and not taken by the program, at first.
     pub receive_buffer_bytes: u32,
+    /// Up to so many when the path delivers more and the program takes it. No more than
+    /// `receive_buffer_bytes`: it does not grow.
+    pub receive_buffer_max_bytes: u32,
     /// Wait with less than a full segment while data is in flight (Nagle, RFC 9293 §3.7.4). Off:
     /// programs here hand over whole messages.
     pub nagle: bool,
@@ -134,10 +138,22 @@ pub struct Options {
     pub fast_open: bool,
 }
 
+impl Options {
+    /// The usual ones, with a receive buffer of just so many bytes.
+    pub fn with_receive_buffer(bytes: u32) -> Self {
+        Self {
+            receive_buffer_bytes: bytes,
+            receive_buffer_max_bytes: bytes,
+            ..Self::default()
+        }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
             receive_buffer_bytes: crate::limits::RECEIVE_BUFFER_BYTES,
+            receive_buffer_max_bytes: crate::limits::RECEIVE_BUFFER_BYTES_MAX,
             nagle: false,
             sack: true,
             ecn: EcnMode::default(),
@@ -222,6 +238,10 @@ pub struct Connection {
     pub(super) rcv_buffer_first: u32,
     /// The most that it has been: on so much a promise may still rest.
     pub(super) rcv_buffer_most: u32,
+    pub(super) tuning: Tuning,
+    /// When data came last.
+    pub(super) received_at: Instant,
+    pub(super) received: Received,
     pub(super) ts_recent: u32,
     pub(super) ts_offset: u32,
     pub(super) ts_recent_at: Instant,
@@ -252,6 +272,17 @@ pub struct Connection {
     pub path: Option<Path>,
     /// The program's own word for the connection.
     pub token: u64,
+}
+
+/// What has come, as far as it says how to acknowledge.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Received {
+    /// Segments beyond a gap, for people to look at.
+    pub out_of_order: u32,
+    /// Length of the last segment, to notice that the peer sends smaller ones now.
+    pub last_len: u16,
+    /// Full segments that are still to be acknowledged at once.
+    pub quick: u8,
 }
 
 /// What a new connection begins with.
@@ -300,6 +331,7 @@ impl Connection {
         };
         // The most that a window with the greatest scale can say (RFC 7323 §2.3).
         let rcv_buffer = options.receive_buffer_bytes.clamp(u32::from(mss), 1 << 30);
+        let rcv_buffer_max = options.receive_buffer_max_bytes.clamp(rcv_buffer, 1 << 30);
         Self {
             state,
             ack_owed: Owed::Nothing,
@@ -313,7 +345,7 @@ impl Connection {
             duplicates_owed: 0,
             retries: 0,
             snd_scale: 0,
-            rcv_scale: window_scale_for(rcv_buffer),
+            rcv_scale: window_scale_for(rcv_buffer_max),
             scaling: true,
             timestamps: true,
             sack: options.sack,
@@ -346,6 +378,12 @@ impl Connection {
             rcv_buffer,
             rcv_buffer_first: rcv_buffer,
             rcv_buffer_most: rcv_buffer,
+            tuning: Tuning::new(rcv_buffer_max),
+            received_at: now,
+            received: Received {
+                quick: QUICK_ACKS,
+                ..Received::default()
+            },
             ts_recent: 0,
             ts_offset,
             ts_recent_at: now,
@@ -390,6 +428,7 @@ impl Connection {
                 self.scaling = false;
                 self.rcv_scale = 0;
                 self.rcv_buffer = self.rcv_buffer.min(u32::from(u16::MAX));
+                self.tuning.most = self.tuning.most.min(u32::from(u16::MAX));
             }
         }
         if let Some(option) = options.user_timeout {
@@ -491,9 +530,8 @@ impl Connection {
             return;
         }
         self.receive.consume(count, memory);
-        if self.state.can_receive() && self.should_announce_window() {
-            self.ack_owed = Owed::Now;
-        }
+        self.tuning.taken = self.tuning.taken.saturating_add(count as u32);
+        self.owe_window();
     }
 
     /// Other fields in the IP headers from now on (RFC 9293 §3.9.2, SHLD-21).
@@ -612,6 +650,12 @@ impl Connection {
             unacknowledged: self.send.len(),
             unread: self.receive.readable().len(),
             out_of_order: self.receive.beyond_gaps().0,
+            out_of_order_ranges: self.receive.beyond_gaps().1,
+            receive_buffer: self.rcv_buffer,
+            receive_space: self.tuning.space,
+            receive_rtt: self.tuning.rtt(),
+            out_of_order_segments: self.received.out_of_order,
+            last_data_received: self.received_at,
             in_recovery: self.loss.is_repairing(),
             congestion: self.congestion.get().name(),
             pacing_rate: self.loss.pacer.rate(),
@@ -670,6 +714,19 @@ pub struct Info {
     pub unread: usize,
     /// Received beyond gaps.
     pub out_of_order: usize,
+    /// In so many ranges.
+    pub out_of_order_ranges: usize,
+    /// Bytes that may be received and not taken now; it may have grown.
+    pub receive_buffer: u32,
+    /// The most bytes that the program took in one round trip, zero until it was worth noting (Linux's
+    /// `tcpi_rcv_space`).
+    pub receive_space: u32,
+    /// The round trip as seen by the receiving side (`tcpi_rcv_rtt`).
+    pub receive_rtt: Option<Duration>,
+    /// Segments that came beyond a gap (`tcpi_rcv_ooopack`).
+    pub out_of_order_segments: u32,
+    /// When data came last, or the connection began (`tcpi_last_data_recv`).
+    pub last_data_received: Instant,
     /// A loss is being repaired.
     pub in_recovery: bool,
     /// The name of the congestion control.
@@ -688,7 +745,7 @@ pub struct Info {
     pub soft_error: Option<crate::icmp::Reason>,
     /// What `mss` would be on a path that carries all that the handshake allows.
     pub mss_full: u16,
-    /// Largest payload received in one segment.
+    /// The peer's full-sized segments, as far as seen.
     pub receive_mss: u16,
     /// Timeouts in a row for what is waited for.
     pub retransmits: u8,

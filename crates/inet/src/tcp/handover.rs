@@ -19,8 +19,11 @@ use exos_buf::{Aggregate, Buffer};
 use exos_wire::SeqNumber;
 use hashbrown::HashTable;
 
+use super::autotune::Tuning;
 use super::congestion::Congestion;
-use super::connection::{Connection, EventSet, NEVER, Opening, Options, Owed, TIMESTAMPS_BYTES};
+use super::connection::{
+    Connection, EventSet, NEVER, Opening, Options, Owed, Received, TIMESTAMPS_BYTES,
+};
 use super::ecn::EcnMode;
 use super::flow::Flow;
 use super::ip::IpFields;
@@ -77,6 +80,8 @@ struct Image {
     rcv_buffer: u32,
     rcv_buffer_first: u32,
     rcv_buffer_most: u32,
+    tuning: Tuning,
+    received: Received,
     ts_recent: u32,
     /// What the clock of timestamps showed.
     ts_value: u32,
@@ -183,6 +188,9 @@ impl Image {
             rcv_buffer,
             rcv_buffer_first,
             rcv_buffer_most,
+            tuning,
+            received_at: _,
+            received,
             ts_recent,
             ts_offset: _,
             ts_recent_at,
@@ -240,6 +248,8 @@ impl Image {
             rcv_buffer,
             rcv_buffer_first,
             rcv_buffer_most,
+            tuning,
+            received,
             ts_recent,
             ts_value,
             ts_recent_age: now - ts_recent_at,
@@ -308,6 +318,9 @@ impl Image {
             rcv_buffer: self.rcv_buffer,
             rcv_buffer_first: self.rcv_buffer_first,
             rcv_buffer_most: self.rcv_buffer_most,
+            tuning: self.tuning.resumed(now),
+            received_at: now,
+            received: self.received,
             ts_recent: self.ts_recent,
             ts_recent_at: ago(self.ts_recent_age),
             heard_at: ago(self.heard_age),

@@ -162,6 +162,7 @@ impl Connection {
             && !self.probing
             && !seg.payload.is_empty()
             && seg.payload.len() <= (self.rcv_edge - self.rcv_nxt).max(0) as usize
+            && seg.ecn != Ecn::Ce
             && seg.options.user_timeout.is_none()
             && seg.options.sack.is_empty()
             && seg.ecn != Ecn::Ce

@@ -3,7 +3,7 @@
 //! The protocol is split by job: [`state`] is the table of transitions, [`connection`] the control
 //! block, [`input`] and [`output`] the segments in and out of it, `text` what they bring, [`receive`]
 //! the received bytes and `reassembly` those beyond a gap, `sack` what is said of these, [`ecn`] congestion on the way, `window` what
-//! we announce, [`memory`] and `relief` the memory of all that,
+//! we announce, `autotune` how wide it should be, [`memory`] and `relief` the memory of all that,
 //! `listener` and `passive` what others open, `cookie` what is not kept of it, `handover` connections
 //! that move between stacks, [`rtt`], [`congestion`]
 //! and `pacing` the timer, the window and the pace, `loss` what was sent and what became of it,
@@ -15,6 +15,7 @@
 //! Polling order: `handle_segment` for all that arrived, `handle_timeout`, `poll_event` until there is
 //! none (the program gives its commands), then `poll_output` until there is none.
 
+mod autotune;
 pub mod congestion;
 pub mod connection;
 mod cookie;
@@ -316,6 +317,12 @@ impl Tcp {
     /// Put other fields into the IP headers of a connection's segments from now on.
     pub fn set_ip_fields(&mut self, id: ConnectionId, ip: IpFields) {
         self.command(id, |c| c.set_ip_fields(ip));
+    }
+
+    /// Let a connection receive so many bytes that are not taken, instead of as many as its path and its
+    /// program make good use of. More than its window's scale can tell is cut off.
+    pub fn set_receive_buffer(&mut self, id: ConnectionId, bytes: u32) {
+        self.command(id, |c| c.set_receive_buffer(bytes));
     }
 
     /// Do not let an owed acknowledgement wait for data to ride on.

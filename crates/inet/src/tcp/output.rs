@@ -397,6 +397,7 @@ impl Connection {
         if end != seq {
             self.left(now, seq, end, again);
         }
+        self.acknowledged(len > 0);
         self.ack_owed = if self.duplicates_owed > 0 || self.owes_report() {
             Owed::Now
         } else {

@@ -293,7 +293,10 @@ impl Tcp {
         let fin_again = seg.has(TcpFlags::FIN)
             && !seg.has(TcpFlags::SYN)
             && seg.seq + seg.len() == waiting.rcv_nxt;
-        if fin_again {
+        // Data that it repeats before its FIN says the same: our last acknowledgement was lost.
+        let data_again =
+            !seg.payload.is_empty() && seg.end().le(waiting.rcv_nxt) && seg.ack == waiting.snd_nxt;
+        if fin_again || data_again {
             self.time_wait.restart(now, &flow);
         } else if seg.is_empty() && seg.seq == waiting.rcv_nxt && !seg.has(TcpFlags::SYN) {
             // The last acknowledgement, or one again: nothing to say.

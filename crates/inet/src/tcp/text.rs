@@ -5,7 +5,7 @@ use super::connection::{Connection, EventSet, Owed};
 use super::input::{Context, Outcome, Segment};
 use super::receive::Placed;
 use super::state::{Action, Event, State};
-use crate::limits::{ACK_DELAY, ACK_EVERY_SEGMENTS};
+use crate::limits::{ACK_DELAY, ACK_EVERY_SEGMENTS, MSS_DEFAULT_V4, QUICK_ACKS};
 use crate::time::Instant;
 use exos_wire::tcp::TcpFlags;
 
@@ -18,22 +18,30 @@ impl Connection {
         // Trim to the window.
         let room = (self.rcv_edge - seg.seq).max(0) as usize;
         let bytes = &seg.payload[..seg.payload.len().min(room)];
-        self.rcv_mss = self
-            .rcv_mss
-            .max(bytes.len().min(usize::from(self.mss_announced)) as u16);
+        let len = bytes.len().min(usize::from(self.mss_announced)) as u16;
+        if len != self.rcv_mss {
+            self.measure_segments(len, seg.has(TcpFlags::PSH));
+        }
+        if cx.now - self.received_at > self.rtt.timeout() {
+            self.received.quick = QUICK_ACKS;
+        }
+        self.received_at = cx.now;
         match self.receive.place(self.rcv_nxt, seg.seq, bytes, cx.memory) {
             Placed::InOrder {
                 advanced,
                 filled_gap,
                 repeated,
             } => {
-                self.received_in_order(advanced, filled_gap, cx);
+                self.received_in_order(advanced, cx);
+                self.owe_ack_for_data(filled_gap || self.receive.has_gap(), len, cx.now);
+                self.tune(seg, cx.now);
                 if let Some((left, right)) = repeated {
                     self.report_repeated(left, right, cx);
                 }
             }
             Placed::OutOfOrder { repeated } => {
                 cx.counters.tcp_out_of_order += 1;
+                self.received.out_of_order = self.received.out_of_order.wrapping_add(1);
                 self.owe_duplicate_ack();
                 if let Some((left, right)) = repeated {
                     self.report_repeated(left, right, cx);
@@ -58,7 +66,7 @@ impl Connection {
     }
 
     /// What was expected next has come, and perhaps what waited behind it.
-    fn received_in_order(&mut self, advanced: u32, filled_gap: bool, cx: &mut Context<'_>) {
+    fn received_in_order(&mut self, advanced: u32, cx: &mut Context<'_>) {
         self.rcv_nxt += advanced;
         if self.state == State::FinWait2 && !self.discarding {
             // The peer of a half-closed connection is at work.
@@ -73,7 +81,28 @@ impl Connection {
         } else {
             self.tell(EventSet::READABLE);
         }
-        self.owe_ack_for_data(filled_gap || self.receive.has_gap(), cx.now);
+    }
+
+    /// What the peer's full-sized segments are: the longest seen, or a shorter length that comes twice
+    /// in a row and was not pushed, for the path may have narrowed.
+    #[cold]
+    fn measure_segments(&mut self, len: u16, pushed: bool) {
+        let narrower = len == self.received.last_len && len >= MSS_DEFAULT_V4 && !pushed;
+        if len > self.rcv_mss || narrower {
+            self.rcv_mss = len;
+        }
+        self.received.last_len = len;
+    }
+
+    /// What was owed is paid by a segment of ours, perhaps `with_data`. A program that answers what it
+    /// gets has its acknowledgements carried by the answers: it needs no quick ones.
+    #[inline]
+    pub(super) fn acknowledged(&mut self, with_data: bool) {
+        if self.ack_owed == Owed::Later && with_data {
+            self.received.quick = 0;
+        } else if self.ack_owed == Owed::Now {
+            self.received.quick = self.received.quick.saturating_sub(1);
+        }
     }
 
     /// RFC 5681 §4.2: what comes beyond a gap is acknowledged at once, each for itself: the peer counts
@@ -99,10 +128,15 @@ impl Connection {
         }
     }
 
-    /// In-order data: acknowledge every second full segment at once, else within the delay.
-    fn owe_ack_for_data(&mut self, at_once: bool, now: Instant) {
+    /// In-order data: acknowledge every second full segment at once, else within the delay. At the
+    /// beginning and after a rest also single ones: the peer's window is small then, and grows with
+    /// what is acknowledged. "At once" is when the turn ends: what came in one batch is
+    /// acknowledged together, as by hosts whose network interfaces join segments.
+    fn owe_ack_for_data(&mut self, at_once: bool, len: u16, now: Instant) {
         let pending = (self.rcv_nxt - self.last_ack_sent) as u32;
-        if at_once || pending >= u32::from(ACK_EVERY_SEGMENTS) * u32::from(self.rcv_mss) {
+        let quick = self.received.quick > 0 && len >= self.rcv_mss;
+        let enough = u32::from(ACK_EVERY_SEGMENTS) * u32::from(self.rcv_mss);
+        if at_once || quick || pending >= enough {
             self.ack_owed = Owed::Now;
         } else if self.ack_owed == Owed::Nothing {
             self.ack_owed = Owed::Later;

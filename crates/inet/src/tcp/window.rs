@@ -7,7 +7,7 @@
 
 use exos_wire::SeqNumber;
 
-use super::connection::Connection;
+use super::connection::{Connection, Owed};
 use super::memory::Pressure;
 use crate::limits::WINDOW_UNDER_PRESSURE_SEGMENTS;
 
@@ -40,6 +40,13 @@ impl Connection {
         let buffer = self.promised_buffer();
         let segment = u32::from(self.rcv_mss).min(buffer / 2);
         gain >= buffer / 2 || (left < segment && gain >= segment)
+    }
+
+    /// Perhaps the window has opened so far that the peer should hear of it now.
+    pub(super) fn owe_window(&mut self) {
+        if self.state.can_receive() && self.should_announce_window() {
+            self.ack_owed = Owed::Now;
+        }
     }
 
     /// The window field, and the right edge that it promises.

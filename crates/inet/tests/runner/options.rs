@@ -31,6 +31,10 @@ fn options(setup: &Setup) -> Options {
     };
     if let Some(bytes) = setup.get("rcvbuf") {
         options.receive_buffer_bytes = bytes as u32;
+        options.receive_buffer_max_bytes = bytes as u32;
+    }
+    if let Some(bytes) = setup.get("rcvbuf-max") {
+        options.receive_buffer_max_bytes = bytes as u32;
     }
     let seconds = |key| {
         let seconds = setup.get(key)?;
@@ -121,6 +125,11 @@ fn figure(info: &Info, name: &str) -> Option<i64> {
         "receive-window" => info.receive_window.into(),
         "in-flight" => info.in_flight.into(),
         "unacknowledged" => info.unacknowledged as i64,
+        "receive-buffer" => info.receive_buffer.into(),
+        "receive-space" => info.receive_space.into(),
+        "receive-rtt-ms" => info.receive_rtt.map_or(0, us) / 1000,
+        "receive-mss" => info.receive_mss.into(),
+        "out-of-order" => info.out_of_order as i64,
         "unread" => info.unread as i64,
         "in-recovery" => info.in_recovery.into(),
         "rto-ms" => us(info.retransmission_timeout) / 1000,

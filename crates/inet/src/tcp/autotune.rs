@@ -1,0 +1,198 @@
+//! How wide the receive window should be: as much as the program takes in two round trips.
+//!
+//! Dynamic right-sizing (Fisk and Feng 2001), as Linux has it: what the program took during a round
+//! trip is what the path delivered, and the sender may double it in the next. So the buffer is twice
+//! that, more while it still grows, up to a most that the program chooses; the window's scale follows
+//! from that most. A program that reads slowly takes little, so its buffer stays as it is, whatever
+//! the path could deliver.
+//!
+//! A receiver sees round trips in the timestamps that come back (RFC 7323 §4.1 measures the sender's;
+//! data answers our acknowledgements as those answer data), or where there are none, in the time that a
+//! window's worth of data takes: never less than a round trip.
+
+use exos_wire::SeqNumber;
+
+use super::connection::Connection;
+use super::input::Segment;
+use super::memory::Pressure;
+use crate::limits::{INITIAL_WINDOW_SEGMENTS, RECEIVE_RESERVE_SEGMENTS};
+use crate::time::{Duration, Instant};
+
+/// What is known of how fast data comes and is taken. Times are microseconds and come round after an hour,
+/// which at worst puts an adjustment off.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Tuning {
+    /// The buffer may grow to this. No more than it is: it is fixed.
+    pub most: u32,
+    /// A round trip, zero before the first.
+    rtt: u32,
+    /// When the round trip that is being looked at began.
+    began: u32,
+    /// Bytes that the program has taken in it.
+    pub taken: u32,
+    /// The most that it ever took in one.
+    pub space: u32,
+    /// Without timestamps: the sequence number that ends a window's worth of data, and its beginning.
+    window_end: SeqNumber,
+    window_began: u32,
+    /// The last timestamp that was measured by.
+    echo: u32,
+}
+
+impl Tuning {
+    /// A buffer that may grow to `most` bytes.
+    pub fn new(most: u32) -> Self {
+        Self {
+            most,
+            ..Self::default()
+        }
+    }
+
+    /// On another clock: the measurements begin anew, what they gave stays.
+    pub fn resumed(self, now: Instant) -> Self {
+        Self {
+            began: clock(now),
+            window_began: clock(now),
+            taken: 0,
+            ..self
+        }
+    }
+
+    /// The round trip as the receiver sees it.
+    pub fn rtt(&self) -> Option<Duration> {
+        (self.rtt > 0).then(|| Duration::from_micros(self.rtt.into()))
+    }
+
+    /// A round trip took so long. A shorter one is believed at once; longer ones may have waited for the
+    /// peer's program.
+    fn measured(&mut self, sample: u32) {
+        self.rtt = if self.rtt == 0 || sample < self.rtt {
+            sample.max(1)
+        } else {
+            self.rtt + (sample - self.rtt) / 8
+        };
+    }
+
+    /// A round trip is over in which `taken` bytes were taken: the buffer that this asks for, if it is
+    /// more than ever.
+    fn wanted(&mut self, taken: u32, mss: u32) -> Option<u32> {
+        let before = self.space.max(INITIAL_WINDOW_SEGMENTS * mss);
+        if taken <= before {
+            return None;
+        }
+        self.space = taken;
+        let twice = 2 * u64::from(taken) + u64::from(RECEIVE_RESERVE_SEGMENTS * mss);
+        // While it grows it will have grown once more before the next window can be told.
+        let growth = twice * u64::from(taken - before) / u64::from(before);
+        Some(u32::try_from(twice + 2 * growth).unwrap_or(u32::MAX))
+    }
+}
+
+fn clock(now: Instant) -> u32 {
+    now.micros() as u32
+}
+
+impl Connection {
+    /// New data has come in order: see whether the buffer should grow.
+    #[inline]
+    pub(super) fn tune(&mut self, seg: &Segment<'_>, now: Instant) {
+        if self.tuning.most <= self.rcv_buffer_first {
+            return;
+        }
+        match seg.options.timestamps {
+            Some(t) if self.timestamps => {
+                if t.echo != self.tuning.echo && seg.payload.len() >= usize::from(self.rcv_mss) {
+                    self.measure_by_echo(t.echo, now);
+                }
+            }
+            _ => self.measure_by_window(now),
+        }
+        let rtt = self.tuning.rtt;
+        if rtt > 0 && clock(now).wrapping_sub(self.tuning.began) >= rtt {
+            self.adjust_buffer(now);
+        }
+    }
+
+    /// The peer's data answers the acknowledgement that carried this timestamp, at the latest. The
+    /// clock ticks in milliseconds: less than one cannot be told.
+    fn measure_by_echo(&mut self, echo: u32, now: Instant) {
+        self.tuning.echo = echo;
+        let elapsed = self.ts_now(now).wrapping_sub(echo);
+        // Nonsense otherwise: a round trip of a quarter of an hour, or a number that we never sent.
+        if echo != 0 && elapsed < 1 << 20 {
+            self.tuning.measured(elapsed.max(1) * 1000);
+        }
+    }
+
+    fn measure_by_window(&mut self, now: Instant) {
+        if self.rcv_nxt.lt(self.tuning.window_end) && self.tuning.window_began != 0 {
+            return;
+        }
+        let took = clock(now).wrapping_sub(self.tuning.window_began);
+        if self.tuning.window_began != 0 && (self.tuning.rtt == 0 || took < self.tuning.rtt) {
+            self.tuning.measured(took);
+        }
+        self.tuning.window_began = clock(now).max(1);
+        self.tuning.window_end = self.rcv_nxt + (self.rcv_edge - self.rcv_nxt).max(0) as u32;
+    }
+
+    /// A round trip is over.
+    #[cold]
+    fn adjust_buffer(&mut self, now: Instant) {
+        self.tuning.began = clock(now);
+        let taken = std::mem::take(&mut self.tuning.taken);
+        if self.pressure != Pressure::None {
+            // Others need the memory: back to what it was at first. What was promised stays so.
+            self.rcv_buffer = self.rcv_buffer.min(self.rcv_buffer_first);
+            self.tuning.space = 0;
+            return;
+        }
+        if let Some(wanted) = self.tuning.wanted(taken, u32::from(self.rcv_mss)) {
+            self.rcv_buffer = wanted.min(self.tuning.most).max(self.rcv_buffer);
+            self.rcv_buffer_most = self.rcv_buffer_most.max(self.rcv_buffer);
+        }
+    }
+
+    /// Let so many bytes be received and not taken, from now on and whatever the path delivers. Never more than
+    /// the window's scale, which was agreed on at the beginning, can tell. What was promised before
+    /// stays promised.
+    pub fn set_receive_buffer(&mut self, bytes: u32) {
+        let most = u32::from(u16::MAX) << self.rcv_scale;
+        let bytes = bytes.clamp(u32::from(self.rcv_mss), most);
+        (self.rcv_buffer, self.rcv_buffer_first) = (bytes, bytes);
+        self.rcv_buffer_most = self.rcv_buffer_most.max(bytes);
+        self.tuning.most = bytes;
+        self.owe_window();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_buffer_is_twice_what_was_taken_and_more_while_that_grows() {
+        let mut tuning = Tuning::new(6 << 20);
+        // Within the initial window there is nothing to do.
+        assert_eq!(tuning.wanted(14_000, 1448), None);
+        // Twice as much: three times twice as much, for it doubles again on the way.
+        let reserve = 16 * 1448;
+        assert_eq!(tuning.wanted(28_960, 1448), Some(3 * (57_920 + reserve)));
+        // Steady.
+        assert_eq!(tuning.wanted(28_960, 1448), None);
+        let slightly = tuning.wanted(29_000, 1448).expect("more than ever");
+        assert!(slightly < 58_000 + reserve + 400, "{slightly}");
+    }
+
+    #[test]
+    fn shorter_round_trips_are_believed_at_once() {
+        let mut tuning = Tuning::new(1);
+        let mut after = |sample| {
+            tuning.measured(sample);
+            tuning.rtt
+        };
+        assert_eq!(after(8000), 8000);
+        assert_eq!(after(16_000), 9000);
+        assert_eq!(after(2000), 2000);
+    }
+}
