@@ -169,11 +169,15 @@ impl Visit {
                 return true;
             }
             let timeouts = [BROWSER, SERVER].map(|end| self.stacks[end].poll_timeout(self.now));
+            // A browser whose server's reset was lost hears nothing more: its patience ends.
+            let waiting = self.fetches.iter().filter(|f| !f.is_done());
+            let impatient = waiting.map(|f| f.heard + PATIENCE);
             let next = timeouts
                 .into_iter()
                 .flatten()
                 .chain(self.wire.next_arrival())
-                .chain(self.cheetah.poll_timeout());
+                .chain(self.cheetah.poll_timeout())
+                .chain(impatient);
             // A deadline may be early; time goes on all the same.
             self.now = next
                 .min()

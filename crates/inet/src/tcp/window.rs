@@ -1,6 +1,7 @@
 //! The window that we announce: how wide, and when it is worth a segment of its own.
 //!
-//! The right edge of the window never moves back (RFC 9293 §3.8.6). Its width follows from the
+//! The right edge of the window never moves back (RFC 9293 §3.8.6), but by what rounding to the window's
+//! scale makes of it when the buffer is full. Its width follows from the
 //! receive buffer and what of it the program has not read. When the stack's memory is pressed
 //! (`memory`), less is promised anew: first only what the connection began with, then a few
 //! segments. What was promised stays promised.
@@ -62,7 +63,13 @@ impl Connection {
         let field = (window >> scale)
             .max(if fits { kept } else { 0 })
             .min(u32::from(u16::MAX));
-        self.rcv_edge = self.rcv_edge.max(self.rcv_nxt + (field << scale));
+        self.rcv_edge = if field == 0 {
+            // Closed is closed: what rounding leaves, less than a step (RFC 7323 §2.4), would else be
+            // taken byte by byte from the probes of a peer that was told of no room.
+            self.rcv_nxt
+        } else {
+            self.rcv_edge.max(self.rcv_nxt + (field << scale))
+        };
         field as u16
     }
 }
