@@ -165,7 +165,6 @@ impl Connection {
             && seg.ecn != Ecn::Ce
             && seg.options.user_timeout.is_none()
             && seg.options.sack.is_empty()
-            && seg.ecn != Ecn::Ce
     }
 
     #[inline]
