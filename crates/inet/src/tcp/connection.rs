@@ -572,6 +572,11 @@ impl Connection {
         (now.millis() as u32).wrapping_add(self.ts_offset)
     }
 
+    /// No answer of the peer is waited for, and none is owed: but perhaps whether it is still there.
+    pub(super) fn awaits_nothing(&self) -> bool {
+        self.retransmit_at == NEVER && self.ack_at == NEVER
+    }
+
     /// Nothing happened for a while: give back what memory is not needed to wait.
     pub(super) fn rest(&mut self) {
         if self.state.is_synchronized() && self.snd_una == self.snd_max {

@@ -316,8 +316,13 @@ impl Connection {
     /// other busy.
     fn owe_ack_for_unacceptable(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) {
         if seg.has(TcpFlags::RST) {
-        } else if !seg.is_empty() {
-            self.handle_old_text(seg, cx);
+            return;
+        }
+        self.handle_old_text(seg, cx);
+        // What lies at most a window back was sent to us, or probes the window that we have shut.
+        let back = self.rcv_nxt - seg.seq;
+        let repeated = back >= 0 && back as u32 <= self.rcv_buffer_most.max(1 << 16);
+        if !seg.is_empty() && repeated {
             self.ack_owed = Owed::Now;
         } else {
             self.challenge(cx);

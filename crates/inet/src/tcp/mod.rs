@@ -619,9 +619,9 @@ impl Tcp {
         }
         entry.armed = connection::NEVER;
         if entry.closed || entry.connection.timer_deadline() > now {
-            // It came up for a deadline that has moved: `settle` arms the wheel for the new one. Where there
-            // is no new one, nothing has happened for a while.
-            if entry.connection.timer_deadline() == connection::NEVER {
+            // It came up for a deadline that has moved: `settle` arms the wheel for the new one. Where
+            // nothing is waited for, nothing has happened for a while.
+            if entry.connection.awaits_nothing() {
                 entry.connection.rest();
             }
             self.settle(id);

@@ -149,9 +149,8 @@ impl Connection {
 
     /// The first segment believed lost, as far as the congestion window allows (RFC 6675 §4).
     fn poll_lost(&mut self, now: Instant, data_max: u32) -> Option<Outgoing> {
-        let (start, end) = self.loss.board.next_lost()?;
-        if self.probing {
-            // The window is shut: a byte now and then asks whether it still is. Once it opens, all is lost.
+        // A window that is shut is asked after with a byte now and then; once it opens, all is lost.
+        if self.loss.board.lost_bytes() == 0 || self.probing {
             return None;
         }
         // What the retransmission timer asks for waits for nothing.
@@ -159,6 +158,7 @@ impl Connection {
         if !self.loss.forced && (full || self.held_back(now)) {
             return None;
         }
+        let (start, end) = self.loss.board.next_lost()?;
         let len = ((end - start) as u32).min(self.longest(data_max));
         // A window taken back does not keep the first segment from being sent again (§3.8.6).
         let reach = (self.snd_una + self.snd_wnd - start).max(0) as u32;

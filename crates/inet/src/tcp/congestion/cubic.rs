@@ -41,6 +41,8 @@ pub struct Cubic {
     w_max: u32,
     /// The window just before the last reduction: `cwnd_prior` of §4.3.
     prior: u32,
+    /// The last reduction was a timeout's.
+    timed_out: bool,
     /// What growth by parts of bytes has not yet given.
     fraction: f32,
     epoch: Option<Epoch>,
@@ -59,6 +61,7 @@ impl Cubic {
             threshold: u32::MAX,
             w_max: 0,
             prior: 0,
+            timed_out: false,
             fraction: 0.0,
             epoch: None,
             last_ack: Instant::START,
@@ -82,8 +85,13 @@ impl Cubic {
         let cwnd = self.window as f32 / mss;
         let (w_max, prior) = (self.w_max as f32 / mss, self.prior as f32 / mss);
         let epoch = self.epoch.get_or_insert_with(|| {
-            // §4.2: where there was no loss, slow start ended by delay: K is 0.
-            let w_max = w_max.max(cwnd);
+            // §4.2: where there was no loss, slow start ended by delay: K is 0. §4.8: so it is after a
+            // timeout.
+            let w_max = if self.timed_out {
+                cwnd
+            } else {
+                w_max.max(cwnd)
+            };
             Epoch {
                 start: ack.now,
                 k: ((w_max - cwnd) / C).cbrt(),
@@ -163,6 +171,7 @@ impl CongestionControl for Cubic {
             Cause::Timeout { .. } => event.mss,
             Cause::Loss | Cause::Mark => self.threshold,
         };
+        self.timed_out = matches!(event.cause, Cause::Timeout { .. });
         self.fraction = 0.0;
         self.epoch = None;
     }

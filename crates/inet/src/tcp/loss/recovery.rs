@@ -273,6 +273,10 @@ impl Connection {
                 // Passed: it comes along, lest 2 GiB later it seem to lie ahead.
                 self.loss.recover = self.snd_una - 1;
             }
+            if self.snd_una - self.loss.limited_until > 1 << 30 {
+                // Likewise.
+                self.loss.limited_until = self.snd_una - (1 << 29);
+            }
             return;
         }
         // RFC 6582 §3.2, step 3 (a full acknowledgement); RFC 8985 §6.2.
