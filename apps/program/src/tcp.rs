@@ -35,6 +35,7 @@ impl TcpArgs {
         }
         if let Some(bytes) = self.receive_buffer {
             options.receive_buffer_bytes = bytes;
+            options.receive_buffer_max_bytes = bytes;
         }
         options
     }

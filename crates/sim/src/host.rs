@@ -158,6 +158,11 @@ impl Host {
         twin
     }
 
+    /// What the stack calls a connection, for commands that a test gives by hand.
+    pub fn id(&self, conn: Conn) -> exos_inet::tcp::ConnectionId {
+        self.endpoints[conn.0].id
+    }
+
     /// The stack's picture of a connection; `None` when it is over.
     pub fn info(&self, conn: Conn) -> Option<Info> {
         self.stack
