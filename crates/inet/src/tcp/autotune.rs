@@ -22,8 +22,6 @@ use crate::time::{Duration, Instant};
 /// which at worst puts an adjustment off.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Tuning {
-    /// The buffer may grow to this. No more than it is: it is fixed.
-    pub most: u32,
     /// A round trip, zero before the first.
     rtt: u32,
     /// When the round trip that is being looked at began.
@@ -40,21 +38,11 @@ pub(super) struct Tuning {
 }
 
 impl Tuning {
-    /// A buffer that may grow to `most` bytes.
-    pub fn new(most: u32) -> Self {
-        Self {
-            most,
-            ..Self::default()
-        }
-    }
-
-    /// On another clock: the measurements begin anew, what they gave stays.
-    pub fn resumed(self, now: Instant) -> Self {
+    /// Nothing is known yet; the first round trip begins.
+    fn new(now: Instant) -> Self {
         Self {
             began: clock(now),
-            window_began: clock(now),
-            taken: 0,
-            ..self
+            ..Self::default()
         }
     }
 
@@ -96,59 +84,63 @@ impl Connection {
     /// New data has come in order: see whether the buffer should grow.
     #[inline]
     pub(super) fn tune(&mut self, seg: &Segment<'_>, now: Instant) {
-        if self.tuning.most <= self.rcv_buffer_first {
+        if self.rcv_buffer_limit <= self.rcv_buffer_first {
             return;
         }
+        let mut tuning = self
+            .tuning
+            .take()
+            .unwrap_or_else(|| Box::new(Tuning::new(now)));
         match seg.options.timestamps {
             Some(t) if self.timestamps => {
-                if t.echo != self.tuning.echo && seg.payload.len() >= usize::from(self.rcv_mss) {
-                    self.measure_by_echo(t.echo, now);
+                if t.echo != tuning.echo && seg.payload.len() >= usize::from(self.rcv_mss) {
+                    self.measure_by_echo(&mut tuning, t.echo, now);
                 }
             }
-            _ => self.measure_by_window(now),
+            _ => self.measure_by_window(&mut tuning, now),
         }
-        let rtt = self.tuning.rtt;
-        if rtt > 0 && clock(now).wrapping_sub(self.tuning.began) >= rtt {
-            self.adjust_buffer(now);
+        if tuning.rtt > 0 && clock(now).wrapping_sub(tuning.began) >= tuning.rtt {
+            self.adjust_buffer(&mut tuning, now);
         }
+        self.tuning = Some(tuning);
     }
 
     /// The peer's data answers the acknowledgement that carried this timestamp, at the latest. The
     /// clock ticks in milliseconds: less than one cannot be told.
-    fn measure_by_echo(&mut self, echo: u32, now: Instant) {
-        self.tuning.echo = echo;
+    fn measure_by_echo(&self, tuning: &mut Tuning, echo: u32, now: Instant) {
+        tuning.echo = echo;
         let elapsed = self.ts_now(now).wrapping_sub(echo);
         // Nonsense otherwise: a round trip of a quarter of an hour, or a number that we never sent.
         if echo != 0 && elapsed < 1 << 20 {
-            self.tuning.measured(elapsed.max(1) * 1000);
+            tuning.measured(elapsed.max(1) * 1000);
         }
     }
 
-    fn measure_by_window(&mut self, now: Instant) {
-        if self.rcv_nxt.lt(self.tuning.window_end) && self.tuning.window_began != 0 {
+    fn measure_by_window(&self, tuning: &mut Tuning, now: Instant) {
+        if self.rcv_nxt.lt(tuning.window_end) && tuning.window_began != 0 {
             return;
         }
-        let took = clock(now).wrapping_sub(self.tuning.window_began);
-        if self.tuning.window_began != 0 && (self.tuning.rtt == 0 || took < self.tuning.rtt) {
-            self.tuning.measured(took);
+        let took = clock(now).wrapping_sub(tuning.window_began);
+        if tuning.window_began != 0 && (tuning.rtt == 0 || took < tuning.rtt) {
+            tuning.measured(took);
         }
-        self.tuning.window_began = clock(now).max(1);
-        self.tuning.window_end = self.rcv_nxt + (self.rcv_edge - self.rcv_nxt).max(0) as u32;
+        tuning.window_began = clock(now).max(1);
+        tuning.window_end = self.rcv_nxt + (self.rcv_edge - self.rcv_nxt).max(0) as u32;
     }
 
     /// A round trip is over.
     #[cold]
-    fn adjust_buffer(&mut self, now: Instant) {
-        self.tuning.began = clock(now);
-        let taken = std::mem::take(&mut self.tuning.taken);
+    fn adjust_buffer(&mut self, tuning: &mut Tuning, now: Instant) {
+        tuning.began = clock(now);
+        let taken = std::mem::take(&mut tuning.taken);
         if self.pressure != Pressure::None {
             // Others need the memory: back to what it was at first. What was promised stays so.
             self.rcv_buffer = self.rcv_buffer.min(self.rcv_buffer_first);
-            self.tuning.space = 0;
+            tuning.space = 0;
             return;
         }
-        if let Some(wanted) = self.tuning.wanted(taken, u32::from(self.rcv_mss)) {
-            self.rcv_buffer = wanted.min(self.tuning.most).max(self.rcv_buffer);
+        if let Some(wanted) = tuning.wanted(taken, u32::from(self.rcv_mss)) {
+            self.rcv_buffer = wanted.min(self.rcv_buffer_limit).max(self.rcv_buffer);
             self.rcv_buffer_most = self.rcv_buffer_most.max(self.rcv_buffer);
         }
     }
@@ -161,7 +153,7 @@ impl Connection {
         let bytes = bytes.clamp(u32::from(self.rcv_mss), most);
         (self.rcv_buffer, self.rcv_buffer_first) = (bytes, bytes);
         self.rcv_buffer_most = self.rcv_buffer_most.max(bytes);
-        self.tuning.most = bytes;
+        self.rcv_buffer_limit = bytes;
         self.owe_window();
     }
 }
@@ -172,7 +164,7 @@ mod tests {
 
     #[test]
     fn the_buffer_is_twice_what_was_taken_and_more_while_that_grows() {
-        let mut tuning = Tuning::new(6 << 20);
+        let mut tuning = Tuning::default();
         // Within the initial window there is nothing to do.
         assert_eq!(tuning.wanted(14_000, 1448), None);
         // Twice as much: three times twice as much, for it doubles again on the way.
@@ -186,7 +178,7 @@ mod tests {
 
     #[test]
     fn shorter_round_trips_are_believed_at_once() {
-        let mut tuning = Tuning::new(1);
+        let mut tuning = Tuning::default();
         let mut after = |sample| {
             tuning.measured(sample);
             tuning.rtt

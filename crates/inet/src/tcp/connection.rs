@@ -238,13 +238,15 @@ pub struct Connection {
     pub(super) rcv_buffer_first: u32,
     /// The most that it has been: on so much a promise may still rest.
     pub(super) rcv_buffer_most: u32,
-    pub(super) tuning: Tuning,
+    /// The buffer may grow to this. No more than it is: it is fixed.
+    pub(super) rcv_buffer_limit: u32,
+    /// How fast data comes and is taken, while it does.
+    pub(super) tuning: Option<Box<Tuning>>,
     /// When data came last.
     pub(super) received_at: Instant,
     pub(super) received: Received,
     pub(super) ts_recent: u32,
     pub(super) ts_offset: u32,
-    pub(super) ts_recent_at: Instant,
     pub(super) last_sent: Instant,
     pub(super) congestion: Congestion,
     pub(super) loss: Flight,
@@ -252,8 +254,6 @@ pub struct Connection {
     pub(super) timer: Timer,
     /// Our SYN has left more than once: its acknowledgement measures nothing.
     pub(super) syn_again: bool,
-    /// Its pace alone held data back when segments were last asked for; it may leave then.
-    pub(super) held_until: Instant,
     pub(super) rtt: Rtt,
     /// Retransmission, or probing a closed window.
     pub(super) retransmit_at: Instant,
@@ -378,7 +378,8 @@ impl Connection {
             rcv_buffer,
             rcv_buffer_first: rcv_buffer,
             rcv_buffer_most: rcv_buffer,
-            tuning: Tuning::new(rcv_buffer_max),
+            rcv_buffer_limit: rcv_buffer_max,
+            tuning: None,
             received_at: now,
             received: Received {
                 quick: QUICK_ACKS,
@@ -386,13 +387,11 @@ impl Connection {
             },
             ts_recent: 0,
             ts_offset,
-            ts_recent_at: now,
             last_sent: now,
             congestion: Congestion::new(options.congestion, u32::from(mss)),
             loss: Flight::default(),
             timer: Timer::Retransmit,
             syn_again: false,
-            held_until: NEVER,
             rtt: Rtt::new(),
             retransmit_at: NEVER,
             ack_at: NEVER,
@@ -415,6 +414,7 @@ impl Connection {
         window: u16,
         options: &exos_wire::tcp::TcpOptions,
     ) {
+        self.heard_at = now;
         self.irs = seq;
         self.rcv_nxt = seq + 1;
         self.last_ack_sent = self.rcv_nxt;
@@ -428,7 +428,7 @@ impl Connection {
                 self.scaling = false;
                 self.rcv_scale = 0;
                 self.rcv_buffer = self.rcv_buffer.min(u32::from(u16::MAX));
-                self.tuning.most = self.tuning.most.min(u32::from(u16::MAX));
+                self.rcv_buffer_limit = self.rcv_buffer_limit.min(u32::from(u16::MAX));
             }
         }
         if let Some(option) = options.user_timeout {
@@ -439,7 +439,6 @@ impl Connection {
         self.timestamps = options.timestamps.is_some();
         if let Some(t) = options.timestamps {
             self.ts_recent = t.value;
-            self.ts_recent_at = now;
         }
         let theirs = options.mss.unwrap_or(if self.flow.is_ipv6() {
             MSS_DEFAULT_V6
@@ -530,7 +529,9 @@ impl Connection {
             return;
         }
         self.receive.consume(count, memory);
-        self.tuning.taken = self.tuning.taken.saturating_add(count as u32);
+        if let Some(tuning) = &mut self.tuning {
+            tuning.taken = tuning.taken.saturating_add(count as u32);
+        }
         self.owe_window();
     }
 
@@ -572,17 +573,23 @@ impl Connection {
         (now.millis() as u32).wrapping_add(self.ts_offset)
     }
 
-    /// No answer of the peer is waited for, and none is owed: but perhaps whether it is still there.
-    pub(super) fn awaits_nothing(&self) -> bool {
-        self.retransmit_at == NEVER && self.ack_at == NEVER
-    }
-
-    /// Nothing happened for a while: give back what memory is not needed to wait.
-    pub(super) fn rest(&mut self) {
-        if self.state.is_synchronized() && self.snd_una == self.snd_max {
-            self.loss.rest();
-            self.send.shrink();
+    /// Where no answer is waited for and none is owed, and nothing has happened for a retransmission
+    /// timeout: give back what memory is not needed to wait. Gives when to ask again, if that is later.
+    pub(super) fn rest(&mut self, now: Instant) -> Option<Instant> {
+        let waits = self.retransmit_at != NEVER || self.ack_at != NEVER;
+        let holds = self.loss.is_at_work() || self.tuning.is_some();
+        if waits || !holds || !self.state.is_synchronized() || self.snd_una != self.snd_max {
+            return None;
         }
+        let quiet = self.heard_at.max(self.last_sent) + self.rtt.timeout();
+        if quiet > now {
+            return Some(quiet);
+        }
+        self.loss.rest();
+        // The buffer stays as wide as it has become.
+        self.tuning = None;
+        self.send.shrink();
+        None
     }
 
     // Getters.
@@ -624,7 +631,7 @@ impl Connection {
 
     /// When time must be given to this connection.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let at = self.timer_deadline().min(self.held_until);
+        let at = self.timer_deadline().min(self.loss.held_until);
         (at != NEVER).then_some(at)
     }
 
@@ -657,8 +664,8 @@ impl Connection {
             out_of_order: self.receive.beyond_gaps().0,
             out_of_order_ranges: self.receive.beyond_gaps().1,
             receive_buffer: self.rcv_buffer,
-            receive_space: self.tuning.space,
-            receive_rtt: self.tuning.rtt(),
+            receive_space: self.tuning.as_ref().map_or(0, |t| t.space),
+            receive_rtt: self.tuning.as_ref().and_then(|t| t.rtt()),
             out_of_order_segments: self.received.out_of_order,
             last_data_received: self.received_at,
             in_recovery: self.loss.is_repairing(),

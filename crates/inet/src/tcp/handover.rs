@@ -19,7 +19,6 @@ use exos_buf::{Aggregate, Buffer};
 use exos_wire::SeqNumber;
 use hashbrown::HashTable;
 
-use super::autotune::Tuning;
 use super::congestion::Congestion;
 use super::connection::{
     Connection, EventSet, NEVER, Opening, Options, Owed, Received, TIMESTAMPS_BYTES,
@@ -80,13 +79,11 @@ struct Image {
     rcv_buffer: u32,
     rcv_buffer_first: u32,
     rcv_buffer_most: u32,
-    tuning: Tuning,
+    rcv_buffer_limit: u32,
     received: Received,
     ts_recent: u32,
     /// What the clock of timestamps showed.
     ts_value: u32,
-    /// How long ago `ts_recent` was taken.
-    ts_recent_age: Duration,
     heard_age: Duration,
     sent_age: Duration,
     /// What is left of FIN-WAIT-2.
@@ -188,18 +185,17 @@ impl Image {
             rcv_buffer,
             rcv_buffer_first,
             rcv_buffer_most,
-            tuning,
+            rcv_buffer_limit,
+            tuning: _,
             received_at: _,
             received,
             ts_recent,
             ts_offset: _,
-            ts_recent_at,
             last_sent,
             congestion,
             loss: _,
             timer: _,
             syn_again: _,
-            held_until: _,
             rtt,
             retransmit_at: _,
             ack_at: _,
@@ -248,11 +244,10 @@ impl Image {
             rcv_buffer,
             rcv_buffer_first,
             rcv_buffer_most,
-            tuning,
+            rcv_buffer_limit,
             received,
             ts_recent,
             ts_value,
-            ts_recent_age: now - ts_recent_at,
             heard_age: now - heard_at,
             sent_age: now - last_sent,
             life_left: (state == State::FinWait2).then(|| life_at - now),
@@ -318,11 +313,11 @@ impl Image {
             rcv_buffer: self.rcv_buffer,
             rcv_buffer_first: self.rcv_buffer_first,
             rcv_buffer_most: self.rcv_buffer_most,
-            tuning: self.tuning.resumed(now),
+            rcv_buffer_limit: self.rcv_buffer_limit,
+            tuning: None,
             received_at: now,
             received: self.received,
             ts_recent: self.ts_recent,
-            ts_recent_at: ago(self.ts_recent_age),
             heard_at: ago(self.heard_age),
             last_sent: ago(self.sent_age),
             life_at: self.life_left.map_or(NEVER, |left| now + left),

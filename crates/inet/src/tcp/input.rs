@@ -130,7 +130,7 @@ impl Connection {
         if let Some(option) = seg.options.user_timeout {
             self.heed_user_timeout(option);
         }
-        self.update_ts_recent(seg, cx.now);
+        self.update_ts_recent(seg);
         let outcome = self.handle_ack(seg, cx);
         if outcome != Outcome::Keep {
             return outcome;
@@ -170,7 +170,7 @@ impl Connection {
     #[inline]
     fn take_expected_data(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) {
         self.heard_at = cx.now;
-        self.update_ts_recent(seg, cx.now);
+        self.update_ts_recent(seg);
         (self.snd_wl1, self.snd_wl2) = (seg.seq, seg.ack);
         self.handle_text(seg, cx);
     }
@@ -299,7 +299,7 @@ impl Connection {
             return false;
         };
         let behind = (t.value.wrapping_sub(self.ts_recent) as i32) < 0;
-        !behind || now - self.ts_recent_at > PAWS_IDLE
+        !behind || now - self.heard_at > PAWS_IDLE
     }
 
     /// RFC 9293 §3.10.7.4, first. A segment without data at the very right edge is taken too: a
@@ -403,14 +403,13 @@ impl Connection {
     }
 
     /// RFC 7323 §4.3: the timestamp of the segment that our next acknowledgement will answer.
-    fn update_ts_recent(&mut self, seg: &Segment<'_>, now: Instant) {
+    fn update_ts_recent(&mut self, seg: &Segment<'_>) {
         if let Some(t) = seg.options.timestamps
             && self.timestamps
             && seg.seq.le(self.last_ack_sent)
             && t.value.wrapping_sub(self.ts_recent) as i32 >= 0
         {
             self.ts_recent = t.value;
-            self.ts_recent_at = now;
         }
     }
 

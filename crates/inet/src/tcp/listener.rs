@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
 
 use super::connection::Options;
 use super::fast_open::{FastOpen, Pending};
@@ -23,7 +24,7 @@ use crate::time::Instant;
 
 /// A listener's identity.
 #[derive(Copy, Clone, Debug, Eq, PartialEq, Hash)]
-pub struct ListenerId(u32);
+pub struct ListenerId(NonZeroU32);
 
 /// When SYNs are answered with a cookie instead of a half-open connection (RFC 4987 §3.6).
 #[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
@@ -172,7 +173,7 @@ impl Tcp {
             return Err(OpenError::PortTaken);
         }
         let id = ListenerId(self.next_listener);
-        self.next_listener += 1;
+        self.next_listener = id.0.checked_add(1).expect("four billion listeners");
         self.listeners.push(Listener {
             id,
             address,

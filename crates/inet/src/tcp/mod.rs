@@ -49,6 +49,7 @@ mod window;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
 
 use exos_buf::Slice;
 use exos_wire::SeqNumber;
@@ -187,7 +188,7 @@ pub struct Tcp {
     cookies: CookieCache,
     due: Vec<ConnectionId>,
     key: SipKey,
-    next_listener: u32,
+    next_listener: NonZeroU32,
     next_port: u32,
     connections_max: usize,
 }
@@ -224,7 +225,7 @@ impl Tcp {
             cookies: CookieCache::new(key),
             due: Vec::new(),
             key,
-            next_listener: 0,
+            next_listener: NonZeroU32::MIN,
             next_port: 0,
             connections_max,
         }
@@ -620,9 +621,10 @@ impl Tcp {
         entry.armed = connection::NEVER;
         if entry.closed || entry.connection.timer_deadline() > now {
             // It came up for a deadline that has moved: `settle` arms the wheel for the new one. Where
-            // nothing is waited for, nothing has happened for a while.
-            if entry.connection.awaits_nothing() {
-                entry.connection.rest();
+            // nothing is waited for, it comes up once more when nothing has happened for a while.
+            if let Some(at) = entry.connection.rest(now) {
+                entry.armed = at;
+                self.wheel.arm(at, id);
             }
             self.settle(id);
             return;
@@ -705,7 +707,7 @@ impl Tcp {
             };
             let Some(outgoing) = outgoing else {
                 entry.sending = false;
-                let held = entry.connection.held_until;
+                let held = entry.connection.loss.held_until;
                 if !entry.closed && !entry.paced && held != connection::NEVER {
                     entry.paced = true;
                     self.paced.push(Reverse((held, id)));

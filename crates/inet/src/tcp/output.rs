@@ -48,7 +48,7 @@ impl Connection {
     /// `data_max` bounds the data of one segment where the link can cut it up by itself; otherwise
     /// it is zero and the maximum segment size bounds it.
     pub fn poll_segment(&mut self, now: Instant, data_max: u32) -> Option<Outgoing> {
-        self.held_until = NEVER;
+        self.loss.release();
         match self.state {
             State::Closed | State::Listen | State::TimeWait => None,
             State::SynReceived if self.early => self.poll_early(now).or_else(|| self.poll_syn(now)),
@@ -270,7 +270,9 @@ impl Connection {
     /// True when the pace does not allow anything to leave yet.
     fn held_back(&mut self, now: Instant) -> bool {
         let wait = self.loss.pacer.wait(now);
-        self.held_until = wait.unwrap_or(NEVER);
+        if let Some(at) = wait {
+            self.loss.held_until = at;
+        }
         wait.is_some()
     }
 

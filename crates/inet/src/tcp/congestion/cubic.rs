@@ -32,6 +32,17 @@ struct Epoch {
     w_est: f32,
 }
 
+/// Where the window stands.
+#[derive(Clone, Debug)]
+enum Stage {
+    /// The first slow start.
+    First(HyStart),
+    /// After a loss, before congestion avoidance.
+    Repaired,
+    /// Congestion avoidance.
+    Avoidance(Epoch),
+}
+
 /// A CUBIC congestion window.
 #[derive(Clone, Debug)]
 pub struct Cubic {
@@ -45,9 +56,8 @@ pub struct Cubic {
     timed_out: bool,
     /// What growth by parts of bytes has not yet given.
     fraction: f32,
-    epoch: Option<Epoch>,
+    stage: Stage,
     last_ack: Instant,
-    hystart: HyStart,
     /// Window, threshold and `w_max` before the last congestion event.
     before: (u32, u32, u32),
 }
@@ -63,18 +73,23 @@ impl Cubic {
             prior: 0,
             timed_out: false,
             fraction: 0.0,
-            epoch: None,
+            stage: Stage::First(HyStart::new()),
             last_ack: Instant::START,
-            hystart: HyStart::new(),
             before: (window, u32::MAX, 0),
         }
     }
 
     fn slow_start(&mut self, ack: &Ack) {
-        if self.hystart.on_ack(ack.rtt_us, ack.round_ended) {
-            self.threshold = self.window;
-        } else if ack.limited {
-            let growth = self.hystart.growth(ack.bytes);
+        let mut growth = ack.bytes;
+        // RFC 9406 §4.3: the end by delay is for the first slow start; later ones have a threshold.
+        if let Stage::First(hystart) = &mut self.stage {
+            if hystart.on_ack(ack.rtt_us, ack.round_ended) {
+                self.threshold = self.window;
+                return;
+            }
+            growth = hystart.growth(growth);
+        }
+        if ack.limited {
             self.window = self.window.saturating_add(growth).min(self.threshold);
         }
     }
@@ -84,7 +99,7 @@ impl Cubic {
         let mss = ack.mss as f32;
         let cwnd = self.window as f32 / mss;
         let (w_max, prior) = (self.w_max as f32 / mss, self.prior as f32 / mss);
-        let epoch = self.epoch.get_or_insert_with(|| {
+        if !matches!(self.stage, Stage::Avoidance(_)) {
             // §4.2: where there was no loss, slow start ended by delay: K is 0. §4.8: so it is after a
             // timeout.
             let w_max = if self.timed_out {
@@ -92,13 +107,16 @@ impl Cubic {
             } else {
                 w_max.max(cwnd)
             };
-            Epoch {
+            self.stage = Stage::Avoidance(Epoch {
                 start: ack.now,
                 k: ((w_max - cwnd) / C).cbrt(),
                 w_max,
                 w_est: cwnd,
-            }
-        });
+            });
+        }
+        let Stage::Avoidance(epoch) = &mut self.stage else {
+            return;
+        };
         let t = (ack.now - epoch.start).as_micros() as f32 / 1e6;
         let acked = ack.bytes as f32 / mss;
         // §4.3: from the prior window on, Reno's own pace.
@@ -145,7 +163,7 @@ impl CongestionControl for Cubic {
             self.slow_start(ack);
         } else if ack.limited {
             self.avoidance(ack);
-        } else if let Some(epoch) = &mut self.epoch {
+        } else if let Stage::Avoidance(epoch) = &mut self.stage {
             // §5.8: time stands still while the program does not use the window.
             epoch.start += ack.now - self.last_ack;
         }
@@ -173,7 +191,7 @@ impl CongestionControl for Cubic {
         };
         self.timed_out = matches!(event.cause, Cause::Timeout { .. });
         self.fraction = 0.0;
-        self.epoch = None;
+        self.stage = Stage::Repaired;
     }
 
     fn undo(&mut self) {
@@ -181,11 +199,11 @@ impl CongestionControl for Cubic {
         self.window = self.window.max(window);
         self.threshold = self.threshold.max(threshold);
         self.w_max = self.w_max.max(w_max);
-        self.epoch = None;
+        self.stage = Stage::Repaired;
     }
 
     fn on_idle(&mut self, idle: Duration, rto: Duration, mss: u32) {
-        if let Some(epoch) = &mut self.epoch {
+        if let Stage::Avoidance(epoch) = &mut self.stage {
             epoch.start += idle;
         }
         let rested = window_after_idle(self.window, idle, rto, mss);
@@ -196,7 +214,10 @@ impl CongestionControl for Cubic {
     }
 
     fn taken_over(&mut self, now: Instant) {
-        (self.epoch, self.last_ack) = (None, now);
+        if matches!(self.stage, Stage::Avoidance(_)) {
+            self.stage = Stage::Repaired;
+        }
+        self.last_ack = now;
     }
 
     fn set_mss(&mut self, mss: u32) {
@@ -284,7 +305,10 @@ mod tests {
         run(&mut cc, 0.0, 0.5);
         let before = cc.window();
         let hour = Duration::from_secs(3600);
-        cc.epoch.as_mut().unwrap().start += hour;
+        let Stage::Avoidance(epoch) = &mut cc.stage else {
+            panic!("in congestion avoidance");
+        };
+        epoch.start += hour;
         run(&mut cc, 3600.5, 0.05);
         assert!(cc.window() - before < 4 * MSS, "{before} {}", cc.window());
     }

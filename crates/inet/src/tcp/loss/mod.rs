@@ -17,6 +17,7 @@ use exos_wire::SeqNumber;
 
 pub(in crate::tcp) use recovery::Acknowledgement;
 
+use super::connection::NEVER;
 use super::pacing::Pacer;
 use crate::time::Instant;
 use rack::Rack;
@@ -86,6 +87,8 @@ pub struct Loss {
     pub first_at: Instant,
     /// When the next data may leave.
     pub pacer: Pacer,
+    /// The pace alone held data back when segments were last asked for; it may leave then.
+    pub held_until: Instant,
     /// The program had no more to send until so many bytes are delivered.
     pub app_limited_until: Option<u32>,
     /// The last delivery rate measured, bytes a second.
@@ -118,6 +121,7 @@ impl Loss {
             delivered_at: now,
             first_at: now,
             pacer: Pacer::new(),
+            held_until: NEVER,
             app_limited_until: None,
             rate: 0,
             rate_app_limited: false,
@@ -167,6 +171,19 @@ impl Flight {
         if self.0.is_none() {
             self.0 = Some(Box::new(Loss::new(una, now)));
         }
+    }
+
+    /// Segments are asked for: nothing is held back yet.
+    #[inline]
+    pub fn release(&mut self) {
+        if let Some(loss) = &mut self.0 {
+            loss.held_until = NEVER;
+        }
+    }
+
+    /// Something has been in flight lately.
+    pub const fn is_at_work(&self) -> bool {
+        self.0.is_some()
     }
 
     /// Nothing has been in flight for a while.
