@@ -43,6 +43,7 @@ struct Program<'a> {
     signals: Signals,
     printer: Printer,
     args: &'a CommonArgs,
+    kind: Kind,
 }
 
 /// Take connections until a signal asks to stop.
@@ -137,12 +138,13 @@ impl<'a> Program<'a> {
             signals: Signals::catch()?,
             printer: Printer::start(stream)?,
             args,
+            kind,
         })
     }
 
     fn listen(&mut self, port: u16) -> Result<ListenerId, Error> {
         let options = ListenOptions {
-            connection: self.args.tcp.options(),
+            connection: self.kind.options(self.args.tcp.options()),
             ..ListenOptions::default()
         };
         let cannot =

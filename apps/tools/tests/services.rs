@@ -57,7 +57,7 @@ impl Client {
 }
 
 fn service(world: &mut World, kind: Kind, limits: Limits) -> Service {
-    world.listen(7);
+    world.listen_with(7, kind.options(Options::default()));
     Service::new(kind, limits, world.now)
 }
 

@@ -5,6 +5,7 @@
 use super::scenario::{Family, Link};
 use super::tape::{START, Side, Sink};
 use exos_buf::{Buffer, Slice};
+use exos_inet::limits::RECEIVE_BUFFER_BYTES;
 use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions, Options};
 use exos_inet::{Config, Instant, RxChecksum, Stack};
 use exos_wire::Mac;
@@ -79,6 +80,12 @@ pub(super) struct Exos {
     connect: bool,
 }
 
+/// Windows as wide as they are at first, as smoltcp's are: one that grows would keep slow start going for all of
+/// an exchange.
+fn options() -> Options {
+    Options::with_receive_buffer(RECEIVE_BUFFER_BYTES)
+}
+
 impl Exos {
     /// Side `side` of the wire, with a program.
     pub fn new(side: u8, role: Role, family: Family, link: Link) -> Self {
@@ -92,7 +99,14 @@ impl Exos {
         if !role.connects() {
             stack
                 .tcp
-                .listen(None, PORT, ListenOptions::default())
+                .listen(
+                    None,
+                    PORT,
+                    ListenOptions {
+                        connection: options(),
+                        ..ListenOptions::default()
+                    },
+                )
                 .expect("a port of a fresh stack");
         }
         let document = Buffer::from(
@@ -119,7 +133,7 @@ impl Exos {
     fn connect(&mut self, now: Instant) {
         let server = SocketAddr::new(address(0, self.family), PORT);
         self.stack
-            .tcp_connect(now, None, server, &Options::default())
+            .tcp_connect(now, None, server, &options())
             .expect("a route and a free port");
     }
 

@@ -46,6 +46,18 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// How a connection to this service is opened: what echo has not sent back stays in the receive buffer, so
+    /// that does not grow.
+    pub fn options(self, options: Options) -> Options {
+        match self {
+            Self::Echo => Options {
+                receive_buffer_max_bytes: options.receive_buffer_bytes,
+                ..options
+            },
+            Self::Discard | Self::Chargen => options,
+        }
+    }
+
     /// The name of the service and of its program.
     pub const fn name(self) -> &'static str {
         match self {

@@ -47,10 +47,15 @@ impl World {
 
     /// A server listens on this port.
     pub fn listen(&mut self, port: u16) {
-        self.server
-            .tcp
-            .listen(None, port, ListenOptions::default())
-            .unwrap();
+        self.listen_with(port, Options::default());
+    }
+
+    pub fn listen_with(&mut self, port: u16, connection: Options) {
+        let options = ListenOptions {
+            connection,
+            ..ListenOptions::default()
+        };
+        self.server.tcp.listen(None, port, options).unwrap();
     }
 
     /// The client opens a connection to this port.
