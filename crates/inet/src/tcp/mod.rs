@@ -1,15 +1,16 @@
 //! TCP (RFC 9293): the connections of one stack, found by their four-tuple and driven together.
 //!
-//! The protocol is split by job: [`state`] is the table of transitions, [`connection`] the control
-//! block, [`input`] and [`output`] the segments in and out of it, `text` what they bring, [`receive`]
-//! the received bytes and `reassembly` those beyond a gap, `sack` what is said of these, [`ecn`] congestion on the way, `window` what
-//! we announce, `autotune` how wide it should be, [`memory`] and `relief` the memory of all that,
-//! `listener` and `passive` what others open, `cookie` what is not kept of it, `handover` connections
-//! that move between stacks, [`rtt`], [`congestion`]
-//! and `pacing` the timer, the window and the pace, `loss` what was sent and what became of it,
-//! [`time_wait`] what
-//! remains of finished connections, [`reply`] the answers that belong to no connection, [`wheel`] the
-//! timers. This file holds them together: it finds the connection of a segment, and keeps three queues of
+//! The protocol is split by job. [`state`] is the table of transitions, [`connection`] the control block.
+//! In: [`input`] the segments, `text` what they bring, [`receive`] the received bytes, `reassembly` those
+//! beyond a gap, `sack` what is said of these, `window` what we announce, `autotune` how wide it should be,
+//! [`memory`] and `relief` the memory of all that. Out: [`output`] the segments, `loss` what was sent and what
+//! became of it, [`rtt`], [`congestion`] and `pacing` the timer, the window and the pace, [`ecn`] congestion
+//! on the way, `mtu` how long a segment may be, `ip` what stands in its IP header. Beginning and end:
+//! `listener` and `passive` what others open, `cookie` what is not kept of it, [`fast_open`] data on the SYN,
+//! [`life`] silence, `handover` connections that move between stacks, [`time_wait`] what remains of finished
+//! ones, [`reply`] the answers that belong to none; [`wheel`] the timers.
+//!
+//! This file holds them together: it finds the connection of a segment, and keeps three queues of
 //! connections: with something to send, with something to tell the program, with a deadline.
 //!
 //! Polling order: `handle_segment` for all that arrived, `handle_timeout`, `poll_event` until there is

@@ -85,7 +85,6 @@ impl Connection {
         if advanced && self.hears_of_congestion(seg) {
             cx.counters.tcp_congestion_heeded += 1;
             self.begin_episode(Phase::Marked, Cause::Mark, cx);
-            self.loss.slowed_down = true;
         }
         let safe = advanced && self.loss.board.lost_bytes() <= lost_before;
         self.tell_congestion(&d, before, rtt_us, safe, cx.now);
