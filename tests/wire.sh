@@ -5,7 +5,7 @@
 #
 #   tests/wire.sh PATH/TO/exos
 #
-# Everything happens in namespaces of a lab of its own and takes about two minutes; what is started is ended
+# Everything happens in namespaces of a lab of its own and takes about half a minute; what is started is ended
 # by its id, also when this script is interrupted.
 set -uo pipefail
 exos=$(realpath "$1")
@@ -61,7 +61,7 @@ we_open() {
 
 # they_open NAME ADDRESS: we listen in a. A SYN that comes before we do is sent again.
 they_open() {
-    rm -f "$work"/got-*
+    rm -f "$work"/got-* "$work/err"
     # Like netcat, one that listens ends when its peer has finished: so its file is the shorter.
     inside a -- timeout 120 "$exos" cat --listen --port $port "${own[@]}" <"$work/short" >"$work/got-one" 2>"$work/err" & peer=$!
     await 20 grep -q "listening" "$work/err"
