@@ -13,80 +13,29 @@ use exos_buf::{Aggregate, Slice};
 use exos_wire::{Mac, SeqNumber};
 
 use super::autotune::Tuning;
-use super::congestion::{Algorithm, Congestion};
+use super::congestion::Congestion;
 use super::ecn::EcnMode;
+use super::event::{EventSet, Reason};
 use super::flow::Flow;
 use super::ip::IpFields;
-use super::life::{Keepalive, Rare, rare_for};
+use super::life::{Rare, rare_for};
 use super::listener::ListenerId;
 use super::loss::{Flight, Timer};
 use super::memory::{Memory, Pressure};
 use super::mtu::PathMtu;
+use super::options::Options;
 use super::receive::ReceiveQueue;
 use super::rtt::Rtt;
 use super::state::{Action, Event, State};
 use super::window::window_scale_for;
 use crate::limits::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN, QUICK_ACKS, SEND_QUEUE_BYTES_MAX};
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 
 /// A deadline that never comes.
 pub(super) const NEVER: Instant = Instant::from_micros(u64::MAX);
 
 /// Bytes of a timestamps option with its padding (RFC 7323 appendix A).
 pub(super) const TIMESTAMPS_BYTES: u16 = 12;
-
-/// What a program hears of a connection. Several may come at once.
-#[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
-pub struct EventSet(u8);
-
-impl EventSet {
-    /// Nothing.
-    pub const NONE: Self = Self(0);
-    /// A listener's connection stands.
-    pub const ACCEPTED: Self = Self(1);
-    /// A connection that the program opened stands.
-    pub const CONNECTED: Self = Self(2);
-    /// There are bytes to read that the program has not seen.
-    pub const READABLE: Self = Self(4);
-    /// The peer has acknowledged more of what the program sent.
-    pub const ACKNOWLEDGED: Self = Self(8);
-    /// The peer has finished: after the readable bytes nothing more comes.
-    pub const FINISHED: Self = Self(16);
-    /// The connection is over; its identity means nothing any more.
-    pub const CLOSED: Self = Self(32);
-
-    /// True when all of `other` is in this set.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// True when there is nothing to hear.
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    /// Both.
-    pub const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-/// Why a connection is over.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub enum Reason {
-    /// Both sides finished, all data was delivered.
-    Done,
-    /// The peer reset the connection.
-    Reset,
-    /// Nobody listens there: a reset answered our SYN.
-    Refused,
-    /// The peer did not answer for too long.
-    TimedOut,
-    /// The program gave the connection up.
-    Aborted,
-    /// ICMP says that the peer cannot be reached.
-    Unreachable,
-}
 
 /// Whether an acknowledgement is owed.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
@@ -104,67 +53,6 @@ pub struct Path {
     pub mac: Mac,
     /// The neighbour cache's generation at that look-up; another one means to look again.
     pub generation: NonZeroU64,
-}
-
-/// What a connection is opened with.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Bytes that may be received and not taken by the program, at first.
-    pub receive_buffer_bytes: u32,
-    /// Up to so many when the path delivers more and the program takes it. No more than
-    /// `receive_buffer_bytes`: it does not grow.
-    pub receive_buffer_max_bytes: u32,
-    /// Wait with less than a full segment while data is in flight (Nagle, RFC 9293 §3.7.4). Off:
-    /// programs here hand over whole messages.
-    pub nagle: bool,
-    /// Offer selective acknowledgements, and send them where the peer offers them too (RFC 2018).
-    pub sack: bool,
-    /// Explicit congestion notification (RFC 3168).
-    pub ecn: EcnMode,
-    /// What goes into the IP headers of its segments.
-    pub ip: IpFields,
-    /// Congestion control.
-    pub congestion: Algorithm,
-    /// Ask a silent peer whether it is still there (RFC 1122 §4.2.3.6). `None`, the default, never.
-    pub keepalive: Option<Keepalive>,
-    /// Give up when sent data stays unacknowledged for so long, instead of after a number of
-    /// retransmissions (RFC 9293 §3.8.3).
-    pub user_timeout: Option<Duration>,
-    /// Tell the peer this with the user timeout option, and heed the peer's, unless `user_timeout` is
-    /// given (RFC 5482). `None`, the default, neither sends nor heeds the option.
-    pub user_timeout_option: Option<Duration>,
-    /// Send what is queued before the SYN leaves with the SYN, where the peer has given a cookie for that;
-    /// ask for one where it has not (RFC 7413). The peer's program may see the data twice. Off.
-    pub fast_open: bool,
-}
-
-impl Options {
-    /// The usual ones, with a receive buffer of just so many bytes.
-    pub fn with_receive_buffer(bytes: u32) -> Self {
-        Self {
-            receive_buffer_bytes: bytes,
-            receive_buffer_max_bytes: bytes,
-            ..Self::default()
-        }
-    }
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            receive_buffer_bytes: crate::limits::RECEIVE_BUFFER_BYTES,
-            receive_buffer_max_bytes: crate::limits::RECEIVE_BUFFER_BYTES_MAX,
-            nagle: false,
-            sack: true,
-            ecn: EcnMode::default(),
-            ip: IpFields::default(),
-            congestion: Algorithm::default(),
-            keepalive: None,
-            user_timeout: None,
-            user_timeout_option: None,
-            fast_open: false,
-        }
-    }
 }
 
 /// The control block.
@@ -639,150 +527,4 @@ impl Connection {
     pub(super) fn timer_deadline(&self) -> Instant {
         self.retransmit_at.min(self.ack_at).min(self.life_at)
     }
-
-    /// A picture of the connection for programs and people.
-    pub fn info(&self) -> Info {
-        let stands = self.state.is_synchronized();
-        let since_syn = |at: SeqNumber, syn: SeqNumber| match stands {
-            true => at.0.wrapping_sub(syn.0).wrapping_sub(1),
-            false => 0,
-        };
-        Info {
-            state: self.state,
-            mss: self.mss,
-            rtt: self.rtt.smoothed(),
-            rtt_variation: self.rtt.variation(),
-            rtt_least: self.rtt.least(),
-            retransmission_timeout: self.rtt.timeout(),
-            congestion_window: self.congestion_window(),
-            slow_start_threshold: self.congestion.get().threshold(),
-            send_window: self.snd_wnd,
-            receive_window: (self.rcv_edge - self.rcv_nxt).max(0) as u32,
-            in_flight: (self.snd_max - self.snd_una).max(0) as u32,
-            unacknowledged: self.send.len(),
-            unread: self.receive.readable().len(),
-            out_of_order: self.receive.beyond_gaps().0,
-            out_of_order_ranges: self.receive.beyond_gaps().1,
-            receive_buffer: self.rcv_buffer,
-            receive_space: self.tuning.as_ref().map_or(0, |t| t.space),
-            receive_rtt: self.tuning.as_ref().and_then(|t| t.rtt()),
-            out_of_order_segments: self.received.out_of_order,
-            last_data_received: self.received_at,
-            in_recovery: self.loss.is_repairing(),
-            congestion: self.congestion.get().name(),
-            pacing_rate: self.loss.pacer.rate(),
-            delivery_rate: self.loss.rate,
-            delivery_rate_app_limited: self.loss.rate_app_limited,
-            reordering_seen: self.loss.rack.reordering_seen(),
-            user_timeout: self.user_timeout(),
-            soft_error: self.soft_error(),
-            mss_full: self.full_mss(),
-            receive_mss: self.rcv_mss,
-            retransmits: self.retries,
-            backoff: self.rtt.backoffs(),
-            timestamps: self.timestamps,
-            sack: self.sack,
-            ecn: self.ecn,
-            window_scales: self.scaling.then_some((self.snd_scale, self.rcv_scale)),
-            sacked: self.loss.board.sacked_bytes(),
-            lost: self.loss.board.lost_bytes(),
-            unsent: self.unsent(),
-            last_sent: self.last_sent,
-            last_heard: self.heard_at,
-            bytes_acked: since_syn(self.snd_una, self.iss),
-            bytes_received: since_syn(self.rcv_nxt, self.irs),
-        }
-    }
-}
-
-/// A connection's state at one moment. Windows and amounts are bytes.
-#[derive(Clone, Debug)]
-pub struct Info {
-    /// The state.
-    pub state: State,
-    /// Largest payload of a segment that we send.
-    pub mss: u16,
-    /// Smoothed round-trip time.
-    pub rtt: Option<Duration>,
-    /// Its variation.
-    pub rtt_variation: Duration,
-    /// The least round trip measured.
-    pub rtt_least: Option<Duration>,
-    /// The retransmission timeout.
-    pub retransmission_timeout: Duration,
-    /// Congestion window.
-    pub congestion_window: u32,
-    /// Slow-start threshold, `u32::MAX` before the first loss.
-    pub slow_start_threshold: u32,
-    /// The peer's window.
-    pub send_window: u32,
-    /// Our window as the peer knows it.
-    pub receive_window: u32,
-    /// Sent, not acknowledged.
-    pub in_flight: u32,
-    /// Queued or sent, not acknowledged.
-    pub unacknowledged: usize,
-    /// Received, not taken by the program.
-    pub unread: usize,
-    /// Received beyond gaps.
-    pub out_of_order: usize,
-    /// In so many ranges.
-    pub out_of_order_ranges: usize,
-    /// Bytes that may be received and not taken now; it may have grown.
-    pub receive_buffer: u32,
-    /// The most bytes that the program took in one round trip, zero until it was worth noting (Linux's
-    /// `tcpi_rcv_space`).
-    pub receive_space: u32,
-    /// The round trip as seen by the receiving side (`tcpi_rcv_rtt`).
-    pub receive_rtt: Option<Duration>,
-    /// Segments that came beyond a gap (`tcpi_rcv_ooopack`).
-    pub out_of_order_segments: u32,
-    /// When data came last, or the connection began (`tcpi_last_data_recv`).
-    pub last_data_received: Instant,
-    /// A loss is being repaired.
-    pub in_recovery: bool,
-    /// The name of the congestion control.
-    pub congestion: &'static str,
-    /// Bytes a second at which data leaves, zero where it is not paced.
-    pub pacing_rate: u64,
-    /// The last delivery rate measured, bytes a second, zero before the first and after a rest.
-    pub delivery_rate: u64,
-    /// The program had too little to send then.
-    pub delivery_rate_app_limited: bool,
-    /// The path was seen to reorder.
-    pub reordering_seen: bool,
-    /// Data may stay unacknowledged for so long; `None` where the number of retransmissions bounds it.
-    pub user_timeout: Option<Duration>,
-    /// What ICMP last said of something in flight, if the peer has not been heard since.
-    pub soft_error: Option<crate::icmp::Reason>,
-    /// What `mss` would be on a path that carries all that the handshake allows.
-    pub mss_full: u16,
-    /// The peer's full-sized segments, as far as seen.
-    pub receive_mss: u16,
-    /// Timeouts in a row for what is waited for.
-    pub retransmits: u8,
-    /// How often the retransmission timeout is doubled.
-    pub backoff: u8,
-    /// Timestamps were agreed on (RFC 7323).
-    pub timestamps: bool,
-    /// Selective acknowledgements were agreed on (RFC 2018).
-    pub sack: bool,
-    /// Explicit congestion notification was agreed on (RFC 3168).
-    pub ecn: bool,
-    /// The shifts of the peer's windows and of ours, where both sides scale (RFC 7323).
-    pub window_scales: Option<(u8, u8)>,
-    /// Selectively acknowledged.
-    pub sacked: u32,
-    /// Believed lost and not sent again.
-    pub lost: u32,
-    /// Queued and never sent.
-    pub unsent: usize,
-    /// When something with a sequence number was sent last.
-    pub last_sent: Instant,
-    /// When the peer was heard last.
-    pub last_heard: Instant,
-    /// Acknowledged by the peer since the SYN, modulo 2^32; its FIN and ours count as bytes.
-    pub bytes_acked: u32,
-    /// Received in order since the SYN, modulo 2^32.
-    pub bytes_received: u32,
 }

@@ -23,7 +23,8 @@ use std::net::IpAddr;
 use exos_wire::tcp::{FastOpenCookie, TcpFlags, TcpOptions, options_len};
 use hashbrown::HashTable;
 
-use super::connection::{Connection, EventSet, NEVER, Owed};
+use super::connection::{Connection, NEVER, Owed};
+use super::event::EventSet;
 use super::flow::Flow;
 use super::input::{Context, Outcome, Segment};
 use super::listener::ListenerId;

@@ -20,16 +20,16 @@ use exos_wire::SeqNumber;
 use hashbrown::HashTable;
 
 use super::congestion::Congestion;
-use super::connection::{
-    Connection, EventSet, NEVER, Opening, Options, Owed, Received, TIMESTAMPS_BYTES,
-};
+use super::connection::{Connection, NEVER, Opening, Owed, Received, TIMESTAMPS_BYTES};
 use super::ecn::EcnMode;
+use super::event::EventSet;
 use super::flow::Flow;
 use super::ip::IpFields;
 use super::life::Rare;
 use super::loss::{Flight, Timer};
 use super::memory::Pressure;
 use super::mtu::PathMtu;
+use super::options::Options;
 use super::receive::ReceiveQueue;
 use super::rtt::Rtt;
 use super::slab::ConnectionId;

@@ -7,8 +7,9 @@
 use exos_wire::SeqNumber;
 use exos_wire::tcp::{TcpFlags, TcpOptions, TcpView};
 
-use super::connection::{Connection, EventSet, NEVER, Owed, Reason};
+use super::connection::{Connection, NEVER, Owed};
 use super::ecn::Ecn;
+use super::event::{EventSet, Reason};
 use super::loss::{Acknowledgement, Timer};
 use super::memory::Memory;
 use super::reply::{Replies, Reply};

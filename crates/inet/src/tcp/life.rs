@@ -15,9 +15,10 @@
 
 use exos_wire::tcp::{TcpFlags, TcpOptions, UserTimeout};
 
-use super::connection::{Connection, NEVER, Options};
+use super::connection::{Connection, NEVER};
 use super::fast_open::Early;
 use super::input::{Context, Outcome};
+use super::options::Options;
 use super::reply::Reply;
 use super::state::State;
 use crate::icmp::Reason as IcmpReason;
@@ -191,7 +192,7 @@ impl Connection {
         // Nobody is owed a reset, the peer has all our data.
         self.state = State::Closed;
         cx.counters.tcp_timed_out += 1;
-        Outcome::Close(super::connection::Reason::TimedOut)
+        Outcome::Close(super::event::Reason::TimedOut)
     }
 
     // Keepalive.

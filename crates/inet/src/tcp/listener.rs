@@ -13,9 +13,9 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 
-use super::connection::Options;
 use super::fast_open::{FastOpen, Pending};
 use super::flow::Flow;
+use super::options::Options;
 use super::slab::ConnectionId;
 use super::{OpenError, Tcp};
 use crate::limits::{BACKLOG, SYN_COOKIE_EPOCH};

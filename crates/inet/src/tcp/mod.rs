@@ -8,9 +8,10 @@
 //! on the way, `mtu` how long a segment may be, `ip` what stands in its IP header. Beginning and end:
 //! `listener` and `passive` what others open, `cookie` what is not kept of it, [`fast_open`] data on the SYN,
 //! [`life`] silence, `handover` connections that move between stacks, [`time_wait`] what remains of finished
-//! ones, [`reply`] the answers that belong to none; [`wheel`] the timers.
+//! ones, [`reply`] the answers that belong to none; [`wheel`] the timers. For the program: [`options`] a
+//! connection's, [`event`] what it hears, `info` what it may look at.
 //!
-//! This file holds them together: it finds the connection of a segment, and keeps three queues of
+//! This file holds them together: it finds the connection of a segment; `queues` keeps three queues of
 //! connections: with something to send, with something to tell the program, with a deadline.
 //!
 //! Polling order: `handle_segment` for all that arrived, `handle_timeout`, `poll_event` until there is
@@ -21,9 +22,11 @@ pub mod congestion;
 pub mod connection;
 mod cookie;
 pub mod ecn;
+pub mod event;
 pub mod fast_open;
 pub mod flow;
 mod handover;
+mod info;
 pub mod input;
 mod ip;
 pub mod life;
@@ -31,9 +34,11 @@ mod listener;
 mod loss;
 pub mod memory;
 mod mtu;
+pub mod options;
 pub mod output;
 mod pacing;
 mod passive;
+mod queues;
 mod reassembly;
 pub mod receive;
 mod relief;
@@ -57,17 +62,20 @@ use exos_wire::SeqNumber;
 use exos_wire::tcp::TcpFlags;
 use hashbrown::HashTable;
 
-pub use connection::{Connection, EventSet, Info, Options, Path, Reason};
+pub use connection::{Connection, Path};
 pub use ecn::{Ecn, EcnMode};
+pub use event::{Event, EventSet, OpenError, Reason};
 pub use fast_open::FastOpen;
 pub use flow::Flow;
 pub(crate) use flow::FlowKey;
 pub use handover::DetachedConnection;
+pub use info::Info;
 pub use input::Segment;
 pub use ip::IpFields;
 pub use life::Keepalive;
 pub use listener::{ListenOptions, ListenerId, Share, SynCookies};
 pub use memory::{MemoryInfo, Pressure};
+pub use options::Options;
 pub use output::Outgoing;
 pub use reply::Reply;
 pub use slab::ConnectionId;
@@ -75,9 +83,7 @@ pub use state::State;
 
 use crate::counters::Counters;
 use crate::icmp::{self, TokenBucket};
-use crate::limits::{
-    MSS_DEFAULT_V4, MSS_DEFAULT_V6, SEGMENTS_PER_TURN, SYN_COOKIES_BURST, SYN_COOKIES_PER_SECOND,
-};
+use crate::limits::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, SYN_COOKIES_BURST, SYN_COOKIES_PER_SECOND};
 use crate::siphash::SipKey;
 use crate::time::{Duration, Instant};
 use connection::Opening;
@@ -93,51 +99,6 @@ use slab::Slab;
 use state::{Action, Event as StateEvent};
 use time_wait::TimeWaitTable;
 use wheel::Wheel;
-
-/// News of a connection.
-#[derive(Copy, Clone, Debug)]
-pub struct Event {
-    /// Which connection.
-    pub connection: ConnectionId,
-    /// The program's word for it.
-    pub token: u64,
-    /// What happened.
-    pub set: EventSet,
-    /// Why it is over, where `set` says so.
-    pub reason: Reason,
-}
-
-/// Why a listener or a connection could not be made.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub enum OpenError {
-    /// Something listens on that address and port already.
-    PortTaken,
-    /// There is a connection between these addresses and ports already.
-    FlowTaken,
-    /// Every local port is used towards that peer.
-    NoPort,
-    /// The stack holds as many connections as it may.
-    Full,
-    /// No route, or no address of ours, leads there.
-    NoRoute,
-    /// The address is a group's or everybody's (RFC 9293 §3.9.2.3, MUST-46).
-    NotAHost,
-}
-
-impl std::fmt::Display for OpenError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::PortTaken => "something listens on that address and port already",
-            Self::FlowTaken => "there is a connection between these addresses and ports already",
-            Self::NoPort => "every local port is used towards that peer; use another source address",
-            Self::Full => "the stack holds as many connections as it may; raise the limit or close some",
-            Self::NoRoute => "no address or route of this stack leads there; give an address in its network, or a gateway",
-            Self::NotAHost => "that is a multicast or broadcast address; a connection is to one host",
-        })
-    }
-}
-
-impl std::error::Error for OpenError {}
 
 /// What the stack knows and a new connection needs.
 #[derive(Copy, Clone, Debug)]
@@ -572,217 +533,6 @@ impl Tcp {
         };
         if seq.ge(c.snd_una) && seq.lt(c.snd_max) && c.shrink_segments(now, mss) {
             self.settle(id);
-        }
-    }
-
-    // Time.
-
-    /// When to call `handle_timeout` next. May be early, is never late.
-    pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        let paced = self.paced.peek().map(|Reverse((at, _))| *at);
-        let deadlines = [
-            self.wheel.next_deadline(),
-            self.time_wait.poll_timeout(now),
-            paced,
-        ];
-        deadlines.into_iter().flatten().min()
-    }
-
-    /// See to all deadlines that are over.
-    pub fn handle_timeout(&mut self, now: Instant, counters: &mut Counters) {
-        self.time_wait.expire(now);
-        if self.wheel.wants(now) {
-            let mut due = std::mem::take(&mut self.due);
-            self.wheel.expire(now, &mut due);
-            for id in due.drain(..) {
-                self.expire(now, id, counters);
-            }
-            self.due = due;
-        }
-        while let Some(&Reverse((at, id))) = self.paced.peek()
-            && at <= now
-        {
-            self.paced.pop();
-            if let Some(entry) = self.slab.entry_mut(id) {
-                entry.paced = false;
-                self.settle(id);
-            }
-        }
-    }
-
-    fn expire(&mut self, now: Instant, id: ConnectionId, counters: &mut Counters) {
-        let Some(entry) = self.slab.entry_mut(id) else {
-            return;
-        };
-        if entry.armed > now {
-            // An entry of a deadline that has moved to an earlier time since, which has come up. To
-            // arm another for it would have them grow in number for as long as the connection lives.
-            return;
-        }
-        entry.armed = connection::NEVER;
-        if entry.closed || entry.connection.timer_deadline() > now {
-            // It came up for a deadline that has moved: `settle` arms the wheel for the new one. Where
-            // nothing is waited for, it comes up once more when nothing has happened for a while.
-            if let Some(at) = entry.connection.rest(now) {
-                entry.armed = at;
-                self.wheel.arm(at, id);
-            }
-            self.settle(id);
-            return;
-        }
-        let half_open = self.slab.is_half_open(id);
-        let Some(c) = self.slab.get(id) else { return };
-        let before = Before::of(c);
-        let in_the_way = half_open && self.half_open_is_in_the_way(now, c);
-        let Some(c) = self.slab.get_mut(id) else {
-            return;
-        };
-        let outcome = if in_the_way {
-            counters.tcp_half_open_replaced += 1;
-            c.follow(StateEvent::GiveUp);
-            Outcome::Close(Reason::TimedOut)
-        } else {
-            c.handle_timeout(&mut Context {
-                now,
-                counters,
-                replies: &mut self.replies,
-                memory: &mut self.memory,
-            })
-        };
-        if half_open && outcome != Outcome::Keep {
-            self.half_open_is_over(now, before, outcome);
-        }
-        self.conclude(now, id, outcome, counters);
-    }
-
-    // What leaves.
-
-    /// News for the program, oldest first.
-    ///
-    /// The received bytes of a connection that is over can be read until the next call.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        if let Some(id) = self.ending.take() {
-            self.forget(id);
-        }
-        loop {
-            let id = self.telling.pop_front()?;
-            let Some(entry) = self.slab.entry_mut(id) else {
-                continue;
-            };
-            entry.telling = false;
-            entry.announced = true;
-            let set = entry.connection.take_events();
-            let (token, reason) = (entry.connection.token, entry.connection.reason());
-            if set.contains(EventSet::CLOSED) {
-                self.ending = Some(id);
-            }
-            return Some(Event {
-                connection: id,
-                token,
-                set,
-                reason,
-            });
-        }
-    }
-
-    /// The next answer that belongs to no connection.
-    pub fn poll_reply(&mut self) -> Option<Reply> {
-        self.replies.pop()
-    }
-
-    /// The next segment of a connection, and whose it is.
-    ///
-    /// `data_max` is as for `Connection::poll_segment`.
-    pub fn poll_output(&mut self, now: Instant, data_max: u32) -> Option<(ConnectionId, Outgoing)> {
-        loop {
-            let &id = self.sending.front()?;
-            let Some(entry) = self.slab.entry_mut(id) else {
-                self.next_turn(None);
-                continue;
-            };
-            let outgoing = if entry.closed {
-                None
-            } else {
-                entry.connection.pressure = self.memory.pressure();
-                entry.connection.poll_segment(now, data_max)
-            };
-            let Some(outgoing) = outgoing else {
-                entry.sending = false;
-                let held = entry.connection.loss.held_until;
-                if !entry.closed && !entry.paced && held != connection::NEVER {
-                    entry.paced = true;
-                    self.paced.push(Reverse((held, id)));
-                }
-                self.next_turn(None);
-                self.settle_timer(id);
-                continue;
-            };
-            entry.connection.receive.tidy(&mut self.memory);
-            // A super-packet counts for as many as the wire will see.
-            self.turn += outgoing
-                .data
-                .len()
-                .div_ceil(usize::from(outgoing.mss))
-                .max(1);
-            if self.turn >= SEGMENTS_PER_TURN {
-                self.next_turn(Some(id));
-            }
-            return Some((id, outgoing));
-        }
-    }
-
-    /// The first connection has had its turn; `again` goes to the end of the queue.
-    fn next_turn(&mut self, again: Option<ConnectionId>) {
-        self.sending.pop_front();
-        self.sending.extend(again);
-        self.turn = 0;
-    }
-
-    /// Remember where segments of a connection go.
-    pub fn set_path(&mut self, id: ConnectionId, path: Path) {
-        if let Some(c) = self.slab.get_mut(id) {
-            c.path = Some(path);
-        }
-    }
-
-    // Keeping the queues.
-
-    /// The connection changed: put it into the queues where it belongs.
-    #[inline]
-    fn settle(&mut self, id: ConnectionId) {
-        let Some(entry) = self.slab.entry_mut(id) else {
-            return;
-        };
-        if !entry.telling && !entry.connection.events.is_empty() {
-            entry.telling = true;
-            self.telling.push_back(id);
-        }
-        if entry.closed {
-            return;
-        }
-        if !entry.sending && entry.connection.wants_to_send() {
-            entry.sending = true;
-            self.sending.push_back(id);
-        }
-        let at = entry.connection.timer_deadline();
-        if at < entry.armed {
-            entry.armed = at;
-            self.wheel.arm(at, id);
-        }
-    }
-
-    /// Arm the wheel if the connection's deadline is earlier than what is armed.
-    fn settle_timer(&mut self, id: ConnectionId) {
-        let Some(entry) = self.slab.entry_mut(id) else {
-            return;
-        };
-        if entry.closed {
-            return;
-        }
-        let at = entry.connection.timer_deadline();
-        if at < entry.armed {
-            entry.armed = at;
-            self.wheel.arm(at, id);
         }
     }
 

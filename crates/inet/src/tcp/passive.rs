@@ -12,8 +12,9 @@
 use exos_wire::SeqNumber;
 use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
-use super::connection::{Connection, Owed, Reason};
+use super::connection::{Connection, Owed};
 use super::cookie::Kept;
+use super::event::Reason;
 use super::flow::Flow;
 use super::input::Segment;
 use super::listener::{SynCookies, Taker};

@@ -1,7 +1,8 @@
 //! What a segment brings: data and FIN (RFC 9293 §3.10.7.4, seventh and eighth), and when that is
 //! acknowledged (§3.8.6.3, RFC 5681 §4.2).
 
-use super::connection::{Connection, EventSet, Owed};
+use super::connection::{Connection, Owed};
+use super::event::EventSet;
 use super::input::{Context, Outcome, Segment};
 use super::receive::Placed;
 use super::state::{Action, Event, State};
