@@ -10,6 +10,8 @@
 //! - Pieces that overlap condemn their datagram, and everything of it that is still to come (RFC
 //!   5722; RFC 8200 §4.5). The same for IPv4, where RFC 791 would let the newer bytes win: honest
 //!   senders do not overlap. An exact duplicate of a piece is no overlap, it is ignored.
+//! - The ECN fields of the pieces make one (RFC 3168 §5.3, which RFC 8200 leaves as it is): a mark on any
+//!   of them marks the datagram, and a mark beside a piece that may not be marked condemns it.
 //! - A datagram that is one whole fragment (RFC 6946) is not to be pushed; it is no fragment
 //!   (`Reassembler` gives it back at once, touching nothing).
 //! - Call [`Reassembler::handle_timeout`] when [`Reassembler::poll_timeout`] says, then drain
@@ -25,6 +27,7 @@ use crate::limits::{
     REASSEMBLY_PER_SOURCE_MAX, REASSEMBLY_PIECE_OVERHEAD, REASSEMBLY_PIECES_MAX,
     REASSEMBLY_TIME_V4, REASSEMBLY_TIME_V6,
 };
+use crate::tcp::Ecn;
 use crate::time::Instant;
 use exos_wire::ipv4::{self, Ipv4Header};
 use exos_wire::ipv6::{self, FragmentHeader, Ipv6Header};
@@ -58,6 +61,8 @@ pub struct Fragment<'a> {
     pub payload: &'a [u8],
     /// The protocol of the payload: of consequence in the first fragment only.
     pub protocol: u8,
+    /// Its ECN field.
+    pub ecn: Ecn,
     /// The whole IP packet, of which ICMP errors quote the beginning.
     pub packet: &'a [u8],
 }
@@ -71,6 +76,8 @@ pub struct Datagram {
     pub dst: IpAddr,
     /// Of the payload, as the first fragment says.
     pub protocol: u8,
+    /// What the ECN fields of the pieces say together.
+    pub ecn: Ecn,
     /// Everything above IP.
     pub payload: Vec<u8>,
     /// The beginning of the first fragment's packet, for ICMP errors about the datagram.
@@ -88,6 +95,9 @@ pub struct FragmentCounters {
     pub duplicates: u64,
     /// Datagrams condemned because pieces overlapped or disagreed about the end.
     pub overlaps: u64,
+    /// Datagrams condemned because one piece says that congestion was met and another that nobody may
+    /// say so.
+    pub mixed_ecn: u64,
     /// Pieces of condemned datagrams.
     pub condemned: u64,
     /// Pieces that are empty, or not a multiple of eight bytes long and not the last.
@@ -121,6 +131,8 @@ struct Entry {
     pieces: Vec<Piece>,
     total: Option<usize>,
     protocol: u8,
+    /// What the pieces say; `None` before the first.
+    ecn: Option<Ecn>,
     quote: Vec<u8>,
     condemned: bool,
 }
@@ -146,6 +158,7 @@ impl Entry {
             pieces: Vec::new(),
             total: None,
             protocol: 0,
+            ecn: None,
             quote: Vec::new(),
             condemned: false,
         }
@@ -185,6 +198,20 @@ impl Entry {
         }
     }
 
+    /// Take in a piece that fits at `place`.
+    fn put(&mut self, place: usize, f: &Fragment<'_>, ecn: Ecn) {
+        let (start, bytes) = (f.offset, f.payload.to_vec());
+        self.pieces.insert(place, Piece { start, bytes });
+        self.ecn = Some(ecn);
+        if !f.more {
+            self.total = Some(f.offset + f.payload.len());
+        }
+        if f.offset == 0 {
+            self.protocol = f.protocol;
+            self.quote = quote(f.packet);
+        }
+    }
+
     fn is_complete(&self) -> bool {
         let Some(total) = self.total else {
             return false;
@@ -204,6 +231,7 @@ impl Entry {
             src,
             dst,
             protocol: self.protocol,
+            ecn: self.ecn.unwrap_or_default(),
             payload,
             quote: self.quote,
         }
@@ -345,24 +373,17 @@ impl Reassembler {
                 self.counters.scattered += 1;
                 self.condemn(at);
             }
-            Fit::At(place) => {
-                self.bytes -= entry.cost();
-                entry.pieces.insert(
-                    place,
-                    Piece {
-                        start: f.offset,
-                        bytes: f.payload.to_vec(),
-                    },
-                );
-                if !f.more {
-                    entry.total = Some(f.offset + f.payload.len());
+            Fit::At(place) => match joined(entry.ecn, f.ecn) {
+                Some(ecn) => {
+                    self.bytes -= entry.cost();
+                    entry.put(place, f, ecn);
+                    self.bytes += entry.cost();
                 }
-                if f.offset == 0 {
-                    entry.protocol = f.protocol;
-                    entry.quote = quote(f.packet);
+                None => {
+                    self.counters.mixed_ecn += 1;
+                    self.condemn(at);
                 }
-                self.bytes += entry.cost();
-            }
+            },
         }
     }
 
@@ -406,9 +427,24 @@ fn whole(f: &Fragment<'_>) -> Datagram {
         src,
         dst,
         protocol: f.protocol,
+        ecn: f.ecn,
         payload: f.payload.to_vec(),
         quote: quote(f.packet),
     }
+}
+
+/// The ECN field of pieces that say `before` and one more (RFC 3168 §5.3): congestion is never forgotten, nor
+/// told to a transport that did not ask; `None` where both would have to be. Where the RFC leaves it open,
+/// the least is claimed: not ECN-capable before ECT(0), and that before ECT(1), which may mean more (RFC 9331).
+fn joined(before: Option<Ecn>, ecn: Ecn) -> Option<Ecn> {
+    use Ecn::{Ce, Ect0, Ect1, NotEct};
+    Some(match (before.unwrap_or(ecn), ecn) {
+        (Ce, NotEct) | (NotEct, Ce) => return None,
+        (Ce, Ce | Ect0 | Ect1) | (Ect0 | Ect1, Ce) => Ce,
+        (NotEct, NotEct | Ect0 | Ect1) | (Ect0 | Ect1, NotEct) => NotEct,
+        (Ect0, Ect0 | Ect1) | (Ect1, Ect0) => Ect0,
+        (Ect1, Ect1) => Ect1,
+    })
 }
 
 /// No ICMP error quotes more than its own size.

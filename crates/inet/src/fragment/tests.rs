@@ -34,6 +34,7 @@ fn piece(n: u32, data: &[u8], start: usize, end: usize) -> Fragment<'_> {
         more,
         payload,
         protocol: 17,
+        ecn: Ecn::NotEct,
         packet: b"the first packet",
     }
 }
@@ -58,6 +59,54 @@ fn any_order_gives_the_datagram() {
             assert!(reassembler.is_empty() && reassembler.bytes() == 0);
         }
     }
+}
+
+/// RFC 3168 §5.3, for each pair of fields in either order: a mark is neither lost nor given to a transport
+/// that did not ask for it.
+#[test]
+fn marks_of_pieces_are_marks_of_the_datagram() {
+    use Ecn::{Ce, Ect0, Ect1, NotEct};
+    let table = [
+        (NotEct, NotEct, Some(NotEct)),
+        (NotEct, Ect0, Some(NotEct)),
+        (NotEct, Ect1, Some(NotEct)),
+        (NotEct, Ce, None),
+        (Ect0, Ect0, Some(Ect0)),
+        (Ect0, Ect1, Some(Ect0)),
+        (Ect0, Ce, Some(Ce)),
+        (Ect1, Ect1, Some(Ect1)),
+        (Ect1, Ce, Some(Ce)),
+        (Ce, Ce, Some(Ce)),
+    ];
+    let data = datagram(24);
+    for (a, b, expected) in table {
+        for (n, first, second) in [(0, a, b), (0, b, a), (1, a, b), (1, b, a)] {
+            let mut reassembler = Reassembler::new();
+            // A third piece, of the first one's kind: what was heard is not forgotten.
+            for (start, ecn) in [(0, first), (8, second)] {
+                let piece = piece(n, &data, start, start + 8);
+                let none = reassembler.push(at(0), &Fragment { ecn, ..piece });
+                assert_eq!(none, None);
+            }
+            let last = piece(n, &data, 16, 24);
+            let given = reassembler.push(at(0), &Fragment { ecn: first, ..last });
+            assert_eq!(given.map(|d| d.ecn), expected, "{first:?}, {second:?}");
+            let mixed = u64::from(expected.is_none());
+            assert_eq!(reassembler.counters().mixed_ecn, mixed);
+        }
+    }
+}
+
+/// A datagram that is one whole fragment keeps its mark.
+#[test]
+fn an_atomic_fragment_keeps_its_mark() {
+    let data = datagram(24);
+    let whole = Fragment {
+        ecn: Ecn::Ce,
+        ..piece(1, &data, 0, 24)
+    };
+    let given = Reassembler::new().push(at(0), &whole);
+    assert_eq!(given.map(|d| d.ecn), Some(Ecn::Ce));
 }
 
 #[test]
@@ -358,6 +407,7 @@ fn our_own_fragments_come_together() {
             more,
             payload: view.payload(),
             protocol: 17,
+            ecn: Ecn::NotEct,
             packet: &packet,
         };
         out.extend(reassembler.push(at(0), &fragment));
@@ -385,6 +435,7 @@ fn our_own_fragments_come_together() {
             more: cut.more,
             payload,
             protocol,
+            ecn: Ecn::NotEct,
             packet: &packet,
         };
         out.extend(reassembler.push(at(0), &fragment));

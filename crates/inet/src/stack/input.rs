@@ -136,6 +136,7 @@ impl Stack {
                 more: view.more_fragments(),
                 payload: view.payload(),
                 protocol: view.protocol(),
+                ecn: Ecn::of(view.tos()),
                 packet: quote,
             };
             if let Some(datagram) = self.reassembler.push(now, &fragment) {
@@ -188,6 +189,7 @@ impl Stack {
                 more: part.more,
                 payload: upper.payload,
                 protocol: upper.protocol,
+                ecn: Ecn::of(view.traffic_class()),
                 packet: quote,
             };
             if let Some(datagram) = self.reassembler.push(now, &fragment) {
@@ -268,7 +270,7 @@ impl Stack {
             quote: &datagram.quote,
             protocol_field: if datagram.src.is_ipv6() { 6 } else { 9 },
             group,
-            ecn: Ecn::NotEct,
+            ecn: datagram.ecn,
             checksum: RxChecksum::Unknown,
         };
         self.handle_upper(now, &packet);

@@ -412,6 +412,7 @@ impl Stack {
         all.fragments_received = fragments.received;
         all.fragments_reassembled = fragments.reassembled;
         all.drop_fragment = fragments.overlaps
+            + fragments.mixed_ecn
             + fragments.condemned
             + fragments.bad_length
             + fragments.oversized
