@@ -69,6 +69,11 @@ pub const SACKED_RANGES_MAX: usize = 1024;
 /// (CVE-2019-11478 is about that), and no honest peer's segments are shorter on the whole.
 pub const SACKED_PIECE_BYTES: u32 = 256;
 
+/// The scoreboard's queue of what was sent again may have so many entries beyond two a record, before those that
+/// say nothing any more are sorted out: what is sorted then is paid for by what was entered since, also when
+/// few records are left.
+pub const SENT_AGAIN_SLACK: usize = 16;
+
 /// RACK's window for reordering in quarters of the least round trip, beyond the first; the smoothed round
 /// trip bounds it too (RFC 8985 §6.2).
 pub const RACK_STEPS_MAX: u8 = 63;

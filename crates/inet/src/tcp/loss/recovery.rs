@@ -336,9 +336,9 @@ impl Connection {
         let loss = &mut *self.loss;
         let newest = loss.rack.newest()?;
         let allowed = loss.rack.allowed(conditions);
-        let (lost, again) = loss.board.detect_lost(newest, allowed, cx.now);
-        cx.counters.tcp_bytes_lost += u64::from(lost);
-        again
+        let found = loss.board.detect_lost(newest, allowed, cx.now);
+        cx.counters.tcp_bytes_lost += u64::from(found.lost);
+        found.next
     }
 
     /// RFC 5681 §3.2 with RFC 6582's guard against repairing the same loss twice; a partial
