@@ -2,9 +2,11 @@
 //! repetition, damage, other order): whoever waits for the
 //! other has a deadline, and when the wire heals both sides come to their end with all the bytes.
 //!
-//! `EXOS_SEEDS` multiplies how many seeds are tried; a failing one is named.
+//! `EXOS_SEEDS` multiplies how many seeds are tried, `EXOS_FIRST_SEED` says where to begin; a failing one is
+//! named. A soak says how far it is, with `-- --nocapture`.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use exos_buf::Buffer;
@@ -12,6 +14,9 @@ use exos_inet::tcp::congestion::Algorithm;
 use exos_inet::tcp::{ConnectionId, EventSet, Keepalive, ListenOptions, Options, Reason, State};
 use exos_inet::{Config, Instant, RxChecksum, Stack};
 use exos_wire::Mac;
+
+/// Games between two lines of progress: none in an ordinary run.
+const PROGRESS_EVERY: u64 = 10_000;
 
 const ADDRESSES: [&str; 2] = ["10.0.0.1", "10.0.0.2"];
 
@@ -293,16 +298,28 @@ fn read(seed: u64, end: &mut End, id: ConnectionId, count: usize) {
 
 #[test]
 fn nobody_waits_without_a_deadline() {
-    let factor: u64 = std::env::var("EXOS_SEEDS")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(1);
-    let seeds = 6000 * factor;
+    let number = |name: &str, otherwise: u64| match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} is a number, not {text:?}")),
+        Err(_) => otherwise,
+    };
+    let first = number("EXOS_FIRST_SEED", 0);
+    let seeds = first..first + 6000 * number("EXOS_SEEDS", 1);
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    let played = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        for first in 0..threads {
-            let mine = (first..seeds).step_by(threads as usize);
-            scope.spawn(move || mine.for_each(|seed| Game::new(seed).play()));
+        for thread in 0..threads {
+            let (seeds, played) = (seeds.clone(), &played);
+            scope.spawn(move || {
+                for seed in seeds.skip(thread as usize).step_by(threads as usize) {
+                    Game::new(seed).play();
+                    let played = played.fetch_add(1, Ordering::Relaxed) + 1;
+                    if played.is_multiple_of(PROGRESS_EVERY) {
+                        eprintln!("{played} games without a failure");
+                    }
+                }
+            });
         }
     });
 }
