@@ -24,28 +24,50 @@ impl SipKey {
     /// The hash of `words`.
     #[inline]
     pub fn hash(&self, words: &[u64]) -> u64 {
-        let mut v = [
-            self.k0 ^ 0x736f_6d65_7073_6575,
-            self.k1 ^ 0x646f_7261_6e64_6f6d,
-            self.k0 ^ 0x6c79_6765_6e65_7261,
-            self.k1 ^ 0x7465_6462_7974_6573,
-        ];
+        let mut v = self.start();
         for &word in words {
             v[3] ^= word;
             round(&mut v);
             v[0] ^= word;
         }
         // The length in bytes, in the last block's top byte.
-        let last = (words.len() as u64 * 8) << 56;
-        v[3] ^= last;
-        round(&mut v);
-        v[0] ^= last;
-        v[2] ^= 0xff;
-        round(&mut v);
-        round(&mut v);
-        round(&mut v);
-        v[0] ^ v[1] ^ v[2] ^ v[3]
+        finish(v, (words.len() as u64 * 8) << 56)
     }
+
+    /// The hash of `words` and four bytes more: one round less than with a word more.
+    #[inline]
+    pub fn hash_and_half<const N: usize>(&self, words: [u64; N], half: u32) -> u64 {
+        let mut v = self.start();
+        for word in words {
+            v[3] ^= word;
+            round(&mut v);
+            v[0] ^= word;
+        }
+        finish(v, (N as u64 * 8 + 4) << 56 | u64::from(half))
+    }
+
+    #[inline]
+    fn start(&self) -> [u64; 4] {
+        [
+            self.k0 ^ 0x736f_6d65_7073_6575,
+            self.k1 ^ 0x646f_7261_6e64_6f6d,
+            self.k0 ^ 0x6c79_6765_6e65_7261,
+            self.k1 ^ 0x7465_6462_7974_6573,
+        ]
+    }
+}
+
+/// The last block, and the three rounds after it.
+#[inline]
+fn finish(mut v: [u64; 4], last: u64) -> u64 {
+    v[3] ^= last;
+    round(&mut v);
+    v[0] ^= last;
+    v[2] ^= 0xff;
+    round(&mut v);
+    round(&mut v);
+    round(&mut v);
+    v[0] ^ v[1] ^ v[2] ^ v[3]
 }
 
 /// One SipRound.
@@ -100,5 +122,11 @@ mod tests {
             words.iter().for_each(|w| theirs.write_u64(*w));
             assert_eq!(SipKey { k0: 0, k1: 0 }.hash(&words), theirs.finish());
         }
+        #[allow(deprecated)]
+        let mut theirs = std::collections::hash_map::DefaultHasher::new();
+        [5u64, 6, 7].iter().for_each(|&w| theirs.write_u64(w));
+        theirs.write_u32(0x89ab_cdef);
+        let ours = SipKey { k0: 0, k1: 0 }.hash_and_half([5, 6, 7], 0x89ab_cdef);
+        assert_eq!(ours, theirs.finish());
     }
 }

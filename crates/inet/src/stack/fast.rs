@@ -1,8 +1,7 @@
-//! The short way in: a segment of the connection that had the last one, with the headers that nearly all
-//! segments have.
+//! The short way in: a segment of a connection, with the headers that nearly all segments have.
 //!
-//! Segments come in runs of one connection, and all of a run look alike: no IP options or extension
-//! headers, no fragment, timestamps and nothing else in TCP's options, no flags but ACK and PSH. Such a
+//! They look alike: no IP options or extension headers, no fragment, timestamps and nothing else in TCP's
+//! options, no flags but ACK, PSH and FIN; and they come in runs of one connection. Such a
 //! frame is recognised by a few comparisons at fixed places (Jacobson's header prediction, one layer
 //! down). Whatever differs in anything, a wrong checksum included, goes the ordinary way (`input`), which
 //! says what is wrong with it. What was checked when the connection began (whose addresses these are) is not
@@ -91,13 +90,13 @@ impl Stack {
             return None;
         }
         let key = FlowKey::v4(word(head, 26), word(head, 30), word(head, TCP_V4));
-        let id = self.tcp.found_last(&key)?;
         let tcp = packet.get(20..)?;
         let pseudo = || {
             let addresses = u64::from(word(head, 26)) + u64::from(word(head, 30));
             Sum::from_wide(addresses + u64::from(protocol::TCP) + tcp.len() as u64)
         };
         let seg = segment(head.last_chunk()?, tcp)?;
+        let id = self.tcp.find_key(&key)?;
         sums_up(checksum, half(head, TCP_V4 + 16), pseudo, tcp).then_some((id, seg))
     }
 
@@ -116,10 +115,10 @@ impl Stack {
         let tcp = frame.get(TCP_V6..TCP_V6 + usize::from(half(head, 18)))?;
         let addresses: &[u8; 32] = head[22..54].try_into().expect("32 bytes");
         let key = FlowKey::v6(addresses, word(head, TCP_V6));
-        let id = self.tcp.found_last(&key)?;
         let pseudo =
             || Sum::of(addresses).plus(Sum::from_wide(u64::from(protocol::TCP) + tcp.len() as u64));
         let seg = segment(head.last_chunk()?, tcp)?;
+        let id = self.tcp.find_key(&key)?;
         sums_up(checksum, half(head, TCP_V6 + 16), pseudo, tcp).then_some((id, seg))
     }
 }
@@ -127,9 +126,9 @@ impl Stack {
 /// The segment, if its header is the usual one.
 #[inline]
 fn segment<'a>(head: &[u8; 32], tcp: &'a [u8]) -> Option<Segment<'a>> {
-    // Eight words of header, no flags but ACK and PSH, no urgent pointer.
+    // Eight words of header, no flags but ACK, PSH and FIN.
     let flags = half(head, 12);
-    let usual = flags & 0xfff7 == 0x8010 && word(head, 20) == TIMESTAMPS;
+    let usual = flags & 0xfff6 == 0x8010 && word(head, 20) == TIMESTAMPS;
     if !usual {
         return None;
     }

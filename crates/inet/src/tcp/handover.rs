@@ -366,7 +366,7 @@ impl Tcp {
             return None;
         }
         let flow = *connection.flow();
-        self.unindex(id, &flow);
+        self.unindex(id);
         let connection = self.slab.take(id)?;
         self.memory.adjust(connection.receive.held(), 0);
         self.handed_over.insert(now, flow);
@@ -387,7 +387,7 @@ impl Tcp {
         if full || self.memory.pressure() == Pressure::Full {
             return Err((OpenError::Full, connection));
         }
-        if self.find(&flow).is_some() || self.time_wait.get(&flow).is_some() {
+        if self.is_taken(&flow) {
             return Err((OpenError::FlowTaken, connection));
         }
         self.handed_over.remove(&flow);
@@ -398,7 +398,7 @@ impl Tcp {
         if !connection.readable().is_empty() {
             connection.tell(EventSet::READABLE);
         }
-        let id = self.insert(connection);
+        let id = self.insert(connection, flow.table_hash(&self.key));
         if let Some(entry) = self.slab.entry_mut(id) {
             // Its program knows it, and is to hear of its end.
             entry.announced = true;

@@ -26,11 +26,13 @@ pub mod event;
 pub mod fast_open;
 pub mod flow;
 mod handover;
+mod index;
 mod info;
 pub mod input;
 mod ip;
 pub mod life;
 mod listener;
+mod lookup;
 mod loss;
 pub mod memory;
 mod mtu;
@@ -60,7 +62,6 @@ use std::num::NonZeroU32;
 use exos_buf::Slice;
 use exos_wire::SeqNumber;
 use exos_wire::tcp::TcpFlags;
-use hashbrown::HashTable;
 
 pub use connection::{Connection, Path};
 pub use ecn::{Ecn, EcnMode};
@@ -86,9 +87,9 @@ use crate::icmp::{self, TokenBucket};
 use crate::limits::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, SYN_COOKIES_BURST, SYN_COOKIES_PER_SECOND};
 use crate::siphash::SipKey;
 use crate::time::{Duration, Instant};
-use connection::Opening;
 use fast_open::{Before, CookieCache};
 use handover::HandedOver;
+use index::Index;
 use input::{Context, Outcome};
 use listener::Listener;
 use memory::Memory;
@@ -122,7 +123,7 @@ impl Local {
 /// All connections of one stack.
 pub struct Tcp {
     slab: Slab,
-    index: HashTable<u32>,
+    index: Index,
     listeners: Vec<Listener>,
     time_wait: TimeWaitTable,
     wheel: Wheel<ConnectionId>,
@@ -156,8 +157,6 @@ pub struct Tcp {
 }
 
 /// Salts of the keyed hash, one for each use.
-const SALT_TABLE: u32 = 0;
-const SALT_SEQUENCE: u32 = 1;
 const SALT_PORT: u32 = 3;
 
 /// Ephemeral ports, as Linux has them by default (RFC 6056 §3.2 asks for a wide range).
@@ -169,9 +168,9 @@ impl Tcp {
         let key = SipKey::from_seed(seed);
         Self {
             slab: Slab::default(),
-            index: HashTable::new(),
+            index: Index::default(),
             listeners: Vec::new(),
-            time_wait: TimeWaitTable::new(key),
+            time_wait: TimeWaitTable::default(),
             wheel: Wheel::new(now),
             paced: BinaryHeap::new(),
             sending: VecDeque::new(),
@@ -211,8 +210,7 @@ impl Tcp {
             self.choose_flow(source.ip(), remote)?
         } else {
             let flow = Flow::new(source, remote);
-            let known = self.find(&flow).is_some() || self.time_wait.get(&flow).is_some();
-            if known || self.handed_over.has(now, &flow, false) {
+            if self.is_taken(&flow) || self.handed_over.has(now, &flow, false) {
                 return Err(OpenError::FlowTaken);
             }
             flow
@@ -222,7 +220,8 @@ impl Tcp {
         if options.fast_open {
             self.prepare_fast_open(now, &mut connection);
         }
-        let id = self.insert(connection);
+        let hash = flow.table_hash(&self.key);
+        let id = self.insert(connection, hash);
         self.settle(id);
         Ok(id)
     }
@@ -237,7 +236,7 @@ impl Tcp {
             self.next_port = (self.next_port + 1) % count;
             let flow = Flow::new(SocketAddr::new(source, port as u16), remote);
             let listened = self.listeners.iter().any(|l| u32::from(l.port) == port);
-            if !listened && self.find(&flow).is_none() && self.time_wait.get(&flow).is_none() {
+            if !listened && !self.is_taken(&flow) {
                 return Ok(flow);
             }
         }
@@ -391,7 +390,9 @@ impl Tcp {
         counters: &mut Counters,
     ) -> bool {
         counters.tcp_segments_received += 1;
-        if let Some(id) = self.find_again(&flow) {
+        let hash = flow.table_hash(&self.key);
+        if let Some(id) = self.find(&flow, hash) {
+            self.found = Some(id);
             return self.deliver(now, id, seg, counters);
         }
         if self.handed_over.has(now, &flow, !seg.has(TcpFlags::SYN)) {
@@ -401,6 +402,7 @@ impl Tcp {
         let arrived = Arrived {
             now,
             flow,
+            hash,
             seg,
             local,
         };
@@ -408,26 +410,6 @@ impl Tcp {
             self.in_listen(arrived, None, counters);
         }
         false
-    }
-
-    /// The connection to which the last segment belonged, if one with that key belongs to it too.
-    #[inline]
-    pub(crate) fn found_last(&self, key: &FlowKey) -> Option<ConnectionId> {
-        self.found.filter(|&id| self.slab.is_open(id, key))
-    }
-
-    /// Take in a segment of a connection that was found by [`Self::found_last`]. True as for
-    /// `handle_segment`.
-    #[inline]
-    pub(crate) fn handle_known(
-        &mut self,
-        now: Instant,
-        id: ConnectionId,
-        seg: &Segment<'_>,
-        counters: &mut Counters,
-    ) -> bool {
-        counters.tcp_segments_received += 1;
-        self.deliver(now, id, seg, counters)
     }
 
     fn deliver(
@@ -507,7 +489,9 @@ impl Tcp {
         reason: icmp::Reason,
         hard: bool,
     ) {
-        let Some(id) = self.find(flow) else { return };
+        let Some(id) = self.find(flow, flow.table_hash(&self.key)) else {
+            return;
+        };
         let Some(c) = self.slab.get_mut(id) else {
             return;
         };
@@ -527,96 +511,14 @@ impl Tcp {
     /// An ICMP error says that packets to the peer of `flow` must be smaller (RFC 1191, RFC 8201):
     /// `mss` is what then fits a segment, options not taken off.
     pub fn handle_too_big(&mut self, now: Instant, flow: &Flow, seq: SeqNumber, mss: u16) {
-        let Some(id) = self.find(flow) else { return };
+        let Some(id) = self.find(flow, flow.table_hash(&self.key)) else {
+            return;
+        };
         let Some(c) = self.slab.get_mut(id) else {
             return;
         };
         if seq.ge(c.snd_una) && seq.lt(c.snd_max) && c.shrink_segments(now, mss) {
             self.settle(id);
-        }
-    }
-
-    /// The connection is over: out of the index, and the program hears of it.
-    fn close(&mut self, id: ConnectionId, reason: Reason) {
-        let Some(entry) = self.slab.entry_mut(id) else {
-            return;
-        };
-        if entry.closed {
-            return;
-        }
-        entry.closed = true;
-        let c = &mut entry.connection;
-        c.reason = reason;
-        let flow = *c.flow();
-        let unheard = !c.active && !entry.announced && !c.events.contains(EventSet::ACCEPTED);
-        if unheard {
-            // A half-open connection that nobody was told of.
-            self.forget(id);
-        } else {
-            entry.connection.tell(EventSet::CLOSED);
-        }
-        self.unindex(id, &flow);
-    }
-
-    /// Segments of `flow` are not of connection `id` any more.
-    fn unindex(&mut self, id: ConnectionId, flow: &Flow) {
-        let hash = flow.hash(&self.key, SALT_TABLE);
-        if let Ok(found) = self.index.find_entry(hash, |&slot| slot == id.slot()) {
-            found.remove();
-        }
-    }
-
-    /// The connection's slot and memory are free.
-    fn forget(&mut self, id: ConnectionId) {
-        if let Some(entry) = self.slab.entry_mut(id) {
-            entry.connection.receive.release(&mut self.memory);
-            self.slab.remove(id);
-        }
-    }
-
-    fn find(&self, flow: &Flow) -> Option<ConnectionId> {
-        let hash = flow.hash(&self.key, SALT_TABLE);
-        let slot = self
-            .index
-            .find(hash, |&slot| self.slab.flow_at(slot) == Some(flow))?;
-        self.slab.id_at(*slot)
-    }
-
-    /// The same, with a look at the connection that was found last: segments come in runs.
-    #[inline]
-    fn find_again(&mut self, flow: &Flow) -> Option<ConnectionId> {
-        if let Some(id) = self.found
-            && self.slab.is_of(id, flow)
-        {
-            return Some(id);
-        }
-        self.found = self.find(flow);
-        self.found
-    }
-
-    fn insert(&mut self, connection: Connection) -> ConnectionId {
-        let hash = connection.flow().hash(&self.key, SALT_TABLE);
-        let id = self.slab.insert(connection);
-        let (slab, key) = (&self.slab, &self.key);
-        let rehash = |&slot: &u32| slab.flow_at(slot).map_or(0, |f| f.hash(key, SALT_TABLE));
-        self.index.insert_unique(hash, id.slot(), rehash);
-        id
-    }
-
-    /// Initial sequence number (RFC 6528 §3) and timestamp offset (RFC 7323 §5.4) of a new flow.
-    fn opening(&self, now: Instant, flow: Flow, local: Local) -> Opening {
-        // A 4-microsecond clock, and a secret function of the four-tuple.
-        let clock = (now.micros() / 4) as u32;
-        // One hash, of which each takes a half.
-        let secret = flow.hash(&self.key, SALT_SEQUENCE);
-        let iss = SeqNumber(clock.wrapping_add(secret as u32));
-        let ts_offset = (secret >> 32) as u32;
-        Opening {
-            flow,
-            iss,
-            ts_offset,
-            mss_announced: local.mss,
-            now,
         }
     }
 }

@@ -33,6 +33,8 @@ use crate::time::Instant;
 pub(super) struct Arrived<'a> {
     pub now: Instant,
     pub flow: Flow,
+    /// `flow`'s, in the tables of connections and of those in TIME-WAIT.
+    pub hash: u32,
     pub seg: &'a Segment<'a>,
     pub local: Local,
 }
@@ -126,7 +128,7 @@ impl Tcp {
         connection.learn_from_syn(now, seg.seq, seg.window, &seg.options);
         connection.learn_ecn_from_syn(seg.asks_for_ecn());
         self.fast_open(arrived, at, &mut connection, counters);
-        let id = self.insert(connection);
+        let id = self.insert(connection, arrived.hash);
         self.remember_begun(now, at, id);
         self.settle(id);
     }
@@ -156,6 +158,7 @@ impl Tcp {
             flow,
             seg,
             local,
+            ..
         } = arrived;
         if !self.cookie_rate.take(now) {
             counters.drop_tcp_backlog_full += 1;
@@ -207,7 +210,7 @@ impl Tcp {
         connection.learn_ecn_from_syn(kept.ecn);
         connection.syn_ack_has_left();
         counters.tcp_syn_cookies_accepted += 1;
-        let id = self.insert(connection);
+        let id = self.insert(connection, arrived.hash);
         // Half open only until the next line.
         self.listeners[at].half_open += 1;
         self.deliver(now, id, seg, counters);
@@ -267,8 +270,14 @@ impl Tcp {
 
     /// RFC 9293 §3.10.7.4 for TIME-WAIT; false when a new connection may begin (RFC 6191 §2).
     pub(super) fn in_time_wait(&mut self, arrived: Arrived<'_>, counters: &mut Counters) -> bool {
-        let Arrived { now, flow, seg, .. } = arrived;
-        let Some(&waiting) = self.time_wait.get(&flow) else {
+        let Arrived {
+            now,
+            flow,
+            hash,
+            seg,
+            ..
+        } = arrived;
+        let Some(&waiting) = self.time_wait.get(hash, &flow) else {
             return false;
         };
         if seg.has(TcpFlags::RST) {
@@ -286,7 +295,7 @@ impl Tcp {
             };
             if newer {
                 counters.tcp_time_wait_reused += 1;
-                self.time_wait.remove(&flow);
+                self.time_wait.remove(hash, &flow);
                 self.in_listen(arrived, Some(waiting.snd_nxt), counters);
                 return true;
             }
@@ -298,7 +307,7 @@ impl Tcp {
         let data_again =
             !seg.payload.is_empty() && seg.end().le(waiting.rcv_nxt) && seg.ack == waiting.snd_nxt;
         if fin_again || data_again {
-            self.time_wait.restart(now, &flow);
+            self.time_wait.restart(now, hash, &flow);
         } else if seg.is_empty() && seg.seq == waiting.rcv_nxt && !seg.has(TcpFlags::SYN) {
             // The last acknowledgement, or one again: nothing to say.
             return true;
@@ -320,21 +329,26 @@ impl Tcp {
         id: ConnectionId,
         counters: &mut Counters,
     ) {
-        let Some(c) = self.slab.get_mut(id) else {
+        let Some(entry) = self.slab.entry_mut(id) else {
             return;
         };
-        let ts_recent = c.timestamps.then_some(c.ts_recent);
-        let (flow, seqs, ts) = (
-            *c.flow(),
-            (c.snd_nxt.max(c.snd_una), c.rcv_nxt),
-            (ts_recent, c.ts_offset),
-        );
+        let c = &entry.connection;
+        let waiting = Waiting {
+            flow: *c.flow(),
+            hash: entry.hash,
+            snd_nxt: c.snd_nxt.max(c.snd_una),
+            rcv_nxt: c.rcv_nxt,
+            ts_recent: c.timestamps.then_some(c.ts_recent),
+            ts_offset: c.ts_offset,
+            expires_ms: 0,
+        };
         let owed = c.ack_owed != Owed::Nothing || c.last_ack_sent != c.rcv_nxt;
-        if self.time_wait.insert(now, flow, seqs, ts) {
+        if self.time_wait.insert(now, waiting) {
             counters.tcp_time_wait_evicted += 1;
         }
-        if owed && let Some(waiting) = self.time_wait.get(&flow) {
-            self.replies.push_due(time_wait_ack(now, waiting), counters);
+        if owed {
+            let reply = time_wait_ack(now, &waiting);
+            self.replies.push_due(reply, counters);
         }
         self.close(id, Reason::Done);
     }

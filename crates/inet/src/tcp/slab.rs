@@ -22,6 +22,8 @@ impl ConnectionId {
 /// A control block with its places in the queues.
 pub(super) struct Entry {
     pub connection: Connection,
+    /// The flow's, in the index.
+    pub hash: u32,
     /// In the queue of connections with something to send.
     pub sending: bool,
     /// Held back by its pace.
@@ -52,8 +54,9 @@ pub(super) struct Slab {
 }
 
 impl Slab {
-    pub fn insert(&mut self, connection: Connection) -> ConnectionId {
+    pub fn insert(&mut self, connection: Connection, hash: u32) -> ConnectionId {
         let entry = Entry {
+            hash,
             sending: false,
             paced: false,
             telling: false,
@@ -127,13 +130,6 @@ impl Slab {
         self.entry(id).map(|e| &e.connection)
     }
 
-    /// It is not over, and its four-tuple is this one.
-    #[inline]
-    pub fn is_of(&self, id: ConnectionId, flow: &Flow) -> bool {
-        self.entry(id)
-            .is_some_and(|e| !e.closed && e.connection.flow() == flow)
-    }
-
     /// It is not over, and a segment with that key is its.
     #[inline]
     pub fn is_open(&self, id: ConnectionId, key: &FlowKey) -> bool {
@@ -156,13 +152,31 @@ impl Slab {
         })
     }
 
-    pub fn flow_at(&self, number: u32) -> Option<&Flow> {
-        self.slot(number)?
-            .entry
-            .as_ref()
-            .map(|e| e.connection.flow())
+    /// The connection in a slot is that of `flow`.
+    #[inline]
+    pub fn holds(&self, number: u32, flow: &Flow) -> bool {
+        self.entry_at(number)
+            .is_some_and(|e| e.connection.flow() == flow)
     }
 
+    /// The connection in a slot is that of segments with `key`.
+    #[inline]
+    pub fn holds_key(&self, number: u32, key: &FlowKey) -> bool {
+        self.entry_at(number)
+            .is_some_and(|e| e.connection.flow().is(key))
+    }
+
+    /// The hash of the connection in a slot.
+    pub fn hash_at(&self, number: u32) -> u32 {
+        self.entry_at(number).map_or(0, |e| e.hash)
+    }
+
+    #[inline]
+    fn entry_at(&self, number: u32) -> Option<&Entry> {
+        self.slot(number)?.entry.as_ref()
+    }
+
+    #[inline]
     pub fn id_at(&self, number: u32) -> Option<ConnectionId> {
         self.slot(number).map(|s| ConnectionId {
             slot: number,
@@ -170,6 +184,7 @@ impl Slab {
         })
     }
 
+    #[inline]
     fn slot(&self, number: u32) -> Option<&Slot> {
         self.chunks
             .get(number as usize / CHUNK)?

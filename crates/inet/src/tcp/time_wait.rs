@@ -7,11 +7,10 @@
 use std::collections::VecDeque;
 
 use exos_wire::SeqNumber;
-use hashbrown::HashTable;
 
 use super::flow::Flow;
+use super::index::Index;
 use crate::limits::{TIME_WAIT, TIME_WAIT_ENTRIES_MAX};
-use crate::siphash::SipKey;
 use crate::time::{Duration, Instant};
 
 /// Holes that may stand in the queue beside as many as there are entries: restarts and reuse
@@ -19,10 +18,12 @@ use crate::time::{Duration, Instant};
 const HOLES_MAX: usize = 1024;
 
 /// What is left of a connection whose both sides are finished.
-#[derive(Copy, Clone)]
+#[derive(Copy, Clone, Debug)]
 pub struct Waiting {
     /// Which connection it was.
     pub flow: Flow,
+    /// The flow's hash.
+    pub(super) hash: u32,
     /// The next sequence number of ours.
     pub snd_nxt: SeqNumber,
     /// The next sequence number expected.
@@ -31,31 +32,22 @@ pub struct Waiting {
     pub ts_recent: Option<u32>,
     /// What our timestamps are ahead of the clock by.
     pub ts_offset: u32,
-    /// When it ends, in milliseconds of the clock, truncated.
-    expires_ms: u32,
+    /// When it ends, in milliseconds of the clock, truncated. The table sets it.
+    pub(super) expires_ms: u32,
 }
 
 /// The table of connections in TIME-WAIT.
+#[derive(Default)]
 pub struct TimeWaitTable {
     /// `None` is a hole.
     entries: VecDeque<Option<Waiting>>,
-    /// The number of the entry at the front; an entry's number never changes.
-    first: u64,
-    index: HashTable<u64>,
-    key: SipKey,
+    /// The number of the entry at the front, modulo 2^32; an entry's number never changes.
+    first: u32,
+    /// The numbers by hash.
+    index: Index,
 }
 
 impl TimeWaitTable {
-    /// An empty table.
-    pub fn new(key: SipKey) -> Self {
-        Self {
-            entries: VecDeque::new(),
-            first: 0,
-            index: HashTable::new(),
-            key,
-        }
-    }
-
     /// How many connections wait.
     pub fn len(&self) -> usize {
         self.index.len()
@@ -66,15 +58,9 @@ impl TimeWaitTable {
         self.index.is_empty()
     }
 
-    /// Add a connection; true when the oldest had to make room.
-    pub fn insert(
-        &mut self,
-        now: Instant,
-        flow: Flow,
-        (snd_nxt, rcv_nxt): (SeqNumber, SeqNumber),
-        (ts_recent, ts_offset): (Option<u32>, u32),
-    ) -> bool {
-        self.remove(&flow);
+    /// Add a connection, which must not be there; true when the oldest had to make room.
+    pub fn insert(&mut self, now: Instant, waiting: Waiting) -> bool {
+        debug_assert!(self.get(waiting.hash, &waiting.flow).is_none());
         let evict = self.index.len() >= TIME_WAIT_ENTRIES_MAX;
         if evict {
             while !self.drop_front() {}
@@ -82,62 +68,35 @@ impl TimeWaitTable {
         if self.entries.len() > 2 * self.index.len() + HOLES_MAX {
             self.close_holes();
         }
-        let expires_ms = (now + TIME_WAIT).millis() as u32;
-        let number = self.first + self.entries.len() as u64;
+        let number = self.first.wrapping_add(self.entries.len() as u32);
         self.entries.push_back(Some(Waiting {
-            flow,
-            snd_nxt,
-            rcv_nxt,
-            ts_recent,
-            ts_offset,
-            expires_ms,
+            expires_ms: (now + TIME_WAIT).millis() as u32,
+            ..waiting
         }));
-        let (entries, first, key) = (&self.entries, self.first, &self.key);
-        let hash = |n: &u64| {
-            entries[(n - first) as usize]
-                .as_ref()
-                .map_or(0, |e| e.flow.hash(key, 0))
-        };
-        self.index.insert_unique(flow.hash(key, 0), number, hash);
+        let (entries, first) = (&self.entries, self.first);
+        self.index
+            .insert(waiting.hash, number, |n| hash_of(entries, first, n));
         evict
     }
 
-    /// The entry of a flow.
-    pub fn get(&self, flow: &Flow) -> Option<&Waiting> {
-        if self.index.is_empty() {
-            return None;
-        }
-        let number = *self
-            .index
-            .find(flow.hash(&self.key, 0), |n| self.holds(*n, flow))?;
-        self.entries[(number - self.first) as usize].as_ref()
+    /// The entry of a flow with that hash.
+    #[inline]
+    pub fn get(&self, hash: u32, flow: &Flow) -> Option<&Waiting> {
+        self.entries[self.place_of(hash, flow)?].as_ref()
     }
 
     /// Take an entry out.
-    pub fn remove(&mut self, flow: &Flow) -> Option<Waiting> {
-        if self.index.is_empty() {
-            return None;
-        }
-        let (entries, first) = (&self.entries, self.first);
-        let holds = |n: &u64| {
-            entries[(n - first) as usize]
-                .as_ref()
-                .is_some_and(|e| e.flow == *flow)
-        };
-        let found = self.index.find_entry(flow.hash(&self.key, 0), holds).ok()?;
-        let (number, _) = found.remove();
-        self.entries[(number - self.first) as usize].take()
+    pub fn remove(&mut self, hash: u32, flow: &Flow) -> Option<Waiting> {
+        let place = self.place_of(hash, flow)?;
+        self.index
+            .remove(hash, self.first.wrapping_add(place as u32));
+        self.entries[place].take()
     }
 
     /// Start a connection's wait again (RFC 9293 §3.10.7.4, eighth: a retransmitted FIN).
-    pub fn restart(&mut self, now: Instant, flow: &Flow) {
-        if let Some(e) = self.remove(flow) {
-            self.insert(
-                now,
-                e.flow,
-                (e.snd_nxt, e.rcv_nxt),
-                (e.ts_recent, e.ts_offset),
-            );
+    pub fn restart(&mut self, now: Instant, hash: u32, flow: &Flow) {
+        if let Some(waiting) = self.remove(hash, flow) {
+            self.insert(now, waiting);
         }
     }
 
@@ -149,55 +108,64 @@ impl TimeWaitTable {
     }
 
     /// Drop the entries whose time is over.
+    #[inline]
     pub fn expire(&mut self, now: Instant) {
-        while self
-            .entries
-            .front()
-            .is_some_and(|e| e.as_ref().is_none_or(|e| remaining(e, now).is_zero()))
-        {
+        let is_over = |e: &Option<Waiting>| e.as_ref().is_none_or(|e| remaining(e, now).is_zero());
+        if self.entries.front().is_some_and(is_over) {
+            self.drop_expired(now);
+        }
+    }
+
+    #[inline(never)]
+    fn drop_expired(&mut self, now: Instant) {
+        let is_over = |e: &Option<Waiting>| e.as_ref().is_none_or(|e| remaining(e, now).is_zero());
+        while self.entries.front().is_some_and(is_over) {
             self.drop_front();
         }
-        if self.entries.is_empty() && self.entries.capacity() > 1024 {
+        if self.entries.is_empty() {
             self.entries.shrink_to(1024);
         }
     }
 
-    fn holds(&self, number: u64, flow: &Flow) -> bool {
-        self.entries[(number - self.first) as usize]
-            .as_ref()
-            .is_some_and(|e| e.flow == *flow)
+    /// Where in the queue the entry of a flow stands.
+    #[inline]
+    fn place_of(&self, hash: u32, flow: &Flow) -> Option<usize> {
+        let place = |number: u32| number.wrapping_sub(self.first) as usize;
+        let is_it = |n: u32| {
+            self.entries[place(n)]
+                .as_ref()
+                .is_some_and(|e| e.flow == *flow)
+        };
+        self.index.find(hash, is_it).map(place)
     }
 
     /// Move the entries together. Linear, and paid for by the holes that made it necessary.
     fn close_holes(&mut self) {
         self.entries.retain(Option::is_some);
         self.first = 0;
-        self.index.clear();
-        let (entries, key) = (&self.entries, &self.key);
-        let hash = |n: &u64| {
-            entries[*n as usize]
-                .as_ref()
-                .map_or(0, |e| e.flow.hash(key, 0))
-        };
-        for number in 0..entries.len() as u64 {
-            self.index.insert_unique(hash(&number), number, hash);
+        self.index = Index::default();
+        let entries = &self.entries;
+        for number in 0..entries.len() as u32 {
+            let hash_of = |n| hash_of(entries, 0, n);
+            self.index.insert(hash_of(number), number, hash_of);
         }
     }
 
     /// Take what is at the front out of the queue; true when it was an entry, not a hole.
     fn drop_front(&mut self) -> bool {
-        let flow = self
-            .entries
-            .front()
-            .and_then(|e| e.as_ref())
-            .map(|e| e.flow);
-        if let Some(flow) = flow {
-            self.remove(&flow);
+        let front = self.entries.pop_front().flatten();
+        if let Some(waiting) = &front {
+            self.index.remove(waiting.hash, self.first);
         }
-        self.entries.pop_front();
-        self.first += 1;
-        flow.is_some()
+        self.first = self.first.wrapping_add(1);
+        front.is_some()
     }
+}
+
+/// The hash of the entry with that number.
+fn hash_of(entries: &VecDeque<Option<Waiting>>, first: u32, number: u32) -> u32 {
+    let entry = &entries[number.wrapping_sub(first) as usize];
+    entry.as_ref().map_or(0, |e| e.hash)
 }
 
 /// How long an entry still waits. Milliseconds are compared modulo 2^32, some 49 days.
@@ -209,6 +177,7 @@ fn remaining(entry: &Waiting, now: Instant) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::siphash::SipKey;
 
     fn flow(port: u16) -> Flow {
         Flow::new(
@@ -217,8 +186,32 @@ mod tests {
         )
     }
 
+    fn waiting(flow: Flow, snd_nxt: u32) -> Waiting {
+        Waiting {
+            flow,
+            hash: hash(&flow),
+            snd_nxt: SeqNumber(snd_nxt),
+            rcv_nxt: SeqNumber(2),
+            ts_recent: Some(3),
+            ts_offset: 4,
+            expires_ms: 0,
+        }
+    }
+
+    fn hash(flow: &Flow) -> u32 {
+        flow.table_hash(&SipKey::from_seed(1))
+    }
+
     fn insert(table: &mut TimeWaitTable, now: Instant, port: u16) -> bool {
-        table.insert(now, flow(port), (SeqNumber(1), SeqNumber(2)), (Some(3), 4))
+        table.insert(now, waiting(flow(port), 1))
+    }
+
+    fn get(table: &TimeWaitTable, port: u16) -> Option<&Waiting> {
+        table.get(hash(&flow(port)), &flow(port))
+    }
+
+    fn restart(table: &mut TimeWaitTable, now: Instant, port: u16) {
+        table.restart(now, hash(&flow(port)), &flow(port));
     }
 
     #[test]
@@ -232,16 +225,16 @@ mod tests {
 
     #[test]
     fn ends_after_its_time_and_a_restart_lengthens_it() {
-        let mut table = TimeWaitTable::new(SipKey::from_seed(1));
+        let mut table = TimeWaitTable::default();
         let start = Instant::from_millis(5);
         insert(&mut table, start, 1);
         insert(&mut table, start, 2);
         let later = start + Duration::from_secs(30);
-        table.restart(later, &flow(1));
+        restart(&mut table, later, 1);
         table.expire(start + (TIME_WAIT - Duration::from_millis(1)));
         assert_eq!(table.len(), 2);
         table.expire(start + TIME_WAIT);
-        assert!(table.get(&flow(1)).is_some() && table.get(&flow(2)).is_none());
+        assert!(get(&table, 1).is_some() && get(&table, 2).is_none());
         assert_eq!(table.poll_timeout(later), Some(later + TIME_WAIT));
         table.expire(later + TIME_WAIT);
         assert!(table.is_empty() && table.poll_timeout(later).is_none());
@@ -250,32 +243,34 @@ mod tests {
     /// A peer that repeats its FIN for ever costs no memory.
     #[test]
     fn restarts_leave_no_holes_behind_for_long() {
-        let mut table = TimeWaitTable::new(SipKey::from_seed(1));
+        let mut table = TimeWaitTable::default();
         for port in 0..50 {
             insert(&mut table, Instant::START, port);
         }
-        (0..100_000u32).for_each(|n| table.restart(Instant::START, &flow((n % 50) as u16)));
+        (0..100_000u32).for_each(|n| restart(&mut table, Instant::START, (n % 50) as u16));
         assert!(table.entries.len() <= 2 * 50 + HOLES_MAX + 1);
-        assert!((0..50).all(|port| table.get(&flow(port)).is_some()));
+        assert!((0..50).all(|port| get(&table, port).is_some()));
         table.expire(Instant::START + TIME_WAIT);
         assert!(table.is_empty());
     }
 
     #[test]
     fn the_oldest_makes_room() {
-        let mut table = TimeWaitTable::new(SipKey::from_seed(1));
+        let mut table = TimeWaitTable::default();
         let mut evicted = 0;
         for n in 0..TIME_WAIT_ENTRIES_MAX + 10 {
             let remote = std::net::SocketAddr::new(std::net::Ipv4Addr::from(n as u32).into(), 9);
             let flow = Flow::new("10.0.0.1:80".parse().unwrap(), remote);
-            let seqs = (SeqNumber(n as u32), SeqNumber(0));
-            evicted += usize::from(table.insert(Instant::START, flow, seqs, (None, 0)));
+            evicted += usize::from(table.insert(Instant::START, waiting(flow, n as u32)));
         }
         assert_eq!((table.len(), evicted), (TIME_WAIT_ENTRIES_MAX, 10));
         let survivor = Flow::new(
             "10.0.0.1:80".parse().unwrap(),
             "0.0.0.10:9".parse().unwrap(),
         );
-        assert_eq!(table.get(&survivor).map(|e| e.snd_nxt), Some(SeqNumber(10)));
+        assert_eq!(
+            table.get(hash(&survivor), &survivor).map(|e| e.snd_nxt),
+            Some(SeqNumber(10))
+        );
     }
 }
