@@ -208,10 +208,10 @@ impl Connection {
             self.follow(Event::SynAck);
             self.syn_acknowledged(cx.now);
             self.fast_open_answered(seg, retried, cx);
+            self.ack_owed = Owed::Now;
             self.begin_life(cx);
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
-            self.ack_owed = Owed::Now;
             // Data and FIN that ride on the SYN-ACK are taken in like any other.
             let rest = Segment {
                 seq: seg.seq + 1,
@@ -279,10 +279,10 @@ impl Connection {
             self.syn_acknowledged(cx.now);
             self.fast_open_answered(seg, true, cx);
             self.set_window(seg.seq, seg.ack, u32::from(seg.window));
+            self.ack_owed = Owed::Now;
             self.begin_life(cx);
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
-            self.ack_owed = Owed::Now;
         } else {
             self.snd_nxt = self.iss;
             // One that goes without asks no more (RFC 3168 §6.1.1.1).

@@ -15,7 +15,7 @@
 
 use exos_wire::tcp::{TcpFlags, TcpOptions, UserTimeout};
 
-use super::connection::{Connection, NEVER};
+use super::connection::{Connection, NEVER, Owed};
 use super::fast_open::Early;
 use super::input::{Context, Outcome};
 use super::options::Options;
@@ -289,7 +289,8 @@ impl Connection {
     }
 
     /// The connection stands: begin to listen for silence. RFC 5482 §3: the option goes also on the
-    /// first segment without SYN, since SYN cookies lose that of the SYN.
+    /// first segment without SYN, since SYN cookies lose that of the SYN. It pays for the acknowledgement
+    /// that is owed to a SYN-ACK: there is one segment, not two.
     pub(super) fn begin_life(&mut self, cx: &mut Context<'_>) {
         self.heard_at = cx.now;
         if self.rare.is_none() {
@@ -298,6 +299,11 @@ impl Connection {
         if let Some(option) = self.user_timeout_option() {
             let mut bare = self.bare(cx.now);
             bare.options.user_timeout = Some(option);
+            if self.ack_owed == Owed::Now {
+                bare.window = self.announce_window();
+                self.last_ack_sent = self.rcv_nxt;
+                self.ack_owed = Owed::Nothing;
+            }
             cx.replies.push_due(bare, cx.counters);
         }
         self.arm_life();
