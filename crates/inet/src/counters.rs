@@ -103,6 +103,8 @@ counters! {
     /// Drop: a SYN while the listener's backlog is full: with cookies over their rate, without them
     /// of younger ones than may be given up.
     drop_tcp_backlog_full,
+    /// SYN-ACKs that were not sent again although their timer ran out: over the rate.
+    drop_tcp_syn_ack_rate_limited,
     /// SYNs answered with a cookie, because the listener's backlog was full.
     tcp_syn_cookies_sent,
     /// Connections made from a cookie that came back.

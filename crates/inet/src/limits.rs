@@ -27,6 +27,12 @@ pub const SYN_RETRIES_MAX: u8 = 7;
 /// Retransmissions of a SYN-ACK: a minute of half-open connection is what a listener affords.
 pub const SYN_ACK_RETRIES_MAX: u8 = 5;
 
+/// SYN-ACKs sent again a second because a timer ran out, for the whole stack. Each goes to an address that nobody
+/// has proven: beyond one SYN-ACK for one SYN, strangers can have us send this many, some 75 kB a second. A
+/// server that loses one SYN-ACK in a hundred repeats as many at 100,000 new connections a second; a peer whose
+/// repetition is withheld asks again itself, by its SYN.
+pub const SYN_ACKS_AGAIN_PER_SECOND: u32 = 1000;
+
 /// Initial congestion window (RFC 6928).
 pub const INITIAL_WINDOW_SEGMENTS: u32 = 10;
 

@@ -597,7 +597,7 @@ impl Connection {
         self.retransmit_at = NEVER;
         if !self.state.is_synchronized() {
             cx.counters.tcp_timeouts += 1;
-            self.snd_nxt = self.iss;
+            self.syn_timed_out(cx);
             return Outcome::Keep;
         }
         if self.snd_wnd == 0 {
@@ -614,6 +614,23 @@ impl Connection {
         self.suspect_black_hole(cx);
         self.data_timed_out(first, cx);
         Outcome::Keep
+    }
+
+    /// Our SYN again, or a SYN-ACK as far as the rate allows: nobody has proven yet that the peer is where
+    /// its SYN says.
+    fn syn_timed_out(&mut self, cx: &mut Context<'_>) {
+        let unproven = self.state == State::SynReceived && !self.active && !self.early;
+        if unproven && !cx.replies.may_repeat_syn_ack(cx.now) {
+            cx.counters.drop_tcp_syn_ack_rate_limited += 1;
+            self.retransmit_at = cx.now + self.rtt.timeout();
+        } else {
+            self.snd_nxt = self.iss;
+        }
+    }
+
+    /// The network says that our SYN-ACK cannot arrive: it is not sent again, unless the peer asks.
+    pub(super) fn syn_ack_is_unwanted(&mut self) {
+        self.retries = SYN_ACK_RETRIES_MAX;
     }
 
     pub(super) fn give_up(&mut self, cx: &mut Context<'_>) -> Outcome {

@@ -503,8 +503,10 @@ impl Tcp {
             self.close(id, Reason::Unreachable);
             self.settle(id);
         } else if c.active || c.state().is_synchronized() {
-            // Of a half-open connection nothing more is kept: it may be a stranger's.
             c.remember_error(now, reason);
+        } else {
+            // Of a half-open connection nothing more is kept: it may be a stranger's.
+            c.syn_ack_is_unwanted();
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! They wait in a bounded queue until the stack sends them. Resets and challenges are rate-limited
 //! for the whole stack, so that no flood is answered one for one; the acknowledgement of a peer's
-//! last FIN is not, for it is one for each connection that ends.
+//! last FIN is not, for it is one for each connection that ends. The limit on SYN-ACKs sent again is
+//! kept here too.
 
 use std::collections::VecDeque;
 
@@ -12,7 +13,9 @@ use exos_wire::tcp::{TcpFlags, TcpOptions};
 use super::flow::Flow;
 use super::input::Segment;
 use crate::counters::Counters;
-use crate::limits::{CHALLENGES_PER_SECOND, REPLIES_MAX, RESETS_PER_SECOND};
+use crate::limits::{
+    CHALLENGES_PER_SECOND, REPLIES_MAX, RESETS_PER_SECOND, SYN_ACKS_AGAIN_PER_SECOND,
+};
 use crate::time::Instant;
 
 /// A segment without data or state.
@@ -90,6 +93,7 @@ pub struct Replies {
     queue: VecDeque<Reply>,
     resets: RateLimit,
     challenges: RateLimit,
+    syn_acks_again: RateLimit,
 }
 
 impl Default for Replies {
@@ -98,6 +102,7 @@ impl Default for Replies {
             queue: VecDeque::new(),
             resets: RateLimit::new(RESETS_PER_SECOND),
             challenges: RateLimit::new(CHALLENGES_PER_SECOND),
+            syn_acks_again: RateLimit::new(SYN_ACKS_AGAIN_PER_SECOND),
         }
     }
 }
@@ -132,6 +137,11 @@ impl Replies {
     /// Whether a connection may send a challenge acknowledgement now; counts it if so.
     pub fn may_challenge(&mut self, now: Instant) -> bool {
         self.challenges.take(now)
+    }
+
+    /// Whether a listener's connection may send its SYN-ACK again, unasked, now; counts it if so.
+    pub fn may_repeat_syn_ack(&mut self, now: Instant) -> bool {
+        self.syn_acks_again.take(now)
     }
 
     /// The next answer to send.
