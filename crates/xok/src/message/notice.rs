@@ -1,0 +1,96 @@
+//! What the daemon says unasked.
+
+use super::{GrantId, NOTICES, header};
+use crate::bytes::{DecodeError, Reader};
+use crate::limits::TEXT_BYTES_MAX;
+
+/// What is being taken back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Revoked {
+    /// The slot with all that it holds.
+    Slot,
+    /// One grant.
+    Grant(GrantId),
+}
+
+/// Why the daemon goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Farewell {
+    /// Another takes over: keep going, connect again, and reattach.
+    Restarting,
+    /// Everything is taken down.
+    Stopping,
+}
+
+/// What the daemon says unasked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// Give this back by then; after that it is taken.
+    Revoke {
+        /// What.
+        what: Revoked,
+        /// How long from now, in milliseconds.
+        deadline_ms: u32,
+        /// Why, for a person.
+        reason: String,
+    },
+    /// The tables have changed; sent once until the program asks or is told something else.
+    Changed {
+        /// The tables' generation.
+        generation: u64,
+    },
+    /// The daemon goes.
+    Goodbye(Farewell),
+}
+
+impl Notice {
+    pub(super) fn read(kind: u16, r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(match kind.checked_sub(NOTICES) {
+            Some(0) => {
+                let grant = r.option("what", Reader::u32)?;
+                Self::Revoke {
+                    what: grant.map_or(Revoked::Slot, Revoked::Grant),
+                    deadline_ms: r.u32()?,
+                    reason: r.text(TEXT_BYTES_MAX, "reason")?,
+                }
+            }
+            Some(1) => Self::Changed {
+                generation: r.u64()?,
+            },
+            Some(2) => Self::Goodbye(if r.bool("farewell")? {
+                Farewell::Stopping
+            } else {
+                Farewell::Restarting
+            }),
+            _ => return Err(DecodeError::UnknownKind(kind)),
+        })
+    }
+
+    /// The datagram.
+    pub fn encode(&self) -> Vec<u8> {
+        let kind = match self {
+            Self::Revoke { .. } => 0,
+            Self::Changed { .. } => 1,
+            Self::Goodbye(_) => 2,
+        };
+        let mut w = header(NOTICES + kind, 0);
+        match self {
+            Self::Revoke {
+                what,
+                deadline_ms,
+                reason,
+            } => {
+                let grant = match what {
+                    Revoked::Slot => None,
+                    Revoked::Grant(grant) => Some(*grant),
+                };
+                w.option(grant, |w, grant| w.u32(grant));
+                w.u32(*deadline_ms);
+                w.text(reason, TEXT_BYTES_MAX);
+            }
+            Self::Changed { generation } => w.u64(*generation),
+            Self::Goodbye(farewell) => w.bool(*farewell == Farewell::Stopping),
+        }
+        w.bytes
+    }
+}
