@@ -20,7 +20,7 @@ mod notice;
 mod request;
 
 pub use answer::{Answer, InterfaceInfo, LocalAddress, Refusal};
-pub use facts::{Checksums, Facts};
+pub use facts::{Facts, LINK_BYTES};
 pub use notice::{Farewell, Notice, Revoked};
 pub use request::{Mode, PortWish, Request};
 
