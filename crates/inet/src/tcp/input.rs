@@ -206,7 +206,7 @@ impl Connection {
         if acks {
             let retried = self.retries > 0;
             self.follow(Event::SynAck);
-            self.syn_acknowledged(cx.now);
+            self.syn_acknowledged(seg, cx.now);
             self.fast_open_answered(seg, retried, cx);
             self.ack_owed = Owed::Now;
             self.begin_life(cx);
@@ -276,7 +276,7 @@ impl Connection {
             seg.has(TcpFlags::ACK) && seg.ack.gt(self.iss) && seg.ack.le(self.snd_max);
         if self.active && answers_ours {
             self.follow(Event::SynAck);
-            self.syn_acknowledged(cx.now);
+            self.syn_acknowledged(seg, cx.now);
             self.fast_open_answered(seg, true, cx);
             self.set_window(seg.seq, seg.ack, u32::from(seg.window));
             self.ack_owed = Owed::Now;
@@ -349,7 +349,7 @@ impl Connection {
             return false;
         }
         self.follow(Event::AckOfSyn);
-        self.syn_acknowledged(cx.now);
+        self.syn_acknowledged(seg, cx.now);
         self.set_window(seg.seq, seg.ack, u32::from(seg.window) << self.snd_scale);
         self.begin_life(cx);
         if self.active {
@@ -369,16 +369,21 @@ impl Connection {
     }
 
     /// Our SYN is acknowledged: data begins behind it, and a wish to finish can be followed.
-    fn syn_acknowledged(&mut self, now: Instant) {
+    fn syn_acknowledged(&mut self, seg: &Segment<'_>, now: Instant) {
         self.snd_una = self.iss + 1;
         self.snd_nxt = self.snd_nxt.max(self.snd_una);
-        if self.retries == 0 {
-            // Karn: what was sent twice measures nothing.
-            if !self.syn_again {
-                self.rtt.measured(now - self.last_sent);
-                self.rtt.least_of(now.micros_since(self.last_sent));
-            }
-        } else {
+        if !self.syn_again {
+            self.rtt.measured(now - self.last_sent);
+            self.rtt.least_of(now.micros_since(self.last_sent));
+        } else if now > self.last_sent
+            && let Some(rtt) = self.round_trip_by_timestamp(seg, now)
+        {
+            // Karn: what was sent twice measures nothing, unless a timestamp says which one is answered
+            // (RFC 6298 §3). That of a cookie, of which nothing is known but that it has left before
+            // now, says other things too.
+            self.rtt.measured(rtt);
+        }
+        if self.retries > 0 {
             self.rtt.handshake_lost();
             self.congestion
                 .get_mut()
@@ -564,7 +569,7 @@ impl Connection {
                     Outcome::Keep
                 }
                 Timer::Tail => {
-                    self.tail_timed_out(cx.counters);
+                    self.tail_timed_out(cx);
                     Outcome::Keep
                 }
             };

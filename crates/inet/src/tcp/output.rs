@@ -195,6 +195,11 @@ impl Connection {
         if self.flight() == 0 {
             return None;
         }
+        if !self.window_holds_flight() {
+            // It was shut after the timer went off.
+            self.set_loss_timer(now);
+            return None;
+        }
         let mss = u32::from(self.mss_now());
         let available = (self.send_end() - self.snd_max).max(0) as u32;
         let room = self.snd_wnd.saturating_sub(self.flight());

@@ -7,7 +7,6 @@ use super::rack::Conditions;
 use super::repair::Repair;
 use super::scoreboard::Delivered;
 use super::{Phase, Timer};
-use crate::counters::Counters;
 use crate::limits::{DUPLICATE_ACKS, RTO_VARIATION_MIN, TAIL_PROBE_SLACK};
 use crate::tcp::congestion::{Ack, Cause, Congested, DeliveryRate};
 use crate::tcp::connection::{Connection, NEVER};
@@ -129,16 +128,12 @@ impl Connection {
         // acknowledgements that said so lost.
         if let Some(at) = d.oldest_once_at.filter(|_| d.newest_again.is_none()) {
             self.rtt.measured(now - at);
-        } else if let Some(t) = seg.options.timestamps
-            && stamps
-            && t.echo != 0
+        } else if stamps
             && d.newest_again.is_some()
+            && let Some(rtt) = self.round_trip_by_timestamp(seg, now)
         {
             // With a timestamp even a repeated segment tells (RFC 7323 §4.1), in milliseconds.
-            let elapsed = self.ts_now(now).wrapping_sub(t.echo);
-            if elapsed < 1 << 20 {
-                self.rtt.measured(Duration::from_millis(u64::from(elapsed)));
-            }
+            self.rtt.measured(rtt);
         }
         let rtt_us = d.newest_once.map(|n| now.micros_since(n.at));
         if let Some(rtt_us) = rtt_us {
@@ -154,6 +149,19 @@ impl Connection {
         self.loss.rack.update(d, now, least, echo_is_older);
         self.measure_rate(d, now);
         rtt_us
+    }
+
+    /// The round trip that the timestamp echoed tells of (RFC 7323 §4.1). Its clock ticks in milliseconds: less
+    /// than one cannot be told. More than a quarter of an hour is nonsense, or a number that we never sent.
+    pub(in crate::tcp) fn round_trip_by_timestamp(
+        &self,
+        seg: &Segment<'_>,
+        now: Instant,
+    ) -> Option<Duration> {
+        let stamp = seg.options.timestamps.filter(|_| self.timestamps)?;
+        let elapsed = self.ts_now(now).wrapping_sub(stamp.echo);
+        let known = stamp.echo != 0 && elapsed < 1 << 20;
+        known.then(|| Duration::from_millis(u64::from(elapsed.max(1))))
     }
 
     /// The delivery rate over the flight that this acknowledgement ends
@@ -485,7 +493,7 @@ impl Connection {
             && loss.tail.is_none()
             && loss.board.sacked_bytes() == 0
             && self.retries == 0
-            && self.snd_wnd > 0
+            && self.window_holds_flight()
             && srtt_us > 0;
         if !may {
             return None;
@@ -496,6 +504,12 @@ impl Connection {
             after_us += RTO_VARIATION_MIN.as_micros() as u64;
         }
         Some(after_us)
+    }
+
+    /// False when the peer has taken back a window that was used (RFC 9293 §3.8.6): what lies beyond it, the
+    /// tail above all, is not sent again until it opens.
+    pub(in crate::tcp) fn window_holds_flight(&self) -> bool {
+        self.flight() <= self.snd_wnd
     }
 
     /// The timer went off for reordering: what has not arrived is lost.
@@ -523,9 +537,13 @@ impl Connection {
         }
     }
 
-    /// The timer went off for the tail: a probe shall leave.
-    pub(in crate::tcp) fn tail_timed_out(&mut self, counters: &mut Counters) {
-        counters.tcp_tail_probes += 1;
+    /// The timer went off for the tail: a probe shall leave, unless the window has been shut since it was set.
+    pub(in crate::tcp) fn tail_timed_out(&mut self, cx: &mut Context<'_>) {
+        if !self.window_holds_flight() {
+            self.set_loss_timer(cx.now);
+            return;
+        }
+        cx.counters.tcp_tail_probes += 1;
         self.loss.tail_due = true;
         // Armed again when the probe leaves.
         (self.timer, self.retransmit_at) = (Timer::Retransmit, NEVER);
