@@ -27,6 +27,7 @@
 
 pub mod ebpf;
 pub mod filter;
+pub mod gate;
 pub mod language;
 pub mod layers;
 pub mod limits;

@@ -1,0 +1,35 @@
+//! The gate of a shared interface: which program a packet belongs to, and what a program may send.
+//!
+//! Many programs share one device D. Each has a slot: a virtual interface of its own (`xokN` on the host's side), or
+//! queues of D. The gate is three programs and the tables that they decide from:
+//!
+//! ```text
+//! wire ──> D, XDP "in"  ── flows ──> slot N: xokN, or its queue's socket ──> the program's ring
+//!                       └─ nobody's: the daemon's slot 0 (addresses that are ours alone), else the host's stack
+//! wire <── D <── "out", at tcx ingress of xokN: is this packet the slot's to send? ── or to another slot, or the host
+//! host ──> D, "host", at tcx egress: what the host sends to programs on its own machine goes to their slots
+//! ```
+//!
+//! Exact grants (address, protocol, port, down to one connection) are entries of one hash table: a packet costs the
+//! same with one grant and with ten thousand, and a grant is one update of a map. General filters are programs behind
+//! a tail call, copies for `exos dump` are programs behind another.
+//!
+//! Here are the layouts of the tables ([`layout`]), what is counted ([`Counter`]), which maps there are ([`maps`]),
+//! and what is told about copied packets ([`tap`]). Nothing here opens, loads or attaches: instructions and bytes
+//! come out, descriptors go in.
+//!
+//! Needs Linux 6.6 (tcx links); everything else is older: `bpf_xdp_load_bytes` 5.18, atomic instructions 5.12, ring
+//! buffers 5.8.
+
+mod counter;
+pub mod layout;
+pub mod limits;
+pub mod maps;
+pub mod tap;
+
+pub use counter::Counter;
+pub use layout::{
+    AddressFlags, Bucket, Config, FlowKey, FlowValue, FragmentKey, Shape, Slot, SlotKind,
+};
+pub use maps::{MapFds, MapSpec, MapType, Maps};
+pub use tap::{TapRecord, Verdict};

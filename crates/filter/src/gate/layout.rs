@@ -1,0 +1,541 @@
+//! Keys and values of the gate's maps, as values and as bytes.
+//!
+//! Addresses are 16 bytes, IPv4 as `::ffff:a.b.c.d` (RFC 4291 §2.5.5.2). Ports are in network order, everything else
+//! in the machine's, as the programs read it. Padding is explicit and zero: the kernel hashes whole keys.
+//!
+//! ```text
+//! FlowKey 40      local 16 | remote 16 | local port 2 | remote port 2 | protocol 1 | zero 3
+//! FlowValue 8     slot 4 | grant 4
+//! FragmentKey 40  source 16 | destination 16 | identifier 4 | protocol 1 | direction 1 | zero 2
+//! Bucket 32       rate 8 | burst 8 | tokens 8 | last 8
+//! Slot 80         kind 4 | ifindex 4 | mac 6 | flags 2 | rx Bucket 32 | tx Bucket 32
+//! Config 24       shapes 4 | ifindex 4 | mac 6 | zero 2 | taps 4 | generals 4
+//! ```
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+/// Appends fields in order; what is asked for at the end must have come together.
+struct Bytes<const N: usize> {
+    bytes: [u8; N],
+    at: usize,
+}
+
+impl<const N: usize> Bytes<N> {
+    const fn new() -> Self {
+        Self {
+            bytes: [0; N],
+            at: 0,
+        }
+    }
+
+    fn put(mut self, field: &[u8]) -> Self {
+        self.bytes[self.at..self.at + field.len()].copy_from_slice(field);
+        self.at += field.len();
+        self
+    }
+
+    fn done(self) -> [u8; N] {
+        assert_eq!(self.at, N, "every byte of a layout is written");
+        self.bytes
+    }
+}
+
+/// Takes fields in order.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn take<const M: usize>(&mut self) -> [u8; M] {
+        let (field, rest) = self.0.split_first_chunk().expect("layouts are of one size");
+        self.0 = rest;
+        *field
+    }
+
+    fn u32(&mut self) -> u32 {
+        u32::from_ne_bytes(self.take())
+    }
+
+    fn u64(&mut self) -> u64 {
+        u64::from_ne_bytes(self.take())
+    }
+}
+
+/// An address as the maps hold it: IPv4 mapped into IPv6.
+pub const fn address_bytes(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    }
+}
+
+/// The address that 16 bytes of a map stand for.
+pub const fn address_from_bytes(bytes: [u8; 16]) -> IpAddr {
+    let v6 = Ipv6Addr::from_octets(bytes);
+    match v6.to_ipv4_mapped() {
+        Some(v4) => IpAddr::V4(v4),
+        None => IpAddr::V6(v6),
+    }
+}
+
+/// How much of a packet a grant names. Looked up in this order: the first that is there decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u32)]
+pub enum Shape {
+    /// Protocol, both addresses, both ports: one connection.
+    Exact = 1,
+    /// Protocol, local address, local port: a listener.
+    Port = 2,
+    /// Protocol and local address.
+    Protocol = 4,
+    /// The local address.
+    Address = 8,
+}
+
+impl Shape {
+    /// In the order of lookup.
+    pub const ALL: [Self; 4] = [Self::Exact, Self::Port, Self::Protocol, Self::Address];
+}
+
+/// Whose packets: a grant, as the key of `flows`. What a shape does not name is zero.
+///
+/// Seen from this machine: local is the destination of what arrives and the source of what leaves. For ICMP echo the
+/// identifier stands as the local port in requests that leave and in replies that arrive, because the program chose
+/// it; in the opposite direction the peer did, and the port is 0. Other protocols than TCP and UDP have port 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowKey {
+    /// This machine's address.
+    pub local: [u8; 16],
+    /// The peer's address; zero unless the shape is [`Shape::Exact`].
+    pub remote: [u8; 16],
+    /// This machine's port.
+    pub local_port: u16,
+    /// The peer's port.
+    pub remote_port: u16,
+    /// The protocol that IP carries; 0 for [`Shape::Address`].
+    pub protocol: u8,
+}
+
+impl FlowKey {
+    /// Bytes of a key.
+    pub const LEN: usize = 40;
+
+    /// One connection.
+    pub const fn exact(protocol: u8, local: SocketAddr, remote: SocketAddr) -> Self {
+        Self {
+            local: address_bytes(local.ip()),
+            remote: address_bytes(remote.ip()),
+            local_port: local.port(),
+            remote_port: remote.port(),
+            protocol,
+        }
+    }
+
+    /// A local port.
+    pub const fn port(protocol: u8, local: SocketAddr) -> Self {
+        Self {
+            local: address_bytes(local.ip()),
+            remote: [0; 16],
+            local_port: local.port(),
+            remote_port: 0,
+            protocol,
+        }
+    }
+
+    /// All of a protocol at an address.
+    pub const fn protocol(protocol: u8, local: IpAddr) -> Self {
+        Self {
+            local: address_bytes(local),
+            remote: [0; 16],
+            local_port: 0,
+            remote_port: 0,
+            protocol,
+        }
+    }
+
+    /// All of an address.
+    pub const fn address(local: IpAddr) -> Self {
+        Self::protocol(0, local)
+    }
+
+    /// Which lookup finds this key, which must be set in [`Config::shapes`] for it.
+    pub fn shape(&self) -> Shape {
+        if self.remote != [0; 16] || self.remote_port != 0 {
+            Shape::Exact
+        } else if self.local_port != 0 {
+            Shape::Port
+        } else if self.protocol != 0 {
+            Shape::Protocol
+        } else {
+            Shape::Address
+        }
+    }
+
+    /// The key without what the shape does not name.
+    pub fn masked(&self, shape: Shape) -> Self {
+        let mut key = *self;
+        if shape > Shape::Exact {
+            key.remote = [0; 16];
+            key.remote_port = 0;
+        }
+        if shape > Shape::Port {
+            key.local_port = 0;
+        }
+        if shape > Shape::Protocol {
+            key.protocol = 0;
+        }
+        key
+    }
+
+    /// As the map holds it.
+    pub fn to_bytes(&self) -> [u8; Self::LEN] {
+        Bytes::new()
+            .put(&self.local)
+            .put(&self.remote)
+            .put(&self.local_port.to_be_bytes())
+            .put(&self.remote_port.to_be_bytes())
+            .put(&[self.protocol, 0, 0, 0])
+            .done()
+    }
+
+    /// From the map.
+    pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Self {
+        let mut fields = Fields(bytes);
+        Self {
+            local: fields.take(),
+            remote: fields.take(),
+            local_port: u16::from_be_bytes(fields.take()),
+            remote_port: u16::from_be_bytes(fields.take()),
+            protocol: fields.take::<1>()[0],
+        }
+    }
+}
+
+/// Who has a grant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FlowValue {
+    /// The slot, below [`super::limits::SLOTS`].
+    pub slot: u32,
+    /// The daemon's number of the grant.
+    pub grant: u32,
+}
+
+impl FlowValue {
+    /// Bytes of a value.
+    pub const LEN: usize = 8;
+
+    /// As the map holds it.
+    pub fn to_bytes(&self) -> [u8; Self::LEN] {
+        Bytes::new()
+            .put(&self.slot.to_ne_bytes())
+            .put(&self.grant.to_ne_bytes())
+            .done()
+    }
+
+    /// From the map.
+    pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Self {
+        let mut fields = Fields(bytes);
+        Self {
+            slot: fields.u32(),
+            grant: fields.u32(),
+        }
+    }
+}
+
+/// A packet whose fragments are under way; the value in `fragments` is the slot that the first one belonged to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FragmentKey {
+    /// Source address.
+    pub source: [u8; 16],
+    /// Destination address.
+    pub destination: [u8; 16],
+    /// Identification, in the machine's order: 16 bits of IPv4 (RFC 791 §3.1), 32 of IPv6 (RFC 8200 §4.5).
+    pub identifier: u32,
+    /// The protocol.
+    pub protocol: u8,
+    /// Whether the decision is about who sends it, rather than about who gets it.
+    pub sending: bool,
+}
+
+impl FragmentKey {
+    /// Bytes of a key.
+    pub const LEN: usize = 40;
+
+    /// As the map holds it.
+    pub fn to_bytes(&self) -> [u8; Self::LEN] {
+        Bytes::new()
+            .put(&self.source)
+            .put(&self.destination)
+            .put(&self.identifier.to_ne_bytes())
+            .put(&[self.protocol, self.sending.into(), 0, 0])
+            .done()
+    }
+}
+
+/// What an address means: the value in `addresses`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AddressFlags(pub u32);
+
+impl AddressFlags {
+    /// Not the host's: ARP and NDP for it, and what no grant claims, go to the daemon.
+    pub const OURS_ALONE: Self = Self(1);
+    /// The host's own: what programs send to it goes to the host's stack, unless a grant claims it.
+    pub const HOST: Self = Self(2);
+
+    /// Whether all of `flags` are set.
+    pub const fn contains(self, flags: Self) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
+    /// As the map holds it.
+    pub const fn to_bytes(self) -> [u8; 4] {
+        self.0.to_ne_bytes()
+    }
+}
+
+/// How a slot's packets reach its program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum SlotKind {
+    /// The slot is empty: what still leads to it is dropped.
+    #[default]
+    None = 0,
+    /// A virtual interface of its own.
+    Veth = 1,
+    /// Queues of the device.
+    Direct = 2,
+    /// The daemon's own virtual interface: what it sends is not checked.
+    Daemon = 3,
+}
+
+impl SlotKind {
+    fn from_u32(number: u32) -> Self {
+        match number {
+            1 => Self::Veth,
+            2 => Self::Direct,
+            3 => Self::Daemon,
+            _ => Self::None,
+        }
+    }
+}
+
+/// A token bucket. A rate of 0 means no bucket.
+///
+/// A packet may pass while there are tokens at all, and takes as many as it has bytes: so the bucket may go into
+/// debt, and a packet longer than the burst still passes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Bucket {
+    /// Bytes per second, at most [`super::limits::RATE_MAX`].
+    pub rate: u64,
+    /// The most tokens, in bytes. Useful from what the rate gives in [`super::limits::REFILL_NS_MIN`] upwards.
+    pub burst: u64,
+    /// Tokens at `last`.
+    pub tokens: i64,
+    /// When it was filled last: nanoseconds of CLOCK_MONOTONIC. 0 makes it full with the next packet.
+    pub last: u64,
+}
+
+impl Bucket {
+    /// Bytes of a bucket.
+    pub const LEN: usize = 32;
+
+    /// A full bucket. Panics when the rate is above [`super::limits::RATE_MAX`].
+    pub fn new(rate: u64, burst: u64) -> Self {
+        assert!(
+            rate <= super::limits::RATE_MAX && i64::try_from(burst).is_ok(),
+            "a rate of {rate} B/s with a burst of {burst} B"
+        );
+        Self {
+            rate,
+            burst,
+            tokens: burst as i64,
+            last: 0,
+        }
+    }
+
+    /// As the map holds it.
+    pub fn to_bytes(&self) -> [u8; Self::LEN] {
+        Bytes::new()
+            .put(&self.rate.to_ne_bytes())
+            .put(&self.burst.to_ne_bytes())
+            .put(&self.tokens.to_ne_bytes())
+            .put(&self.last.to_ne_bytes())
+            .done()
+    }
+
+    /// From the map.
+    pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Self {
+        let mut fields = Fields(bytes);
+        Self {
+            rate: fields.u64(),
+            burst: fields.u64(),
+            tokens: fields.u64() as i64,
+            last: fields.u64(),
+        }
+    }
+}
+
+/// A program's place: the value in `slots`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Slot {
+    /// How its packets reach it.
+    pub kind: SlotKind,
+    /// The host's end of its virtual interface; 0 when there is none.
+    pub ifindex: u32,
+    /// The source MAC address that it must use.
+    pub mac: [u8; 6],
+    /// See [`Slot::CAPPED`].
+    pub flags: u16,
+    /// Its guaranteed share of what arrives.
+    pub rx: Bucket,
+    /// Its guaranteed share of what is sent.
+    pub tx: Bucket,
+}
+
+impl Slot {
+    /// Bytes of a slot.
+    pub const LEN: usize = 80;
+    /// Flag: nothing beyond the slot's own buckets, even when the link has room.
+    pub const CAPPED: u16 = 1;
+
+    /// As the map holds it.
+    pub fn to_bytes(&self) -> [u8; Self::LEN] {
+        Bytes::new()
+            .put(&(self.kind as u32).to_ne_bytes())
+            .put(&self.ifindex.to_ne_bytes())
+            .put(&self.mac)
+            .put(&self.flags.to_ne_bytes())
+            .put(&self.rx.to_bytes())
+            .put(&self.tx.to_bytes())
+            .done()
+    }
+
+    /// From the map.
+    pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Self {
+        let mut fields = Fields(bytes);
+        Self {
+            kind: SlotKind::from_u32(fields.u32()),
+            ifindex: fields.u32(),
+            mac: fields.take(),
+            flags: u16::from_ne_bytes(fields.take()),
+            rx: Bucket::from_bytes(&fields.take()),
+            tx: Bucket::from_bytes(&fields.take()),
+        }
+    }
+}
+
+/// What holds for the whole gate: the one value in `config`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Config {
+    /// The shapes that any grant has: bits of [`Shape`]. Others are not looked up. Set the bit before the first such
+    /// grant is stored, clear it after the last is gone.
+    pub shapes: u32,
+    /// The device.
+    pub ifindex: u32,
+    /// The device's MAC address: frames for others are left to the host.
+    pub mac: [u8; 6],
+    /// How many copy programs are in place, in both directions; 0 spares every packet the attempt.
+    pub taps: u32,
+    /// How many programs of general filters are in place.
+    pub generals: u32,
+}
+
+impl Config {
+    /// Bytes of the value.
+    pub const LEN: usize = 24;
+
+    /// As the map holds it.
+    pub fn to_bytes(&self) -> [u8; Self::LEN] {
+        Bytes::new()
+            .put(&self.shapes.to_ne_bytes())
+            .put(&self.ifindex.to_ne_bytes())
+            .put(&self.mac)
+            .put(&[0; 2])
+            .put(&self.taps.to_ne_bytes())
+            .put(&self.generals.to_ne_bytes())
+            .done()
+    }
+
+    /// From the map.
+    pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Self {
+        let mut fields = Fields(bytes);
+        let (shapes, ifindex, mac) = (fields.u32(), fields.u32(), fields.take());
+        fields.take::<2>();
+        Self {
+            shapes,
+            ifindex,
+            mac,
+            taps: fields.u32(),
+            generals: fields.u32(),
+        }
+    }
+}
+
+/// The link's bucket for what arrives, in `link_buckets`.
+pub const LINK_RX: u32 = 0;
+/// The link's bucket for what is sent, in `link_buckets`.
+pub const LINK_TX: u32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn keys_lie_as_described() {
+        let key = FlowKey::exact(
+            6,
+            "192.0.2.7:80".parse().unwrap(),
+            "[2001:db8::1]:50000".parse().unwrap(),
+        );
+        let bytes = key.to_bytes();
+        assert_eq!(bytes[10..16], [0xff, 0xff, 192, 0, 2, 7]);
+        assert_eq!(bytes[16..20], [0x20, 0x01, 0x0d, 0xb8]);
+        assert_eq!(bytes[32..], [0, 80, 0xc3, 0x50, 6, 0, 0, 0]);
+        assert_eq!(
+            address_from_bytes(key.local),
+            "192.0.2.7".parse::<IpAddr>().unwrap()
+        );
+    }
+
+    #[test]
+    fn shapes_are_those_of_the_constructors() {
+        let (local, remote) = (
+            "192.0.2.7:80".parse().unwrap(),
+            "[::1]:5".parse::<SocketAddr>().unwrap(),
+        );
+        let exact = FlowKey::exact(6, local, remote);
+        let keys = [
+            exact,
+            FlowKey::port(6, local),
+            FlowKey::protocol(6, local.ip()),
+            FlowKey::address(local.ip()),
+        ];
+        for (key, shape) in keys.into_iter().zip(Shape::ALL) {
+            assert_eq!((key.shape(), exact.masked(shape)), (shape, key));
+        }
+    }
+
+    prop_compose! {
+        fn bucket()(rate: u64, burst: u64, tokens: i64, last: u64) -> Bucket {
+            Bucket { rate, burst, tokens, last }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_are_read_back(
+            local: [u8; 16], remote: [u8; 16], local_port: u16, remote_port: u16, protocol: u8,
+            slot: u32, grant: u32, ifindex: u32, mac: [u8; 6], flags: u16, kind in 0u32..4,
+            rx in bucket(), tx in bucket(), shapes: u32, taps: u32, generals: u32,
+        ) {
+            let key = FlowKey { local, remote, local_port, remote_port, protocol };
+            prop_assert_eq!(FlowKey::from_bytes(&key.to_bytes()), key);
+            let value = FlowValue { slot, grant };
+            prop_assert_eq!(FlowValue::from_bytes(&value.to_bytes()), value);
+            let kind = SlotKind::from_u32(kind);
+            let slot = Slot { kind, ifindex, mac, flags, rx, tx };
+            prop_assert_eq!(Slot::from_bytes(&slot.to_bytes()), slot);
+            let config = Config { shapes, ifindex, mac, taps, generals };
+            prop_assert_eq!(Config::from_bytes(&config.to_bytes()), config);
+        }
+    }
+}

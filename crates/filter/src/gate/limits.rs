@@ -1,0 +1,42 @@
+//! Every bound of the gate, with its reason.
+
+/// Slots of one interface: the daemon's own, 0, and 255 programs. A slot fits a byte, and a set of them 256 bits.
+pub const SLOTS: u32 = 256;
+
+/// Exact grants of one interface. 10,000 are what the daemon is measured with; connections that are handed to other
+/// processes take one each. At some 100 bytes an entry this is 7 MB of kernel memory.
+pub const FLOWS_MAX: u32 = 65_536;
+
+/// Addresses with a meaning: those that are ours alone and those of the host. A machine has some tens.
+pub const ADDRESSES_MAX: u32 = 1024;
+
+/// Packets whose fragments are under way, the oldest forgotten first. A sender has 65,536 identifiers for a pair of
+/// addresses (RFC 6864 §5.2.2), but few in flight at once.
+pub const FRAGMENTS_MAX: u32 = 8192;
+
+/// Receive queues of the device that can belong to programs.
+pub const QUEUES_MAX: u32 = 256;
+
+/// Programs of general filters in a row, and thereby slots that have any. The kernel allows 33 tail calls for one
+/// packet: 16 here, 8 copies, and room for who attaches the gate behind a dispatcher.
+pub const GENERALS_MAX: u32 = 16;
+
+/// Copies for dump clients at the same time.
+pub const TAPS_MAX: u32 = 8;
+
+/// The longest capture: longer frames than super-packets of 64 KiB and their Ethernet header do not exist here.
+pub const SNAP_LEN_MAX: u32 = 65_550;
+
+/// How old a bucket must be to be refilled, in nanoseconds. Shorter, and a slow rate's fractions of a byte are lost;
+/// longer, and a fast sender waits in steps: 262 µs are 26 bytes at 100 kB/s and 32 KB at 1 Gbit/s.
+pub const REFILL_NS_MIN: u64 = 1 << 18;
+
+/// A bucket that was not looked at for so long is full again, in nanoseconds: 134 ms. Keeps elapsed time × rate
+/// inside 64 bits up to [`RATE_MAX`].
+pub const REFILL_NS_MAX: u64 = 1 << 27;
+
+/// Bytes per second that a bucket can express: 1 Tbit/s.
+pub const RATE_MAX: u64 = 125_000_000_000;
+
+const _: () = assert!(REFILL_NS_MAX.checked_mul(RATE_MAX).is_some());
+const _: () = assert!(1 + GENERALS_MAX + TAPS_MAX <= 33);
