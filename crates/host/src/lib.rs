@@ -22,6 +22,7 @@ pub mod netlink;
 pub mod netns;
 pub mod ports;
 pub mod priority;
+pub mod shared;
 pub mod tcp_info;
 
 pub use error::{Error, Result};
