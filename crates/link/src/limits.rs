@@ -20,6 +20,9 @@ pub const FRAME_OVERHEAD_LEN: usize = ETHERNET_HEADER_LEN + VLAN_TAG_LEN;
 /// field allows 65,535 bytes; the Ethernet header comes on top.
 pub const GSO_FRAME_LEN_MAX: usize = 65_535 + FRAME_OVERHEAD_LEN;
 
+/// Smallest MTU that IPv4 knows (RFC 791).
+pub const MTU_MIN: usize = 68;
+
 /// The kernel leaves so many bytes free before a received frame, for XDP
 /// programs that grow it (`XDP_PACKET_HEADROOM`).
 pub const XDP_HEADROOM_LEN: usize = 256;
@@ -54,14 +57,13 @@ pub const TX_RING_SIZE: u32 = 2048;
 /// a full transmit ring can never starve reception.
 pub const CHUNKS: u32 = RX_RING_SIZE + TX_RING_SIZE;
 
-/// Entries of the fill ring. The kernel shows us a received frame before it
-/// shows that the fill ring's entry is free again, so this is more than the
-/// chunks that are ever in it ([`RX_RING_SIZE`]).
-pub const FILL_RING_SIZE: u32 = 2 * RX_RING_SIZE;
+/// Chunks of a link that a daemon makes for a program: a batch in each direction at least, or a
+/// burst that one wake-up brings finds no room.
+pub const OFFER_CHUNKS_MIN: u32 = 2 * RX_BATCH;
 
-/// Entries of the completion ring: one for every chunk, so that it can never be
-/// full. A full one would stop the kernel from sending.
-pub const COMPLETION_RING_SIZE: u32 = CHUNKS;
+/// And at most: 128 MiB of 2,048 bytes. More is beyond what a queue of a card holds, and the kernel
+/// pins every page.
+pub const OFFER_CHUNKS_MAX: u32 = 1 << 16;
 
 /// Sent chunks are collected from the completion ring when so many are out: a
 /// batch as on the receiving side, and soon enough that they are still cached.

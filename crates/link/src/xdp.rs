@@ -4,7 +4,8 @@
 //! rest goes on to the host's stack. What we send leaves the interface as it is.
 //! Divided by job: `open` has every check and what is in the way, `program` what
 //! runs in the kernel, `socket` the rings and system calls, `umem` the memory and
-//! the places in which a chunk of it can be, `queue` the data path.
+//! the places in which a chunk of it can be, `queue` the data path. A link can also be made by a
+//! daemon (`offer`) and passed to a program without privilege (`adopt`), with some numbers (`facts`).
 //!
 //! Rules of the interface:
 //!
@@ -21,6 +22,10 @@
 //! - One link per interface, which has room for one XDP program, whatever its
 //!   number of queues.
 
+mod adopt;
+mod calls;
+mod facts;
+mod offer;
 mod open;
 mod program;
 mod queue;
@@ -38,8 +43,11 @@ use crate::Error;
 use crate::limits::GSO_FRAME_LEN_MAX;
 use crate::meta::{Offload, RxChecksum, RxMeta, TxChecksum, TxMeta};
 
+pub use facts::Facts;
+pub use offer::{Feed, Held, Offer, OfferConfig};
 pub use open::XdpConfig;
 pub use program::{Mode, ModeChoice};
+pub use super_packets::RingLock;
 
 use program::Program;
 use queue::Queue;
@@ -49,7 +57,9 @@ use super_packets::SuperPackets;
 /// packets go to the host again, then the socket with its memory.
 #[derive(Debug)]
 pub struct XdpLink {
-    program: Program,
+    /// What takes packets from the interface; a daemon's business where the link is adopted.
+    program: Option<Program>,
+    mode: Mode,
     queue: Queue,
     /// The way of super-packets, where the interface copies.
     large: Option<SuperPackets>,
@@ -114,12 +124,12 @@ impl XdpLink {
 
     /// How the program is attached.
     pub fn mode(&self) -> Mode {
-        self.program.mode()
+        self.mode
     }
 
     /// Why native mode was not to be had, when the mode is generic by necessity.
     pub fn native_refusal(&self) -> Option<&Error> {
-        self.program.native_refusal()
+        self.program.as_ref()?.native_refusal()
     }
 
     /// True when packets are not copied between the driver and UMEM.
@@ -138,9 +148,13 @@ impl XdpLink {
     /// # Errors
     ///
     /// The rules are too many for a program, or the kernel refuses it; the old
-    /// ones stay.
+    /// ones stay. The link is adopted: what comes is for the daemon to say.
     pub fn set_rules(&mut self, rules: &[Rule], otherwise: Action) -> Result<(), Error> {
-        self.program.set_rules(rules, otherwise)
+        match &mut self.program {
+            Some(program) => program.set_rules(rules, otherwise),
+            None => Err(Error::new("a link of the daemon has no rules of ours")
+                .mend("claim addresses and ports from the daemon")),
+        }
     }
 
     /// Calls `take` for each frame that is there, up to a batch.
@@ -217,7 +231,7 @@ impl XdpLink {
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.queue.counters();
         all.extend(self.large.iter().flat_map(SuperPackets::counters));
-        all.extend(self.program.verdicts());
+        all.extend(self.program.iter().flat_map(Program::verdicts));
         all
     }
 }

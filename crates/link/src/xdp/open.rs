@@ -7,7 +7,7 @@
 //! An error at any point drops what was made and leaves the interface as it was.
 
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::AsFd;
 use std::time::Instant;
 
 use exos_filter::{Action, Rule};
@@ -20,6 +20,7 @@ use exos_host::netlink::{LinkInfo, Netlink};
 use exos_ring::PeerFault;
 use exos_wire::Mac;
 
+use super::calls::{self, RingSizes};
 use super::program::{Mode, ModeChoice, Program};
 use super::queue::Queue;
 use super::socket::Socket;
@@ -106,7 +107,7 @@ impl XdpLink {
         let filled = socket.refill(&mut umem, RX_RING_SIZE).map_err(ring_fault)?;
         let flags = bind_flags(program.mode(), multi_buffer);
         bind(&socket, &interface, flags)?;
-        let zero_copy = socket.is_zero_copy().unwrap_or(false);
+        let zero_copy = calls::is_zero_copy(&socket).unwrap_or(false);
         program.set_socket(config.queue, socket.as_fd())?;
         let frame_len_max = interface.mtu + FRAME_OVERHEAD_LEN;
         let mut queue = Queue::new(socket, umem, filled, frame_len_max, interface.rx_checksum);
@@ -119,7 +120,8 @@ impl XdpLink {
             None
         };
         Ok(XdpLink {
-            program,
+            mode: program.mode(),
+            program: Some(program),
             queue,
             large,
             interface,
@@ -128,7 +130,7 @@ impl XdpLink {
     }
 }
 
-fn check_interface(info: &LinkInfo, queue: u32) -> Result<Interface, Error> {
+pub(super) fn check_interface(info: &LinkInfo, queue: u32) -> Result<Interface, Error> {
     let name = &info.name;
     let Some(mac) = info.mac else {
         return Err(Error::new(format!("{name} has no Ethernet address"))
@@ -171,7 +173,7 @@ fn leads_to_a_local_kernel(info: &LinkInfo) -> bool {
 
 /// Whether packets may span buffers, which is so above what native XDP puts into
 /// one.
-fn multi_buffer(interface: &Interface, version: Version) -> Result<bool, Error> {
+pub(super) fn multi_buffer(interface: &Interface, version: Version) -> Result<bool, Error> {
     let (name, mtu) = (&interface.name, interface.mtu);
     let single = NATIVE_MTU_MAX.min(single_chunk_mtu_max());
     if mtu <= single {
@@ -195,7 +197,7 @@ fn multi_buffer(interface: &Interface, version: Version) -> Result<bool, Error> 
 
 /// An interface takes one XDP program. One that is about to go, because its link
 /// was closed, is waited for.
-fn wait_until_unheld(interface: &Interface) -> Result<(), Error> {
+pub(super) fn wait_until_unheld(interface: &Interface) -> Result<(), Error> {
     let deadline = Instant::now() + DETACH_WAIT;
     loop {
         let Some(holder) = holder(interface)? else {
@@ -237,24 +239,37 @@ fn make_socket(interface: &Interface, prefer_busy_poll: bool) -> Result<(Umem, S
     let bytes = u64::from(CHUNKS) * u64::from(chunk_size);
     let umem = Umem::new(CHUNKS, chunk_size)
         .map_err(|source| Error::io(format!("{bytes} bytes of memory for packets"), source))?;
-    let socket = Socket::open(&umem).map_err(|source| explain_socket(source, bytes))?;
-    socket.widen_sending();
+    let sizes = RingSizes::for_chunks(CHUNKS);
+    let socket = calls::new_socket(umem.memory(), chunk_size, sizes)
+        .and_then(|fd| Socket::over(fd, sizes))
+        .map_err(|source| explain_socket(source, bytes))?;
+    prepare(&socket, &interface.name, prefer_busy_poll)?;
+    Ok((umem, socket))
+}
+
+/// What must be set before the socket is bound, and before it is passed to anyone.
+pub(super) fn prepare(
+    socket: impl AsFd,
+    interface: &str,
+    prefer_busy_poll: bool,
+) -> Result<(), Error> {
+    calls::widen_sending(&socket);
     if prefer_busy_poll {
-        socket.prefer_busy_poll().map_err(|source| {
+        calls::prefer_busy_poll(&socket).map_err(|source| {
             Error::io(
-                format!("busy polling cannot be set for {}", interface.name),
+                format!("busy polling cannot be set for {interface}"),
                 source,
             )
         })?;
     }
-    Ok((umem, socket))
+    Ok(())
 }
 
-fn ring_fault(fault: PeerFault) -> Error {
+pub(super) fn ring_fault(fault: PeerFault) -> Error {
     Error::new(fault.to_string()).mend("report this: the kernel should never do it")
 }
 
-fn explain_socket(source: io::Error, bytes: u64) -> Error {
+pub(super) fn explain_socket(source: io::Error, bytes: u64) -> Error {
     let code = source.raw_os_error();
     let error = Error::io("the AF_XDP socket cannot be made", source);
     match code {
@@ -271,7 +286,7 @@ fn explain_socket(source: io::Error, bytes: u64) -> Error {
 
 /// Without a word on copying the kernel tries zero copy and falls back. Generic
 /// mode has only copies.
-fn bind_flags(mode: Mode, multi_buffer: bool) -> u16 {
+pub(super) fn bind_flags(mode: Mode, multi_buffer: bool) -> u16 {
     let copy = if mode == Mode::Generic {
         libc::XDP_COPY
     } else {
@@ -282,10 +297,10 @@ fn bind_flags(mode: Mode, multi_buffer: bool) -> u16 {
 }
 
 /// Binds, and waits for a queue that is just being given back.
-fn bind(socket: &Socket, interface: &Interface, flags: u16) -> Result<(), Error> {
+pub(super) fn bind(socket: impl AsFd, interface: &Interface, flags: u16) -> Result<(), Error> {
     let deadline = Instant::now() + QUEUE_RELEASE_WAIT;
     loop {
-        match socket.bind(interface.index, interface.queue, flags) {
+        match calls::bind(&socket, interface.index, interface.queue, flags) {
             Ok(()) => return Ok(()),
             Err(source)
                 if source.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline =>

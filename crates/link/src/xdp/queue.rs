@@ -19,7 +19,6 @@ use exos_ring::PeerFault;
 
 use super::socket::Socket;
 use super::umem::Umem;
-use crate::limits::RX_RING_SIZE;
 use crate::meta::RxChecksum;
 
 /// A bound socket and its memory, which goes after it.
@@ -82,6 +81,7 @@ impl Queue {
         rx_checksum: RxChecksum,
     ) -> Self {
         socket.wake_rx_if_asked();
+        let receiving = socket.rx.capacity();
         Self {
             socket,
             umem,
@@ -89,7 +89,7 @@ impl Queue {
             rx_checksum,
             stamped: false,
             arrived_ns: None,
-            owed: RX_RING_SIZE - filled,
+            owed: receiving - filled,
             in_flight: 0,
             pieces: Vec::new(),
             fault: None,

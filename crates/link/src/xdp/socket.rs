@@ -1,9 +1,8 @@
 //! The AF_XDP socket: its four rings and the calls that go with them.
 //!
-//! Follows Linux, `Documentation/networking/af_xdp.rst` and `linux/if_xdp.h`.
-//! The order is fixed by the kernel: socket, memory, rings, mappings, bind. The
-//! rings cannot be used by anyone else in this process, because the socket has
-//! only just been made and its descriptor stays in here.
+//! Follows Linux, `Documentation/networking/af_xdp.rst` and `linux/if_xdp.h`. The socket was made
+//! in this process (`calls`) or by a daemon that passed it (`offer`). The rings cannot be used by
+//! anyone else in this process, because the descriptor stays in here.
 //!
 //! Bytes of a receive or transmit descriptor ([`Descriptor`]):
 //!
@@ -13,22 +12,16 @@
 //! ```
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 #[cfg(test)]
 use std::ptr::NonNull;
 
 use exos_ring::{Consumer, PeerFault, Plain, Producer, RingMemory};
 
+use super::calls::{RingSizes, get_option};
 use super::umem::Umem;
-use crate::limits::{
-    BUSY_POLL_BUDGET, BUSY_POLL_US, COMPLETION_RING_SIZE, FILL_RING_SIZE, RX_RING_SIZE,
-    SEND_BUFFER_LEN, TX_BUDGET, TX_RING_SIZE,
-};
 use crate::mapping::Mapping;
-
-/// Packets that one system call may send (linux/if_xdp.h, since 6.17).
-const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
 
 /// A packet, or a piece of one, in the receive and transmit rings.
 #[derive(Clone, Copy, Debug)]
@@ -63,109 +56,38 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Opens a socket over `umem` with empty rings. It is not bound yet.
-    pub(super) fn open(umem: &Umem) -> io::Result<Self> {
-        let fd = new_socket()?;
-        register(&fd, umem)?;
-        for (option, size) in [
-            (libc::XDP_UMEM_FILL_RING, FILL_RING_SIZE),
-            (libc::XDP_UMEM_COMPLETION_RING, COMPLETION_RING_SIZE),
-            (libc::XDP_RX_RING, RX_RING_SIZE),
-            (libc::XDP_TX_RING, TX_RING_SIZE),
-        ] {
-            set_option(&fd, libc::SOL_XDP, option, &size)?;
-        }
-        let at: libc::xdp_mmap_offsets = get_option(&fd, libc::XDP_MMAP_OFFSETS)?;
+    /// Maps the rings of a socket that has them, bound or not. `sizes` are those that it was made with.
+    pub(super) fn over(fd: OwnedFd, sizes: RingSizes) -> io::Result<Self> {
+        let at: libc::xdp_mmap_offsets = get_option(&fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)?;
+        let entry = size_of::<Descriptor>();
         let map = |offsets, size, entry, page| map_ring(fd.as_fd(), offsets, size, entry, page);
-        let rx = map(
-            &at.rx,
-            RX_RING_SIZE,
-            size_of::<Descriptor>(),
-            libc::XDP_PGOFF_RX_RING as u64,
-        )?;
-        let tx = map(
-            &at.tx,
-            TX_RING_SIZE,
-            size_of::<Descriptor>(),
-            libc::XDP_PGOFF_TX_RING as u64,
-        )?;
-        let fill = map(
-            &at.fr,
-            FILL_RING_SIZE,
-            size_of::<u64>(),
-            libc::XDP_UMEM_PGOFF_FILL_RING,
-        )?;
-        let completion = map(
-            &at.cr,
-            COMPLETION_RING_SIZE,
-            size_of::<u64>(),
-            libc::XDP_UMEM_PGOFF_COMPLETION_RING,
-        )?;
+        let rx = map(&at.rx, sizes.rx, entry, libc::XDP_PGOFF_RX_RING as u64)?;
+        let tx = map(&at.tx, sizes.tx, entry, libc::XDP_PGOFF_TX_RING as u64)?;
+        let entry = size_of::<u64>();
+        let fill = map(&at.fr, sizes.fill, entry, libc::XDP_UMEM_PGOFF_FILL_RING)?;
+        let page = libc::XDP_UMEM_PGOFF_COMPLETION_RING;
+        let completion = map(&at.cr, sizes.completion, entry, page)?;
         Ok(Self {
-            rx: Consumer::new(ring(&rx, &at.rx, RX_RING_SIZE)).map_err(io::Error::other)?,
-            tx: Producer::new(ring(&tx, &at.tx, TX_RING_SIZE)).map_err(io::Error::other)?,
-            fill: Producer::new(ring(&fill, &at.fr, FILL_RING_SIZE)).map_err(io::Error::other)?,
-            completion: Consumer::new(ring(&completion, &at.cr, COMPLETION_RING_SIZE))
+            rx: Consumer::new(ring(&rx, &at.rx, sizes.rx)).map_err(io::Error::other)?,
+            tx: Producer::new(ring(&tx, &at.tx, sizes.tx)).map_err(io::Error::other)?,
+            fill: Producer::new(ring(&fill, &at.fr, sizes.fill)).map_err(io::Error::other)?,
+            completion: Consumer::new(ring(&completion, &at.cr, sizes.completion))
                 .map_err(io::Error::other)?,
             _mappings: [rx, tx, fill, completion],
             fd,
         })
     }
 
-    /// Binds to a queue of an interface. Fails with EBUSY while another socket
-    /// holds it; may then be tried again.
-    pub(super) fn bind(&self, interface: u32, queue: u32, flags: u16) -> io::Result<()> {
-        let address = libc::sockaddr_xdp {
-            sxdp_family: libc::AF_XDP as u16,
-            sxdp_flags: flags,
-            sxdp_ifindex: interface,
-            sxdp_queue_id: queue,
-            sxdp_shared_umem_fd: 0,
-        };
-        let len = size_of::<libc::sockaddr_xdp>() as u32;
-        // SAFETY: the address is a valid structure of the length given.
-        let result = unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), len) };
-        done(result)
-    }
-
-    /// True when packets are not copied between the driver and UMEM.
-    pub(super) fn is_zero_copy(&self) -> io::Result<bool> {
-        let options: libc::xdp_options = get_option(&self.fd, libc::XDP_OPTIONS)?;
-        Ok(options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
-    }
-
-    /// Raises what the kernel sends per call and holds in flight. Both only save
-    /// system calls, so that a refusal is not an error.
-    pub(super) fn widen_sending(&self) {
-        let _ = set_option(&self.fd, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &TX_BUDGET);
-        let level = libc::SOL_SOCKET;
-        if set_option(&self.fd, level, libc::SO_SNDBUFFORCE, &SEND_BUFFER_LEN).is_err() {
-            let _ = set_option(&self.fd, level, libc::SO_SNDBUF, &SEND_BUFFER_LEN);
-        }
-    }
-
-    /// Has the driver's work done in our system calls rather than in interrupts.
-    pub(super) fn prefer_busy_poll(&self) -> io::Result<()> {
-        for (option, value) in [
-            (libc::SO_PREFER_BUSY_POLL, 1),
-            (libc::SO_BUSY_POLL, BUSY_POLL_US),
-            (libc::SO_BUSY_POLL_BUDGET, BUSY_POLL_BUDGET),
-        ] {
-            set_option(&self.fd, libc::SOL_SOCKET, option, &value)?;
-        }
-        Ok(())
-    }
-
     /// False when the interface has been deleted: the kernel leaves the socket
     /// an error (ENETDOWN), which is taken from it by this.
     pub(super) fn is_alive(&self) -> bool {
-        let error = get_option_at(&self.fd, libc::SOL_SOCKET, libc::SO_ERROR);
+        let error = get_option(&self.fd, libc::SOL_SOCKET, libc::SO_ERROR);
         error.is_ok_and(|error: i32| error == 0)
     }
 
     /// The kernel's own counters of this socket.
     pub(super) fn statistics(&self) -> io::Result<libc::xdp_statistics> {
-        get_option(&self.fd, libc::XDP_STATISTICS)
+        get_option(&self.fd, libc::SOL_XDP, libc::XDP_STATISTICS)
     }
 
     /// Has the kernel look at the transmit ring.
@@ -218,7 +140,7 @@ impl Socket {
     /// Takes back the chunks of what has been sent. Returns how many, and how
     /// many of them were not ours.
     pub(super) fn collect_sent(&mut self, umem: &mut Umem) -> Result<(u32, u32), PeerFault> {
-        let ready = self.completion.peek(COMPLETION_RING_SIZE)?;
+        let ready = self.completion.peek(self.completion.capacity())?;
         let strange = (0..ready)
             .filter(|&i| !umem.give(self.completion.read(i)))
             .count();
@@ -231,26 +153,6 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
-}
-
-fn new_socket() -> io::Result<OwnedFd> {
-    // SAFETY: a call without pointers.
-    let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    done(fd)?;
-    // SAFETY: the kernel has just given it to us.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-fn register(fd: &OwnedFd, umem: &Umem) -> io::Result<()> {
-    let region = libc::xdp_umem_reg {
-        addr: umem.memory().start().as_ptr() as u64,
-        len: umem.memory().len() as u64,
-        chunk_size: umem.chunk_size(),
-        headroom: 0,
-        flags: 0,
-        tx_metadata_len: 0,
-    };
-    set_option(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &region)
 }
 
 fn map_ring(
@@ -277,45 +179,6 @@ fn ring<T: Plain>(mapping: &Mapping, at: &libc::xdp_ring_offset, size: u32) -> R
             entries,
             size,
         )
-    }
-}
-
-fn set_option<T: Copy>(fd: &OwnedFd, level: i32, name: i32, value: &T) -> io::Result<()> {
-    let len = size_of::<T>() as u32;
-    // SAFETY: a pointer to a value of the length given.
-    done(unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            level,
-            name,
-            std::ptr::from_ref(value).cast(),
-            len,
-        )
-    })
-}
-
-/// Reads an option of the AF_XDP level.
-fn get_option<T: Copy>(fd: &OwnedFd, name: i32) -> io::Result<T> {
-    get_option_at(fd, libc::SOL_XDP, name)
-}
-
-/// Reads an option. `T` is an integer or one of the kernel's structures of them; a
-/// kernel with a shorter one leaves the rest 0.
-fn get_option_at<T: Copy>(fd: &OwnedFd, level: i32, name: i32) -> io::Result<T> {
-    let mut value = std::mem::MaybeUninit::<T>::zeroed();
-    let mut len = size_of::<T>() as u32;
-    let at = value.as_mut_ptr().cast();
-    // SAFETY: the kernel writes at most `len` bytes to the value.
-    done(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, at, &raw mut len) })?;
-    // SAFETY: all integers, for which zeros and whatever the kernel wrote are valid.
-    Ok(unsafe { value.assume_init() })
-}
-
-fn done(result: i32) -> io::Result<()> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
     }
 }
 
@@ -347,25 +210,26 @@ impl Socket {
             let len = at.desc as usize + size as usize * entry;
             &*Box::leak(Box::new(Mapping::anonymous(len).expect("memory")))
         };
-        let rx = map(RX_RING_SIZE, size_of::<Descriptor>());
-        let tx = map(TX_RING_SIZE, size_of::<Descriptor>());
-        let fill = map(FILL_RING_SIZE, size_of::<u64>());
-        let completion = map(COMPLETION_RING_SIZE, size_of::<u64>());
+        let sizes = RingSizes::for_chunks(crate::limits::CHUNKS);
+        let rx = map(sizes.rx, size_of::<Descriptor>());
+        let tx = map(sizes.tx, size_of::<Descriptor>());
+        let fill = map(sizes.fill, size_of::<u64>());
+        let completion = map(sizes.completion, size_of::<u64>());
         let sound = "a new ring is sound";
         let peer = Peer {
-            rx: Producer::new(ring(rx, &at, RX_RING_SIZE)).expect(sound),
-            tx: Consumer::new(ring(tx, &at, TX_RING_SIZE)).expect(sound),
-            fill: Consumer::new(ring(fill, &at, FILL_RING_SIZE)).expect(sound),
-            completion: Producer::new(ring(completion, &at, COMPLETION_RING_SIZE)).expect(sound),
+            rx: Producer::new(ring(rx, &at, sizes.rx)).expect(sound),
+            tx: Consumer::new(ring(tx, &at, sizes.tx)).expect(sound),
+            fill: Consumer::new(ring(fill, &at, sizes.fill)).expect(sound),
+            completion: Producer::new(ring(completion, &at, sizes.completion)).expect(sound),
             rx_words: rx.at(0, 1),
             tx_words: tx.at(0, 1),
         };
         let own = || Mapping::anonymous(1).expect("memory");
         let socket = Self {
-            rx: Consumer::new(ring(rx, &at, RX_RING_SIZE)).expect(sound),
-            tx: Producer::new(ring(tx, &at, TX_RING_SIZE)).expect(sound),
-            fill: Producer::new(ring(fill, &at, FILL_RING_SIZE)).expect(sound),
-            completion: Consumer::new(ring(completion, &at, COMPLETION_RING_SIZE)).expect(sound),
+            rx: Consumer::new(ring(rx, &at, sizes.rx)).expect(sound),
+            tx: Producer::new(ring(tx, &at, sizes.tx)).expect(sound),
+            fill: Producer::new(ring(fill, &at, sizes.fill)).expect(sound),
+            completion: Consumer::new(ring(completion, &at, sizes.completion)).expect(sound),
             _mappings: [own(), own(), own(), own()],
             // Any socket: it is asked for errors only, and has none.
             fd: std::os::unix::net::UnixDatagram::unbound()

@@ -12,10 +12,12 @@
 //! does not cut what the device cannot, it drops it.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 
+use super::calls::set_option;
 use crate::Error;
 use crate::limits::{GSO_FRAME_LEN_MAX, SUPER_PACKET_BUFFER_LEN, SUPER_PACKET_PIECES_MAX};
+use crate::mapping::Mapping;
 use crate::meta::TxMeta;
 use crate::vnet;
 
@@ -32,21 +34,18 @@ pub(super) struct SuperPackets {
 impl SuperPackets {
     /// Opens a socket on the interface of this index, in the namespace of the calling thread.
     pub(super) fn open(interface: u32) -> Result<Self, Error> {
-        open_socket(interface)
-            .map(|socket| Self {
-                socket,
-                frames: 0,
-                bytes: 0,
-                no_room: 0,
-                refused: 0,
-            })
-            .map_err(|source| {
-                Error::io(
-                    "a packet socket for large segments cannot be opened",
-                    source,
-                )
-                .mend("it needs CAP_NET_RAW; or do without large segments")
-            })
+        open_socket(interface).map(Self::over).map_err(explain)
+    }
+
+    /// Sends through a socket that was opened by somebody else ([`open_locked`]).
+    pub(super) fn over(socket: OwnedFd) -> Self {
+        Self {
+            socket,
+            frames: 0,
+            bytes: 0,
+            no_room: 0,
+            refused: 0,
+        }
     }
 
     /// Sends one frame; false when the kernel has no room for it now. One that it refuses for other
@@ -96,17 +95,55 @@ impl SuperPackets {
     }
 }
 
+/// The one page of a packet socket's ring, mapped. Meanwhile the kernel refuses whoever has the
+/// socket any other ring (EBUSY; `packet_set_ring` in net/packet/af_packet.c), which could take
+/// gigabytes of the kernel's memory.
+#[derive(Debug)]
+pub struct RingLock {
+    _page: Mapping,
+}
+
+/// A packet socket to be passed to somebody else, and what keeps its rings as they are.
+pub(super) fn open_locked(interface: u32) -> Result<(OwnedFd, RingLock), Error> {
+    let socket = open_socket(interface).map_err(explain)?;
+    let lock = lock_rings(&socket).map_err(explain)?;
+    Ok((socket, lock))
+}
+
+fn lock_rings(socket: &OwnedFd) -> io::Result<RingLock> {
+    // SAFETY: a call without pointers; there always is an answer.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+    let ring = libc::tpacket_req {
+        tp_block_size: page as u32,
+        tp_block_nr: 1,
+        tp_frame_size: page as u32,
+        tp_frame_nr: 1,
+    };
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &ring)?;
+    Ok(RingLock {
+        _page: Mapping::shared(socket.as_fd(), page, 0)?,
+    })
+}
+
+fn explain(source: io::Error) -> Error {
+    Error::io(
+        "a packet socket for large segments cannot be opened",
+        source,
+    )
+    .mend("it needs CAP_NET_RAW; or do without large segments")
+}
+
 fn open_socket(interface: u32) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: plain system call; protocol 0 receives nothing.
     let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
     // SAFETY: the descriptor was just made and is nobody else's.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    set(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
+    set_option(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)?;
     let room = SUPER_PACKET_BUFFER_LEN;
     // Without CAP_NET_ADMIN the system's limit bounds it: less room, not less function.
-    if set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, room).is_err() {
-        set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, room)?;
+    if set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &room).is_err() {
+        set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &room)?;
     }
     // SAFETY: all-zero is a valid sockaddr_ll.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -116,21 +153,6 @@ fn open_socket(interface: u32) -> io::Result<OwnedFd> {
     // SAFETY: the address lives through the call and is of the length given.
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })?;
     Ok(socket)
-}
-
-fn set(socket: &OwnedFd, level: i32, option: i32, value: i32) -> io::Result<()> {
-    let len = size_of::<i32>() as u32;
-    // SAFETY: the value lives through the call and is of the length given.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            len,
-        )
-    };
-    check(result).map(drop)
 }
 
 fn send(socket: &OwnedFd, pieces: &[IoSlice<'_>]) -> io::Result<()> {

@@ -13,7 +13,8 @@
 //! used next is the one most likely still cached.
 //!
 //! Addresses are offsets into the mapping, as the kernel counts them. The memory
-//! is shared with the kernel only; no other process maps it.
+//! is shared with the kernel only: no other process writes it. A daemon that made
+//! it for us has let go of it before we got it.
 
 use std::io;
 use std::ops::Range;
@@ -48,20 +49,26 @@ pub(super) fn single_chunk_mtu_max() -> usize {
 impl Umem {
     /// Maps `chunks` chunks of `chunk_size`, all free.
     pub(super) fn new(chunks: u32, chunk_size: u32) -> io::Result<Self> {
+        let memory = Mapping::anonymous(chunks as usize * chunk_size as usize)?;
+        Ok(Self::over(memory, chunk_size))
+    }
+
+    /// Cuts memory into chunks, all free.
+    pub(super) fn over(memory: Mapping, chunk_size: u32) -> Self {
         assert!(
             CHUNK_SIZES.contains(&chunk_size),
             "a chunk of {chunk_size} bytes"
         );
-        let memory = Mapping::anonymous(chunks as usize * chunk_size as usize)?;
-        let free = (0..u64::from(chunks))
+        let chunks = memory.len() as u64 / u64::from(chunk_size);
+        let free = (0..chunks)
             .rev()
             .map(|i| i * u64::from(chunk_size))
             .collect();
-        Ok(Self {
+        Self {
             memory,
             chunk_size,
             free,
-        })
+        }
     }
 
     pub(super) fn chunk_size(&self) -> u32 {

@@ -9,7 +9,7 @@ use std::io;
 
 use super::super::socket::Descriptor;
 use super::Queue;
-use crate::limits::{COMPLETION_BATCH, ETHERNET_HEADER_LEN, KICKS_MAX, TX_RING_SIZE};
+use crate::limits::{COMPLETION_BATCH, ETHERNET_HEADER_LEN, KICKS_MAX};
 
 impl Queue {
     /// How many frames may be queued now.
@@ -18,7 +18,7 @@ impl Queue {
             self.collect_sent();
         }
         let slots = self
-            .sound(|link| link.socket.tx.reserve(TX_RING_SIZE))
+            .sound(|link| link.socket.tx.reserve(link.socket.tx.capacity()))
             .unwrap_or(0);
         let chunks_per_frame = self.chunks_for(self.frame_len_max);
         self.spare_chunks().min(slots as usize) / chunks_per_frame

@@ -1,0 +1,124 @@
+//! A link that a daemon made: the program's side, without privilege.
+//!
+//! What was passed is looked at before it is used: that the descriptors are what they should be, that
+//! the numbers fit each other, that nobody can cut the memory off. The kernel says where in a ring's
+//! mapping its parts are and refuses mappings longer than the ring. A daemon that wanted to harm its
+//! programs could: it decides what they receive. This is against a mixed-up one.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+
+use super::calls::get_option;
+use super::facts::Facts;
+use super::open::ring_fault;
+use super::program::Mode;
+use super::queue::Queue;
+use super::socket::Socket;
+use super::super_packets::SuperPackets;
+use super::umem::Umem;
+use super::{Interface, XdpLink};
+use crate::Error;
+use crate::limits::FRAME_OVERHEAD_LEN;
+use crate::mapping::Mapping;
+use crate::meta::RxChecksum;
+
+impl XdpLink {
+    /// Takes over a link that a daemon has made on `interface`: its numbers, and the descriptors in
+    /// their order, AF_XDP socket, memory and, where the facts tell of one, packet socket.
+    ///
+    /// # Errors
+    ///
+    /// What was passed does not fit together.
+    pub fn adopt(interface: &str, facts: &Facts, descriptors: Vec<OwnedFd>) -> Result<Self, Error> {
+        facts.check()?;
+        let count = descriptors.len();
+        let mut descriptors = descriptors.into_iter();
+        let (Some(socket), Some(memory)) = (descriptors.next(), descriptors.next()) else {
+            return Err(mixed_up(format!("{count} descriptors came")));
+        };
+        let packet = descriptors.next();
+        if packet.is_some() != (facts.super_packet_len > 0) || descriptors.next().is_some() {
+            return Err(mixed_up(format!("{count} descriptors came")));
+        }
+        check_family(&socket, libc::AF_XDP, "an AF_XDP socket")?;
+        if let Some(packet) = &packet {
+            check_family(packet, libc::AF_PACKET, "a packet socket")?;
+        }
+        let memory = map_memory(&memory, facts)?;
+        let mut umem = Umem::over(memory, facts.chunk_size);
+        let mut socket = Socket::over(socket, facts.ring_sizes()).map_err(|source| {
+            Error::io("the rings of the daemon's socket cannot be mapped", source)
+        })?;
+        let filled = socket
+            .refill(&mut umem, facts.rx_ring)
+            .map_err(ring_fault)?;
+        let interface = interface_of(interface, facts);
+        let frame_len_max = interface.mtu + FRAME_OVERHEAD_LEN;
+        Ok(Self {
+            program: None,
+            mode: if facts.has(Facts::NATIVE) {
+                Mode::Native
+            } else {
+                Mode::Generic
+            },
+            queue: Queue::new(socket, umem, filled, frame_len_max, interface.rx_checksum),
+            large: packet.map(SuperPackets::over),
+            interface,
+            zero_copy: facts.has(Facts::ZERO_COPY),
+        })
+    }
+
+    /// True for a link that a daemon made.
+    pub fn is_adopted(&self) -> bool {
+        self.program.is_none()
+    }
+}
+
+fn interface_of(name: &str, facts: &Facts) -> Interface {
+    Interface {
+        name: name.to_owned(),
+        // Of a namespace that we are not in.
+        index: 0,
+        mac: facts.mac,
+        mtu: facts.mtu as usize,
+        queue: facts.queue,
+        queues: facts.queues,
+        rx_checksum: if facts.has(Facts::RX_PARTIAL_CHECKSUM) {
+            RxChecksum::MaybePartial
+        } else {
+            RxChecksum::Unknown
+        },
+    }
+}
+
+fn check_family(socket: impl AsFd, family: i32, name: &str) -> Result<(), Error> {
+    match get_option::<i32>(socket, libc::SOL_SOCKET, libc::SO_DOMAIN) {
+        Ok(found) if found == family => Ok(()),
+        _ => Err(mixed_up(format!("what should be {name} is none"))),
+    }
+}
+
+/// Maps the memory when it has the length that was told and keeps it.
+fn map_memory(memory: &OwnedFd, facts: &Facts) -> Result<Mapping, Error> {
+    // SAFETY: a call without pointers.
+    let seals = unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_GET_SEALS) };
+    if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
+        return Err(mixed_up("the memory is not sealed against shrinking"));
+    }
+    let len = length(memory).map_err(|e| Error::io("the memory cannot be examined", e))?;
+    if len != facts.memory_len() {
+        let told = facts.memory_len();
+        return Err(mixed_up(format!("{told} bytes of memory are {len}")));
+    }
+    Mapping::shared(memory.as_fd(), len as usize, 0)
+        .map_err(|source| Error::io("the memory for packets cannot be mapped", source))
+}
+
+fn length(file: &OwnedFd) -> io::Result<u64> {
+    Ok(std::fs::File::from(file.try_clone()?).metadata()?.len())
+}
+
+fn mixed_up(what: impl std::fmt::Display) -> Error {
+    Error::new(format!("the daemon offers a link that cannot be: {what}"))
+        .mend("use a daemon and a program of the same version of exos")
+}

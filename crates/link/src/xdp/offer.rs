@@ -1,0 +1,248 @@
+//! A link that a daemon makes for a program that may not make one: the daemon's side.
+//!
+//! The daemon does what takes privilege: memory, socket, sizes of the rings, bind. What it then
+//! passes can be used and nothing else: see what each descriptor allows its holder.
+//!
+//! | descriptor | allows | does not allow |
+//! |---|---|---|
+//! | `socket`, AF_XDP, bound | mapping the rings, sending and receiving on this queue of this interface | binding it elsewhere, other memory, other rings (EBUSY: it is bound) |
+//! | `memory`, a memfd, the socket's UMEM | mapping it | shrinking, growing, other seals (EPERM: sealed) |
+//! | `packet`, a packet socket for super-packets | sending and receiving on any interface *of its network namespace* | any other namespace, other interface settings (EPERM), rings of kernel memory of its own (EBUSY, see below) |
+//!
+//! Hence the packet socket's namespace must hold nothing but this program's end of a veth, and what
+//! comes out of the other end is checked like everything from the ring. A packet socket's holder may
+//! also ask the kernel for rings, up to gigabytes of memory that nobody accounts for. So this one
+//! has a ring already, of one page, which the daemon has mapped ([`Held`]): as long as it is mapped
+//! the kernel changes no ring of the socket. Its protocol is 0, so that nothing is put there.
+//!
+//! Never passed: the map of sockets, which is writable for whoever holds it, and a socket that is not
+//! bound, which its holder may bind to any interface of its namespace.
+//!
+//! Rules of the interface:
+//!
+//! - Pass `socket`, `memory` and `packet` in this order and drop them: a queue stays busy as long as
+//!   anyone has the socket open.
+//! - Keep `held` as long as the link is to work, or pin its attachment. Dropped, the link receives
+//!   nothing more; what it sends must be stopped at the other end.
+//! - The fill ring is empty: the program puts chunks there when it adopts the link.
+
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+
+use exos_filter::{Action, Filter, ProgramMaps, Rule, compile};
+use exos_host::bpf::{self, Map, Prog, XdpMode};
+use exos_host::kernel;
+use exos_host::limits::raise_memlock;
+use exos_host::netlink::Netlink;
+use exos_host::netns::NetNs;
+use exos_wire::Mac;
+
+use super::Interface;
+use super::calls::{self, RingSizes};
+use super::facts::{Facts, check_chunks};
+use super::open;
+use super::super_packets::{self, RingLock};
+use super::umem::chunk_size_for;
+use crate::Error;
+use crate::limits::GSO_FRAME_LEN_MAX;
+use crate::mapping::Mapping;
+
+/// Seals of the memory. Without SHRINK a holder could cut it off, and every other holder that touches
+/// it would be killed (SIGBUS).
+const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+
+/// What to offer.
+#[derive(Debug)]
+pub struct OfferConfig<'a> {
+    /// Where the interface is. For a link with `super_packets`, one that holds nothing else.
+    pub namespace: &'a NetNs,
+    /// The interface's name in there.
+    pub interface: String,
+    /// Its queue.
+    pub queue: u32,
+    /// Chunks of memory, a power of two.
+    pub chunks: u32,
+    /// The address that the program's frames carry: of the interface that they leave the machine by.
+    pub mac: Mac,
+    /// Frames may come from a kernel of this machine, with partial checksums.
+    pub rx_partial_checksum: bool,
+    /// Open a packet socket for super-packets beside the ring.
+    pub super_packets: bool,
+    /// Have the driver's work done in the program's calls rather than in interrupts.
+    pub prefer_busy_poll: bool,
+    /// Who gives the socket its packets.
+    pub feed: Feed,
+}
+
+/// Who gives the socket its packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feed {
+    /// A program that the offer attaches to the interface: everything that arrives there is for the
+    /// socket.
+    Everything,
+    /// A program that somebody has attached to the interface in this mode: put the socket into its map.
+    Attached(XdpMode),
+}
+
+/// A link that was made for somebody else.
+#[derive(Debug)]
+pub struct Offer {
+    /// What the program must be told.
+    pub facts: Facts,
+    /// The AF_XDP socket.
+    pub socket: OwnedFd,
+    /// Its memory.
+    pub memory: OwnedFd,
+    /// The packet socket.
+    pub packet: Option<OwnedFd>,
+    /// What stays with the daemon.
+    pub held: Held,
+}
+
+/// What keeps an offered link working.
+#[derive(Debug, Default)]
+pub struct Held {
+    /// The program that gives the socket what arrives, with [`Feed::Everything`]. Pinned, it outlives
+    /// the daemon; it keeps its map by itself.
+    pub attachment: Option<bpf::Link>,
+    /// The map that it finds the socket in.
+    pub sockets: Option<Map>,
+    /// Keeps the packet socket's holder from asking for memory. Ends with the daemon.
+    pub lock: Option<RingLock>,
+}
+
+impl Offer {
+    /// Makes a link. Takes CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is in the way, with the remedy, as for [`XdpLink::open`](super::XdpLink::open).
+    pub fn make(config: &OfferConfig<'_>) -> Result<Self, Error> {
+        check_chunks(config.chunks)?;
+        config.namespace.run(|| make_here(config))?
+    }
+}
+
+fn make_here(config: &OfferConfig<'_>) -> Result<Offer, Error> {
+    let version = kernel::check()?;
+    let info = Netlink::new()?.link_by_name(&config.interface)?;
+    let interface = open::check_interface(&info, config.queue)?;
+    let multi_buffer = open::multi_buffer(&interface, version)?;
+    // Without CAP_SYS_RESOURCE it stays; that it is too low shows when the memory is registered.
+    let _ = raise_memlock(None);
+    let mut held = Held::default();
+    let mode = match config.feed {
+        Feed::Everything => held.attach(&interface, multi_buffer)?,
+        Feed::Attached(mode) => mode,
+    };
+    let (memory, socket) = make_socket(config, &interface)?;
+    open::bind(&socket, &interface, open::bind_flags(mode, multi_buffer))?;
+    if let Some(sockets) = &held.sockets {
+        sockets.set_fd(config.queue, socket.as_fd())?;
+    }
+    let mut packet = None;
+    if config.super_packets {
+        let (socket, lock) = super_packets::open_locked(interface.index)?;
+        (packet, held.lock) = (Some(socket), Some(lock));
+    }
+    let mut facts = facts(config, &interface);
+    for (flag, set) in [
+        (Facts::NATIVE, mode == XdpMode::Native),
+        (Facts::MULTI_BUFFER, multi_buffer),
+        (
+            Facts::ZERO_COPY,
+            calls::is_zero_copy(&socket).unwrap_or(false),
+        ),
+    ] {
+        facts.flags |= if set { flag } else { 0 };
+    }
+    debug_assert!(facts.check().is_ok(), "{:?}", facts.check());
+    Ok(Offer {
+        facts,
+        socket,
+        memory,
+        packet,
+        held,
+    })
+}
+
+impl Held {
+    /// Attaches a program that gives the socket of a queue all that arrives there. In the driver: where
+    /// packets are redirected to a veth, its other end has to have a program there to get them.
+    fn attach(&mut self, interface: &Interface, multi_buffer: bool) -> Result<XdpMode, Error> {
+        let sockets = Map::xskmap(interface.queues)?;
+        let all = Rule {
+            filter: Filter::everything(),
+            action: Action::RedirectToSocket,
+        };
+        let maps = ProgramMaps {
+            xskmap_fd: sockets.raw_fd(),
+            counters_fd: None,
+        };
+        let code = compile(&[all], Action::Drop, &maps).expect("a program of one rule is short");
+        let program = Prog::load(&code.words(), "exos_slot", multi_buffer).map_err(Error::from)?;
+        let mode = XdpMode::Native;
+        let attachment = bpf::Link::attach_xdp(interface.index, &program, mode)?;
+        (self.attachment, self.sockets) = (Some(attachment), Some(sockets));
+        Ok(mode)
+    }
+}
+
+/// The memory and a socket over it, ready to be bound.
+fn make_socket(
+    config: &OfferConfig<'_>,
+    interface: &Interface,
+) -> Result<(OwnedFd, OwnedFd), Error> {
+    let chunk_size = chunk_size_for(interface.mtu);
+    let len = u64::from(config.chunks) * u64::from(chunk_size);
+    let memory = sealed_memory(len)
+        .map_err(|source| Error::io(format!("{len} bytes of memory for packets"), source))?;
+    // Mapped here only to be registered: the kernel keeps the pages, not the mapping.
+    let mapping = Mapping::shared(memory.as_fd(), len as usize, 0)
+        .map_err(|source| Error::io(format!("{len} bytes of memory for packets"), source))?;
+    let sizes = RingSizes::for_chunks(config.chunks);
+    let socket = calls::new_socket(&mapping, chunk_size, sizes)
+        .map_err(|source| open::explain_socket(source, len))?;
+    open::prepare(&socket, &interface.name, config.prefer_busy_poll)?;
+    Ok((memory, socket))
+}
+
+fn sealed_memory(len: u64) -> io::Result<OwnedFd> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: a name that ends in a zero byte.
+    let fd = unsafe { libc::memfd_create(c"exos-packets".as_ptr(), flags) };
+    calls::done(fd)?;
+    // SAFETY: the kernel has just given it to us.
+    let memory = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: numbers only.
+    calls::done(unsafe { libc::ftruncate(memory.as_raw_fd(), len.cast_signed()) })?;
+    // SAFETY: numbers only.
+    calls::done(unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_ADD_SEALS, SEALS) })?;
+    Ok(memory)
+}
+
+fn facts(config: &OfferConfig<'_>, interface: &Interface) -> Facts {
+    let sizes = RingSizes::for_chunks(config.chunks);
+    Facts {
+        mac: config.mac,
+        flags: if config.rx_partial_checksum {
+            Facts::RX_PARTIAL_CHECKSUM
+        } else {
+            0
+        },
+        mtu: interface.mtu as u32,
+        queue: interface.queue,
+        queues: interface.queues,
+        chunk_size: chunk_size_for(interface.mtu),
+        chunks: config.chunks,
+        rx_ring: sizes.rx,
+        tx_ring: sizes.tx,
+        fill_ring: sizes.fill,
+        completion_ring: sizes.completion,
+        super_packet_len: if config.super_packets {
+            GSO_FRAME_LEN_MAX as u32
+        } else {
+            0
+        },
+    }
+}
