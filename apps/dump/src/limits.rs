@@ -1,0 +1,24 @@
+//! Every bound of this crate, with its reason.
+
+/// IPv6 extension headers that are shown of one packet. Twice what [`exos_wire`] walks over, because
+/// looking at what a stack refuses is what a dump is for; a bound all the same, because a packet of
+/// 64 KiB can hold 8,000 of them, and a line is to be read.
+pub const EXTENSION_HEADERS_MAX: usize = 16;
+
+/// Packets inside packets (tunnels, and what ICMP errors quote) that are shown. Honest ones have two:
+/// an error about a packet in a tunnel.
+pub const NESTED_MAX: u8 = 4;
+
+/// TCP connections whose first sequence numbers are remembered: some 5 MB.
+pub const CONVERSATIONS_MAX: usize = 1 << 16;
+
+/// Questions and answers that are shown of one DNS message. Real ones have some ten; the length
+/// fields would allow 65,535 in a message whose records point at each other.
+pub const DNS_RECORDS_MAX: usize = 64;
+
+/// Bytes of a DNS name as shown, before escaping: four times what RFC 1035 §2.3.4 allows, so that a
+/// name that is too long is seen to be.
+pub const DNS_NAME_MAX: usize = 1020;
+
+/// Bytes of the reason that a reset gives; as tcpdump.
+pub const RESET_REASON_SHOWN: usize = 30;

@@ -1,0 +1,59 @@
+//! One captured packet, wherever it comes from: a file, or the daemon's tap.
+
+use std::fmt;
+
+/// Which way a packet went, seen from the programs of this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the wire.
+    In,
+    /// To the wire.
+    Out,
+}
+
+impl fmt::Display for Direction {
+    /// `In` or `Out`, as tcpdump writes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::In => "In",
+            Self::Out => "Out",
+        })
+    }
+}
+
+/// What was decided about a packet, by whoever decided it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The decision's name: a counter's name for drops.
+    pub name: String,
+    /// The packet went no further.
+    pub is_drop: bool,
+}
+
+/// Where a packet comes from, as far as that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The interface's name.
+    pub interface: Option<String>,
+    /// Which way it went.
+    pub direction: Option<Direction>,
+    /// The program that it came from or was for.
+    pub program: Option<String>,
+    /// That program's slot with the daemon.
+    pub slot: Option<u16>,
+    /// What was decided.
+    pub verdict: Option<Verdict>,
+}
+
+/// One captured packet.
+#[derive(Clone, Debug)]
+pub struct Packet<'a> {
+    /// Nanoseconds since 1970-01-01 00:00 UTC.
+    pub time_ns: u64,
+    /// The captured bytes, from the Ethernet header on.
+    pub bytes: &'a [u8],
+    /// Bytes that the packet had; at least as many as were captured.
+    pub len: usize,
+    /// Where it comes from.
+    pub origin: Origin,
+}

@@ -1,0 +1,459 @@
+//! DNS messages (RFC 1035) in tcpdump's notation: `1234+ A? example.com. (29)` asks, and
+//! `1234 1/0/0 A 192.0.2.7 (45)` answers.
+//!
+//! Names may be compressed by pointers to earlier ones, and hostile messages point in circles: only
+//! pointers that lead backwards are followed, and a name's length and the records shown are bounded.
+
+use super::Line;
+use super::part::{Cut, Part, Printed};
+use crate::limits::{DNS_NAME_MAX, DNS_RECORDS_MAX};
+
+/// Bytes of the header (RFC 1035 §4.1.1).
+const LEN: usize = 12;
+const CLASS_IN: u16 = 1;
+
+const TYPE_A: u16 = 1;
+const TYPE_NS: u16 = 2;
+const TYPE_CNAME: u16 = 5;
+const TYPE_SOA: u16 = 6;
+const TYPE_PTR: u16 = 12;
+const TYPE_MX: u16 = 15;
+const TYPE_TXT: u16 = 16;
+const TYPE_AAAA: u16 = 28;
+const TYPE_SRV: u16 = 33;
+const TYPE_DNAME: u16 = 39;
+const TYPE_OPT: u16 = 41;
+
+const OPERATIONS: [&str; 16] = [
+    "",
+    " inv_q",
+    " stat",
+    " op3",
+    " notify",
+    " update",
+    " op6",
+    " op7",
+    " op8",
+    " updateA",
+    " updateD",
+    " updateDA",
+    " updateM",
+    " updateMA",
+    " zoneInit",
+    " zoneRef",
+];
+
+const RESPONSES: [&str; 16] = [
+    "",
+    " FormErr",
+    " ServFail",
+    " NXDomain",
+    " NotImp",
+    " Refused",
+    " YXDomain",
+    " YXRRSet",
+    " NXRRSet",
+    " NotAuth",
+    " NotZone",
+    " Resp11",
+    " Resp12",
+    " Resp13",
+    " Resp14",
+    " NoChange",
+];
+
+fn type_name(kind: u16) -> Option<&'static str> {
+    Some(match kind {
+        TYPE_A => "A",
+        TYPE_NS => "NS",
+        TYPE_CNAME => "CNAME",
+        TYPE_SOA => "SOA",
+        TYPE_PTR => "PTR",
+        13 => "HINFO",
+        TYPE_MX => "MX",
+        TYPE_TXT => "TXT",
+        TYPE_AAAA => "AAAA",
+        TYPE_SRV => "SRV",
+        35 => "NAPTR",
+        TYPE_DNAME => "DNAME",
+        TYPE_OPT => "OPT",
+        43 => "DS",
+        46 => "RRSIG",
+        47 => "NSEC",
+        48 => "DNSKEY",
+        50 => "NSEC3",
+        52 => "TLSA",
+        64 => "SVCB",
+        65 => "HTTPS",
+        251 => "IXFR",
+        252 => "AXFR",
+        255 => "ANY",
+        257 => "CAA",
+        _ => return None,
+    })
+}
+
+/// The four sections' lengths.
+struct Counts {
+    questions: u16,
+    answers: u16,
+    authorities: u16,
+    additionals: u16,
+}
+
+impl Line<'_> {
+    /// A message; by multicast (RFC 6762) two bits have another meaning.
+    pub(super) fn dns(&mut self, message: Part<'_>, is_mdns: bool) -> Printed {
+        let message = message.of("domain");
+        message.slice(0, LEN)?;
+        let flags = message.be16(2)?;
+        let counts = Counts {
+            questions: message.be16(4)?,
+            answers: message.be16(6)?,
+            authorities: message.be16(8)?,
+            additionals: message.be16(10)?,
+        };
+        write!(
+            self,
+            "{}{}",
+            message.be16(0)?,
+            OPERATIONS[usize::from(flags >> 11 & 0xf)]
+        );
+        if flags & 0x8000 != 0 {
+            self.dns_response(message, flags, &counts, is_mdns)?;
+        } else {
+            self.dns_query(message, flags, &counts, is_mdns)?;
+        }
+        write!(self, " ({})", message.len());
+        Ok(())
+    }
+
+    fn dns_response(
+        &mut self,
+        message: Part<'_>,
+        flags: u16,
+        counts: &Counts,
+        is_mdns: bool,
+    ) -> Printed {
+        write!(self, "{}", RESPONSES[usize::from(flags & 0xf)]);
+        // Authoritative, no recursion available, truncated, authentic data.
+        let marks = [
+            (0x0400, true, "*"),
+            (0x0080, false, "-"),
+            (0x0200, true, "|"),
+            (0x0020, true, "$"),
+        ];
+        for (bit, when, mark) in marks {
+            if (flags & bit != 0) == when {
+                write!(self, "{mark}");
+            }
+        }
+        if counts.questions != 1 {
+            write!(self, " [{}q]", counts.questions);
+        }
+        let mut at = LEN;
+        for i in 0..usize::from(counts.questions).min(DNS_RECORDS_MAX) {
+            if i > 0 {
+                write!(self, ",");
+            }
+            if self.style.verbosity > 1 {
+                write!(self, " q:");
+                at = self.dns_question(message, at, is_mdns)?;
+            } else {
+                at = name_end(message, at)? + 4;
+            }
+        }
+        let Counts {
+            answers,
+            authorities,
+            additionals,
+            ..
+        } = counts;
+        write!(self, " {answers}/{authorities}/{additionals}");
+        at = self.dns_records(message, at, *answers, "", is_mdns)?;
+        if self.style.verbosity > 1 {
+            at = self.dns_records(message, at, *authorities, " ns:", is_mdns)?;
+            self.dns_records(message, at, *additionals, " ar:", is_mdns)?;
+        }
+        Ok(())
+    }
+
+    fn dns_query(
+        &mut self,
+        message: Part<'_>,
+        flags: u16,
+        counts: &Counts,
+        is_mdns: bool,
+    ) -> Printed {
+        // Recursion desired, checking disabled.
+        for (bit, mark) in [(0x0100, "+"), (0x0010, "%")] {
+            if flags & bit != 0 {
+                write!(self, "{mark}");
+            }
+        }
+        // Bits that belong to answers.
+        if flags & 0x06cf != 0 {
+            write!(self, " [b2&3={flags:#x}]");
+        }
+        let is_inverse = flags >> 11 & 0xf == 1;
+        let Counts {
+            questions,
+            answers,
+            authorities,
+            additionals,
+        } = counts;
+        // An inverse query (RFC 1035 §6.4) holds an answer and wants the question.
+        if is_inverse && *questions != 0 {
+            write!(self, " [{questions}q]");
+        }
+        if *answers != u16::from(is_inverse) {
+            write!(self, " [{answers}a]");
+        }
+        if !is_inverse && *questions != 1 {
+            write!(self, " [{questions}q]");
+        }
+        if *authorities != 0 {
+            write!(self, " [{authorities}n]");
+        }
+        if *additionals != 0 {
+            write!(self, " [{additionals}au]");
+        }
+        let mut at = LEN;
+        for _ in 0..usize::from(*questions).min(DNS_RECORDS_MAX) {
+            at = self.dns_question(message, at, is_mdns)?;
+        }
+        if self.style.verbosity > 1 {
+            at = self.dns_records(message, at, *answers, "", is_mdns)?;
+            at = self.dns_records(message, at, *authorities, " ns:", is_mdns)?;
+            self.dns_records(message, at, *additionals, " ar:", is_mdns)?;
+        }
+        Ok(())
+    }
+
+    /// RFC 1035 §4.1.2. Returns where the next one begins.
+    fn dns_question(&mut self, message: Part<'_>, at: usize, is_mdns: bool) -> Result<usize, Cut> {
+        let end = name_end(message, at)?;
+        let (kind, class) = (message.be16(end)?, message.be16(end + 2)?);
+        self.dns_type(kind);
+        // RFC 6762 §5.4: the highest bit asks for an answer by unicast.
+        let (class, unicast) = if is_mdns {
+            (class & 0x7fff, class >> 15 != 0)
+        } else {
+            (class, false)
+        };
+        self.dns_class(class);
+        write!(
+            self,
+            "{}",
+            if unicast {
+                " (QU)"
+            } else if is_mdns {
+                " (QM)"
+            } else {
+                ""
+            }
+        );
+        write!(self, "? ");
+        self.dns_name(message, at)?;
+        Ok(end + 4)
+    }
+
+    fn dns_type(&mut self, kind: u16) {
+        match type_name(kind) {
+            Some(name) => write!(self, " {name}"),
+            None => write!(self, " Type{kind}"),
+        }
+    }
+
+    fn dns_class(&mut self, class: u16) {
+        match class {
+            CLASS_IN => {}
+            3 => write!(self, " CHAOS"),
+            4 => write!(self, " HS"),
+            255 => write!(self, " ANY"),
+            _ => write!(self, " (Class {class})"),
+        }
+    }
+
+    fn dns_records(
+        &mut self,
+        message: Part<'_>,
+        mut at: usize,
+        count: u16,
+        heading: &str,
+        is_mdns: bool,
+    ) -> Result<usize, Cut> {
+        let count = usize::from(count);
+        if count > 0 {
+            write!(self, "{heading}");
+        }
+        for i in 0..count.min(DNS_RECORDS_MAX) {
+            write!(self, "{}", if i == 0 { "" } else { "," });
+            at = self.dns_record(message, at, is_mdns)?;
+        }
+        if count > DNS_RECORDS_MAX {
+            write!(self, ", ...");
+        }
+        Ok(at)
+    }
+
+    /// RFC 1035 §4.1.3. Returns where the next one begins.
+    fn dns_record(&mut self, message: Part<'_>, at: usize, is_mdns: bool) -> Result<usize, Cut> {
+        if self.style.verbosity > 0 {
+            write!(self, " ");
+            self.dns_name(message, at)?;
+        }
+        let at = name_end(message, at)?;
+        let (kind, class) = (message.be16(at)?, message.be16(at + 2)?);
+        let (ttl, len) = (message.be32(at + 4)?, usize::from(message.be16(at + 8)?));
+        // RFC 6762 §10.2: the highest bit tells to forget older answers.
+        let (shown, flush) = if is_mdns {
+            (class & 0x7fff, class >> 15 != 0)
+        } else {
+            (class, false)
+        };
+        if kind != TYPE_OPT {
+            self.dns_class(shown);
+            write!(self, "{}", if flush { " (Cache flush)" } else { "" });
+            if self.style.verbosity > 2 {
+                write!(self, " [{}]", time_to_live(ttl));
+            }
+        }
+        self.dns_type(kind);
+        let data = at + 10;
+        message.slice(data, len)?;
+        self.dns_data(message.first(data + len), data, kind, class)?;
+        Ok(data + len)
+    }
+
+    /// `message` ends with the record, so that its data ends where it says.
+    fn dns_data(&mut self, message: Part<'_>, at: usize, kind: u16, class: u16) -> Printed {
+        match kind {
+            TYPE_A => write!(self, " {}", message.ipv4(at)?),
+            TYPE_AAAA => write!(self, " {}", message.ipv6(at)?),
+            TYPE_NS | TYPE_CNAME | TYPE_PTR | TYPE_DNAME => {
+                write!(self, " ");
+                self.dns_name(message, at)?;
+            }
+            TYPE_MX => {
+                write!(self, " ");
+                self.dns_name(message, at + 2)?;
+                write!(self, " {}", message.be16(at)?);
+            }
+            // RFC 2782.
+            TYPE_SRV => {
+                write!(self, " ");
+                self.dns_name(message, at + 6)?;
+                let numbers = (
+                    message.be16(at + 4)?,
+                    message.be16(at)?,
+                    message.be16(at + 2)?,
+                );
+                write!(self, ":{} {} {}", numbers.0, numbers.1, numbers.2);
+            }
+            TYPE_TXT => self.dns_strings(message, at)?,
+            TYPE_SOA if self.style.verbosity > 0 => self.dns_authority(message, at)?,
+            // RFC 6891 §6.1.2: the class is how much the sender can take.
+            TYPE_OPT => write!(self, " UDPsize={class}"),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn dns_strings(&mut self, message: Part<'_>, mut at: usize) -> Printed {
+        while at < message.len() {
+            let len = usize::from(message.u8(at)?);
+            write!(self, " \"");
+            self.escaped(message.slice(at + 1, len)?);
+            write!(self, "\"");
+            at += 1 + len;
+        }
+        Ok(())
+    }
+
+    fn dns_authority(&mut self, message: Part<'_>, at: usize) -> Printed {
+        write!(self, " ");
+        self.dns_name(message, at)?;
+        write!(self, " ");
+        let at = name_end(message, at)?;
+        self.dns_name(message, at)?;
+        let at = name_end(message, at)?;
+        for i in 0..5 {
+            write!(self, " {}", message.be32(at + 4 * i)?);
+        }
+        Ok(())
+    }
+
+    /// A name, its pointers followed.
+    fn dns_name(&mut self, message: Part<'_>, mut at: usize) -> Printed {
+        let (mut before, mut shown) = (at, 0);
+        loop {
+            let len = message.u8(at)?;
+            match len >> 6 {
+                0 if len == 0 => {
+                    write!(self, "{}", if shown == 0 { "." } else { "" });
+                    return Ok(());
+                }
+                0 => {
+                    self.escaped(message.slice(at + 1, len.into())?);
+                    write!(self, ".");
+                    shown += usize::from(len) + 1;
+                    at += 1 + usize::from(len);
+                }
+                3 => {
+                    // RFC 1035 §4.1.4: to a prior occurrence, so that there are no circles.
+                    at = usize::from(message.be16(at)? & 0x3fff);
+                    if at >= before {
+                        write!(self, "<BAD PTR>");
+                        return Err(Cut("domain"));
+                    }
+                    before = at;
+                }
+                _ => {
+                    write!(self, "<label type {}>", len >> 6);
+                    return Err(Cut("domain"));
+                }
+            }
+            if shown > DNS_NAME_MAX {
+                write!(self, "<too long>");
+                return Err(Cut("domain"));
+            }
+        }
+    }
+}
+
+/// Where what follows a name begins.
+fn name_end(message: Part<'_>, mut at: usize) -> Result<usize, Cut> {
+    loop {
+        let len = message.u8(at)?;
+        match len >> 6 {
+            3 => return message.u8(at + 1).map(|_| at + 2),
+            0 if len == 0 => return Ok(at + 1),
+            0 => at += 1 + usize::from(len),
+            _ => return Err(Cut("domain")),
+        }
+    }
+}
+
+/// Weeks, days, hours, minutes, seconds, without those that are zero.
+fn time_to_live(secs: u32) -> String {
+    if secs == 0 {
+        return "0s".to_owned();
+    }
+    let units = [
+        (604_800, "w"),
+        (86_400, "d"),
+        (3600, "h"),
+        (60, "m"),
+        (1, "s"),
+    ];
+    let mut rest = secs;
+    let mut shown = String::new();
+    for (size, unit) in units {
+        if rest >= size {
+            shown += &format!("{}{unit}", rest / size);
+            rest %= size;
+        }
+    }
+    shown
+}

@@ -1,0 +1,72 @@
+//! UDP (RFC 768), and which port says what is inside.
+
+use exos_wire::protocol;
+use exos_wire::udp::LEN;
+
+use super::part::{Part, Printed};
+use super::{Line, Upper};
+
+/// DNS.
+const PORT_DOMAIN: u16 = 53;
+/// DNS by multicast (RFC 6762).
+const PORT_MDNS: u16 = 5353;
+
+impl Line<'_> {
+    pub(super) fn udp(&mut self, part: Part<'_>, upper: &Upper) -> Printed {
+        let part = part.of("udp");
+        let ports = (part.be16(0), part.be16(2));
+        let (Ok(src), Ok(dst)) = ports else {
+            self.endpoints(None, upper);
+            return part.be16(2).map(|_| ());
+        };
+        self.endpoints(Some((src, dst)), upper);
+        write!(self, ": ");
+        if part.len() < LEN {
+            write!(self, "truncated-udp {}", part.len());
+            return Ok(());
+        }
+        let length = usize::from(part.be16(4)?);
+        if length < LEN {
+            write!(self, "truncated-udplength {length}");
+            return Ok(());
+        }
+        if length > part.len() && !upper.is_fragment {
+            write!(self, "bad length {} > {}", length - LEN, part.len() - LEN);
+            return Ok(());
+        }
+        let datagram = part.first(length);
+        let field = part.be16(6)?;
+        // As tcpdump: over IPv4, where it is not obligatory, only with -vv.
+        let wanted = self.style.verbosity > u8::from(upper.addresses.is_v4());
+        if wanted && !upper.is_fragment && !upper.source_routed {
+            self.udp_checksum(datagram, field, upper);
+        }
+        self.udp_payload(datagram.from(LEN), (src, dst))
+    }
+
+    fn udp_checksum(&mut self, datagram: Part<'_>, field: u16, upper: &Upper) {
+        // RFC 768 leaves it to the sender, RFC 8200 §8.1 does not.
+        if field == 0 && upper.addresses.is_v4() {
+            write!(self, "[no cksum] ");
+            return;
+        }
+        let Some(sum) = upper.addresses.sum(protocol::UDP, datagram) else {
+            return;
+        };
+        if sum.is_intact() {
+            write!(self, "[udp sum ok] ");
+        } else {
+            let right = super::right_checksum(sum, field);
+            write!(self, "[bad udp cksum {field:#06x} -> {right:#06x}!] ");
+        }
+    }
+
+    fn udp_payload(&mut self, payload: Part<'_>, (src, dst): (u16, u16)) -> Printed {
+        let is = |port| src == port || dst == port;
+        if is(PORT_DOMAIN) || is(PORT_MDNS) {
+            return self.dns(payload, is(PORT_MDNS) && !is(PORT_DOMAIN));
+        }
+        write!(self, "UDP, length {}", payload.len());
+        Ok(())
+    }
+}
