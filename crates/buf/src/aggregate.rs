@@ -98,6 +98,11 @@ impl Aggregate {
         self.advance(self.len());
     }
 
+    /// How many slices fit without asking for memory.
+    pub fn capacity(&self) -> usize {
+        self.entries.capacity()
+    }
+
     /// Gives back memory kept for queueing more, for a connection that goes idle.
     pub fn shrink(&mut self) {
         self.entries.shrink_to_fit();

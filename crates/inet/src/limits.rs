@@ -423,3 +423,14 @@ pub const UDP_SOCKETS_MAX: usize = 4096;
 
 /// First port given to a socket that asks for none (RFC 6335 §6, the dynamic ports).
 pub const EPHEMERAL_FIRST: u16 = 49_152;
+
+/// Hosts whose link addresses are remembered outside of connections. A server's clients of one moment, and more
+/// than the routers of any link; a miss costs a look at routes and neighbours.
+pub const WAYS_KEPT: usize = 64;
+
+/// Kits of memory (send queue, scoreboard) of ended connections kept for those that come next: as many as end
+/// within one turn of a busy program's loop. About 700 bytes each.
+pub const KITS_KEPT: usize = 64;
+
+/// Places in a kit's queues: one that had to grow further goes back to the allocator.
+pub const KIT_PLACES_MAX: usize = 32;

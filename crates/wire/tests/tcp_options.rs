@@ -270,3 +270,27 @@ fn raw_options_show_what_stands_there() {
     ];
     assert_eq!(shown, expected);
 }
+
+/// The layout of Linux's SYNs is read in one piece: the same as option by option, whatever its values.
+#[test]
+fn the_usual_syn_reads_as_option_by_option() {
+    let syn = [
+        2, 4, 0x05, 0xb4, 4, 2, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8, 1, 3, 3, 7,
+    ];
+    let read = TcpOptions::parse(&syn);
+    assert_eq!((read.mss, read.window_scale), (Some(1460), Some(7)));
+    assert!(read.sack_permitted && !read.malformed);
+    // Every byte of it with every value; four no-operations more make it another layout.
+    for at in 0..syn.len() {
+        for value in 0..=255 {
+            let mut bytes = syn;
+            bytes[at] = value;
+            let longer = [&[1; 4], &bytes[..]].concat();
+            assert_eq!(
+                TcpOptions::parse(&bytes),
+                TcpOptions::parse(&longer),
+                "{bytes:02x?}"
+            );
+        }
+    }
+}

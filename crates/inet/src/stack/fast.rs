@@ -145,7 +145,12 @@ fn segment<'a>(head: &[u8; 32], tcp: &'a [u8]) -> Option<Segment<'a>> {
 
 /// True when the checksum is known to be right, or is.
 #[inline]
-fn sums_up(checksum: RxChecksum, field: u16, pseudo: impl Fn() -> Sum, tcp: &[u8]) -> bool {
+pub(super) fn sums_up(
+    checksum: RxChecksum,
+    field: u16,
+    pseudo: impl Fn() -> Sum,
+    tcp: &[u8],
+) -> bool {
     match checksum {
         RxChecksum::Verified => true,
         RxChecksum::MaybePartial if field == pseudo().value() => true,
@@ -154,11 +159,11 @@ fn sums_up(checksum: RxChecksum, field: u16, pseudo: impl Fn() -> Sum, tcp: &[u8
 }
 
 #[inline]
-fn word<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
+pub(super) fn word<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 #[inline]
-fn half<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
+pub(super) fn half<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }

@@ -46,7 +46,7 @@ struct Packet<'a> {
 impl Stack {
     /// Take in a received Ethernet frame.
     pub fn handle_frame(&mut self, now: Instant, frame: &[u8], checksum: RxChecksum) {
-        if self.handle_expected(now, frame, checksum) {
+        if self.handle_expected(now, frame, checksum) || self.handle_syn(now, frame, checksum) {
             return;
         }
         self.counters.frames_received += 1;
@@ -279,12 +279,7 @@ impl Stack {
     /// How a packet concerns us; `None` and a counter when it does not, or when nobody can have
     /// sent it (RFC 1122 §3.2.1.3).
     fn check_addresses(&mut self, src: IpAddr, dst: IpAddr) -> Option<Delivery> {
-        let impossible = src.is_multicast()
-            || src.is_loopback()
-            || self.routes.is_broadcast(src)
-            || (src.is_unspecified() && src.is_ipv4())
-            || self.routes.is_local(src);
-        if impossible {
+        if !self.may_send(src) {
             self.counters.drop_ip_source += 1;
             return None;
         }
@@ -293,6 +288,21 @@ impl Stack {
             self.counters.drop_ip_other_host += 1;
         }
         how
+    }
+
+    /// False for what cannot be anybody else's address (RFC 1122 §3.2.1.3).
+    pub(super) fn may_send(&self, src: IpAddr) -> bool {
+        !(src.is_multicast()
+            || src.is_loopback()
+            || self.routes.is_broadcast(src)
+            || (src.is_unspecified() && src.is_ipv4())
+            || self.routes.is_local(src))
+    }
+
+    /// A route leads back to who sent this.
+    #[inline]
+    pub(super) fn can_answer(&self, src: IpAddr) -> bool {
+        self.ways.get(src, self.path_generation()).is_some() || self.routes.next_hop(src).is_some()
     }
 
     fn handle_upper(&mut self, now: Instant, packet: &Packet<'_>) {
@@ -344,7 +354,7 @@ impl Stack {
             ecn: packet.ecn,
             ..Segment::from_view(&view)
         };
-        if segment.has(TcpFlags::SYN) && self.routes.next_hop(packet.src).is_none() {
+        if segment.has(TcpFlags::SYN) && !self.can_answer(packet.src) {
             // No connection begins that could not be answered.
             self.counters.drop_ip_no_route += 1;
             return;

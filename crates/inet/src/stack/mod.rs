@@ -10,14 +10,17 @@
 //!
 //! In another order nothing breaks, but acknowledgements may leave without the data that they could
 //! have ridden on. [`input`] holds the way in, [`output`] the way out, `segments` and `usual` the
-//! heads of segments, `frames` what ARP and NDP say.
+//! heads of segments, `syn` those of handshakes, `ways` link addresses looked up lately, `frames` what ARP
+//! and NDP say.
 
 mod fast;
 mod frames;
 mod input;
 mod output;
 mod segments;
+mod syn;
 mod usual;
+mod ways;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -36,6 +39,8 @@ use crate::siphash::Random;
 use crate::tcp::{self, Tcp};
 use crate::time::Instant;
 use crate::udp::{UdpError, UdpHandle, UdpTable};
+
+use ways::Ways;
 
 pub use output::{Body, Transmit, TxChecksum};
 
@@ -143,6 +148,7 @@ pub struct Stack {
     config: Config,
     routes: Routes,
     neighbors: NeighborCache,
+    ways: Ways,
     reassembler: Reassembler,
     icmp: IcmpSender,
     counters: Counters,
@@ -173,6 +179,7 @@ impl Stack {
             udp: UdpTable::new(random.next_u64()),
             routes: Routes::new(),
             neighbors,
+            ways: Ways::new(),
             reassembler: Reassembler::new(),
             icmp: IcmpSender::new(now),
             counters: Counters::default(),

@@ -11,16 +11,15 @@ use exos_buf::Aggregate;
 use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use exos_wire::ipv4::Ipv4Header;
 use exos_wire::ipv6::{self, Ipv6Header};
-use exos_wire::tcp::TcpHeader;
 use exos_wire::{Mac, Sum};
 
 use super::Stack;
 use super::frames::{arp_question, frame_of, ndp_question};
-use super::segments::{Addresses, write_segment, write_tcp};
+use super::segments::write_segment;
 use crate::fragment::{cut_v4, cut_v6};
 use crate::limits::{GATHER_MAX, HOP_LIMIT};
 use crate::neighbor::{Lookup, Solicit};
-use crate::tcp::{ConnectionId, Ecn, IpFields, Outgoing, Path, Reply};
+use crate::tcp::{ConnectionId, IpFields, Outgoing, Path, Reply};
 use crate::time::Instant;
 
 /// Up to a handful of byte slices that follow the head of a frame.
@@ -182,7 +181,15 @@ impl Stack {
         way
     }
 
+    #[inline]
     fn way_to(&mut self, now: Instant, remote: IpAddr) -> Way {
+        match self.ways.get(remote, self.path_generation()) {
+            Some(mac) => Way::To(mac),
+            None => self.find_way(now, remote),
+        }
+    }
+
+    fn find_way(&mut self, now: Instant, remote: IpAddr) -> Way {
         if let Some(mac) = self.group_mac(remote) {
             return Way::To(mac);
         }
@@ -190,7 +197,14 @@ impl Stack {
             return Way::Nowhere;
         };
         match self.neighbors.lookup(now, hop) {
-            Lookup::Known(mac) => Way::To(mac),
+            Lookup::Known(mac) => {
+                // Looking up may itself have changed the cache.
+                let generation = self.path_generation();
+                if self.may_send(remote) {
+                    self.ways.put(remote, generation, mac);
+                }
+                Way::To(mac)
+            }
             Lookup::Pending => Way::Wait(hop),
             Lookup::Unreachable => Way::Nowhere,
         }
@@ -228,35 +242,24 @@ impl Stack {
     /// Write a stateless answer; `None` when it has nowhere to go.
     fn write_reply(&mut self, now: Instant, reply: &Reply) -> Option<usize> {
         let way = self.way_to(now, reply.flow.remote().ip());
-        let header = TcpHeader {
-            src_port: reply.flow.local().port(),
-            dst_port: reply.flow.remote().port(),
+        let to = match way {
+            Way::To(mac) => mac,
+            _ => Mac::ZERO,
+        };
+        let out = Outgoing {
             seq: reply.seq,
             ack: reply.ack,
             flags: reply.flags,
             window: reply.window,
-            urgent: 0,
-        };
-        let mac = if let Way::To(mac) = way {
-            mac
-        } else {
-            Mac::ZERO
-        };
-        let at = Addresses {
-            from: self.config.mac,
-            to: mac,
-            flow: &reply.flow,
-            ecn: Ecn::NotEct,
+            options: reply.options,
+            data: 0..0,
+            mss: 0,
+            again: false,
+            ect: false,
             ip: IpFields::default(),
         };
-        let head = write_tcp(
-            &mut self.head,
-            &at,
-            &header,
-            &reply.options,
-            0,
-            Some(Sum::ZERO),
-        );
+        let (from, sum) = (self.config.mac, Some(Sum::ZERO));
+        let head = write_segment(&mut self.head, from, to, &reply.flow, &out, sum);
         self.counters.tcp_segments_sent += 1;
         match way {
             Way::To(_) => return Some(head.len),

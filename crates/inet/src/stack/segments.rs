@@ -10,7 +10,7 @@ use exos_wire::ipv6::Ipv6Header;
 use exos_wire::tcp::{self as wire_tcp, TcpHeader, TcpOptions};
 use exos_wire::{Mac, Sum, protocol};
 
-use super::{TxChecksum, usual};
+use super::{TxChecksum, syn, usual};
 use crate::limits::HEAD_BYTES;
 use crate::tcp::{Ecn, Flow, IpFields, Outgoing};
 
@@ -54,6 +54,7 @@ pub(super) fn write_segment(
     sum: Option<Sum>,
 ) -> Head {
     usual::write(out, from, to, flow, segment, sum)
+        .or_else(|| syn::write(out, from, to, flow, segment, sum))
         .unwrap_or_else(|| write_any(out, &Addresses::of(from, to, flow, segment), segment, sum))
 }
 

@@ -105,7 +105,7 @@ pub(super) fn write(
 }
 
 #[inline]
-fn ethernet<const N: usize>(head: &mut [u8; N], from: Mac, to: Mac, ethertype: u16) {
+pub(super) fn ethernet<const N: usize>(head: &mut [u8; N], from: Mac, to: Mac, ethertype: u16) {
     head[..6].copy_from_slice(&to.0);
     head[6..12].copy_from_slice(&from.0);
     head[12..14].copy_from_slice(&ethertype.to_be_bytes());
@@ -156,7 +156,7 @@ fn tcp<const N: usize>(
 
 /// Write words from `at` on.
 #[inline]
-fn put<const N: usize, const W: usize>(head: &mut [u8; N], at: usize, words: [u32; W]) {
+pub(super) fn put<const N: usize, const W: usize>(head: &mut [u8; N], at: usize, words: [u32; W]) {
     for (n, word) in words.into_iter().enumerate() {
         head[at + 4 * n..at + 4 * n + 4].copy_from_slice(&word.to_be_bytes());
     }

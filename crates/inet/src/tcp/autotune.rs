@@ -87,6 +87,11 @@ impl Connection {
         if self.rcv_buffer_limit <= self.rcv_buffer_first {
             return;
         }
+        // Less than an initial window in all asks for nothing (`wanted`): a short request costs no memory.
+        let received = self.rcv_nxt.0.wrapping_sub(self.irs.0);
+        if self.tuning.is_none() && received < INITIAL_WINDOW_SEGMENTS * u32::from(self.rcv_mss) {
+            return;
+        }
         let mut tuning = self
             .tuning
             .take()

@@ -186,6 +186,18 @@ impl FlowKey {
     }
 }
 
+impl FlowKey {
+    /// The same, seen from our side.
+    pub fn flow(&self) -> Flow {
+        Flow {
+            local: self.local,
+            remote: self.remote,
+            local_port: self.ports as u16,
+            remote_port: (self.ports >> 16) as u16,
+        }
+    }
+}
+
 impl Flow {
     /// True when a segment with that key is of this flow.
     #[inline]

@@ -122,6 +122,7 @@ impl Tcp {
     pub(super) fn forget(&mut self, id: ConnectionId) {
         if let Some(entry) = self.slab.entry_mut(id) {
             entry.connection.receive.release(&mut self.memory);
+            self.kits.retire(&mut entry.connection);
             self.slab.remove(id);
         }
     }

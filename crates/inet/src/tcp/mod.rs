@@ -30,6 +30,7 @@ mod index;
 mod info;
 pub mod input;
 mod ip;
+mod kit;
 pub mod life;
 mod listener;
 mod lookup;
@@ -91,6 +92,7 @@ use fast_open::{Before, CookieCache};
 use handover::HandedOver;
 use index::Index;
 use input::{Context, Outcome};
+use kit::Kits;
 use listener::Listener;
 use memory::Memory;
 use passive::Arrived;
@@ -146,6 +148,8 @@ pub struct Tcp {
     memory: Memory,
     /// Connections with data beyond gaps, which can be given up.
     holding: Holding,
+    /// Of ended connections, for new ones.
+    kits: Kits,
     handed_over: HandedOver,
     /// Of peers, for Fast Open.
     cookies: CookieCache,
@@ -182,6 +186,7 @@ impl Tcp {
             cookie_rate: TokenBucket::new(SYN_COOKIES_PER_SECOND, SYN_COOKIES_BURST, now),
             memory: Memory::default(),
             holding: Holding::default(),
+            kits: Kits::default(),
             handed_over: HandedOver::new(key),
             cookies: CookieCache::new(key),
             due: Vec::new(),

@@ -128,6 +128,7 @@ impl Tcp {
         connection.learn_from_syn(now, seg.seq, seg.window, &seg.options);
         connection.learn_ecn_from_syn(seg.asks_for_ecn());
         self.fast_open(arrived, at, &mut connection, counters);
+        self.kits.furnish(&mut connection);
         let id = self.insert(connection, arrived.hash);
         self.remember_begun(now, at, id);
         self.settle(id);

@@ -89,8 +89,14 @@ impl Slab {
         }
     }
 
+    /// Drop a control block where it lies.
     pub fn remove(&mut self, id: ConnectionId) {
-        self.take(id);
+        let slot = self.slot_mut(id.slot);
+        if slot.generation == id.generation && slot.entry.is_some() {
+            slot.entry = None;
+            slot.generation = slot.generation.wrapping_add(1);
+            self.free.push(id.slot);
+        }
     }
 
     /// Take a control block out.

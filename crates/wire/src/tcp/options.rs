@@ -43,6 +43,9 @@ pub const FAST_OPEN: u8 = 34;
 /// Bytes of the timestamps as everybody sends them: two no-operations before.
 const ALIGNED_TIMESTAMPS_LEN: usize = 12;
 
+/// Bytes of the options of Linux's SYNs, and of ours: MSS, SACK permitted, timestamps, window scale.
+const LINUX_SYN_LEN: usize = 20;
+
 /// The timestamps option.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Timestamps {
@@ -236,11 +239,31 @@ impl TcpOptions {
         {
             return Self::with_timestamps(be32::<4, _>(aligned), be32::<8, _>(aligned));
         }
+        if let Ok(syn) = <&[u8; LINUX_SYN_LEN]>::try_from(bytes)
+            && let Some(options) = Self::parse_syn(syn)
+        {
+            return options;
+        }
         if bytes.is_empty() {
             Self::NONE
         } else {
             Self::parse_any(bytes)
         }
+    }
+
+    /// The options of a SYN as Linux and we lay them out; `None` for any other layout.
+    #[inline]
+    fn parse_syn(bytes: &[u8; LINUX_SYN_LEN]) -> Option<Self> {
+        let (mss, scale) = (be32::<0, _>(bytes), be32::<16, _>(bytes));
+        let usual = mss >> 16 == u32::from(MSS) << 8 | 4
+            && be32::<4, _>(bytes) == u32::from_be_bytes([SACK_PERMITTED, 2, TIMESTAMPS, 10])
+            && scale >> 8 == u32::from_be_bytes([0, NOP, WINDOW_SCALE, 3]);
+        usual.then(|| Self {
+            mss: Some(mss as u16),
+            sack_permitted: true,
+            window_scale: Some((scale as u8).min(WINDOW_SHIFT_MAX)),
+            ..Self::with_timestamps(be32::<8, _>(bytes), be32::<12, _>(bytes))
+        })
     }
 
     fn parse_any(bytes: &[u8]) -> Self {

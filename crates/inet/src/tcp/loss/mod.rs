@@ -97,6 +97,8 @@ pub struct Loss {
     pub rate_app_limited: bool,
     /// The algorithm has not heard of it.
     pub rate_is_new: bool,
+    /// Nothing has left yet: this is an ended connection's memory, at hand for the first segment.
+    unused: bool,
 }
 
 impl Loss {
@@ -126,7 +128,29 @@ impl Loss {
             rate: 0,
             rate_app_limited: false,
             rate_is_new: false,
+            unused: false,
         }
+    }
+
+    /// As [`Self::new`], but with the memory of the scoreboard; false when that is more than is worth keeping.
+    fn renew(&mut self) -> bool {
+        let una = SeqNumber(0);
+        let board = std::mem::replace(&mut self.board, Scoreboard::new(una));
+        *self = Self {
+            board,
+            unused: true,
+            ..Self::new(una, Instant::START)
+        };
+        self.board.renew(una)
+    }
+
+    /// What [`Self::new`] makes of these two, of one that is as new.
+    fn begin(&mut self, una: SeqNumber, now: Instant) {
+        self.unused = false;
+        self.board.renew(una);
+        self.recover = SeqNumber(una.0.wrapping_sub(1));
+        (self.round_end, self.limited_until) = (una, una);
+        (self.delivered_at, self.first_at) = (now, now);
     }
 
     /// Bytes in the network, as far as can be told (RFC 6675 §4).
@@ -168,8 +192,10 @@ impl Flight {
     /// Something is about to leave.
     #[inline]
     pub fn begin(&mut self, una: SeqNumber, now: Instant) {
-        if self.0.is_none() {
-            self.0 = Some(Box::new(Loss::new(una, now)));
+        match &mut self.0 {
+            None => self.0 = Some(Box::new(Loss::new(una, now))),
+            Some(loss) if loss.unused => loss.begin(una, now),
+            Some(_) => {}
         }
     }
 
@@ -181,9 +207,21 @@ impl Flight {
         }
     }
 
-    /// Something has been in flight lately.
+    /// Something has been in flight lately, or will be soon: memory is held for it.
     pub const fn is_at_work(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// The memory of an ended connection, for the first segment of this one.
+    pub(in crate::tcp) fn furnish(&mut self, room: Box<Loss>) {
+        debug_assert!(room.unused && self.0.is_none());
+        self.0 = Some(room);
+    }
+
+    /// The connection has ended: its memory, if there is any that is worth keeping.
+    pub(in crate::tcp) fn retire(&mut self) -> Option<Box<Loss>> {
+        let mut loss = self.0.take()?;
+        loss.renew().then_some(loss)
     }
 
     /// Nothing has been in flight for a while.

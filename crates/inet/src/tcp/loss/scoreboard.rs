@@ -35,7 +35,7 @@ use std::collections::VecDeque;
 
 use exos_wire::SeqNumber;
 
-use crate::limits::{SACKED_PIECE_BYTES, SACKED_RANGES_MAX};
+use crate::limits::{KIT_PLACES_MAX, SACKED_PIECE_BYTES, SACKED_RANGES_MAX};
 use lost::Again;
 pub use record::{Delivered, Departure, Sent};
 use record::{LOST, RETRANSMITTED, SACKED};
@@ -74,6 +74,23 @@ impl Scoreboard {
             again: VecDeque::new(),
             highest: una,
         }
+    }
+
+    /// Nothing sent, as with [`Self::new`]; the memory is kept. False when it is more than is worth keeping.
+    pub fn renew(&mut self, una: SeqNumber) -> bool {
+        let (mut records, mut sacked) = (
+            std::mem::take(&mut self.records),
+            std::mem::take(&mut self.sacked),
+        );
+        records.clear();
+        sacked.clear();
+        let small = records.capacity() <= KIT_PLACES_MAX && sacked.capacity() <= KIT_PLACES_MAX;
+        *self = Self {
+            records,
+            sacked,
+            ..Self::new(una)
+        };
+        small
     }
 
     /// What the next acknowledgement delivers is entered here.

@@ -1,0 +1,198 @@
+//! A short connection asks the allocator for nothing: what it needs was left by those before it.
+//!
+//! The allocator here counts, and only while the server's stack and its program work.
+
+use exos_buf::Buffer;
+use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions, Options};
+use exos_inet::{Config, Duration, Instant, RxChecksum, Stack};
+use exos_wire::Mac;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::net::IpAddr;
+
+struct Counting;
+
+thread_local! {
+    /// Allocations counted so far, and whether they are counted.
+    static COUNTED: Cell<u64> = const { Cell::new(0) };
+    static AT_WORK: Cell<bool> = const { Cell::new(false) };
+}
+
+fn count() {
+    // A thread that is ending has none, and is not ours.
+    let _ = AT_WORK.try_with(|on| {
+        if on.get() {
+            COUNTED.with(|n| n.set(n.get() + 1));
+        }
+    });
+}
+
+// SAFETY: everything is handed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise is handed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is handed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's promise is handed on.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Count what `work` allocates.
+fn counted<R>(work: impl FnOnce() -> R) -> R {
+    AT_WORK.with(|on| on.set(true));
+    let result = work();
+    AT_WORK.with(|on| on.set(false));
+    result
+}
+
+fn address(side: u8, ipv6: bool) -> IpAddr {
+    match ipv6 {
+        false => [10, 0, 0, side].into(),
+        true => [0xfd10, 0, 0, 0, 0, 0, 0, u16::from(side)].into(),
+    }
+}
+
+fn stack(side: u8) -> Stack {
+    let mut config = Config::new(Mac([2, 0, 0, 0, 0, side]), 1500);
+    config.addresses = vec![(address(side, false), 24), (address(side, true), 64)];
+    Stack::new(config, u64::from(side), Instant::from_millis(1000)).expect("two good addresses")
+}
+
+struct World {
+    server: Stack,
+    client: Stack,
+    response: Buffer,
+    now: Instant,
+    closed: u64,
+}
+
+/// Put what a stack sends onto the wire.
+fn transmit(stack: &mut Stack, now: Instant, wire: &mut Vec<Vec<u8>>) {
+    while let Some(sent) = stack.poll_transmit(now) {
+        AT_WORK.with(|on| on.set(false));
+        let mut frame = sent.head.to_vec();
+        let parts = sent.body.parts();
+        parts.iter().for_each(|part| frame.extend_from_slice(part));
+        wire.push(frame);
+        AT_WORK.with(|on| on.set(true));
+    }
+}
+
+impl World {
+    fn new() -> Self {
+        let mut server = stack(1);
+        server
+            .tcp
+            .listen(None, 80, ListenOptions::default())
+            .expect("a free port");
+        Self {
+            server,
+            client: stack(2),
+            response: Buffer::from(vec![b'r'; 100]),
+            now: Instant::from_millis(1000),
+            closed: 0,
+        }
+    }
+
+    /// The server's turn.
+    fn serve(&mut self, frames: &[Vec<u8>], wire: &mut Vec<Vec<u8>>) {
+        let (server, now) = (&mut self.server, self.now);
+        for frame in frames {
+            server.handle_frame(now, frame, RxChecksum::Unknown);
+        }
+        server.handle_timeout(now);
+        while let Some(event) = server.poll_event() {
+            let id = event.connection;
+            if event.set.contains(EventSet::READABLE) {
+                let count = server.tcp.readable(id).len();
+                server.tcp.consume(id, count);
+                assert!(server.tcp.send(id, self.response.whole()));
+                server.tcp.finish(id);
+            }
+            self.closed += u64::from(event.set.contains(EventSet::CLOSED));
+        }
+        transmit(server, now, wire);
+    }
+
+    /// The client's turn: a request when it is connected, its FIN after the server's.
+    fn ask(&mut self, frames: &[Vec<u8>], wire: &mut Vec<Vec<u8>>) {
+        let (client, now) = (&mut self.client, self.now);
+        for frame in frames {
+            client.handle_frame(now, frame, RxChecksum::Unknown);
+        }
+        client.handle_timeout(now);
+        while let Some(event) = client.poll_event() {
+            let id = event.connection;
+            if event.set.contains(EventSet::CONNECTED) {
+                client.tcp.send(id, Buffer::from(vec![b'q'; 100]).whole());
+            }
+            client.tcp.consume(id, client.tcp.readable(id).len());
+            if event.set.contains(EventSet::FINISHED) {
+                client.tcp.finish(id);
+            }
+        }
+        transmit(client, now, wire);
+        AT_WORK.with(|on| on.set(false));
+    }
+
+    /// One connection from beginning to end.
+    fn connection(&mut self, ipv6: bool) -> ConnectionId {
+        let at = std::net::SocketAddr::new(address(1, ipv6), 80);
+        let id = self
+            .client
+            .tcp_connect(self.now, None, at, &Options::default())
+            .expect("a free port and a route");
+        let before = self.closed;
+        let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
+        while self.closed == before || !to_server.is_empty() || !to_client.is_empty() {
+            self.now += Duration::from_micros(100);
+            let frames = std::mem::take(&mut to_client);
+            self.ask(&frames, &mut to_server);
+            let frames = std::mem::take(&mut to_server);
+            counted(|| self.serve(&frames, &mut to_client));
+        }
+        id
+    }
+}
+
+#[test]
+fn a_short_connection_allocates_nothing() {
+    for ipv6 in [false, true] {
+        let mut world = World::new();
+        // Long enough for connections in TIME-WAIT to end, and for the timer wheel to turn round: beginning at
+        // whole turns of its lower levels, they come to the same slots again.
+        let connections = |world: &mut World| {
+            for _ in 0..512 {
+                world.now = Instant::from_millis((world.now.millis() / 512 + 1) * 512);
+                world.connection(ipv6);
+            }
+        };
+        (0..3).for_each(|_| connections(&mut world));
+        let before = COUNTED.with(Cell::get);
+        connections(&mut world);
+        let counted = COUNTED.with(Cell::get) - before;
+        assert_eq!(world.closed, 2048);
+        assert_eq!(counted, 0, "allocations in 512 connections, IPv6: {ipv6}");
+    }
+}
+
+/// The counting allocator counts: the first connections of a stack do allocate.
+#[test]
+fn the_first_connection_does() {
+    let before = COUNTED.with(Cell::get);
+    World::new().connection(false);
+    assert!(COUNTED.with(Cell::get) > before);
+}
