@@ -50,5 +50,6 @@ pub(crate) const IDLE_CONNECTIONS_MAX: u32 = 4_000_000;
 pub(crate) const TIME_WAIT_ENTRIES: u32 = exos_inet::limits::TIME_WAIT_ENTRIES_MAX as u32;
 
 /// How long the two sides of a measurement may take until their connections stand: a SYN that is lost is sent again
-/// after a second, and two or three of them may be lost.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+/// after a second, then after 2, 4, 8 and 16. Where losses come in bursts these are counted in frames: a burst may take
+/// several in a row.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(40);

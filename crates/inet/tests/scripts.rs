@@ -26,6 +26,7 @@ areas! {
     reset: "reset",
     retransmission: "retransmission",
     sack: "sack",
+    statistics: "statistics",
     window: "window",
 }
 

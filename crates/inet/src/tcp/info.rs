@@ -4,6 +4,7 @@ use exos_wire::SeqNumber;
 
 use super::connection::Connection;
 use super::state::State;
+use super::statistics::Statistics;
 use crate::time::{Duration, Instant};
 
 impl Connection {
@@ -58,6 +59,7 @@ impl Connection {
             last_heard: self.heard_at,
             bytes_acked: since_syn(self.snd_una, self.iss),
             bytes_received: since_syn(self.rcv_nxt, self.irs),
+            statistics: self.statistics(),
         }
     }
 }
@@ -152,4 +154,6 @@ pub struct Info {
     pub bytes_acked: u32,
     /// Received in order since the SYN, modulo 2^32.
     pub bytes_received: u32,
+    /// What has been counted, where the program asked for it (`Options::statistics`).
+    pub statistics: Option<Statistics>,
 }

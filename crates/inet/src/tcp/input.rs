@@ -105,6 +105,9 @@ enum Checked {
 impl Connection {
     /// Take in a segment of this connection.
     pub fn handle_segment(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Outcome {
+        if self.rare.is_some() {
+            self.count_arrival(seg);
+        }
         if self.is_expected_data(seg) {
             self.take_expected_data(seg, cx);
             return Outcome::Keep;
@@ -437,6 +440,8 @@ impl Connection {
                 duplicate,
             };
             self.take_acknowledgement(seg, before, cx);
+        } else if seg.ack == self.snd_una && !seg.options.sack.is_empty() {
+            self.take_late_report(seg, cx);
         }
         self.update_window(seg, window, cx.now);
         Outcome::Keep
@@ -495,6 +500,9 @@ impl Connection {
             self.rtt.progressed();
         }
         self.take_acknowledgement(seg, before, cx);
+        if self.rare.is_some() {
+            self.note_activity(cx.now);
+        }
         if acked_fin {
             self.fin_acknowledged(cx)
         } else {

@@ -21,6 +21,7 @@ use super::input::{Context, Outcome};
 use super::options::Options;
 use super::reply::Reply;
 use super::state::State;
+use super::statistics::Counting;
 use crate::icmp::Reason as IcmpReason;
 use crate::limits::{
     FIN_WAIT_2, FIN_WAIT_2_READING, KEEPALIVE_COUNT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL,
@@ -70,6 +71,8 @@ pub(super) struct Rare {
     soft_error: Option<(IcmpReason, Instant)>,
     /// Of a connection that is being opened.
     pub early: Early,
+    /// What has happened, where the program asked for it to be counted.
+    pub counting: Option<Box<Counting>>,
 }
 
 impl Rare {
@@ -92,12 +95,14 @@ impl Rare {
 pub(super) fn rare_for(options: &Options) -> Option<Box<Rare>> {
     let plain = options.keepalive.is_none()
         && options.user_timeout.is_none()
-        && options.user_timeout_option.is_none();
+        && options.user_timeout_option.is_none()
+        && !options.statistics;
     (!plain).then(|| {
         Box::new(Rare {
             keepalive: options.keepalive,
             user_timeout: options.user_timeout,
             advertised: options.user_timeout_option,
+            counting: options.statistics.then(|| Box::new(Counting::new())),
             ..Rare::default()
         })
     })
@@ -318,6 +323,9 @@ impl Connection {
             rare.busy_at = Instant::START;
             rare.stalled_at = stalled.then_some(now);
             rare.soft_error = None;
+            if let Some(counting) = &mut rare.counting {
+                counting.taken_over(now);
+            }
         }
         self.arm_life();
     }

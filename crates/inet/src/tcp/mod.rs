@@ -50,6 +50,7 @@ pub mod rtt;
 mod sack;
 mod slab;
 pub mod state;
+pub mod statistics;
 mod text;
 pub mod time_wait;
 pub mod wheel;
@@ -82,6 +83,7 @@ pub use output::Outgoing;
 pub use reply::Reply;
 pub use slab::ConnectionId;
 pub use state::State;
+pub use statistics::Statistics;
 
 use crate::counters::Counters;
 use crate::icmp::{self, TokenBucket};
