@@ -128,6 +128,33 @@ fn reordering_is_no_loss() {
     assert!(share < 0.01, "{share} sent again in vain: {counters:?}");
 }
 
+/// Whether a timestamp or a D-SACK tells first that a segment was only late: it teaches to wait (RFC 8985 §6.2).
+/// The first to be late may be sent again in vain, all within the first round trips, but not those of later ones.
+#[test]
+fn one_late_segment_teaches_to_wait() {
+    for seed in 0..20 {
+        let mut sim = Sim::new(Seed(seed)).conditions(Conditions {
+            latency: ms(50),
+            reorder: 0.01,
+            reorder_by: ms(6),
+            rate: Some(200_000_000),
+            queue_bytes_max: 1_250_000,
+            ..Conditions::PERFECT
+        });
+        sim.server.listen(80, Plan::LISTEN);
+        let to = sim.server.addr();
+        let conn = sim
+            .client
+            .connect_with(to, Plan::MANUAL, &Options::default());
+        sim.run_for(secs(1));
+        sim.client.send_pattern(conn, 2_000_000);
+        sim.run_for(secs(10));
+        assert_eq!(received(&sim), 2_000_000);
+        let again = sim.client.stack.counters().tcp_segments_retransmitted;
+        assert!(again <= 8, "seed {seed}: {again} sent again in vain");
+    }
+}
+
 /// RFC 5681 §3.2: three duplicates, and the missing segment goes again without waiting for the
 /// timer.
 #[test]

@@ -105,6 +105,11 @@ impl Rack {
         Duration::from_micros(u64::from(self.rtt_us)) + self.reordering_window(at)
     }
 
+    /// What was sent first arrived after all, when it had been sent again already (a timestamp says so).
+    pub const fn saw_reordering(&mut self) {
+        self.reordering_seen = true;
+    }
+
     /// The peer had what we sent again: be slower (§6.2, step 4). `next` is the next new number.
     pub fn was_too_quick(&mut self, una: SeqNumber, next: SeqNumber) {
         if self.widened.is_some_and(|until| una.lt(until)) {

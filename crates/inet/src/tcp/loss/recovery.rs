@@ -266,7 +266,7 @@ impl Connection {
                 self.loss.rack.was_too_quick(una, max);
             }
         }
-        let Some(repair) = &mut self.loss.repair else {
+        let Some(repair) = self.loss.repair.as_mut().filter(|r| !r.undone) else {
             return;
         };
         if let Some((_, right)) = twice
@@ -285,6 +285,8 @@ impl Connection {
                 _ => false,
             };
         if all_in_vain || original {
+            // RFC 8985 §6.2, step 3: the records, sent twice by now, do not tell that it was reordering.
+            self.loss.rack.saw_reordering();
             self.take_back(cx);
             self.loss.phase = Phase::Open;
             self.rtt.progressed();
@@ -295,7 +297,11 @@ impl Connection {
     fn take_back(&mut self, cx: &mut Context<'_>) {
         cx.counters.tcp_recoveries_undone += 1;
         self.loss.board.forget_losses();
-        if self.loss.repair.take().is_some_and(|r| !r.marked) {
+        let Some(repair) = self.loss.repair.as_mut().filter(|r| !r.undone) else {
+            return;
+        };
+        repair.undone = true;
+        if !repair.marked {
             self.congestion.get_mut().undo();
         }
     }
@@ -584,7 +590,7 @@ impl Connection {
             cx.counters.tcp_sacks_reneged += 1;
             self.loss.board.forget_sacks();
         }
-        if !again || self.loss.repair.is_none() {
+        if !again || self.loss.repair.as_ref().is_none_or(|r| r.undone) {
             self.begin_episode(Phase::Timeout, Cause::Timeout { again }, cx);
         } else {
             let in_flight = self.loss.board.outstanding();

@@ -23,6 +23,8 @@ pub struct Repair {
     pub untouched: bool,
     /// A router's mark began it: whatever becomes of losses, the window stays reduced.
     pub marked: bool,
+    /// It was taken back already. What is still reported as a duplicate says how long to wait next time.
+    pub undone: bool,
 }
 
 impl Repair {
@@ -37,6 +39,7 @@ impl Repair {
             again: 0,
             untouched: true,
             marked: false,
+            undone: false,
         }
     }
 
