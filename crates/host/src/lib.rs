@@ -20,6 +20,7 @@ pub mod kernel;
 pub mod limits;
 pub mod netlink;
 pub mod netns;
+pub mod peer;
 pub mod ports;
 pub mod priority;
 pub mod shared;

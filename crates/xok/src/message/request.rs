@@ -112,6 +112,8 @@ pub enum Request {
     },
     /// Asks for copies of packets. Answered by `Tapped`, with a ring buffer's descriptor.
     Tap {
+        /// The interface's name; empty for all that there are.
+        interface: String,
         /// Which packets; empty for all.
         filter: String,
         /// How many bytes of each at most.
@@ -175,6 +177,7 @@ impl Request {
                 entries: r.blob(TIME_WAIT_BYTES_MAX, "entries")?.to_vec(),
             },
             12 => Self::Tap {
+                interface: r.text(INTERFACE_NAME_BYTES_MAX, "interface")?,
                 filter: r.text(FILTER_BYTES_MAX, "filter")?,
                 snap: r.u32()?,
                 all: r.bool("all")?,
@@ -248,7 +251,13 @@ impl Request {
                 w.u32(*grant);
                 w.blob(entries, TIME_WAIT_BYTES_MAX);
             }
-            Self::Tap { filter, snap, all } => {
+            Self::Tap {
+                interface,
+                filter,
+                snap,
+                all,
+            } => {
+                w.text(interface, INTERFACE_NAME_BYTES_MAX);
                 w.text(filter, FILTER_BYTES_MAX);
                 w.u32(*snap);
                 w.bool(*all);

@@ -99,11 +99,14 @@ fn request() -> impl Strategy<Value = Request> {
         ip().prop_map(|ip| Request::Resolve { ip }),
         (any::<u32>(), vec(any::<u8>(), 0..200))
             .prop_map(|(grant, entries)| Request::TimeWait { grant, entries }),
-        ("[ -~]{0,80}", any::<u32>(), any::<bool>()).prop_map(|(filter, snap, all)| Request::Tap {
-            filter,
-            snap,
-            all
-        }),
+        ("[a-z]{0,15}", "[ -~]{0,80}", any::<u32>(), any::<bool>()).prop_map(
+            |(interface, filter, snap, all)| Request::Tap {
+                interface,
+                filter,
+                snap,
+                all
+            }
+        ),
         any::<u32>().prop_map(|tap| Request::Untap { tap }),
         Just(Request::Status),
         Just(Request::StepAside),

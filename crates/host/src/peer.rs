@@ -1,0 +1,97 @@
+//! Who is at the other end of a Unix socket, as the kernel knows it (unix(7)).
+//!
+//! Everything is of the moment at which the peer connected, and nothing that it does later changes it; the process
+//! descriptor means that very process, also when its number has been given to another.
+
+use crate::error::{Context as _, Result};
+use rustix::net::sockopt::socket_peercred;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
+
+/// linux/socket.h; the C library's bindings do not have it yet. Linux 6.5.
+const SO_PEERPIDFD: i32 = 77;
+
+/// Supplementary groups that are looked at: more, and the peer counts as in none. `NGROUPS_MAX` is 65,536, but
+/// nobody has that many.
+const GROUPS_MAX: usize = 1024;
+
+/// Whoever connected.
+#[derive(Debug)]
+pub struct Peer {
+    /// Its process, as this process numbers it.
+    pub pid: u32,
+    /// Its effective user.
+    pub uid: u32,
+    /// Its groups, the effective one first.
+    pub groups: Vec<u32>,
+    /// The process itself: readable when it has ended.
+    pub process: OwnedFd,
+}
+
+impl Peer {
+    /// Who connected to this socket.
+    pub fn of(socket: impl AsFd) -> Result<Self> {
+        let socket = socket.as_fd();
+        let what = || "cannot tell who connected";
+        let credentials = socket_peercred(socket).context(what)?;
+        let mut pidfd: i32 = -1;
+        let len = option(&socket, SO_PEERPIDFD, std::slice::from_mut(&mut pidfd)).context(what)?;
+        assert_eq!((len, pidfd >= 0), (1, true), "a descriptor was given");
+        // SAFETY: the kernel has just given it to us.
+        let process = unsafe { OwnedFd::from_raw_fd(pidfd) };
+        let mut more = [0_u32; GROUPS_MAX];
+        let len = option(&socket, libc::SO_PEERGROUPS, &mut more).unwrap_or(0);
+        let mut groups = vec![credentials.gid.as_raw()];
+        groups.extend(&more[..len]);
+        Ok(Self {
+            pid: credentials.pid.as_raw_nonzero().get().cast_unsigned(),
+            uid: credentials.uid.as_raw(),
+            groups,
+            process,
+        })
+    }
+}
+
+/// Reads an option of a socket; returns how many values there are.
+fn option<T: Copy>(socket: &impl AsFd, option: i32, values: &mut [T]) -> io::Result<usize> {
+    let mut len = u32::try_from(size_of_val(values)).expect("options are short");
+    // SAFETY: the kernel writes at most `len` bytes to memory of that length, integers in all uses here.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            values.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(len as usize / size_of::<T>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn it_is_us_and_we_are_alive() {
+        let (one, _two) = UnixStream::pair().expect("a pair");
+        let peer = Peer::of(&one).expect("it is connected");
+        assert_eq!(peer.pid, std::process::id());
+        assert_eq!(peer.uid, rustix::process::geteuid().as_raw());
+        assert_eq!(peer.groups[0], rustix::process::getegid().as_raw());
+        let mut fds = [PollFd::new(&peer.process, PollFlags::IN)];
+        assert_eq!(poll(&mut fds, Some(&Timespec::default())), Ok(0));
+    }
+
+    #[test]
+    fn what_is_no_socket_has_no_peer() {
+        let file = std::fs::File::open("/dev/null").expect("it is there");
+        let error = Peer::of(&file).expect_err("a file");
+        assert!(error.is(libc::ENOTSOCK), "{error}");
+    }
+}

@@ -1,0 +1,69 @@
+//! Every bound of the daemon, with its reason.
+
+use std::time::Duration;
+
+/// Connections of all users. Each costs a descriptor and a few hundred bytes; a slot needs one, and lookers-on
+/// (`exos top`, `exos dump`) some more.
+pub const CONNECTIONS_MAX: usize = 512;
+
+/// Connections of one user: its programs, and some lookers-on. A user cannot keep others out.
+pub const CONNECTIONS_PER_USER_MAX: usize = 64;
+
+/// Programs of one user at the same time, unless policy says otherwise.
+pub const PROGRAMS_PER_USER: usize = 16;
+
+/// Packet memory of one user in bytes, unless policy says otherwise: eight programs of the usual size.
+pub const MEMORY_PER_USER: u64 = 64 << 20;
+
+/// Grants of one user: the reach is 10,000 exact ones; what is left of the table is for the others.
+pub const GRANTS_PER_USER_MAX: usize = 12_000;
+
+/// Grants of everybody: as many as the shared tables hold.
+pub const GRANTS_MAX: usize = exos_xok::limits::TABLE_GRANTS;
+
+/// Tickets that one slot has given and nobody has presented yet.
+pub const TICKETS_PER_SLOT_MAX: usize = 64;
+
+/// How long a ticket is good: it travels to a process that waits for it.
+pub const TICKET_LIFE: Duration = Duration::from_secs(60);
+
+/// How long a released port is not given again unasked: TIME-WAIT of the connections that it had (2 MSL of 30 s, as
+/// Linux has it).
+pub const PORT_REST: Duration = Duration::from_secs(60);
+
+/// Ports remembered as used lately. When there are more in a minute the oldest are forgotten early.
+pub const PORTS_RESTING_MAX: usize = 16_384;
+
+/// Ports that the daemon chooses from: Linux's own range for the purpose.
+pub const EPHEMERAL_PORTS: std::ops::RangeInclusive<u16> = 32_768..=60_999;
+
+/// The first port that everybody may have who may have any: those below are the system's (IANA's "system ports").
+pub const UNPRIVILEGED_PORT: u16 = 1024;
+
+/// Answers that wait for a program to read them. More, and it is cut off: it asks without listening.
+pub const ANSWERS_WAITING_MAX: usize = 64;
+
+/// Messages taken from one connection before the others have their turn.
+pub const MESSAGES_PER_TURN: usize = 16;
+
+/// How long a connection may be silent before its first message: longer than a program takes to say hello, shorter
+/// than is worth holding connections for.
+pub const HELLO_TIME: Duration = Duration::from_secs(5);
+
+/// How long a program that is adopted has to take its slot up again.
+pub const REATTACH_TIME: Duration = Duration::from_secs(5);
+
+/// How long a program has to give back what is revoked.
+pub const REVOKE_TIME: Duration = Duration::from_secs(2);
+
+/// Chunks of a program's memory when it does not ask: 4 MiB, or 8 at chunks of 4 KiB.
+pub const CHUNKS_DEFAULT: u32 = 2048;
+
+/// Bytes of a policy file: a page per user would be a lot.
+pub const POLICY_BYTES_MAX: u64 = 1 << 20;
+
+/// How often counters are copied into the shared tables: what a person watching takes for now.
+pub const COUNTERS_EVERY: Duration = Duration::from_millis(500);
+
+/// Neighbours asked for at once on behalf of one connection.
+pub const RESOLVES_PER_SECOND: u32 = 256;

@@ -1,0 +1,286 @@
+//! Who may do what: the policy file.
+//!
+//! TOML with two kinds of tables. `[[interface]]` names what the daemon serves; `[[allow]]` lets somebody do
+//! something, and what no `[[allow]]` lets is refused. Rules only add: the order does not matter, and everything
+//! that one program does must be allowed by one rule alone, so that a rule can be read by itself.
+//!
+//! An error names the file and the line and says what to write there; a refusal names the rule that would be
+//! needed. Nothing here looks at the machine except for the names of users and groups.
+
+mod accounts;
+mod file;
+mod rate;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use exos_xok::{Claim, Protocol};
+
+use crate::limits::{MEMORY_PER_USER, PROGRAMS_PER_USER, UNPRIVILEGED_PORT};
+pub use file::read;
+pub use rate::parse_rate;
+
+/// What the file says.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Policy {
+    /// What to serve.
+    pub interfaces: Vec<Interface>,
+    /// Who may do what.
+    pub rules: Vec<Rule>,
+    /// Where it was read, for messages.
+    pub source: String,
+}
+
+/// An interface to serve.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// What it carries in bytes per second; `None` for what the device says.
+    pub rate: Option<u64>,
+    /// Addresses that are ours alone, with prefix lengths.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// Default routers, for those.
+    pub gateways: Vec<IpAddr>,
+    /// Programs may use the host's own addresses of this interface.
+    pub share_address: bool,
+}
+
+/// Whom a rule is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Subject {
+    /// This user.
+    User(u32),
+    /// Members of this group.
+    Group(u32),
+    /// Everybody.
+    Anyone,
+}
+
+/// What somebody may do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// Who.
+    pub subject: Subject,
+    /// On which interface; `None` is any.
+    pub interface: Option<String>,
+    /// With which local addresses; `None` is any of the interface's.
+    pub addresses: Option<Vec<IpAddr>>,
+    /// Which protocols.
+    pub protocols: Vec<Protocol>,
+    /// Which local ports.
+    pub ports: Vec<RangeInclusive<u16>>,
+    /// A virtual interface.
+    pub shared: bool,
+    /// A queue of the interface itself.
+    pub direct: bool,
+    /// The share when the link is contended.
+    pub weight: u32,
+    /// Never more than this, in bytes per second.
+    pub rate_max: Option<u64>,
+    /// Packet memory of all of the user's programs, in bytes.
+    pub memory_max: u64,
+    /// Programs of the user at once.
+    pub programs_max: usize,
+    /// Whose packets may be looked at.
+    pub dump: Dump,
+    /// The line at which it begins.
+    pub line: usize,
+}
+
+/// Whose packets may be looked at.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Dump {
+    /// Nobody's.
+    None,
+    /// Those of the same user's programs.
+    Own,
+    /// Everybody's, the host's included.
+    All,
+}
+
+impl Rule {
+    /// Everything above the system's ports.
+    pub fn everything(subject: Subject) -> Self {
+        Self {
+            subject,
+            interface: None,
+            addresses: None,
+            protocols: Protocol::ALL.to_vec(),
+            ports: vec![UNPRIVILEGED_PORT..=u16::MAX],
+            shared: true,
+            direct: false,
+            weight: 1,
+            rate_max: None,
+            memory_max: MEMORY_PER_USER,
+            programs_max: PROGRAMS_PER_USER,
+            dump: Dump::Own,
+            line: 0,
+        }
+    }
+}
+
+/// Who asks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Who {
+    /// The user.
+    pub uid: u32,
+    /// The groups, the first one included.
+    pub groups: Vec<u32>,
+}
+
+impl Who {
+    fn is(&self, subject: Subject) -> bool {
+        match subject {
+            Subject::User(uid) => self.uid == uid,
+            Subject::Group(gid) => self.groups.contains(&gid),
+            Subject::Anyone => true,
+        }
+    }
+}
+
+/// What policy does not allow, with the rule that would.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NotAllowed(pub String);
+
+impl fmt::Display for NotAllowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Policy {
+    /// The rules about somebody on an interface.
+    fn rules_for(&self, who: &Who, interface: &str) -> impl Iterator<Item = &Rule> {
+        let on = move |rule: &&Rule| rule.interface.as_deref().is_none_or(|i| i == interface);
+        self.rules
+            .iter()
+            .filter(on)
+            .filter(move |rule| who.is(rule.subject))
+    }
+
+    /// The rule by which somebody may have a slot: of several the one with the greatest weight.
+    pub fn attach(&self, who: &Who, interface: &str, direct: bool) -> Result<&Rule, NotAllowed> {
+        let mode = |rule: &&Rule| if direct { rule.direct } else { rule.shared };
+        let found = self.rules_for(who, interface).filter(mode);
+        found.max_by_key(|rule| rule.weight).ok_or_else(|| {
+            let mode = if direct { "direct" } else { "shared" };
+            self.refusal(who, interface, &format!("modes = [\"{mode}\"]"))
+        })
+    }
+
+    /// Whether somebody may have a claim.
+    pub fn claim(&self, who: &Who, interface: &str, claim: &Claim) -> Result<(), NotAllowed> {
+        if self
+            .rules_for(who, interface)
+            .any(|rule| rule.allows(claim))
+        {
+            return Ok(());
+        }
+        let ports = match claim.port {
+            0 => "1-65535".to_owned(),
+            port => port.to_string(),
+        };
+        let line = format!(
+            "addresses = [\"{}\"], protocols = [\"{}\"], ports = [\"{ports}\"]",
+            claim.local,
+            claim.protocol.name()
+        );
+        Err(self.refusal(who, interface, &line))
+    }
+
+    /// Whose packets somebody may look at.
+    pub fn dump(&self, who: &Who, interface: &str) -> Dump {
+        let rules = self.rules_for(who, interface);
+        rules.map(|rule| rule.dump).max().unwrap_or(Dump::None)
+    }
+
+    fn refusal(&self, who: &Who, interface: &str, line: &str) -> NotAllowed {
+        let user = accounts::user_name(who.uid);
+        NotAllowed(format!(
+            "policy does not allow it to {user}; an [[allow]] with user = \"{user}\", interface = \"{interface}\", {line} in {} would",
+            self.source
+        ))
+    }
+}
+
+impl Rule {
+    fn allows(&self, claim: &Claim) -> bool {
+        // All ports of a protocol, and all protocols of an address, are more than any list of ports but the whole.
+        let (first, last) = match claim.port {
+            0 => (1, u16::MAX),
+            port => (port, port),
+        };
+        let echo = matches!(claim.protocol, Protocol::Icmp | Protocol::Icmpv6);
+        let within = |range: &RangeInclusive<u16>| range.contains(&first) && range.contains(&last);
+        let ports = echo || self.ports.iter().any(within);
+        let addresses = self.addresses.as_ref();
+        self.protocols.contains(&claim.protocol)
+            && ports
+            && addresses.is_none_or(|all| all.contains(&claim.local))
+    }
+}
+
+/// The policy for when there is no file: root and one user may do everything above the system's ports.
+pub fn without_file(interface: Interface, user: u32) -> Policy {
+    let mut rules = vec![Rule::everything(Subject::User(0))];
+    if user != 0 {
+        rules.push(Rule::everything(Subject::User(user)));
+    }
+    for rule in &mut rules {
+        rule.dump = Dump::All;
+        rule.direct = rule.subject == Subject::User(0);
+    }
+    Policy {
+        interfaces: vec![interface],
+        rules,
+        source: "a policy file (--policy FILE)".to_owned(),
+    }
+}
+
+/// The number of a user by name or number.
+pub fn user_number(name: &str) -> Option<u32> {
+    accounts::user(name)
+}
+
+/// A user's name, or the number when it has none.
+pub fn user_name(uid: u32) -> String {
+    accounts::user_name(uid)
+}
+
+/// Why a policy file cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PolicyError {
+    /// The file.
+    pub file: String,
+    /// The line, from 1; 0 when it is not about one.
+    pub line: usize,
+    /// What is wrong, and what to write.
+    pub what: String,
+}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.file, self.what),
+            line => write!(f, "{}:{line}: {}", self.file, self.what),
+        }
+    }
+}
+
+impl std::error::Error for PolicyError {}
+
+impl PolicyError {
+    fn new(file: &Path, line: usize, what: impl Into<String>) -> Self {
+        Self {
+            file: file.display().to_string(),
+            line,
+            what: what.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

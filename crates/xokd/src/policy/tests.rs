@@ -1,0 +1,198 @@
+//! What files mean, and what is said about those that mean nothing.
+
+use super::*;
+use std::path::Path;
+
+const FILE: &str = r#"
+[[interface]]
+name = "eth0"
+rate = "1gbit"
+addresses = ["192.0.2.7/24", "2001:db8::7/64"]
+gateways = ["192.0.2.1"]
+
+[[interface]]
+name = "eth1"
+share_address = true
+
+[[allow]]
+user = "1000"
+interface = "eth0"
+addresses = ["192.0.2.7"]
+protocols = ["tcp", "icmp"]
+ports = ["80", "8000-8999"]
+modes = ["shared", "direct"]
+weight = 3
+rate_max = "100mbit"
+memory_max = "16MiB"
+programs_max = 2
+dump = "all"
+
+[[allow]]
+anyone = true
+addresses = "any"
+protocols = ["udp"]
+"#;
+
+fn policy() -> Policy {
+    file::parse(Path::new("/etc/exos/xokd.toml"), FILE).expect("it is right")
+}
+
+fn claim(protocol: Protocol, local: &str, port: u16) -> Claim {
+    Claim {
+        interface: 1,
+        protocol,
+        local: local.parse().expect("an address"),
+        port,
+        remote: None,
+    }
+}
+
+fn who(uid: u32) -> Who {
+    Who {
+        uid,
+        groups: vec![uid],
+    }
+}
+
+#[test]
+fn a_file_says_who_may_do_what() {
+    let policy = policy();
+    assert_eq!(policy.interfaces[0].rate, Some(125_000_000));
+    assert!(policy.interfaces[1].share_address);
+    let may = |uid, interface, protocol, local, port| {
+        let claim = claim(protocol, local, port);
+        policy.claim(&who(uid), interface, &claim).is_ok()
+    };
+    use Protocol::{Any, Icmp, Tcp, Udp};
+    assert!(may(1000, "eth0", Tcp, "192.0.2.7", 80));
+    assert!(may(1000, "eth0", Tcp, "192.0.2.7", 8999));
+    assert!(may(1000, "eth0", Icmp, "192.0.2.7", 7));
+    assert!(!may(1000, "eth0", Tcp, "192.0.2.7", 81));
+    assert!(!may(1000, "eth0", Tcp, "192.0.2.8", 80));
+    assert!(!may(1000, "eth1", Tcp, "192.0.2.7", 80));
+    assert!(!may(1001, "eth0", Tcp, "192.0.2.7", 80));
+    assert!(!may(1000, "eth0", Tcp, "192.0.2.7", 0), "all ports");
+    assert!(!may(1000, "eth0", Any, "192.0.2.7", 0));
+    assert!(may(1001, "eth1", Udp, "192.0.2.9", 5353));
+    assert!(!may(1001, "eth1", Udp, "192.0.2.9", 53), "a system port");
+    let rule = policy.attach(&who(1000), "eth0", true).expect("direct");
+    assert_eq!((rule.weight, rule.programs_max), (3, 2));
+    assert!(policy.attach(&who(1000), "eth1", true).is_err());
+    assert!(policy.attach(&who(1001), "eth1", false).is_ok());
+    assert_eq!(policy.dump(&who(1000), "eth0"), Dump::All);
+    assert_eq!(policy.dump(&who(1001), "eth0"), Dump::Own);
+}
+
+#[test]
+fn a_refusal_says_which_rule_would_allow_it() {
+    let claim = claim(Protocol::Tcp, "192.0.2.7", 443);
+    let refused = policy().claim(&who(1000), "eth0", &claim);
+    let text = refused.expect_err("443 is not there").to_string();
+    assert!(text.contains("ports = [\"443\"]"), "{text}");
+    assert!(text.contains("interface = \"eth0\""), "{text}");
+    assert!(text.contains("/etc/exos/xokd.toml"), "{text}");
+}
+
+#[test]
+fn groups_count() {
+    let text = "[[interface]]\nname=\"e\"\nshare_address=true\n[[allow]]\ngroup=\"50\"\n";
+    let policy = file::parse(Path::new("p"), text).expect("it is right");
+    let member = Who {
+        uid: 7,
+        groups: vec![7, 50],
+    };
+    assert!(policy.attach(&member, "e", false).is_ok());
+    assert!(policy.attach(&who(7), "e", false).is_err());
+}
+
+#[test]
+fn errors_name_the_line_and_what_to_write() {
+    let cases = [
+        ("", 0, "names no interface"),
+        ("[[interface]]\nname = \"e\"\n", 1, "share_address = true"),
+        ("[[interface]]\nname = 7\n", 2, "string"),
+        (
+            "[[interface]]\nname = \"e\"\nshare = true\n",
+            3,
+            "unknown field",
+        ),
+        (
+            "[[interface]]\nname = \"e\"\naddresses = [\"1.2.3.4\"]\n",
+            3,
+            "192.0.2.7/24",
+        ),
+        (
+            "[[interface]]\nname = \"e\"\naddresses = [\"1.2.3.4/33\"]\n",
+            3,
+            "192.0.2.7/24",
+        ),
+        (
+            "[[interface]]\nname = \"e\"\nshare_address = true\nrate = \"fast\"\n",
+            4,
+            "1gbit",
+        ),
+    ];
+    for (text, line, words) in cases {
+        let error = file::parse(Path::new("p.toml"), text).expect_err(text);
+        assert_eq!(error.line, line, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let good = "[[interface]]\nname = \"e\"\nshare_address = true\n[[allow]]\n";
+    let cases = [
+        ("", 4, "anyone = true"),
+        ("user = \"nobody at all\"\n", 5, "a user of this machine"),
+        (
+            "anyone = true\nuser = \"0\"\n",
+            4,
+            "a rule is about one of them",
+        ),
+        ("anyone = true\nports = [\"0\"]\n", 6, "8000-8999"),
+        ("anyone = true\nports = [\"9-8\"]\n", 6, "8000-8999"),
+        (
+            "anyone = true\nprotocols = [\"tcp\", \"sctp\"]\n",
+            6,
+            "\"udp\"",
+        ),
+        ("anyone = true\naddresses = \"all\"\n", 6, "\"any\""),
+        ("anyone = true\naddresses = [\"x\"]\n", 6, "\"any\""),
+        (
+            "anyone = true\nmodes = [\"fast\"]\n",
+            6,
+            "\"shared\" or \"direct\"",
+        ),
+        ("anyone = true\nweight = 0\n", 6, "1 to 1000"),
+        ("anyone = true\ninterface = \"f\"\n", 6, "[[interface]]"),
+        ("anyone = true\nmemory_max = \"lots\"\n", 6, "64MiB"),
+        ("anyone = true\ndump = \"some\"\n", 6, "\"own\""),
+        ("anyone = true\nprots = [\"80\"]\n", 6, "unknown field"),
+    ];
+    for (text, line, words) in cases {
+        let error = file::parse(Path::new("p.toml"), &format!("{good}{text}")).expect_err(text);
+        assert_eq!(error.line, line, "{error}");
+        let said = error.to_string();
+        assert!(
+            said.contains(words) && said.starts_with("p.toml:"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn without_a_file_the_systems_ports_are_nobodys() {
+    let interface = Interface {
+        name: "eth0".to_owned(),
+        rate: None,
+        addresses: Vec::new(),
+        gateways: Vec::new(),
+        share_address: true,
+    };
+    let policy = without_file(interface, 1000);
+    let may = |uid, port| {
+        let claim = claim(Protocol::Tcp, "192.0.2.7", port);
+        policy.claim(&who(uid), "eth0", &claim)
+    };
+    assert!(may(1000, 1024).is_ok() && may(0, 8080).is_ok());
+    let refused = may(0, 80).expect_err("a system port").to_string();
+    assert!(refused.contains("--policy FILE"), "{refused}");
+    assert!(may(1001, 8080).is_err());
+}

@@ -1,0 +1,337 @@
+//! The socket: who is connected, what they say, what waits to be said to them.
+//!
+//! A Unix socket of type SEQPACKET, so that a message is whole or not there. Nothing here waits: the daemon's one
+//! loop polls ([`Server::interest`]), takes what there is ([`Server::receive`]), and says what it has to say
+//! ([`Server::say`], which keeps what does not go at once).
+//!
+//! A connection is the world. It is cut off, with a counter that says why ([`Cut`]), when it says what cannot be
+//! read, asks without taking its answers, stays silent at the beginning, or sends descriptors' worth of nothing; it
+//! is not let in when its user has too many. Descriptors that it sends are closed by the kernel: none are asked for.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use exos_host::error::{Context as _, Error, Result};
+use exos_host::peer::Peer;
+use exos_xok::Request;
+use exos_xok::limits::{MESSAGE_BYTES_MAX, MESSAGE_DESCRIPTORS_MAX};
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
+};
+
+use crate::ledger::Now;
+use crate::limits::{
+    ANSWERS_WAITING_MAX, CONNECTIONS_MAX, CONNECTIONS_PER_USER_MAX, HELLO_TIME, MESSAGES_PER_TURN,
+};
+use crate::policy::Who;
+
+/// Names a connection as long as the daemon runs.
+pub type ConnectionId = u64;
+
+/// Why a connection was ended, by us or by its program. The names are those of the counters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Cut {
+    /// It hung up.
+    HungUp,
+    /// Its process ended.
+    ProcessEnded,
+    /// It sent what is no message.
+    BadMessage,
+    /// It asks, and does not take the answers.
+    Slow,
+    /// It connected and said nothing.
+    Silent,
+    /// There were too many connections of its user, or at all.
+    TooMany,
+}
+
+impl Cut {
+    /// All of them with their names.
+    pub const ALL: [(Self, &'static str); 6] = [
+        (Self::HungUp, "connections_hung_up"),
+        (Self::ProcessEnded, "connections_process_ended"),
+        (Self::BadMessage, "connections_cut_bad_message"),
+        (Self::Slow, "connections_cut_slow"),
+        (Self::Silent, "connections_cut_silent"),
+        (Self::TooMany, "connections_refused_too_many"),
+    ];
+}
+
+/// A connected program.
+#[derive(Debug)]
+pub struct Connection {
+    socket: OwnedFd,
+    /// Who it is.
+    pub peer: Peer,
+    waiting: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
+    since: Now,
+    greeted: bool,
+}
+
+impl Connection {
+    /// Who it is, for policy.
+    pub fn who(&self) -> Who {
+        Who {
+            uid: self.peer.uid,
+            groups: self.peer.groups.clone(),
+        }
+    }
+
+    /// Sends one message; false when the socket is full.
+    fn send(&self, message: &[u8], fds: &[OwnedFd]) -> Result<bool, Errno> {
+        let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(OwnedFd::as_fd).collect();
+        let mut space = [std::mem::MaybeUninit::uninit();
+            rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !borrowed.is_empty() {
+            let pushed = ancillary.push(SendAncillaryMessage::ScmRights(&borrowed));
+            assert!(pushed, "{} descriptors with one message", borrowed.len());
+        }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let parts = [std::io::IoSlice::new(message)];
+        match rustix::net::sendmsg(&self.socket, &parts, &mut ancillary, flags) {
+            Ok(_) => Ok(true),
+            Err(Errno::AGAIN) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+/// The socket and everybody on it.
+#[derive(Debug)]
+pub struct Server {
+    listener: OwnedFd,
+    path: PathBuf,
+    connections: BTreeMap<ConnectionId, Connection>,
+    last: ConnectionId,
+    cuts: BTreeMap<Cut, u64>,
+}
+
+/// What a program said, or that it went.
+#[derive(Debug)]
+pub enum Heard {
+    /// It asks this.
+    Request(u32, Request),
+    /// It is gone, and so is its connection.
+    Gone(Cut),
+}
+
+impl Server {
+    /// Listens at a path. What a daemon that died left there is replaced; a living one's is not: see who answers.
+    pub fn listen(path: &Path) -> Result<Self> {
+        let what = || format!("cannot listen at {}", path.display());
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).context(what)?;
+        }
+        let address = SocketAddrUnix::new(path).context(what)?;
+        if is_answered(&address) {
+            return Err(
+                Error::new(format!("a daemon is running already at {}", path.display()))
+                    .mend("let this one take over with --replace, or give another --socket PATH"),
+            );
+        }
+        let _ = std::fs::remove_file(path);
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let kind = SocketType::SEQPACKET;
+        let listener =
+            rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).context(what)?;
+        rustix::net::bind(&listener, &address).context(what)?;
+        // Everybody may ask; what is answered is policy.
+        let mode = rustix::fs::Mode::from_raw_mode(0o666);
+        rustix::fs::chmod(path, mode).context(what)?;
+        rustix::net::listen(&listener, 128).context(what)?;
+        Ok(Self {
+            listener,
+            path: path.to_owned(),
+            connections: BTreeMap::new(),
+            last: 0,
+            cuts: BTreeMap::new(),
+        })
+    }
+
+    /// A connection that is there.
+    pub fn connection(&self, id: ConnectionId) -> Option<&Connection> {
+        self.connections.get(&id)
+    }
+
+    /// How many ended in each way.
+    pub fn cuts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Cut::ALL
+            .iter()
+            .map(|(cut, name)| (*name, self.cuts.get(cut).copied().unwrap_or(0)))
+    }
+
+    /// How many are connected.
+    pub fn len(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// True when nobody is connected.
+    pub fn is_empty(&self) -> bool {
+        self.connections.is_empty()
+    }
+
+    /// What to poll: the listening socket first, without a name, then each connection and its process.
+    pub fn interest(
+        &self,
+    ) -> impl Iterator<Item = (Option<ConnectionId>, BorrowedFd<'_>, PollFlags)> {
+        let listener = (None, self.listener.as_fd(), PollFlags::IN);
+        let each = self.connections.iter().flat_map(|(id, connection)| {
+            let mut flags = PollFlags::IN;
+            flags.set(PollFlags::OUT, !connection.waiting.is_empty());
+            [
+                (Some(*id), connection.socket.as_fd(), flags),
+                (Some(*id), connection.peer.process.as_fd(), PollFlags::IN),
+            ]
+        });
+        std::iter::once(listener).chain(each)
+    }
+
+    /// Lets in whoever waits.
+    pub fn accept(&mut self, now: Now) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        while let Ok(socket) = rustix::net::accept_with(&self.listener, flags) {
+            let Ok(peer) = Peer::of(&socket) else {
+                continue; // It has gone again.
+            };
+            let of_user = self.connections.values().filter(|c| c.peer.uid == peer.uid);
+            let full = of_user.count() >= CONNECTIONS_PER_USER_MAX;
+            if full || self.connections.len() >= CONNECTIONS_MAX {
+                self.count(Cut::TooMany);
+                continue;
+            }
+            self.last += 1;
+            let connection = Connection {
+                socket,
+                peer,
+                waiting: VecDeque::new(),
+                since: now,
+                greeted: false,
+            };
+            self.connections.insert(self.last, connection);
+        }
+    }
+
+    /// Takes what one connection has to say, up to a turn's worth. When the last is [`Heard::Gone`], nothing of it
+    /// is left here.
+    pub fn receive(&mut self, id: ConnectionId) -> Vec<Heard> {
+        let mut heard = Vec::new();
+        let mut buffer = vec![0; MESSAGE_BYTES_MAX + 1];
+        while heard.len() < MESSAGES_PER_TURN {
+            let Some(connection) = self.connections.get_mut(&id) else {
+                break;
+            };
+            let received = rustix::net::recv(&connection.socket, &mut *buffer, RecvFlags::DONTWAIT);
+            let cut = match received {
+                Err(Errno::AGAIN) => {
+                    let ended = has_ended(&connection.peer.process);
+                    ended.then_some(Cut::ProcessEnded)
+                }
+                Err(Errno::INTR) => None,
+                Ok((0, _)) | Err(_) => Some(Cut::HungUp),
+                Ok((len, _)) if len > MESSAGE_BYTES_MAX => Some(Cut::BadMessage),
+                Ok((len, _)) => match Request::decode(&buffer[..len]) {
+                    Ok((tag, request)) => {
+                        connection.greeted = true;
+                        heard.push(Heard::Request(tag, request));
+                        continue;
+                    }
+                    Err(_) => Some(Cut::BadMessage),
+                },
+            };
+            let Some(cut) = cut else { break };
+            self.cut(id, cut);
+            heard.push(Heard::Gone(cut));
+            break;
+        }
+        heard
+    }
+
+    /// Says something to a program. False when it does not listen, and was cut off for it.
+    pub fn say(&mut self, id: ConnectionId, message: Vec<u8>, fds: Vec<OwnedFd>) -> bool {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return false;
+        };
+        connection.waiting.push_back((message, fds));
+        if connection.waiting.len() > ANSWERS_WAITING_MAX {
+            self.cut(id, Cut::Slow);
+            return false;
+        }
+        self.flush(id)
+    }
+
+    /// Says what waited. False when the connection is gone.
+    pub fn flush(&mut self, id: ConnectionId) -> bool {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return false;
+        };
+        while let Some((message, fds)) = connection.waiting.front() {
+            match connection.send(message, fds) {
+                Ok(true) => drop(connection.waiting.pop_front()),
+                Ok(false) => break,
+                Err(_) => {
+                    self.cut(id, Cut::HungUp);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Everybody who connected and said nothing since.
+    pub fn silent(&self, now: Now) -> Vec<ConnectionId> {
+        let late = |c: &Connection| !c.greeted && now.saturating_sub(c.since) > HELLO_TIME;
+        let silent = self.connections.iter().filter(|(_, c)| late(c));
+        silent.map(|(id, _)| *id).collect()
+    }
+
+    /// Everybody.
+    pub fn ids(&self) -> Vec<ConnectionId> {
+        self.connections.keys().copied().collect()
+    }
+
+    /// Ends a connection.
+    pub fn cut(&mut self, id: ConnectionId, why: Cut) {
+        if self.connections.remove(&id).is_some() {
+            self.count(why);
+        }
+    }
+
+    fn count(&mut self, why: Cut) {
+        *self.cuts.entry(why).or_default() += 1;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// True when somebody accepts connections there.
+fn is_answered(address: &SocketAddrUnix) -> bool {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let kind = SocketType::SEQPACKET;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None);
+    socket.is_ok_and(|socket| {
+        // A full queue is somebody's too.
+        matches!(
+            rustix::net::connect(&socket, address),
+            Ok(()) | Err(Errno::AGAIN)
+        )
+    })
+}
+
+/// True when a process has ended.
+pub(crate) fn has_ended(process: &OwnedFd) -> bool {
+    let mut fds = [rustix::event::PollFd::new(process, PollFlags::IN)];
+    let now = rustix::event::Timespec::default();
+    rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
+}
+
+#[cfg(test)]
+mod tests;

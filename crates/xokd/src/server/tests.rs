@@ -1,0 +1,165 @@
+//! Peers as they should be, and as they should not.
+
+use std::os::unix::net::UnixStream;
+
+use exos_xok::message::{Answer, FromDaemon, VERSION};
+use rustix::net::SocketAddrUnix;
+
+use super::*;
+
+const START: Now = Now::ZERO;
+
+fn path(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("exos-xokd-{name}-{}", std::process::id()))
+}
+
+fn server(name: &str) -> (Server, PathBuf) {
+    let path = path(name);
+    (Server::listen(&path).expect("a socket"), path)
+}
+
+fn connect(path: &Path) -> OwnedFd {
+    let kind = SocketType::SEQPACKET;
+    let flags = SocketFlags::NONBLOCK;
+    let socket =
+        rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).expect("a socket");
+    let address = SocketAddrUnix::new(path).expect("a path");
+    rustix::net::connect(&socket, &address).expect("it listens");
+    socket
+}
+
+fn send(socket: &OwnedFd, bytes: &[u8]) {
+    rustix::net::send(socket, bytes, SendFlags::empty()).expect("room");
+}
+
+fn hear(socket: &OwnedFd) -> Option<FromDaemon> {
+    let mut buffer = vec![0; MESSAGE_BYTES_MAX];
+    let received = rustix::net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT);
+    let (len, _) = received.ok()?;
+    FromDaemon::decode(&buffer[..len]).ok()
+}
+
+fn count(server: &Server, name: &str) -> u64 {
+    let found = server.cuts().find(|(n, _)| *n == name);
+    found.expect("a counter").1
+}
+
+#[test]
+fn requests_come_in_order_and_answers_go_back() {
+    let (mut server, path) = server("order");
+    let program = connect(&path);
+    server.accept(START);
+    let id = server.ids()[0];
+    send(&program, &Request::Hello { version: VERSION }.encode(1));
+    send(&program, &Request::Status.encode(2));
+    let heard = server.receive(id);
+    assert!(matches!(
+        heard[0],
+        Heard::Request(1, Request::Hello { version: VERSION })
+    ));
+    assert!(matches!(heard[1], Heard::Request(2, Request::Status)));
+    assert_eq!(heard.len(), 2);
+    let connection = server.connection(id).expect("connected");
+    assert_eq!(connection.peer.pid, std::process::id());
+    assert!(server.say(id, Answer::Done.encode(2), Vec::new()));
+    assert_eq!(hear(&program), Some(FromDaemon::Answer(2, Answer::Done)));
+    drop(program);
+    assert!(matches!(server.receive(id)[..], [Heard::Gone(Cut::HungUp)]));
+    assert!(server.is_empty());
+}
+
+#[test]
+fn what_cannot_be_read_ends_the_connection() {
+    let (mut server, path) = server("bad");
+    let endless = vec![7; MESSAGE_BYTES_MAX + 1];
+    let cut = Request::Resolve {
+        ip: [1, 2, 3, 4].into(),
+    }
+    .encode(1);
+    for bytes in [&b"x"[..], &[0; 6], &cut[..9], &endless] {
+        let program = connect(&path);
+        server.accept(START);
+        let id = server.ids()[0];
+        send(&program, bytes);
+        assert!(matches!(
+            server.receive(id)[..],
+            [Heard::Gone(Cut::BadMessage)]
+        ));
+        assert!(server.is_empty());
+    }
+    assert_eq!(count(&server, "connections_cut_bad_message"), 4);
+}
+
+#[test]
+fn a_program_that_does_not_listen_is_cut_off() {
+    let (mut server, path) = server("slow");
+    let program = connect(&path);
+    server.accept(START);
+    let id = server.ids()[0];
+    let long = Answer::Refused {
+        code: exos_xok::message::Refusal::System,
+        text: "x".repeat(1000),
+    };
+    let mut said = 0;
+    while server.say(id, long.encode(1), Vec::new()) {
+        said += 1;
+        assert!(said < 10_000, "it never ends");
+    }
+    assert_eq!(count(&server, "connections_cut_slow"), 1);
+    assert!(server.is_empty());
+    drop(program);
+}
+
+#[test]
+fn descriptors_that_are_sent_to_us_are_not_kept() {
+    let (mut server, path) = server("descriptors");
+    let program = connect(&path);
+    server.accept(START);
+    let id = server.ids()[0];
+    let (ours, theirs) = UnixStream::pair().expect("a pair");
+    let fds = [theirs.as_fd()];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
+    let bytes = Request::Status.encode(1);
+    let parts = [std::io::IoSlice::new(&bytes)];
+    rustix::net::sendmsg(&program, &parts, &mut ancillary, SendFlags::empty()).expect("room");
+    drop(theirs);
+    assert!(matches!(
+        server.receive(id)[..],
+        [Heard::Request(1, Request::Status)]
+    ));
+    // Nobody has the other end any more.
+    ours.set_nonblocking(true).expect("a socket");
+    let read = std::io::Read::read(&mut &ours, &mut [0; 1]).expect("the end");
+    assert_eq!(read, 0);
+}
+
+#[test]
+fn one_user_cannot_keep_the_others_out() {
+    let (mut server, path) = server("many");
+    let mut programs = Vec::new();
+    for _ in 0..CONNECTIONS_PER_USER_MAX + 3 {
+        programs.push(connect(&path));
+        server.accept(START);
+    }
+    assert_eq!(server.len(), CONNECTIONS_PER_USER_MAX);
+    assert_eq!(count(&server, "connections_refused_too_many"), 3);
+    assert_eq!(server.silent(HELLO_TIME), []);
+    let late = HELLO_TIME + Now::from_millis(1);
+    assert_eq!(server.silent(late).len(), CONNECTIONS_PER_USER_MAX);
+}
+
+#[test]
+fn a_socket_that_nobody_answers_is_replaced_and_another_is_not() {
+    let (server, path) = server("twice");
+    let error = Server::listen(&path).expect_err("it is taken");
+    assert!(error.to_string().contains("--replace"), "{error}");
+    std::mem::forget(server.listener.as_fd().try_clone_to_owned());
+    let Server { listener, .. } = &server;
+    rustix::net::shutdown(listener, rustix::net::Shutdown::Both).expect("it listens");
+    std::mem::forget(server); // As if killed: the path stays.
+    let again = Server::listen(&path).expect("nobody answers");
+    drop(again);
+    assert!(!path.exists());
+}
