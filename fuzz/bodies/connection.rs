@@ -21,7 +21,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use exos_buf::Buffer;
-use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions, Options, State};
+use exos_inet::tcp::{ConnectionId, DetachedConnection, EventSet, ListenOptions, Options, State};
 use exos_inet::{Config, Duration, Instant, Neighbors, RxChecksum, Stack};
 use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, EthernetHeader};
 use exos_wire::ipv4::{self, Ipv4Header, Ipv4View};
@@ -40,6 +40,8 @@ const FRAMES_MAX: usize = 30_000;
 const SENT_MAX: usize = 300_000;
 /// Wakings until a connection with a silent peer is over: a dozen retransmissions and some others.
 const WAKINGS_MAX: usize = 500;
+/// Acknowledgements that it takes to report all ranges that are remembered, three to each.
+const REPORTS_MAX: usize = 12;
 /// Received data takes at most a few times the greatest window, since it moves when it grows.
 const MEMORY_MAX: usize = 32 << 20;
 
@@ -476,8 +478,21 @@ impl World {
             12 => self.stack.tcp.acknowledge_now(id),
             13 => self.stack.tcp.finish(id),
             14 if count % 4 == 0 => self.stack.tcp_abort(id),
+            15 => self.move_on(id),
             _ => {}
         }
+    }
+
+    /// Out of the stack and in again, as bytes.
+    fn move_on(&mut self, id: ConnectionId) {
+        let Some(taken) = self.stack.tcp_take_out(self.now, id) else {
+            return;
+        };
+        let again = DetachedConnection::decode(&taken.encode()).expect("what a stack wrote");
+        let put = self.stack.tcp_put_in(self.now, again);
+        self.id = Some(put.expect("its place is free"));
+        // It acknowledges, and tells again of what it holds beyond gaps.
+        self.came += REPORTS_MAX;
     }
 
     fn send(&mut self, id: ConnectionId, count: usize) {

@@ -1,13 +1,15 @@
 //! Replays the fuzzers' corpora, seeded mutations of them, and scripts drawn at random, with a stable
 //! compiler.
 //!
-//! What is checked stands in `fuzz/bodies/inet.rs` and `fuzz/bodies/connection.rs`, which the fuzz targets
+//! What is checked stands in `fuzz/bodies` (`inet.rs`, `connection.rs`, `handover.rs`), which the fuzz targets
 //! include too. A failure names its input, so that it can be replayed alone.
 
 #[path = "../../../fuzz/bodies/inet.rs"]
 mod bodies;
 #[path = "../../../fuzz/bodies/connection.rs"]
 mod live;
+#[path = "../../../fuzz/bodies/handover.rs"]
+mod moved;
 
 use std::panic::catch_unwind;
 use std::path::Path;
@@ -46,6 +48,11 @@ fn the_corpus_and_its_mutations() {
 #[test]
 fn the_corpus_of_a_live_connection_and_its_mutations() {
     replay("inet_connection", live::connection);
+}
+
+#[test]
+fn the_corpus_of_connections_from_other_processes_and_its_mutations() {
+    replay("inet_handover", moved::handover);
 }
 
 fn replay(target: &str, body: fn(&[u8])) {

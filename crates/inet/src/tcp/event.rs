@@ -67,6 +67,20 @@ impl EventSet {
     /// The connection is over; its identity means nothing any more.
     pub const CLOSED: Self = Self(32);
 
+    /// As a number.
+    pub(super) const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// From that number, of a connection that is not over.
+    pub(super) const fn from_bits(bits: u8) -> Option<Self> {
+        if bits < Self::CLOSED.0 {
+            Some(Self(bits))
+        } else {
+            None
+        }
+    }
+
     /// True when all of `other` is in this set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0

@@ -47,6 +47,29 @@ impl Flow {
         }
     }
 
+    /// Both addresses, ours first, then the ports, ours first, little-endian.
+    pub(super) fn to_bytes(self) -> [u8; 36] {
+        let mut bytes = [0; 36];
+        bytes[..16].copy_from_slice(&self.local.0);
+        bytes[16..32].copy_from_slice(&self.remote.0);
+        bytes[32..34].copy_from_slice(&self.local_port.to_le_bytes());
+        bytes[34..].copy_from_slice(&self.remote_port.to_le_bytes());
+        bytes
+    }
+
+    /// From what `to_bytes` gave.
+    pub(super) fn from_bytes(bytes: [u8; 36]) -> Self {
+        let (addresses, ports) = bytes.split_at(32);
+        let (local, remote) = addresses.split_at(16);
+        let address = |half: &[u8]| Address(half.try_into().expect("half of 32 bytes"));
+        Self {
+            local: address(local),
+            remote: address(remote),
+            local_port: u16::from_le_bytes([ports[0], ports[1]]),
+            remote_port: u16::from_le_bytes([ports[2], ports[3]]),
+        }
+    }
+
     /// Our address and port.
     pub fn local(&self) -> SocketAddr {
         SocketAddr::new(self.local.ip(), self.local_port)

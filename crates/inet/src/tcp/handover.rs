@@ -1,127 +1,142 @@
-//! Connections as values: taken out of one stack, put into another.
+//! Connections as values: taken out of one stack, put into another, also in another process.
 //!
-//! A [`DetachedConnection`] is plain data, owned and `Send`: what both sides have agreed on, the numbers,
-//! the bytes queued and received, and what is known of the path. Times are told as ages, and the clock of
+//! A [`DetachedConnection`] is bytes, owned and `Send`: what both sides have agreed on, the numbers, the
+//! bytes queued and received, and what is known of the path. Times are told as ages, and the clock of
 //! timestamps by what it showed, so that the stacks' clocks need not have the same start.
 //!
 //! What does not travel: when each segment in flight left (the whole flight counts as one that has left
 //! just now and measures nothing), a repair in progress, the neighbour, the listener, the pacing of the
 //! moment. The congestion window travels.
 //!
-//! **Between the stacks** the peer goes on sending. The old stack remembers the flow ([`HandedOver`])
-//! and is silent about its segments for [`HANDED_OVER_HOLD`], and for as long again after each that still
-//! comes. Until then the caller brings the flow's packets to the new stack; what is lost on the way is
-//! sent again by its sender.
+//! **Between the stacks** the peer goes on sending. The old stack remembers the flow (`silence`) and is
+//! silent about its segments for [`HANDED_OVER_HOLD`](crate::limits::HANDED_OVER_HOLD), and for as long again
+//! after each that still comes. Until then the caller brings the flow's packets to the new stack; what is lost
+//! on the way is sent again by its sender.
+//!
+//! **The bytes**, all numbers little-endian:
+//!
+//! ```text
+//! 0   "EXTC"
+//! 4   version, 2 bytes
+//! 6   length of all, 4 bytes
+//! 10  the flow: our address and the peer's, 16 bytes each (IPv4 in its mapped form), our port and theirs
+//! 46  the other fields, in the order of the list in `fields`, each as `bytes` says of its kind;
+//!     the send queue is the last of the list; then the full MSS (2 bytes), congestion control (the name
+//!     as a block, four numbers of 8 bytes), the received bytes (a block), and what waits beyond gaps:
+//!     how many ranges (4 bytes), of each its first sequence number and the bytes (a block)
+//! ```
+//!
+//! They come from another process, so they are judged like a packet: [`DetachedConnection::decode`] gives a
+//! connection of which all holds that this stack relies on, or says what does not. They are not signed:
+//! whoever can write them can send and read as the program that takes them.
 
-use std::collections::VecDeque;
+mod bytes;
+mod fields;
+mod silence;
 
-use exos_buf::{Aggregate, Buffer};
+use core::ops::Range;
+
 use exos_wire::SeqNumber;
-use hashbrown::HashTable;
 
-use super::congestion::Congestion;
-use super::connection::{Connection, NEVER, Opening, Owed, Received, TIMESTAMPS_BYTES};
-use super::ecn::EcnMode;
+pub use bytes::HandoverError;
+pub(in crate::tcp) use bytes::{Wire, travel};
+pub(super) use silence::HandedOver;
+
+use super::congestion::{Algorithm, Congestion};
+use super::connection::{Connection, NEVER, Opening, Owed, TIMESTAMPS_BYTES};
 use super::event::EventSet;
 use super::flow::Flow;
-use super::ip::IpFields;
-use super::life::Rare;
 use super::loss::{Flight, Timer};
-use super::memory::Pressure;
+use super::memory::{Memory, Pressure};
 use super::mtu::PathMtu;
 use super::options::Options;
-use super::receive::ReceiveQueue;
-use super::rtt::Rtt;
 use super::slab::ConnectionId;
 use super::state::State;
 use super::{Local, OpenError, Tcp};
-use crate::limits::{HANDED_OVER_ENTRIES_MAX, HANDED_OVER_HOLD};
-use crate::siphash::SipKey;
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
+
+/// Of the format. Another one is not read.
+const VERSION: u16 = 1;
+
+/// What the bytes begin with.
+const MAGIC: [u8; 4] = *b"EXTC";
+
+/// Bytes before the first field.
+const HEAD: usize = 10;
 
 /// A connection without a stack.
-pub struct DetachedConnection(Box<Image>);
-
-/// Everything about it. The names are those of [`Connection`].
-struct Image {
+pub struct DetachedConnection {
+    bytes: Vec<u8>,
+    /// Its congestion control as it was, while it stays in this process.
+    congestion: Option<Box<Congestion>>,
     flow: Flow,
     state: State,
-    active: bool,
-    finishing: bool,
-    discarding: bool,
-    nagle: bool,
-    probing: bool,
-    scaling: bool,
-    timestamps: bool,
-    sack: bool,
-    ecn: bool,
-    ecn_mode: EcnMode,
-    ip: IpFields,
-    ecn_echo: bool,
-    retries: u8,
-    snd_scale: u8,
-    rcv_scale: u8,
-    mss: u16,
-    full_mss: u16,
-    mss_announced: u16,
-    rcv_mss: u16,
-    snd_una: SeqNumber,
-    snd_max: SeqNumber,
-    snd_wnd: u32,
-    snd_wnd_max: u32,
-    snd_wl1: SeqNumber,
-    snd_wl2: SeqNumber,
-    iss: SeqNumber,
-    rcv_nxt: SeqNumber,
-    rcv_edge: SeqNumber,
-    irs: SeqNumber,
-    peer_fin: Option<SeqNumber>,
-    rcv_buffer: u32,
-    rcv_buffer_first: u32,
-    rcv_buffer_most: u32,
-    rcv_buffer_limit: u32,
-    received: Received,
-    ts_recent: u32,
-    /// What the clock of timestamps showed.
-    ts_value: u32,
-    heard_age: Duration,
-    sent_age: Duration,
-    /// What is left of FIN-WAIT-2.
-    life_left: Option<Duration>,
-    congestion: Congestion,
-    rtt: Rtt,
-    rare: Option<Box<Rare>>,
-    send: Vec<u8>,
-    receive: ReceiveQueue,
-    /// What the program has not heard.
-    events: EventSet,
     token: u64,
+    unacknowledged: usize,
+    readable: Range<usize>,
 }
 
 impl DetachedConnection {
+    /// The connection as bytes, for another process: [`Self::decode`] reads them.
+    pub fn encode(&self) -> Vec<u8> {
+        self.bytes.clone()
+    }
+
+    /// A connection that another process has encoded. Whatever the bytes are, this ends with a value or an
+    /// error, and takes memory in proportion to them.
+    ///
+    /// Ages count from the moment at which it was taken out, and what is in flight counts as sent when it is
+    /// put in: the time between is the caller's to keep short.
+    pub fn decode(bytes: &[u8]) -> Result<Self, HandoverError> {
+        Self::decode_with(bytes, &|_| None)
+    }
+
+    /// The same; `algorithms` knows the program's own congestion control by its name.
+    pub fn decode_with(
+        bytes: &[u8],
+        algorithms: &dyn Fn(&str) -> Option<Algorithm>,
+    ) -> Result<Self, HandoverError> {
+        let mut memory = Memory::default();
+        let (connection, readable) = read(bytes, Instant::START, &mut memory, algorithms)?;
+        Ok(Self::of(connection, bytes.to_vec(), readable))
+    }
+
+    /// What people may ask is kept beside the bytes.
+    fn of(connection: Connection, bytes: Vec<u8>, readable: Range<usize>) -> Self {
+        Self {
+            bytes,
+            flow: connection.flow,
+            state: connection.state,
+            token: connection.token,
+            unacknowledged: connection.send.len(),
+            congestion: Some(Box::new(connection.congestion)),
+            readable,
+        }
+    }
+
     /// The four-tuple.
     pub fn flow(&self) -> &Flow {
-        &self.0.flow
+        &self.flow
     }
 
     /// The connection's state.
     pub fn state(&self) -> State {
-        self.0.state
+        self.state
     }
 
     /// The program's own word for it.
     pub fn token(&self) -> u64 {
-        self.0.token
+        self.token
     }
 
     /// Bytes queued and not acknowledged, sent or not.
     pub fn unacknowledged(&self) -> usize {
-        self.0.send.len()
+        self.unacknowledged
     }
 
     /// Bytes received and not taken by the program.
     pub fn readable(&self) -> &[u8] {
-        self.0.receive.readable()
+        &self.bytes[self.readable.clone()]
     }
 }
 
@@ -136,212 +151,94 @@ impl core::fmt::Debug for DetachedConnection {
     }
 }
 
-impl Image {
-    /// Every field of a connection is named here: a new one belongs into the image, or is said not to.
-    fn of(connection: Connection, now: Instant) -> Self {
-        let ts_value = connection.ts_now(now);
-        let Connection {
-            state,
-            ack_owed: _,
-            active,
-            finishing,
-            discarding,
-            early: _,
-            nagle,
-            probe: _,
-            probing,
-            duplicates_owed: _,
-            retries,
-            snd_scale,
-            rcv_scale,
-            scaling,
-            timestamps,
-            sack,
-            ecn,
-            ecn_mode,
-            ip,
-            ecn_echo,
-            pressure: _,
-            events,
-            reason: _,
-            flow,
-            listener: _,
-            mss,
-            mss_announced,
-            rcv_mss,
-            snd_una,
-            snd_nxt: _,
-            snd_max,
-            snd_wnd,
-            snd_wnd_max,
-            snd_wl1,
-            snd_wl2,
-            iss,
-            rcv_nxt,
-            rcv_edge,
-            last_ack_sent: _,
-            irs,
-            peer_fin,
-            rcv_buffer,
-            rcv_buffer_first,
-            rcv_buffer_most,
-            rcv_buffer_limit,
-            tuning: _,
-            received_at: _,
-            received,
-            ts_recent,
-            ts_offset: _,
-            last_sent,
-            congestion,
-            loss: _,
-            timer: _,
-            syn_again: _,
-            rtt,
-            retransmit_at: _,
-            ack_at: _,
-            life_at,
-            heard_at,
-            rare,
-            mtu,
-            send,
-            receive,
-            path: _,
-            token,
-        } = connection;
-        Self {
-            flow,
-            state,
-            active,
-            finishing,
-            discarding,
-            nagle,
-            probing,
-            scaling,
-            timestamps,
-            sack,
-            ecn,
-            ecn_mode,
-            ip,
-            ecn_echo,
-            retries,
-            snd_scale,
-            rcv_scale,
-            mss,
-            full_mss: mtu.map_or(mss, |path| path.full()),
-            mss_announced,
-            rcv_mss,
-            snd_una,
-            snd_max,
-            snd_wnd,
-            snd_wnd_max,
-            snd_wl1,
-            snd_wl2,
-            iss,
-            rcv_nxt,
-            rcv_edge,
-            irs,
-            peer_fin,
-            rcv_buffer,
-            rcv_buffer_first,
-            rcv_buffer_most,
-            rcv_buffer_limit,
-            received,
-            ts_recent,
-            ts_value,
-            heard_age: now - heard_at,
-            sent_age: now - last_sent,
-            life_left: (state == State::FinWait2).then(|| life_at - now),
-            congestion,
-            rtt,
-            rare,
-            send: send.to_vec(0..send.len()),
-            receive,
-            events,
-            token,
-        }
+/// All that travels, and where in it the received bytes stand.
+fn write(
+    connection: &mut Connection,
+    now: Instant,
+    memory: &mut Memory,
+) -> (Vec<u8>, Range<usize>) {
+    if connection.state != State::FinWait2 {
+        // Only the end of that state is kept; what else may be due follows from the wishes.
+        connection.life_at = NEVER;
     }
+    let mut wire = Wire::writer(now);
+    let mut length = 0;
+    let written = head(&mut wire, &mut length)
+        .and_then(|()| fields::travel_all(connection, &mut wire, memory, &|_| None));
+    let readable = written.expect("writing a connection that stands cannot fail");
+    let mut bytes = wire.into_bytes();
+    length = bytes.len() as u32;
+    bytes[HEAD - 4..HEAD].copy_from_slice(&length.to_le_bytes());
+    (bytes, readable)
+}
 
-    /// The connection in a stack whose clock shows `now`.
-    fn into_connection(self, now: Instant, local: Local) -> Connection {
-        let ago = |age: Duration| {
-            let micros = u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
-            Instant::from_micros(now.micros().saturating_sub(micros))
-        };
-        let opening = Opening {
-            flow: self.flow,
-            iss: self.iss,
-            ts_offset: self.ts_value.wrapping_sub(now.millis() as u32),
-            mss_announced: self.mss_announced,
-            now,
-        };
-        let options = if self.timestamps { TIMESTAMPS_BYTES } else { 0 };
-        let most = local.mss.saturating_sub(options);
-        let mut send = Aggregate::new();
-        send.push(Buffer::from(self.send).into());
-        let mut connection = Connection {
-            active: self.active,
-            finishing: self.finishing,
-            discarding: self.discarding,
-            nagle: self.nagle,
-            probing: self.probing,
-            scaling: self.scaling,
-            timestamps: self.timestamps,
-            sack: self.sack,
-            ecn: self.ecn,
-            ecn_mode: self.ecn_mode,
-            ip: self.ip,
-            ecn_echo: self.ecn_echo,
-            retries: self.retries,
-            snd_scale: self.snd_scale,
-            rcv_scale: self.rcv_scale,
-            // The new stack's link may be narrower.
-            mss: self.mss.min(most),
-            mtu: PathMtu::resumed(self.mss, self.full_mss.min(most), now),
-            rcv_mss: self.rcv_mss,
-            snd_una: self.snd_una,
-            snd_nxt: self.snd_max,
-            snd_max: self.snd_max,
-            snd_wnd: self.snd_wnd,
-            snd_wnd_max: self.snd_wnd_max,
-            snd_wl1: self.snd_wl1,
-            snd_wl2: self.snd_wl2,
-            rcv_nxt: self.rcv_nxt,
-            rcv_edge: self.rcv_edge,
-            last_ack_sent: self.rcv_nxt,
-            irs: self.irs,
-            peer_fin: self.peer_fin,
-            rcv_buffer: self.rcv_buffer,
-            rcv_buffer_first: self.rcv_buffer_first,
-            rcv_buffer_most: self.rcv_buffer_most,
-            rcv_buffer_limit: self.rcv_buffer_limit,
-            tuning: None,
-            received_at: now,
-            received: self.received,
-            ts_recent: self.ts_recent,
-            heard_at: ago(self.heard_age),
-            last_sent: ago(self.sent_age),
-            life_at: self.life_left.map_or(NEVER, |left| now + left),
-            congestion: self.congestion,
-            rtt: self.rtt,
-            rare: self.rare,
-            send,
-            receive: self.receive,
-            events: self.events,
-            token: self.token,
-            // What was owed is paid at once: the peer may have waited, and learns that we are here.
-            ack_owed: Owed::Now,
-            loss: Flight::default(),
-            timer: Timer::Retransmit,
-            ..Connection::resumed(opening, &Options::default(), self.state)
-        };
-        connection.congestion.get_mut().taken_over(now);
-        connection.resume_flight(now);
-        connection.resume_life(now);
-        connection
+/// Everything that comes before the fields.
+fn head(wire: &mut Wire<'_>, length: &mut u32) -> Result<(), HandoverError> {
+    let (mut magic, mut version) = (MAGIC, VERSION);
+    wire.raw(&mut magic)?;
+    if magic != MAGIC {
+        return Err(HandoverError::NotAConnection);
     }
+    wire.u16(&mut version)?;
+    if version != VERSION {
+        return Err(HandoverError::Version(version));
+    }
+    wire.u32(length)
+}
+
+/// A connection from its bytes, before it begins to go on.
+fn read(
+    bytes: &[u8],
+    now: Instant,
+    memory: &mut Memory,
+    algorithms: &dyn Fn(&str) -> Option<Algorithm>,
+) -> Result<(Connection, Range<usize>), HandoverError> {
+    let mut wire = Wire::reader(bytes, now);
+    let mut length = 0;
+    head(&mut wire, &mut length)?;
+    match bytes.len().checked_sub(length as usize) {
+        None => return Err(HandoverError::Truncated),
+        Some(0) => {}
+        Some(more) => return Err(HandoverError::Trailing(more)),
+    }
+    // Every one of these is read, or does not travel.
+    let opening = Opening {
+        flow: Flow::from_bytes([0; 36]),
+        iss: SeqNumber(0),
+        ts_offset: 0,
+        mss_announced: 0,
+        now,
+    };
+    let options = Options::default();
+    let mut connection = Connection::resumed(opening, &options, State::Established);
+    let readable = fields::travel_all(&mut connection, &mut wire, memory, algorithms)?;
+    wire.end()?;
+    fields::check_all(&connection)?;
+    Ok((connection, readable))
 }
 
 impl Connection {
+    /// Go on in a stack whose link has this to offer.
+    fn go_on(&mut self, now: Instant, local: Local) {
+        // The new stack's link may be narrower.
+        let options = if self.timestamps { TIMESTAMPS_BYTES } else { 0 };
+        let most = local.mss.saturating_sub(options).max(1);
+        let full = self.mtu.as_ref().map_or(self.mss, |path| path.full());
+        self.mss = self.mss.min(most);
+        self.mtu = PathMtu::resumed(self.mss, full.min(most), now);
+        self.snd_nxt = self.snd_max;
+        self.last_ack_sent = self.rcv_nxt;
+        if self.state != State::FinWait2 {
+            self.life_at = NEVER;
+        }
+        // What was owed is paid at once: the peer may have waited, and learns that we are here.
+        self.ack_owed = Owed::Now;
+        (self.loss, self.timer) = (Flight::default(), Timer::Retransmit);
+        self.congestion.get_mut().taken_over(now);
+        self.resume_flight(now);
+        self.resume_life(now);
+    }
+
     /// What had left another stack is in flight here, and measures nothing.
     pub(super) fn resume_flight(&mut self, now: Instant) {
         if self.snd_max == self.snd_una {
@@ -367,10 +264,11 @@ impl Tcp {
         }
         let flow = *connection.flow();
         self.unindex(id);
-        let connection = self.slab.take(id)?;
-        self.memory.adjust(connection.receive.held(), 0);
+        let mut connection = self.slab.take(id)?;
+        let (bytes, readable) = write(&mut connection, now, &mut self.memory);
+        connection.receive.release(&mut self.memory);
         self.handed_over.insert(now, flow);
-        Some(DetachedConnection(Box::new(Image::of(connection, now))))
+        Some(DetachedConnection::of(connection, bytes, readable))
     }
 
     /// Put a connection into this stack, where it goes on. On failure it is given back.
@@ -379,20 +277,26 @@ impl Tcp {
     pub fn put_in(
         &mut self,
         now: Instant,
-        connection: DetachedConnection,
+        mut detached: DetachedConnection,
         local: Local,
     ) -> Result<ConnectionId, (OpenError, DetachedConnection)> {
-        let flow = *connection.flow();
+        let flow = *detached.flow();
         let full = self.index.len() >= self.connections_max;
         if full || self.memory.pressure() == Pressure::Full {
-            return Err((OpenError::Full, connection));
+            return Err((OpenError::Full, detached));
         }
         if self.is_taken(&flow) {
-            return Err((OpenError::FlowTaken, connection));
+            return Err((OpenError::FlowTaken, detached));
         }
         self.handed_over.remove(&flow);
-        let mut connection = connection.0.into_connection(now, local);
-        self.memory.adjust(0, connection.receive.held());
+        // What is read of the algorithm is replaced in the next line: any will do.
+        let any = |_: &str| Some(Algorithm::default());
+        let (mut connection, _) = read(&detached.bytes, now, &mut self.memory, &any)
+            .expect("a detached connection was read before, or written here");
+        if let Some(congestion) = detached.congestion.take() {
+            connection.congestion = *congestion;
+        }
+        connection.go_on(now, local);
         connection.pressure = self.memory.pressure();
         let has_gap = connection.receive.has_gap();
         if !connection.readable().is_empty() {
@@ -411,130 +315,5 @@ impl Tcp {
     }
 }
 
-/// Flows that have been handed over lately: what still comes of them is nobody's here, and not denied.
-pub(super) struct HandedOver {
-    entries: HashTable<(Flow, Instant)>,
-    /// In the order in which they may end; those renewed since come again at its end.
-    ends: VecDeque<(Instant, Flow)>,
-    key: SipKey,
-}
-
-/// Salt of the hash of this table.
-const SALT_HANDED_OVER: u32 = 18;
-
-impl HandedOver {
-    pub fn new(key: SipKey) -> Self {
-        Self {
-            entries: HashTable::new(),
-            ends: VecDeque::new(),
-            key,
-        }
-    }
-
-    fn hash(&self, flow: &Flow) -> u64 {
-        flow.hash(&self.key, SALT_HANDED_OVER)
-    }
-
-    fn insert(&mut self, now: Instant, flow: Flow) {
-        self.remove(&flow);
-        self.expire(now);
-        while self.ends.len() >= HANDED_OVER_ENTRIES_MAX {
-            if let Some((_, oldest)) = self.ends.pop_front() {
-                self.remove(&oldest);
-            }
-        }
-        let (hash, key, end) = (self.hash(&flow), self.key, now + HANDED_OVER_HOLD);
-        let rehash = |e: &(Flow, Instant)| e.0.hash(&key, SALT_HANDED_OVER);
-        self.entries.insert_unique(hash, (flow, end), rehash);
-        self.ends.push_back((end, flow));
-    }
-
-    fn remove(&mut self, flow: &Flow) {
-        let hash = self.hash(flow);
-        if let Ok(found) = self.entries.find_entry(hash, |e| e.0 == *flow) {
-            found.remove();
-        }
-    }
-
-    /// Let go of those that nothing has come of for long enough.
-    fn expire(&mut self, now: Instant) {
-        while let Some(&(end, flow)) = self.ends.front().filter(|e| e.0 <= now) {
-            self.ends.pop_front();
-            let hash = self.hash(&flow);
-            let Ok(found) = self.entries.find_entry(hash, |e| e.0 == flow) else {
-                continue;
-            };
-            let renewed = found.get().1;
-            if renewed > end {
-                self.ends.push_back((renewed, flow));
-            } else {
-                found.remove();
-            }
-        }
-    }
-
-    /// True when `flow` has been handed over; a segment of it (`renew`) prolongs the memory.
-    pub fn has(&mut self, now: Instant, flow: &Flow, renew: bool) -> bool {
-        if self.entries.is_empty() {
-            return false;
-        }
-        let hash = self.hash(flow);
-        let Some(entry) = self.entries.find_mut(hash, |e| e.0 == *flow) else {
-            return false;
-        };
-        if entry.1 <= now {
-            self.expire(now);
-            return false;
-        }
-        if renew {
-            entry.1 = now + HANDED_OVER_HOLD;
-        }
-        true
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_detached_connection_may_cross_threads() {
-        fn is_send<T: Send>() {}
-        is_send::<DetachedConnection>();
-    }
-
-    fn flow(n: u32) -> Flow {
-        let remote = std::net::SocketAddr::new(std::net::Ipv4Addr::from(n).into(), 9);
-        Flow::new("10.0.0.1:80".parse().unwrap(), remote)
-    }
-
-    #[test]
-    fn a_flow_is_remembered_as_long_as_something_comes() {
-        let mut table = HandedOver::new(SipKey::from_seed(1));
-        let at = |secs| Instant::START + Duration::from_secs(secs);
-        let hold = HANDED_OVER_HOLD.as_secs();
-        table.insert(at(0), flow(1));
-        table.insert(at(0), flow(2));
-        assert!(table.has(at(hold - 1), &flow(1), true));
-        assert!(table.has(at(hold - 1), &flow(2), false));
-        assert!(table.has(at(hold + 1), &flow(1), false));
-        assert!(!table.has(at(hold + 1), &flow(2), true));
-        table.insert(at(hold + 2), flow(3));
-        assert_eq!((table.entries.len(), table.ends.len()), (2, 2));
-        table.remove(&flow(1));
-        assert!(!table.has(at(hold + 2), &flow(1), true));
-        table.expire(at(10 * hold));
-        assert!(table.entries.is_empty() && table.ends.is_empty());
-    }
-
-    #[test]
-    fn the_oldest_makes_room() {
-        let mut table = HandedOver::new(SipKey::from_seed(1));
-        for n in 0..HANDED_OVER_ENTRIES_MAX as u32 + 10 {
-            table.insert(Instant::START, flow(n));
-        }
-        assert_eq!(table.entries.len(), HANDED_OVER_ENTRIES_MAX);
-        assert!(!table.has(Instant::START, &flow(9), false));
-        assert!(table.has(Instant::START, &flow(10), false));
-    }
-}
+mod tests;

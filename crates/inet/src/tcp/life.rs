@@ -17,6 +17,7 @@ use exos_wire::tcp::{TcpFlags, TcpOptions, UserTimeout};
 
 use super::connection::{Connection, NEVER, Owed};
 use super::fast_open::Early;
+use super::handover::{HandoverError, Wire, travel};
 use super::input::{Context, Outcome};
 use super::options::Options;
 use super::reply::Reply;
@@ -75,7 +76,36 @@ pub(super) struct Rare {
     pub counting: Option<Box<Counting>>,
 }
 
+impl Keepalive {
+    fn travel(&mut self, wire: &mut Wire<'_>) -> Result<(), HandoverError> {
+        travel!(wire, self => Keepalive {
+            idle: duration,
+            interval: duration,
+            count: u8,
+        } by_hand {} stay {});
+        Ok(())
+    }
+}
+
 impl Rare {
+    /// The wishes, to or from another stack; `Connection::resume_life` begins to wait anew.
+    pub fn travel(&mut self, wire: &mut Wire<'_>) -> Result<(), HandoverError> {
+        travel!(wire, self => Rare {
+            user_timeout: duration_option,
+            advertised: duration_option,
+            agreed: duration_option,
+        } by_hand {
+            keepalive,
+            counting,
+        } stay {
+            probes, probed_at, busy_at, stalled_at, soft_error, early,
+        });
+        wire.option(keepalive, Keepalive::default(), |wire, k| k.travel(wire))?;
+        wire.option(counting, Box::new(Counting::new()), |wire, c| {
+            c.travel(wire)
+        })
+    }
+
     /// When the next question is due, if the peer was last heard at `heard_at`.
     fn ask_at(&self, heard_at: Instant) -> Option<Instant> {
         let keepalive = self.keepalive?;

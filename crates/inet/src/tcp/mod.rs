@@ -71,7 +71,7 @@ pub use event::{Event, EventSet, OpenError, Reason};
 pub use fast_open::FastOpen;
 pub use flow::Flow;
 pub(crate) use flow::FlowKey;
-pub use handover::DetachedConnection;
+pub use handover::{DetachedConnection, HandoverError};
 pub use info::Info;
 pub use input::Segment;
 pub use ip::IpFields;

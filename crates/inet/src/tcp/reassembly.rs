@@ -151,7 +151,13 @@ impl Reassembly {
         let Some((left, right)) = self.ranges.pop_front() else {
             return reached;
         };
-        let mut at = left.max(reached);
+        self.bytes_of((left.max(reached), right), &mut sink);
+        reached.max(right)
+    }
+
+    /// Give the bytes of a range, or of a part of one, to `sink`.
+    pub fn bytes_of(&self, (left, right): Range, mut sink: impl FnMut(&[u8])) {
+        let mut at = left;
         while at.lt(right) {
             let offset = at.0 as usize % BLOCK;
             let count = (BLOCK - offset).min((right - at) as usize);
@@ -161,7 +167,6 @@ impl Reassembly {
             sink(&block[offset..offset + count]);
             at += count as u32;
         }
-        reached.max(right)
     }
 
     /// `next` is now expected: what lies before it is over.

@@ -12,6 +12,7 @@
 use exos_wire::SeqNumber;
 use exos_wire::tcp::SackBlocks;
 
+use super::handover::{HandoverError, Wire};
 use super::memory::{Memory, Pressure};
 use super::reassembly::{Range, Reassembly};
 use crate::limits::UNREAD_UNDER_PRESSURE_BYTES;
@@ -285,6 +286,61 @@ impl ReceiveQueue {
         buffer.extend_from_slice(self.readable());
         memory.give_buffer(std::mem::replace(&mut self.ready, buffer));
         self.taken = 0;
+    }
+
+    /// What is there, to or from another stack, between the number expected next and the window's edge.
+    /// Gives where the bytes in order stand.
+    pub(super) fn travel(
+        &mut self,
+        wire: &mut Wire<'_>,
+        (next, edge): Range,
+        memory: &mut Memory,
+    ) -> Result<core::ops::Range<usize>, HandoverError> {
+        let readable = wire.block(self.readable())?;
+        if wire.reads() && !readable.is_empty() {
+            self.append(wire.read_at(readable.clone()), memory);
+        }
+        let ranges: Vec<_> = self
+            .beyond()
+            .iter()
+            .flat_map(|b| b.ranges())
+            .copied()
+            .collect();
+        let mut count = ranges.len() as u32;
+        wire.u32(&mut count)?;
+        let mut last = next;
+        for n in 0..count as usize {
+            let (mut left, right) = ranges.get(n).copied().unwrap_or((next, next));
+            wire.seq(&mut left)?;
+            let mut bytes = Vec::new();
+            if let Some(beyond) = self.beyond().filter(|_| !wire.reads()) {
+                beyond.bytes_of((left, right), |part| bytes.extend_from_slice(part));
+            }
+            let at = wire.block(&bytes)?;
+            if wire.reads() {
+                last = self.resume_range((next, edge), (last, left), wire.read_at(at), memory)?;
+            }
+        }
+        Ok(readable)
+    }
+
+    /// Keep a range that another stack kept; `last` is where the one before it ended. Gives where it ends.
+    fn resume_range(
+        &mut self,
+        (next, edge): Range,
+        (last, left): Range,
+        bytes: &[u8],
+        memory: &mut Memory,
+    ) -> Result<SeqNumber, HandoverError> {
+        let room = edge - left;
+        let fits = left.gt(last) && room >= 0 && bytes.len() <= room as usize;
+        if !fits || bytes.is_empty() || (edge - next) < 0 || left.gt(edge) {
+            return Err(HandoverError::Impossible("range"));
+        }
+        match self.keep(next, left, bytes, memory) {
+            Placed::OutOfOrder { .. } => Ok(left + bytes.len() as u32),
+            _ => Err(HandoverError::Impossible("range")),
+        }
     }
 
     // Of what waits beyond a gap.

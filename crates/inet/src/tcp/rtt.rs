@@ -3,6 +3,7 @@
 //! All figures are microseconds. A connection has one; it is asked for `timeout()` and told of
 //! round trips, and of timeouts that ran out.
 
+use super::handover::{HandoverError, Wire, travel};
 use crate::limits::{RTO_HANDSHAKE_LOST, RTO_INITIAL, RTO_MAX, RTO_VARIATION_MIN};
 use crate::time::Duration;
 
@@ -37,6 +38,29 @@ impl Rtt {
             backoff: 0,
             handshake_lost: false,
         }
+    }
+
+    /// All of it, to or from another stack.
+    pub(super) fn travel(&mut self, wire: &mut Wire<'_>) -> Result<(), HandoverError> {
+        travel!(wire, self => Rtt {
+            smoothed_us: u32,
+            variation_us: u32,
+            deviation_us: u32,
+            deviation_most_us: u32,
+            least_us: u32,
+            backoff: u8,
+            handshake_lost: flag,
+        } by_hand {} stay {});
+        let most = [
+            *smoothed_us,
+            *variation_us,
+            *deviation_us,
+            *deviation_most_us,
+        ];
+        if most.iter().any(|&us| us > u32::MAX / 8) {
+            return Err(HandoverError::Impossible("rtt"));
+        }
+        Ok(())
     }
 
     /// Take in one measured round trip (never of a segment sent twice, Karn's rule). Only this ends

@@ -12,6 +12,7 @@
 use exos_wire::SeqNumber;
 
 use super::connection::Connection;
+use super::handover::{HandoverError, Wire, travel};
 use super::input::Segment;
 use super::output::Outgoing;
 use crate::time::{Duration, Instant};
@@ -54,6 +55,47 @@ pub struct Statistics {
     pub window_limited: Duration,
 }
 
+impl Statistics {
+    fn travel(&mut self, wire: &mut Wire<'_>) -> Result<(), HandoverError> {
+        travel!(wire, self => Statistics {
+            segments_in: u64,
+            data_segments_in: u64,
+            segments_out: u64,
+            data_segments_out: u64,
+            segments_retransmitted: u64,
+            bytes_sent: u64,
+            bytes_retransmitted: u64,
+            bytes_acked: u64,
+            bytes_received: u64,
+            bytes_delivered: u64,
+            bytes_delivered_marked: u64,
+            reorderings: u32,
+            duplicates_reported: u32,
+            busy: duration,
+            window_limited: duration,
+        } by_hand {} stay {});
+        // Far from where they wrap: nobody has counted so much.
+        let large = [
+            segments_in,
+            data_segments_in,
+            segments_out,
+            data_segments_out,
+            segments_retransmitted,
+            bytes_sent,
+            bytes_retransmitted,
+            bytes_acked,
+            bytes_received,
+            bytes_delivered,
+            bytes_delivered_marked,
+        ];
+        let small = [reorderings, duplicates_reported];
+        if large.iter().any(|n| **n >= 1 << 62) || small.iter().any(|n| **n >= 1 << 31) {
+            return Err(HandoverError::Impossible("statistics"));
+        }
+        Ok(())
+    }
+}
+
 /// What the connection has been about since a moment.
 #[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
 enum Activity {
@@ -87,6 +129,28 @@ impl Counting {
     /// Another stack's clock shows `now`.
     pub fn taken_over(&mut self, now: Instant) {
         self.since = now;
+    }
+
+    /// All of it, to or from another stack.
+    pub fn travel(&mut self, wire: &mut Wire<'_>) -> Result<(), HandoverError> {
+        travel!(wire, self => Counting {
+            una: seq,
+            next: seq,
+        } by_hand {
+            so_far,
+            activity,
+        } stay {
+            since,
+        });
+        let mut number = *activity as u8;
+        wire.u8(&mut number)?;
+        *activity = match number {
+            0 => Activity::Idle,
+            1 => Activity::Busy,
+            2 => Activity::WindowLimited,
+            _ => return Err(HandoverError::Impossible("activity")),
+        };
+        so_far.travel(wire)
     }
 
     /// Time passes in what the connection was about, and it is about `activity` from now on.

@@ -7,7 +7,7 @@
 //! when losses were many, and it cruises at a rate a little below the estimate. Losses alone are not
 //! taken as congestion.
 
-use super::{Ack, Cause, Congested, CongestionControl, initial_window};
+use super::{Ack, Cause, Congested, CongestionControl, initial_window, saved_rate, saved_window};
 use crate::time::{Duration, Instant};
 
 /// 2 / ln 2: the least gain that doubles the rate each round trip.
@@ -277,6 +277,18 @@ impl CongestionControl for Bbr {
             Mode::ProbeRtt { until } => *until = now,
             _ => {}
         }
+    }
+
+    fn save(&self) -> [u64; 4] {
+        let least = u64::from(self.least_rtt_us);
+        [self.window.into(), self.pacing, self.rate(), least]
+    }
+
+    fn restore(&mut self, saved: [u64; 4], mss: u32) {
+        self.window = saved_window(saved[0], mss);
+        self.pacing = saved_rate(saved[1]);
+        self.note_rate(saved_rate(saved[2]));
+        self.least_rtt_us = saved[3].clamp(1, u32::MAX.into()) as u32;
     }
 
     fn set_mss(&mut self, mss: u32) {

@@ -5,7 +5,10 @@
 //! an acknowledgement. Time in which nothing was sent does not count (§5.8).
 
 use super::hystart::HyStart;
-use super::{Ack, Cause, Congested, CongestionControl, initial_window, window_after_idle};
+use super::{
+    Ack, Cause, Congested, CongestionControl, initial_window, saved_threshold, saved_window,
+    window_after_idle,
+};
 use crate::time::{Duration, Instant};
 
 /// §5: how fast it grows, in segments a cubic second.
@@ -218,6 +221,22 @@ impl CongestionControl for Cubic {
             self.stage = Stage::Repaired;
         }
         self.last_ack = now;
+    }
+
+    fn save(&self) -> [u64; 4] {
+        let figures = [self.window, self.threshold, self.w_max, self.prior];
+        figures.map(u64::from)
+    }
+
+    fn restore(&mut self, saved: [u64; 4], mss: u32) {
+        self.window = saved_window(saved[0], mss);
+        self.threshold = saved_threshold(saved[1], mss);
+        // None of both before the first loss.
+        [self.w_max, self.prior] = [saved[2], saved[3]].map(|bytes| bytes.min(1 << 30) as u32);
+        self.before = (self.window, self.threshold, self.w_max);
+        if self.threshold != u32::MAX {
+            self.stage = Stage::Repaired;
+        }
     }
 
     fn set_mss(&mut self, mss: u32) {

@@ -1,7 +1,7 @@
 //! No control at all: so many bytes a second, whatever happens. For links that belong to the program
 //! alone, such as a load generator's, and for tests.
 
-use super::{Ack, Congested, CongestionControl, initial_window};
+use super::{Ack, Congested, CongestionControl, initial_window, saved_rate, saved_window};
 
 /// A fixed rate with a window of twice what that rate has in flight.
 #[derive(Clone, Debug)]
@@ -42,6 +42,15 @@ impl CongestionControl for FixedRate {
         let flight = u128::from(self.bytes_per_second) * u128::from(ack.srtt_us) / 1_000_000;
         let window = u32::try_from(2 * flight).unwrap_or(u32::MAX);
         self.window = window.max(initial_window(ack.mss));
+    }
+
+    fn save(&self) -> [u64; 4] {
+        [self.window.into(), self.bytes_per_second, 0, 0]
+    }
+
+    fn restore(&mut self, saved: [u64; 4], mss: u32) {
+        self.window = saved_window(saved[0], mss);
+        self.bytes_per_second = saved_rate(saved[1]);
     }
 
     fn set_mss(&mut self, mss: u32) {

@@ -131,6 +131,18 @@ pub trait CongestionControl: Send + Sync + fmt::Debug {
         let _ = now;
     }
 
+    /// What is worth remembering when the connection goes on in another process: four numbers that mean
+    /// something to the same algorithm there ([`Self::restore`]).
+    fn save(&self) -> [u64; 4] {
+        [self.window().into(), 0, 0, 0]
+    }
+
+    /// Go on from what [`Self::save`] gave, where another program's word is all that is known of the numbers:
+    /// any must do no harm. Does nothing: the connection begins with the initial window again.
+    fn restore(&mut self, saved: [u64; 4], mss: u32) {
+        let _ = (saved, mss);
+    }
+
     /// The handshake has shown the maximum segment size; nothing was sent yet.
     fn set_mss(&mut self, mss: u32) {
         let _ = mss;
@@ -260,6 +272,21 @@ pub const fn initial_window(mss: u32) -> u32 {
         INITIAL_WINDOW_BYTES_LEAST
     };
     if segments < least { segments } else { least }
+}
+
+/// A window from another process: a segment at least, and no more than can be told of one (RFC 7323 §2.3).
+fn saved_window(saved: u64, mss: u32) -> u32 {
+    saved.clamp(mss.into(), 1 << 30) as u32
+}
+
+/// A slow-start threshold from there.
+fn saved_threshold(saved: u64, mss: u32) -> u32 {
+    saved.clamp(2 * u64::from(mss), u32::MAX.into()) as u32
+}
+
+/// A rate from there, in bytes a second: no link carries a terabyte.
+fn saved_rate(saved: u64) -> u64 {
+    saved.min(1 << 40)
 }
 
 /// A window after `idle` without anything in flight: half for each retransmission timeout, down to the

@@ -2,7 +2,10 @@
 //! trip; half at a loss.
 
 use super::hystart::HyStart;
-use super::{Ack, Cause, Congested, CongestionControl, initial_window, window_after_idle};
+use super::{
+    Ack, Cause, Congested, CongestionControl, initial_window, saved_threshold, saved_window,
+    window_after_idle,
+};
 use crate::time::Duration;
 
 /// A NewReno congestion window.
@@ -92,6 +95,16 @@ impl CongestionControl for NewReno {
             self.threshold = self.threshold.max(self.window - self.window / 4);
             self.window = rested;
         }
+    }
+
+    fn save(&self) -> [u64; 4] {
+        [self.window.into(), self.threshold.into(), 0, 0]
+    }
+
+    fn restore(&mut self, saved: [u64; 4], mss: u32) {
+        self.window = saved_window(saved[0], mss);
+        self.threshold = saved_threshold(saved[1], mss);
+        self.before = (self.window, self.threshold);
     }
 
     fn set_mss(&mut self, mss: u32) {

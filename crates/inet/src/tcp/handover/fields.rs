@@ -1,0 +1,279 @@
+//! What travels of a connection: the one list of its fields, and what must hold of them.
+//!
+//! The list says the order of the bytes too ([`super`]: the whole form). A field that is added to
+//! [`Connection`] must be put into it, or among those that stay; the compiler asks for that. Whoever changes
+//! what is written raises [`super::VERSION`].
+
+use core::ops::Range;
+use std::net::IpAddr;
+
+use exos_buf::{Aggregate, Buffer};
+
+use super::bytes::{HandoverError, Wire, travel};
+use crate::limits::SEND_QUEUE_BYTES_MAX;
+use crate::tcp::congestion::{Algorithm, Congestion};
+use crate::tcp::connection::{Connection, Received};
+use crate::tcp::ecn::EcnMode;
+use crate::tcp::event::EventSet;
+use crate::tcp::flow::Flow;
+use crate::tcp::ip::IpFields;
+use crate::tcp::life::Rare;
+use crate::tcp::memory::Memory;
+use crate::tcp::mtu::PathMtu;
+use crate::tcp::rtt::Rtt;
+use crate::tcp::state::State;
+
+/// The greatest window that can be told (RFC 7323 §2.3), and the least that bounds all others here.
+const WINDOW_MAX: u32 = 1 << 30;
+
+type Done = Result<(), HandoverError>;
+
+/// The algorithm of a name, for those that this library does not have.
+pub(super) type ByName<'a> = &'a dyn Fn(&str) -> Option<Algorithm>;
+
+/// Walk all that travels of a connection. Gives where the received bytes stand.
+pub(super) fn travel_all(
+    connection: &mut Connection,
+    wire: &mut Wire<'_>,
+    memory: &mut Memory,
+    algorithms: ByName<'_>,
+) -> Result<Range<usize>, HandoverError> {
+    travel!(wire, connection => Connection {
+        flow: flow,
+        state: state,
+        token: u64,
+        events: events,
+        active: flag,
+        finishing: flag,
+        discarding: flag,
+        nagle: flag,
+        probing: flag,
+        scaling: flag,
+        timestamps: flag,
+        sack: flag,
+        ecn: flag,
+        ecn_echo: flag,
+        ecn_mode: ecn_mode,
+        ip: ip_fields,
+        retries: u8,
+        snd_scale: u8,
+        rcv_scale: u8,
+        mss: u16,
+        mss_announced: u16,
+        rcv_mss: u16,
+        iss: seq,
+        irs: seq,
+        snd_una: seq,
+        snd_max: seq,
+        snd_wl1: seq,
+        snd_wl2: seq,
+        snd_wnd: u32,
+        snd_wnd_max: u32,
+        rcv_nxt: seq,
+        rcv_edge: seq,
+        peer_fin: seq_option,
+        rcv_buffer: u32,
+        rcv_buffer_first: u32,
+        rcv_buffer_most: u32,
+        rcv_buffer_limit: u32,
+        received: received,
+        ts_recent: u32,
+        ts_offset: clock,
+        heard_at: age,
+        last_sent: age,
+        life_at: until,
+        rtt: rtt,
+        rare: rare,
+        send: aggregate,
+    } by_hand {
+        congestion, mtu, receive,
+    } stay {
+        // What is owed is paid at once in the new stack.
+        ack_owed, ack_at, duplicates_owed, last_ack_sent,
+        // Of the handshake, and of the end.
+        early, syn_again, reason,
+        // When what is in flight left, and what waits for its timer.
+        snd_nxt, loss, timer, retransmit_at, probe,
+        // The old stack's own.
+        pressure, listener, path,
+        // Measured anew.
+        tuning, received_at,
+    });
+    // In place, so that a search for what passes begins anew.
+    let mut full = mtu.as_ref().map_or(*mss, |path| path.full());
+    wire.u16(&mut full)?;
+    if wire.reads() {
+        *mtu = PathMtu::resumed(*mss, full, wire.now());
+    }
+    wire.congestion(congestion, (*mss).into(), algorithms)?;
+    receive.travel(wire, (*rcv_nxt, *rcv_edge), memory)
+}
+
+impl Wire<'_> {
+    fn flow(&mut self, value: &mut Flow) -> Done {
+        let mut bytes = value.to_bytes();
+        self.raw(&mut bytes)?;
+        *value = Flow::from_bytes(bytes);
+        Ok(())
+    }
+
+    /// Only what stands has a number.
+    fn state(&mut self, value: &mut State) -> Done {
+        const STATES: [State; 6] = [
+            State::Established,
+            State::FinWait1,
+            State::FinWait2,
+            State::CloseWait,
+            State::Closing,
+            State::LastAck,
+        ];
+        let at = STATES.iter().position(|s| s == value).unwrap_or(0);
+        let mut number = at as u8;
+        self.u8(&mut number)?;
+        let state = STATES.get(usize::from(number)).copied();
+        *value = state.ok_or(HandoverError::Impossible("state"))?;
+        Ok(())
+    }
+
+    fn events(&mut self, value: &mut EventSet) -> Done {
+        let mut bits = value.bits();
+        self.u8(&mut bits)?;
+        let set = EventSet::from_bits(bits);
+        *value = set.ok_or(HandoverError::Impossible("events"))?;
+        Ok(())
+    }
+
+    fn ecn_mode(&mut self, value: &mut EcnMode) -> Done {
+        let mut number = match value {
+            EcnMode::Off => 0,
+            EcnMode::Accept => 1,
+            EcnMode::Request => 2,
+        };
+        self.u8(&mut number)?;
+        *value = match number {
+            0 => EcnMode::Off,
+            1 => EcnMode::Accept,
+            2 => EcnMode::Request,
+            _ => return Err(HandoverError::Impossible("ecn_mode")),
+        };
+        Ok(())
+    }
+
+    fn ip_fields(&mut self, value: &mut IpFields) -> Done {
+        let IpFields { hop_limit, dscp } = value;
+        self.u8(hop_limit)?;
+        self.u8(dscp)?;
+        check(*dscp < 64, "dscp")
+    }
+
+    fn received(&mut self, value: &mut Received) -> Done {
+        travel!(self, value => Received {
+            out_of_order: u32,
+            last_len: u16,
+            quick: u8,
+        } by_hand {} stay {});
+        Ok(())
+    }
+
+    fn rtt(&mut self, value: &mut Rtt) -> Done {
+        value.travel(self)
+    }
+
+    fn rare(&mut self, value: &mut Option<Box<Rare>>) -> Done {
+        self.option(value, Box::default(), |wire, rare| rare.travel(wire))
+    }
+
+    fn aggregate(&mut self, value: &mut Aggregate) -> Done {
+        let queued = value.to_vec(0..value.len());
+        let at = self.block(&queued)?;
+        if self.reads() {
+            *value = Aggregate::new();
+            value.push(Buffer::from(self.read_at(at).to_vec()).into());
+        }
+        Ok(())
+    }
+
+    /// A name and four numbers of the algorithm's own.
+    fn congestion(&mut self, value: &mut Congestion, mss: u32, algorithms: ByName<'_>) -> Done {
+        let (name, mut saved) = (value.get().name(), value.get().save());
+        let at = self.block(name.as_bytes())?;
+        for number in &mut saved {
+            self.u64(number)?;
+        }
+        if self.reads() {
+            let name = String::from_utf8_lossy(self.read_at(at));
+            let algorithm = match &*name {
+                "fixed-rate" => Some(Algorithm::FixedRate(saved[1])),
+                name => Algorithm::by_name(name).or_else(|| algorithms(name)),
+            };
+            let Some(algorithm) = algorithm else {
+                return Err(HandoverError::UnknownCongestion(name.into_owned()));
+            };
+            *value = Congestion::new(algorithm, mss);
+            value.get_mut().restore(saved, mss);
+        }
+        Ok(())
+    }
+}
+
+fn check(holds: bool, field: &'static str) -> Done {
+    if holds {
+        Ok(())
+    } else {
+        Err(HandoverError::Impossible(field))
+    }
+}
+
+/// What the code relies on. It holds of every connection that stands, whatever its peer has done: a connection
+/// that is taken out can be put in.
+pub(super) fn check_all(c: &Connection) -> Done {
+    check_flow(&c.flow)?;
+    check_sending(c)?;
+    check_receiving(c)?;
+    check(c.snd_scale <= 14 && c.rcv_scale <= 14, "window scale")?;
+    check(c.scaling || c.snd_scale + c.rcv_scale == 0, "window scale")?;
+    check(c.mss > 0 && c.mss_announced >= c.mss, "mss")?;
+    let full = c.mtu.as_ref().map_or(c.mss, |path| path.full());
+    check(full <= c.mss_announced, "full mss")?;
+    check(c.rcv_mss > 0, "rcv_mss")
+}
+
+/// One host speaks to another of its family (RFC 9293 §3.9.2.3).
+fn check_flow(flow: &Flow) -> Done {
+    let (local, remote) = (flow.local(), flow.remote());
+    check(local.is_ipv4() == remote.is_ipv4(), "flow")?;
+    for end in [local, remote] {
+        let ip = end.ip();
+        let host = !ip.is_multicast() && !ip.is_unspecified() && ip != IpAddr::from([255; 4]);
+        check(host && end.port() != 0, "flow")?;
+    }
+    check(local != remote, "flow")
+}
+
+fn check_sending(c: &Connection) -> Done {
+    check(c.send.len() <= SEND_QUEUE_BYTES_MAX, "send")?;
+    check(c.finishing == c.state.has_finished(), "finishing")?;
+    let flight = c.snd_max - c.snd_una;
+    let most = c.send.len() + usize::from(c.state.awaits_ack_of_fin());
+    check(flight >= 0 && flight as usize <= most, "snd_max")?;
+    check(c.state != State::FinWait2 || c.send.is_empty(), "send")?;
+    check(!c.probing || flight > 0, "probing")?;
+    check(
+        c.snd_wnd <= c.snd_wnd_max && c.snd_wnd_max <= WINDOW_MAX,
+        "snd_wnd",
+    )
+}
+
+fn check_receiving(c: &Connection) -> Done {
+    let window = c.rcv_edge - c.rcv_nxt;
+    // A FIN at the very edge is taken.
+    let edge = -1..=i64::from(WINDOW_MAX);
+    check(edge.contains(&i64::from(window)), "rcv_edge")?;
+    let buffers = [c.rcv_buffer, c.rcv_buffer_first, c.rcv_buffer_limit];
+    let sound = |&bytes: &u32| (1..=WINDOW_MAX).contains(&bytes);
+    check(buffers.iter().all(sound), "rcv_buffer")?;
+    let most = c.rcv_buffer_most;
+    check(sound(&most) && most >= c.rcv_buffer, "rcv_buffer_most")?;
+    // Data beyond the peer's FIN, or a FIN amid its data, is nonsense that a peer can bring about.
+    check(c.receive.readable().len() <= WINDOW_MAX as usize, "receive")
+}
