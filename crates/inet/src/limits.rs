@@ -334,7 +334,8 @@ pub const PAWS_IDLE: Duration = Duration::from_secs(24 * 24 * 3600);
 // ---- Neighbours (RFC 4861 §10, RFC 1122 §2.3.2) ----
 
 /// Neighbours of one link that are remembered: a /22 full of hosts, more than one link's switch
-/// keeps busy. Memory: 1024 × (about 100 B + [`NEIGHBOR_FRAMES_MAX`] frames while unresolved).
+/// keeps busy. One that is not used stays until another needs its place (RFC 4861 §7.3.3 has no timer for it): a
+/// connection that has rested for hours finds its way without asking, and the first packet verifies it. Memory: 1024 × (about 100 B + [`NEIGHBOR_FRAMES_MAX`] frames while unresolved).
 pub const NEIGHBORS_MAX: usize = 1024;
 
 /// Frames kept for one unresolved neighbour. RFC 1122 §2.3.2.2 asks for at least the latest one;
@@ -352,9 +353,6 @@ pub const REACHABLE_TIME: Duration = Duration::from_secs(30);
 
 /// The upper layer's time to confirm a stale neighbour in use: DELAY_FIRST_PROBE_TIME.
 pub const DELAY_FIRST_PROBE: Duration = Duration::from_secs(5);
-
-/// A stale and unused neighbour is remembered: as long as a browser keeps a connection in mind.
-pub const STALE_LIFETIME: Duration = Duration::from_secs(600);
 
 /// An absent neighbour is not asked for again: as long as asking for it took.
 pub const FAILED_HOLD: Duration = Duration::from_secs(3);

@@ -175,6 +175,56 @@ fn a_used_neighbor_is_verified() {
     }
 }
 
+/// A connection that has rested for hours sends a whole window at once: its neighbour is trusted first and
+/// verified, by TCP's progress or alone, then; nothing waits, nothing is dropped, nothing is sent again.
+#[test]
+fn a_neighbor_is_there_after_a_long_rest() {
+    for ipv6 in [false, true] {
+        let mut sim = strangers(ipv6);
+        let conn = sim.client.connect(sim.server.addr());
+        sim.run_for(secs(1));
+        for rest in [601, 7200, 100_000] {
+            sim.run_for(secs(rest));
+            sim.trace().clear();
+            let before = sim.server.endpoint(sim.server.nth(0)).received.len();
+            sim.client.send_pattern(conn, 14_000);
+            sim.run_for(ms(25));
+            let received = sim.server.endpoint(sim.server.nth(0)).received.len();
+            assert_eq!(received - before, 14_000, "in one way's time");
+            sim.run_for(secs(20));
+            let multicast = |l: &&String| l.contains("who-has") && l.contains("> ff02");
+            assert_eq!(sim.trace().lines().iter().filter(multicast).count(), 0);
+        }
+        for host in [&sim.client, &sim.server] {
+            let counters = host.stack.counters();
+            assert_eq!(counters.drop_neighbor_unresolved, 0);
+            assert_eq!(counters.tcp_segments_retransmitted, 0);
+        }
+    }
+}
+
+/// One that was replaced in the meantime is found out by the probes that follow its first use; the
+/// connection goes on.
+#[test]
+fn a_neighbor_that_changed_during_a_rest_is_found() {
+    for ipv6 in [false, true] {
+        let mut sim = strangers(ipv6);
+        let conn = sim.client.connect(sim.server.addr());
+        sim.run_for(secs(3600));
+        let (now, server) = (sim.now(), sim.server.ip());
+        // What the client remembers is somebody who is not there any more.
+        sim.client
+            .stack
+            .set_neighbor(now, server, Mac([2, 0, 0, 0, 0, 0x99]));
+        sim.run_for(secs(60));
+        sim.client.send(conn, b"is anybody there");
+        sim.run_until(
+            |s| s.server.endpoint(s.server.nth(0)).received.len() == 16,
+            at_most(secs(20)),
+        );
+    }
+}
+
 fn gratuitous(mac: Mac, ip: IpAddr) -> Vec<u8> {
     let IpAddr::V4(ip) = ip else {
         panic!("ARP is for IPv4")

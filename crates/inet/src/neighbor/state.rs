@@ -3,9 +3,7 @@
 //! The table is RFC 4861 appendix C with two rows more: `Failed`, and `Static`, which nothing
 //! moves. It performs nothing; the cache carries the [`Action`] out.
 
-use crate::limits::{
-    DELAY_FIRST_PROBE, FAILED_HOLD, REACHABLE_TIME, SOLICIT_INTERVAL, STALE_LIFETIME,
-};
+use crate::limits::{DELAY_FIRST_PROBE, FAILED_HOLD, REACHABLE_TIME, SOLICIT_INTERVAL};
 use crate::time::Duration;
 
 /// How a MAC address was learnt; decides what it may overwrite (RFC 4861 §7.2.3, §7.2.5).
@@ -34,7 +32,7 @@ pub enum State {
     Incomplete,
     /// Known to work until its time is over.
     Reachable,
-    /// Known, not verified lately; verified when next used.
+    /// Known, not verified lately; verified when next used. Stays until its place is needed.
     Stale,
     /// Stale and in use: the upper layer has a moment to confirm it before it is probed.
     Delay,
@@ -158,7 +156,8 @@ impl State {
             (Stale | Delay | Probe, Event::Suspected) => (self, Nothing),
             (Reachable | Delay | Probe, Event::Used) => (self, Nothing),
             (Stale, Event::Used) => (Delay, Nothing),
-            (Stale, Event::Timeout { .. }) => (Stale, Remove),
+            // RFC 4861 §7.3.3: nothing happens to it until it is used; nobody sets a timer.
+            (Stale, Event::Timeout { .. }) => (Stale, Nothing),
             (Delay, Event::Timeout { .. }) => (Probe, Solicit),
             (Probe, Event::Timeout { exhausted: false }) => (Probe, Solicit),
             // RFC 4861 §7.3.3: the entry SHOULD be deleted; the next packet asks everybody.
@@ -171,10 +170,9 @@ impl State {
         match self {
             State::Incomplete | State::Probe => Some(SOLICIT_INTERVAL),
             State::Reachable => Some(REACHABLE_TIME),
-            State::Stale => Some(STALE_LIFETIME),
             State::Delay => Some(DELAY_FIRST_PROBE),
             State::Failed => Some(FAILED_HOLD),
-            State::Static => None,
+            State::Stale | State::Static => None,
         }
     }
 

@@ -126,8 +126,8 @@ const TRANSITIONS: &str = "
 used                 .                  .                  Delay              .                  .                  .                  .
 confirmed            .                  .                  Reachable          Reachable          Reachable          .                  .
 suspected            .                  Stale              .                  .                  .                  .                  .
-timeout              Incomplete+solicit Stale              remove             Probe+solicit      Probe+solicit      remove             .
-timeout, last        Failed+give up     Stale              remove             Probe+solicit      remove             remove             .
+timeout              Incomplete+solicit Stale              .                  Probe+solicit      Probe+solicit      remove             .
+timeout, last        Failed+give up     Stale              .                  Probe+solicit      remove             remove             .
 request same         Stale+record       .                  .                  .                  .                  Stale+record       .
 request other        Stale+record       Stale+record       Stale+record       Stale+record       Stale+record       Stale+record       .
 solicited O same     Reachable+record   Reachable+record   Reachable+record   Reachable+record   Reachable+record   Reachable+record   .
@@ -234,13 +234,20 @@ fn an_answered_probe_or_a_confirmation_makes_reachable() {
 }
 
 #[test]
-fn the_unused_is_forgotten() {
+fn the_unused_stays_without_a_timer_and_is_verified_when_used() {
     let mut cache = resolved();
-    assert_eq!(run(&mut cache, 30_000 + 599_000), []);
-    assert_eq!(cache.len(), 1);
-    run(&mut cache, 30_000 + 600_000);
-    assert!(cache.is_empty());
+    assert_eq!(run(&mut cache, 30_000), []);
+    assert_eq!(state(&cache, ip(1)), Some(State::Stale));
     assert_eq!(cache.poll_timeout(), None);
+    let day = 86_400_000;
+    assert_eq!(run(&mut cache, day), []);
+    // Used at once, for 5 s by trust; then it is asked alone, and used meanwhile.
+    assert_eq!(cache.lookup(at(day), ip(1)), Lookup::Known(MAC_A));
+    assert_eq!(run(&mut cache, day + 4_999), []);
+    assert_eq!(run(&mut cache, day + 5_000), [(day + 5_000, Some(MAC_A))]);
+    assert_eq!(cache.lookup(at(day + 5_000), ip(1)), Lookup::Known(MAC_A));
+    cache.handle_answer(at(day + 5_001), ip(1), MAC_A, REPLY);
+    assert_eq!(state(&cache, ip(1)), Some(State::Reachable));
 }
 
 /// What makes, changes or leaves an entry, by evidence.

@@ -146,7 +146,7 @@ impl Player {
         self.poll_events();
         loop {
             self.drain()?;
-            // The neighbour cache forgets in time; scripts are about what lies above it.
+            // The neighbour cache verifies in time; scripts are about what lies above it.
             let Some(ip) = self.stack.poll_unresolved() else {
                 return Ok(());
             };
