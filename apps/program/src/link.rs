@@ -1,16 +1,24 @@
 //! The options that every program on a stack of its own has: the link, the addresses, the core.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
 
-use exos::{Attachment, Error, LinkName, Prefixed};
+use exos::{Attachment, Error, LinkName, Prefixed, via};
 
 /// Where packets come from, and which addresses are ours.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct LinkArgs {
-    /// Where packets come from: xdp:INTERFACE[:QUEUE] or tap:NAME; an interface pair of its own when left out
+    /// Where packets come from: xdp:INTERFACE[:QUEUE] or tap:NAME; when left out, the daemon, or an interface pair of its own where there is none
     #[arg(long, value_name = "LINK")]
     pub link: Option<LinkName>,
-    /// An address to answer for, one that nobody has (repeatable, IPv4 and IPv6)
+    /// Have the daemon lend a part of its interface (xokd, xokd:INTERFACE), or do without it (none) [default: xokd where its socket is there and no --link is given]
+    #[arg(long, value_name = "WHO")]
+    pub via: Option<ViaName>,
+    /// The daemon's socket [default: $EXOS_XOKD, else /run/exos/xokd.sock]
+    #[arg(long, value_name = "SOCKET")]
+    pub xokd: Option<PathBuf>,
+    /// An address to answer for: one that nobody has, or one of the daemon's (repeatable, IPv4 and IPv6)
     #[arg(long, value_name = "ADDRESS/PREFIX")]
     pub address: Vec<Prefixed>,
     /// Default router (repeatable, one for each family)
@@ -27,30 +35,124 @@ pub struct LinkArgs {
     pub core: Option<usize>,
 }
 
+/// Who lends the link.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ViaName {
+    /// The daemon, a part of this interface or of its only one.
+    Xokd(Option<String>),
+    /// Nobody: the program makes it.
+    Nobody,
+}
+
+impl FromStr for ViaName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "xokd" => Ok(Self::Xokd(None)),
+            None if text == "none" => Ok(Self::Nobody),
+            Some(("xokd", interface)) if !interface.is_empty() => {
+                Ok(Self::Xokd(Some(interface.to_owned())))
+            }
+            _ => Err(format!(
+                "{text:?} lends nothing; write xokd, xokd:INTERFACE or none"
+            )),
+        }
+    }
+}
+
 impl LinkArgs {
-    /// What is asked of the library, for a program with this TCP port.
-    pub fn attachment(&self, port: u16) -> Attachment {
-        Attachment {
-            link: self.link.clone().unwrap_or_else(|| {
+    /// What is asked of the library, for a program with this TCP port, 0 for one that only connects.
+    ///
+    /// # Errors
+    ///
+    /// The options contradict each other.
+    pub fn attachment(&self, port: u16) -> Result<Attachment, Error> {
+        Ok(Attachment {
+            addresses: self.address.clone(),
+            gateways: self.gateway.clone(),
+            share_address: self.share_address,
+            segmentation: !self.no_segmentation,
+            ..Attachment::new(self.link_name()?, port)
+        })
+    }
+
+    fn link_name(&self) -> Result<LinkName, Error> {
+        let socket = self.xokd.clone().unwrap_or_else(via::socket_path);
+        let daemon = |interface: Option<String>| LinkName::Daemon {
+            interface,
+            socket: socket.clone(),
+        };
+        match (&self.link, &self.via) {
+            (Some(_), Some(ViaName::Xokd(_))) => {
+                Err(Error::new("--link and --via xokd are two links")
+                    .mend("give one of them; an interface of the daemon's is --via xokd:INTERFACE"))
+            }
+            (Some(link), _) => Ok(link.clone()),
+            (None, Some(ViaName::Xokd(interface))) => Ok(daemon(interface.clone())),
+            (None, None) if self.xokd.is_some() || via::is_there(&socket) => Ok(daemon(None)),
+            (None, _) => {
                 let named =
                     self.share_address || !self.address.is_empty() || !self.gateway.is_empty();
                 // With these a link must be named; the check of the pair says so.
-                if named {
+                Ok(if named {
                     LinkName::OwnPair
                 } else {
                     LinkName::default_here()
-                }
-            }),
-            addresses: self.address.clone(),
-            gateways: self.gateway.clone(),
-            port,
-            share_address: self.share_address,
-            segmentation: !self.no_segmentation,
+                })
+            }
         }
     }
 
     /// Go to the core that was asked for.
     pub fn pin(&self) -> Result<(), Error> {
         self.core.map_or(Ok(()), exos_host::affinity::pin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(link: Option<&str>, via: Option<&str>, xokd: Option<&str>) -> LinkArgs {
+        LinkArgs {
+            link: link.map(|name| name.parse().unwrap()),
+            via: via.map(|name| name.parse().unwrap()),
+            xokd: xokd.map(PathBuf::from),
+            ..LinkArgs::default()
+        }
+    }
+
+    #[test]
+    fn who_lends_the_link() {
+        let link = |args: LinkArgs| args.attachment(80).unwrap().link;
+        let daemon = |interface: Option<&str>| LinkName::Daemon {
+            interface: interface.map(str::to_owned),
+            socket: "/nowhere".into(),
+        };
+        let there = Some("/nowhere");
+        assert_eq!(link(args(None, Some("xokd"), there)), daemon(None));
+        assert_eq!(
+            link(args(None, Some("xokd:eth1"), there)),
+            daemon(Some("eth1"))
+        );
+        assert_eq!(link(args(None, None, there)), daemon(None));
+        assert_eq!(
+            link(args(Some("tap:t0"), None, there)),
+            LinkName::Tap("t0".into())
+        );
+        assert_eq!(
+            link(args(Some("tap:t0"), Some("none"), there)),
+            LinkName::Tap("t0".into())
+        );
+        assert_eq!(
+            link(args(None, Some("none"), there)),
+            LinkName::default_here()
+        );
+        let both = args(Some("tap:t0"), Some("xokd"), there).attachment(80);
+        assert!(both.unwrap_err().to_string().contains("give one of them"));
+        for bad in ["", "xok", "xokd:", "none:eth0"] {
+            assert!(bad.parse::<ViaName>().is_err(), "{bad}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use exos::signals::Signals;
 use exos::{Attachment, Error, Exos, LinkName, clock};
 use exos_inet::tcp::{ListenOptions, ListenerId, Reason};
-use exos_program::{Printer, Stream, inside_hint, reachable_addresses};
+use exos_program::{Printer, Stream, inside_hint, reachable_addresses, taken_back, tell_news};
 
 use crate::limits::GOODBYE_TIME;
 use crate::options::{ChargenArgs, CommonArgs, DiscardArgs, EchoArgs, LoadArgs};
@@ -48,16 +48,22 @@ struct Program<'a> {
 
 /// Take connections until a signal asks to stop.
 fn serve(args: &CommonArgs, kind: Kind, limits: Limits, port: u16) -> Result<ExitCode, Error> {
-    let attachment = args.link.attachment(port);
+    let mut attachment = args.link.attachment(port)?;
+    attachment.datagrams = true;
     let mut program = Program::start(args, &attachment, kind, limits)?;
     let listener = program.listen(port)?;
     program.announce(&attachment, port);
-    while !program.signals.stop_requested() {
+    let mut revoked = false;
+    while !program.signals.stop_requested() && !revoked {
         program.turn()?;
+        revoked = tell_news(kind.name(), &mut program.exos);
     }
     program.exos.stack.tcp.close_listener(listener);
     program.stop()?;
     program.end();
+    if revoked {
+        return Err(taken_back());
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -74,19 +80,22 @@ fn connect(
             .mend("leave --port and --share-address out, or --connections"));
     }
     let port = port.map_or_else(|| local_port(link.share_address), |port| Ok(Some(port)))?;
-    let attachment = link.attachment(port.unwrap_or(0));
+    let attachment = link.attachment(port.unwrap_or(0))?;
     let mut program = Program::start(&args.common, &attachment, kind, args.limits())?;
     for _ in 0..args.connections {
         program.open(port, to)?;
     }
-    while !program.service.is_done() && !program.signals.stop_requested() {
+    let mut revoked = false;
+    while !program.service.is_done() && !program.signals.stop_requested() && !revoked {
         program.turn()?;
+        revoked = tell_news(kind.name(), &mut program.exos);
     }
     // What ended the last connection may have queued an answer.
     program.stop()?;
     let failure = program.service.totals().failure;
     program.end();
     match failure {
+        _ if revoked => Err(taken_back()),
         None => Ok(ExitCode::SUCCESS),
         Some(reason) => Err(failed(to, reason)),
     }
@@ -160,9 +169,10 @@ impl<'a> Program<'a> {
 
     fn open(&mut self, port: Option<u16>, to: SocketAddr) -> Result<(), Error> {
         let options = self.args.tcp.options();
+        let source = self.exos.source(to, port)?;
         let stack = &mut self.exos.stack;
         self.service
-            .connect(clock::now(), port, to, &options, stack)
+            .connect(clock::now(), source, to, &options, stack)
             .map_err(|e| Error::new(format!("cannot connect to {to}: {e}")))
     }
 

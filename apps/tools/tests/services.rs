@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use common::{World, server};
@@ -259,10 +260,11 @@ fn chargen_connects_to_discard() {
 fn a_refused_connection_is_counted_and_named() {
     let mut world = World::new();
     let mut discard = Service::new(Kind::Discard, Limits::default(), world.now);
+    let ours = world.client.source_for(server(7).ip()).unwrap();
     discard
         .connect(
             world.now,
-            Some(4000),
+            Some(SocketAddr::new(ours, 4000)),
             server(7),
             &Options::default(),
             &mut world.client,

@@ -7,11 +7,15 @@
 //! | `xdp:IFACE[:QUEUE]` | an AF_XDP socket on that queue | the host, and everybody it serves |
 //! | `tap:NAME` | a TAP device | the host |
 //!
+//! With `--via xokd` a daemon lends a part of its interface ([`crate::via`]): the addresses and ports
+//! that are claimed from it, beside everybody else's.
+//!
 //! On an interface that the host uses too, only what is for our addresses is taken; with
 //! `share_address` only what is for our port, and the rest of the address stays the host's.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use exos_filter::Filter;
@@ -29,6 +33,7 @@ use crate::node::Exos;
 use crate::pair::{INNER_NAME, Pair};
 use crate::taken;
 use crate::user_netns;
+use crate::via;
 
 /// Where packets come from, as a person names it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -46,6 +51,13 @@ pub enum LinkName {
     OwnPair,
     /// A TAP device in a user namespace of our own.
     OwnTap,
+    /// A part of an interface that a daemon lends.
+    Daemon {
+        /// The interface; the only one that the daemon serves when left out.
+        interface: Option<String>,
+        /// Where the daemon listens.
+        socket: PathBuf,
+    },
 }
 
 impl LinkName {
@@ -131,8 +143,10 @@ pub struct Attachment {
     pub addresses: Vec<Prefixed>,
     /// Default routers.
     pub gateways: Vec<IpAddr>,
-    /// The TCP port that we serve.
+    /// The TCP port that we serve; 0 for a program that only connects.
     pub port: u16,
+    /// Serve the UDP port of this number too. Said to a daemon; elsewhere an address has all its ports.
+    pub datagrams: bool,
     /// Use the interface's own addresses, beside the host.
     pub share_address: bool,
     /// Hand over large segments to be cut by the link, where it can. Off to measure what it brings.
@@ -147,6 +161,7 @@ impl Attachment {
             addresses: Vec::new(),
             gateways: Vec::new(),
             port,
+            datagrams: false,
             share_address: false,
             segmentation: true,
         }
@@ -154,6 +169,9 @@ impl Attachment {
 
     /// Refuse what contradicts itself before anything is made.
     fn check(&self) -> Result<(), Error> {
+        if let LinkName::Daemon { .. } = self.link {
+            return self.check_daemon();
+        }
         let own = matches!(self.link, LinkName::OwnPair | LinkName::OwnTap);
         if own && (self.share_address || !self.addresses.is_empty() || !self.gateways.is_empty()) {
             return Err(Error::new("an interface of its own brings its addresses with it")
@@ -190,6 +208,18 @@ impl Attachment {
     }
 }
 
+impl Attachment {
+    fn check_daemon(&self) -> Result<(), Error> {
+        if self.share_address || !self.gateways.is_empty() {
+            return Err(
+                Error::new("the daemon knows routes and addresses by itself")
+                    .mend("leave --gateway and --share-address out, or do without it (--via none)"),
+            );
+        }
+        Ok(())
+    }
+}
+
 impl Exos {
     /// Make the link and a stack on it. Everything made is unmade when the result is dropped, or
     /// the process ends in whatever way.
@@ -198,6 +228,9 @@ impl Exos {
         match &wanted.link {
             LinkName::OwnPair => own_pair(wanted.segmentation),
             LinkName::OwnTap => own_tap(wanted.segmentation),
+            LinkName::Daemon { interface, socket } => {
+                via::attach(wanted, interface.as_deref(), socket)
+            }
             LinkName::Tap(name) => tap(
                 name,
                 &wanted.addresses,
@@ -237,8 +270,12 @@ impl Exos {
                 } else {
                     "copy mode"
                 };
+                let part = match &self.via {
+                    Some(via) => format!("slot {} of the daemon, ", via.slot()),
+                    None => String::new(),
+                };
                 format!(
-                    "interface {}, queue {}, {mode}, {copy}, MTU {}",
+                    "{part}interface {}, queue {}, {mode}, {copy}, MTU {}",
                     link.name(),
                     link.queue(),
                     link.mtu()
@@ -415,7 +452,7 @@ fn config(mac: &exos_wire::Mac, mtu: usize, addresses: &[Prefixed], gateways: &[
     }
 }
 
-fn join(link: Link, mut config: Config, segmentation: bool) -> Result<Exos, Error> {
+pub(crate) fn join(link: Link, mut config: Config, segmentation: bool) -> Result<Exos, Error> {
     let offload = link.offload();
     config.offload = Offload {
         checksum: offload.tx_checksum,

@@ -24,17 +24,20 @@
 //!
 //! [`attach`] is how a program gets its packets, [`node`] the loop's parts, [`wait`] when to spin
 //! and when to sleep, [`host_tables`] next hops by the host's tables, [`pair`] an interface pair of
-//! the program's own, [`user_netns`] the same without privilege.
+//! the program's own, [`user_netns`] the same without privilege, [`via`] a part of an interface that the
+//! daemon lends.
 #![forbid(unsafe_code)]
 
 pub mod attach;
 pub mod clock;
 pub mod host_tables;
+pub mod limits;
 pub mod node;
 pub mod pair;
 pub mod signals;
 mod taken;
 pub mod user_netns;
+pub mod via;
 pub mod wait;
 
 pub use attach::{Attachment, LinkName, Prefixed};

@@ -1,5 +1,6 @@
 //! A stack on a link, and the parts of a program's loop.
 
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use exos_link::{Link, RxMeta, TxMeta};
 use crate::clock;
 use crate::host_tables::HostTables;
 use crate::pair::Pair;
+use crate::via::{News, Via};
 use crate::wait::{self, Waiting};
 use exos_host::Error;
 use exos_host::ports::Reservation;
@@ -35,6 +37,8 @@ pub struct Exos {
     pub stack: Stack,
     pub(crate) link: Link,
     pub(crate) tables: Option<HostTables>,
+    /// The daemon that lends the link, where one does.
+    pub(crate) via: Option<Via>,
     /// Our own interface pair, for as long as we run.
     pub(crate) pair: Option<Pair>,
     /// Ports of the host that must not be answered by it.
@@ -53,6 +57,7 @@ impl Exos {
             stack,
             link,
             tables: None,
+            via: None,
             pair: None,
             _reservations: Vec::new(),
             now: clock::now(),
@@ -75,6 +80,39 @@ impl Exos {
     /// Our own interface pair, where there is one.
     pub fn pair(&self) -> Option<&Pair> {
         self.pair.as_ref()
+    }
+
+    /// The daemon that lends the link, where one does.
+    pub fn via(&mut self) -> Option<&mut Via> {
+        self.via.as_mut()
+    }
+
+    /// From where to connect to `to`: by a port of ours that others do not get, where a daemon lends the
+    /// link and `port` says none; `None` leaves it to the stack.
+    ///
+    /// # Errors
+    ///
+    /// No route leads there, or the daemon refuses.
+    pub fn source(
+        &mut self,
+        to: SocketAddr,
+        port: Option<u16>,
+    ) -> Result<Option<SocketAddr>, Error> {
+        match (port, &mut self.via) {
+            (Some(port), _) => {
+                let ours = self.stack.source_for(to.ip());
+                let ours = ours.ok_or_else(|| Error::new(format!("no route leads to {to}")))?;
+                Ok(Some(SocketAddr::new(ours, port)))
+            }
+            (None, Some(via)) => via.claim_ephemeral(to).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// What has happened to the link that the daemon lends. After [`News::Revoked`] the program
+    /// should end.
+    pub fn poll_news(&mut self) -> Option<News> {
+        self.via.as_mut()?.poll_news()
     }
 
     /// Take in the frames that are there, up to a bound, and see to what is due; returns how many
@@ -102,6 +140,9 @@ impl Exos {
     pub fn send(&mut self) -> Result<usize, Error> {
         if let Some(tables) = &mut self.tables {
             tables.serve(self.now, &mut self.stack)?;
+        }
+        if let Some(via) = &mut self.via {
+            via.serve(self.now, &mut self.stack);
         }
         let mut sent = 0;
         self.blocked = false;
@@ -149,7 +190,8 @@ impl Exos {
             return Ok(());
         }
         let now = clock::now();
-        let deadline = [until, self.stack.poll_timeout(now)]
+        let daemon = self.via.as_ref().and_then(|via| via.poll_timeout(now));
+        let deadline = [until, self.stack.poll_timeout(now), daemon]
             .into_iter()
             .flatten()
             .min();
@@ -170,6 +212,7 @@ impl Exos {
         let until = deadline.map_or(latest, |at| at.min(latest));
         let mut fds = others.to_vec();
         fds.extend(self.tables.as_ref().map(HostTables::fd));
+        fds.extend(self.via.as_ref().and_then(Via::fd));
         let writing = self.link.wants_write();
         let link = self.link.fd().map(|fd| (fd, writing));
         wait::sleep(now, Some(until), link, &fds)

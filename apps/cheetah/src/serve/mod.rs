@@ -15,7 +15,7 @@ use std::time::Duration;
 use exos::signals::Signals;
 use exos::{Attachment, Error, Exos, LinkName, clock};
 use exos_inet::tcp::{ListenOptions, ListenerId};
-use exos_program::{Printer, Stream, inside_hint, reachable_addresses};
+use exos_program::{Printer, Stream, inside_hint, reachable_addresses, taken_back, tell_news};
 
 use crate::http::Server;
 use crate::limits::{GOODBYE_TIME, RECEIVE_BUFFER_LEN, STOP_TIME};
@@ -56,20 +56,25 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     // First what can be wrong without anything having been made.
     let site = load(args)?;
     args.link.pin()?;
-    let attachment = args.link.attachment(args.port);
+    let attachment = args.link.attachment(args.port)?;
     let mut exos = Exos::attach(&attachment)?;
     let signals = Signals::catch()?;
     let listener = listen(&mut exos, args.port)?;
     announce(&exos, args, &attachment, &site)?;
     let reporter = Reporter::start(args.json)?;
     let mut cheetah = Cheetah::new(Server::new(Rc::new(site), clock::unix_secs()), clock::now());
-    while !signals.stop_requested() {
+    let mut revoked = false;
+    while !signals.stop_requested() && !revoked {
         turn(&mut exos, &mut cheetah, &signals, &reporter)?;
+        revoked = tell_news("serve", &mut exos);
     }
     exos.stack.tcp.close_listener(listener);
     stop(&mut exos, &mut cheetah, &signals, &reporter)?;
     reporter.print(&exos, &cheetah);
     reporter.finish();
+    if revoked {
+        return Err(taken_back());
+    }
     Ok(ExitCode::SUCCESS)
 }
 

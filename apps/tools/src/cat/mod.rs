@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use exos::signals::Signals;
 use exos::{Error, Exos, clock};
 use exos_inet::tcp::ListenOptions;
-use exos_program::{Printer, Stream, reachable_addresses};
+use exos_program::{Printer, Stream, reachable_addresses, taken_back, tell_news};
 
 use crate::limits::GOODBYE_TIME;
 use crate::run::{failed, local_port};
@@ -34,7 +34,7 @@ pub fn run(args: &CatArgs) -> Result<ExitCode, Error> {
         (port, _) => port,
     };
     args.link.pin()?;
-    let mut exos = Exos::attach(&args.link.attachment(port.unwrap_or(0)))?;
+    let mut exos = Exos::attach(&args.link.attachment(port.unwrap_or(0))?)?;
     let signals = Signals::catch()?;
     // Standard output carries the peer's bytes, so all else goes to standard error.
     let printer = Printer::start(Stream::Error)?;
@@ -54,13 +54,7 @@ fn begin(args: &CatArgs, side: Side, port: Option<u16>, exos: &mut Exos) -> Resu
     let now = clock::now();
     match side {
         Side::Connect(to) => {
-            let source = match port {
-                Some(port) => {
-                    let ours = exos.stack.source_for(to.ip());
-                    ours.map(|ip| SocketAddr::new(ip, port))
-                }
-                None => None,
-            };
+            let source = exos.source(to, port)?;
             let id = exos
                 .stack
                 .tcp_connect(now, source, to, &args.tcp.options())
@@ -103,6 +97,9 @@ fn turns(
         }
         if signals.take_report_request() {
             printer.print(program::report(cat, args.json));
+        }
+        if tell_news("cat", exos) {
+            return Err(taken_back());
         }
         exos.wait(None, &[signals.fd(), streams.fd()])?;
     }

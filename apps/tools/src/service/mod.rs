@@ -116,22 +116,15 @@ impl Service {
         Ok(())
     }
 
-    /// Open a connection of our own, from a port of our choice or any.
+    /// Open a connection of our own, from an address and port of our choice or any.
     pub fn connect(
         &mut self,
         now: Instant,
-        port: Option<u16>,
+        source: Option<SocketAddr>,
         to: SocketAddr,
         options: &Options,
         stack: &mut Stack,
     ) -> Result<(), OpenError> {
-        let source = match port {
-            Some(port) => {
-                let ours = stack.source_for(to.ip()).ok_or(OpenError::NoRoute)?;
-                Some(SocketAddr::new(ours, port))
-            }
-            None => None,
-        };
         stack.tcp_connect(now, source, to, options)?;
         self.opening += 1;
         Ok(())

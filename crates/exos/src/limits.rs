@@ -1,0 +1,31 @@
+//! Every bound of this crate's dealings with the daemon, with its reason.
+
+use std::time::Duration;
+
+/// How long the daemon may take to answer what a program waits for. It answers within a millisecond,
+/// an attachment within some tens (an interface is made); a machine under load takes longer.
+pub const ANSWER_TIME: Duration = Duration::from_secs(5);
+
+/// How often a daemon that has gone is looked for. A restarted one keeps slots for 5 s, so that one
+/// is found with much to spare, and looking costs two system calls.
+pub const RETRY_EVERY: Duration = Duration::from_millis(100);
+
+/// How long a daemon that was found again may take to greet us before it is looked for anew.
+pub const GREETING_TIME: Duration = Duration::from_secs(2);
+
+/// How often a busy loop looks for what the daemon says: a system call a turn would cost more than
+/// it is worth. A loop that sleeps is woken at once.
+pub const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// How often all of the shared tables are read when they change all the time: what we wait for is
+/// looked up by itself, the rest may be a little old.
+pub const READ_EVERY: Duration = Duration::from_millis(100);
+
+/// The sleep while a neighbour's address is awaited: the tables have no descriptor of their own.
+pub const NEIGHBOUR_SLEEP: Duration = Duration::from_millis(5);
+
+/// Neighbours that are awaited at the same time; a stack asks for more again.
+pub const AWAITED_MAX: usize = 256;
+
+/// Messages taken in one look, so that a daemon that talks all the time does not stop the program.
+pub const MESSAGES_AT_ONCE: usize = 64;

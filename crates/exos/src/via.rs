@@ -1,0 +1,390 @@
+//! A program as a client of the daemon (`xokd`), which owns the interface and lends a part of it.
+//!
+//! The daemon makes the link and passes it ([`exos_link::Offer`]); the program claims addresses and
+//! ports over the same connection, and nothing else reaches it or leaves it. Next hops and routes come
+//! from the daemon's tables, which every program has mapped. So a program needs no privilege at all.
+//!
+//! ```text
+//! Hello ──> Welcome + tables     Attach ──> Attached + ring     Claim ──> Granted ...   then packets
+//! ```
+//!
+//! When the daemon goes without a farewell the ring goes on working, since the kernel's side of it is
+//! pinned. The program looks for the daemon every [`RETRY_EVERY`](crate::limits::RETRY_EVERY) and takes
+//! its slot up again with the token it was given. What a person should hear of that is [`News`].
+//!
+//! [`control`] is the connection, `shared` the tables, `attach` how a program's wishes become claims.
+
+mod attach;
+pub mod control;
+mod shared;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use exos_host::Error;
+use exos_inet::{Instant, Stack};
+use exos_link::{Facts, XdpLink};
+use exos_xok::message::{
+    Answer, Farewell, GrantId, InterfaceInfo, Mode, Notice, PortWish, Refusal, Request, Revoked,
+    Secret, VERSION,
+};
+use exos_xok::{Claim, Endpoint, Protocol};
+
+use crate::limits::{GREETING_TIME, LOOK_EVERY, MESSAGES_AT_ONCE, NEIGHBOUR_SLEEP, RETRY_EVERY};
+pub(crate) use attach::attach;
+use control::{AskError, Control, Heard};
+use shared::Shared;
+
+/// Where the daemon listens when nothing else is said.
+pub const SOCKET: &str = "/run/exos/xokd.sock";
+
+/// The variable of the environment that says it otherwise.
+pub const SOCKET_VARIABLE: &str = "EXOS_XOKD";
+
+/// Where the daemon listens, by the environment or by custom.
+pub fn socket_path() -> PathBuf {
+    std::env::var_os(SOCKET_VARIABLE).map_or_else(|| PathBuf::from(SOCKET), PathBuf::from)
+}
+
+/// True when a daemon's socket is there, whether or not it listens.
+pub fn is_there(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    std::fs::metadata(path).is_ok_and(|file| file.file_type().is_socket())
+}
+
+/// What has happened to our part of the interface.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum News {
+    /// The daemon has gone; we go on without it, and wait for it to come back.
+    Away,
+    /// It is back, and has us as before.
+    Back,
+    /// It asks for all of it, or for a grant, and takes it after this time.
+    Revoked {
+        /// How long there is to end in order.
+        within: Duration,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl News {
+    /// What a person is told.
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::Away => {
+                "the daemon has gone; packets still flow, waiting for it to come back".into()
+            }
+            Self::Back => "the daemon is back".into(),
+            Self::Revoked { within, reason } => format!(
+                "the daemon takes the link back within {} ms: {reason}",
+                within.as_millis()
+            ),
+        }
+    }
+}
+
+/// Whether the daemon is there.
+#[derive(Debug)]
+enum State {
+    There(Control),
+    /// Found again: greeted, and its answer is waited for until then.
+    Greeting(Control, Instant),
+    /// Gone; to be looked for at that time.
+    Away(Instant),
+    /// Nothing is ours any more.
+    Over,
+}
+
+/// A part of an interface, lent by the daemon.
+#[derive(Debug)]
+pub struct Via {
+    path: PathBuf,
+    state: State,
+    interface: InterfaceInfo,
+    slot: u32,
+    token: Secret,
+    grants: Vec<(GrantId, Claim)>,
+    shared: Shared,
+    news: VecDeque<News>,
+    /// When the daemon was last listened to.
+    looked: Instant,
+}
+
+impl Via {
+    /// Asks the daemon at `path` for a link on an interface, the only one it serves when `None`.
+    ///
+    /// # Errors
+    ///
+    /// There is no daemon, or it refuses; with what to do about it.
+    pub fn open(
+        path: &Path,
+        interface: Option<&str>,
+        mode: Mode,
+        program: &str,
+    ) -> Result<(Self, XdpLink), Error> {
+        let mut control = Control::connect(path)?;
+        let hello = Request::Hello { version: VERSION };
+        let (answer, fds) = control.ask(&hello)?;
+        let Answer::Welcome { interfaces, .. } = answer else {
+            return Err(control::bad("no welcome"));
+        };
+        let mut shared = Shared::map(fds)?;
+        let attach = Request::Attach {
+            interface: interface.unwrap_or_default().to_owned(),
+            mode,
+            chunks: 0,
+            program: program.to_owned(),
+        };
+        let (answer, fds) = control.ask(&attach)?;
+        let Answer::Attached {
+            slot, token, facts, ..
+        } = answer
+        else {
+            return Err(control::bad("no link"));
+        };
+        let interface = interfaces.into_iter().find(|i| i.index == facts.interface);
+        let interface = interface.ok_or_else(|| control::bad("a link of an unknown interface"))?;
+        shared.select(interface.index);
+        let link = XdpLink::adopt(&interface.name, &Facts::from_bytes(&facts.link), fds)?;
+        let via = Self {
+            path: path.to_owned(),
+            state: State::There(control),
+            interface,
+            slot,
+            token,
+            grants: Vec::new(),
+            shared,
+            news: VecDeque::new(),
+            looked: Instant::START,
+        };
+        Ok((via, link))
+    }
+
+    /// The interface that a part is lent of.
+    pub fn interface(&self) -> &InterfaceInfo {
+        &self.interface
+    }
+
+    /// The slot's number, as others see it.
+    pub fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    /// What is ours: which packets come, and from where we may send.
+    pub fn grants(&self) -> &[(GrantId, Claim)] {
+        &self.grants
+    }
+
+    /// Claims a port of an address, for one connection or for all.
+    ///
+    /// # Errors
+    ///
+    /// The daemon refuses, or is not there.
+    pub fn claim(
+        &mut self,
+        protocol: Protocol,
+        local: IpAddr,
+        port: PortWish,
+        remote: Option<SocketAddr>,
+    ) -> Result<(GrantId, Claim), AskError> {
+        let request = Request::Claim {
+            protocol,
+            local: Some(local),
+            port,
+            remote: remote.map(|to| Endpoint {
+                ip: to.ip(),
+                port: to.port(),
+            }),
+        };
+        match self.ask(&request)? {
+            Answer::Granted { grant, claim } => {
+                self.grants.push((grant, claim));
+                Ok((grant, claim))
+            }
+            _ => Err(AskError::Failed(control::bad("no grant"))),
+        }
+    }
+
+    /// A port of ours for a connection to `to`, which no other program gets: by an address of the
+    /// interface from which policy lets us connect.
+    pub fn claim_ephemeral(&mut self, to: SocketAddr) -> Result<SocketAddr, Error> {
+        let family = |ip: &IpAddr| ip.is_ipv4() == to.is_ipv4();
+        let ours = self.interface.addresses.iter().map(|a| a.ip);
+        let ours: Vec<IpAddr> = ours.filter(family).collect();
+        let mut refusal = None;
+        for ip in ours {
+            match self.claim(Protocol::Tcp, ip, PortWish::Ephemeral, Some(to)) {
+                Ok((_, claim)) => return Ok(SocketAddr::new(claim.local, claim.port)),
+                Err(AskError::Refused(Refusal::NotAllowed, text)) => {
+                    refusal.get_or_insert(AskError::Refused(Refusal::NotAllowed, text));
+                }
+                Err(e) => return Err(e.into()),
+            }
+        }
+        let name = &self.interface.name;
+        Err(refusal.map_or_else(
+            || Error::new(format!("{name} has no address to connect to {to} from")),
+            Error::from,
+        ))
+    }
+
+    /// Gives a grant back.
+    pub fn release(&mut self, grant: GrantId) -> Result<(), Error> {
+        self.ask(&Request::Release { grant })?;
+        self.grants.retain(|(id, _)| *id != grant);
+        Ok(())
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Answer, AskError> {
+        match &mut self.state {
+            State::There(control) => control.ask(request).map(|(answer, _)| answer),
+            _ => Err(AskError::Failed(
+                Error::new("the daemon is not there now").mend("start it again"),
+            )),
+        }
+    }
+
+    /// What has happened since the last call, the oldest first.
+    pub fn poll_news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+
+    /// Readable when the daemon has said something.
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.state {
+            State::There(control) | State::Greeting(control, _) => Some(control.as_fd()),
+            State::Away(_) | State::Over => None,
+        }
+    }
+
+    /// When to call [`serve`](Self::serve) at the latest.
+    pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
+        let daemon = match &self.state {
+            State::Away(until) | State::Greeting(_, until) => Some(*until),
+            State::There(_) | State::Over => None,
+        };
+        let awaited = self.shared.is_awaiting().then_some(now + NEIGHBOUR_SLEEP);
+        daemon.into_iter().chain(awaited).min()
+    }
+
+    /// Answers what the stack asks, passes on what has changed, and keeps the daemon in touch.
+    pub(crate) fn serve(&mut self, now: Instant, stack: &mut Stack) {
+        while let Some(ip) = stack.poll_unresolved() {
+            if !self.shared.resolve(now, ip, stack)
+                && let State::There(control) = &mut self.state
+            {
+                // What cannot be sent now is asked for again by the stack.
+                let _ = control.send(&Request::Resolve { ip });
+            }
+        }
+        if now - self.looked < LOOK_EVERY {
+            return;
+        }
+        self.looked = now;
+        self.shared.serve(now, stack);
+        self.listen(now);
+    }
+
+    /// Hears what the daemon says, or looks for it.
+    fn listen(&mut self, now: Instant) {
+        if let State::Away(at) = self.state
+            && at <= now
+        {
+            self.state = match self.greet(now) {
+                Some(greeting) => greeting,
+                None => State::Away(now + RETRY_EVERY),
+            };
+        }
+        for _ in 0..MESSAGES_AT_ONCE {
+            let heard = match &mut self.state {
+                State::There(control) => control.receive(),
+                State::Greeting(_, until) if *until <= now => Ok(Heard::Closed),
+                State::Greeting(control, _) => control.receive(),
+                State::Away(_) | State::Over => return,
+            };
+            match heard {
+                Ok(Heard::Nothing) => return,
+                Ok(Heard::Notice(notice)) => self.handle_notice(notice),
+                Ok(Heard::Answer(_, answer, fds)) => self.handle_answer(answer, fds),
+                Ok(Heard::Closed) | Err(_) => self.lose(now),
+            }
+        }
+    }
+
+    /// The greeting of a daemon that listens again: who we are and which slot is ours.
+    fn greet(&mut self, now: Instant) -> Option<State> {
+        let mut control = Control::connect(&self.path).ok()?;
+        let token = self.token;
+        control.send(&Request::Hello { version: VERSION }).ok()?;
+        control.send(&Request::Reattach { token }).ok()?;
+        Some(State::Greeting(control, now + GREETING_TIME))
+    }
+
+    fn lose(&mut self, now: Instant) {
+        if matches!(self.state, State::There(_)) {
+            self.news.push_back(News::Away);
+        }
+        self.state = State::Away(now + RETRY_EVERY);
+    }
+
+    fn handle_notice(&mut self, notice: Notice) {
+        match notice {
+            Notice::Revoke {
+                what,
+                deadline_ms,
+                reason,
+            } => {
+                if let Revoked::Grant(grant) = what {
+                    self.grants.retain(|(id, _)| *id != grant);
+                }
+                self.news.push_back(News::Revoked {
+                    within: Duration::from_millis(u64::from(deadline_ms)),
+                    reason,
+                });
+            }
+            Notice::Goodbye(Farewell::Stopping) => self.over("it stops"),
+            // It is followed by the end of the connection.
+            Notice::Goodbye(Farewell::Restarting) => {}
+            // The tables are looked at anyway.
+            Notice::Changed { .. } => {}
+        }
+    }
+
+    /// What comes unasked for: answers to a greeting, and to what nobody waited for.
+    fn handle_answer(&mut self, answer: Answer, fds: Vec<std::os::fd::OwnedFd>) {
+        if !matches!(self.state, State::Greeting(..)) {
+            return;
+        }
+        match answer {
+            Answer::Welcome { .. } => {
+                // Without tables the old ones stay, which nobody writes any more.
+                if let Ok(tables) = Shared::map(fds) {
+                    self.shared.replace(tables);
+                }
+            }
+            Answer::Attached { grants, .. } => {
+                self.grants = grants;
+                let state = std::mem::replace(&mut self.state, State::Over);
+                if let State::Greeting(control, _) = state {
+                    self.state = State::There(control);
+                    self.news.push_back(News::Back);
+                }
+            }
+            Answer::Refused { text, .. } => self.over(&text),
+            _ => {}
+        }
+    }
+
+    /// Nothing is ours any more.
+    fn over(&mut self, reason: &str) {
+        self.state = State::Over;
+        self.news.push_back(News::Revoked {
+            within: Duration::ZERO,
+            reason: reason.to_owned(),
+        });
+    }
+}

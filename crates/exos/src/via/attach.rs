@@ -1,0 +1,134 @@
+//! From a program's wishes to a stack on a link of the daemon: which addresses and ports to claim.
+//!
+//! A program that serves claims its port, of the addresses that it was told or of all that policy lets
+//! it have; one that only connects claims a port for each connection ([`Via::claim_ephemeral`]).
+
+use std::net::IpAddr;
+use std::path::Path;
+
+use exos_host::Error;
+use exos_inet::route::Prefix;
+use exos_inet::{Config, Neighbors};
+use exos_link::Link;
+use exos_xok::Protocol;
+use exos_xok::message::{LocalAddress, Mode, PortWish, Refusal};
+
+use super::Via;
+use super::control::AskError;
+use crate::attach::{Attachment, join};
+use crate::node::Exos;
+
+/// A stack on a link of the daemon that listens at `path`.
+pub(crate) fn attach(
+    wanted: &Attachment,
+    interface: Option<&str>,
+    path: &Path,
+) -> Result<Exos, Error> {
+    let (mut via, link) = Via::open(path, interface, Mode::Auto, &program_name())?;
+    let addresses = if wanted.port == 0 {
+        usable(
+            &via,
+            &wanted.addresses.iter().map(|a| a.ip).collect::<Vec<_>>(),
+        )?
+    } else {
+        claim_all(&mut via, wanted)?
+    };
+    let config = config(&via, &link, &addresses);
+    let mut exos = join(Link::Xdp(link), config, wanted.segmentation)?;
+    exos.via = Some(via);
+    Ok(exos)
+}
+
+/// The name that others see: that of the command, of a program with several.
+fn program_name() -> String {
+    let mut words = std::env::args();
+    let program = words.next().unwrap_or_default();
+    let file = Path::new(&program).file_name();
+    let name = file.map_or(program.clone(), |name| name.to_string_lossy().into_owned());
+    match words.next() {
+        Some(command) if name == "exos" && !command.starts_with('-') => command,
+        _ => name,
+    }
+}
+
+/// The interface's addresses, of which `wanted` are meant when there are any.
+fn usable(via: &Via, wanted: &[IpAddr]) -> Result<Vec<LocalAddress>, Error> {
+    let (all, name) = (&via.interface.addresses, &via.interface.name);
+    for ip in wanted {
+        if !all.iter().any(|a| a.ip == *ip) {
+            let list: Vec<String> = all.iter().map(|a| a.ip.to_string()).collect();
+            return Err(Error::new(format!("the daemon has no address {ip} on {name}")).mend(
+                format!(
+                    "choose one of {}, or have it in the daemon's policy (addresses = [\"{ip}/...\"])",
+                    list.join(", ")
+                ),
+            ));
+        }
+    }
+    let meant = |a: &&LocalAddress| wanted.is_empty() || wanted.contains(&a.ip);
+    Ok(all.iter().filter(meant).copied().collect())
+}
+
+/// Claims the port of every address that is meant. What policy does not allow is left out when no
+/// address was named, as long as something remains.
+fn claim_all(via: &mut Via, wanted: &Attachment) -> Result<Vec<LocalAddress>, Error> {
+    let named: Vec<IpAddr> = wanted.addresses.iter().map(|a| a.ip).collect();
+    let mut granted = Vec::new();
+    let mut refusal = None;
+    for address in usable(via, &named)? {
+        let port = PortWish::Number(wanted.port);
+        match via.claim(Protocol::Tcp, address.ip, port, None) {
+            Ok(_) => granted.push(address),
+            Err(AskError::Refused(Refusal::NotAllowed, text)) if named.is_empty() => {
+                refusal.get_or_insert(text);
+                continue;
+            }
+            Err(e) => return Err(e.into()),
+        }
+        if wanted.datagrams {
+            match via.claim(Protocol::Udp, address.ip, port, None) {
+                // A service over both does without the one that policy does not allow.
+                Ok(_) | Err(AskError::Refused(Refusal::NotAllowed, _)) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+    }
+    match (granted.is_empty(), refusal) {
+        (false, _) => Ok(granted),
+        (true, Some(text)) => Err(AskError::Refused(Refusal::NotAllowed, text).into()),
+        (true, None) => Err(Error::new(format!(
+            "{} has no address that the daemon could lend",
+            via.interface.name
+        ))
+        .mend(format!(
+            "give it one (ip address add ADDRESS/PREFIX dev {}), or have one in the daemon's policy",
+            via.interface.name
+        ))),
+    }
+}
+
+fn config(via: &Via, link: &exos_link::XdpLink, addresses: &[LocalAddress]) -> Config {
+    let ours: Vec<Prefix> = addresses
+        .iter()
+        .filter_map(|a| Prefix::new(a.ip, a.prefix).ok())
+        .collect();
+    let routes = via.shared.routes(&ours);
+    let has_default = |v4: bool| {
+        let default = |r: &exos_inet::RouteTo| r.prefix == 0 && r.network.is_ipv4() == v4;
+        routes.iter().any(default)
+    };
+    let of_family = |v4: bool| ours.iter().any(|a| a.addr.is_ipv4() == v4);
+    let wanted = |ip: &&IpAddr| of_family(ip.is_ipv4()) && !has_default(ip.is_ipv4());
+    let gateways = via.interface.gateways.iter().filter(wanted);
+    Config {
+        addresses: ours.iter().map(|a| (a.addr, a.len)).collect(),
+        gateways: gateways.copied().collect(),
+        routes: routes
+            .iter()
+            .filter(|r| of_family(r.network.is_ipv4()))
+            .copied()
+            .collect(),
+        neighbors: Neighbors::External,
+        ..Config::new(link.mac(), link.mtu())
+    }
+}

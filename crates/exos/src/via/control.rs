@@ -1,0 +1,236 @@
+//! The connection with the daemon: datagrams both ways, with descriptors in ours.
+//!
+//! A program asks and waits ([`Control::ask`]), or sends without waiting and hears the answer later
+//! ([`Control::send`], [`Control::receive`]). Answers come in the order of the requests; notices come at
+//! any time, and those met while waiting are kept for [`Control::receive`].
+//!
+//! Nothing here blocks but `ask`, and that not longer than [`ANSWER_TIME`].
+
+use std::collections::VecDeque;
+use std::io::{IoSliceMut, Read as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::Instant;
+
+use exos_host::Error;
+use exos_xok::limits::{MESSAGE_BYTES_MAX, MESSAGE_DESCRIPTORS_MAX};
+use exos_xok::message::{Answer, FromDaemon, Notice, Refusal, Request};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendFlags,
+    SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, send, socket_with,
+};
+
+use crate::limits::ANSWER_TIME;
+
+/// A connection with the daemon.
+#[derive(Debug)]
+pub struct Control {
+    fd: OwnedFd,
+    tag: u32,
+    notices: VecDeque<Notice>,
+    buffer: Box<[u8]>,
+}
+
+/// What came from the daemon.
+#[derive(Debug)]
+pub enum Heard {
+    /// The answer to the request of this tag, with its descriptors.
+    Answer(u32, Answer, Vec<OwnedFd>),
+    /// Unasked.
+    Notice(Notice),
+    /// Nothing now.
+    Nothing,
+    /// The daemon has closed the connection, or is gone.
+    Closed,
+}
+
+/// Why there is no answer to be used.
+#[derive(Debug)]
+pub enum AskError {
+    /// The daemon says no, and why.
+    Refused(Refusal, String),
+    /// There was no answer, or none that makes sense.
+    Failed(Error),
+}
+
+impl From<AskError> for Error {
+    fn from(error: AskError) -> Self {
+        match error {
+            // The daemon's sentence has the remedy in it.
+            AskError::Refused(_, text) => Self::new(format!("the daemon refuses: {text}")),
+            AskError::Failed(error) => error,
+        }
+    }
+}
+
+impl Control {
+    /// Connects to the daemon that listens at `path`.
+    ///
+    /// # Errors
+    ///
+    /// There is none; with what to do about it.
+    pub fn connect(path: &Path) -> Result<Self, Error> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+            .map_err(|e| Error::io("cannot make a socket", e))?;
+        let address = SocketAddrUnix::new(path)
+            .map_err(|e| Error::io(format!("{} cannot be a socket's path", path.display()), e))?;
+        connect(&fd, &address).map_err(|e| explain_connect(path, e))?;
+        Ok(Self {
+            fd,
+            tag: 0,
+            notices: VecDeque::new(),
+            buffer: vec![0; MESSAGE_BYTES_MAX].into(),
+        })
+    }
+
+    /// Sends a request; returns its tag. Waits for nothing: EAGAIN when the daemon does not read.
+    pub fn send(&mut self, request: &Request) -> Result<u32, Errno> {
+        self.tag = self.tag.wrapping_add(1);
+        let bytes = request.encode(self.tag);
+        send(&self.fd, &bytes, SendFlags::NOSIGNAL)?;
+        Ok(self.tag)
+    }
+
+    /// Takes the next message, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// It is none of this protocol; nothing after it can be believed.
+    pub fn receive(&mut self) -> Result<Heard, Error> {
+        match self.notices.pop_front() {
+            Some(notice) => Ok(Heard::Notice(notice)),
+            None => self.take_datagram(),
+        }
+    }
+
+    /// Sends a request and waits for its answer, which is not a refusal.
+    pub fn ask(&mut self, request: &Request) -> Result<(Answer, Vec<OwnedFd>), AskError> {
+        let until = Instant::now() + ANSWER_TIME;
+        let tag = loop {
+            match self.send(request) {
+                Ok(tag) => break tag,
+                Err(Errno::AGAIN) => self.sleep(PollFlags::OUT, until)?,
+                Err(Errno::PIPE | Errno::CONNRESET) => return Err(gone()),
+                Err(e) => {
+                    return Err(AskError::Failed(Error::io("cannot write to the daemon", e)));
+                }
+            }
+        };
+        loop {
+            match self.take_datagram().map_err(AskError::Failed)? {
+                Heard::Answer(to, Answer::Refused { code, text }, _) if to == tag => {
+                    return Err(AskError::Refused(code, text));
+                }
+                Heard::Answer(to, answer, fds) if to == tag => return Ok((answer, fds)),
+                // To something that nobody waits for.
+                Heard::Answer(..) => {}
+                Heard::Notice(notice) => self.notices.push_back(notice),
+                Heard::Nothing => self.sleep(PollFlags::IN, until)?,
+                Heard::Closed => return Err(gone()),
+            }
+        }
+    }
+
+    fn take_datagram(&mut self) -> Result<Heard, Error> {
+        let mut space =
+            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut into = [IoSliceMut::new(&mut self.buffer)];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let message = match recvmsg(&self.fd, &mut into, &mut ancillary, flags) {
+            Ok(message) => message,
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(Heard::Nothing),
+            Err(Errno::CONNRESET | Errno::PIPE) => return Ok(Heard::Closed),
+            Err(e) => return Err(Error::io("cannot read from the daemon", e)),
+        };
+        let fds: Vec<OwnedFd> = ancillary
+            .drain()
+            .flat_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(fds) => fds.collect(),
+                _ => Vec::new(),
+            })
+            .collect();
+        if message.bytes == 0 {
+            return Ok(Heard::Closed);
+        }
+        if message
+            .flags
+            .intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC)
+        {
+            return Err(bad("a message is too long"));
+        }
+        match FromDaemon::decode(&self.buffer[..message.bytes]) {
+            Ok(FromDaemon::Answer(tag, answer)) => Ok(Heard::Answer(tag, answer, fds)),
+            Ok(FromDaemon::Notice(notice)) => Ok(Heard::Notice(notice)),
+            Err(e) => Err(bad(&e.to_string())),
+        }
+    }
+
+    fn sleep(&self, flags: PollFlags, until: Instant) -> Result<(), AskError> {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let error = Error::new("the daemon does not answer").mend(
+                "see what it does (`systemctl status`, its standard error), or start it again",
+            );
+            return Err(AskError::Failed(error));
+        }
+        let timeout = Timespec {
+            tv_sec: left.as_secs() as i64,
+            tv_nsec: i64::from(left.subsec_nanos()),
+        };
+        match poll(&mut [PollFd::new(&self.fd, flags)], Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(e) => Err(AskError::Failed(Error::io("cannot wait for the daemon", e))),
+        }
+    }
+}
+
+impl AsFd for Control {
+    /// Readable when the daemon has said something.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The text that came with a report.
+pub fn report(fds: Vec<OwnedFd>, bytes: u32) -> Result<String, Error> {
+    let fd = fds.into_iter().next().ok_or_else(|| bad("no report"))?;
+    let mut text = String::new();
+    let mut file = std::fs::File::from(fd).take(u64::from(bytes));
+    std::io::Seek::rewind(file.get_mut())
+        .and_then(|()| file.read_to_string(&mut text))
+        .map_err(|e| Error::io("cannot read the daemon's report", e))?;
+    Ok(text)
+}
+
+fn gone() -> AskError {
+    AskError::Failed(
+        Error::new("the daemon has closed the connection")
+            .mend("see why (its standard error says it), and start it again if it has ended"),
+    )
+}
+
+pub(super) fn bad(what: &str) -> Error {
+    Error::new(format!("the daemon says what makes no sense: {what}"))
+        .mend("use a daemon and a program of the same version of exos")
+}
+
+fn explain_connect(path: &Path, error: Errno) -> Error {
+    let path = path.display();
+    let start = "start it as root (exos daemon --interface NAME)";
+    match error {
+        Errno::NOENT | Errno::NOTDIR => Error::new(format!("there is no daemon at {path}"))
+            .mend(format!("{start}, name its socket with --xokd, or do without it (--via none)")),
+        Errno::CONNREFUSED => Error::new(format!("the daemon of {path} has ended: nobody listens there"))
+            .mend(format!("{start}, or take away what it left (exos daemon --clean)")),
+        Errno::ACCESS | Errno::PERM => Error::io(format!("{path} may not be used by this user"), error)
+            .mend("who may do what is for the daemon's policy to say: let everybody open its socket (chmod 666)"),
+        Errno::PROTOTYPE => Error::new(format!("what listens at {path} is not the daemon"))
+            .mend("name its socket with --xokd"),
+        _ => Error::io(format!("cannot reach the daemon at {path}"), error),
+    }
+}
