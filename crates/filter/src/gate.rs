@@ -21,15 +21,29 @@
 //! Needs Linux 6.6 (tcx links); everything else is older: `bpf_xdp_load_bytes` 5.18, atomic instructions 5.12, ring
 //! buffers 5.8.
 
+mod classify;
+mod code;
+mod copies;
 mod counter;
+mod incoming;
 pub mod layout;
 pub mod limits;
 pub mod maps;
+pub mod model;
+mod outgoing;
+mod packet;
+mod parse;
+mod share;
+mod splice;
 pub mod tap;
 
+pub use copies::{Tap, tap};
 pub use counter::Counter;
+pub use incoming::{from_host, general, incoming};
 pub use layout::{
     AddressFlags, Bucket, Config, FlowKey, FlowValue, FragmentKey, Shape, Slot, SlotKind,
 };
 pub use maps::{MapFds, MapSpec, MapType, Maps};
-pub use tap::{TapRecord, Verdict};
+pub use model::Model;
+pub use outgoing::{Checksum, outgoing};
+pub use tap::{Direction, TapRecord, Verdict};

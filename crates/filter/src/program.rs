@@ -100,6 +100,10 @@ pub struct Program {
 pub struct CompileError;
 
 impl Program {
+    pub(crate) const fn new(insns: Vec<Insn>) -> Self {
+        Self { insns }
+    }
+
     /// The instructions.
     pub fn insns(&self) -> &[Insn] {
         &self.insns

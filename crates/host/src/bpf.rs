@@ -5,23 +5,32 @@
 //!
 //! Rules of the interface:
 //! - Every object is an open descriptor owned by its Rust value: dropping the value closes it, and the kernel
-//!   frees the object when nothing else refers to it. Nothing is ever pinned, so nothing survives the process.
-//! - Dropping a [`Link`] detaches its program from the interface.
+//!   frees the object when nothing else refers to it. Nothing survives the process but what is pinned, by `pin` on
+//!   request: names in a BPF file system.
+//! - Dropping a [`Link`] or [`TcxLink`] that is not pinned detaches its program from the interface.
 //! - Every failure is a [`crate::error::Error`] that says what was tried and, where known, how to mend it.
 //!
 //! Layout: every command takes a pointer to its own prefix of `union bpf_attr` (include/uapi/linux/bpf.h) and its
 //! size. The kernel takes any size and requires that bytes it does not know are zero, so each command here has a
 //! `repr(C)` struct of exactly the fields that it uses. All padding is explicit.
 
+mod btf;
 mod info;
 mod link;
 mod map;
+mod pin;
 mod prog;
+mod ringbuf;
+mod tcx;
 
+pub use btf::{KernelTypes, Member};
 pub use info::{ProgInfo, XdpHolder, who_holds_xdp};
 pub use link::{Link, XdpMode};
 pub use map::{Map, MapKind, possible_cpus};
-pub use prog::{LoadError, Prog, TestRun};
+pub use pin::{is_bpffs, require_bpffs};
+pub use prog::{LoadError, Prog, SkbContext, TestRun};
+pub use ringbuf::RingbufReader;
+pub use tcx::{TcxHook, TcxLink};
 
 use crate::error::Error;
 use std::io;
@@ -35,7 +44,10 @@ enum Command {
     MapLookup = 1,
     MapUpdate = 2,
     MapDelete = 3,
+    MapGetNextKey = 4,
     ProgLoad = 5,
+    ObjPin = 6,
+    ObjGet = 7,
     ProgTestRun = 10,
     ProgGetFdById = 13,
     ObjGetInfoByFd = 15,

@@ -1,8 +1,9 @@
 //! Programs as text, in the notation of the kernel's verifier log, with absolute jump targets.
 
 use super::insn::{
-    CALL, CLASS_ALU32, CLASS_ALU64, CLASS_JMP, CLASS_JMP32, CLASS_LDX, CLASS_STX, EXIT, Insn, JUMP,
-    LOAD_IMM64, MODE_MEM, PSEUDO_MAP_FD, SOURCE_REG, TO_BIG_ENDIAN,
+    ATOMIC_ADD, ATOMIC_COMPARE_EXCHANGE, CALL, CLASS_ALU32, CLASS_ALU64, CLASS_JMP, CLASS_JMP32,
+    CLASS_LDX, CLASS_ST, CLASS_STX, EXIT, Insn, JUMP, LOAD_IMM64, MODE_ATOMIC, MODE_MEM,
+    PSEUDO_KFUNC_CALL, PSEUDO_MAP_FD, SOURCE_REG, TO_BIG_ENDIAN, TO_LITTLE_ENDIAN,
 };
 use std::fmt::Write;
 
@@ -34,12 +35,14 @@ fn one(insn: &Insn, at: usize) -> String {
     let text = match insn.code {
         EXIT => Some("exit".to_owned()),
         JUMP => Some(format!("goto {}", target(insn, at))),
+        CALL if insn.src == PSEUDO_KFUNC_CALL => Some(format!("call kernel#{}", insn.imm)),
         CALL => Some(format!("call {}", helper(insn.imm))),
         TO_BIG_ENDIAN => Some(format!("r{0} = be{1} r{0}", insn.dst, insn.imm)),
+        TO_LITTLE_ENDIAN => Some(format!("r{0} = le{1} r{0}", insn.dst, insn.imm)),
         code => match code & 7 {
             CLASS_ALU64 | CLASS_ALU32 => arithmetic(insn),
             CLASS_JMP | CLASS_JMP32 => conditional(insn, at),
-            CLASS_LDX | CLASS_STX => memory(insn),
+            CLASS_LDX | CLASS_ST | CLASS_STX => memory(insn),
             _ => None,
         },
     };
@@ -50,6 +53,8 @@ fn arithmetic(insn: &Insn) -> Option<String> {
     let op = match insn.code & 0xf0 {
         0x00 => "+=",
         0x10 => "-=",
+        0x20 => "*=",
+        0x30 => "/=",
         0x40 => "|=",
         0x50 => "&=",
         0x60 => "<<=",
@@ -77,8 +82,11 @@ fn conditional(insn: &Insn, at: usize) -> Option<String> {
         0x30 => ">=",
         0x40 => "&",
         0x50 => "!=",
+        0x60 => "s>",
         0xa0 => "<",
         0xb0 => "<=",
+        0xc0 => "s<",
+        0xd0 => "s<=",
         _ => return None,
     };
     let register = if insn.code & 7 == CLASS_JMP32 {
@@ -101,10 +109,24 @@ fn memory(insn: &Insn) -> Option<String> {
         0x00 => "u32",
         _ => "u64",
     };
+    if insn.code & 0xe0 == MODE_ATOMIC && insn.code & 7 == CLASS_STX {
+        let (dst, offset, src) = (insn.dst, insn.offset, insn.src);
+        return match insn.imm {
+            ATOMIC_ADD => Some(format!("lock *({size} *)(r{dst} {offset:+}) += r{src}")),
+            ATOMIC_COMPARE_EXCHANGE => Some(format!(
+                "r0 = atomic64_cmpxchg((u64 *)(r{dst} {offset:+}), r0, r{src})"
+            )),
+            _ => None,
+        };
+    }
     if insn.code & 0xe0 != MODE_MEM {
         return None;
     }
     Some(match insn.code & 7 {
+        CLASS_ST => format!(
+            "*({size} *)(r{} {:+}) = {}",
+            insn.dst, insn.offset, insn.imm
+        ),
         CLASS_LDX => format!(
             "r{} = *({size} *)(r{} {:+})",
             insn.dst, insn.src, insn.offset
@@ -131,12 +153,22 @@ fn target(insn: &Insn, at: usize) -> isize {
 }
 
 fn helper(number: i32) -> String {
-    match number {
-        1 => "bpf_map_lookup_elem".to_owned(),
-        5 => "bpf_ktime_get_ns".to_owned(),
-        12 => "bpf_tail_call".to_owned(),
-        54 => "bpf_xdp_adjust_meta".to_owned(),
-        51 => "bpf_redirect_map".to_owned(),
-        other => format!("helper {other}"),
-    }
+    let name = match number {
+        1 => "map_lookup_elem",
+        2 => "map_update_elem",
+        5 => "ktime_get_ns",
+        12 => "tail_call",
+        23 => "redirect",
+        26 => "skb_load_bytes",
+        39 => "skb_pull_data",
+        51 => "redirect_map",
+        54 => "xdp_adjust_meta",
+        131 => "ringbuf_reserve",
+        132 => "ringbuf_submit",
+        133 => "ringbuf_discard",
+        188 => "xdp_get_buff_len",
+        189 => "xdp_load_bytes",
+        other => return format!("helper {other}"),
+    };
+    format!("bpf_{name}")
 }

@@ -68,6 +68,8 @@ impl From<i32> for Operand {
 pub enum Alu {
     Add = 0x00,
     Sub = 0x10,
+    Mul = 0x20,
+    Div = 0x30,
     Or = 0x40,
     And = 0x50,
     ShiftLeft = 0x60,
@@ -76,7 +78,7 @@ pub enum Alu {
     Move = 0xb0,
 }
 
-/// Conditions of a jump; comparisons are unsigned (RFC 9669 §4.3).
+/// Conditions of a jump; comparisons are unsigned unless the name says otherwise (RFC 9669 §4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -87,8 +89,11 @@ pub enum Condition {
     /// `dst & operand` is not zero.
     Set = 0x40,
     NotEqual = 0x50,
+    SignedGreater = 0x60,
     Less = 0xa0,
     LessOrEqual = 0xb0,
+    SignedLess = 0xc0,
+    SignedLessOrEqual = 0xd0,
 }
 
 /// Functions of the kernel that programs here call (`enum bpf_func_id`).
@@ -97,14 +102,32 @@ pub enum Condition {
 pub enum Helper {
     /// `void *bpf_map_lookup_elem(map, key)`
     MapLookupElem = 1,
+    /// `long bpf_map_update_elem(map, key, value, flags)`
+    MapUpdateElem = 2,
     /// `u64 bpf_ktime_get_ns(void)`: the monotonic clock.
     KtimeGetNs = 5,
     /// `long bpf_tail_call(ctx, prog_array, index)`: comes back only on failure.
     TailCall = 12,
+    /// `long bpf_redirect(ifindex, flags)`: the verdict to return.
+    Redirect = 23,
+    /// `long bpf_skb_load_bytes(skb, offset, to, len)`: from wherever the bytes lie; negative when they are not there.
+    SkbLoadBytes = 26,
+    /// `long bpf_skb_pull_data(skb, len)`: make the first bytes readable by pointer; packet pointers become invalid.
+    SkbPullData = 39,
     /// `long bpf_redirect_map(map, key, flags)`: the low bits of flags are the verdict when there is no entry.
     RedirectMap = 51,
     /// `long bpf_xdp_adjust_meta(ctx, delta)`: room before the packet; all packet pointers become invalid.
     XdpAdjustMeta = 54,
+    /// `void *bpf_ringbuf_reserve(ringbuf, size, flags)`
+    RingbufReserve = 131,
+    /// `void bpf_ringbuf_submit(data, flags)`
+    RingbufSubmit = 132,
+    /// `void bpf_ringbuf_discard(data, flags)`
+    RingbufDiscard = 133,
+    /// `u64 bpf_xdp_get_buff_len(xdp_md)`: of all buffers of the packet.
+    XdpGetBuffLen = 188,
+    /// `long bpf_xdp_load_bytes(xdp_md, offset, buf, len)`: across buffers; negative when the bytes are not there.
+    XdpLoadBytes = 189,
 }
 
 /// One instruction; the second half of a 64-bit load counts as one.
@@ -123,6 +146,7 @@ pub struct Insn {
 }
 
 pub(super) const CLASS_LDX: u8 = 0x01;
+pub(super) const CLASS_ST: u8 = 0x02;
 pub(super) const CLASS_STX: u8 = 0x03;
 pub(super) const CLASS_ALU32: u8 = 0x04;
 pub(super) const CLASS_JMP: u8 = 0x05;
@@ -132,13 +156,20 @@ pub(super) const CLASS_ALU64: u8 = 0x07;
 pub(super) const SOURCE_REG: u8 = 0x08;
 /// Loads and stores of plain memory.
 pub(super) const MODE_MEM: u8 = 0x60;
+/// Atomic operations on memory (RFC 9669 §5.3): the immediate says which.
+pub(super) const MODE_ATOMIC: u8 = 0xc0;
+pub(super) const ATOMIC_ADD: i32 = 0x00;
+pub(super) const ATOMIC_COMPARE_EXCHANGE: i32 = 0xf1;
 pub(super) const LOAD_IMM64: u8 = 0x18;
 pub(super) const TO_BIG_ENDIAN: u8 = 0xdc;
+pub(super) const TO_LITTLE_ENDIAN: u8 = 0xd4;
 pub(super) const JUMP: u8 = 0x05;
 pub(super) const CALL: u8 = 0x85;
 pub(super) const EXIT: u8 = 0x95;
 /// The immediate of a 64-bit load is a map's descriptor, which the kernel replaces by the map.
 pub(super) const PSEUDO_MAP_FD: u8 = 1;
+/// The function called is one of the kernel's own, named by its number in the kernel's type information.
+pub(super) const PSEUDO_KFUNC_CALL: u8 = 2;
 
 impl Insn {
     const fn new(code: u8, dst: u8, src: u8, offset: i16, imm: i32) -> Self {
@@ -174,6 +205,11 @@ impl Insn {
         Self::new(TO_BIG_ENDIAN, dst as u8, 0, 0, bits)
     }
 
+    /// Swap the low `bits` (16, 32 or 64) of `dst` if the machine is big-endian; clear those above.
+    pub const fn to_little_endian(dst: Reg, bits: i32) -> Self {
+        Self::new(TO_LITTLE_ENDIAN, dst as u8, 0, 0, bits)
+    }
+
     /// `dst = *(size *)(src + offset)`, zero-extended.
     pub const fn load(size: Size, dst: Reg, src: Reg, offset: i16) -> Self {
         Self::new(
@@ -194,6 +230,46 @@ impl Insn {
             offset,
             0,
         )
+    }
+
+    /// `*(size *)(dst + offset) = imm`.
+    pub const fn store_imm(size: Size, dst: Reg, offset: i16, imm: i32) -> Self {
+        Self::new(CLASS_ST | MODE_MEM | size as u8, dst as u8, 0, offset, imm)
+    }
+
+    /// `*(u64 *)(dst + offset) += src`, as one step.
+    pub const fn atomic_add(dst: Reg, offset: i16, src: Reg) -> Self {
+        Self::new(
+            CLASS_STX | MODE_ATOMIC | Size::Double as u8,
+            dst as u8,
+            src as u8,
+            offset,
+            ATOMIC_ADD,
+        )
+    }
+
+    /// If `*(u64 *)(dst + offset) == r0` then it becomes `src`; `r0` is what was there. One step.
+    pub const fn compare_exchange(dst: Reg, offset: i16, src: Reg) -> Self {
+        Self::new(
+            CLASS_STX | MODE_ATOMIC | Size::Double as u8,
+            dst as u8,
+            src as u8,
+            offset,
+            ATOMIC_COMPARE_EXCHANGE,
+        )
+    }
+
+    /// `dst = value`: two instructions.
+    pub const fn load_imm64(dst: Reg, value: u64) -> [Self; 2] {
+        [
+            Self::new(LOAD_IMM64, dst as u8, 0, 0, value as i32),
+            Self::new(0, 0, 0, 0, (value >> 32) as i32),
+        ]
+    }
+
+    /// Call a function of the kernel that is not a helper, by its number in the kernel's type information.
+    pub const fn call_kernel_function(number: i32) -> Self {
+        Self::new(CALL, 0, PSEUDO_KFUNC_CALL, 0, number)
     }
 
     /// `dst = map`: two instructions.

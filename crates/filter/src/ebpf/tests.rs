@@ -39,6 +39,26 @@ fn encodes_as_the_kernel_headers_do() {
             Insn::load_map(Reg::R1, 7)[0],
             [0x18, 0x11, 0, 0, 7, 0, 0, 0],
         ),
+        (
+            Insn::store_imm(Size::Word, Reg::R10, -4, 9),
+            [0x62, 0x0a, 0xfc, 0xff, 9, 0, 0, 0],
+        ),
+        (
+            Insn::atomic_add(Reg::R7, 32, Reg::R1),
+            [0xdb, 0x17, 32, 0, 0, 0, 0, 0],
+        ),
+        (
+            Insn::compare_exchange(Reg::R7, 40, Reg::R9),
+            [0xdb, 0x97, 40, 0, 0xf1, 0, 0, 0],
+        ),
+        (
+            Insn::load_imm64(Reg::R3, 0x1_0000_0002)[1],
+            [0, 0, 0, 0, 1, 0, 0, 0],
+        ),
+        (
+            Insn::call_kernel_function(77),
+            [0x85, 0x20, 0, 0, 77, 0, 0, 0],
+        ),
         (Insn::exit(), [0x95, 0, 0, 0, 0, 0, 0, 0]),
     ];
     for (insn, bytes) in cases {

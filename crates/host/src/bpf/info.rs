@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-const BPF_LINK_TYPE_XDP: u32 = 6;
+pub(super) const BPF_LINK_TYPE_XDP: u32 = 6;
 /// More links than any machine has: bounds the walk over ids while others come and go.
 const LINKS_MAX: usize = 1 << 16;
 
@@ -104,6 +104,49 @@ impl ProgInfo {
             verified_insns: words[54],
         })
     }
+}
+
+/// What a link is attached to.
+pub(super) struct LinkTarget {
+    /// `enum bpf_link_type`.
+    pub(super) kind: u32,
+    /// The interface, for links that have one; 0 when it is gone.
+    pub(super) ifindex: u32,
+}
+
+/// The target behind a link's descriptor.
+pub(super) fn link_target(fd: BorrowedFd<'_>) -> Result<LinkTarget, Error> {
+    // struct bpf_link_info: type 0, id 4, prog_id 8, padding 12, then xdp.ifindex or tcx.ifindex 16.
+    let words: [u32; 6] = object_info(fd)
+        .map_err(|source| failed("cannot ask for a BPF link's target".to_owned(), source))?;
+    Ok(LinkTarget {
+        kind: words[0],
+        ifindex: words[4],
+    })
+}
+
+/// What a map was created with.
+pub(super) struct MapShape {
+    pub(super) kind: u32,
+    pub(super) key_size: usize,
+    pub(super) value_size: usize,
+    pub(super) entries: u32,
+    pub(super) name: String,
+}
+
+/// The shape of the map behind a descriptor.
+pub(super) fn map_shape(fd: BorrowedFd<'_>) -> Result<MapShape, Error> {
+    // struct bpf_map_info: type 0, id 4, key_size 8, value_size 12, max_entries 16, map_flags 20, name 24..40.
+    let words: [u32; 10] = object_info(fd)
+        .map_err(|source| failed("cannot ask for a BPF map's description".to_owned(), source))?;
+    let name: Vec<u8> = words[6..10].iter().flat_map(|w| w.to_ne_bytes()).collect();
+    Ok(MapShape {
+        kind: words[0],
+        key_size: words[2] as usize,
+        value_size: words[3] as usize,
+        entries: words[4],
+        name: name_text(&name),
+    })
 }
 
 /// The XDP link that holds an interface of this network namespace, if any.

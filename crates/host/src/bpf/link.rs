@@ -4,10 +4,12 @@
 //! process is killed: that is what makes clean-up after SIGKILL unnecessary. Replacing the program of a link on a
 //! live veth stalls it for some 16 ms; swap a program array's entry instead where packets flow.
 
-use super::{Attr, Command, Prog, bpf, bpf_fd, failed, who_holds_xdp};
+use super::{Attr, Command, Prog, bpf, bpf_fd, failed, info, pin, who_holds_xdp};
 use crate::error::Error;
+use crate::netlink::Netlink;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
 const BPF_XDP: u32 = 37;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
@@ -68,23 +70,46 @@ impl Link {
 
     /// Put another program in place of the present one, without a gap.
     pub fn update(&self, prog: &Prog) -> Result<(), Error> {
-        let mut attr = UpdateAttr {
-            link_fd: self.fd.as_raw_fd() as u32,
-            new_prog_fd: prog.raw_fd() as u32,
-            flags: 0,
-            old_prog_fd: 0,
+        replace(self.fd.as_fd(), prog).map_err(|source| {
+            failed(
+                format!(
+                    "cannot replace the XDP program of interface {}",
+                    self.ifindex
+                ),
+                source,
+            )
+        })
+    }
+
+    /// Give it a name in a BPF file system, so that it outlives this process.
+    pub fn pin(&self, path: &Path) -> Result<(), Error> {
+        pin::pin(self.fd.as_fd(), path)
+    }
+
+    /// Open the link of this name. The interface must be in the calling thread's network namespace.
+    pub fn open_pinned(path: &Path) -> Result<Self, Error> {
+        let fd = pin::open(path)?;
+        let link = info::link_target(fd.as_fd())?;
+        let interface = match link.kind {
+            info::BPF_LINK_TYPE_XDP => Netlink::new()?.link_by_index(link.ifindex)?,
+            _ => None,
         };
-        bpf(Command::LinkUpdate, &mut attr)
-            .map(drop)
-            .map_err(|source| {
-                failed(
-                    format!(
-                        "cannot replace the XDP program of interface {}",
-                        self.ifindex
-                    ),
-                    source,
-                )
-            })
+        let Some(xdp) = interface.and_then(|interface| interface.xdp) else {
+            return Err(Error::new(format!(
+                "{} is no XDP link on an interface of this namespace",
+                path.display()
+            ))
+            .mend("remove it: its interface is gone, or it is not ours"));
+        };
+        let mode = match xdp.mode {
+            crate::netlink::XdpMode::Generic => XdpMode::Generic,
+            _ => XdpMode::Native,
+        };
+        Ok(Self {
+            fd,
+            ifindex: link.ifindex,
+            mode,
+        })
     }
 
     /// The interface.
@@ -102,6 +127,17 @@ impl AsFd for Link {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// Another program for a link of any kind.
+pub(super) fn replace(link: BorrowedFd<'_>, prog: &Prog) -> io::Result<()> {
+    let mut attr = UpdateAttr {
+        link_fd: link.as_raw_fd() as u32,
+        new_prog_fd: prog.raw_fd() as u32,
+        flags: 0,
+        old_prog_fd: 0,
+    };
+    bpf(Command::LinkUpdate, &mut attr).map(drop)
 }
 
 /// Why attaching failed, in words.

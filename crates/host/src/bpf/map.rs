@@ -4,10 +4,11 @@
 //! each possible CPU, each rounded up to 8 bytes; [`Map::lookup`] hides that for other kinds and
 //! [`Map::sum_percpu_u64`] for counters.
 
-use super::{Attr, Command, NAME_LEN, bpf, bpf_fd, failed, object_name};
+use super::{Attr, Command, NAME_LEN, bpf, bpf_fd, failed, info, object_name, pin};
 use crate::error::Error;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::Path;
 
 /// Which kind of map (`enum bpf_map_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +22,31 @@ pub enum MapKind {
     ProgArray = 3,
     /// An array with a separate copy of each entry for each CPU.
     PercpuArray = 6,
+    /// Hash table that forgets what was not used for longest.
+    LruHash = 9,
+    /// Array of interface indices: targets of XDP redirection.
+    Devmap = 14,
     /// Array of AF_XDP sockets, indexed by receive queue.
     Xskmap = 17,
+    /// Records from programs to one reader, see [`super::RingbufReader`].
+    Ringbuf = 27,
+}
+
+impl MapKind {
+    /// The kind with this number; None when maps of it are not used here.
+    pub fn from_number(number: u32) -> Option<Self> {
+        let kinds = [
+            Self::Hash,
+            Self::Array,
+            Self::ProgArray,
+            Self::PercpuArray,
+            Self::LruHash,
+            Self::Devmap,
+            Self::Xskmap,
+            Self::Ringbuf,
+        ];
+        kinds.into_iter().find(|kind| *kind as u32 == number)
+    }
 }
 
 /// An open BPF map.
@@ -32,6 +56,7 @@ pub struct Map {
     kind: MapKind,
     key_size: usize,
     value_size: usize,
+    entries: u32,
     name: String,
 }
 
@@ -90,6 +115,7 @@ impl Map {
             kind,
             key_size,
             value_size,
+            entries,
             name: name.to_owned(),
         })
     }
@@ -124,6 +150,85 @@ impl Map {
         entries: u32,
     ) -> Result<Self, Error> {
         Self::create(MapKind::Hash, name, key_size, value_size, entries)
+    }
+
+    /// A hash table of at most `entries`, that forgets the one not used for longest.
+    pub fn lru_hash(
+        name: &str,
+        key_size: usize,
+        value_size: usize,
+        entries: u32,
+    ) -> Result<Self, Error> {
+        Self::create(MapKind::LruHash, name, key_size, value_size, entries)
+    }
+
+    /// Interface indices by number: targets of XDP redirection. An entry is an interface of the network namespace of
+    /// whoever stores it, and goes with the interface.
+    pub fn devmap(name: &str, entries: u32) -> Result<Self, Error> {
+        Self::create(MapKind::Devmap, name, 4, 4, entries)
+    }
+
+    /// Records from programs to a reader: `bytes` of data, a power of two of at least a page.
+    pub fn ringbuf(name: &str, bytes: u32) -> Result<Self, Error> {
+        Self::create(MapKind::Ringbuf, name, 0, 0, bytes)
+    }
+
+    /// Give it a name in a BPF file system, so that it outlives this process.
+    pub fn pin(&self, path: &Path) -> Result<(), Error> {
+        pin::pin(self.fd.as_fd(), path)
+    }
+
+    /// Open the map of this name, whatever it is: see [`Self::is_like`].
+    pub fn open_pinned(path: &Path) -> Result<Self, Error> {
+        let fd = pin::open(path)?;
+        let shape = info::map_shape(fd.as_fd())?;
+        let Some(kind) = MapKind::from_number(shape.kind) else {
+            return Err(Error::new(format!(
+                "{} is a BPF map of kind {}, which is not used here",
+                path.display(),
+                shape.kind
+            ))
+            .mend("remove it: it is not ours"));
+        };
+        Ok(Self {
+            fd,
+            kind,
+            key_size: shape.key_size,
+            value_size: shape.value_size,
+            entries: shape.entries,
+            name: shape.name,
+        })
+    }
+
+    /// Whether it was created with these: a pinned map may be of an earlier version.
+    pub fn is_like(&self, kind: MapKind, key_size: usize, value_size: usize, entries: u32) -> bool {
+        let shape = (self.kind, self.key_size, self.value_size, self.entries);
+        shape == (kind, key_size, value_size, entries)
+    }
+
+    /// Every key there is, as one walk meets them; what others add or take away meanwhile may be missed.
+    pub fn keys(&self) -> Result<Vec<Vec<u8>>, Error> {
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        // A walk over a table that changes may begin again: bounded by twice the entries.
+        for _ in 0..u64::from(self.entries) * 2 {
+            let mut next = vec![0; self.key_size];
+            let mut attr = ElementAttr {
+                map_fd: self.raw_fd() as u32,
+                padding: 0,
+                key: keys.last().map_or(0, |key| key.as_ptr() as u64),
+                value: next.as_mut_ptr() as u64,
+                flags: 0,
+            };
+            match bpf(Command::MapGetNextKey, &mut attr) {
+                Ok(_) => keys.push(next),
+                Err(e) if e.raw_os_error() == Some(libc::ENOENT) => break,
+                Err(e) => {
+                    let what = format!("cannot list the BPF map `{}`", self.name);
+                    return Err(failed(what, e));
+                }
+            }
+        }
+        Ok(keys)
     }
 
     /// The descriptor's number, for instructions that refer to this map.

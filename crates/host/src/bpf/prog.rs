@@ -1,11 +1,13 @@
-//! Loading XDP programs, and running them on a packet without an interface.
+//! Loading XDP and traffic control programs, and running them on a packet without an interface.
 
-use super::{Attr, Command, NAME_LEN, ProgInfo, bpf, bpf_fd, failed, object_name};
+use super::{Attr, Command, NAME_LEN, ProgInfo, bpf, bpf_fd, failed, object_name, pin};
 use crate::error::Error;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::Path;
 
+const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
 /// The program understands packets in several buffers (Linux 5.18).
@@ -16,11 +18,23 @@ const LOG_BYTES: usize = 1 << 20;
 /// The verifier gives EAGAIN when a signal interrupts it; libbpf tries as often.
 const LOAD_ATTEMPTS: usize = 5;
 
-/// A loaded XDP program.
+/// A loaded program.
 #[derive(Debug)]
 pub struct Prog {
     fd: OwnedFd,
 }
+
+/// The interfaces that a test run pretends: indices in the calling thread's network namespace, 0 for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SkbContext {
+    /// Where the program runs.
+    pub ifindex: u32,
+    /// Where the packet came in.
+    pub ingress_ifindex: u32,
+}
+
+/// Words of `struct __sk_buff`: up to `hwtstamp`.
+const SKB_CONTEXT_WORDS: usize = 48;
 
 /// A program was refused: the error, and the verifier's log (may be empty).
 #[derive(Debug)]
@@ -34,7 +48,8 @@ pub struct LoadError {
 /// What a test run gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestRun {
-    /// The program's verdict: `XDP_ABORTED` 0, `DROP` 1, `PASS` 2, `TX` 3, `REDIRECT` 4.
+    /// The program's verdict. XDP: `XDP_ABORTED` 0, `DROP` 1, `PASS` 2, `TX` 3, `REDIRECT` 4. Traffic control:
+    /// `TCX_NEXT` -1 as unsigned, `PASS` 0, `DROP` 2, `REDIRECT` 7.
     pub verdict: u32,
     /// Mean nanoseconds of one repetition, as measured by the kernel.
     pub nanoseconds: u32,
@@ -84,15 +99,38 @@ impl Prog {
     /// `frags` says that the program may see packets that span buffers: its view then ends with the first one.
     /// On failure the program is loaded once more with logging, so the error carries the verifier's reason.
     pub fn load(insns: &[u64], name: &str, frags: bool) -> Result<Self, LoadError> {
-        let first = match load_once(insns, name, frags, &mut []) {
+        let kind = Kind::Xdp { frags };
+        Self::load_kind(insns, name, kind)
+    }
+
+    /// The same for a traffic control program (`BPF_PROG_TYPE_SCHED_CLS`).
+    pub fn load_classifier(insns: &[u64], name: &str) -> Result<Self, LoadError> {
+        Self::load_kind(insns, name, Kind::Classifier)
+    }
+
+    fn load_kind(insns: &[u64], name: &str, kind: Kind) -> Result<Self, LoadError> {
+        let first = match load_once(insns, name, kind, &mut []) {
             Ok(fd) => return Ok(Self { fd }),
             Err(error) => error,
         };
         let mut log = vec![0; LOG_BYTES];
-        match load_once(insns, name, frags, &mut log) {
+        match load_once(insns, name, kind, &mut log) {
             Ok(fd) => Ok(Self { fd }),
             Err(_) => Err(refused(name, insns.len(), first, &log)),
         }
+    }
+
+    /// Give it a name in a BPF file system, so that it outlives this process.
+    pub fn pin(&self, path: &Path) -> Result<(), Error> {
+        pin::pin(self.fd.as_fd(), path)
+    }
+
+    /// Open the program of this name.
+    pub fn open_pinned(path: &Path) -> Result<Self, Error> {
+        let fd = pin::open(path)?;
+        // Fails when it is something else.
+        ProgInfo::of_fd(fd.as_fd())?;
+        Ok(Self { fd })
     }
 
     /// Run once on `packet` (at least 14 bytes) as if it came in on queue 0 of the loopback interface.
@@ -102,6 +140,24 @@ impl Prog {
 
     /// Run `repeat` times; the time is the mean, the verdict and packet those of the last run.
     pub fn test_run_repeated(&self, packet: &[u8], repeat: u32) -> Result<TestRun, Error> {
+        self.test_run_with(packet, repeat, &[])
+    }
+
+    /// Run a traffic control program `repeat` times on a packet of these interfaces, which must exist when not 0.
+    pub fn test_run_skb(
+        &self,
+        packet: &[u8],
+        context: SkbContext,
+        repeat: u32,
+    ) -> Result<TestRun, Error> {
+        // struct __sk_buff: ingress_ifindex is its tenth word, ifindex its eleventh.
+        let mut words = [0u32; SKB_CONTEXT_WORDS];
+        words[9] = context.ingress_ifindex;
+        words[10] = context.ifindex;
+        self.test_run_with(packet, repeat, &words)
+    }
+
+    fn test_run_with(&self, packet: &[u8], repeat: u32, context: &[u32]) -> Result<TestRun, Error> {
         // XDP may grow a packet by its headroom and tailroom, both inside one page.
         let mut out = vec![0; packet.len() + 4096];
         let mut attr = TestRunAttr {
@@ -113,9 +169,13 @@ impl Prog {
             data_out: out.as_mut_ptr() as u64,
             repeat,
             duration: 0,
-            ctx_size_in: 0,
+            ctx_size_in: size_of_val(context) as u32,
             ctx_size_out: 0,
-            ctx_in: 0,
+            ctx_in: if context.is_empty() {
+                0
+            } else {
+                context.as_ptr() as u64
+            },
             ctx_out: 0,
         };
         bpf(Command::ProgTestRun, &mut attr).map_err(|source| {
@@ -152,12 +212,22 @@ impl AsFd for Prog {
     }
 }
 
+/// Which hook a program is for.
+#[derive(Clone, Copy)]
+enum Kind {
+    Xdp { frags: bool },
+    Classifier,
+}
+
 /// One attempt. An empty `log` asks for no log.
-fn load_once(insns: &[u64], name: &str, frags: bool, log: &mut [u8]) -> io::Result<OwnedFd> {
+fn load_once(insns: &[u64], name: &str, kind: Kind, log: &mut [u8]) -> io::Result<OwnedFd> {
     // Not only a licence: some helpers are denied to programs that do not declare one compatible with the GPL.
     let license = c"Dual MIT/GPL";
     let mut attr = LoadAttr {
-        prog_type: BPF_PROG_TYPE_XDP,
+        prog_type: match kind {
+            Kind::Xdp { .. } => BPF_PROG_TYPE_XDP,
+            Kind::Classifier => BPF_PROG_TYPE_SCHED_CLS,
+        },
         insn_cnt: insns.len() as u32,
         insns: insns.as_ptr() as u64,
         license: license.as_ptr() as u64,
@@ -169,10 +239,16 @@ fn load_once(insns: &[u64], name: &str, frags: bool, log: &mut [u8]) -> io::Resu
             log.as_mut_ptr() as u64
         },
         kern_version: 0,
-        prog_flags: if frags { BPF_F_XDP_HAS_FRAGS } else { 0 },
+        prog_flags: match kind {
+            Kind::Xdp { frags: true } => BPF_F_XDP_HAS_FRAGS,
+            Kind::Xdp { frags: false } | Kind::Classifier => 0,
+        },
         prog_name: object_name(name),
         prog_ifindex: 0,
-        expected_attach_type: BPF_XDP,
+        expected_attach_type: match kind {
+            Kind::Xdp { .. } => BPF_XDP,
+            Kind::Classifier => 0,
+        },
     };
     let mut result = bpf_fd(Command::ProgLoad, &mut attr);
     for _ in 1..LOAD_ATTEMPTS {
@@ -202,7 +278,7 @@ fn refused(name: &str, count: usize, source: io::Error, log: &[u8]) -> LoadError
         .unwrap_or_default();
     LoadError {
         error: failed(
-            format!("the kernel refused the XDP program `{name}` of {count} instructions{reason}"),
+            format!("the kernel refused the program `{name}` of {count} instructions{reason}"),
             source,
         ),
         log,

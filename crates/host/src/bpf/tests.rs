@@ -4,7 +4,7 @@ use super::*;
 use std::os::fd::AsFd;
 
 /// Past the test harness, which keeps to itself what passing tests print.
-fn skipped(why: &str) {
+pub(super) fn skipped(why: &str) {
     let _ = io::Write::write_all(&mut io::stderr(), format!("SKIPPED: {why}\n").as_bytes());
 }
 
@@ -184,4 +184,131 @@ fn attaching_to_no_interface_says_so() {
     let error = Link::attach_xdp(0x7fff_fff0, &prog, XdpMode::Generic).unwrap_err();
     assert!(error.mend.unwrap().contains("no such interface"));
     assert_eq!(who_holds_xdp(0x7fff_fff0).unwrap(), None);
+}
+
+/// A directory in a BPF file system, with the names that a test made; taken away at its end.
+struct Pins(std::path::PathBuf);
+
+impl Pins {
+    fn new(test: &str) -> Option<Self> {
+        let root = std::path::Path::new("/sys/fs/bpf");
+        if let Err(error) = require_bpffs(root) {
+            skipped(&format!("{test}: {error}"));
+            return None;
+        }
+        let directory = root.join(format!("{test}-{}", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
+        Some(Self(directory))
+    }
+}
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        // A BPF file system does not delete recursively by itself.
+        for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            let _ = std::fs::remove_file(entry.path());
+        }
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn pinned_objects_are_found_again() {
+    if !allowed("pinned_objects_are_found_again") {
+        return;
+    }
+    let Some(pins) = Pins::new("exos_gate_pins") else {
+        return;
+    };
+    let path = pins.0.join("map");
+    {
+        let map = Map::lru_hash("kept", 4, 8, 16).unwrap();
+        map.update(&[1, 2, 3, 4], &[7; 8]).unwrap();
+        map.pin(&path).unwrap();
+        let taken = map.pin(&path).unwrap_err();
+        assert!(taken.to_string().contains("remove it first"), "{taken}");
+    }
+    let map = Map::open_pinned(&path).unwrap();
+    assert!(map.is_like(MapKind::LruHash, 4, 8, 16));
+    assert!(!map.is_like(MapKind::LruHash, 4, 8, 32));
+    assert_eq!(
+        map.lookup(&[1, 2, 3, 4]).unwrap().as_deref(),
+        Some(&[7; 8][..])
+    );
+    assert_eq!(map.keys().unwrap(), [vec![1, 2, 3, 4]]);
+
+    let path = pins.0.join("program");
+    Prog::load(&constant(1), "kept", false)
+        .unwrap()
+        .pin(&path)
+        .unwrap();
+    let prog = Prog::open_pinned(&path).unwrap();
+    assert_eq!(prog.test_run(&[0; 60]).unwrap().verdict, 1);
+    assert!(Map::open_pinned(&pins.0.join("nothing")).is_err());
+    let elsewhere = std::env::temp_dir().join("exos_gate_no_bpffs");
+    let refused = map.pin(&elsewhere).unwrap_err();
+    assert!(refused.to_string().contains("mount -t bpf"), "{refused}");
+}
+
+/// Closing a pinned link detaches nothing; taking the name away does.
+#[test]
+fn pinned_links_outlive_their_descriptor() {
+    if !allowed("pinned_links_outlive_their_descriptor") {
+        return;
+    }
+    let namespace = match crate::netns::NetNs::anonymous() {
+        Ok(namespace) => namespace,
+        Err(error) => return skipped(&format!("pinned_links_outlive_their_descriptor: {error}")),
+    };
+    let Some(pins) = Pins::new("exos_gate_links") else {
+        return;
+    };
+    namespace.run(|| pin_links(&pins.0)).unwrap();
+}
+
+fn pin_links(directory: &std::path::Path) {
+    let netlink = crate::netlink::Netlink::new().unwrap();
+    netlink.create_veth("gate0", "gate1").unwrap();
+    let ifindex = netlink.link_by_name("gate0").unwrap().index;
+    let path = directory.join("xdp");
+    let prog = Prog::load(&constant(2), "exos_kept", true).unwrap();
+    let link = Link::attach_xdp(ifindex, &prog, XdpMode::Native).unwrap();
+    link.pin(&path).unwrap();
+    drop(link);
+    assert!(who_holds_xdp(ifindex).unwrap().is_some());
+    let link = Link::open_pinned(&path).unwrap();
+    assert_eq!((link.ifindex(), link.mode()), (ifindex, XdpMode::Native));
+
+    let tc = directory.join("tcx");
+    let classifier = Prog::load_classifier(&constant(0), "exos_tc").unwrap();
+    for hook in [TcxHook::Ingress, TcxHook::Egress] {
+        let link = TcxLink::attach(ifindex, &classifier, hook).unwrap();
+        link.update(&classifier).unwrap();
+        link.pin(&tc).unwrap();
+        drop(link);
+        let link = TcxLink::open_pinned(&tc).unwrap();
+        assert_eq!(link.ifindex(), ifindex);
+        assert!(Link::open_pinned(&tc).is_err(), "it is no XDP link");
+        std::fs::remove_file(&tc).unwrap();
+    }
+    assert!(TcxLink::open_pinned(&path).is_err(), "it is no tcx link");
+    std::fs::remove_file(&path).unwrap();
+    drop(link);
+    assert!(is_let_go(ifindex));
+    let gone = TcxLink::attach(0x7fff_fff0, &classifier, TcxHook::Ingress).unwrap_err();
+    assert!(gone.mend.unwrap().contains("no such interface"));
+}
+
+#[test]
+fn a_classifier_sees_its_interfaces() {
+    if !allowed("a_classifier_sees_its_interfaces") {
+        return;
+    }
+    // r0 = *(u32 *)(r1 + 36): the interface that the packet came in by; exit.
+    let prog = Prog::load_classifier(&[0x0000_0000_0024_1061, 0x95], "which").unwrap();
+    let context = SkbContext {
+        ifindex: 1,
+        ingress_ifindex: 5,
+    };
+    assert_eq!(prog.test_run_skb(&[0; 60], context, 1).unwrap().verdict, 5);
 }

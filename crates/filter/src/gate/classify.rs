@@ -1,0 +1,148 @@
+//! Code that finds whose a packet is: keys, lookups, fragments.
+
+use super::code::{
+    CELL, Code, DESTINATION, DESTINATION_PORT, FRAGMENT, FRAGMENT_KEY, IDENTIFIER, KEY, PROTOCOL,
+    SHAPES, SOURCE, SOURCE_PORT, fragment,
+};
+use super::layout::{AddressFlags, Shape};
+use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
+
+/// Which end of the packet is this machine's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Local {
+    /// The source: who sends it?
+    Source,
+    /// The destination: who gets it?
+    Destination,
+}
+
+impl Code<'_> {
+    /// The slot whose grant covers the packet, in r0; to `none` when there is no such grant.
+    ///
+    /// A first fragment's slot is remembered, a later one's looked up; one whose first fragment was not seen can
+    /// still be found by grants that name no port.
+    pub(super) fn classify(&mut self, local: Local, none: Label) {
+        let [unknown, found, done] = [(); 3].map(|()| self.asm.label());
+        self.fragment_key(local);
+        self.get(Reg::R9, SHAPES);
+        self.get(Reg::R1, FRAGMENT);
+        self.asm
+            .jump_if(Reg::R1, Condition::NotEqual, fragment::LATER, unknown);
+        self.lookup_then(self.maps.fragments, FRAGMENT_KEY, found);
+        self.asm.alu(
+            Alu::And,
+            Reg::R9,
+            Shape::Protocol as i32 | Shape::Address as i32,
+        );
+        self.asm.bind(unknown);
+        self.flow_key(local);
+        for shape in Shape::ALL {
+            let next = self.asm.label();
+            self.mask_key(shape);
+            self.asm.set(Reg::R1, Reg::R9);
+            self.asm.alu(Alu::And, Reg::R1, shape as i32);
+            self.asm.jump_if(Reg::R1, Condition::Equal, 0, next);
+            self.lookup_then(self.maps.flows, KEY, found);
+            self.asm.bind(next);
+        }
+        self.asm.jump(none);
+        self.asm.bind(found);
+        self.load(Size::Word, Reg::R9, Reg::R0, 0);
+        self.get(Reg::R1, FRAGMENT);
+        self.asm
+            .jump_if(Reg::R1, Condition::NotEqual, fragment::FIRST, done);
+        self.remember_fragment();
+        self.asm.bind(done);
+        self.asm.set(Reg::R0, Reg::R9);
+    }
+
+    /// To `found` with the value in r0, or on.
+    fn lookup_then(&mut self, map: i32, key: i16, found: Label) {
+        let missing = self.asm.label();
+        self.lookup(map, key, missing);
+        self.asm.jump(found);
+        self.asm.bind(missing);
+    }
+
+    /// [`super::FlowKey`] of the packet.
+    fn flow_key(&mut self, local: Local) {
+        let (ours, theirs) = match local {
+            Local::Source => ((SOURCE, SOURCE_PORT), (DESTINATION, DESTINATION_PORT)),
+            Local::Destination => ((DESTINATION, DESTINATION_PORT), (SOURCE, SOURCE_PORT)),
+        };
+        for ((address, port), at) in [(ours, 0), (theirs, 1)] {
+            self.copy_address(address, KEY + at * 16);
+            self.get(Reg::R1, port);
+            self.write(Size::Half, KEY + 32 + at * 2, Reg::R1);
+        }
+        self.get(Reg::R1, PROTOCOL);
+        self.write(Size::Word, KEY + 36, Reg::R1);
+    }
+
+    /// Clear what the shape does not name; the shapes before it have cleared theirs.
+    fn mask_key(&mut self, shape: Shape) {
+        let mut zero = |size, at| {
+            self.asm.push(Insn::store_imm(size, Reg::R10, KEY + at, 0));
+        };
+        match shape {
+            Shape::Exact => {}
+            Shape::Port => {
+                zero(Size::Double, 16);
+                zero(Size::Double, 24);
+                zero(Size::Half, 34);
+            }
+            Shape::Protocol => zero(Size::Half, 32),
+            Shape::Address => zero(Size::Word, 36),
+        }
+    }
+
+    /// [`super::FragmentKey`] of the packet; costs whole packets nothing.
+    fn fragment_key(&mut self, local: Local) {
+        let whole = self.asm.label();
+        self.get(Reg::R1, FRAGMENT);
+        self.asm
+            .jump_if(Reg::R1, Condition::Equal, fragment::WHOLE, whole);
+        self.copy_address(SOURCE, FRAGMENT_KEY);
+        self.copy_address(DESTINATION, FRAGMENT_KEY + 16);
+        self.get(Reg::R1, IDENTIFIER);
+        self.write(Size::Word, FRAGMENT_KEY + 32, Reg::R1);
+        self.put_imm_word(FRAGMENT_KEY + 36, 0);
+        self.get(Reg::R1, PROTOCOL);
+        self.write(Size::Byte, FRAGMENT_KEY + 36, Reg::R1);
+        let sending = Insn::store_imm(
+            Size::Byte,
+            Reg::R10,
+            FRAGMENT_KEY + 37,
+            (local == Local::Source).into(),
+        );
+        self.asm.push(sending);
+        self.asm.bind(whole);
+    }
+
+    fn put_imm_word(&mut self, at: i16, value: i32) {
+        self.asm
+            .push(Insn::store_imm(Size::Word, Reg::R10, at, value));
+    }
+
+    /// The later fragments of this packet go where r9 says.
+    fn remember_fragment(&mut self) {
+        self.write(Size::Word, CELL, Reg::R9);
+        self.asm.load_map(Reg::R1, self.maps.fragments);
+        for (reg, at) in [(Reg::R2, FRAGMENT_KEY), (Reg::R3, CELL)] {
+            self.asm.set(reg, Reg::R10);
+            self.asm.alu(Alu::Add, reg, i32::from(at));
+        }
+        self.asm.set(Reg::R4, 0);
+        self.asm.call(Helper::MapUpdateElem);
+    }
+
+    /// To `yes` when the address on the stack has these flags.
+    pub(super) fn if_address(&mut self, at: i16, flags: AddressFlags, yes: Label) {
+        let no = self.asm.label();
+        self.lookup(self.maps.addresses, at, no);
+        self.load(Size::Word, Reg::R1, Reg::R0, 0);
+        self.asm
+            .jump_if(Reg::R1, Condition::Set, flags.0 as i32, yes);
+        self.asm.bind(no);
+    }
+}

@@ -1,0 +1,424 @@
+//! Code of the gate's programs: what they keep on the stack, and the few moves that they are made of.
+//!
+//! Packets are read with the kernel's `load_bytes` into the stack, never by pointer: it works alike for XDP and for
+//! socket buffers, whose bytes may lie in several places, and the verifier need not follow offsets. What is found is
+//! kept in fields of the stack frame, so that the parts of a program hand each other fields, not registers.
+//!
+//! Registers: r6 context, always; r7 to r9 belong to the part that runs; r0 to r5 are lost in each call.
+//!
+//! The stack, by distance from r10 (8 bytes each where nothing else is said):
+//!
+//! ```text
+//! ETHERNET -78 (14) | IP -64 (40) | TRANSPORT -24 (24)        bytes as loaded
+//! SOURCE -96 (16) | DESTINATION -112 (16)                     IPv4 mapped
+//! KEY -152 (40) | FRAGMENT_KEY -192 (40)                      keys of maps
+//! QUOTED_SOURCE -208 (16) | QUOTED_DESTINATION -224 (16)
+//! then numbers, see below
+//! ```
+
+use super::counter::Counter;
+use super::limits::TAPS_MAX;
+use super::maps::MapFds;
+use super::tap::{Direction, TapRecord, Verdict};
+use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Label, Operand, Reg, Size};
+
+pub(super) const ETHERNET: i16 = -78;
+pub(super) const IP: i16 = -64;
+pub(super) const TRANSPORT: i16 = -24;
+pub(super) const SOURCE: i16 = -96;
+pub(super) const DESTINATION: i16 = -112;
+pub(super) const KEY: i16 = -152;
+pub(super) const FRAGMENT_KEY: i16 = -192;
+pub(super) const QUOTED_SOURCE: i16 = -208;
+pub(super) const QUOTED_DESTINATION: i16 = -224;
+/// Bytes of the frame.
+pub(super) const LENGTH: i16 = -232;
+/// Where the IP packet ends, from the frame's first byte.
+pub(super) const END: i16 = -240;
+/// The protocol that IP carries.
+pub(super) const PROTOCOL: i16 = -248;
+/// Ports as they lie in memory.
+pub(super) const SOURCE_PORT: i16 = -256;
+pub(super) const DESTINATION_PORT: i16 = -264;
+/// See [`fragment`].
+pub(super) const FRAGMENT: i16 = -272;
+/// The identification of a fragment, as a number.
+pub(super) const IDENTIFIER: i16 = -280;
+/// 1: IPv6.
+pub(super) const IS_V6: i16 = -288;
+/// 1: IPv4 options or an IPv6 routing header.
+pub(super) const ODD: i16 = -296;
+/// The ICMP type, or [`NO_TYPE`].
+pub(super) const ICMP_TYPE: i16 = -304;
+/// The slot that things are done and counted for.
+pub(super) const SLOT: i16 = -312;
+/// The slot that sends.
+pub(super) const SENDER: i16 = -320;
+/// The slot that is sent to.
+pub(super) const PEER: i16 = -328;
+/// From the configuration.
+pub(super) const SHAPES: i16 = -336;
+pub(super) const TAPS: i16 = -344;
+/// What the program returns.
+pub(super) const RESULT: i16 = -352;
+/// What became of the packet: [`Verdict`].
+pub(super) const VERDICT: i16 = -360;
+/// 1: the sender is the daemon.
+pub(super) const UNCHECKED: i16 = -368;
+/// 1: what nobody claims is the daemon's.
+pub(super) const STRAY: i16 = -376;
+/// Four bytes: the index of a lookup, or a value to store.
+pub(super) const CELL: i16 = -384;
+
+/// Fields that are zero until something is found.
+const ZERO: [i16; 14] = [
+    PROTOCOL,
+    SOURCE_PORT,
+    DESTINATION_PORT,
+    FRAGMENT,
+    IDENTIFIER,
+    IS_V6,
+    ODD,
+    SLOT,
+    SENDER,
+    SHAPES,
+    TAPS,
+    UNCHECKED,
+    STRAY,
+    CELL,
+];
+
+/// Values of [`FRAGMENT`].
+pub(super) mod fragment {
+    pub(in crate::gate) const WHOLE: i32 = 0;
+    pub(in crate::gate) const FIRST: i32 = 1;
+    pub(in crate::gate) const LATER: i32 = 2;
+}
+
+/// No ICMP type has this number.
+pub(super) const NO_TYPE: i32 = 256;
+
+/// Offsets in a value of `scratch`: words.
+pub(super) mod scratch {
+    pub(in crate::gate) const RESULT: i16 = 0;
+    pub(in crate::gate) const LENGTH: i16 = 4;
+    pub(in crate::gate) const SLOT: i16 = 8;
+    pub(in crate::gate) const VERDICT: i16 = 12;
+    pub(in crate::gate) const IFINDEX: i16 = 16;
+    pub(in crate::gate) const DIRECTION: i16 = 20;
+    pub(in crate::gate) const STRAY: i16 = 24;
+    pub(in crate::gate) const PEER: i16 = 28;
+}
+
+/// Where a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// XDP on the device.
+    In,
+    /// Traffic control, ingress of a slot's interface.
+    Out,
+    /// Traffic control, egress of the device.
+    Host,
+}
+
+/// Verdicts of traffic control links (`enum tcx_action_base`).
+pub(super) mod tcx {
+    pub(in crate::gate) const NEXT: i32 = -1;
+    pub(in crate::gate) const DROP: i32 = 2;
+}
+
+impl Side {
+    /// The verdict that drops.
+    pub(super) const fn drop(self) -> i32 {
+        match self {
+            Self::In => crate::program::xdp::DROP,
+            Self::Out | Self::Host => tcx::DROP,
+        }
+    }
+
+    /// The entry of `scratch`. What runs in XDP and in traffic control never interrupts its own kind.
+    pub(super) const fn scratch_index(self) -> i32 {
+        match self {
+            Self::In => 0,
+            Self::Out | Self::Host => 1,
+        }
+    }
+
+    const fn direction(self) -> Direction {
+        match self {
+            Self::In | Self::Host => Direction::In,
+            Self::Out => Direction::Out,
+        }
+    }
+}
+
+/// How much a counter grows.
+#[derive(Clone, Copy)]
+pub(super) enum Amount {
+    /// By one.
+    One,
+    /// By the frame's length.
+    Length,
+}
+
+/// A program in the making.
+pub(super) struct Code<'a> {
+    pub(super) asm: Assembler,
+    pub(super) maps: &'a MapFds,
+    pub(super) side: Side,
+    /// Where a packet is dropped and counted for [`SLOT`], for each counter that is used so.
+    refusals: [Option<Label>; Counter::COUNT],
+    end: Label,
+}
+
+/// A 16-bit constant as a load of two packet bytes gives it.
+pub(super) const fn half(value: u16) -> i32 {
+    u16::from_ne_bytes(value.to_be_bytes()) as i32
+}
+
+impl<'a> Code<'a> {
+    /// With the context saved and the fields set to zero.
+    pub(super) fn new(maps: &'a MapFds, side: Side) -> Self {
+        let mut asm = Assembler::new();
+        let end = asm.label();
+        let mut code = Self {
+            asm,
+            maps,
+            side,
+            refusals: [None; Counter::COUNT],
+            end,
+        };
+        code.asm.set(Reg::R6, Reg::R1);
+        code
+    }
+
+    /// Gives every field a value.
+    pub(super) fn clear(&mut self) {
+        for field in ZERO {
+            self.put_imm(field, 0);
+        }
+        self.put_imm(ICMP_TYPE, NO_TYPE);
+        self.put_imm(PEER, i32::from(TapRecord::NO_SLOT));
+    }
+
+    /// `reg = field`.
+    pub(super) fn get(&mut self, reg: Reg, field: i16) {
+        self.read(Size::Double, reg, field);
+    }
+
+    /// `field = reg`.
+    pub(super) fn put(&mut self, field: i16, reg: Reg) {
+        self.asm
+            .push(Insn::store(Size::Double, Reg::R10, field, reg));
+    }
+
+    /// `field = constant`.
+    pub(super) fn put_imm(&mut self, field: i16, value: i32) {
+        self.asm
+            .push(Insn::store_imm(Size::Double, Reg::R10, field, value));
+    }
+
+    /// `reg = *(size *)(stack + at)`.
+    pub(super) fn read(&mut self, size: Size, reg: Reg, at: i16) {
+        self.asm.push(Insn::load(size, reg, Reg::R10, at));
+    }
+
+    /// `*(size *)(stack + at) = reg`.
+    pub(super) fn write(&mut self, size: Size, at: i16, reg: Reg) {
+        self.asm.push(Insn::store(size, Reg::R10, at, reg));
+    }
+
+    /// `reg = *(size *)(pointer + offset)`, of a map's value or the context.
+    pub(super) fn load(&mut self, size: Size, reg: Reg, pointer: Reg, offset: i16) {
+        self.asm.push(Insn::load(size, reg, pointer, offset));
+    }
+
+    /// Copy 16 bytes of the stack.
+    pub(super) fn copy_address(&mut self, from: i16, to: i16) {
+        for part in [0, 8] {
+            self.get(Reg::R1, from + part);
+            self.put(to + part, Reg::R1);
+        }
+    }
+
+    /// An IPv4 address of the stack, mapped into IPv6 (RFC 4291 §2.5.5.2).
+    pub(super) fn map_address(&mut self, from: i16, to: i16) {
+        self.put_imm(to, 0);
+        let prefix = i32::from_ne_bytes([0, 0, 0xff, 0xff]);
+        self.asm
+            .push(Insn::store_imm(Size::Word, Reg::R10, to + 8, prefix));
+        self.read(Size::Word, Reg::R1, from);
+        self.write(Size::Word, to + 12, Reg::R1);
+    }
+
+    /// To `different` unless the 16 bytes are the same.
+    pub(super) fn same_address(&mut self, one: i16, other: i16, different: Label) {
+        for part in [0, 8] {
+            self.get(Reg::R1, one + part);
+            self.get(Reg::R2, other + part);
+            self.asm
+                .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, different);
+        }
+    }
+
+    /// `len` bytes of the packet from `offset` on, to the stack; to `missing` when they are not there.
+    pub(super) fn load_bytes(
+        &mut self,
+        offset: impl Into<Operand>,
+        len: i32,
+        to: i16,
+        missing: Label,
+    ) {
+        self.asm.set(Reg::R2, offset);
+        self.asm.set(Reg::R1, Reg::R6);
+        self.asm.set(Reg::R3, Reg::R10);
+        self.asm.alu(Alu::Add, Reg::R3, i32::from(to));
+        self.asm.set(Reg::R4, len);
+        self.asm.call(match self.side {
+            Side::In => Helper::XdpLoadBytes,
+            Side::Out | Side::Host => Helper::SkbLoadBytes,
+        });
+        self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, missing);
+    }
+
+    /// The length of the frame into its field.
+    pub(super) fn measure(&mut self) {
+        match self.side {
+            Side::In => {
+                self.asm.set(Reg::R1, Reg::R6);
+                self.asm.call(Helper::XdpGetBuffLen);
+            }
+            // struct __sk_buff: len is the first word.
+            Side::Out | Side::Host => self.load(Size::Word, Reg::R0, Reg::R6, 0),
+        }
+        self.put(LENGTH, Reg::R0);
+    }
+
+    /// `r0 = &map[key]`; to `missing` when it has none.
+    pub(super) fn lookup(&mut self, map: i32, key: i16, missing: Label) {
+        self.asm.set(Reg::R2, Reg::R10);
+        self.asm.alu(Alu::Add, Reg::R2, i32::from(key));
+        self.asm.load_map(Reg::R1, map);
+        self.asm.call(Helper::MapLookupElem);
+        self.asm.jump_if(Reg::R0, Condition::Equal, 0, missing);
+    }
+
+    /// [`Self::lookup`] with a constant 32-bit key.
+    pub(super) fn lookup_index(&mut self, map: i32, index: i32, missing: Label) {
+        self.asm
+            .push(Insn::store_imm(Size::Word, Reg::R10, CELL, index));
+        self.lookup(map, CELL, missing);
+    }
+
+    /// [`Self::lookup`] with a field as 32-bit key.
+    pub(super) fn lookup_field(&mut self, map: i32, field: i16, missing: Label) {
+        self.get(Reg::R1, field);
+        self.write(Size::Word, CELL, Reg::R1);
+        self.lookup(map, CELL, missing);
+    }
+
+    /// Let counters of the slot in `field` grow. The value is this CPU's own, and no program of the gate interrupts
+    /// another on one CPU: no atomics.
+    pub(super) fn count(&mut self, field: i16, counters: &[(Counter, Amount)]) {
+        let missing = self.asm.label();
+        self.lookup_field(self.maps.counters, field, missing);
+        for (counter, amount) in counters {
+            let offset = *counter as i16 * 8;
+            self.load(Size::Double, Reg::R1, Reg::R0, offset);
+            match amount {
+                Amount::One => self.asm.alu(Alu::Add, Reg::R1, 1),
+                Amount::Length => {
+                    self.get(Reg::R2, LENGTH);
+                    self.asm.alu(Alu::Add, Reg::R1, Reg::R2);
+                }
+            }
+            self.asm
+                .push(Insn::store(Size::Double, Reg::R0, offset, Reg::R1));
+        }
+        self.asm.bind(missing);
+    }
+
+    /// Where a packet is dropped, and counted so for [`SLOT`].
+    pub(super) fn refuse(&mut self, counter: Counter) -> Label {
+        let asm = &mut self.asm;
+        *self.refusals[counter as usize].get_or_insert_with(|| asm.label())
+    }
+
+    /// The packet is decided: result, verdict and slot are in their fields.
+    pub(super) fn finish(&mut self) {
+        self.asm.jump(self.end);
+    }
+
+    /// [`Self::finish`] with these.
+    pub(super) fn finish_with(&mut self, result: i32, verdict: Verdict) {
+        self.put_imm(RESULT, result);
+        self.put_imm(VERDICT, i32::from(verdict.to_byte()));
+        self.finish();
+    }
+
+    /// What all paths end with: refusals, copies, the return. Call last.
+    pub(super) fn close(mut self) -> Vec<Insn> {
+        for (counter, _) in Counter::ALL {
+            if let Some(label) = self.refusals[counter as usize] {
+                self.asm.bind(label);
+                self.count(SLOT, &[(counter, Amount::One)]);
+                self.finish_with(self.side.drop(), Verdict::Dropped(counter));
+            }
+        }
+        self.asm.bind(self.end);
+        let done = self.asm.label();
+        self.get(Reg::R1, TAPS);
+        self.asm.jump_if(Reg::R1, Condition::Equal, 0, done);
+        self.leave_for_taps(done);
+        let taps = match self.side {
+            Side::In => self.maps.taps_in,
+            Side::Out | Side::Host => self.maps.taps_out,
+        };
+        self.call_any(taps, 0..TAPS_MAX);
+        self.asm.bind(done);
+        self.get(Reg::R0, RESULT);
+        self.asm.exit();
+        // 32 jumps of 16 bits reach over any program here; the tests generate them all.
+        self.asm.finish().expect("the programs are short")
+    }
+
+    /// What the copy programs need, into `scratch`.
+    fn leave_for_taps(&mut self, missing: Label) {
+        self.lookup_index(self.maps.scratch, self.side.scratch_index(), missing);
+        for (field, offset) in [
+            (RESULT, scratch::RESULT),
+            (LENGTH, scratch::LENGTH),
+            (SLOT, scratch::SLOT),
+            (VERDICT, scratch::VERDICT),
+            (PEER, scratch::PEER),
+        ] {
+            self.get(Reg::R1, field);
+            self.asm
+                .push(Insn::store(Size::Word, Reg::R0, offset, Reg::R1));
+        }
+        let ifindex = match self.side {
+            Side::In => 12,               // struct xdp_md: ingress_ifindex
+            Side::Out | Side::Host => 40, // struct __sk_buff: ifindex
+        };
+        self.load(Size::Word, Reg::R1, Reg::R6, ifindex);
+        self.asm
+            .push(Insn::store(Size::Word, Reg::R0, scratch::IFINDEX, Reg::R1));
+        let direction = self.side.direction() as i32;
+        self.asm.push(Insn::store_imm(
+            Size::Word,
+            Reg::R0,
+            scratch::DIRECTION,
+            direction,
+        ));
+    }
+
+    /// Go on in the first of these programs that there is; comes back when there is none.
+    pub(super) fn call_any(&mut self, programs: i32, indices: std::ops::Range<u32>) {
+        for index in indices {
+            self.asm.set(Reg::R1, Reg::R6);
+            self.asm.load_map(Reg::R2, programs);
+            self.asm.set(Reg::R3, index as i32);
+            self.asm.call(Helper::TailCall);
+        }
+    }
+}

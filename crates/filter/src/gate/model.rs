@@ -1,0 +1,558 @@
+//! What the gate's programs mean: the same decisions from the same tables, in plain Rust.
+//!
+//! The programs are correct when they agree with this on every packet, counters and tables included
+//! (`tests/gate_agreement.rs`). Only the kernel's outstanding checksums are not part of it: a packet here is bytes.
+
+use super::counter::Counter;
+use super::layout::{
+    AddressFlags, Bucket, Config, FlowKey, FlowValue, FragmentKey, LINK_RX, LINK_TX, Shape, Slot,
+    SlotKind, address_bytes,
+};
+use super::limits::{QUEUES_MAX, REFILL_NS_MAX, REFILL_NS_MIN, SLOTS};
+use super::packet::{Fault, Packet, Part};
+use super::tap::Verdict;
+use crate::filter::Filter;
+use crate::layers::{ARP, IPV4, IPV6};
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Where a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum To {
+    /// To the host's stack.
+    Host,
+    /// To a slot's interface.
+    Slot(u32),
+    /// To the socket of a queue.
+    Socket(u32),
+    /// Out of the device.
+    Wire,
+    /// Nowhere.
+    Drop,
+}
+
+/// A decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Decision {
+    /// Where to.
+    pub to: To,
+    /// What is told about it.
+    pub verdict: Verdict,
+    /// The slot that it concerns; None for the host's.
+    pub slot: Option<u32>,
+}
+
+/// The tables, and the decisions.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// The value in `config`.
+    pub config: Config,
+    /// The grants.
+    pub flows: HashMap<FlowKey, FlowValue>,
+    /// The addresses with a meaning.
+    pub addresses: HashMap<[u8; 16], AddressFlags>,
+    /// The slots, all of them.
+    pub slots: Vec<Slot>,
+    /// Slots by the index of their interface.
+    pub by_ifindex: HashMap<u32, u32>,
+    /// Slots that the device map has an entry for.
+    pub ports: HashSet<u32>,
+    /// Queues that have a socket.
+    pub sockets: HashSet<u32>,
+    /// Slots by queue; 0 is nobody.
+    pub queue_owner: Vec<u32>,
+    /// The link's buckets.
+    pub link: [Bucket; 2],
+    /// Slots by packets whose fragments are under way.
+    pub fragments: HashMap<FragmentKey, u32>,
+    /// General filters with their slots, in the order of their programs.
+    pub generals: Vec<(Filter, u32)>,
+    /// Counters by slot.
+    pub counters: Vec<[u64; Counter::COUNT]>,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Self {
+            config: Config::default(),
+            flows: HashMap::new(),
+            addresses: HashMap::new(),
+            slots: vec![Slot::default(); SLOTS as usize],
+            by_ifindex: HashMap::new(),
+            ports: HashSet::new(),
+            sockets: HashSet::new(),
+            queue_owner: vec![0; QUEUES_MAX as usize],
+            link: [Bucket::default(); 2],
+            fragments: HashMap::new(),
+            generals: Vec::new(),
+            counters: vec![[0; Counter::COUNT]; SLOTS as usize],
+        }
+    }
+}
+
+/// Dropped, and counted so for the slot.
+struct Refusal {
+    slot: u32,
+    counter: Counter,
+}
+
+fn refuse<T>(slot: u32, counter: Counter) -> Result<T, Refusal> {
+    Err(Refusal { slot, counter })
+}
+
+const fn decided(to: To, verdict: Verdict, slot: u32) -> Decision {
+    Decision {
+        to,
+        verdict,
+        slot: Some(slot),
+    }
+}
+
+const HOSTS: Decision = Decision {
+    to: To::Host,
+    verdict: Verdict::Host,
+    slot: None,
+};
+
+/// Which bucket of a slot.
+#[derive(Clone, Copy)]
+enum Way {
+    Rx,
+    Tx,
+}
+
+impl Model {
+    /// What the XDP program of the device does with a frame that came in on `queue`, at `now` (nanoseconds).
+    pub fn handle_incoming(&mut self, frame: &[u8], queue: u32, now: u64) -> Decision {
+        let decision = self.incoming(frame, Some(queue), now);
+        self.settle(decision)
+    }
+
+    /// What the program of the device's egress does with a frame of the host. [`To::Host`]: it goes its way.
+    pub fn handle_from_host(&mut self, frame: &[u8], now: u64) -> Decision {
+        let decision = self.incoming(frame, None, now);
+        self.settle(decision)
+    }
+
+    /// What the program of the interface `ifindex` does with a frame that its slot sends.
+    pub fn handle_outgoing(&mut self, frame: &[u8], ifindex: u32, now: u64) -> Decision {
+        let decision = self.outgoing(frame, ifindex, now);
+        self.settle(decision)
+    }
+
+    fn settle(&mut self, decision: Result<Decision, Refusal>) -> Decision {
+        decision.unwrap_or_else(|Refusal { slot, counter }| {
+            self.count(slot, counter, 1);
+            decided(To::Drop, Verdict::Dropped(counter), slot)
+        })
+    }
+
+    fn count(&mut self, slot: u32, counter: Counter, amount: usize) {
+        self.counters[slot as usize][counter as usize] += amount as u64;
+    }
+
+    fn has(&self, address: [u8; 16], flags: AddressFlags) -> bool {
+        self.addresses
+            .get(&address)
+            .is_some_and(|have| have.contains(flags))
+    }
+
+    /// `queue` is None for the host's own packets.
+    fn incoming(
+        &mut self,
+        frame: &[u8],
+        queue: Option<u32>,
+        now: u64,
+    ) -> Result<Decision, Refusal> {
+        let group = frame.first().is_some_and(|first| first & 1 != 0);
+        if frame.len() < 34 || (queue.is_some() && !group && frame[..6] != self.config.mac) {
+            return Ok(self.pass(queue));
+        }
+        let ethertype = u16::from_be_bytes([frame[12], frame[13]]);
+        let packet = match ethertype {
+            ARP => return self.arp(frame, queue, now),
+            IPV4 | IPV6 => match Packet::parse(frame, ethertype == IPV6, false) {
+                Ok(packet) => packet,
+                Err(_) if queue.is_none() => return Ok(HOSTS),
+                Err(_) => {
+                    self.count(0, Counter::Malformed, 1);
+                    return Ok(HOSTS);
+                }
+            },
+            _ => return self.unclaimed(frame, false, queue, now),
+        };
+        if packet.is_v6 && matches!(packet.icmp_type, Some(133..=137)) {
+            return self.discovery(frame, &packet, queue, now);
+        }
+        match self.classify(&packet, false) {
+            Some(slot) => self.deliver(frame, slot, queue, now),
+            None => {
+                let stray = self.has(packet.destination, AddressFlags::OURS_ALONE);
+                self.unclaimed(frame, stray, queue, now)
+            }
+        }
+    }
+
+    fn pass(&mut self, queue: Option<u32>) -> Decision {
+        if queue.is_some() {
+            self.count(0, Counter::PassToHost, 1);
+        }
+        HOSTS
+    }
+
+    fn arp(&mut self, frame: &[u8], queue: Option<u32>, now: u64) -> Result<Decision, Refusal> {
+        let ethernet_and_ipv4 = [0, 1, 8, 0, 6, 4];
+        if frame.get(14..20) != Some(&ethernet_and_ipv4) || frame.len() < 42 {
+            return self.unclaimed(frame, false, queue, now);
+        }
+        let target = Ipv4Addr::new(frame[38], frame[39], frame[40], frame[41]);
+        if self.has(address_bytes(IpAddr::V4(target)), AddressFlags::OURS_ALONE) {
+            return self.deliver(frame, 0, queue, now);
+        }
+        Ok(self.pass(queue))
+    }
+
+    fn discovery(
+        &mut self,
+        frame: &[u8],
+        packet: &Packet,
+        queue: Option<u32>,
+        now: u64,
+    ) -> Result<Decision, Refusal> {
+        let at = packet.transport + 8;
+        let target = matches!(packet.icmp_type, Some(135 | 136))
+            .then(|| frame.get(..packet.end)?.get(at..)?.first_chunk::<16>())
+            .flatten();
+        let addresses = target.copied().into_iter().chain([packet.destination]);
+        if { addresses }.any(|address| self.has(address, AddressFlags::OURS_ALONE)) {
+            return self.deliver(frame, 0, queue, now);
+        }
+        Ok(self.pass(queue))
+    }
+
+    fn unclaimed(
+        &mut self,
+        frame: &[u8],
+        stray: bool,
+        queue: Option<u32>,
+        now: u64,
+    ) -> Result<Decision, Refusal> {
+        let mut generals = self.generals.iter().filter(|_| queue.is_some());
+        if let Some((_, slot)) = generals.find(|(filter, _)| filter.matches(frame)) {
+            return self.deliver(frame, *slot, queue, now);
+        }
+        if stray {
+            self.count(0, Counter::StrayToDaemon, 1);
+            return self.deliver(frame, 0, queue, now);
+        }
+        Ok(self.pass(queue))
+    }
+
+    /// The slot whose grant covers the packet: of its sender, or of its receiver.
+    fn classify(&mut self, packet: &Packet, sending: bool) -> Option<u32> {
+        let fragment = FragmentKey {
+            source: packet.source,
+            destination: packet.destination,
+            identifier: packet.identifier,
+            protocol: packet.protocol,
+            sending,
+        };
+        let mut shapes = self.config.shapes;
+        if packet.part == Part::Later {
+            if let Some(slot) = self.fragments.get(&fragment) {
+                return Some(*slot);
+            }
+            shapes &= Shape::Protocol as u32 | Shape::Address as u32;
+        }
+        let whole = flow_key(packet, sending);
+        let mut shapes = Shape::ALL.into_iter().filter(|s| shapes & *s as u32 != 0);
+        let slot = shapes
+            .find_map(|shape| self.flows.get(&whole.masked(shape)))?
+            .slot;
+        if packet.part == Part::First {
+            self.fragments.insert(fragment, slot);
+        }
+        Some(slot)
+    }
+
+    fn deliver(
+        &mut self,
+        frame: &[u8],
+        slot: u32,
+        queue: Option<u32>,
+        now: u64,
+    ) -> Result<Decision, Refusal> {
+        let Slot { kind, ifindex, .. } = self.slots[slot as usize];
+        if kind == SlotKind::None {
+            return refuse(slot, Counter::NoRing);
+        }
+        self.police(slot, Way::Rx, frame.len(), now)?;
+        let to = match queue {
+            None if ifindex == 0 => return refuse(slot, Counter::NoRing),
+            None => To::Slot(slot),
+            Some(queue) if kind == SlotKind::Direct => {
+                if self.queue_owner.get(queue as usize) != Some(&slot) {
+                    return refuse(slot, Counter::WrongQueue);
+                }
+                if !self.sockets.contains(&queue) {
+                    return refuse(slot, Counter::NoRing);
+                }
+                To::Socket(queue)
+            }
+            Some(_) if !self.ports.contains(&slot) => return refuse(slot, Counter::NoRing),
+            Some(_) => To::Slot(slot),
+        };
+        self.count(slot, Counter::RxPackets, 1);
+        self.count(slot, Counter::RxBytes, frame.len());
+        let verdict = if slot == 0 {
+            Verdict::Daemon
+        } else {
+            Verdict::Slot
+        };
+        Ok(decided(to, verdict, slot))
+    }
+
+    fn police(&mut self, slot: u32, way: Way, bytes: usize, now: u64) -> Result<(), Refusal> {
+        let own = &mut self.slots[slot as usize];
+        let capped = own.flags & Slot::CAPPED != 0;
+        let (bucket, link, over) = match way {
+            Way::Rx => (&mut own.rx, LINK_RX, Counter::RxOverShare),
+            Way::Tx => (&mut own.tx, LINK_TX, Counter::TxOverShare),
+        };
+        if police(bucket, &mut self.link[link as usize], capped, bytes, now) {
+            return Ok(());
+        }
+        refuse(slot, over)
+    }
+
+    fn outgoing(&mut self, frame: &[u8], ifindex: u32, now: u64) -> Result<Decision, Refusal> {
+        let Some(sender) = self.by_ifindex.get(&ifindex).copied() else {
+            return refuse(0, Counter::NoRing);
+        };
+        let Slot { kind, mac, .. } = self.slots[sender as usize];
+        if kind == SlotKind::None {
+            return refuse(sender, Counter::NoRing);
+        }
+        let checked = kind != SlotKind::Daemon;
+        if frame.len() < 34 {
+            return refuse(sender, Counter::TxBadHeader);
+        }
+        if checked && frame[6..12] != mac {
+            return refuse(sender, Counter::TxBadMac);
+        }
+        let ethertype = u16::from_be_bytes([frame[12], frame[13]]);
+        if ethertype != IPV4 && ethertype != IPV6 {
+            if checked {
+                return refuse(sender, Counter::TxBadEthertype);
+            }
+            let own = frame[..6] == self.config.mac;
+            let to = if own { To::Host } else { To::Wire };
+            return self.send(frame, sender, to, now);
+        }
+        let packet = match Packet::parse(frame, ethertype == IPV6, true) {
+            Ok(packet) => packet,
+            Err(Fault::Header) => return refuse(sender, Counter::TxBadHeader),
+            Err(Fault::Fragment) => return refuse(sender, Counter::TxFragment),
+        };
+        if checked {
+            self.check(&packet, sender)?;
+        }
+        let to = self.route(&packet);
+        self.send(frame, sender, to, now)
+    }
+
+    fn check(&mut self, packet: &Packet, sender: u32) -> Result<(), Refusal> {
+        if packet.odd {
+            return refuse(sender, Counter::TxBadHeader);
+        }
+        let forbidden = match (packet.is_v6, packet.icmp_type) {
+            (true, Some(130..=137 | 143)) | (false, Some(5 | 9)) => true,
+            (true, _) => false,
+            (false, _) => packet.protocol == 2,
+        };
+        if forbidden {
+            return refuse(sender, Counter::TxNdp);
+        }
+        match (self.classify(packet, true), packet.part) {
+            (Some(slot), _) if slot == sender => Ok(()),
+            (_, Part::Later) => refuse(sender, Counter::TxFragment),
+            (_, Part::Whole | Part::First) => refuse(sender, Counter::TxBadSource),
+        }
+    }
+
+    fn route(&mut self, packet: &Packet) -> To {
+        if let Some(slot) = self.classify(packet, false) {
+            To::Slot(slot)
+        } else if self.has(packet.destination, AddressFlags::HOST) {
+            To::Host
+        } else if self.has(packet.destination, AddressFlags::OURS_ALONE) {
+            To::Slot(0)
+        } else {
+            To::Wire
+        }
+    }
+
+    fn send(&mut self, frame: &[u8], sender: u32, to: To, now: u64) -> Result<Decision, Refusal> {
+        self.police(sender, Way::Tx, frame.len(), now)?;
+        let verdict = match to {
+            To::Slot(slot) => {
+                let Slot { kind, ifindex, .. } = self.slots[slot as usize];
+                if kind == SlotKind::None || ifindex == 0 {
+                    return refuse(slot, Counter::NoRing);
+                }
+                self.police(slot, Way::Rx, frame.len(), now)?;
+                self.count(slot, Counter::RxPackets, 1);
+                self.count(slot, Counter::RxBytes, frame.len());
+                self.count(sender, Counter::TxToSlot, 1);
+                Verdict::Slot
+            }
+            To::Host => {
+                self.count(sender, Counter::TxToHost, 1);
+                Verdict::Host
+            }
+            To::Wire | To::Socket(_) | To::Drop => Verdict::Wire,
+        };
+        self.count(sender, Counter::TxPackets, 1);
+        self.count(sender, Counter::TxBytes, frame.len());
+        Ok(decided(to, verdict, sender))
+    }
+}
+
+/// The packet as the key of a grant that names all of it.
+fn flow_key(packet: &Packet, sending: bool) -> FlowKey {
+    let (local, remote, local_port, remote_port) = if sending {
+        let ports = (packet.source_port, packet.destination_port);
+        (packet.source, packet.destination, ports.0, ports.1)
+    } else {
+        let ports = (packet.destination_port, packet.source_port);
+        (packet.destination, packet.source, ports.0, ports.1)
+    };
+    FlowKey {
+        local,
+        remote,
+        local_port,
+        remote_port,
+        protocol: packet.protocol,
+    }
+}
+
+/// Whether a packet of `bytes` may go: within its own bucket always, beyond it from what the link has left.
+///
+/// Buckets without a rate do not limit; `capped` forbids to go beyond the own one.
+pub fn police(own: &mut Bucket, link: &mut Bucket, capped: bool, bytes: usize, now: u64) -> bool {
+    if own.rate == 0 && link.rate == 0 {
+        return true;
+    }
+    if own.rate != 0 {
+        refill(own, now);
+        if own.tokens > 0 {
+            own.tokens -= bytes as i64;
+            if link.rate != 0 {
+                refill(link, now);
+                link.tokens -= bytes as i64;
+            }
+            return true;
+        }
+    }
+    if link.rate == 0 || capped {
+        return false;
+    }
+    refill(link, now);
+    let go = link.tokens > 0;
+    if go {
+        link.tokens -= bytes as i64;
+    }
+    go
+}
+
+fn refill(bucket: &mut Bucket, now: u64) {
+    let elapsed = now.wrapping_sub(bucket.last) as i64;
+    if elapsed < REFILL_NS_MIN as i64 {
+        return;
+    }
+    bucket.last = now;
+    let room = bucket.burst as i64 - bucket.tokens;
+    if room <= 0 {
+        return;
+    }
+    let earned = if elapsed > REFILL_NS_MAX as i64 {
+        u64::MAX
+    } else {
+        bucket.rate * elapsed as u64 / 1_000_000_000
+    };
+    bucket.tokens += earned.min(room as u64) as i64;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn rate(bytes_per_second: u64) -> Bucket {
+        Bucket {
+            last: 1000 * MS,
+            ..Bucket::new(bytes_per_second, bytes_per_second / 100)
+        }
+    }
+
+    /// Send as often as told; the bytes that may go in a second.
+    fn throughput(own: &mut [Bucket], link: &mut Bucket, every_us: &[u64]) -> Vec<u64> {
+        let mut bytes = vec![0; own.len()];
+        for us in 0..1_000_000u64 {
+            let now = 1000 * MS + us * 1000;
+            for (i, own) in own.iter_mut().enumerate() {
+                if us.is_multiple_of(every_us[i]) && police(own, link, false, 1000, now) {
+                    bytes[i] += 1000;
+                }
+            }
+        }
+        bytes
+    }
+
+    fn close(have: u64, want: u64) -> bool {
+        have.abs_diff(want) * 20 < want
+    }
+
+    /// 100 MB/s shared 1:1, one sends ten times what there is: both have their half.
+    #[test]
+    fn a_flood_takes_only_its_share() {
+        let (mut own, mut link) = ([rate(50_000_000), rate(50_000_000)], rate(100_000_000));
+        let bytes = throughput(&mut own, &mut link, &[1, 10]);
+        assert!(bytes.iter().all(|b| close(*b, 50_000_000)), "{bytes:?}");
+    }
+
+    /// What one leaves unused goes to the other, and comes back at once.
+    #[test]
+    fn an_idle_share_goes_to_others() {
+        let (mut own, mut link) = ([rate(50_000_000), rate(50_000_000)], rate(100_000_000));
+        let bytes = throughput(&mut own, &mut link, &[1, 100]);
+        assert!(
+            close(bytes[0], 90_000_000) && close(bytes[1], 10_000_000),
+            "{bytes:?}"
+        );
+    }
+
+    #[test]
+    fn weights_three_to_one() {
+        let (mut own, mut link) = ([rate(75_000_000), rate(25_000_000)], rate(100_000_000));
+        let bytes = throughput(&mut own, &mut link, &[2, 2]);
+        assert!(
+            close(bytes[0], 75_000_000) && close(bytes[1], 25_000_000),
+            "{bytes:?}"
+        );
+    }
+
+    #[test]
+    fn without_a_rate_nothing_is_limited_and_a_cap_holds_without_a_link() {
+        let mut none = [Bucket::default(); 2];
+        let [own, link] = &mut none;
+        assert!(police(own, link, false, 1 << 30, 5));
+        let mut own = Bucket::new(1000, 100);
+        assert!(police(&mut own, link, false, 1500, 1000 * MS));
+        assert!(!police(&mut own, link, false, 1500, 1001 * MS));
+        let mut plenty = Bucket::new(1 << 30, 1 << 30);
+        assert!(!police(&mut own, &mut plenty, true, 1500, 1001 * MS));
+        assert!(police(&mut own, &mut plenty, false, 1500, 1001 * MS));
+    }
+}

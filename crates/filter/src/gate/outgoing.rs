@@ -1,0 +1,374 @@
+//! The program at a slot's interface for what the slot sends.
+//!
+//! ```text
+//! length, MAC, type ── IP header ── discovery? ── fragment? ── source is the slot's? ── where to ── share ── go
+//! ```
+//!
+//! Each step that fails drops the packet and counts why. What programs send is checked more strictly than what
+//! arrives is: nothing here has to be lenient for the sake of old senders.
+//!
+//! - IPv4 options and IPv6 routing headers are refused. RFC 7126 has networks drop source routes, and nothing else
+//!   that a program needs travels in options.
+//! - Neighbour and router discovery, redirects and group membership are refused: with them one host speaks for all
+//!   of it, or for others. They are the daemon's.
+//! - RFC 1858: first fragments hold their whole transport header, and later ones follow a first that was allowed.
+//! - A checksum that is still to be written must be written into the transport header's field ([`Checksum`]).
+//!
+//! The daemon's own slot is not checked, only told apart by where its packets go.
+
+use super::classify::Local;
+use super::code::{
+    Amount, CELL, Code, DESTINATION, ETHERNET, FRAGMENT, ICMP_TYPE, IS_V6, LENGTH, ODD, PEER,
+    PROTOCOL, RESULT, SENDER, SHAPES, SLOT, Side, TAPS, UNCHECKED, VERDICT, fragment, half,
+};
+use super::counter::Counter;
+use super::incoming::SHORTEST;
+use super::layout::{AddressFlags, LINK_RX, LINK_TX, SlotKind};
+use super::maps::MapFds;
+use super::parse::Faults;
+use super::share::{SLOT_RX, SLOT_TX};
+use super::tap::Verdict;
+use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
+use crate::layers::{IPV4, IPV6};
+use crate::program::Program;
+use exos_wire::protocol::{TCP, UDP};
+
+/// Internet group management (RFC 3376).
+const IGMP: u8 = 2;
+/// Offset of the MAC address in [`super::Slot`] and in [`super::Config`].
+const MAC: i16 = 8;
+/// `bpf_redirect`: to the ingress of the device.
+const INGRESS: i32 = 1;
+
+/// Where the running kernel keeps what it still has to do about a packet's checksum: offsets in `struct sk_buff`,
+/// from its type information, and the number of the function that gives access to them.
+///
+/// Whoever writes to a packet socket with a virtio-net header names the place where the kernel is to write a checksum
+/// later, behind the check here: that must not be a port or an address. Without this the program does not look, and
+/// no packet socket may be given to a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checksum {
+    /// The kernel's number of `bpf_cast_to_kern_ctx`.
+    pub cast_function: i32,
+    /// Offset of the byte with the bits `ip_summed`.
+    pub ip_summed: i16,
+    /// The bits in that byte.
+    pub ip_summed_mask: u8,
+    /// Their value for a checksum that is to be written (`CHECKSUM_PARTIAL`), within the mask.
+    pub partial: u8,
+    /// Offset of `csum_start`, from the buffer's begin to where summing begins.
+    pub csum_start: i16,
+    /// Offset of `csum_offset`, from there to the field.
+    pub csum_offset: i16,
+    /// Offset of `mac_header`, from the buffer's begin to the frame.
+    pub mac_header: i16,
+}
+
+/// The traffic control program for the ingress of every slot's interface.
+pub fn outgoing(maps: &MapFds, checksum: Option<&Checksum>) -> Program {
+    let mut code = Code::new(maps, Side::Out);
+    let ends = Ends {
+        wire: code.asm.label(),
+        host: code.asm.label(),
+        slot: code.asm.label(),
+    };
+    code.clear();
+    code.measure();
+    code.sender();
+    code.frame(ends);
+    if let Some(checksum) = checksum {
+        code.checksum(checksum);
+    }
+    code.forbidden();
+    code.source();
+    code.route(ends);
+    code.send_to_wire(ends.wire);
+    code.send_to_host(ends.host);
+    code.send_to_slot(ends.slot);
+    Program::new(code.close())
+}
+
+#[derive(Clone, Copy)]
+struct Ends {
+    wire: Label,
+    host: Label,
+    slot: Label,
+}
+
+impl Code<'_> {
+    /// Whose interface this is; leaves its slot in r7.
+    fn sender(&mut self) {
+        let checked = self.asm.label();
+        let no_ring = self.refuse(Counter::NoRing);
+        self.lookup_index(self.maps.config, 0, no_ring);
+        for (offset, field) in [(0, SHAPES), (16, TAPS)] {
+            self.load(Size::Word, Reg::R1, Reg::R0, offset);
+            self.put(field, Reg::R1);
+        }
+        // struct __sk_buff: ifindex.
+        self.load(Size::Word, Reg::R1, Reg::R6, 40);
+        self.write(Size::Word, CELL, Reg::R1);
+        self.lookup(self.maps.by_ifindex, CELL, no_ring);
+        self.load(Size::Word, Reg::R1, Reg::R0, 0);
+        self.put(SLOT, Reg::R1);
+        self.put(SENDER, Reg::R1);
+        self.lookup_field(self.maps.slots, SLOT, no_ring);
+        self.asm.set(Reg::R7, Reg::R0);
+        self.load(Size::Word, Reg::R1, Reg::R7, 0);
+        self.asm
+            .jump_if(Reg::R1, Condition::Equal, SlotKind::None as i32, no_ring);
+        self.asm.jump_if(
+            Reg::R1,
+            Condition::NotEqual,
+            SlotKind::Daemon as i32,
+            checked,
+        );
+        self.put_imm(UNCHECKED, 1);
+        self.asm.bind(checked);
+    }
+
+    /// To `label` when the sender is the daemon.
+    fn if_unchecked(&mut self, label: Label) {
+        self.get(Reg::R1, UNCHECKED);
+        self.asm.jump_if(Reg::R1, Condition::NotEqual, 0, label);
+    }
+
+    /// Ethernet, then the headers of IP.
+    fn frame(&mut self, ends: Ends) {
+        let [v4, v6, located, not_ip, trusted] = [(); 5].map(|()| self.asm.label());
+        let bad_header = self.refuse(Counter::TxBadHeader);
+        let bad_type = self.refuse(Counter::TxBadEthertype);
+        let bad_mac = self.refuse(Counter::TxBadMac);
+        // struct __sk_buff: vlan_present. The kernel has moved the tag there.
+        self.load(Size::Word, Reg::R1, Reg::R6, 20);
+        self.asm.jump_if(Reg::R1, Condition::NotEqual, 0, bad_type);
+        self.get(Reg::R1, LENGTH);
+        self.asm
+            .jump_if(Reg::R1, Condition::Less, SHORTEST, bad_header);
+        self.load_bytes(0, SHORTEST, ETHERNET, bad_header);
+        self.if_unchecked(trusted);
+        for at in [0, 2, 4] {
+            self.read(Size::Half, Reg::R1, ETHERNET + 6 + at);
+            self.load(Size::Half, Reg::R2, Reg::R7, MAC + at);
+            self.asm
+                .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, bad_mac);
+        }
+        self.asm.bind(trusted);
+        self.read(Size::Half, Reg::R1, ETHERNET + 12);
+        self.asm.jump_if(Reg::R1, Condition::Equal, half(IPV4), v4);
+        self.asm.jump_if(Reg::R1, Condition::Equal, half(IPV6), v6);
+        self.if_unchecked(not_ip);
+        self.asm.jump(bad_type);
+        self.asm.bind(not_ip);
+        self.by_station(ends);
+        let faults = Faults {
+            header: bad_header,
+            fragment: self.refuse(Counter::TxFragment),
+        };
+        self.asm.bind(v4);
+        self.parse_v4(faults, located);
+        self.asm.bind(v6);
+        self.parse_v6(faults, located);
+        self.asm.bind(located);
+    }
+
+    /// The daemon's ARP: to the host if the frame is for the device's own address, which is the host's.
+    fn by_station(&mut self, ends: Ends) {
+        let no_ring = self.refuse(Counter::NoRing);
+        self.lookup_index(self.maps.config, 0, no_ring);
+        for at in [0, 2, 4] {
+            self.read(Size::Half, Reg::R1, ETHERNET + at);
+            self.load(Size::Half, Reg::R2, Reg::R0, MAC + at);
+            self.asm
+                .jump_if(Reg::R1, Condition::NotEqual, Reg::R2, ends.wire);
+        }
+        self.asm.jump(ends.host);
+    }
+
+    /// The kernel's outstanding work, see [`Checksum`]. r7 is where the transport header begins.
+    fn checksum(&mut self, fields: &Checksum) {
+        let [fine, tcp] = [(); 2].map(|()| self.asm.label());
+        let bad = self.refuse(Counter::TxBadChecksum);
+        self.if_unchecked(fine);
+        self.asm.set(Reg::R1, Reg::R6);
+        self.asm
+            .push(Insn::call_kernel_function(fields.cast_function));
+        self.load(Size::Byte, Reg::R1, Reg::R0, fields.ip_summed);
+        self.asm
+            .alu(Alu::And, Reg::R1, i32::from(fields.ip_summed_mask));
+        self.asm.jump_if(
+            Reg::R1,
+            Condition::NotEqual,
+            i32::from(fields.partial),
+            fine,
+        );
+        // One sum for a whole packet, from its transport header on.
+        self.get(Reg::R1, FRAGMENT);
+        self.asm
+            .jump_if(Reg::R1, Condition::NotEqual, fragment::WHOLE, bad);
+        self.load(Size::Half, Reg::R1, Reg::R0, fields.csum_start);
+        self.load(Size::Half, Reg::R2, Reg::R0, fields.mac_header);
+        self.asm.alu(Alu::Sub, Reg::R1, Reg::R2);
+        self.asm.jump_if(Reg::R1, Condition::NotEqual, Reg::R7, bad);
+        self.load(Size::Half, Reg::R2, Reg::R0, fields.csum_offset);
+        self.get(Reg::R1, PROTOCOL);
+        self.asm
+            .jump_if(Reg::R1, Condition::Equal, i32::from(TCP), tcp);
+        self.asm
+            .jump_if(Reg::R1, Condition::NotEqual, i32::from(UDP), bad);
+        self.asm.jump_if(Reg::R2, Condition::NotEqual, 6, bad);
+        self.asm.jump(fine);
+        self.asm.bind(tcp);
+        self.asm.jump_if(Reg::R2, Condition::NotEqual, 16, bad);
+        self.asm.bind(fine);
+    }
+
+    /// What nobody but the daemon may send.
+    fn forbidden(&mut self) {
+        let [allowed, v6] = [(); 2].map(|()| self.asm.label());
+        let (bad_header, ndp) = (
+            self.refuse(Counter::TxBadHeader),
+            self.refuse(Counter::TxNdp),
+        );
+        self.if_unchecked(allowed);
+        self.get(Reg::R1, ODD);
+        self.asm
+            .jump_if(Reg::R1, Condition::NotEqual, 0, bad_header);
+        self.get(Reg::R1, ICMP_TYPE);
+        self.get(Reg::R2, IS_V6);
+        self.asm.jump_if(Reg::R2, Condition::NotEqual, 0, v6);
+        // RFC 792: redirect; RFC 1256: router advertisement.
+        for kind in [5, 9] {
+            self.asm.jump_if(Reg::R1, Condition::Equal, kind, ndp);
+        }
+        self.get(Reg::R1, PROTOCOL);
+        self.asm
+            .jump_if(Reg::R1, Condition::Equal, i32::from(IGMP), ndp);
+        self.asm.jump(allowed);
+        self.asm.bind(v6);
+        // RFC 3810, RFC 2710: group membership 130 to 132 and 143; RFC 4861: discovery 133 to 137.
+        self.asm.jump_if(Reg::R1, Condition::Equal, 143, ndp);
+        self.asm.alu(Alu::Sub, Reg::R1, 130);
+        self.asm.jump_if(Reg::R1, Condition::LessOrEqual, 7, ndp);
+        self.asm.bind(allowed);
+    }
+
+    /// The source must lead to the sender by the lookups that find the receiver of what comes in.
+    fn source(&mut self) {
+        let [allowed, wrong] = [(); 2].map(|()| self.asm.label());
+        let (bad_source, bad_fragment) = (
+            self.refuse(Counter::TxBadSource),
+            self.refuse(Counter::TxFragment),
+        );
+        self.if_unchecked(allowed);
+        self.classify(Local::Source, wrong);
+        self.get(Reg::R1, SENDER);
+        self.asm
+            .jump_if(Reg::R0, Condition::NotEqual, Reg::R1, wrong);
+        self.asm.jump(allowed);
+        self.asm.bind(wrong);
+        self.get(Reg::R1, FRAGMENT);
+        self.asm
+            .jump_if(Reg::R1, Condition::Equal, fragment::LATER, bad_fragment);
+        self.asm.jump(bad_source);
+        self.asm.bind(allowed);
+    }
+
+    /// By the destination: a slot of this machine, the host, or the wire.
+    fn route(&mut self, ends: Ends) {
+        let [none, ours] = [(); 2].map(|()| self.asm.label());
+        self.classify(Local::Destination, none);
+        self.put(PEER, Reg::R0);
+        self.asm.jump(ends.slot);
+        self.asm.bind(none);
+        self.if_address(DESTINATION, AddressFlags::HOST, ends.host);
+        self.if_address(DESTINATION, AddressFlags::OURS_ALONE, ours);
+        self.asm.jump(ends.wire);
+        self.asm.bind(ours);
+        self.put_imm(PEER, 0);
+        self.asm.jump(ends.slot);
+    }
+
+    /// Charge the sender.
+    fn charge_sender(&mut self) {
+        let (no_ring, over) = (
+            self.refuse(Counter::NoRing),
+            self.refuse(Counter::TxOverShare),
+        );
+        self.lookup_field(self.maps.slots, SENDER, no_ring);
+        self.asm.set(Reg::R7, Reg::R0);
+        self.police(SLOT_TX, LINK_TX, over);
+    }
+
+    fn send_to_wire(&mut self, label: Label) {
+        self.asm.bind(label);
+        self.charge_sender();
+        self.count(SENDER, &[SENT, SENT_BYTES]);
+        self.send_to_device(0, Verdict::Wire);
+    }
+
+    fn send_to_host(&mut self, label: Label) {
+        self.asm.bind(label);
+        self.charge_sender();
+        self.count(
+            SENDER,
+            &[SENT, SENT_BYTES, (Counter::TxToHost, Amount::One)],
+        );
+        self.send_to_device(INGRESS, Verdict::Host);
+    }
+
+    fn send_to_device(&mut self, flags: i32, verdict: Verdict) {
+        let no_ring = self.refuse(Counter::NoRing);
+        self.lookup_index(self.maps.config, 0, no_ring);
+        self.load(Size::Word, Reg::R1, Reg::R0, 4);
+        self.asm.set(Reg::R2, flags);
+        self.redirect(verdict);
+    }
+
+    /// Out of r1 with the flags r2.
+    fn redirect(&mut self, verdict: Verdict) {
+        self.asm.call(Helper::Redirect);
+        self.put(RESULT, Reg::R0);
+        self.put_imm(VERDICT, i32::from(verdict.to_byte()));
+        self.finish();
+    }
+
+    /// Another slot, within its share of what arrives; what it refuses is counted for it.
+    fn send_to_slot(&mut self, label: Label) {
+        let (no_ring, over) = (
+            self.refuse(Counter::NoRing),
+            self.refuse(Counter::RxOverShare),
+        );
+        self.asm.bind(label);
+        self.charge_sender();
+        self.get(Reg::R1, PEER);
+        self.put(SLOT, Reg::R1);
+        self.lookup_field(self.maps.slots, SLOT, no_ring);
+        self.asm.set(Reg::R7, Reg::R0);
+        self.load(Size::Word, Reg::R1, Reg::R7, 0);
+        self.asm
+            .jump_if(Reg::R1, Condition::Equal, SlotKind::None as i32, no_ring);
+        self.load(Size::Word, Reg::R1, Reg::R7, 4);
+        self.asm.jump_if(Reg::R1, Condition::Equal, 0, no_ring);
+        self.police(SLOT_RX, LINK_RX, over);
+        self.count(
+            SLOT,
+            &[
+                (Counter::RxPackets, Amount::One),
+                (Counter::RxBytes, Amount::Length),
+            ],
+        );
+        self.get(Reg::R1, SENDER);
+        self.put(SLOT, Reg::R1);
+        self.count(
+            SENDER,
+            &[SENT, SENT_BYTES, (Counter::TxToSlot, Amount::One)],
+        );
+        self.load(Size::Word, Reg::R1, Reg::R7, 4);
+        self.asm.set(Reg::R2, 0);
+        self.redirect(Verdict::Slot);
+    }
+}
+
+const SENT: (Counter, Amount) = (Counter::TxPackets, Amount::One);
+const SENT_BYTES: (Counter, Amount) = (Counter::TxBytes, Amount::Length);

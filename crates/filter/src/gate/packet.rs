@@ -1,0 +1,264 @@
+//! What the gate sees of a packet: the meaning that [`super::parse`]'s code is measured by.
+//!
+//! A packet is seen as one of a flow: addresses, protocol, ports. An ICMP error is seen as a packet of the flow that
+//! it is about. What has no ports has the port 0.
+
+use super::layout::address_bytes;
+use crate::limits::EXTENSION_HEADERS_MAX;
+use exos_wire::protocol::{
+    AUTHENTICATION, DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ICMP, ICMPV6, ROUTING, TCP, UDP,
+};
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Whether all of a packet is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Whole,
+    First,
+    Later,
+}
+
+/// Headers that contradict themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The network header, or the transport header of a whole packet.
+    Header,
+    /// A first fragment without its transport header.
+    Fragment,
+}
+
+/// An IP packet as one of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Packet {
+    pub(super) source: [u8; 16],
+    pub(super) destination: [u8; 16],
+    pub(super) protocol: u8,
+    pub(super) source_port: u16,
+    pub(super) destination_port: u16,
+    pub(super) part: Part,
+    pub(super) identifier: u32,
+    pub(super) is_v6: bool,
+    /// IPv4 options or an IPv6 routing header.
+    pub(super) odd: bool,
+    /// The type if it is ICMP of its version.
+    pub(super) icmp_type: Option<u8>,
+    /// Where the transport header begins, in the frame.
+    pub(super) transport: usize,
+    /// Where the IP packet ends.
+    pub(super) end: usize,
+}
+
+/// `N` bytes of the frame at `at`, if the IP packet, which ends at `end`, has them.
+fn bytes<const N: usize>(frame: &[u8], at: usize, end: usize) -> Option<&[u8; N]> {
+    frame.get(..end)?.get(at..)?.first_chunk()
+}
+
+const fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn v4_address(bytes: &[u8], at: usize) -> [u8; 16] {
+    let octets = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+    address_bytes(IpAddr::V4(Ipv4Addr::from(octets)))
+}
+
+fn v6_address(bytes: &[u8], at: usize) -> [u8; 16] {
+    std::array::from_fn(|i| bytes[at + i])
+}
+
+impl Packet {
+    /// The IPv4 or IPv6 packet behind 14 bytes of Ethernet. `sending`: an error is about the flow only if it goes to
+    /// the quoted packet's sender and comes from its receiver; routers on the way send errors too, programs do not.
+    pub(super) fn parse(frame: &[u8], is_v6: bool, sending: bool) -> Result<Self, Fault> {
+        let mut packet = if is_v6 { v6(frame)? } else { v4(frame)? };
+        if packet.part != Part::Later {
+            packet.transport(frame, sending)?;
+        }
+        Ok(packet)
+    }
+
+    fn transport(&mut self, frame: &[u8], sending: bool) -> Result<(), Fault> {
+        let icmp = if self.is_v6 { ICMPV6 } else { ICMP };
+        let needed = match self.protocol {
+            TCP => 20,
+            UDP => 8,
+            p if p == icmp => 8,
+            _ => return Ok(()),
+        };
+        // RFC 1858 §3: a first fragment holds the transport header.
+        if self.transport + needed > self.end {
+            return Err(match self.part {
+                Part::First => Fault::Fragment,
+                Part::Whole | Part::Later => Fault::Header,
+            });
+        }
+        let header: &[u8; 8] = bytes(frame, self.transport, self.end).expect("checked");
+        if self.protocol != icmp {
+            (self.source_port, self.destination_port) = (be16(header, 0), be16(header, 2));
+            return Ok(());
+        }
+        self.icmp_type = Some(header[0]);
+        (self.source_port, self.destination_port) = echo_ports(header, self.is_v6);
+        let about_other = match self.is_v6 {
+            true => matches!(header[0], 1..=4),        // RFC 4443 §3
+            false => matches!(header[0], 3 | 11 | 12), // RFC 792
+        };
+        if about_other && self.part == Part::Whole {
+            self.quoted(frame, sending);
+        }
+        Ok(())
+    }
+
+    /// Take the flow of the quoted packet, in the opposite direction; unreadable quotes change nothing.
+    fn quoted(&mut self, frame: &[u8], sending: bool) -> Option<()> {
+        let at = self.transport + 8;
+        let (source, destination, protocol, transport) = if self.is_v6 {
+            let header: &[u8; 40] = bytes::<48>(frame, at, self.end)?.first_chunk()?;
+            if header[0] >> 4 != 6 {
+                return None;
+            }
+            let addresses = (v6_address(header, 8), v6_address(header, 24));
+            (addresses.0, addresses.1, header[6], at + 40)
+        } else {
+            // RFC 792: the header and 8 bytes.
+            let header: &[u8; 20] = bytes::<28>(frame, at, self.end)?.first_chunk()?;
+            if !(0x45..=0x4f).contains(&header[0]) || be16(header, 6) & 0x1fff != 0 {
+                return None;
+            }
+            let transport = at + usize::from(header[0] & 15) * 4;
+            let addresses = (v4_address(header, 12), v4_address(header, 16));
+            (addresses.0, addresses.1, header[9], transport)
+        };
+        let header: &[u8; 8] = bytes(frame, transport, self.end)?;
+        if source != self.destination || (sending && destination != self.source) {
+            return None;
+        }
+        let icmp = if self.is_v6 { ICMPV6 } else { ICMP };
+        let ports = match protocol {
+            TCP | UDP => (be16(header, 0), be16(header, 2)),
+            p if p == icmp => echo_ports(header, self.is_v6),
+            _ => (0, 0),
+        };
+        self.source = destination;
+        self.protocol = protocol;
+        (self.destination_port, self.source_port) = ports;
+        Some(())
+    }
+}
+
+/// The identifier stands at the side that chose it (RFC 792, RFC 4443 §4.1).
+const fn echo_ports(header: &[u8; 8], is_v6: bool) -> (u16, u16) {
+    let identifier = be16(header, 4);
+    match (is_v6, header[0]) {
+        (false, 8) | (true, 128) => (identifier, 0),
+        (false, 0) | (true, 129) => (0, identifier),
+        _ => (0, 0),
+    }
+}
+
+/// RFC 791 §3.1.
+fn v4(frame: &[u8]) -> Result<Packet, Fault> {
+    let header: &[u8; 20] = bytes(frame, 14, frame.len()).ok_or(Fault::Header)?;
+    let (first, total) = (header[0], usize::from(be16(header, 2)));
+    let length = usize::from(first & 15) * 4;
+    let end = 14 + total;
+    if !(0x45..=0x4f).contains(&first) || total < length || end > frame.len() {
+        return Err(Fault::Header);
+    }
+    let fragment = be16(header, 6);
+    Ok(Packet {
+        source: v4_address(header, 12),
+        destination: v4_address(header, 16),
+        protocol: header[9],
+        source_port: 0,
+        destination_port: 0,
+        part: match (fragment & 0x1fff, fragment & 0x2000) {
+            (0, 0) => Part::Whole,
+            (0, _) => Part::First,
+            _ => Part::Later,
+        },
+        identifier: be16(header, 4).into(),
+        is_v6: false,
+        odd: length > 20,
+        icmp_type: None,
+        transport: 14 + length,
+        end,
+    })
+}
+
+/// RFC 8200 §3, §4.
+fn v6(frame: &[u8]) -> Result<Packet, Fault> {
+    let header: &[u8; 40] = bytes(frame, 14, frame.len()).ok_or(Fault::Header)?;
+    let end = 54 + usize::from(be16(header, 4));
+    if header[0] >> 4 != 6 || end > frame.len() {
+        return Err(Fault::Header);
+    }
+    let mut packet = Packet {
+        source: v6_address(header, 8),
+        destination: v6_address(header, 24),
+        protocol: header[6],
+        source_port: 0,
+        destination_port: 0,
+        part: Part::Whole,
+        identifier: 0,
+        is_v6: true,
+        odd: false,
+        icmp_type: None,
+        transport: 54,
+        end,
+    };
+    for count in 0..EXTENSION_HEADERS_MAX {
+        let next = packet.protocol;
+        let read = match next {
+            // RFC 8200 §4.1: only directly behind the fixed header.
+            HOP_BY_HOP => count == 0,
+            ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION_OPTIONS => true,
+            _ => false,
+        };
+        if !read {
+            return Ok(packet);
+        }
+        if packet.extension(frame)? == Part::Later {
+            return Ok(packet);
+        }
+    }
+    match packet.protocol {
+        ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION_OPTIONS => Err(Fault::Header),
+        _ => Ok(packet),
+    }
+}
+
+impl Packet {
+    /// Read one extension header, whose kind is in `protocol`.
+    fn extension(&mut self, frame: &[u8]) -> Result<Part, Fault> {
+        let header: &[u8; 8] = bytes(frame, self.transport, self.end).ok_or(Fault::Header)?;
+        let kind = std::mem::replace(&mut self.protocol, header[0]);
+        let length = usize::from(header[1]);
+        match kind {
+            FRAGMENT => {
+                // RFC 8200 §4.5. Without more fragments the first is all (RFC 6946).
+                self.identifier = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+                let offset = be16(header, 2);
+                if offset & 0xfff8 != 0 {
+                    self.part = Part::Later;
+                    return Ok(Part::Later);
+                }
+                if offset & 1 != 0 {
+                    self.part = Part::First;
+                }
+                self.transport += 8;
+                return Ok(self.part);
+            }
+            // RFC 4302 §2.2.
+            AUTHENTICATION => self.transport += (length + 2) * 4,
+            _ => {
+                self.odd |= kind == ROUTING;
+                self.transport += (length + 1) * 8;
+            }
+        }
+        if self.transport > self.end {
+            return Err(Fault::Header);
+        }
+        Ok(self.part)
+    }
+}

@@ -1,0 +1,341 @@
+//! Code that reads headers into the fields of [`super::code`].
+//!
+//! Does what [`super::packet::Packet::parse`] does, branch by branch; the RFC's words stand there.
+
+use super::code::{
+    Code, DESTINATION, DESTINATION_PORT, END, FRAGMENT, ICMP_TYPE, IDENTIFIER, IP, IS_V6, LENGTH,
+    ODD, PROTOCOL, QUOTED_DESTINATION, QUOTED_SOURCE, SOURCE, SOURCE_PORT, Side, TRANSPORT,
+    fragment, half,
+};
+use crate::ebpf::{Alu, Condition, Insn, Label, Reg, Size};
+use crate::limits::EXTENSION_HEADERS_MAX;
+use exos_wire::protocol::{
+    AUTHENTICATION, DESTINATION_OPTIONS, FRAGMENT as FRAGMENT_HEADER, HOP_BY_HOP, ICMP, ICMPV6,
+    ROUTING, TCP, UDP,
+};
+
+/// Where the transport header begins, once the network header is read.
+pub(super) const OFFSET: Reg = Reg::R7;
+/// The next header of IPv6, or a number found in a quoted packet.
+const NEXT: Reg = Reg::R8;
+/// Where IP begins.
+const NETWORK: i32 = 14;
+
+/// Where contradictions lead.
+#[derive(Clone, Copy)]
+pub(super) struct Faults {
+    /// The network header, or the transport header of a whole packet.
+    pub(super) header: Label,
+    /// A first fragment without its transport header.
+    pub(super) fragment: Label,
+}
+
+impl Code<'_> {
+    /// IPv4, its first 20 bytes loaded, and the transport header. Ends at `located`.
+    pub(super) fn parse_v4(&mut self, faults: Faults, located: Label) {
+        let [options, whole, first] = [(); 3].map(|()| self.asm.label());
+        self.read(Size::Byte, OFFSET, IP);
+        self.asm.alu(Alu::Sub, OFFSET, 0x45);
+        self.asm
+            .jump_if(OFFSET, Condition::Greater, 10, faults.header);
+        self.asm.jump_if(OFFSET, Condition::Equal, 0, options);
+        self.put_imm(ODD, 1);
+        self.asm.bind(options);
+        self.asm.alu(Alu::ShiftLeft, OFFSET, 2);
+        self.asm.alu(Alu::Add, OFFSET, NETWORK + 20);
+        self.read(Size::Half, Reg::R1, IP + 2);
+        self.asm.push(Insn::to_big_endian(Reg::R1, 16));
+        self.end_of_packet(NETWORK, faults.header);
+        self.asm
+            .jump_if(OFFSET, Condition::Greater, Reg::R1, faults.header);
+        self.map_address(IP + 12, SOURCE);
+        self.map_address(IP + 16, DESTINATION);
+        self.read(Size::Byte, Reg::R1, IP + 9);
+        self.put(PROTOCOL, Reg::R1);
+        self.read(Size::Half, Reg::R1, IP + 4);
+        self.asm.push(Insn::to_big_endian(Reg::R1, 16));
+        self.put(IDENTIFIER, Reg::R1);
+        self.read(Size::Half, Reg::R1, IP + 6);
+        self.asm.alu(Alu::And, Reg::R1, half(0x3fff));
+        self.asm.jump_if(Reg::R1, Condition::Equal, 0, whole);
+        self.asm.alu(Alu::And, Reg::R1, half(0x1fff));
+        self.asm.jump_if(Reg::R1, Condition::Equal, 0, first);
+        self.put_imm(FRAGMENT, fragment::LATER);
+        self.asm.jump(located);
+        self.asm.bind(first);
+        self.put_imm(FRAGMENT, fragment::FIRST);
+        self.asm.bind(whole);
+        self.parse_transport(ICMP, faults, located);
+    }
+
+    /// r1 = [`END`] = `base` + r1, which must lie in the frame.
+    fn end_of_packet(&mut self, base: i32, outside: Label) {
+        self.asm.alu(Alu::Add, Reg::R1, base);
+        self.get(Reg::R2, LENGTH);
+        self.asm
+            .jump_if(Reg::R1, Condition::Greater, Reg::R2, outside);
+        self.put(END, Reg::R1);
+    }
+
+    /// To `outside` unless `len` bytes from `from` on lie in the IP packet.
+    pub(super) fn within(&mut self, from: Reg, len: i32, outside: Label) {
+        self.asm.set(Reg::R1, from);
+        self.asm.alu(Alu::Add, Reg::R1, len);
+        self.get(Reg::R2, END);
+        self.asm
+            .jump_if(Reg::R1, Condition::Greater, Reg::R2, outside);
+    }
+
+    /// IPv6, its headers, and the transport header. Ends at `located`.
+    pub(super) fn parse_v6(&mut self, faults: Faults, located: Label) {
+        let transport = self.asm.label();
+        self.put_imm(IS_V6, 1);
+        self.load_bytes(NETWORK, 40, IP, faults.header);
+        self.read(Size::Byte, Reg::R1, IP);
+        self.asm.alu(Alu::And, Reg::R1, 0xf0);
+        self.asm
+            .jump_if(Reg::R1, Condition::NotEqual, 0x60, faults.header);
+        self.read(Size::Half, Reg::R1, IP + 4);
+        self.asm.push(Insn::to_big_endian(Reg::R1, 16));
+        self.end_of_packet(NETWORK + 40, faults.header);
+        self.copy_address(IP + 8, SOURCE);
+        self.copy_address(IP + 24, DESTINATION);
+        self.read(Size::Byte, NEXT, IP + 6);
+        self.asm.set(OFFSET, NETWORK + 40);
+        for count in 0..EXTENSION_HEADERS_MAX {
+            self.extension_header(count == 0, transport, faults.header);
+        }
+        for next in [
+            ROUTING,
+            FRAGMENT_HEADER,
+            AUTHENTICATION,
+            DESTINATION_OPTIONS,
+        ] {
+            self.asm
+                .jump_if(NEXT, Condition::Equal, i32::from(next), faults.header);
+        }
+        self.asm.bind(transport);
+        self.put(PROTOCOL, NEXT);
+        self.get(Reg::R1, FRAGMENT);
+        self.asm
+            .jump_if(Reg::R1, Condition::Equal, fragment::LATER, located);
+        self.parse_transport(ICMPV6, faults, located);
+    }
+
+    /// One extension header, or on to `transport`.
+    fn extension_header(&mut self, first: bool, transport: Label, bad: Label) {
+        let [
+            read,
+            generic,
+            authentication,
+            advance,
+            atomic,
+            unrouted,
+            walked,
+        ] = [(); 7].map(|()| self.asm.label());
+        let kinds = [
+            ROUTING,
+            DESTINATION_OPTIONS,
+            FRAGMENT_HEADER,
+            AUTHENTICATION,
+        ];
+        for kind in first.then_some(HOP_BY_HOP).into_iter().chain(kinds) {
+            self.asm
+                .jump_if(NEXT, Condition::Equal, i32::from(kind), read);
+        }
+        self.asm.jump(transport);
+        self.asm.bind(read);
+        self.within(OFFSET, 8, bad);
+        self.load_bytes(OFFSET, 8, TRANSPORT, bad);
+        self.read(Size::Byte, Reg::R1, TRANSPORT + 1);
+        self.asm.jump_if(
+            NEXT,
+            Condition::Equal,
+            i32::from(AUTHENTICATION),
+            authentication,
+        );
+        self.asm.jump_if(
+            NEXT,
+            Condition::NotEqual,
+            i32::from(FRAGMENT_HEADER),
+            generic,
+        );
+        self.fragment_header(atomic, transport);
+        self.asm.alu(Alu::Add, OFFSET, 8);
+        self.asm.jump(walked);
+
+        self.asm.bind(generic);
+        self.asm
+            .jump_if(NEXT, Condition::NotEqual, i32::from(ROUTING), unrouted);
+        self.put_imm(ODD, 1);
+        self.asm.bind(unrouted);
+        self.asm.alu(Alu::Add, Reg::R1, 1);
+        self.asm.alu(Alu::ShiftLeft, Reg::R1, 3);
+        self.asm.jump(advance);
+        self.asm.bind(authentication);
+        self.asm.alu(Alu::Add, Reg::R1, 2);
+        self.asm.alu(Alu::ShiftLeft, Reg::R1, 2);
+        self.asm.bind(advance);
+        self.read(Size::Byte, NEXT, TRANSPORT);
+        self.asm.alu(Alu::Add, OFFSET, Reg::R1);
+        self.get(Reg::R2, END);
+        self.asm.jump_if(OFFSET, Condition::Greater, Reg::R2, bad);
+        self.asm.bind(walked);
+    }
+
+    /// The loaded fragment header (RFC 8200 §4.5): to `last` when the packet is a later fragment.
+    fn fragment_header(&mut self, atomic: Label, last: Label) {
+        let not_later = self.asm.label();
+        self.read(Size::Byte, NEXT, TRANSPORT);
+        self.read(Size::Word, Reg::R1, TRANSPORT + 4);
+        self.asm.push(Insn::to_big_endian(Reg::R1, 32));
+        self.put(IDENTIFIER, Reg::R1);
+        self.read(Size::Half, Reg::R1, TRANSPORT + 2);
+        self.asm.set(Reg::R2, Reg::R1);
+        self.asm.alu(Alu::And, Reg::R2, half(0xfff8));
+        self.asm.jump_if(Reg::R2, Condition::Equal, 0, not_later);
+        self.put_imm(FRAGMENT, fragment::LATER);
+        self.asm.jump(last);
+        self.asm.bind(not_later);
+        self.asm.alu(Alu::And, Reg::R1, half(1));
+        self.asm.jump_if(Reg::R1, Condition::Equal, 0, atomic);
+        self.put_imm(FRAGMENT, fragment::FIRST);
+        self.asm.bind(atomic);
+    }
+
+    /// Ports, or what stands for them. `icmp` is the version's.
+    fn parse_transport(&mut self, icmp: u8, faults: Faults, located: Label) {
+        let [tcp, udp, ports, control, short] = [(); 5].map(|()| self.asm.label());
+        self.get(Reg::R1, PROTOCOL);
+        for (protocol, label) in [(TCP, tcp), (UDP, udp), (icmp, control)] {
+            self.asm
+                .jump_if(Reg::R1, Condition::Equal, i32::from(protocol), label);
+        }
+        self.asm.jump(located);
+        self.asm.bind(tcp);
+        self.within(OFFSET, 20, short);
+        self.asm.jump(ports);
+        self.asm.bind(udp);
+        self.within(OFFSET, 8, short);
+        self.asm.bind(ports);
+        self.load_bytes(OFFSET, 8, TRANSPORT, short);
+        for (at, field) in [(0, SOURCE_PORT), (2, DESTINATION_PORT)] {
+            self.read(Size::Half, Reg::R1, TRANSPORT + at);
+            self.put(field, Reg::R1);
+        }
+        self.asm.jump(located);
+        self.asm.bind(control);
+        self.within(OFFSET, 8, short);
+        self.load_bytes(OFFSET, 8, TRANSPORT, short);
+        self.parse_icmp(icmp == ICMPV6, located);
+        self.asm.bind(short);
+        self.get(Reg::R1, FRAGMENT);
+        self.asm
+            .jump_if(Reg::R1, Condition::Equal, fragment::FIRST, faults.fragment);
+        self.asm.jump(faults.header);
+    }
+
+    /// Type, identifier, or the quoted packet; always ends at `located`.
+    fn parse_icmp(&mut self, v6: bool, located: Label) {
+        let [request, reply, quote] = [(); 3].map(|()| self.asm.label());
+        let (request_type, reply_type) = if v6 { (128, 129) } else { (8, 0) };
+        let errors: &[i32] = if v6 { &[1, 2, 3, 4] } else { &[3, 11, 12] };
+        self.read(Size::Byte, Reg::R1, TRANSPORT);
+        self.put(ICMP_TYPE, Reg::R1);
+        self.asm
+            .jump_if(Reg::R1, Condition::Equal, request_type, request);
+        self.asm
+            .jump_if(Reg::R1, Condition::Equal, reply_type, reply);
+        for error in errors {
+            self.asm.jump_if(Reg::R1, Condition::Equal, *error, quote);
+        }
+        self.asm.jump(located);
+        for (label, field) in [(request, SOURCE_PORT), (reply, DESTINATION_PORT)] {
+            self.asm.bind(label);
+            self.read(Size::Half, Reg::R1, TRANSPORT + 4);
+            self.put(field, Reg::R1);
+            self.asm.jump(located);
+        }
+        self.asm.bind(quote);
+        self.get(Reg::R1, FRAGMENT);
+        self.asm
+            .jump_if(Reg::R1, Condition::NotEqual, fragment::WHOLE, located);
+        self.asm.alu(Alu::Add, OFFSET, 8);
+        if v6 {
+            self.quoted_v6(located);
+        } else {
+            self.quoted_v4(located);
+        }
+        self.quoted_transport(v6, located);
+    }
+
+    fn quoted_v4(&mut self, unreadable: Label) {
+        self.within(OFFSET, 28, unreadable);
+        self.load_bytes(OFFSET, 20, IP, unreadable);
+        self.read(Size::Byte, Reg::R1, IP);
+        self.asm.alu(Alu::Sub, Reg::R1, 0x45);
+        self.asm
+            .jump_if(Reg::R1, Condition::Greater, 10, unreadable);
+        self.asm.alu(Alu::ShiftLeft, Reg::R1, 2);
+        self.asm.alu(Alu::Add, OFFSET, Reg::R1);
+        self.asm.alu(Alu::Add, OFFSET, 20);
+        self.read(Size::Half, Reg::R1, IP + 6);
+        self.asm
+            .jump_if(Reg::R1, Condition::Set, half(0x1fff), unreadable);
+        self.map_address(IP + 12, QUOTED_SOURCE);
+        self.map_address(IP + 16, QUOTED_DESTINATION);
+        self.read(Size::Byte, NEXT, IP + 9);
+    }
+
+    fn quoted_v6(&mut self, unreadable: Label) {
+        self.within(OFFSET, 48, unreadable);
+        self.load_bytes(OFFSET, 40, IP, unreadable);
+        self.read(Size::Byte, Reg::R1, IP);
+        self.asm.alu(Alu::And, Reg::R1, 0xf0);
+        self.asm
+            .jump_if(Reg::R1, Condition::NotEqual, 0x60, unreadable);
+        self.asm.alu(Alu::Add, OFFSET, 40);
+        self.copy_address(IP + 8, QUOTED_SOURCE);
+        self.copy_address(IP + 24, QUOTED_DESTINATION);
+        self.read(Size::Byte, NEXT, IP + 6);
+    }
+
+    /// The error counts as a packet of the flow that it is about, in the direction opposite to the quoted one.
+    fn quoted_transport(&mut self, v6: bool, located: Label) {
+        let [ports, control, request, reply] = [(); 4].map(|()| self.asm.label());
+        self.within(OFFSET, 8, located);
+        self.load_bytes(OFFSET, 8, TRANSPORT, located);
+        self.same_address(QUOTED_SOURCE, DESTINATION, located);
+        if self.side == Side::Out {
+            self.same_address(QUOTED_DESTINATION, SOURCE, located);
+        }
+        self.copy_address(QUOTED_DESTINATION, SOURCE);
+        self.put(PROTOCOL, NEXT);
+        let icmp = if v6 { ICMPV6 } else { ICMP };
+        for (protocol, label) in [(TCP, ports), (UDP, ports), (icmp, control)] {
+            self.asm
+                .jump_if(NEXT, Condition::Equal, i32::from(protocol), label);
+        }
+        self.asm.jump(located);
+        self.asm.bind(ports);
+        for (at, field) in [(0, DESTINATION_PORT), (2, SOURCE_PORT)] {
+            self.read(Size::Half, Reg::R1, TRANSPORT + at);
+            self.put(field, Reg::R1);
+        }
+        self.asm.jump(located);
+        self.asm.bind(control);
+        let (request_type, reply_type) = if v6 { (128, 129) } else { (8, 0) };
+        self.read(Size::Byte, Reg::R1, TRANSPORT);
+        self.asm
+            .jump_if(Reg::R1, Condition::Equal, request_type, request);
+        self.asm
+            .jump_if(Reg::R1, Condition::Equal, reply_type, reply);
+        self.asm.jump(located);
+        for (label, field) in [(request, DESTINATION_PORT), (reply, SOURCE_PORT)] {
+            self.asm.bind(label);
+            self.read(Size::Half, Reg::R1, TRANSPORT + 4);
+            self.put(field, Reg::R1);
+            self.asm.jump(located);
+        }
+    }
+}
