@@ -345,6 +345,12 @@ impl NeighborCache {
         }
     }
 
+    /// True when [`Self::poll_failed`] has something.
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        !self.failed.is_empty()
+    }
+
     /// An address that did not answer, with the frames that waited for it, so that their senders
     /// can be told.
     pub fn poll_failed(&mut self) -> Option<(IpAddr, Vec<Vec<u8>>)> {

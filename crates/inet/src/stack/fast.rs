@@ -7,11 +7,11 @@
 //! says what is wrong with it. What was checked when the connection began (whose addresses these are) is not
 //! checked again.
 
-use exos_wire::tcp::{TcpFlags, TcpOptions};
+use exos_wire::tcp::{TcpFlags, Timestamps};
 use exos_wire::{SeqNumber, Sum, protocol};
 
 use super::{RxChecksum, Stack};
-use crate::tcp::{ConnectionId, Ecn, FlowKey, Segment};
+use crate::tcp::{ConnectionId, FlowKey, Short, Taken};
 use crate::time::Instant;
 
 /// Ethernet, IPv4 without options, TCP with timestamps.
@@ -40,7 +40,10 @@ impl Stack {
             return false;
         };
         self.counters.frames_received += 1;
-        let progress = self.tcp.handle_known(now, id, &seg, &mut self.counters);
+        let progress = match self.tcp.take_short(now, id, &seg, &mut self.counters) {
+            Taken::Yes(progress) => progress,
+            Taken::General(id) => self.handle_unexpected(now, id, &seg),
+        };
         if progress && self.neighbors.is_verifying() {
             let peer = self.tcp.connection(id).map(|c| c.flow().remote().ip());
             peer.into_iter()
@@ -49,12 +52,19 @@ impl Stack {
         true
     }
 
+    /// The headers are the usual ones, but the connection must look closer.
+    #[inline(never)]
+    fn handle_unexpected(&mut self, now: Instant, id: ConnectionId, seg: &Short<'_>) -> bool {
+        self.tcp
+            .handle_known(now, id, &seg.to_segment(), &mut self.counters)
+    }
+
     #[inline]
     fn expected<'a>(
         &self,
         frame: &'a [u8],
         checksum: RxChecksum,
-    ) -> Option<(ConnectionId, Segment<'a>)> {
+    ) -> Option<(ConnectionId, Short<'a>)> {
         let (head, _) = frame.split_first_chunk::<V4>()?;
         if head[..6] != self.config.mac.0 {
             return None;
@@ -75,7 +85,7 @@ impl Stack {
         head: &[u8; V4],
         frame: &'a [u8],
         checksum: RxChecksum,
-    ) -> Option<(ConnectionId, Segment<'a>)> {
+    ) -> Option<(ConnectionId, Short<'a>)> {
         // No options, no congestion mark; no fragment; TCP.
         let plain = head[14] == 0x45 && head[15] & 3 != 3 && word(head, 20) >> 16 & 0xbfff == 0;
         if !plain || head[23] != protocol::TCP {
@@ -91,12 +101,12 @@ impl Stack {
         }
         let key = FlowKey::v4(word(head, 26), word(head, 30), word(head, TCP_V4));
         let tcp = packet.get(20..)?;
+        let seg = segment(head.last_chunk()?, tcp)?;
+        let id = self.tcp.find_key(&key)?;
         let pseudo = || {
             let addresses = u64::from(word(head, 26)) + u64::from(word(head, 30));
             Sum::from_wide(addresses + u64::from(protocol::TCP) + tcp.len() as u64)
         };
-        let seg = segment(head.last_chunk()?, tcp)?;
-        let id = self.tcp.find_key(&key)?;
         sums_up(checksum, half(head, TCP_V4 + 16), pseudo, tcp).then_some((id, seg))
     }
 
@@ -106,7 +116,7 @@ impl Stack {
         head: &[u8; V6],
         frame: &'a [u8],
         checksum: RxChecksum,
-    ) -> Option<(ConnectionId, Segment<'a>)> {
+    ) -> Option<(ConnectionId, Short<'a>)> {
         // Version 6, no congestion mark; TCP follows.
         let mark = word(head, 14) >> 20 & 3;
         if head[14] >> 4 != 6 || mark == 3 || head[20] != protocol::TCP {
@@ -115,30 +125,32 @@ impl Stack {
         let tcp = frame.get(TCP_V6..TCP_V6 + usize::from(half(head, 18)))?;
         let addresses: &[u8; 32] = head[22..54].try_into().expect("32 bytes");
         let key = FlowKey::v6(addresses, word(head, TCP_V6));
-        let pseudo =
-            || Sum::of(addresses).plus(Sum::from_wide(u64::from(protocol::TCP) + tcp.len() as u64));
         let seg = segment(head.last_chunk()?, tcp)?;
         let id = self.tcp.find_key(&key)?;
+        let pseudo =
+            || Sum::of(addresses).plus(Sum::from_wide(u64::from(protocol::TCP) + tcp.len() as u64));
         sums_up(checksum, half(head, TCP_V6 + 16), pseudo, tcp).then_some((id, seg))
     }
 }
 
 /// The segment, if its header is the usual one.
 #[inline]
-fn segment<'a>(head: &[u8; 32], tcp: &'a [u8]) -> Option<Segment<'a>> {
+fn segment<'a>(head: &[u8; 32], tcp: &'a [u8]) -> Option<Short<'a>> {
     // Eight words of header, no flags but ACK, PSH and FIN.
     let flags = half(head, 12);
     let usual = flags & 0xfff6 == 0x8010 && word(head, 20) == TIMESTAMPS;
     if !usual {
         return None;
     }
-    Some(Segment {
+    Some(Short {
         seq: SeqNumber(word(head, 4)),
         ack: SeqNumber(word(head, 8)),
         flags: TcpFlags((flags & 0xff) as u8),
         window: half(head, 14),
-        ecn: Ecn::NotEct,
-        options: TcpOptions::with_timestamps(word(head, 24), word(head, 28)),
+        timestamps: Timestamps {
+            value: word(head, 24),
+            echo: word(head, 28),
+        },
         payload: tcp.get(32..)?,
     })
 }

@@ -49,6 +49,11 @@ impl Stack {
         if self.handle_expected(now, frame, checksum) || self.handle_syn(now, frame, checksum) {
             return;
         }
+        self.handle_any(now, frame, checksum);
+    }
+
+    #[inline(never)]
+    fn handle_any(&mut self, now: Instant, frame: &[u8], checksum: RxChecksum) {
         self.counters.frames_received += 1;
         let Ok(ethernet) = EthernetView::parse(frame) else {
             self.counters.drop_ethernet_malformed += 1;

@@ -39,6 +39,7 @@ use crate::siphash::Random;
 use crate::tcp::{self, Tcp};
 use crate::time::Instant;
 use crate::udp::{UdpError, UdpHandle, UdpTable};
+use usual::LastHead;
 
 use ways::Ways;
 
@@ -158,6 +159,8 @@ pub struct Stack {
     frame: Vec<u8>,
     /// The head of the segment that was handed out last.
     head: [u8; HEAD_BYTES],
+    /// The same, where it went the short way.
+    last_head: LastHead,
     /// The body of a segment of too many pieces to be handed out one by one.
     gathered: Vec<u8>,
     echo_replies: VecDeque<EchoReply>,
@@ -186,6 +189,7 @@ impl Stack {
             control: VecDeque::new(),
             frame: Vec::new(),
             head: [0; HEAD_BYTES],
+            last_head: LastHead::new(),
             gathered: Vec::new(),
             echo_replies: VecDeque::new(),
             random,
@@ -357,9 +361,17 @@ impl Stack {
         self.queue_frame(frame);
     }
 
+    /// Take the general way with every segment, for tests that compare it with the short ways
+    /// (`tcp::short_in`): to a program both are the same.
+    #[doc(hidden)]
+    pub fn without_short_ways(&mut self) {
+        self.tcp.without_short_ways();
+    }
+
     // What the program hears.
 
     /// News of a connection.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<tcp::Event> {
         self.tcp.poll_event()
     }
@@ -390,7 +402,19 @@ impl Stack {
     }
 
     /// See to all deadlines that are over.
+    #[inline]
     pub fn handle_timeout(&mut self, now: Instant) {
+        let others = [
+            self.neighbors.poll_timeout(),
+            self.reassembler.poll_timeout(),
+        ];
+        let due = others.into_iter().flatten().any(|at| at <= now);
+        if due || self.neighbors.has_failed() || self.tcp.wants_time(now) {
+            self.see_to_deadlines(now);
+        }
+    }
+
+    fn see_to_deadlines(&mut self, now: Instant) {
         self.tcp.handle_timeout(now, &mut self.counters);
         if self.neighbors.poll_timeout().is_some_and(|at| at <= now) {
             self.neighbors.handle_timeout(now);
@@ -475,6 +499,7 @@ impl Stack {
     }
 
     /// Changes whenever a path that was looked up may have become wrong.
+    #[inline]
     fn path_generation(&self) -> NonZeroU64 {
         let generation = (self.epoch << 32) + self.neighbors.generation();
         NonZeroU64::MIN.saturating_add(generation)

@@ -6,6 +6,8 @@
 //! slices' cached sums. What is small and rare (ARP, NDP, ICMP, UDP) leaves as complete frames.
 
 use std::net::IpAddr;
+use std::num::NonZeroU64;
+use std::ops::Range;
 
 use exos_buf::Aggregate;
 use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
@@ -19,7 +21,7 @@ use super::segments::write_segment;
 use crate::fragment::{cut_v4, cut_v6};
 use crate::limits::{GATHER_MAX, HOP_LIMIT};
 use crate::neighbor::{Lookup, Solicit};
-use crate::tcp::{ConnectionId, IpFields, Outgoing, Path, Reply};
+use crate::tcp::{ConnectionId, IpFields, Next, Outgoing, Path, Plain, Reply};
 use crate::time::Instant;
 
 /// Up to a handful of byte slices that follow the head of a frame.
@@ -92,7 +94,24 @@ enum Way {
 
 impl Stack {
     /// The next frame to send, or `None` when there is nothing to send now.
+    #[inline]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit<'_>> {
+        let errands =
+            self.neighbors.has_solicits() || !self.control.is_empty() || self.tcp.has_replies();
+        if errands {
+            return self.poll_any(now);
+        }
+        let generation = self.path_generation();
+        match self.tcp.poll_short(now, self.data_max(), generation) {
+            Next::Segment(id, plain) => Some(self.plain_segment(id, generation, &plain)),
+            Next::Nothing => None,
+            Next::General => self.poll_any(now),
+        }
+    }
+
+    /// The same, the general way.
+    #[inline(never)]
+    fn poll_any(&mut self, now: Instant) -> Option<Transmit<'_>> {
         loop {
             while let Some(solicit) = self.neighbors.poll_solicit(now) {
                 self.solicit(&solicit);
@@ -143,7 +162,8 @@ impl Stack {
         // What is cut up gets its checksums from whoever cuts it.
         let cut = out.data.len() > usize::from(out.mss);
         let partial = self.config.offload.checksum || cut;
-        let (body, sum) = gather(connection.queue(), out, &mut self.gathered, !partial);
+        let queue = connection.queue();
+        let (body, sum) = gather(queue, out.data.clone(), &mut self.gathered, !partial);
         let flow = connection.flow();
         let head = write_segment(&mut self.head, self.config.mac, mac, flow, out, sum);
         Transmit {
@@ -152,6 +172,44 @@ impl Stack {
             checksum: head.checksum,
             segment_size: cut.then_some(out.mss),
             ipv6: flow.is_ipv6(),
+        }
+    }
+
+    /// The same for a segment that goes the short way.
+    #[inline]
+    fn plain_segment(
+        &mut self,
+        id: ConnectionId,
+        generation: NonZeroU64,
+        plain: &Plain,
+    ) -> Transmit<'_> {
+        self.counters.tcp_segments_sent += 1;
+        self.counters.frames_sent += 1;
+        let connection = self
+            .tcp
+            .connection(id)
+            .expect("a connection that has just given a segment");
+        let (data, summed) = (
+            plain.start..plain.start + plain.len,
+            !self.config.offload.checksum,
+        );
+        let (body, sum) = gather(connection.queue(), data, &mut self.gathered, summed);
+        let next = self.last_head.write_next(id, generation, plain, sum);
+        let checksum = match next {
+            Some(checksum) => checksum,
+            None => {
+                let path = connection.path.expect("the short way has a path");
+                let macs = (self.config.mac, path.mac);
+                self.last_head
+                    .write_first((id, generation), macs, connection.flow(), plain, sum)
+            }
+        };
+        Transmit {
+            head: self.last_head.bytes(),
+            body,
+            checksum,
+            segment_size: None,
+            ipv6: self.last_head.is_ipv6(),
         }
     }
 
@@ -381,29 +439,30 @@ fn whole_frame(frame: &[u8]) -> Transmit<'_> {
 #[inline]
 fn gather<'a>(
     queue: &'a Aggregate,
-    out: &Outgoing,
+    data: Range<usize>,
     copy: &'a mut Vec<u8>,
     summed: bool,
 ) -> (Body<'a>, Option<Sum>) {
-    if out.data.is_empty() {
+    if data.is_empty() {
         return (Body::EMPTY, summed.then_some(Sum::ZERO));
     }
-    let mut pieces = queue.pieces(out.data.clone());
+    let mut pieces = queue.pieces(data.clone());
     match pieces.next() {
-        Some(piece) if piece.len() == out.data.len() => {
+        Some(piece) if piece.len() == data.len() => {
             let sum = summed.then(|| piece.sum());
             (Body::whole(piece.as_bytes()), sum)
         }
         _ => {
-            let sum = summed.then(|| queue.sum(out.data.clone()));
-            (gather_pieces(queue, out, copy), sum)
+            let sum = summed.then(|| queue.sum(data.clone()));
+            (gather_pieces(queue, data, copy), sum)
         }
     }
 }
 
 /// The same where they are more than one.
-fn gather_pieces<'a>(queue: &'a Aggregate, out: &Outgoing, copy: &'a mut Vec<u8>) -> Body<'a> {
-    let mut pieces = queue.pieces(out.data.clone()).map(|piece| piece.as_bytes());
+#[inline(never)]
+fn gather_pieces<'a>(queue: &'a Aggregate, data: Range<usize>, copy: &'a mut Vec<u8>) -> Body<'a> {
+    let mut pieces = queue.pieces(data.clone()).map(|piece| piece.as_bytes());
     let (first, second, third) = (pieces.next(), pieces.next(), pieces.next());
     match (first, second, third) {
         (None, ..) => Body::EMPTY,
@@ -416,8 +475,8 @@ fn gather_pieces<'a>(queue: &'a Aggregate, out: &Outgoing, copy: &'a mut Vec<u8>
                 return Body(Parts::Several(parts));
             }
             copy.clear();
-            copy.resize(out.data.len(), 0);
-            queue.copy_to(out.data.clone(), copy);
+            copy.resize(data.len(), 0);
+            queue.copy_to(data.clone(), copy);
             Body::whole(copy)
         }
     }

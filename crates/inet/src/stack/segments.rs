@@ -12,7 +12,7 @@ use exos_wire::{Mac, Sum, protocol};
 
 use super::{TxChecksum, syn, usual};
 use crate::limits::HEAD_BYTES;
-use crate::tcp::{Ecn, Flow, IpFields, Outgoing};
+use crate::tcp::{Ecn, Flow, IpFields, Outgoing, Plain};
 
 /// A segment's head, written.
 pub(super) struct Head {
@@ -53,8 +53,11 @@ pub(super) fn write_segment(
     segment: &Outgoing,
     sum: Option<Sum>,
 ) -> Head {
-    usual::write(out, from, to, flow, segment, sum)
-        .or_else(|| syn::write(out, from, to, flow, segment, sum))
+    let usual: &mut [u8; usual::V6] = out.first_chunk_mut().expect("room for the longest head");
+    if let Some(plain) = Plain::of(segment) {
+        return usual::write(usual, from, to, flow, &plain, sum);
+    }
+    syn::write(out, from, to, flow, segment, sum)
         .unwrap_or_else(|| write_any(out, &Addresses::of(from, to, flow, segment), segment, sum))
 }
 

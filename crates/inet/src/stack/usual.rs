@@ -3,19 +3,22 @@
 //! The way out's counterpart of [`fast`](super::fast): all words stand at fixed places, so the head is made of
 //! values and written once, and its sums are made of the same values. What differs in anything is written by
 //! [`segments`](super::segments), which knows every option; both write the same bytes, as the tests here check.
+//!
+//! Segments leave in runs of one connection, and their heads differ in a few words only: the last head is kept
+//! ([`LastHead`]), and the next one of that connection is made of it.
 
-use exos_wire::tcp::{TcpOptions, Timestamps};
+use std::num::NonZeroU64;
+
 use exos_wire::{Mac, Sum, protocol};
 
 use super::TxChecksum;
 use super::segments::Head;
-use crate::limits::HEAD_BYTES;
-use crate::tcp::{Ecn, Flow, Outgoing};
+use crate::tcp::{ConnectionId, Ecn, Flow, IpFields, Plain};
 
 const ETHERNET: usize = 14;
 const TCP: usize = 32;
 const V4: usize = ETHERNET + 20 + TCP;
-const V6: usize = ETHERNET + 40 + TCP;
+pub(super) const V6: usize = ETHERNET + 40 + TCP;
 
 /// Where the checksum lies in the TCP header.
 const CHECKSUM: usize = 16;
@@ -26,33 +29,19 @@ const TIMESTAMPS: u32 = 0x0101_080a;
 /// Don't Fragment, identification 0 (RFC 6864 §4.1: of an atomic packet it means nothing).
 const ATOMIC: u32 = 0x4000;
 
-/// The timestamps of a segment that carries no other option.
-#[inline]
-fn only_timestamps(options: &TcpOptions) -> Option<Timestamps> {
-    let others = options.mss.is_some()
-        | options.window_scale.is_some()
-        | options.sack_permitted
-        | !options.sack.is_empty()
-        | options.fast_open.is_some()
-        | options.user_timeout.is_some();
-    if others { None } else { options.timestamps }
-}
-
-/// Write the head of a segment if it is a usual one. `sum` is the data's; `None` leaves the checksum to the link.
+/// Write the head of a segment. `sum` is the data's; `None` leaves the checksum to the link.
 #[inline]
 pub(super) fn write(
-    out: &mut [u8; HEAD_BYTES],
+    out: &mut [u8; V6],
     from: Mac,
     to: Mac,
     flow: &Flow,
-    segment: &Outgoing,
+    segment: &Plain,
     sum: Option<Sum>,
-) -> Option<Head> {
-    let timestamps = only_timestamps(&segment.options)?;
-    let tcp_len = TCP + segment.data.len();
-    let ecn = if segment.ect { Ecn::Ect0 } else { Ecn::NotEct };
-    let class = u32::from(segment.ip.traffic_class(ecn.bits()));
-    Some(match flow.v4() {
+) -> Head {
+    let tcp_len = TCP + segment.len;
+    let class = class(segment);
+    match flow.v4() {
         Some((local, remote)) => {
             let head: &mut [u8; V4] = out.first_chunk_mut().expect("room for the longest head");
             ethernet(head, from, to, 0x0800);
@@ -67,17 +56,10 @@ pub(super) fn write(
                 Sum::from_wide(u64::from(first) + u64::from(ATOMIC) + u64::from(hops) + addresses);
             let hops = hops | u32::from(ip.finish());
             put(head, ETHERNET, [first, ATOMIC, hops, local, remote]);
-            tcp(
-                head,
-                flow,
-                segment,
-                timestamps,
-                addresses + tcp_len as u64,
-                sum,
-            )
+            tcp(head, flow, segment, addresses + tcp_len as u64, sum)
         }
         None => {
-            let head: &mut [u8; V6] = out.first_chunk_mut().expect("room for the longest head");
+            let head = out;
             ethernet(head, from, to, 0x86dd);
             let length = u32::try_from(tcp_len).expect("an IPv6 packet within 64 KiB");
             assert!(length <= 0xffff, "an IPv6 packet within 64 KiB");
@@ -92,16 +74,155 @@ pub(super) fn write(
                 .chain(&remote)
                 .map(|&word| u64::from(word))
                 .sum();
-            tcp(
-                head,
-                flow,
-                segment,
-                timestamps,
-                addresses + tcp_len as u64,
-                sum,
-            )
+            tcp(head, flow, segment, addresses + tcp_len as u64, sum)
         }
-    })
+    }
+}
+
+/// The type-of-service byte, or traffic class.
+#[inline]
+fn class(segment: &Plain) -> u32 {
+    let ecn = if segment.ect { Ecn::Ect0 } else { Ecn::NotEct };
+    u32::from(segment.ip.traffic_class(ecn.bits()))
+}
+
+/// The head that was written last, and whose it is.
+pub(super) struct LastHead {
+    bytes: [u8; V6],
+    len: usize,
+    /// The connection, and the generation of the path to which the link addresses belong.
+    of: Option<(ConnectionId, NonZeroU64)>,
+    ip: IpFields,
+    /// Sums of the words that stay: of the pseudo header but its length, of that and the TCP header, of the
+    /// IPv4 header.
+    pseudo: u64,
+    header: u64,
+    ipv4: u64,
+}
+
+impl LastHead {
+    pub(super) const fn new() -> Self {
+        Self {
+            bytes: [0; V6],
+            len: 0,
+            of: None,
+            ip: IpFields {
+                hop_limit: 0,
+                dscp: 0,
+            },
+            pseudo: 0,
+            header: 0,
+            ipv4: 0,
+        }
+    }
+
+    /// The bytes as last written.
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// True when the packet is IPv6.
+    #[inline]
+    pub(super) fn is_ipv6(&self) -> bool {
+        self.len == V6
+    }
+
+    /// Write the head of a segment of the connection that had the last one; false when that was another.
+    #[inline]
+    pub(super) fn write_next(
+        &mut self,
+        id: ConnectionId,
+        generation: NonZeroU64,
+        segment: &Plain,
+        sum: Option<Sum>,
+    ) -> Option<TxChecksum> {
+        if self.of != Some((id, generation)) || self.ip != segment.ip {
+            return None;
+        }
+        let tcp_len = TCP + segment.len;
+        let class = class(segment);
+        let at = if self.len == V4 {
+            let total = u32::try_from(20 + tcp_len).expect("an IPv4 packet within 64 KiB");
+            assert!(total <= 0xffff, "an IPv4 packet within 64 KiB");
+            let first = 0x4500_0000 | class << 16 | total;
+            put(&mut self.bytes, ETHERNET, [first]);
+            let ip = Sum::from_wide(self.ipv4 + u64::from(first)).finish();
+            self.bytes[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&ip.to_be_bytes());
+            V4 - TCP
+        } else {
+            let length = u16::try_from(tcp_len).expect("an IPv6 packet within 64 KiB");
+            put(&mut self.bytes, ETHERNET, [0x6000_0000 | class << 20]);
+            self.bytes[ETHERNET + 4..ETHERNET + 6].copy_from_slice(&length.to_be_bytes());
+            V6 - TCP
+        };
+        Some(self.write_tcp(at, segment, tcp_len, sum))
+    }
+
+    #[inline]
+    fn write_tcp(
+        &mut self,
+        at: usize,
+        segment: &Plain,
+        tcp_len: usize,
+        sum: Option<Sum>,
+    ) -> TxChecksum {
+        let bytes: &mut [u8; TCP] = self.bytes[at..]
+            .first_chunk_mut()
+            .expect("the TCP header is the last part of the head");
+        let (seq, ack) = (segment.seq.0, segment.ack.0);
+        let flags = 0x8000_0000 | u32::from(segment.flags.0) << 16 | u32::from(segment.window);
+        let (value, echo) = (segment.timestamps.value, segment.timestamps.echo);
+        put(bytes, 4, [seq, ack, flags]);
+        put(bytes, 24, [value, echo]);
+        let (field, checksum) = match sum {
+            Some(data) => {
+                let words = [seq, ack, flags, value, echo];
+                let header: u64 = words.iter().map(|&word| u64::from(word)).sum();
+                let all = self.header + tcp_len as u64 + header + u64::from(data.value());
+                (Sum::from_wide(all).finish(), TxChecksum::Complete)
+            }
+            None => {
+                let partial = TxChecksum::Partial {
+                    start: at as u16,
+                    offset: CHECKSUM as u16,
+                };
+                let pseudo = Sum::from_wide(self.pseudo + tcp_len as u64);
+                (pseudo.value(), partial)
+            }
+        };
+        bytes[CHECKSUM..CHECKSUM + 2].copy_from_slice(&field.to_be_bytes());
+        checksum
+    }
+
+    /// Write the head of a segment of any connection, to be the last one from now on.
+    #[inline(never)]
+    pub(super) fn write_first(
+        &mut self,
+        (id, generation): (ConnectionId, NonZeroU64),
+        (from, to): (Mac, Mac),
+        flow: &Flow,
+        segment: &Plain,
+        sum: Option<Sum>,
+    ) -> TxChecksum {
+        let head = write(&mut self.bytes, from, to, flow, segment, sum);
+        let addresses = match flow.v4() {
+            Some((local, remote)) => u64::from(local) + u64::from(remote),
+            None => {
+                let (local, remote) = flow.v6();
+                local.iter().chain(&remote).map(|&w| u64::from(w)).sum()
+            }
+        };
+        let ports = u64::from(flow.local_port()) + u64::from(flow.remote_port());
+        let hops = u32::from(segment.ip.hop_limit) << 24 | u32::from(protocol::TCP) << 16;
+        self.len = head.len;
+        self.of = Some((id, generation));
+        self.ip = segment.ip;
+        self.pseudo = addresses + u64::from(protocol::TCP);
+        self.header = self.pseudo + ports + u64::from(TIMESTAMPS);
+        self.ipv4 = addresses + u64::from(hops) + u64::from(ATOMIC);
+        head.checksum
+    }
 }
 
 #[inline]
@@ -116,8 +237,7 @@ pub(super) fn ethernet<const N: usize>(head: &mut [u8; N], from: Mac, to: Mac, e
 fn tcp<const N: usize>(
     head: &mut [u8; N],
     flow: &Flow,
-    segment: &Outgoing,
-    timestamps: Timestamps,
+    segment: &Plain,
     pseudo: u64,
     sum: Option<Sum>,
 ) -> Head {
@@ -130,8 +250,8 @@ fn tcp<const N: usize>(
         flags,
         0,
         TIMESTAMPS,
-        timestamps.value,
-        timestamps.echo,
+        segment.timestamps.value,
+        segment.timestamps.echo,
     ];
     let at = N - TCP;
     put(head, at, words);
@@ -166,10 +286,11 @@ pub(super) fn put<const N: usize, const W: usize>(head: &mut [u8; N], at: usize,
 mod tests {
     use super::super::segments::{Addresses, write_tcp};
     use super::*;
+    use crate::limits::HEAD_BYTES;
     use crate::siphash::Random;
-    use crate::tcp::IpFields;
+    use crate::tcp::Outgoing;
     use exos_wire::SeqNumber;
-    use exos_wire::tcp::{TcpFlags, TcpHeader};
+    use exos_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
 
     fn flows() -> [Flow; 2] {
         let flow =
@@ -208,8 +329,9 @@ mod tests {
             let segment = outgoing(&mut random);
             let flow = &flows()[n % 2];
             let sum = (n % 3 > 0).then(|| Sum::from_value(random.next_u64() as u16));
-            let (mut ours, mut theirs) = ([0xaa; HEAD_BYTES], [0xbb; HEAD_BYTES]);
-            let head = write(&mut ours, from, to, flow, &segment, sum).expect("a usual segment");
+            let (mut ours, mut theirs) = ([0xaa; V6], [0xbb; HEAD_BYTES]);
+            let plain = Plain::of(&segment).expect("a usual segment");
+            let head = write(&mut ours, from, to, flow, &plain, sum);
             let at = Addresses::of(from, to, flow, &segment);
             let header = TcpHeader {
                 src_port: flow.local_port(),
@@ -233,18 +355,44 @@ mod tests {
         }
     }
 
+    /// The head that is made of the last one is the same too.
+    #[test]
+    fn the_next_head_is_made_of_the_last() {
+        let mut random = Random::new(7);
+        let (from, to) = (Mac([2, 3, 4, 5, 6, 7]), Mac([8, 9, 10, 11, 12, 13]));
+        let (id, generation) = (ConnectionId::default(), NonZeroU64::MIN);
+        for flow in &flows() {
+            let mut last = LastHead::new();
+            let first = Plain::of(&outgoing(&mut random)).expect("a usual segment");
+            assert!(last.write_next(id, generation, &first, None).is_none());
+            last.write_first((id, generation), (from, to), flow, &first, None);
+            for n in 0..1000 {
+                let mut segment = Plain::of(&outgoing(&mut random)).expect("a usual segment");
+                segment.ip = first.ip;
+                let sum = (n % 3 > 0).then(|| Sum::from_value(random.next_u64() as u16));
+                let mut whole = [0xaa; V6];
+                let head = write(&mut whole, from, to, flow, &segment, sum);
+                let checksum = last.write_next(id, generation, &segment, sum);
+                assert_eq!(last.bytes(), &whole[..head.len], "{segment:?}");
+                assert_eq!(checksum, Some(head.checksum));
+                assert_eq!(last.is_ipv6(), flow.is_ipv6());
+            }
+            let mut other = first;
+            other.ip.hop_limit = other.ip.hop_limit.wrapping_add(1);
+            assert!(last.write_next(id, generation, &other, None).is_none());
+        }
+    }
+
     #[test]
     fn other_options_go_the_ordinary_way() {
         let mut random = Random::new(6);
-        let mut out = [0; HEAD_BYTES];
         let mut segment = outgoing(&mut random);
         segment.options = TcpOptions::NONE;
-        let flow = &flows()[0];
-        assert!(write(&mut out, Mac::ZERO, Mac::ZERO, flow, &segment, None).is_none());
+        assert!(Plain::of(&segment).is_none());
         segment.options = TcpOptions {
             mss: Some(1460),
             ..TcpOptions::with_timestamps(1, 2)
         };
-        assert!(write(&mut out, Mac::ZERO, Mac::ZERO, flow, &segment, None).is_none());
+        assert!(Plain::of(&segment).is_none());
     }
 }

@@ -13,7 +13,6 @@
 use exos_wire::SeqNumber;
 
 use super::connection::Connection;
-use super::input::Segment;
 use super::memory::Pressure;
 use crate::limits::{INITIAL_WINDOW_SEGMENTS, RECEIVE_RESERVE_SEGMENTS};
 use crate::time::{Duration, Instant};
@@ -81,9 +80,10 @@ fn clock(now: Instant) -> u32 {
 }
 
 impl Connection {
-    /// New data has come in order: see whether the buffer should grow.
+    /// `len` bytes have come in order, perhaps with an `echo` of our timestamps: see whether the buffer
+    /// should grow.
     #[inline]
-    pub(super) fn tune(&mut self, seg: &Segment<'_>, now: Instant) {
+    pub(super) fn tune(&mut self, echo: Option<u32>, len: usize, now: Instant) {
         if self.rcv_buffer_limit <= self.rcv_buffer_first {
             return;
         }
@@ -96,10 +96,10 @@ impl Connection {
             .tuning
             .take()
             .unwrap_or_else(|| Box::new(Tuning::new(now)));
-        match seg.options.timestamps {
-            Some(t) if self.timestamps => {
-                if t.echo != tuning.echo && seg.payload.len() >= usize::from(self.rcv_mss) {
-                    self.measure_by_echo(&mut tuning, t.echo, now);
+        match echo {
+            Some(echo) if self.timestamps => {
+                if echo != tuning.echo && len >= usize::from(self.rcv_mss) {
+                    self.measure_by_echo(&mut tuning, echo, now);
                 }
             }
             _ => self.measure_by_window(&mut tuning, now),

@@ -417,6 +417,21 @@ impl Connection {
             return;
         }
         self.receive.consume(count, memory);
+        self.consumed(count);
+    }
+
+    /// The same; the receive buffer is kept until the connection rests.
+    #[inline]
+    pub(super) fn consume_keeping(&mut self, count: usize, memory: &mut Memory) {
+        if count == 0 {
+            return;
+        }
+        self.receive.consume_keeping(count, memory);
+        self.consumed(count);
+    }
+
+    #[inline]
+    fn consumed(&mut self, count: usize) {
         if let Some(tuning) = &mut self.tuning {
             tuning.taken = tuning.taken.saturating_add(count as u32);
         }
@@ -463,13 +478,15 @@ impl Connection {
 
     /// Where no answer is waited for and none is owed, and nothing has happened for a retransmission
     /// timeout: give back what memory is not needed to wait. Gives when to ask again, if that is later.
-    pub(super) fn rest(&mut self, now: Instant) -> Option<Instant> {
-        let waits = self.retransmit_at != NEVER || self.ack_at != NEVER;
-        let holds = self.loss.is_at_work() || self.tuning.is_some();
-        if waits || !holds || !self.state.is_synchronized() || self.snd_una != self.snd_max {
-            return None;
+    pub(super) fn rest(&mut self, now: Instant, memory: &mut Memory) -> Option<Instant> {
+        let quiet = self.rests_at();
+        if self.receive.is_warm() && quiet <= now {
+            self.receive.cool(memory);
         }
-        let quiet = self.heard_at.max(self.last_sent) + self.rtt.timeout();
+        let waits = self.retransmit_at != NEVER || self.ack_at != NEVER;
+        if waits || !self.holds() || !self.state.is_synchronized() || self.snd_una != self.snd_max {
+            return self.receive.is_warm().then_some(quiet);
+        }
         if quiet > now {
             return Some(quiet);
         }
@@ -478,6 +495,17 @@ impl Connection {
         self.tuning = None;
         self.send.shrink();
         None
+    }
+
+    /// It has memory that it does not need when it rests.
+    #[inline]
+    pub(super) fn holds(&self) -> bool {
+        self.loss.is_at_work() || self.tuning.is_some() || self.receive.is_warm()
+    }
+
+    /// When it rests if nothing happens.
+    pub(super) fn rests_at(&self) -> Instant {
+        self.heard_at.max(self.last_sent) + self.rtt.timeout()
     }
 
     // Getters.

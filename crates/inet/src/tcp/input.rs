@@ -108,10 +108,6 @@ impl Connection {
         if self.rare.is_some() {
             self.count_arrival(seg);
         }
-        if self.is_expected_data(seg) {
-            self.take_expected_data(seg, cx);
-            return Outcome::Keep;
-        }
         if self.state == State::SynSent {
             return self.in_syn_sent(seg, cx);
         }
@@ -143,40 +139,6 @@ impl Connection {
         // Sixth: the URG bit. The urgent pointer is not passed on; urgent data is ordinary data here.
         self.handle_text(seg, cx);
         self.handle_fin(seg, cx)
-    }
-
-    /// What a receiver of bulk data gets nearly always: the data expected next, within the window, of an
-    /// established connection, with nothing else that is new. All of the RFC's steps would let it pass.
-    #[inline]
-    fn is_expected_data(&self, seg: &Segment<'_>) -> bool {
-        let usual = seg.flags.0 & !TcpFlags::PSH.0 == TcpFlags::ACK.0
-            && seg.seq == self.rcv_nxt
-            && seg.ack == self.snd_una
-            && u32::from(seg.window) << self.snd_scale == self.snd_wnd;
-        let fresh = match seg.options.timestamps {
-            Some(t) => t.value.wrapping_sub(self.ts_recent) as i32 >= 0,
-            None => false,
-        };
-        usual
-            && fresh
-            && self.timestamps
-            && self.state == State::Established
-            && !self.discarding
-            && self.peer_fin.is_none()
-            && !self.probing
-            && !seg.payload.is_empty()
-            && seg.payload.len() <= (self.rcv_edge - self.rcv_nxt).max(0) as usize
-            && seg.ecn != Ecn::Ce
-            && seg.options.user_timeout.is_none()
-            && seg.options.sack.is_empty()
-    }
-
-    #[inline]
-    fn take_expected_data(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) {
-        self.heard_at = cx.now;
-        self.update_ts_recent(seg);
-        (self.snd_wl1, self.snd_wl2) = (seg.seq, seg.ack);
-        self.handle_text(seg, cx);
     }
 
     /// RFC 9293 §3.10.7.3: SYN-SENT.

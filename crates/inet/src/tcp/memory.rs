@@ -4,7 +4,8 @@
 //! Buffers come in classes, each twice as large as the one before, and out-of-order data in blocks
 //! of one size. What is given back is kept for the next one who asks, up to
 //! [`RECEIVE_POOL_BYTES_MAX`], so that a segment that arrives and is read at once costs no allocation,
-//! and a connection at rest holds nothing. What counts as used is what was handed out, at its true
+//! and a connection at rest holds nothing. Of the pool are also the empty buffers that connections keep for
+//! their next segment until they rest ("parked"). What counts as used is what was handed out, at its true
 //! size, whether it is filled or not.
 //!
 //! Use is held against one limit, and the pressure that follows has stages, each with its counter
@@ -75,6 +76,8 @@ pub struct Memory {
     )]
     blocks: Vec<Box<Block>>,
     pooled: usize,
+    /// Bytes of buffers that connections keep empty for their next segment: part of the pool, as it were.
+    parked: usize,
 }
 
 impl Default for Memory {
@@ -97,6 +100,7 @@ impl Memory {
             buffers: [const { Vec::new() }; CLASSES],
             blocks: Vec::new(),
             pooled: 0,
+            parked: 0,
         };
         memory.set_limit(limit);
         memory
@@ -121,7 +125,7 @@ impl Memory {
         MemoryInfo {
             used: self.used,
             limit: self.limit,
-            pooled: self.pooled,
+            pooled: self.pooled + self.parked,
             pressure: self.pressure,
         }
     }
@@ -157,6 +161,36 @@ impl Memory {
             buffer.clear();
             self.buffers[class_of(bytes)].push(buffer);
         }
+    }
+
+    /// True when a connection may keep a buffer of so many bytes, which it holds and has emptied.
+    #[inline]
+    pub(super) fn park(&mut self, bytes: usize) -> bool {
+        let may = self.may_keep(bytes);
+        if may {
+            self.parked += bytes;
+            self.account(self.used - bytes);
+        }
+        may
+    }
+
+    /// Bytes of such buffers.
+    #[cfg(test)]
+    pub(super) fn parked(&self) -> usize {
+        self.parked
+    }
+
+    /// Such a buffer is used again.
+    #[inline]
+    pub(super) fn unpark(&mut self, bytes: usize) {
+        self.parked -= bytes;
+        self.account(self.used + bytes);
+    }
+
+    /// Such a buffer comes back.
+    pub(super) fn give_parked(&mut self, buffer: Vec<u8>) {
+        self.unpark(buffer.capacity());
+        self.give_buffer(buffer);
     }
 
     /// Room for out-of-order data. What stands in it is anybody's.
@@ -205,8 +239,10 @@ impl Memory {
         self.relief_at = self.begins(Pressure::High).max(self.used + self.limit / 16);
     }
 
+    #[inline]
     fn may_keep(&self, bytes: usize) -> bool {
-        self.pressure == Pressure::None && self.pooled + bytes <= RECEIVE_POOL_BYTES_MAX
+        self.pressure == Pressure::None
+            && self.pooled + self.parked + bytes <= RECEIVE_POOL_BYTES_MAX
     }
 
     /// Where a stage begins.

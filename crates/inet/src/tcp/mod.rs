@@ -48,6 +48,8 @@ mod relief;
 pub mod reply;
 pub mod rtt;
 mod sack;
+mod short_in;
+mod short_out;
 mod slab;
 pub mod state;
 pub mod statistics;
@@ -81,6 +83,8 @@ pub use memory::{MemoryInfo, Pressure};
 pub use options::Options;
 pub use output::Outgoing;
 pub use reply::Reply;
+pub(crate) use short_in::{Short, Taken};
+pub(crate) use short_out::{Next, Plain};
 pub use slab::ConnectionId;
 pub use state::State;
 pub use statistics::Statistics;
@@ -160,6 +164,8 @@ pub struct Tcp {
     next_listener: NonZeroU32,
     next_port: u32,
     connections_max: usize,
+    /// What is usual goes the short ways (`short_in`).
+    short_ways: bool,
 }
 
 /// Salts of the keyed hash, one for each use.
@@ -196,7 +202,13 @@ impl Tcp {
             next_listener: NonZeroU32::MIN,
             next_port: 0,
             connections_max,
+            short_ways: true,
         }
+    }
+
+    /// Take the general way with everything, to be compared with the short ways.
+    pub(crate) fn without_short_ways(&mut self) {
+        self.short_ways = false;
     }
 
     // Commands.
@@ -269,6 +281,7 @@ impl Tcp {
     }
 
     /// The received bytes, in order, that were not consumed.
+    #[inline]
     pub fn readable(&self, id: ConnectionId) -> &[u8] {
         self.slab.get(id).map_or(&[], Connection::readable)
     }
@@ -276,9 +289,19 @@ impl Tcp {
     /// The program has taken `count` of the readable bytes. Panics when there are not so many.
     pub fn consume(&mut self, id: ConnectionId, count: usize) {
         // Also of a connection that is over: its last bytes are read like all others.
-        if let Some(entry) = self.slab.entry_mut(id) {
-            entry.connection.pressure = self.memory.pressure();
-            entry.connection.consume(count, &mut self.memory);
+        let Some(entry) = self.slab.entry_mut(id) else {
+            return;
+        };
+        let c = &mut entry.connection;
+        let owed = c.ack_owed;
+        c.pressure = self.memory.pressure();
+        // What is kept goes back when the connection rests, which the wheel tells.
+        if entry.armed != connection::NEVER && !entry.closed {
+            c.consume_keeping(count, &mut self.memory);
+        } else {
+            c.consume(count, &mut self.memory);
+        }
+        if c.ack_owed != owed {
             self.settle(id);
         }
     }
@@ -349,6 +372,7 @@ impl Tcp {
     // Getters.
 
     /// A connection, until its `CLOSED` event has been taken.
+    #[inline]
     pub fn connection(&self, id: ConnectionId) -> Option<&Connection> {
         self.slab.get(id)
     }
@@ -450,6 +474,7 @@ impl Tcp {
             self.conclude_fast_open(now, id);
         }
         self.conclude(now, id, outcome, counters);
+        self.see_to_rest(now, id);
         if begins_to_hold {
             self.note_holding(id);
         }

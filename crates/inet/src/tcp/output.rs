@@ -67,6 +67,7 @@ impl Connection {
     }
 
     /// True when `poll_segment` may have something to send without a further event.
+    #[inline]
     pub fn wants_to_send(&self) -> bool {
         match self.state {
             State::Closed | State::Listen | State::TimeWait => false,
@@ -296,7 +297,8 @@ impl Connection {
     }
 
     /// The program has no more to send: for a while the delivery rate says little of the path.
-    fn nothing_more(&mut self) {
+    #[inline]
+    pub(super) fn nothing_more(&mut self) {
         if self.loss.in_flight() < self.congestion_window() {
             let until = self.loss.delivered.wrapping_add(self.flight());
             self.loss.app_limited_until = Some(until);
@@ -304,7 +306,8 @@ impl Connection {
     }
 
     /// Bytes that may follow what is in flight: the lesser of the windows.
-    fn usable_window(&mut self, flight: u32, available: u32) -> u32 {
+    #[inline]
+    pub(super) fn usable_window(&mut self, flight: u32, available: u32) -> u32 {
         let window = self.congestion_window();
         let congestion = window.saturating_sub(self.loss.in_flight());
         if congestion < available.min(u32::from(self.mss)) || congestion == 0 {
@@ -330,7 +333,8 @@ impl Connection {
     }
 
     /// Sender's silly-window avoidance (RFC 9293 §3.8.6.2.1).
-    fn is_worth_sending(&self, len: u32, available: u32, flight: u32) -> bool {
+    #[inline]
+    pub(super) fn is_worth_sending(&self, len: u32, available: u32, flight: u32) -> bool {
         len > 0
             && (len >= u32::from(self.mss_now())
                 || (len == available && (!self.nagle || flight == 0 || self.finishing))
@@ -467,6 +471,7 @@ impl Connection {
         }
     }
 
+    #[inline]
     pub(super) fn timestamps_now(&self, now: Instant) -> Timestamps {
         Timestamps {
             value: self.ts_now(now),

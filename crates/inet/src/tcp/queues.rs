@@ -33,9 +33,17 @@ impl Tcp {
         deadlines.into_iter().flatten().min()
     }
 
+    /// True when `handle_timeout` may have something to do.
+    #[inline]
+    pub(crate) fn wants_time(&self, now: Instant) -> bool {
+        self.wheel.wants(now) || !self.time_wait.is_at_rest() || !self.paced.is_empty()
+    }
+
     /// See to all deadlines that are over.
     pub fn handle_timeout(&mut self, now: Instant, counters: &mut Counters) {
-        self.time_wait.expire(now);
+        if !self.time_wait.is_at_rest() {
+            self.time_wait.expire(now);
+        }
         if self.wheel.wants(now) {
             let mut due = std::mem::take(&mut self.due);
             self.wheel.expire(now, &mut due);
@@ -68,7 +76,7 @@ impl Tcp {
         if entry.closed || entry.connection.timer_deadline() > now {
             // It came up for a deadline that has moved: `settle` arms the wheel for the new one. Where
             // nothing is waited for, it comes up once more when nothing has happened for a while.
-            if let Some(at) = entry.connection.rest(now) {
+            if let Some(at) = entry.connection.rest(now, &mut self.memory) {
                 entry.armed = at;
                 self.wheel.arm(at, id);
             }
@@ -98,6 +106,20 @@ impl Tcp {
             self.half_open_is_over(now, before, outcome);
         }
         self.conclude(now, id, outcome, counters);
+        self.see_to_rest(now, id);
+    }
+
+    /// A connection that holds more memory than it needs to wait has its turn when it rests.
+    #[inline]
+    pub(super) fn see_to_rest(&mut self, now: Instant, id: ConnectionId) {
+        if let Some(entry) = self.slab.entry_mut(id)
+            && entry.armed == connection::NEVER
+            && !entry.closed
+            && (entry.connection.holds() || !entry.connection.readable().is_empty())
+        {
+            entry.armed = entry.connection.rests_at().max(now);
+            self.wheel.arm(entry.armed, id);
+        }
     }
 
     // What leaves.
@@ -105,7 +127,15 @@ impl Tcp {
     /// News for the program, oldest first.
     ///
     /// The received bytes of a connection that is over can be read until the next call.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
+        if self.telling.is_empty() && self.ending.is_none() {
+            return None;
+        }
+        self.next_event()
+    }
+
+    fn next_event(&mut self) -> Option<Event> {
         if let Some(id) = self.ending.take() {
             self.forget(id);
         }
@@ -128,6 +158,12 @@ impl Tcp {
                 reason,
             });
         }
+    }
+
+    /// True when `poll_reply` has something.
+    #[inline]
+    pub(crate) fn has_replies(&self) -> bool {
+        !self.replies.is_empty()
     }
 
     /// The next answer that belongs to no connection.
@@ -177,7 +213,7 @@ impl Tcp {
     }
 
     /// The first connection has had its turn; `again` goes to the end of the queue.
-    fn next_turn(&mut self, again: Option<ConnectionId>) {
+    pub(super) fn next_turn(&mut self, again: Option<ConnectionId>) {
         self.sending.pop_front();
         self.sending.extend(again);
         self.turn = 0;

@@ -2,8 +2,9 @@
 //!
 //! The in-order bytes are contiguous, so that the program can read a whole request in place. They lie
 //! in a buffer of the stack's (`memory`), which goes back there once all of it was taken: a connection
-//! at rest holds no memory. The next one begins with a buffer of the size that was of use before. What
-//! waits beyond a gap is `reassembly`'s.
+//! at rest holds no memory. While more is likely to come soon it may be kept empty, for the next segment
+//! ([`ReceiveQueue::consume_keeping`]); whoever keeps it sees to it that it goes back. The next one begins
+//! with a buffer of the size that was of use before. What waits beyond a gap is `reassembly`'s.
 //!
 //! The caller trims to the receive window first; so the window bounds the memory: the bytes in order
 //! to two and a half times the window (a buffer is at most twice what was asked for, and a quarter
@@ -15,7 +16,7 @@ use exos_wire::tcp::SackBlocks;
 use super::handover::{HandoverError, Wire};
 use super::memory::{Memory, Pressure};
 use super::reassembly::{Range, Reassembly};
-use crate::limits::UNREAD_UNDER_PRESSURE_BYTES;
+use crate::limits::{RECEIVE_BUFFER_BYTES_MIN, UNREAD_UNDER_PRESSURE_BYTES};
 
 /// The receiving side's data of one connection.
 #[derive(Default)]
@@ -65,6 +66,7 @@ impl ReceiveQueue {
     }
 
     /// The program has taken `count` bytes. Panics when there are not so many.
+    #[inline]
     pub fn consume(&mut self, count: usize, memory: &mut Memory) {
         let left = self.readable().len();
         assert!(count <= left, "consumed more than was readable");
@@ -72,6 +74,51 @@ impl ReceiveQueue {
         if count == left && count > 0 {
             self.give_back(memory);
         }
+    }
+
+    /// The same; an emptied buffer is kept for what comes next, unless it was much too large.
+    #[inline]
+    pub(super) fn consume_keeping(&mut self, count: usize, memory: &mut Memory) {
+        let left = self.readable().len();
+        assert!(count <= left, "consumed more than was readable");
+        self.taken += count as u32;
+        if count == left && count > 0 {
+            let capacity = self.ready.capacity();
+            let fits = self.ready.len() >= capacity / 4 || capacity <= RECEIVE_BUFFER_BYTES_MIN;
+            if fits && memory.park(capacity) {
+                self.ready.clear();
+                self.taken = 0;
+            } else {
+                self.give_back(memory);
+            }
+        }
+    }
+
+    /// A buffer is kept for nothing but what may come.
+    #[inline]
+    pub(super) fn is_warm(&self) -> bool {
+        self.ready.is_empty() && self.ready.capacity() > 0
+    }
+
+    /// Nothing came any more: such a buffer goes back.
+    pub(super) fn cool(&mut self, memory: &mut Memory) {
+        if self.is_warm() {
+            self.begin = self.ready.capacity().ilog2() as u8;
+            memory.give_parked(std::mem::take(&mut self.ready));
+        }
+    }
+
+    /// Add bytes that are expected next, if there is room for them and nothing waits beyond a gap.
+    #[inline]
+    pub(super) fn append_next(&mut self, bytes: &[u8], memory: &mut Memory) -> bool {
+        let fits = self.beyond.is_none() && self.ready.capacity() - self.ready.len() >= bytes.len();
+        if fits {
+            if self.ready.is_empty() {
+                memory.unpark(self.ready.capacity());
+            }
+            self.ready.extend_from_slice(bytes);
+        }
+        fits
     }
 
     /// All is taken: the buffer goes back, and its size is remembered if it was of use.
@@ -85,6 +132,7 @@ impl ReceiveQueue {
 
     /// The connection ends: all memory goes back.
     pub(super) fn release(&mut self, memory: &mut Memory) {
+        self.cool(memory);
         memory.give_buffer(std::mem::take(&mut self.ready));
         self.taken = 0;
         if let Some(mut beyond) = self.beyond.take() {
@@ -94,9 +142,14 @@ impl ReceiveQueue {
         }
     }
 
-    /// Bytes of memory that this queue holds.
+    /// Bytes of memory that this queue holds; a buffer that is kept empty belongs to the pool.
     pub fn held(&self) -> usize {
-        self.ready.capacity() + self.held_beyond()
+        let ready = if self.ready.is_empty() {
+            0
+        } else {
+            self.ready.capacity()
+        };
+        ready + self.held_beyond()
     }
 
     /// Of these, for what waits beyond a gap.
@@ -260,6 +313,12 @@ impl ReceiveQueue {
     /// Add to the readable bytes.
     #[inline]
     fn append(&mut self, bytes: &[u8], memory: &mut Memory) {
+        if bytes.is_empty() {
+            return;
+        }
+        if self.is_warm() {
+            memory.unpark(self.ready.capacity());
+        }
         if self.ready.capacity() - self.ready.len() < bytes.len() {
             self.make_room(bytes.len(), memory);
         }

@@ -173,6 +173,12 @@ impl Connection {
         self.rare.as_deref_mut()?.counting.as_deref_mut()
     }
 
+    /// True when there are counters to be kept.
+    #[inline]
+    pub(super) fn counts(&self) -> bool {
+        self.rare.as_deref().is_some_and(|r| r.counting.is_some())
+    }
+
     /// The counters, if the program asked for them.
     pub fn statistics(&self) -> Option<Statistics> {
         let counting = self.rare.as_deref()?.counting.as_deref()?;

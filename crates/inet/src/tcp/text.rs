@@ -6,7 +6,7 @@ use super::event::EventSet;
 use super::input::{Context, Outcome, Segment};
 use super::receive::Placed;
 use super::state::{Action, Event, State};
-use crate::limits::{ACK_DELAY, ACK_EVERY_SEGMENTS, MSS_DEFAULT_V4, QUICK_ACKS};
+use crate::limits::{ACK_DELAY, ACK_EVERY_SEGMENTS, MSS_DEFAULT_V4};
 use crate::time::Instant;
 use exos_wire::tcp::TcpFlags;
 
@@ -23,9 +23,7 @@ impl Connection {
         if len != self.rcv_mss {
             self.measure_segments(len, seg.has(TcpFlags::PSH));
         }
-        if cx.now - self.received_at > self.rtt.timeout() {
-            self.received.quick = QUICK_ACKS;
-        }
+        self.note_rest_of_data(cx.now);
         self.received_at = cx.now;
         match self.receive.place(self.rcv_nxt, seg.seq, bytes, cx.memory) {
             Placed::InOrder {
@@ -35,7 +33,11 @@ impl Connection {
             } => {
                 self.received_in_order(advanced, cx);
                 self.owe_ack_for_data(filled_gap || self.receive.has_gap(), len, cx.now);
-                self.tune(seg, cx.now);
+                self.tune(
+                    seg.options.timestamps.map(|t| t.echo),
+                    seg.payload.len(),
+                    cx.now,
+                );
                 if let Some((left, right)) = repeated {
                     self.report_repeated(left, right, cx);
                 }
@@ -87,7 +89,7 @@ impl Connection {
     /// What the peer's full-sized segments are: the longest seen, or a shorter length that comes twice
     /// in a row and was not pushed, for the path may have narrowed.
     #[cold]
-    fn measure_segments(&mut self, len: u16, pushed: bool) {
+    pub(super) fn measure_segments(&mut self, len: u16, pushed: bool) {
         let narrower = len == self.received.last_len && len >= MSS_DEFAULT_V4 && !pushed;
         if len > self.rcv_mss || narrower {
             self.rcv_mss = len;
@@ -133,7 +135,8 @@ impl Connection {
     /// beginning and after a rest also single ones: the peer's window is small then, and grows with
     /// what is acknowledged. "At once" is when the turn ends: what came in one batch is
     /// acknowledged together, as by hosts whose network interfaces join segments.
-    fn owe_ack_for_data(&mut self, at_once: bool, len: u16, now: Instant) {
+    #[inline]
+    pub(super) fn owe_ack_for_data(&mut self, at_once: bool, len: u16, now: Instant) {
         let pending = (self.rcv_nxt - self.last_ack_sent) as u32;
         let quick = self.received.quick > 0 && len >= self.rcv_mss;
         let enough = u32::from(ACK_EVERY_SEGMENTS) * u32::from(self.rcv_mss);

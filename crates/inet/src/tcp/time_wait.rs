@@ -58,6 +58,12 @@ impl TimeWaitTable {
         self.index.is_empty()
     }
 
+    /// Nothing is here that time would change.
+    #[inline]
+    pub fn is_at_rest(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Add a connection, which must not be there; true when the oldest had to make room.
     pub fn insert(&mut self, now: Instant, waiting: Waiting) -> bool {
         debug_assert!(self.get(waiting.hash, &waiting.flow).is_none());

@@ -119,7 +119,8 @@ impl<T: Copy> Wheel<T> {
     /// False when `expire` has nothing to do: all until `now` has been looked at.
     #[inline]
     pub const fn wants(&self, now: Instant) -> bool {
-        now.millis() >= self.tick
+        // Not `millis`: a division.
+        now.micros() >= self.tick * 1000
     }
 
     /// Move the entries whose time has come by `now` into `due`.

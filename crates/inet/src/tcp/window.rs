@@ -14,6 +14,7 @@ use crate::limits::WINDOW_UNDER_PRESSURE_SEGMENTS;
 
 impl Connection {
     /// The buffer on which the window is reckoned: what the stack's memory allows of ours.
+    #[inline]
     fn promised_buffer(&self) -> u32 {
         match self.pressure {
             Pressure::None => self.rcv_buffer,
@@ -26,6 +27,7 @@ impl Connection {
     }
 
     /// The right edge that the receive buffer affords now; never left of what was announced.
+    #[inline]
     pub(super) fn affordable_edge(&self) -> SeqNumber {
         let free = self
             .promised_buffer()
@@ -35,6 +37,7 @@ impl Connection {
 
     /// Receiver's silly-window avoidance (RFC 9293 §3.8.6.2.2): a wider window is announced of
     /// itself only when it is wider by half the buffer, or by a segment where less than one fits.
+    #[inline]
     pub(super) fn should_announce_window(&self) -> bool {
         let gain = (self.affordable_edge() - self.rcv_edge) as u32;
         let left = (self.rcv_edge - self.rcv_nxt).max(0) as u32;
@@ -44,6 +47,7 @@ impl Connection {
     }
 
     /// Perhaps the window has opened so far that the peer should hear of it now.
+    #[inline]
     pub(super) fn owe_window(&mut self) {
         if self.state.can_receive() && self.should_announce_window() {
             self.ack_owed = Owed::Now;
@@ -51,6 +55,7 @@ impl Connection {
     }
 
     /// The window field, and the right edge that it promises.
+    #[inline]
     pub(super) fn announce_window(&mut self) -> u16 {
         let window = (self.affordable_edge() - self.rcv_nxt) as u32;
         let scale = self.rcv_scale;

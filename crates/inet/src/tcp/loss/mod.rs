@@ -207,6 +207,12 @@ impl Flight {
         }
     }
 
+    /// What is in flight, if something has been lately.
+    #[inline]
+    pub fn at_work(&self) -> Option<&Loss> {
+        self.0.as_deref().filter(|loss| !loss.unused)
+    }
+
     /// Something has been in flight lately, or will be soon: memory is held for it.
     pub const fn is_at_work(&self) -> bool {
         self.0.is_some()

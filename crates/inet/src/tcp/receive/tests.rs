@@ -282,7 +282,11 @@ proptest! {
                 Step::Read(count) => {
                     let count = count.min(q.readable().len());
                     read.extend_from_slice(&q.readable()[..count]);
-                    q.consume(count, &mut memory);
+                    if count % 2 == 0 {
+                        q.consume(count, &mut memory);
+                    } else {
+                        q.consume_keeping(count, &mut memory);
+                    }
                 }
                 Step::Prune(to) => {
                     q.prune(to, &mut memory);
@@ -310,6 +314,24 @@ proptest! {
         prop_assert_eq!(read, bytes(0, oracle.next));
         q.release(&mut memory);
         prop_assert_eq!(memory.info().used, 0);
+        prop_assert_eq!(memory.parked(), 0);
+    }
+
+    /// A buffer that is kept is neither used nor lost, and goes back when the connection rests.
+    #[test]
+    fn an_emptied_buffer_is_kept_until_it_cools(sizes in prop::collection::vec(1u32..3000, 1..20)) {
+        let (mut q, mut memory) = (ReceiveQueue::default(), Memory::default());
+        let mut next = SeqNumber(7);
+        for len in sizes {
+            q.place(next, next, &bytes(0, len), &mut memory);
+            next += len;
+            prop_assert_eq!(q.readable().len(), len as usize);
+            q.consume_keeping(len as usize, &mut memory);
+            prop_assert_eq!((q.held(), memory.info().used), (0, 0));
+            prop_assert_eq!(memory.parked(), q.ready.capacity());
+        }
+        q.cool(&mut memory);
+        prop_assert!(!q.is_warm() && memory.parked() == 0 && memory.info().pooled > 0);
     }
 }
 
