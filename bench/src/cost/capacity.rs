@@ -15,12 +15,16 @@ use exos_inet::tcp::EventSet;
 use exos_inet::tcp::wheel::Wheel;
 use exos_inet::{Duration, Instant};
 use serde::{Deserialize, Serialize};
+use std::hint::black_box;
 
 /// Segments in a batch: few enough for their frames to stay in the first cache.
 const BATCH: usize = 64;
 
 /// Segments that are timed.
 const TIMED: usize = 400_000;
+
+/// Connections that are asked for again and again where warm caches are measured.
+const WARM: u32 = 256;
 
 /// Time after which all that a connection keeps only while data is in flight is given back.
 const REST: Duration = Duration::from_secs(10);
@@ -39,10 +43,19 @@ pub struct Idle {
     pub bytes_used: f64,
     /// Making one: SYN to accepted.
     pub open_ns: f64,
+    /// The look-up alone: hash, index, the control block's first line, of a connection drawn at random, each
+    /// waiting for the one before.
+    pub lookup_ns: f64,
+    /// The same of one of [`WARM`] connections: their memory is in a cache, whatever the others'.
+    pub lookup_warm_ns: f64,
     /// Taking in an acknowledgement that says nothing new, for a connection drawn at random.
     pub ack_ns: f64,
+    /// The same for one of [`WARM`] connections.
+    pub ack_warm_ns: f64,
     /// The same and a request of 100 bytes read and answered, the answer's frame written.
     pub request_ns: f64,
+    /// Bytes of this process that lie in huge pages.
+    pub huge_bytes: u64,
 }
 
 /// Connections in TIME-WAIT.
@@ -84,13 +97,18 @@ impl Draw {
 
 /// Memory that this process has written to and not given back, in bytes.
 fn memory() -> Result<u64> {
-    let path = "/proc/self/smaps_rollup";
-    let text = std::fs::read_to_string(path).context(|| format!("cannot read {path}"))?;
-    anonymous(&text).ok_or_else(|| Error::new(format!("{path} has no line Anonymous")))
+    memory_in("Anonymous:")
 }
 
-fn anonymous(smaps: &str) -> Option<u64> {
-    let line = smaps.lines().find_map(|l| l.strip_prefix("Anonymous:"))?;
+/// What one line of the kernel's account of this process says, in bytes.
+fn memory_in(line: &str) -> Result<u64> {
+    let path = "/proc/self/smaps_rollup";
+    let text = std::fs::read_to_string(path).context(|| format!("cannot read {path}"))?;
+    bytes_of(&text, line).ok_or_else(|| Error::new(format!("{path} has no line {line}")))
+}
+
+fn bytes_of(smaps: &str, line: &str) -> Option<u64> {
+    let line = smaps.lines().find_map(|l| l.strip_prefix(line))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }
@@ -128,15 +146,22 @@ pub(super) fn idle(connections: u32) -> Result<Idle> {
     crowd.pass(REST);
     let bytes_used = growth(before, connections)?;
     assert_eq!(crowd.stack.tcp.connections(), connections as usize);
-    let ack_ns = time_acks(&mut crowd);
+    let lookup_ns = time_lookups(&crowd, connections);
+    let lookup_warm_ns = time_lookups(&crowd, connections.min(WARM));
+    let ack_ns = time_acks(&mut crowd, connections);
+    let ack_warm_ns = time_acks(&mut crowd, connections.min(WARM));
     let request_ns = time_requests(&mut crowd, &answer);
     Ok(Idle {
         connections,
         bytes_fresh,
         bytes_used,
         open_ns,
+        lookup_ns,
+        lookup_warm_ns,
         ack_ns,
+        ack_warm_ns,
         request_ns,
+        huge_bytes: memory_in("AnonHugePages:")?,
     })
 }
 
@@ -176,13 +201,26 @@ fn serve(crowd: &mut Crowd, frame: &Frame, answer: &Buffer) {
     }
 }
 
-fn time_acks(crowd: &mut Crowd) -> f64 {
+/// Look up connections among the first `among`.
+fn time_lookups(crowd: &Crowd, among: u32) -> f64 {
+    let (mut draw, mut last) = (Draw(5), 0);
+    let start = std::time::Instant::now();
+    for _ in 0..TIMED {
+        // The next one is known when the last was found: what is measured is the time, not the rate.
+        let client = (draw.below(u64::from(among)) as u32 + u32::from(last == u32::MAX)) % among;
+        let id = crowd.look_up(client).expect("every client is connected");
+        last = black_box(id.slot());
+    }
+    ns_each(start, TIMED)
+}
+
+fn time_acks(crowd: &mut Crowd, among: u32) -> f64 {
     let mut draw = Draw(7);
     let mut frames = vec![Frame::EMPTY; BATCH];
     let mut spent = std::time::Duration::ZERO;
     for _ in 0..TIMED / BATCH {
         for frame in &mut frames {
-            let client = draw.below(u64::from(crowd.len())) as u32;
+            let client = draw.below(u64::from(among)) as u32;
             crowd.bare(client, frame);
         }
         let start = std::time::Instant::now();
@@ -299,8 +337,8 @@ mod tests {
     #[test]
     fn memory_is_read_from_the_rollup() {
         let text = "00400000-7ffd [rollup]\nRss:  4096 kB\nAnonymous:        1234 kB\n";
-        assert_eq!(anonymous(text), Some(1234 * 1024));
-        assert_eq!(anonymous("Rss: 1 kB\n"), None);
+        assert_eq!(bytes_of(text, "Anonymous:"), Some(1234 * 1024));
+        assert_eq!(bytes_of("Rss: 1 kB\n", "Anonymous:"), None);
         assert!(memory().unwrap() > 4096);
     }
 

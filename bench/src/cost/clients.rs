@@ -6,13 +6,13 @@
 
 use super::exos::{MESSAGE_BYTES, PORT};
 use super::tape::START;
-use exos_inet::tcp::ListenOptions;
+use exos_inet::tcp::{ConnectionId, ListenOptions};
 use exos_inet::{Config, Duration, Instant, Neighbors, RxChecksum, Stack};
 use exos_wire::ethernet::{ETHERTYPE_IPV4, EthernetHeader};
 use exos_wire::ipv4::{Ipv4Header, LEN as IPV4_LEN};
 use exos_wire::tcp::{TcpFlags, TcpHeader, TcpOptions, TcpView, Timestamps};
 use exos_wire::{Mac, SeqNumber, protocol};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 254);
@@ -108,6 +108,13 @@ impl Crowd {
         assert_eq!(self.hear(client), 1, "a SYN is answered with a SYN-ACK");
         self.write(client, ACK, 0, &mut frame);
         self.deliver(&frame);
+    }
+
+    /// The server's connection to a client.
+    #[inline]
+    pub fn look_up(&self, client: u32) -> Option<ConnectionId> {
+        let (local, remote) = (SocketAddr::new(SERVER.into(), PORT), who(client).into());
+        self.stack.tcp.connection_between(local, remote)
     }
 
     /// The client's acknowledgement of what it has already acknowledged.

@@ -76,6 +76,10 @@ pub fn measure(args: &CostArgs) -> Result<Report> {
                 .push(own_process("idle", connections, &scratch, &interrupt)?);
         }
         report.idle.dedup_by_key(|idle| idle.connections);
+        if args.huge_pages {
+            let idle = own_process_with(HUGE_PAGES, "idle", args.connections, &scratch, &interrupt);
+            report.idle.insert(0, idle?);
+        }
         let waiting = TIME_WAIT_ENTRIES.min(args.connections);
         report.time_wait = Some(own_process("time-wait", waiting, &scratch, &interrupt)?);
         report.timers = Some(own_process(
@@ -155,9 +159,25 @@ fn own_process<T: DeserializeOwned>(
     scratch: &Scratch,
     interrupt: &Interrupt,
 ) -> Result<T> {
+    own_process_with(None, part, connections, scratch, interrupt)
+}
+
+/// The C library's allocator asks for huge pages where it is told to (glibc 2.35); the stack itself knows nothing of
+/// them. Where `/sys/kernel/mm/transparent_hugepage/enabled` says `never`, there are none.
+const HUGE_PAGES: Option<(&str, &str)> = Some(("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"));
+
+/// The same with a variable in its environment.
+fn own_process_with<T: DeserializeOwned>(
+    variable: Option<(&str, &str)>,
+    part: &str,
+    connections: u32,
+    scratch: &Scratch,
+    interrupt: &Interrupt,
+) -> Result<T> {
     let own = std::env::current_exe().context(|| "cannot find the program itself")?;
     let mut command = Command::new(own);
     command
+        .envs(variable)
         .args(["bench", "cost-replay", part])
         .arg(format!("--connections={connections}"))
         .stdout(Stdio::piped());

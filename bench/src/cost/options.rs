@@ -27,6 +27,9 @@ pub struct CostArgs {
     /// Idle connections to keep at once; 0 leaves memory and time out
     #[arg(long, default_value_t = 1_000_000)]
     pub connections: u32,
+    /// Measure the idle connections once more with an allocator that asks for huge pages
+    #[arg(long)]
+    pub huge_pages: bool,
     /// Count no instructions
     #[arg(long)]
     pub no_instructions: bool,

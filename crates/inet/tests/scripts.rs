@@ -21,7 +21,6 @@ areas! {
     handshake: "handshake",
     icmp: "icmp",
     life: "life",
-    memory: "memory",
     options: "options",
     recovery: "recovery",
     reset: "reset",

@@ -33,7 +33,6 @@ use exos_wire::{Sum, protocol};
 use crate::limits::NESTED_MAX;
 use crate::packet::Packet;
 use conversations::Conversations;
-pub(crate) use hex::escape;
 use part::{Cut, Part, Printed};
 
 /// How packets are shown.

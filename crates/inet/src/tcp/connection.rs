@@ -56,9 +56,38 @@ pub struct Path {
 }
 
 /// The control block.
+///
+/// The order of its fields is that of its memory: what every segment needs comes first, close together, so that a
+/// segment of a connection that no cache holds reads four lines of it and not all eight.
+#[repr(C)]
 pub struct Connection {
+    // What every segment needs: the first 192 bytes.
+    pub(super) flow: Flow,
+    pub(super) snd_una: SeqNumber,
+    /// Where sending goes on: at `iss` while a SYN is due, afterwards equal to `snd_max`.
+    pub(super) snd_nxt: SeqNumber,
+    /// Behind the last sequence number sent.
+    pub(super) snd_max: SeqNumber,
+    pub(super) snd_wnd: u32,
+    pub(super) snd_wnd_max: u32,
+    pub(super) snd_wl1: SeqNumber,
+    pub(super) snd_wl2: SeqNumber,
+    pub(super) rcv_nxt: SeqNumber,
+    /// The right edge of the window that the peer has been told; it never moves back.
+    pub(super) rcv_edge: SeqNumber,
+    /// `rcv_nxt` in the last segment that left.
+    pub(super) last_ack_sent: SeqNumber,
+    pub(super) ts_recent: u32,
+    pub(super) ts_offset: u32,
+    /// Bytes that may be received and not taken by the program.
+    pub(super) rcv_buffer: u32,
+    /// Largest payload of a segment we send, options already taken off.
+    pub(super) mss: u16,
+    /// Largest payload received in one segment, as an estimate of the peer's segments.
+    pub(super) rcv_mss: u16,
     pub(super) state: State,
     pub(super) ack_owed: Owed,
+    pub(super) events: EventSet,
     /// The program opened it (a reset is then `Refused` before it stands).
     pub(super) active: bool,
     /// `finish` was asked for: a FIN follows the queued data.
@@ -67,7 +96,6 @@ pub struct Connection {
     pub(super) discarding: bool,
     /// The program has it and its data already in SYN-RECEIVED (RFC 7413).
     pub(super) early: bool,
-    pub(super) nagle: bool,
     /// Send a probe into a closed window.
     pub(super) probe: bool,
     /// A probe is out: the byte it carried may have been thrown away.
@@ -78,71 +106,19 @@ pub struct Connection {
     pub(super) retries: u8,
     pub(super) snd_scale: u8,
     pub(super) rcv_scale: u8,
-    pub(super) scaling: bool,
     pub(super) timestamps: bool,
     /// Selective acknowledgements: wanted by us until the peer's SYN has come, then agreed on.
     pub(super) sack: bool,
     /// Explicit congestion notification: asked for by us until the peer's SYN has come, then agreed
     /// on.
     pub(super) ecn: bool,
-    pub(super) ecn_mode: EcnMode,
-    pub(super) ip: IpFields,
     /// A packet came marked, and the peer has not said that it knows: ECE is set.
     pub(super) ecn_echo: bool,
     /// How hard the stack's memory is pressed, as last told.
     pub(super) pressure: Pressure,
-    pub(super) events: EventSet,
-    pub(super) reason: Reason,
-    pub(super) flow: Flow,
-    /// Whose connection it is, when a listener made it.
-    pub(super) listener: Option<ListenerId>,
-    /// Largest payload of a segment we send, options already taken off.
-    pub(super) mss: u16,
-    /// The MSS that we announce.
-    pub(super) mss_announced: u16,
-    /// Largest payload received in one segment, as an estimate of the peer's segments.
-    pub(super) rcv_mss: u16,
-    pub(super) snd_una: SeqNumber,
-    /// Where sending goes on: at `iss` while a SYN is due, afterwards equal to `snd_max`.
-    pub(super) snd_nxt: SeqNumber,
-    /// Behind the last sequence number sent.
-    pub(super) snd_max: SeqNumber,
-    pub(super) snd_wnd: u32,
-    pub(super) snd_wnd_max: u32,
-    pub(super) snd_wl1: SeqNumber,
-    pub(super) snd_wl2: SeqNumber,
-    pub(super) iss: SeqNumber,
-    pub(super) rcv_nxt: SeqNumber,
-    /// The right edge of the window that the peer has been told; it never moves back.
-    pub(super) rcv_edge: SeqNumber,
-    /// `rcv_nxt` in the last segment that left.
-    pub(super) last_ack_sent: SeqNumber,
-    pub(super) irs: SeqNumber,
-    /// Where the peer's FIN stands, while data before it is missing.
-    pub(super) peer_fin: Option<SeqNumber>,
-    /// Bytes that may be received and not taken by the program.
-    pub(super) rcv_buffer: u32,
-    /// What it was at first.
-    pub(super) rcv_buffer_first: u32,
-    /// The most that it has been: on so much a promise may still rest.
-    pub(super) rcv_buffer_most: u32,
-    /// The buffer may grow to this. No more than it is: it is fixed.
-    pub(super) rcv_buffer_limit: u32,
-    /// How fast data comes and is taken, while it does.
-    pub(super) tuning: Option<Box<Tuning>>,
-    /// When data came last.
-    pub(super) received_at: Instant,
-    pub(super) received: Received,
-    pub(super) ts_recent: u32,
-    pub(super) ts_offset: u32,
-    pub(super) last_sent: Instant,
-    pub(super) congestion: Congestion,
-    pub(super) loss: Flight,
     /// What `retransmit_at` is for.
     pub(super) timer: Timer,
-    /// Our SYN has left more than once: its acknowledgement measures nothing.
-    pub(super) syn_again: bool,
-    pub(super) rtt: Rtt,
+    pub(super) nagle: bool,
     /// Retransmission, or probing a closed window.
     pub(super) retransmit_at: Instant,
     pub(super) ack_at: Instant,
@@ -150,16 +126,49 @@ pub struct Connection {
     pub(super) life_at: Instant,
     /// When the peer was last heard: an acceptable segment.
     pub(super) heard_at: Instant,
-    /// What few connections need.
-    pub(super) rare: Option<Box<Rare>>,
-    /// Of a path that does not carry full segments.
-    pub(super) mtu: Option<Box<PathMtu>>,
-    pub(super) send: Aggregate,
+    pub(super) last_sent: Instant,
+    pub(super) loss: Flight,
+    /// How fast data comes and is taken, while it does.
+    pub(super) tuning: Option<Box<Tuning>>,
+
+    // What data needs.
     pub(super) receive: ReceiveQueue,
+    pub(super) send: Aggregate,
     /// Where to send to; the stack's, not looked at here.
     pub path: Option<Path>,
+    pub(super) rtt: Rtt,
+    pub(super) congestion: Congestion,
     /// The program's own word for the connection.
     pub token: u64,
+    /// When data came last.
+    pub(super) received_at: Instant,
+    pub(super) received: Received,
+    /// Of a path that does not carry full segments.
+    pub(super) mtu: Option<Box<PathMtu>>,
+    /// What few connections need.
+    pub(super) rare: Option<Box<Rare>>,
+
+    // What beginning and end need.
+    pub(super) scaling: bool,
+    pub(super) ecn_mode: EcnMode,
+    pub(super) ip: IpFields,
+    pub(super) reason: Reason,
+    /// Our SYN has left more than once: its acknowledgement measures nothing.
+    pub(super) syn_again: bool,
+    /// The MSS that we announce.
+    pub(super) mss_announced: u16,
+    /// Whose connection it is, when a listener made it.
+    pub(super) listener: Option<ListenerId>,
+    pub(super) iss: SeqNumber,
+    pub(super) irs: SeqNumber,
+    /// Where the peer's FIN stands, while data before it is missing.
+    pub(super) peer_fin: Option<SeqNumber>,
+    /// What it was at first.
+    pub(super) rcv_buffer_first: u32,
+    /// The most that it has been: on so much a promise may still rest.
+    pub(super) rcv_buffer_most: u32,
+    /// The buffer may grow to this. No more than it is: it is fixed.
+    pub(super) rcv_buffer_limit: u32,
 }
 
 /// What has come, as far as it says how to acknowledge.

@@ -17,6 +17,7 @@ use super::slab::ConnectionId;
 use crate::counters::Counters;
 use crate::time::Instant;
 use exos_wire::SeqNumber;
+use std::net::SocketAddr;
 
 /// Salt of the keyed hash that sequence numbers begin with.
 const SALT_SEQUENCE: u32 = 1;
@@ -55,6 +56,16 @@ impl Tcp {
     pub(super) fn find(&self, flow: &Flow, hash: u32) -> Option<ConnectionId> {
         let slot = self.index.find(hash, |slot| self.slab.holds(slot, flow))?;
         self.slab.id_at(slot)
+    }
+
+    /// The connection between `local`, which is ours, and `remote`.
+    pub fn connection_between(
+        &self,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> Option<ConnectionId> {
+        let flow = Flow::new(local, remote);
+        self.find(&flow, flow.table_hash(&self.key))
     }
 
     /// There is a connection of that flow, or was one lately.
@@ -99,23 +110,22 @@ impl Tcp {
             return;
         }
         entry.closed = true;
-        self.index.remove(entry.hash, id.slot());
         let c = &mut entry.connection;
         c.reason = reason;
         let unheard = !c.active && !entry.announced && !c.events.contains(EventSet::ACCEPTED);
+        if !unheard {
+            c.tell(EventSet::CLOSED);
+        }
+        self.unindex(id);
         if unheard {
             // A half-open connection that nobody was told of.
             self.forget(id);
-        } else {
-            c.tell(EventSet::CLOSED);
         }
     }
 
     /// Segments of this connection are nobody's any more.
     pub(super) fn unindex(&mut self, id: ConnectionId) {
-        if let Some(entry) = self.slab.entry_mut(id) {
-            self.index.remove(entry.hash, id.slot());
-        }
+        self.index.remove(self.slab.hash_at(id.slot()), id.slot());
     }
 
     /// The connection's slot and memory are free.

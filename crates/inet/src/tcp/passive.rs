@@ -330,13 +330,13 @@ impl Tcp {
         id: ConnectionId,
         counters: &mut Counters,
     ) {
-        let Some(entry) = self.slab.entry_mut(id) else {
+        let hash = self.slab.hash_at(id.slot());
+        let Some(c) = self.slab.get(id) else {
             return;
         };
-        let c = &entry.connection;
         let waiting = Waiting {
             flow: *c.flow(),
-            hash: entry.hash,
+            hash,
             snd_nxt: c.snd_nxt.max(c.snd_una),
             rcv_nxt: c.rcv_nxt,
             ts_recent: c.timestamps.then_some(c.ts_recent),

@@ -36,14 +36,12 @@ impl Tcp {
     /// True when `handle_timeout` may have something to do.
     #[inline]
     pub(crate) fn wants_time(&self, now: Instant) -> bool {
-        self.wheel.wants(now) || !self.time_wait.is_at_rest() || !self.paced.is_empty()
+        self.wheel.wants(now) || self.time_wait.wants(now) || !self.paced.is_empty()
     }
 
     /// See to all deadlines that are over.
     pub fn handle_timeout(&mut self, now: Instant, counters: &mut Counters) {
-        if !self.time_wait.is_at_rest() {
-            self.time_wait.expire(now);
-        }
+        self.time_wait.expire(now);
         if self.wheel.wants(now) {
             let mut due = std::mem::take(&mut self.due);
             self.wheel.expire(now, &mut due);

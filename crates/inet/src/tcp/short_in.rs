@@ -78,11 +78,9 @@ impl Tcp {
         if pressure != Pressure::None || !self.short_ways || !c.expects(seg) {
             return Taken::General(id);
         }
-        let progress = seg.ack != c.snd_una;
-        if progress && !c.take_plain_ack(now, seg) {
+        if !c.take_next(now, seg, &mut self.memory) {
             return Taken::General(id);
         }
-        c.take_next(now, seg, &mut self.memory);
         counters.tcp_segments_received += 1;
         self.found = Some(id);
         // As `settle` does, with what this way can have changed.
@@ -102,22 +100,21 @@ impl Tcp {
             entry.armed = c.rests_at();
             self.wheel.arm(entry.armed, id);
         }
-        Taken::Yes(progress)
+        Taken::Yes(false)
     }
 }
 
 impl Connection {
-    /// All that the RFC's steps look at is as it should be, but for what is acknowledged, if it is new.
+    /// All that the RFC's steps look at is as it should be.
     #[inline]
     fn expects(&self, seg: &Short<'_>) -> bool {
         let room = (self.rcv_edge - self.rcv_nxt).max(0) as usize;
-        let same_window = u32::from(seg.window) << self.snd_scale == self.snd_wnd;
-        let nothing_new = seg.ack == self.snd_una;
         seg.seq == self.rcv_nxt
-            && (!nothing_new || (same_window && !seg.payload.is_empty()))
+            && seg.ack == self.snd_una
+            && u32::from(seg.window) << self.snd_scale == self.snd_wnd
             && seg.flags.0 & TcpFlags::FIN.0 == 0
             && seg.payload.len() <= room
-            && self.receive.has_room_for(seg.payload.len())
+            && !seg.payload.is_empty()
             && seg.timestamps.value.wrapping_sub(self.ts_recent) as i32 >= 0
             && self.state == State::Established
             && self.timestamps
@@ -127,18 +124,16 @@ impl Connection {
             && !self.counts()
     }
 
-    /// Take in what is expected next: data, if there is any.
+    /// Take in data that is expected next; false, and nothing is changed, when there is no room at hand.
     #[inline]
-    fn take_next(&mut self, now: Instant, seg: &Short<'_>, memory: &mut Memory) {
+    fn take_next(&mut self, now: Instant, seg: &Short<'_>, memory: &mut Memory) -> bool {
+        if !self.receive.append_next(seg.payload, memory) {
+            return false;
+        }
         self.heard_at = now;
         if seg.seq.le(self.last_ack_sent) {
             self.ts_recent = seg.timestamps.value;
         }
-        if seg.payload.is_empty() {
-            return;
-        }
-        let fits = self.receive.append_next(seg.payload, memory);
-        assert!(fits, "there is room for what was expected");
         if self.snd_wl1.le(seg.seq) {
             // Else what came beyond a gap has said something newer of the window.
             (self.snd_wl1, self.snd_wl2) = (seg.seq, seg.ack);
@@ -154,6 +149,7 @@ impl Connection {
         self.tell(EventSet::READABLE);
         self.owe_ack_for_data(false, len, now);
         self.tune(Some(seg.timestamps.echo), seg.payload.len(), now);
+        true
     }
 
     /// After a rest single segments are acknowledged too.

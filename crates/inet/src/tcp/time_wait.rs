@@ -58,10 +58,11 @@ impl TimeWaitTable {
         self.index.is_empty()
     }
 
-    /// Nothing is here that time would change.
+    /// True when `expire` has something to drop.
     #[inline]
-    pub fn is_at_rest(&self) -> bool {
-        self.entries.is_empty()
+    pub fn wants(&self, now: Instant) -> bool {
+        let is_over = |e: &Option<Waiting>| e.as_ref().is_none_or(|e| remaining(e, now).is_zero());
+        self.entries.front().is_some_and(is_over)
     }
 
     /// Add a connection, which must not be there; true when the oldest had to make room.
@@ -116,16 +117,14 @@ impl TimeWaitTable {
     /// Drop the entries whose time is over.
     #[inline]
     pub fn expire(&mut self, now: Instant) {
-        let is_over = |e: &Option<Waiting>| e.as_ref().is_none_or(|e| remaining(e, now).is_zero());
-        if self.entries.front().is_some_and(is_over) {
+        if self.wants(now) {
             self.drop_expired(now);
         }
     }
 
     #[inline(never)]
     fn drop_expired(&mut self, now: Instant) {
-        let is_over = |e: &Option<Waiting>| e.as_ref().is_none_or(|e| remaining(e, now).is_zero());
-        while self.entries.front().is_some_and(is_over) {
+        while self.wants(now) {
             self.drop_front();
         }
         if self.entries.is_empty() {

@@ -6,7 +6,6 @@
 //! [`Loss`] is their sum; `recovery` drives it with every acknowledgement. All of it exists only
 //! while the connection is at work ([`Flight`]): one at rest has no memory for it.
 
-mod plain;
 pub mod rack;
 mod recovery;
 pub mod repair;
@@ -163,6 +162,7 @@ impl Loss {
     /// A segment leaves now.
     #[inline]
     pub fn departure(&mut self, now: Instant) -> Departure {
+        debug_assert!(!self.unused, "`Flight::begin` comes first");
         if self.board.outstanding() == 0 {
             (self.first_at, self.delivered_at) = (now, now);
         }
