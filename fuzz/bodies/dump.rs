@@ -1,5 +1,7 @@
 //! What is checked of `exos-dump`: any bytes become text, in every style, and quickly.
 
+use exos_dump::file::CaptureReader;
+use exos_dump::file::pcapng::{Interface, Writer};
 use exos_dump::text::{Printer, Rows, Style};
 use exos_dump::{Origin, Packet};
 
@@ -44,4 +46,40 @@ pub fn text(data: &[u8]) {
             assert!(first.chars().all(plain), "{first:?}");
         }
     }
+}
+
+/// A capture file: read to its end or to an error, without a panic and without more packets than there
+/// can be; what was read and is written again is read the same.
+pub fn file(data: &[u8]) {
+    let Ok(mut reader) = CaptureReader::new(data) else {
+        return;
+    };
+    let (mut count, mut copy) = (0, Vec::new());
+    let mut writer = Writer::new(&mut copy).expect("memory takes everything");
+    let mut times = Vec::new();
+    let interface = Interface {
+        name: "any",
+        snaplen: 0,
+        filter: "",
+    };
+    let number = writer
+        .interface(interface)
+        .expect("memory takes everything");
+    while let Ok(Some(packet)) = reader.next_packet() {
+        count += 1;
+        assert!(packet.bytes.len() <= packet.len.max(data.len()));
+        // The smallest block of a packet.
+        assert!(count <= data.len() / 16);
+        writer
+            .packet(number, &packet)
+            .expect("memory takes everything");
+        times.push((packet.time_ns, packet.bytes.len(), packet.origin.direction));
+    }
+    let mut again = CaptureReader::new(&copy[..]).expect("we wrote it");
+    for (time_ns, len, direction) in times {
+        let packet = again.next_packet().expect("we wrote it").expect("one more");
+        assert_eq!((packet.time_ns, packet.bytes.len()), (time_ns, len));
+        assert_eq!(packet.origin.direction, direction);
+    }
+    assert!(again.next_packet().expect("we wrote it").is_none());
 }

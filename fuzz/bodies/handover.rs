@@ -5,9 +5,7 @@
 //! and sends data of its own for some rounds, the program reads, takes it out, puts it in again, and then the
 //! peer falls silent. Nothing panics or spins, segments are sound, and in the end nothing is waited for.
 //!
-//! Included by the fuzz target and by `crates/inet/tests/corpus.rs`.
-
-mod frames;
+//! Included by the fuzz target and by `crates/inet/tests/corpus.rs`, which have `frames` at their root.
 
 use std::net::IpAddr;
 
@@ -15,7 +13,8 @@ use exos_inet::tcp::{ConnectionId, DetachedConnection, EventSet};
 use exos_inet::{Config, Duration, Instant, Neighbors, RxChecksum, Stack};
 use exos_wire::SeqNumber;
 use exos_wire::tcp::{TcpFlags, TcpHeader, TcpOptions, TcpView, Timestamps};
-use frames::{OURS, THEIRS, segment_frame, segment_of};
+
+use crate::frames::{OURS, THEIRS, segment_frame, segment_of};
 
 const MTU: usize = 1500;
 /// Bytes in front of the first field: magic, version, length.

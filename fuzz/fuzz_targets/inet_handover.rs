@@ -1,6 +1,9 @@
 //! Fuzzes `bodies::handover` of `bodies/handover.rs`, which says what is checked.
 #![no_main]
 
+#[path = "../bodies/frames.rs"]
+mod frames;
+
 #[path = "../bodies/handover.rs"]
 mod bodies;
 

@@ -22,6 +22,7 @@ enum Program {
     Cat(exos_tools::cat::CatArgs),
     Lab(exos_lab::LabArgs),
     Doctor(exos_doctor::DoctorArgs),
+    Dump(exos_dump::DumpArgs),
     Bench(exos_bench::BenchArgs),
 }
 
@@ -44,6 +45,7 @@ fn run(program: Program) -> Result<ExitCode, Error> {
         Program::Cat(args) => exos_tools::cat::run(&args),
         Program::Lab(args) => exos_lab::run(args),
         Program::Doctor(args) => exos_doctor::run(args),
+        Program::Dump(args) => exos_dump::run(&args),
         Program::Bench(args) => exos_bench::run(args),
     }
 }

@@ -3,11 +3,19 @@
 //! What XDP takes off an interface and what AF_XDP sends never passes the packet sockets that tcpdump
 //! listens on. The programs in the kernel's packet path copy both into a ring for this command.
 //!
-//! [`text`] turns a packet into tcpdump's line.
+//! [`text`] turns a packet into tcpdump's line; [`file`] reads and writes captures.
 #![forbid(unsafe_code)]
 
+mod cli;
+pub mod file;
 pub mod limits;
+mod live;
 mod packet;
+mod run;
+mod sink;
+mod stamp;
 pub mod text;
 
+pub use cli::DumpArgs;
 pub use packet::{Direction, Origin, Packet, Verdict};
+pub use run::run;

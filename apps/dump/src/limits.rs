@@ -22,3 +22,16 @@ pub const DNS_NAME_MAX: usize = 1020;
 
 /// Bytes of the reason that a reset gives; as tcpdump.
 pub const RESET_REASON_SHOWN: usize = 30;
+
+/// Bytes captured of one packet: tcpdump's largest snap length, more than any packet has.
+pub const CAPTURED_BYTES_MAX: usize = 256 * 1024;
+
+/// Bytes of one block of a pcapng file, read in one go: what the draft (section 3.1) advises readers to
+/// take at least. A larger one is damage.
+pub const BLOCK_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Interfaces of one section of a pcapng file: some 100 bytes of memory each.
+pub const FILE_INTERFACES_MAX: usize = 4096;
+
+/// Bytes taken of a packet unless asked for fewer; more than any packet has.
+pub const SNAPLEN_MAX: u32 = CAPTURED_BYTES_MAX as u32;

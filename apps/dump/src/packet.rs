@@ -1,6 +1,8 @@
 //! One captured packet, wherever it comes from: a file, or the daemon's tap.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::rc::Rc;
 
 /// Which way a packet went, seen from the programs of this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +26,8 @@ impl fmt::Display for Direction {
 /// What was decided about a packet, by whoever decided it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// The decision's name: a counter's name for drops.
-    pub name: String,
+    /// The decision's name: for drops, the name of the counter that counted it.
+    pub name: Cow<'static, str>,
     /// The packet went no further.
     pub is_drop: bool,
 }
@@ -34,11 +36,11 @@ pub struct Verdict {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The interface's name.
-    pub interface: Option<String>,
+    pub interface: Option<Rc<str>>,
     /// Which way it went.
     pub direction: Option<Direction>,
     /// The program that it came from or was for.
-    pub program: Option<String>,
+    pub program: Option<Rc<str>>,
     /// That program's slot with the daemon.
     pub slot: Option<u16>,
     /// What was decided.

@@ -53,6 +53,11 @@ fn text_of_the_corpus() {
 }
 
 #[test]
+fn files_of_the_corpus() {
+    replay(corpus("dump_file"), bodies::file);
+}
+
+#[test]
 fn text_of_generated_packets() {
     let mut random = Random(7);
     let makers: [fn(&mut Random) -> Vec<u8>; 12] = [

@@ -1,6 +1,6 @@
 //! What our programs have in common beside the library: the options that say where packets come
-//! from ([`LinkArgs`]) and how TCP behaves ([`TcpArgs`]), what it says when a daemon takes the link back ([`tell_news`]), reports that never wait for their reader ([`Printer`]), and the counters'
-//! form in them ([`counters`]).
+//! from ([`LinkArgs`]) and how TCP behaves ([`TcpArgs`]), what it says when a daemon takes the link back ([`tell_news`]), reports that never wait for their reader ([`Printer`]), the counters'
+//! form in them ([`counters`]), and what the daemon reports of itself ([`status`]).
 
 #![forbid(unsafe_code)]
 
@@ -9,6 +9,7 @@ mod link;
 mod news;
 mod place;
 mod printer;
+pub mod status;
 mod tcp;
 
 pub use link::{LinkArgs, ViaName};

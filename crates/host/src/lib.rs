@@ -18,6 +18,7 @@ pub mod error;
 pub mod ethtool;
 pub mod kernel;
 pub mod limits;
+pub mod localtime;
 pub mod netlink;
 pub mod netns;
 pub mod peer;

@@ -6,6 +6,8 @@
 
 #[path = "../../../fuzz/bodies/inet.rs"]
 mod bodies;
+#[path = "../../../fuzz/bodies/frames.rs"]
+mod frames;
 #[path = "../../../fuzz/bodies/connection.rs"]
 mod live;
 #[path = "../../../fuzz/bodies/handover.rs"]

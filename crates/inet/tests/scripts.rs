@@ -21,6 +21,7 @@ areas! {
     handshake: "handshake",
     icmp: "icmp",
     life: "life",
+    memory: "memory",
     options: "options",
     recovery: "recovery",
     reset: "reset",

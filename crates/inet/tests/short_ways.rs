@@ -291,7 +291,7 @@ fn both_ways_send_the_same() {
         .ok()
         .and_then(|s| s.parse().ok())
         .unwrap_or(1);
-    let seeds = 120 * factor;
+    let seeds = 60 * factor;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     let frames: usize = std::thread::scope(|scope| {
         let players: Vec<_> = (0..threads)

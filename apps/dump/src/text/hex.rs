@@ -45,19 +45,31 @@ impl Line<'_> {
         }
     }
 
-    /// Text that somebody else wrote. A terminal takes commands in control characters, so that
-    /// those never get through: `^[` stands for escape, `M-a` for a byte with its highest bit set.
+    /// Text that somebody else wrote, see [`escape_into`].
     pub(super) fn escaped(&mut self, text: &[u8]) {
-        for &byte in text {
-            let low = byte & 0x7f;
-            if byte != low {
-                write!(self, "M-");
-            }
-            match low {
-                0x20..0x7f => write!(self, "{}", char::from(low)),
-                // DEL becomes ^?, the others their letter.
-                _ => write!(self, "^{}", char::from(low ^ 0x40)),
-            }
+        escape_into(text, self.out);
+    }
+}
+
+/// Text that somebody else wrote, see [`escape_into`].
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::new();
+    escape_into(text.as_bytes(), &mut out);
+    out
+}
+
+/// Appends text that somebody else wrote. A terminal takes commands in control characters, so that
+/// those never get through: `^[` stands for escape, `M-a` for a byte with its highest bit set.
+fn escape_into(text: &[u8], out: &mut String) {
+    for &byte in text {
+        let low = byte & 0x7f;
+        if byte != low {
+            out.push_str("M-");
+        }
+        match low {
+            0x20..0x7f => out.push(char::from(low)),
+            // DEL becomes ^?, the others their letter.
+            _ => out.extend(['^', char::from(low ^ 0x40)]),
         }
     }
 }

@@ -33,6 +33,7 @@ use exos_wire::{Sum, protocol};
 use crate::limits::NESTED_MAX;
 use crate::packet::Packet;
 use conversations::Conversations;
+pub(crate) use hex::escape;
 use part::{Cut, Part, Printed};
 
 /// How packets are shown.

@@ -64,6 +64,35 @@ pub struct Checksum {
     pub mac_header: i16,
 }
 
+impl Checksum {
+    /// From the number of the function `bpf_cast_to_kern_ctx` and the members of `struct sk_buff`, by name: offset and
+    /// bit-field width in bits. None when a member is missing.
+    pub fn from_layout(
+        cast_function: i32,
+        member: impl Fn(&str) -> Option<(u32, u32)>,
+    ) -> Option<Self> {
+        let whole = |name| i16::try_from(member(name)?.0 / 8).ok();
+        let (offset, width) = member("ip_summed")?;
+        let (byte, bit) = (offset / 8, offset % 8);
+        let shift = if cfg!(target_endian = "little") {
+            bit
+        } else {
+            8u32.checked_sub(bit + width)?
+        };
+        // include/linux/skbuff.h: CHECKSUM_PARTIAL is 3, all bits of the field.
+        let mask = u8::try_from(((1u32 << width.min(8)) - 1) << shift).ok()?;
+        Some(Self {
+            cast_function,
+            ip_summed: i16::try_from(byte).ok()?,
+            ip_summed_mask: mask,
+            partial: mask,
+            csum_start: whole("csum_start")?,
+            csum_offset: whole("csum_offset")?,
+            mac_header: whole("mac_header")?,
+        })
+    }
+}
+
 /// The traffic control program for the ingress of every slot's interface.
 pub fn outgoing(maps: &MapFds, checksum: Option<&Checksum>) -> Program {
     let mut code = Code::new(maps, Side::Out);

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub mod packets;
+pub mod wire;
 
 use exos_filter::gate::maps::SPECS;
 use exos_filter::gate::model::Model;

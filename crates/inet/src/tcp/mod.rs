@@ -48,7 +48,7 @@ mod relief;
 pub mod reply;
 pub mod rtt;
 mod sack;
-mod short_in;
+pub(crate) mod short_in;
 mod short_out;
 mod slab;
 pub mod state;

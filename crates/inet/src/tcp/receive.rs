@@ -108,10 +108,16 @@ impl ReceiveQueue {
         }
     }
 
+    /// True when so many bytes that are expected next need only be appended.
+    #[inline]
+    pub(super) fn has_room_for(&self, count: usize) -> bool {
+        self.beyond.is_none() && self.ready.capacity() - self.ready.len() >= count
+    }
+
     /// Add bytes that are expected next, if there is room for them and nothing waits beyond a gap.
     #[inline]
     pub(super) fn append_next(&mut self, bytes: &[u8], memory: &mut Memory) -> bool {
-        let fits = self.beyond.is_none() && self.ready.capacity() - self.ready.len() >= bytes.len();
+        let fits = self.has_room_for(bytes.len());
         if fits {
             if self.ready.is_empty() {
                 memory.unpark(self.ready.capacity());

@@ -67,9 +67,14 @@ impl Rtt {
     /// the backing off for the path (RFC 6298 §5): an acknowledgement of what was sent twice may be
     /// of the first time, and the timeout too short.
     pub fn measured(&mut self, rtt: Duration) {
-        self.backoff = 0;
         let micros = rtt.as_secs().saturating_mul(1_000_000);
-        let micros = micros.saturating_add(u64::from(rtt.subsec_micros()));
+        self.measured_us(micros.saturating_add(u64::from(rtt.subsec_micros())));
+    }
+
+    /// The same in microseconds.
+    #[inline]
+    pub fn measured_us(&mut self, micros: u64) {
+        self.backoff = 0;
         let r = micros.clamp(1, u64::from(u32::MAX / 8)) as u32;
         if self.smoothed_us == 0 {
             // RFC 6298 (2.2)
@@ -89,6 +94,7 @@ impl Rtt {
 
     /// A round trip measured by the last segment that an acknowledgement covers: the path's own, without
     /// the peer's delay.
+    #[inline]
     pub fn least_of(&mut self, rtt_us: u32) {
         let r = rtt_us.max(1);
         if self.least_us == 0 || r < self.least_us {

@@ -78,9 +78,11 @@ impl Tcp {
         if pressure != Pressure::None || !self.short_ways || !c.expects(seg) {
             return Taken::General(id);
         }
-        if !c.take_next(now, seg, &mut self.memory) {
+        let progress = seg.ack != c.snd_una;
+        if progress && !c.take_plain_ack(now, seg) {
             return Taken::General(id);
         }
+        c.take_next(now, seg, &mut self.memory);
         counters.tcp_segments_received += 1;
         self.found = Some(id);
         // As `settle` does, with what this way can have changed.
@@ -100,21 +102,22 @@ impl Tcp {
             entry.armed = c.rests_at();
             self.wheel.arm(entry.armed, id);
         }
-        Taken::Yes(false)
+        Taken::Yes(progress)
     }
 }
 
 impl Connection {
-    /// All that the RFC's steps look at is as it should be.
+    /// All that the RFC's steps look at is as it should be, but for what is acknowledged, if it is new.
     #[inline]
     fn expects(&self, seg: &Short<'_>) -> bool {
         let room = (self.rcv_edge - self.rcv_nxt).max(0) as usize;
+        let same_window = u32::from(seg.window) << self.snd_scale == self.snd_wnd;
+        let nothing_new = seg.ack == self.snd_una;
         seg.seq == self.rcv_nxt
-            && seg.ack == self.snd_una
-            && u32::from(seg.window) << self.snd_scale == self.snd_wnd
+            && (!nothing_new || (same_window && !seg.payload.is_empty()))
             && seg.flags.0 & TcpFlags::FIN.0 == 0
             && seg.payload.len() <= room
-            && !seg.payload.is_empty()
+            && self.receive.has_room_for(seg.payload.len())
             && seg.timestamps.value.wrapping_sub(self.ts_recent) as i32 >= 0
             && self.state == State::Established
             && self.timestamps
@@ -124,16 +127,18 @@ impl Connection {
             && !self.counts()
     }
 
-    /// Take in data that is expected next; false, and nothing is changed, when there is no room at hand.
+    /// Take in what is expected next: data, if there is any.
     #[inline]
-    fn take_next(&mut self, now: Instant, seg: &Short<'_>, memory: &mut Memory) -> bool {
-        if !self.receive.append_next(seg.payload, memory) {
-            return false;
-        }
+    fn take_next(&mut self, now: Instant, seg: &Short<'_>, memory: &mut Memory) {
         self.heard_at = now;
         if seg.seq.le(self.last_ack_sent) {
             self.ts_recent = seg.timestamps.value;
         }
+        if seg.payload.is_empty() {
+            return;
+        }
+        let fits = self.receive.append_next(seg.payload, memory);
+        assert!(fits, "there is room for what was expected");
         if self.snd_wl1.le(seg.seq) {
             // Else what came beyond a gap has said something newer of the window.
             (self.snd_wl1, self.snd_wl2) = (seg.seq, seg.ack);
@@ -149,7 +154,6 @@ impl Connection {
         self.tell(EventSet::READABLE);
         self.owe_ack_for_data(false, len, now);
         self.tune(Some(seg.timestamps.echo), seg.payload.len(), now);
-        true
     }
 
     /// After a rest single segments are acknowledged too.

@@ -19,6 +19,9 @@ pub fn configure(config: &mut Config, setup: &Setup) {
     if let Some(most) = setup.get("connections-max") {
         config.connections_max = most as usize;
     }
+    if let Some(bytes) = setup.get("memory") {
+        config.tcp_memory_bytes_max = bytes as usize;
+    }
 }
 
 /// Settings of a connection.
@@ -227,6 +230,7 @@ impl Player {
             "timer" => return self.expect_timer(expect),
             "counter" => self.counter(expect.word.as_deref().unwrap_or(""))?,
             "connections" => self.stack.tcp.connections() as i64,
+            "memory-used" => self.stack.tcp.memory().used as i64,
             "time-wait" => self.stack.tcp.time_wait_connections() as i64,
             name => self.figure(expect.flow, name)?,
         };

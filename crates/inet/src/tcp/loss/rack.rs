@@ -78,6 +78,15 @@ impl Rack {
         }
     }
 
+    /// The same of what was sent once and arrived in order.
+    #[inline]
+    pub fn update_plainly(&mut self, sent: &Sent, rtt_us: u32) {
+        if self.newest.is_none_or(|n| sent.left_after(&n)) {
+            self.newest = Some(*sent);
+            self.rtt_us = rtt_us;
+        }
+    }
+
     /// The segment that left last of those that have arrived.
     pub const fn newest(&self) -> Option<&Sent> {
         self.newest.as_ref()

@@ -6,7 +6,7 @@ use exos_wire::tcp::TcpFlags;
 
 use super::rack::Conditions;
 use super::repair::Repair;
-use super::scoreboard::Delivered;
+use super::scoreboard::{Delivered, Sent};
 use super::{Phase, Timer};
 use crate::limits::{DUPLICATE_ACKS, RTO_VARIATION_MIN, TAIL_PROBE_SLACK};
 use crate::tcp::congestion::{Ack, Cause, Congested, DeliveryRate};
@@ -96,7 +96,7 @@ impl Connection {
             self.begin_episode(Phase::Marked, Cause::Mark, cx);
         }
         let safe = advanced && self.loss.board.lost_bytes() <= lost_before;
-        self.tell_congestion(&d, before, rtt_us, safe, cx.now);
+        self.tell_congestion(d.bytes, before, rtt_us, safe, cx.now);
         self.set_timer_after_ack(advanced, again, cx.now);
     }
 
@@ -194,21 +194,26 @@ impl Connection {
     /// The delivery rate over the flight that this acknowledgement ends
     /// (draft-cheng-iccrg-delivery-rate-estimation §3.3).
     fn measure_rate(&mut self, d: &Delivered, now: Instant) {
-        let loss = &mut self.loss;
         if d.bytes == 0 {
             return;
         }
-        loss.delivered = loss.delivered.wrapping_add(d.bytes);
+        let newest = match (d.newest_once, d.newest_again) {
+            (Some(a), Some(b)) => Some(if a.left_after(&b) { a } else { b }),
+            (a, b) => a.or(b),
+        };
+        self.measure_rate_by(newest.as_ref(), d.bytes, now);
+    }
+
+    #[inline]
+    pub(super) fn measure_rate_by(&mut self, newest: Option<&Sent>, bytes: u32, now: Instant) {
+        let loss = &mut *self.loss;
+        loss.delivered = loss.delivered.wrapping_add(bytes);
         loss.delivered_at = now;
         if let Some(until) = loss.app_limited_until
             && (loss.delivered.wrapping_sub(until) as i32) > 0
         {
             loss.app_limited_until = None;
         }
-        let newest = match (d.newest_once, d.newest_again) {
-            (Some(a), Some(b)) => Some(if a.left_after(&b) { a } else { b }),
-            (a, b) => a.or(b),
-        };
         let Some(n) = newest else { return };
         loss.first_at = n.at;
         let acked_us = u64::from(now.micros_since(n.at)) + u64::from(n.since_delivery_us);
@@ -309,14 +314,7 @@ impl Connection {
     /// All that was out when the episode began is acknowledged.
     fn end_episode(&mut self, cx: &mut Context<'_>) {
         if self.loss.phase == Phase::Open {
-            if self.snd_una.gt(self.loss.recover) {
-                // Passed: it comes along, lest 2 GiB later it seem to lie ahead.
-                self.loss.recover = self.snd_una - 1;
-            }
-            if self.snd_una - self.loss.limited_until > 1 << 30 {
-                // Likewise.
-                self.loss.limited_until = self.snd_una - (1 << 29);
-            }
+            self.take_marks_along();
             return;
         }
         // RFC 6582 §3.2, step 3 (a full acknowledgement); RFC 8985 §6.2.
@@ -332,6 +330,19 @@ impl Connection {
             }
             self.loss.phase = Phase::Open;
             // The episode is kept until the next one: duplicates reported now may still undo it.
+        }
+    }
+
+    /// What was passed comes along, lest 2 GiB later it seem to lie ahead.
+    #[inline]
+    pub(super) fn take_marks_along(&mut self) {
+        let una = self.snd_una;
+        let loss = &mut *self.loss;
+        if una.gt(loss.recover) {
+            loss.recover = una - 1;
+        }
+        if una - loss.limited_until > 1 << 30 {
+            loss.limited_until = una - (1 << 29);
         }
     }
 
@@ -425,9 +436,10 @@ impl Connection {
     }
 
     /// The algorithm hears of the acknowledgement, or proportional rate reduction does.
-    fn tell_congestion(
+    #[inline]
+    pub(super) fn tell_congestion(
         &mut self,
-        d: &Delivered,
+        bytes: u32,
         before: Acknowledgement,
         rtt_us: Option<u32>,
         safe: bool,
@@ -445,9 +457,9 @@ impl Connection {
         if led {
             let threshold = self.congestion.window();
             if let Some(repair) = &mut self.loss.repair {
-                self.loss.window = repair.window(d.bytes, in_flight, threshold, mss, safe);
+                self.loss.window = repair.window(bytes, in_flight, threshold, mss, safe);
             }
-        } else if d.bytes > 0 && (owns || self.snd_una.gt(before.una)) {
+        } else if bytes > 0 && (owns || self.snd_una.gt(before.una)) {
             // RFC 5681 §3.2, step 1: duplicates before a loss is believed leave the window as it is.
             let limited = before.una.lt(self.loss.limited_until) || self.loss.is_repairing();
             let rate = std::mem::take(&mut self.loss.rate_is_new).then_some(DeliveryRate {
@@ -456,7 +468,7 @@ impl Connection {
             });
             self.congestion.on_ack(&Ack {
                 now,
-                bytes: d.bytes,
+                bytes,
                 in_flight,
                 in_flight_before: before.in_flight,
                 mss,
@@ -473,6 +485,7 @@ impl Connection {
     }
 
     /// The pacing rate follows the window and the round trip.
+    #[inline]
     pub(in crate::tcp) fn set_pace(&mut self) {
         let congestion = self.congestion.get();
         let window = self.congestion_window();
@@ -488,7 +501,13 @@ impl Connection {
 
     // The timer.
 
-    fn set_timer_after_ack(&mut self, advanced: bool, again: Option<Instant>, now: Instant) {
+    #[inline]
+    pub(super) fn set_timer_after_ack(
+        &mut self,
+        advanced: bool,
+        again: Option<Instant>,
+        now: Instant,
+    ) {
         if self.loss.board.outstanding() == 0 {
             (self.timer, self.retransmit_at) = (Timer::Retransmit, NEVER);
         } else if let Some(at) = again {
@@ -505,6 +524,7 @@ impl Connection {
     }
 
     /// For what is in flight: a tail loss probe if one may help, else the retransmission timeout.
+    #[inline]
     pub(in crate::tcp) fn set_loss_timer(&mut self, now: Instant) {
         let timeout_us = self.rtt.timeout_us();
         let (timer, after_us) = match self.tail_probe_after_us() {
@@ -518,6 +538,7 @@ impl Connection {
 
     /// RFC 8985 §7.2: when a probe is worth while, and after how long. Two milliseconds more than two
     /// round trips, because timers and sleeping processors are no better than that.
+    #[inline]
     fn tail_probe_after_us(&self) -> Option<u64> {
         let loss = &self.loss;
         let srtt_us = self.rtt.smoothed_us();

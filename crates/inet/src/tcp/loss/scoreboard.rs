@@ -35,6 +35,8 @@ use std::collections::VecDeque;
 
 use exos_wire::SeqNumber;
 
+use crate::time::Instant;
+
 use crate::limits::{KIT_PLACES_MAX, SACKED_PIECE_BYTES, SACKED_RANGES_MAX};
 use lost::Again;
 pub use record::{Delivered, Departure, Sent};
@@ -217,6 +219,45 @@ impl Scoreboard {
             }
             self.sacked.pop_front();
         }
+    }
+
+    /// The same where nothing is in doubt: whole records, all of them sent once, of which none was lost or arrived
+    /// early; and nothing that stays left before `newest` (what has arrived and left last). Gives the last of the
+    /// records, and when the first had left. `None`, and nothing is changed, where it is not so plain.
+    #[inline]
+    pub fn acknowledge_plainly(
+        &mut self,
+        ack: SeqNumber,
+        newest: Option<&Sent>,
+    ) -> Option<(Sent, Instant)> {
+        let holes = self.sacked_bytes | self.lost_bytes != 0 || !self.again.is_empty();
+        let first = self.records.front()?;
+        if holes || !self.sacked.is_empty() || first.end.lt(self.highest) {
+            return None;
+        }
+        let (oldest_at, mut count) = (first.at, 0);
+        let last = loop {
+            let record = self.records.get(count)?;
+            if !record.is_plain() || record.end.gt(ack) {
+                return None;
+            }
+            count += 1;
+            if record.end == ack {
+                break *record;
+            }
+        };
+        if let Some(next) = self.records.get(count)
+            && (!next.is_plain() || newest.is_some_and(|n| n.left_after(next)))
+        {
+            return None;
+        }
+        for _ in 0..count {
+            self.records.pop_front();
+        }
+        self.una = ack;
+        self.highest = self.highest.max(ack);
+        self.once_from = self.once_from.max(ack);
+        Some((last, oldest_at))
     }
 
     /// `left` to `right` has arrived, the peer says. What was not sent, or is known, is left out.

@@ -70,12 +70,20 @@ impl Sent {
         self.is(RETRANSMITTED | AMBIGUOUS)
     }
 
+    /// True when it was sent once, and nothing is known of it.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.flags & !APP_LIMITED == 0
+    }
+
     /// True when the program had no more to send when it left.
+    #[inline]
     pub fn was_app_limited(&self) -> bool {
         self.is(APP_LIMITED)
     }
 
     /// True when this one left after `other` (RFC 8985 §6.2: ties go by sequence number).
+    #[inline]
     pub fn left_after(&self, other: &Self) -> bool {
         self.at > other.at || (self.at == other.at && self.end.gt(other.end))
     }

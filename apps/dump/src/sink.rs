@@ -1,0 +1,206 @@
+//! Where packets go: text, JSON or pcapng, to standard output or a file.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::rc::Rc;
+
+use serde_json::json;
+
+use crate::file::pcapng::{Interface, Writer};
+use crate::packet::{Origin, Packet, Verdict};
+use crate::stamp::Stamps;
+use crate::text::{Printer, escape};
+
+/// An output. Dropping it writes nothing: [`Sink::finish`] ends it.
+pub enum Sink {
+    /// A line for each packet.
+    Text(Text),
+    /// A JSON object on a line for each packet.
+    Json(Text),
+    /// A capture file.
+    Pcapng(Box<Pcapng>),
+}
+
+/// Lines.
+pub struct Text {
+    out: BufWriter<io::Stdout>,
+    printer: Printer,
+    stamps: Stamps,
+    verbosity: u8,
+    line: String,
+}
+
+/// A capture file, with its interfaces described as packets of them come.
+pub struct Pcapng {
+    writer: Writer<BufWriter<Box<dyn Write>>>,
+    snaplen: u32,
+    filter: String,
+    numbers: HashMap<Option<Rc<str>>, u32>,
+    /// Of the last packet.
+    time_ns: u64,
+    captured: HashMap<u32, u64>,
+}
+
+impl Text {
+    /// Lines to standard output.
+    pub fn new(printer: Printer, stamps: Stamps, verbosity: u8) -> Self {
+        Self {
+            out: BufWriter::new(io::stdout()),
+            printer,
+            stamps,
+            verbosity,
+            line: String::new(),
+        }
+    }
+
+    fn write_text(&mut self, packet: &Packet<'_>) -> io::Result<()> {
+        self.line.clear();
+        self.line += &self.stamps.text(packet.time_ns);
+        self.line += &origin_text(&packet.origin, self.verbosity);
+        self.printer.print(packet, &mut self.line);
+        self.line.push('\n');
+        self.out.write_all(self.line.as_bytes())
+    }
+
+    fn write_json(&mut self, packet: &Packet<'_>) -> io::Result<()> {
+        self.line.clear();
+        self.printer.print(packet, &mut self.line);
+        let origin = &packet.origin;
+        let verdict = origin.verdict.as_ref();
+        let object = json!({
+            "time_ns": packet.time_ns,
+            "interface": origin.interface.as_deref(),
+            "direction": origin.direction.map(|d| d.to_string().to_lowercase()),
+            "slot": origin.slot,
+            "program": origin.program.as_deref(),
+            "verdict": verdict.map(|v| v.name.as_ref()),
+            "dropped": verdict.map(|v| v.is_drop),
+            "length": packet.len,
+            "captured": packet.bytes.len(),
+            "text": self.line,
+        });
+        writeln!(self.out, "{object}")
+    }
+}
+
+/// What is known of where a packet comes from, before its text: the direction always, the rest with
+/// `-v`, and a drop with its reason always.
+fn origin_text(origin: &Origin, verbosity: u8) -> String {
+    let mut text = String::new();
+    if let Some(direction) = origin.direction {
+        text += &format!("{direction:3} ");
+    }
+    let dropped = origin
+        .verdict
+        .as_ref()
+        .is_some_and(|verdict| verdict.is_drop);
+    if verbosity == 0 && !dropped {
+        return text;
+    }
+    let mut parts = Vec::new();
+    if verbosity > 0 {
+        parts.extend(origin.interface.as_deref().map(escape));
+    }
+    parts.extend(origin.program.as_deref().map(escape));
+    if let (true, Some(slot)) = (verbosity > 0, origin.slot) {
+        parts.push(format!("slot {slot}"));
+    }
+    if let Some(Verdict { name, is_drop }) = &origin.verdict {
+        let word = if *is_drop { "dropped: " } else { "to " };
+        parts.push(format!("{word}{}", escape(name)));
+    }
+    if !parts.is_empty() {
+        text += &format!("({}) ", parts.join(", "));
+    }
+    text
+}
+
+impl Pcapng {
+    /// A capture file at this path, `-` for standard output.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn create(path: &str, snaplen: u32, filter: &str) -> io::Result<Self> {
+        let out: Box<dyn Write> = match path {
+            "-" => Box::new(io::stdout()),
+            path => Box::new(File::create(path)?),
+        };
+        Ok(Self {
+            writer: Writer::new(BufWriter::new(out))?,
+            snaplen,
+            filter: filter.to_owned(),
+            numbers: HashMap::new(),
+            time_ns: 0,
+            captured: HashMap::new(),
+        })
+    }
+
+    fn write(&mut self, packet: &Packet<'_>) -> io::Result<()> {
+        let name = &packet.origin.interface;
+        let number = match self.numbers.get(name) {
+            Some(number) => *number,
+            None => {
+                let number = self.writer.interface(Interface {
+                    name: name.as_deref().unwrap_or("unknown"),
+                    snaplen: self.snaplen,
+                    filter: &self.filter,
+                })?;
+                self.numbers.insert(name.clone(), number);
+                number
+            }
+        };
+        self.time_ns = packet.time_ns;
+        *self.captured.entry(number).or_default() += 1;
+        self.writer.packet(number, packet)
+    }
+
+    /// What was lost is not known by interface: it is said of the first.
+    fn finish(&mut self, lost: u64) -> io::Result<()> {
+        let mut numbers: Vec<u32> = self.numbers.values().copied().collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            let captured = self.captured.get(&number).copied().unwrap_or(0);
+            let lost = if number == 0 { lost } else { 0 };
+            self.writer
+                .statistics(number, self.time_ns, captured, lost)?;
+        }
+        self.writer.flush()
+    }
+}
+
+impl Sink {
+    /// Puts a packet out.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn packet(&mut self, packet: &Packet<'_>) -> io::Result<()> {
+        match self {
+            Self::Text(text) => text.write_text(packet),
+            Self::Json(text) => text.write_json(packet),
+            Self::Pcapng(pcapng) => pcapng.write(packet),
+        }
+    }
+
+    /// Hands on what was put out: whenever there is nothing to do but to wait.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Text(text) | Self::Json(text) => text.out.flush(),
+            Self::Pcapng(pcapng) => pcapng.writer.flush(),
+        }
+    }
+
+    /// Ends the output, saying how many packets were lost.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn finish(&mut self, lost: u64) -> io::Result<()> {
+        match self {
+            Self::Text(text) | Self::Json(text) => text.out.flush(),
+            Self::Pcapng(pcapng) => pcapng.finish(lost),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The time before each line, in tcpdump's six forms.
+
+use exos_host::localtime;
+
+const NS_PER_S: u64 = 1_000_000_000;
+const SECS_PER_DAY: i64 = 86_400;
+
+/// Which form; the number of `-t` chooses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// `12:34:56.123456`, local time.
+    #[default]
+    TimeOfDay,
+    /// `-t`: nothing.
+    None,
+    /// `-tt`: `1700000000.123456`, since 1970.
+    Epoch,
+    /// `-ttt`: ` 00:00:00.000100`, since the packet before.
+    SincePrevious,
+    /// `-tttt`: `2023-11-14 12:34:56.123456`, local time.
+    Date,
+    /// `-ttttt`: ` 00:00:01.000000`, since the first packet.
+    SinceFirst,
+}
+
+impl Form {
+    /// The form that so many `-t` ask for.
+    #[must_use]
+    pub fn from_count(count: u8) -> Self {
+        match count {
+            0 => Self::TimeOfDay,
+            1 => Self::None,
+            2 => Self::Epoch,
+            3 => Self::SincePrevious,
+            4 => Self::Date,
+            _ => Self::SinceFirst,
+        }
+    }
+}
+
+/// Writes times, and remembers what that needs of earlier ones.
+#[derive(Debug, Default)]
+pub struct Stamps {
+    form: Form,
+    /// What the next one is relative to.
+    base_ns: Option<u64>,
+}
+
+impl Stamps {
+    /// Times of this form.
+    #[must_use]
+    pub fn new(form: Form) -> Self {
+        Self {
+            form,
+            base_ns: None,
+        }
+    }
+
+    /// The text before a packet of this time, with the space behind it.
+    pub fn text(&mut self, time_ns: u64) -> String {
+        match self.form {
+            Form::None => String::new(),
+            Form::Epoch => {
+                let (secs, micros) = (time_ns / NS_PER_S, time_ns % NS_PER_S / 1000);
+                format!("{secs}.{micros:06} ")
+            }
+            Form::TimeOfDay => format!("{} ", time_of_day(local_secs(time_ns), time_ns)),
+            Form::Date => {
+                let secs = local_secs(time_ns);
+                let (year, month, day) = date(secs.div_euclid(SECS_PER_DAY));
+                let time = time_of_day(secs, time_ns);
+                format!("{year:04}-{month:02}-{day:02} {time} ")
+            }
+            Form::SincePrevious => {
+                let base = self.base_ns.replace(time_ns).unwrap_or(time_ns);
+                since(base, time_ns)
+            }
+            Form::SinceFirst => {
+                let base = *self.base_ns.get_or_insert(time_ns);
+                since(base, time_ns)
+            }
+        }
+    }
+}
+
+fn local_secs(time_ns: u64) -> i64 {
+    // Below 2^34, as a u64 of nanoseconds is.
+    let utc = (time_ns / NS_PER_S).cast_signed();
+    utc + localtime::offset_secs(utc)
+}
+
+fn time_of_day(local_secs: i64, time_ns: u64) -> String {
+    let secs = local_secs.rem_euclid(SECS_PER_DAY);
+    let micros = time_ns % NS_PER_S / 1000;
+    let (hours, minutes, secs) = (secs / 3600, secs / 60 % 60, secs % 60);
+    format!("{hours:02}:{minutes:02}:{secs:02}.{micros:06}")
+}
+
+/// A difference. Where packets of several processors meet, a later one can be earlier.
+fn since(base_ns: u64, time_ns: u64) -> String {
+    let sign = if time_ns < base_ns { '-' } else { ' ' };
+    let micros = (time_ns / 1000).abs_diff(base_ns / 1000);
+    let (secs, micros) = (micros / 1_000_000, micros % 1_000_000);
+    let (hours, minutes, secs) = (secs / 3600, secs / 60 % 60, secs % 60);
+    format!("{sign}{hours:02}:{minutes:02}:{secs:02}.{micros:06} ")
+}
+
+/// Year, month and day of a day since 1970-01-01, in the Gregorian calendar. Years begin in March
+/// here, so that the leap day is a year's last and months follow a pattern of 153 days in five.
+fn date(day: i64) -> (i64, i64, i64) {
+    // Days since 0000-03-01, in eras of 400 years.
+    let day = day + 719_468;
+    let (era, day) = (day.div_euclid(146_097), day.rem_euclid(146_097));
+    // Leap days: one in four years, none in a hundred, one in 400.
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
+    (era * 400 + year + next, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The calendar, day by day, by the rule of leap years alone.
+    #[test]
+    fn dates_agree_with_counting() {
+        let (mut year, mut month, mut day) = (1970, 1, 1);
+        for number in 0..200_000 {
+            assert_eq!(date(number), (year, month, day));
+            let leap = year % 4 == 0 && year % 100 != 0 || year % 400 == 0;
+            let days = match month {
+                2 if leap => 29,
+                2 => 28,
+                4 | 6 | 9 | 11 => 30,
+                _ => 31,
+            };
+            day += 1;
+            if day > days {
+                (day, month) = (1, month + 1);
+            }
+            if month > 12 {
+                (month, year) = (1, year + 1);
+            }
+        }
+    }
+
+    #[test]
+    fn differences_count_from_the_packet_before_or_the_first() {
+        let times = [5_000_000_000, 5_000_100_000, 65_000_000_000, 64_000_000_000];
+        let texts = |form| {
+            let mut stamps = Stamps::new(form);
+            times.map(|time| stamps.text(time))
+        };
+        assert_eq!(
+            texts(Form::SincePrevious),
+            [
+                " 00:00:00.000000 ",
+                " 00:00:00.000100 ",
+                " 00:00:59.999900 ",
+                "-00:00:01.000000 "
+            ]
+        );
+        assert_eq!(
+            texts(Form::SinceFirst),
+            [
+                " 00:00:00.000000 ",
+                " 00:00:00.000100 ",
+                " 00:01:00.000000 ",
+                " 00:00:59.000000 "
+            ]
+        );
+    }
+}

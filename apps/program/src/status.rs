@@ -1,0 +1,161 @@
+//! What the daemon reports of itself (`docs/json.md` has the schema), as values.
+//!
+//! A daemon may be older or newer than the program that asks: fields that are missing are `None` or
+//! empty, and those that are not known are left out.
+
+use std::collections::BTreeMap;
+
+use exos::Error;
+use serde::Deserialize;
+
+/// A daemon's report.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
+pub struct Status {
+    /// Which schema; see `docs/json.md`.
+    pub schema: String,
+    /// The daemon's process.
+    pub pid: Option<u32>,
+    /// How long it has been running.
+    pub uptime_ms: Option<u64>,
+    /// When the report was made: nanoseconds of CLOCK_MONOTONIC.
+    pub time_ns: Option<u64>,
+    /// The interfaces that it serves.
+    pub interfaces: Vec<InterfaceStatus>,
+    /// Who has copies of packets made.
+    pub taps: Vec<TapStatus>,
+}
+
+/// An interface of the daemon.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
+pub struct InterfaceStatus {
+    /// Its name.
+    pub name: String,
+    /// Its index.
+    pub ifindex: u32,
+    /// Its Ethernet address.
+    pub mac: Option<String>,
+    /// The longest IP packet.
+    pub mtu: Option<u32>,
+    /// What the link carries; `None` when that is not limited.
+    pub rate_bits_per_sec: Option<u64>,
+    /// Its addresses, `ADDRESS/PREFIX` each.
+    pub addresses: Vec<String>,
+    /// The programs on it, and the daemon itself at slot 0.
+    pub slots: Vec<SlotStatus>,
+}
+
+/// A program with a part of an interface.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
+pub struct SlotStatus {
+    /// The slot's number on its interface.
+    pub slot: u16,
+    /// The program's name, of its own choosing.
+    pub program: String,
+    /// Its process.
+    pub pid: Option<u32>,
+    /// Its user.
+    pub uid: Option<u32>,
+    /// How packets reach it: `shared`, `direct` or `daemon`.
+    pub mode: Option<String>,
+    /// Its share of the link, relative to others.
+    pub weight: Option<u64>,
+    /// Memory of its ring.
+    pub memory_bytes: Option<u64>,
+    /// How full its rings are, by name.
+    pub rings: Option<BTreeMap<String, RingStatus>>,
+    /// What it may receive and send from.
+    pub grants: Vec<GrantStatus>,
+    /// What happened to its packets, by name.
+    pub counters: BTreeMap<String, u64>,
+}
+
+/// A ring.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default)]
+pub struct RingStatus {
+    /// Its size.
+    pub entries: u64,
+    /// How many are in use.
+    pub used: u64,
+}
+
+/// A grant.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default)]
+pub struct GrantStatus {
+    /// Its number.
+    pub id: u32,
+    /// What is granted, for a person: `tcp 192.0.2.7 port 80`.
+    pub claim: String,
+    /// How many programs hold it.
+    pub holders: Option<u32>,
+}
+
+/// Somebody who has copies of packets made.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default)]
+pub struct TapStatus {
+    /// Its number.
+    pub tap: u32,
+    /// The filter, as its user wrote it.
+    pub filter: String,
+    /// Its user.
+    pub uid: Option<u32>,
+    /// Copies made.
+    pub copied: u64,
+    /// Copies for which there was no room.
+    pub lost: u64,
+}
+
+impl Status {
+    /// Reads a report.
+    ///
+    /// # Errors
+    /// It is no report.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        serde_json::from_str(text).map_err(|e| {
+            Error::new(format!("the daemon's report is not understood: {e}"))
+                .mend("use a daemon and a program of the same version of exos")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_of_another_version_is_read_as_far_as_known() {
+        let status = Status::parse(
+            r#"{"schema": "exos.daemon.status/1", "novelty": [1], "interfaces": [
+                {"name": "eth0", "ifindex": 2, "slots": [
+                    {"slot": 3, "program": "serve", "rings": null, "counters": {"rx_packets": 7}}]}]}"#,
+        )
+        .expect("a report");
+        let interface = &status.interfaces[0];
+        assert_eq!((interface.name.as_str(), interface.ifindex), ("eth0", 2));
+        let slot = &interface.slots[0];
+        assert_eq!(
+            (slot.slot, slot.program.as_str(), slot.pid),
+            (3, "serve", None)
+        );
+        assert_eq!(slot.counters["rx_packets"], 7);
+        assert_eq!((status.uptime_ms, status.taps.len()), (None, 0));
+    }
+
+    #[test]
+    fn what_is_no_report_is_refused() {
+        for text in [
+            "",
+            "7",
+            r#"{"interfaces": 7}"#,
+            r#"{"taps": [{"lost": -1}]}"#,
+        ] {
+            let error = Status::parse(text).expect_err(text);
+            assert!(error.to_string().contains("same version of exos"));
+        }
+    }
+}
