@@ -67,6 +67,13 @@ fn an_emulator_in_the_background_lives_until_down_and_is_replaced_after_a_crash(
     let pid = number_after(&status, "emulator: process ");
     assert!(status.contains("frames in"), "{status}");
     let pid = rustix::process::Pid::from_raw(pid as i32).expect("not 0");
+    // What asks an emulator in the foreground for its statistics does this one no harm.
+    rustix::process::kill_process(pid, rustix::process::Signal::USR1).expect("it is there");
+    let still = said(&format!("lab status --name {name}"), true);
+    assert_eq!(
+        number_after(&still, "emulator: process "),
+        number_after(&status, "emulator: process ")
+    );
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is there");
     let broken = wait_for(&name, "the emulator is not running");
     assert!(broken.contains("broken"), "{broken}");

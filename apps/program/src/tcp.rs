@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use exos_inet::tcp::Options;
 use exos_inet::tcp::congestion::Algorithm;
+use exos_inet::tcp::{EcnMode, Options};
 
 /// How the connections of a program behave.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -11,6 +11,9 @@ pub struct TcpArgs {
     /// Congestion control: cubic, newreno or bbr [default: cubic]
     #[arg(long, value_name = "NAME")]
     pub congestion: Option<Congestion>,
+    /// Explicit congestion notification: off, accept (where the peer asks) or request [default: accept]
+    #[arg(long, value_name = "MODE")]
+    pub ecn: Option<Ecn>,
     /// Neither offer nor use selective acknowledgements
     #[arg(long)]
     pub no_sack: bool,
@@ -32,6 +35,9 @@ impl TcpArgs {
         };
         if let Some(Congestion(algorithm)) = self.congestion {
             options.congestion = algorithm;
+        }
+        if let Some(Ecn(mode)) = self.ecn {
+            options.ecn = mode;
         }
         if let Some(bytes) = self.receive_buffer {
             options.receive_buffer_bytes = bytes;
@@ -60,6 +66,27 @@ impl FromStr for Congestion {
     }
 }
 
+/// When connections use explicit congestion notification, as people write it.
+#[derive(Copy, Clone, Debug)]
+pub struct Ecn(pub EcnMode);
+
+impl FromStr for Ecn {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self(match text {
+            "off" => EcnMode::Off,
+            "accept" => EcnMode::Accept,
+            "request" => EcnMode::Request,
+            _ => {
+                return Err(format!(
+                    "{text:?} is no way to use it; write off, accept or request"
+                ));
+            }
+        }))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +98,7 @@ mod tests {
         assert_eq!(default.congestion.name(), Algorithm::default().name());
         let args = TcpArgs {
             congestion: Some("bbr".parse().unwrap()),
+            ecn: Some("request".parse().unwrap()),
             no_sack: true,
             receive_buffer: Some(50_000),
             nagle: true,
@@ -78,6 +106,11 @@ mod tests {
         let options = args.options();
         assert!(!options.sack && options.nagle);
         assert_eq!(options.congestion.name(), "bbr");
+        assert_eq!(
+            (default.ecn, options.ecn),
+            (EcnMode::Accept, EcnMode::Request)
+        );
+        assert!("on".parse::<Ecn>().unwrap_err().contains("request"));
         assert_eq!(options.receive_buffer_bytes, 50_000);
         assert!("vegas".parse::<Congestion>().unwrap_err().contains("cubic"));
     }

@@ -59,7 +59,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     let attachment = args.link.attachment(args.port)?;
     let mut exos = Exos::attach(&attachment)?;
     let signals = Signals::catch()?;
-    let listener = listen(&mut exos, args.port)?;
+    let listener = listen(&mut exos, args)?;
     announce(&exos, args, &attachment, &site)?;
     let reporter = Reporter::start(args.json)?;
     let mut cheetah = Cheetah::new(Server::new(Rc::new(site), clock::unix_secs()), clock::now());
@@ -127,10 +127,17 @@ fn load(args: &ServeArgs) -> Result<Site, Error> {
     Ok(site)
 }
 
-fn listen(exos: &mut Exos, port: u16) -> Result<ListenerId, Error> {
-    let mut options = ListenOptions::default();
-    options.connection.receive_buffer_bytes = RECEIVE_BUFFER_LEN;
-    options.connection.receive_buffer_max_bytes = RECEIVE_BUFFER_LEN;
+fn listen(exos: &mut Exos, args: &ServeArgs) -> Result<ListenerId, Error> {
+    let (port, mut connection) = (args.port, args.tcp.options());
+    if args.tcp.receive_buffer.is_none() {
+        // Requests need no more, and nobody can have us keep more.
+        connection.receive_buffer_bytes = RECEIVE_BUFFER_LEN;
+        connection.receive_buffer_max_bytes = RECEIVE_BUFFER_LEN;
+    }
+    let options = ListenOptions {
+        connection,
+        ..ListenOptions::default()
+    };
     exos.stack
         .tcp
         .listen(None, port, options)

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use exos_program::LinkArgs;
+use exos_program::{LinkArgs, TcpArgs};
 
 use crate::site::Limits;
 
@@ -18,6 +18,8 @@ pub struct ServeArgs {
     pub directory: Option<PathBuf>,
     #[command(flatten)]
     pub(super) link: LinkArgs,
+    #[command(flatten)]
+    pub(super) tcp: TcpArgs,
     /// TCP port to serve
     #[arg(long, default_value_t = 80, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,

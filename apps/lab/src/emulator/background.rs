@@ -10,8 +10,10 @@ use crate::limits::START_TIMEOUT;
 use exos_host::netns::NetNs;
 use exos_host::{Error, Result, children, error::Context as _};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::SIGUSR1;
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 /// What the process says when it forwards.
 const READY: &str = "ready\n";
@@ -85,6 +87,9 @@ pub(crate) fn run(lab: &str) -> Result<()> {
             return Err(error);
         }
     };
+    // There is nowhere to print to; whoever wants the statistics asks `exos lab status`. The signal that asks an
+    // emulator in the foreground must not end this one, as it would by default.
+    signal_hook::flag::register(SIGUSR1, Arc::default()).context(|| "cannot catch signals")?;
     let _ = std::io::stdout().write_all(READY.as_bytes());
     children::close_standard_streams().context(|| "cannot leave the terminal")?;
     running.wait();
