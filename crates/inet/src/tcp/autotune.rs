@@ -84,9 +84,12 @@ impl Connection {
     /// should grow.
     #[inline]
     pub(super) fn tune(&mut self, echo: Option<u32>, len: usize, now: Instant) {
-        if self.rcv_buffer_limit <= self.rcv_buffer_first {
-            return;
+        if self.rcv_buffer_limit > self.rcv_buffer_first {
+            self.tune_growing(echo, len, now);
         }
+    }
+
+    fn tune_growing(&mut self, echo: Option<u32>, len: usize, now: Instant) {
         // Less than an initial window in all asks for nothing (`wanted`): a short request costs no memory.
         let received = self.rcv_nxt.0.wrapping_sub(self.irs.0);
         if self.tuning.is_none() && received < INITIAL_WINDOW_SEGMENTS * u32::from(self.rcv_mss) {

@@ -11,8 +11,8 @@ use crate::time::Instant;
 
 impl Connection {
     /// Take in an acknowledgement of something new; false, and nothing is changed, when it must go the general
-    /// way.
-    #[inline]
+    /// way. Not inlined: received data, which needs none of it, would pay for its registers.
+    #[inline(never)]
     pub(in crate::tcp) fn take_plain_ack(&mut self, now: Instant, seg: &Short<'_>) -> bool {
         let window = u32::from(seg.window) << self.snd_scale;
         let expected = seg.ack.gt(self.snd_una) && seg.ack.le(self.snd_max);
