@@ -245,7 +245,7 @@ fn the_programs_agree_with_the_model() {
         let interfaces = gate::interfaces(SLOTS);
         let pool = pool();
         let mut seen = [0u64; Counter::COUNT];
-        for seed in 0..cases(24) {
+        for seed in 0..cases(16) {
             let random = &mut Random(seed);
             let mut model = model(&interfaces, random);
             let tables = gate::create();

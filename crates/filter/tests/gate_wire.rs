@@ -7,7 +7,7 @@ use exos_filter::Filter;
 use exos_filter::gate::layout::address_bytes;
 use exos_filter::gate::limits::SNAP_LEN_MAX;
 use exos_filter::gate::{
-    self as gates, AddressFlags, Counter, Direction, FlowKey, Tap, TapRecord, Verdict,
+    self as gates, AddressFlags, Bucket, Counter, Direction, FlowKey, Tap, TapRecord, Verdict,
 };
 use exos_host::bpf::{Map, RingbufReader, permitted};
 use exos_host::netlink::Netlink;
@@ -211,7 +211,7 @@ fn checksums_are_written_where_they_belong() {
     });
 }
 
-/// A super-packet is checked once and leaves whole.
+/// A super-packet is checked once, leaves whole, and is charged with its segments' headers; tiny segments are refused.
 #[test]
 fn super_packets_pass_whole() {
     in_namespace("super_packets_pass_whole", || {
@@ -224,9 +224,18 @@ fn super_packets_pass_whole() {
             mut slots,
             peer,
             tables,
+            mut model,
             ..
         } = wire;
+        let plenty = Bucket {
+            tokens: 1 << 30,
+            last: 1 << 62,
+            ..Bucket::new(1, 1 << 30)
+        };
+        model.slots[1].tx = plenty;
+        tables.fill(&model);
         let first = slots.remove(1).with_virtio_header();
+        first.send(&virtio(1, 255, 34, 16, &frame));
         // VIRTIO_NET_HDR_GSO_TCPV4
         first.send(&virtio(1, 1448, 34, 16, &frame));
         assert!(peer.receive(|have| have.len() == frame.len()).is_some());
@@ -238,6 +247,10 @@ fn super_packets_pass_whole() {
             gate::named(&counters)
         );
         assert_eq!(counters[Counter::TxBytes as usize], frame.len() as u64);
+        assert_eq!(counters[Counter::TxBadHeader as usize], 1);
+        let charged = plenty.tokens - tables.slot(1).tx.tokens;
+        let len = frame.len() as i64;
+        assert_eq!(charged, len + len / 1448 * 54);
     });
 }
 

@@ -33,6 +33,8 @@ pub(super) const QUOTED_SOURCE: i16 = -208;
 pub(super) const QUOTED_DESTINATION: i16 = -224;
 /// Bytes of the frame.
 pub(super) const LENGTH: i16 = -232;
+/// Bytes that it costs its slot and the link: more than its length if it is to be cut into segments.
+pub(super) const CHARGE: i16 = -392;
 /// Where the IP packet ends, from the frame's first byte.
 pub(super) const END: i16 = -240;
 /// The protocol that IP carries.
@@ -281,7 +283,7 @@ impl<'a> Code<'a> {
         self.asm.jump_if(Reg::R0, Condition::NotEqual, 0, missing);
     }
 
-    /// The length of the frame into its field.
+    /// The length of the frame, and what it is charged with, into their fields.
     pub(super) fn measure(&mut self) {
         match self.side {
             Side::In => {
@@ -292,6 +294,7 @@ impl<'a> Code<'a> {
             Side::Out | Side::Host => self.load(Size::Word, Reg::R0, Reg::R6, 0),
         }
         self.put(LENGTH, Reg::R0);
+        self.weigh();
     }
 
     /// `r0 = &map[key]`; to `missing` when it has none.

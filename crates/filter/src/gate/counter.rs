@@ -31,7 +31,8 @@ pub enum Counter {
     TxBadEthertype,
     /// Refused: neighbour and router discovery, redirects, group membership, all of them the daemon's or the host's.
     TxNdp,
-    /// Refused: IP header with a wrong version or length, with options or a routing header, or too many extensions.
+    /// Refused: IP header with a wrong version or length, with options or a routing header, or too many extensions; a
+    /// super-packet that asks for tiny segments.
     TxBadHeader,
     /// Refused: source address, protocol and port are not granted to the slot.
     TxBadSource,

@@ -38,5 +38,12 @@ pub const REFILL_NS_MAX: u64 = 1 << 27;
 /// Bytes per second that a bucket can express: 1 Tbit/s.
 pub const RATE_MAX: u64 = 125_000_000_000;
 
+/// Bytes that each segment of a super-packet is charged with beside its data: Ethernet, IPv4, TCP without options.
+pub const SEGMENT_HEADERS_LEN: i32 = 14 + 20 + 20;
+
+/// The smallest segments that a super-packet may ask for: 64 KiB of them are 256 packets, made in one go by the kernel
+/// while nobody else's are sent. Every IPv4 host takes 536 bytes (RFC 9293 §3.7.1).
+pub const SEGMENT_SIZE_MIN: i32 = 256;
+
 const _: () = assert!(REFILL_NS_MAX.checked_mul(RATE_MAX).is_some());
 const _: () = assert!(1 + GENERALS_MAX + TAPS_MAX <= 33);

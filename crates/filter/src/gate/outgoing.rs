@@ -24,9 +24,10 @@ use super::code::{
 use super::counter::Counter;
 use super::incoming::SHORTEST;
 use super::layout::{AddressFlags, LINK_RX, LINK_TX, SlotKind};
+use super::limits::SEGMENT_SIZE_MIN;
 use super::maps::MapFds;
 use super::parse::Faults;
-use super::share::{SLOT_RX, SLOT_TX};
+use super::share::{SEGMENT_SIZE, SLOT_RX, SLOT_TX};
 use super::tap::Verdict;
 use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
 use crate::layers::{IPV4, IPV6};
@@ -176,6 +177,7 @@ impl Code<'_> {
             .jump_if(Reg::R1, Condition::Less, SHORTEST, bad_header);
         self.load_bytes(0, SHORTEST, ETHERNET, bad_header);
         self.if_unchecked(trusted);
+        self.segments(bad_header);
         for at in [0, 2, 4] {
             self.read(Size::Half, Reg::R1, ETHERNET + 6 + at);
             self.load(Size::Half, Reg::R2, Reg::R7, MAC + at);
@@ -199,6 +201,16 @@ impl Code<'_> {
         self.asm.bind(v6);
         self.parse_v6(faults, located);
         self.asm.bind(located);
+    }
+
+    /// A super-packet is not cut into thousands.
+    fn segments(&mut self, bad: Label) {
+        let fine = self.asm.label();
+        self.load(Size::Word, Reg::R1, Reg::R6, SEGMENT_SIZE);
+        self.asm.jump_if(Reg::R1, Condition::Equal, 0, fine);
+        self.asm
+            .jump_if(Reg::R1, Condition::Less, SEGMENT_SIZE_MIN, bad);
+        self.asm.bind(fine);
     }
 
     /// The daemon's ARP: to the host if the frame is for the device's own address, which is the host's.

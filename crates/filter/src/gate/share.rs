@@ -5,9 +5,9 @@
 //! left, that is while others leave some of their shares unused. So nothing is wasted, nobody is starved, and no
 //! control loop runs. [`super::model::police`] is the meaning.
 
-use super::code::{Code, LENGTH};
+use super::code::{CHARGE, Code, Side};
 use super::layout::Slot;
-use super::limits::{REFILL_NS_MAX, REFILL_NS_MIN};
+use super::limits::{REFILL_NS_MAX, REFILL_NS_MIN, SEGMENT_HEADERS_LEN};
 use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
 
 /// Offsets in [`super::layout::Bucket`].
@@ -26,7 +26,26 @@ const SLOT_POINTER: Reg = Reg::R7;
 const LINK: Reg = Reg::R8;
 const NOW: Reg = Reg::R9;
 
+/// Offset of `gso_size` in `struct __sk_buff`: bytes of each segment of a super-packet, else 0.
+pub(super) const SEGMENT_SIZE: i16 = 176;
+
 impl Code<'_> {
+    /// What the frame, its length in r0, costs: a super-packet as much as its segments with a header each. Otherwise
+    /// whoever asks for tiny segments would get many times his share.
+    pub(super) fn weigh(&mut self) {
+        let whole = self.asm.label();
+        if self.side != Side::In {
+            self.load(Size::Word, Reg::R1, Reg::R6, SEGMENT_SIZE);
+            self.asm.jump_if(Reg::R1, Condition::Equal, 0, whole);
+            self.asm.set(Reg::R2, Reg::R0);
+            self.asm.alu(Alu::Div, Reg::R2, Reg::R1);
+            self.asm.alu(Alu::Mul, Reg::R2, SEGMENT_HEADERS_LEN);
+            self.asm.alu(Alu::Add, Reg::R0, Reg::R2);
+        }
+        self.asm.bind(whole);
+        self.put(CHARGE, Reg::R0);
+    }
+
     /// Charge the frame to the slot that r7 points to, or go to `over`. Uses r8 and r9.
     pub(super) fn police(&mut self, bucket: i16, link: u32, over: Label) {
         let [go, excess] = [(); 2].map(|()| self.asm.label());
@@ -60,7 +79,7 @@ impl Code<'_> {
         self.asm.bind(go);
     }
 
-    /// Take the frame's bytes if there are tokens at all, else go to `none`.
+    /// Take what the frame costs if there are tokens at all, else go to `none`.
     fn spend(&mut self, pointer: Reg, bucket: i16, none: Label) {
         self.load(Size::Double, Reg::R1, pointer, bucket + TOKENS);
         self.asm
@@ -70,7 +89,7 @@ impl Code<'_> {
 
     fn charge(&mut self, pointer: Reg, bucket: i16) {
         self.asm.set(Reg::R1, 0);
-        self.get(Reg::R2, LENGTH);
+        self.get(Reg::R2, CHARGE);
         self.asm.alu(Alu::Sub, Reg::R1, Reg::R2);
         self.asm
             .push(Insn::atomic_add(pointer, bucket + TOKENS, Reg::R1));
