@@ -151,6 +151,7 @@ fn start_contender(
     match (contender, cell.direction) {
         (Contender::Exos, Direction::Send) => {
             let arguments = ["chargen", "--connect", &to];
+            let congestion = ["--congestion", &session.args.ours];
             session.exos(lab, Side::A, &[&arguments[..], &congestion].concat())
         }
         (Contender::Exos, Direction::Receive) => {

@@ -114,6 +114,8 @@ fn measure_one(session: &Session<'_>, pair: [Sender; 2], seed: u64) -> Result<[f
         // One program, since a queue belongs to one.
         let count = exos.to_string();
         let arguments = ["chargen", "--connect", &to, "--connections", &count];
+        let congestion = ["--congestion", &session.args.ours];
+        let arguments = [&arguments[..], &congestion].concat();
         started.push(session.exos(&lab, Side::A, &arguments)?);
     }
     for _ in exos..2 {

@@ -83,6 +83,7 @@ pub fn measure(args: &TcpArgs) -> Result<Report> {
     Ok(Report {
         kernel: kernel::release(),
         exos: session.version()?,
+        exos_congestion_control: args.ours.clone(),
         runs: args.runs(),
         seconds: args.seconds,
         rate_mbit_per_sec: args.rate,

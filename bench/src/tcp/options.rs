@@ -45,6 +45,9 @@ pub struct TcpArgs {
     /// interface, so that its neighbours lose packets whoever is attacked
     #[arg(long, default_value_t = 300)]
     pub flood_rate: u64,
+    /// Congestion control of our stack where it sends: cubic, newreno or bbr. Linux's stays CUBIC
+    #[arg(long, value_name = "NAME", default_value = "cubic", value_parser = ["cubic", "newreno", "bbr"])]
+    pub ours: String,
     /// Leave Linux's BBR out
     #[arg(long)]
     pub no_bbr: bool,

@@ -18,6 +18,8 @@ pub struct Report {
     pub kernel: String,
     /// What our program calls itself.
     pub exos: String,
+    /// Congestion control of our stack where it sends bulk data; Linux's is CUBIC.
+    pub exos_congestion_control: String,
     /// How often each cell was measured.
     pub runs: u32,
     /// How long one measurement was meant to last.
@@ -122,6 +124,13 @@ impl Report {
         serde_json::to_string_pretty(self).expect("plain data becomes JSON")
     }
 
+    fn congestion_controls(&self) -> String {
+        match self.exos_congestion_control.as_str() {
+            "cubic" => "CUBIC".to_owned(),
+            ours => format!("exos with {ours}, Linux with CUBIC"),
+        }
+    }
+
     /// As tables for people.
     pub fn table(&self) -> String {
         let mut lines = vec![format!(
@@ -151,7 +160,10 @@ impl Report {
             self.flood.iter().flat_map(FloodCase::rows).collect(),
         );
         section(
-            "two flows through 100 Mbit/s, 20 ms, a queue of 250 kB, CUBIC",
+            &format!(
+                "two flows through 100 Mbit/s, 20 ms, a queue of 250 kB, {}",
+                self.congestion_controls()
+            ),
             &format!(
                 "{:<40} {:>9} {:>9} {:>9} {:>9}",
                 "", "Mbit/s", "Mbit/s", "1st share", "Jain"
@@ -161,7 +173,8 @@ impl Report {
         let below = self.bulk.iter().filter(|case| case.ratio < WANTED).count();
         section(
             &format!(
-                "goodput in Mbit/s, CUBIC, link of {} Mbit/s; x: exos / linux; {below} of {} cells below {WANTED}",
+                "goodput in Mbit/s, {}, link of {} Mbit/s; x: exos / linux; {below} of {} cells below {WANTED}",
+                self.congestion_controls(),
                 self.rate_mbit_per_sec,
                 self.bulk.len()
             ),
@@ -214,6 +227,7 @@ mod tests {
         let report = Report {
             kernel: "6.1.0".into(),
             exos: "exos 0.1.0".into(),
+            exos_congestion_control: "cubic".into(),
             runs: 3,
             seconds: 4.0,
             rate_mbit_per_sec: 200,

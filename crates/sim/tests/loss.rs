@@ -155,6 +155,36 @@ fn one_late_segment_teaches_to_wait() {
     }
 }
 
+/// Where the path reorders, what is delivered beyond a hole lets the window grow too: slow start is hardly slower
+/// than without. (Else half of what is delivered would not count, because it comes while something is late.)
+#[test]
+fn reordering_does_not_slow_slow_start() {
+    let run = |seed, reorder| {
+        let mut sim = Sim::new(Seed(seed)).conditions(Conditions {
+            latency: ms(50),
+            reorder,
+            reorder_by: ms(6),
+            rate: Some(1_000_000_000),
+            queue_bytes_max: 10_000_000,
+            ..Conditions::PERFECT
+        });
+        sim.server.listen(80, Plan::LISTEN);
+        let to = sim.server.addr();
+        let options = Options::default();
+        let conn = sim.client.connect_with(to, Plan::MANUAL, &options);
+        sim.run_for(secs(1));
+        sim.client.send_pattern(conn, 20_000_000);
+        sim.run_for(ms(750));
+        f64::from(sim.client.info(conn).expect("it stands").bytes_acked)
+    };
+    let (mut with, mut without) = (0.0, 0.0);
+    for seed in 0..10 {
+        with += run(seed, 0.1);
+        without += run(seed, 0.0);
+    }
+    assert!(with > 0.6 * without, "{with} beside {without}");
+}
+
 /// RFC 5681 §3.2: three duplicates, and the missing segment goes again without waiting for the
 /// timer.
 #[test]

@@ -6,7 +6,7 @@ use super::event::EventSet;
 use super::input::{Context, Outcome, Segment};
 use super::receive::Placed;
 use super::state::{Action, Event, State};
-use crate::limits::{ACK_DELAY, ACK_EVERY_SEGMENTS, MSS_DEFAULT_V4};
+use crate::limits::{ACK_DELAY, ACK_EVERY_SEGMENTS, MSS_DEFAULT_V4, QUICK_ACKS};
 use crate::time::Instant;
 use exos_wire::tcp::TcpFlags;
 
@@ -55,6 +55,7 @@ impl Connection {
             } => {
                 cx.counters.tcp_duplicate_data += 1;
                 self.ack_owed = Owed::Now;
+                self.acknowledge_quickly();
                 self.report_repeated(left, right, cx);
             }
             Placed::Refused => {
@@ -118,6 +119,12 @@ impl Connection {
         }
     }
 
+    /// The peer sent again what has come: our acknowledgements got lost, or came too late for its timer. Its
+    /// window is small now, and the next full segments are acknowledged each, as by Linux.
+    fn acknowledge_quickly(&mut self) {
+        self.received.quick = QUICK_ACKS;
+    }
+
     /// Data that lies outside of the window. What lies before it was received: the peer should know
     /// that it sent it again for nothing (RFC 2883 §4).
     pub(super) fn handle_old_text(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) {
@@ -125,6 +132,7 @@ impl Connection {
             return;
         }
         cx.counters.tcp_duplicate_data += 1;
+        self.acknowledge_quickly();
         let end = (seg.seq + seg.payload.len() as u32).min(self.rcv_nxt);
         if seg.seq.gt(self.irs) {
             self.report_repeated(seg.seq, end, cx);

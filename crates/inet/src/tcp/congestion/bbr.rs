@@ -3,9 +3,10 @@
 //! ten round trips) and how long it is (the least round trip of the last ten seconds). Data leaves at
 //! that rate, and little more than rate times round trip is in flight, so no queue stands.
 //!
-//! It follows version 1 with two of version 2's corrections: the window is bounded by what was in flight
-//! when losses were many, and it cruises at a rate a little below the estimate. Losses alone are not
-//! taken as congestion.
+//! It follows version 1 with two of version 2's corrections: looking for the rate ends also when losses show that the
+//! path is full, and it cruises at a rate a little below the estimate. Losses alone are not taken as
+//! congestion. So beside CUBIC it takes most of a bottleneck whose queue is shorter than two products of rate and round
+//! trip, as version 1 does; with two they share alike (`crates/sim/tests/bbr.rs`).
 
 use super::{Ack, Cause, Congested, CongestionControl, initial_window, saved_rate, saved_window};
 use crate::time::{Duration, Instant};

@@ -5,9 +5,9 @@
 //! an acknowledgement. Time in which nothing was sent does not count (§5.8).
 
 use super::hystart::HyStart;
+use super::slow_start::{rest, slow_start};
 use super::{
     Ack, Cause, Congested, CongestionControl, initial_window, saved_threshold, saved_window,
-    window_after_idle,
 };
 use crate::time::{Duration, Instant};
 
@@ -83,18 +83,11 @@ impl Cubic {
     }
 
     fn slow_start(&mut self, ack: &Ack) {
-        let mut growth = ack.bytes;
-        // RFC 9406 §4.3: the end by delay is for the first slow start; later ones have a threshold.
-        if let Stage::First(hystart) = &mut self.stage {
-            if hystart.on_ack(ack.rtt_us, ack.round_ended) {
-                self.threshold = self.window;
-                return;
-            }
-            growth = hystart.growth(growth);
-        }
-        if ack.limited {
-            self.window = self.window.saturating_add(growth).min(self.threshold);
-        }
+        let hystart = match &mut self.stage {
+            Stage::First(hystart) => Some(hystart),
+            Stage::Repaired | Stage::Avoidance(_) => None,
+        };
+        slow_start(&mut self.window, &mut self.threshold, hystart, ack);
     }
 
     /// §4.2 to §4.5.
@@ -209,11 +202,7 @@ impl CongestionControl for Cubic {
         if let Stage::Avoidance(epoch) = &mut self.stage {
             epoch.start += idle;
         }
-        let rested = window_after_idle(self.window, idle, rto, mss);
-        if rested < self.window {
-            self.threshold = self.threshold.max(self.window - self.window / 4);
-            self.window = rested;
-        }
+        rest(&mut self.window, &mut self.threshold, idle, rto, mss);
     }
 
     fn taken_over(&mut self, now: Instant) {

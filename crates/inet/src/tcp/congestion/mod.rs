@@ -11,6 +11,7 @@ pub mod cubic;
 pub mod fixed;
 pub mod hystart;
 pub mod newreno;
+mod slow_start;
 
 use core::fmt;
 

@@ -2,9 +2,9 @@
 //! trip; half at a loss.
 
 use super::hystart::HyStart;
+use super::slow_start::{rest, slow_start};
 use super::{
     Ack, Cause, Congested, CongestionControl, initial_window, saved_threshold, saved_window,
-    window_after_idle,
 };
 use crate::time::Duration;
 
@@ -15,7 +15,8 @@ pub struct NewReno {
     threshold: u32,
     /// Bytes acknowledged since the window last grew in congestion avoidance.
     acknowledged: u32,
-    hystart: HyStart,
+    /// Of the first slow start.
+    hystart: Option<HyStart>,
     /// Window and threshold before the last congestion event.
     before: (u32, u32),
 }
@@ -28,7 +29,7 @@ impl NewReno {
             window,
             threshold: u32::MAX,
             acknowledged: 0,
-            hystart: HyStart::new(),
+            hystart: Some(HyStart::new()),
             before: (window, u32::MAX),
         }
     }
@@ -49,13 +50,8 @@ impl CongestionControl for NewReno {
 
     fn on_ack(&mut self, ack: &Ack) {
         if self.window < self.threshold {
-            if self.hystart.on_ack(ack.rtt_us, ack.round_ended) {
-                self.threshold = self.window;
-            } else if ack.limited {
-                let growth = self.hystart.growth(ack.bytes);
-                self.window = self.window.saturating_add(growth).min(self.threshold);
-            }
-            return;
+            let hystart = self.hystart.as_mut();
+            return slow_start(&mut self.window, &mut self.threshold, hystart, ack);
         }
         if !ack.limited {
             return;
@@ -80,6 +76,7 @@ impl CongestionControl for NewReno {
             Cause::Loss | Cause::Mark => self.threshold,
         };
         self.acknowledged = 0;
+        self.hystart = None;
     }
 
     fn undo(&mut self) {
@@ -89,12 +86,7 @@ impl CongestionControl for NewReno {
     }
 
     fn on_idle(&mut self, idle: Duration, rto: Duration, mss: u32) {
-        let rested = window_after_idle(self.window, idle, rto, mss);
-        if rested < self.window {
-            // RFC 2861 §3.2: what was safe is remembered.
-            self.threshold = self.threshold.max(self.window - self.window / 4);
-            self.window = rested;
-        }
+        rest(&mut self.window, &mut self.threshold, idle, rto, mss);
     }
 
     fn save(&self) -> [u64; 4] {

@@ -454,13 +454,16 @@ impl Connection {
         let in_flight = self.loss.in_flight();
         let owns = self.congestion.get().owns_recovery();
         let led = matches!(self.loss.phase, Phase::Recovery | Phase::Marked) && !owns;
+        let reorders = self.loss.rack.reordering_seen();
         if led {
             let threshold = self.congestion.window();
             if let Some(repair) = &mut self.loss.repair {
                 self.loss.window = repair.window(bytes, in_flight, threshold, mss, safe);
             }
-        } else if bytes > 0 && (owns || self.snd_una.gt(before.una)) {
-            // RFC 5681 §3.2, step 1: duplicates before a loss is believed leave the window as it is.
+        } else if bytes > 0 && (owns || self.snd_una.gt(before.una) || reorders) {
+            // RFC 5681 §3.2, step 1: duplicates before a loss is believed leave the window as it is. Where
+            // the path reorders, they tell of what was delivered, as in Linux: what is delivered beyond
+            // holes that are no losses would else never count.
             let limited = before.una.lt(self.loss.limited_until) || self.loss.is_repairing();
             let rate = std::mem::take(&mut self.loss.rate_is_new).then_some(DeliveryRate {
                 bytes_per_second: self.loss.rate,
