@@ -215,6 +215,7 @@ impl<'a> Program<'a> {
             while self.exos.send()? > 0 {}
         }
         while self.exos.send()? > 0 {}
+        self.exos.leave();
         Ok(())
     }
 

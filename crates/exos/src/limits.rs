@@ -29,3 +29,7 @@ pub const AWAITED_MAX: usize = 256;
 
 /// Messages taken in one look, so that a daemon that talks all the time does not stop the program.
 pub const MESSAGES_AT_ONCE: usize = 64;
+
+/// Messages of connections in TIME-WAIT that are left with the daemon under one grant: some 75,000
+/// connections, a second's worth of a busy server's, in a tenth of a second.
+pub const TIME_WAIT_MESSAGES_MAX: usize = 64;

@@ -115,6 +115,14 @@ impl Exos {
         self.via.as_mut()?.poll_news()
     }
 
+    /// Leave with the daemon, where one lends the link, what must be answered for after our end: the
+    /// connections in TIME-WAIT. To be called last.
+    pub fn leave(&mut self) {
+        if let Some(via) = &mut self.via {
+            via.leave(clock::now(), &mut self.stack);
+        }
+    }
+
     /// Take in the frames that are there, up to a bound, and see to what is due; returns how many
     /// frames.
     pub fn receive(&mut self) -> usize {

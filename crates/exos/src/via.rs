@@ -12,10 +12,12 @@
 //! pinned. The program looks for the daemon every [`RETRY_EVERY`](crate::limits::RETRY_EVERY) and takes
 //! its slot up again with the token it was given. What a person should hear of that is [`News`].
 //!
-//! [`control`] is the connection, `shared` the tables, `attach` how a program's wishes become claims.
+//! [`control`] is the connection, `shared` the tables, `attach` how a program's wishes become claims,
+//! `leave` what it leaves behind.
 
 mod attach;
 pub mod control;
+mod leave;
 mod shared;
 
 use std::collections::VecDeque;

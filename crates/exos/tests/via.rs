@@ -203,7 +203,7 @@ fn a_lent_link_works_and_outlives_the_daemon() {
     });
 }
 
-/// A program that connects gets a port for that connection alone.
+/// A program that connects gets a port for that connection alone, and leaves its end with the daemon.
 #[test]
 fn a_connection_has_a_port_of_the_daemons_choice() {
     if skip_without_root("a_connection_has_a_port_of_the_daemons_choice") {
@@ -246,6 +246,15 @@ fn a_connection_has_a_port_of_the_daemons_choice() {
                 claim(Protocol::Tcp, 50_123, remote)
             });
             let (tag, request) = peer.request();
+            let Request::TimeWait { grant: 9, entries } = request else {
+                panic!("{request:?}");
+            };
+            assert_eq!(
+                entries.len(),
+                exos_inet::tcp::time_wait::records::RECORD_LEN
+            );
+            peer.answer(tag, &Answer::Done, &[]);
+            let (tag, request) = peer.request();
             assert_eq!(request, Request::Release { grant: 9 });
             peer.answer(tag, &Answer::Done, &[]);
         });
@@ -264,8 +273,21 @@ fn a_connection_has_a_port_of_the_daemons_choice() {
             let state = exos.stack.tcp.connection(id).unwrap().state();
             state == exos_inet::tcp::State::Established
         });
-        let (_socket, from) = server.accept().unwrap();
+        let (socket, from) = server.accept().unwrap();
         assert_eq!(from, source);
+        // We finish first, so that it is for us to wait.
+        exos.stack.tcp.finish(id);
+        let mut socket = Some(socket);
+        within_5_s("the end", || {
+            echo_turn(&mut exos);
+            let finished = |mut socket: &TcpStream| socket.read(&mut [0; 8]).unwrap() == 0;
+            if socket.as_ref().is_some_and(finished) {
+                socket.take();
+            }
+            exos.stack.tcp.time_wait_connections() == 1
+        });
+        exos.leave();
+        assert_eq!(exos.stack.tcp.time_wait_connections(), 0);
         exos.via().unwrap().release(9).unwrap();
         assert!(exos.via().unwrap().grants().is_empty());
     });

@@ -246,6 +246,47 @@ fn fin_wait_2_hears_a_slow_peer_out() {
     assert_eq!(sim.client.endpoint(conn).received.len(), 100);
 }
 
+/// A program that ends leaves its waiting connections with another stack of the same address: that answers the
+/// FIN whose acknowledgement was lost, where a stack that knows nothing would reset.
+#[test]
+fn time_wait_is_left_with_another_stack() {
+    for left in [true, false] {
+        let (mut sim, conn) = connected(Plan::LISTEN);
+        sim.client.finish(conn);
+        sim.run_for(ms(5));
+        // After the FIN, which is under way, the acknowledgement of the server's.
+        sim.link().drop_next_from(0, 1);
+        sim.run_until(|s| s.client.closed(conn).is_some(), at_most(secs(1)));
+        let server = sim.server.nth(0);
+        assert_eq!(sim.server.closed(server), None);
+        let now = sim.now();
+        let records = sim
+            .client
+            .stack
+            .tcp
+            .take_time_wait(now, 10, |flow| flow.remote().port() == 80);
+        assert_eq!(
+            records.len(),
+            exos_inet::tcp::time_wait::records::RECORD_LEN
+        );
+        assert_eq!(sim.client.stack.tcp.time_wait_connections(), 0);
+        let config = sim.client.stack.config().clone();
+        let mut heir = exos_inet::Stack::new(config, 4711, now).unwrap();
+        if left {
+            let refused = heir
+                .tcp
+                .put_time_wait(now, &records, |flow| flow.remote().port() != 80);
+            let taken = heir.tcp.put_time_wait(now, &records, |_| true);
+            let again = heir.tcp.put_time_wait(now, &records, |_| true);
+            assert_eq!((refused, taken, again), (0, 1, 0));
+        }
+        sim.client.stack = heir;
+        sim.run_for(secs(3));
+        let reason = if left { Reason::Done } else { Reason::Reset };
+        assert_eq!(sim.server.closed(server), Some(reason));
+    }
+}
+
 /// A new connection from the same port finds TIME-WAIT and is let in, its numbers being newer (RFC
 /// 6191).
 #[test]

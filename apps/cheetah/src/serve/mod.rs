@@ -70,6 +70,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     }
     exos.stack.tcp.close_listener(listener);
     stop(&mut exos, &mut cheetah, &signals, &reporter)?;
+    exos.leave();
     reporter.print(&exos, &cheetah);
     reporter.finish();
     if revoked {

@@ -117,6 +117,7 @@ fn end(
     cat.abort(&mut exos.stack);
     // What is owed leaves: the acknowledgement of the last FIN, or a reset.
     while exos.send()? > 0 {}
+    exos.leave();
     let Some(verdict) = verdict else {
         return Err(Error::new(
             "stopped by a signal before the connection had ended",

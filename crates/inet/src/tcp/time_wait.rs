@@ -3,6 +3,9 @@
 //! All entries wait equally long, so they end in the order in which they came: a queue, with a
 //! hash table that finds a flow's place in it. An entry that is taken out early leaves a hole that
 //! passes out with its turn. The queue is bounded; the oldest entry makes room for a new one.
+//! Entries that move to another stack are in [`records`].
+
+pub mod records;
 
 use std::collections::VecDeque;
 
