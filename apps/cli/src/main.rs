@@ -23,6 +23,7 @@ enum Program {
     Lab(exos_lab::LabArgs),
     Doctor(exos_doctor::DoctorArgs),
     Dump(exos_dump::DumpArgs),
+    Top(exos_top::TopArgs),
     Bench(exos_bench::BenchArgs),
 }
 
@@ -46,6 +47,7 @@ fn run(program: Program) -> Result<ExitCode, Error> {
         Program::Lab(args) => exos_lab::run(args),
         Program::Doctor(args) => exos_doctor::run(args),
         Program::Dump(args) => exos_dump::run(&args),
+        Program::Top(args) => exos_top::run(&args),
         Program::Bench(args) => exos_bench::run(args),
     }
 }

@@ -185,6 +185,11 @@ fn what_cannot_be_done_is_said() {
     );
     let said = refused(&["-r", damaged.path(), "port", "ninety"]);
     assert!(said.contains("the filter is not understood"), "{said}");
+    let said = refused(&["--xokd", "/nowhere/at.all"]);
+    assert!(
+        said.contains("there is no daemon at /nowhere/at.all; start the daemon"),
+        "{said}"
+    );
     let said = refused(&["-w", "/nowhere/at.all"]);
     assert!(said.contains("cannot write /nowhere/at.all"), "{said}");
 }

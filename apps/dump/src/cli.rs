@@ -1,5 +1,7 @@
 //! The command line of `exos dump`.
 
+use std::path::PathBuf;
+
 use clap::ArgAction;
 use exos_filter::Filter;
 use exos_host::Error;
@@ -62,6 +64,9 @@ pub struct DumpArgs {
     /// JSON, an object on a line for each packet
     #[arg(long)]
     pub(crate) json: bool,
+    /// The daemon's socket; else $EXOS_XOKD, else /run/exos/xokd.sock
+    #[arg(long, value_name = "PATH")]
+    pub(crate) xokd: Option<PathBuf>,
 }
 
 impl DumpArgs {

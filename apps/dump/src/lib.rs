@@ -14,6 +14,7 @@ mod packet;
 mod run;
 mod sink;
 mod stamp;
+mod tap;
 pub mod text;
 
 pub use cli::DumpArgs;

@@ -42,7 +42,9 @@ pub struct InterfaceStatus {
     pub rate_bits_per_sec: Option<u64>,
     /// Its addresses, `ADDRESS/PREFIX` each.
     pub addresses: Vec<String>,
-    /// The programs on it, and the daemon itself at slot 0.
+    /// What happened to packets that belong to no program, by name.
+    pub host: BTreeMap<String, u64>,
+    /// The programs on it.
     pub slots: Vec<SlotStatus>,
 }
 

@@ -1,0 +1,28 @@
+//! The command line of `exos top`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::limits::{INTERVAL_MAX, INTERVAL_MIN};
+
+/// Watch the daemon: interfaces, programs, grants, rates, drops by name, rings.
+#[derive(clap::Args, Debug)]
+pub struct TopArgs {
+    /// Seconds between two reports
+    #[arg(short = 'd', long, value_name = "SECONDS", default_value_t = 1.0)]
+    interval: f64,
+    /// Print one report with its rates as JSON, and end
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The daemon's socket; else $EXOS_XOKD, else /run/exos/xokd.sock
+    #[arg(long, value_name = "PATH")]
+    pub(crate) xokd: Option<PathBuf>,
+}
+
+impl TopArgs {
+    /// The time between two reports, within its bounds.
+    pub(crate) fn interval(&self) -> Duration {
+        let wanted = Duration::try_from_secs_f64(self.interval).unwrap_or(INTERVAL_MAX);
+        wanted.clamp(INTERVAL_MIN, INTERVAL_MAX)
+    }
+}
