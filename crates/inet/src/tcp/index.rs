@@ -3,7 +3,8 @@
 //! A bucket holds ten entries, each sixteen bits of its hash (the tag) and a slot's number, so that a look-up
 //! reads one line here and then, the tag being right, the one that begins the control block. A bucket that is
 //! full passes entries on to the next, and counts them: only while that count is not zero does a look-up go on
-//! there. The count makes removal exact; there are no tombstones, and a table that connections come to and leave
+//! there, once around at most: what was passed on stays where it is when its bucket empties, so in a small table
+//! every count may be more than zero. The count makes removal exact; there are no tombstones, and a table that connections come to and leave
 //! for ever stays as it is.
 //!
 //! Hashes are not stored here: the owner keeps each connection's, and tells it when the table grows. They must
@@ -93,7 +94,8 @@ impl Index {
         if self.buckets.is_empty() {
             return None;
         }
-        let mut at = self.home(hash);
+        let home = self.home(hash);
+        let mut at = home;
         loop {
             let bucket = &self.buckets[at];
             for n in ones(bucket.matches(tag_of(hash))) {
@@ -105,6 +107,9 @@ impl Index {
                 return None;
             }
             at = self.next(at);
+            if at == home {
+                return None;
+            }
         }
     }
 
@@ -131,7 +136,7 @@ impl Index {
             let found = ones(bucket.matches(tag_of(hash))).find(|&n| bucket.slots[n] == slot);
             match found {
                 Some(way) => break way,
-                None if bucket.passed == 0 => return false,
+                None if bucket.passed == 0 || self.next(at) == home => return false,
                 None => at = self.next(at),
             }
         };
@@ -228,6 +233,33 @@ mod tests {
         assert_eq!((index.len(), index.buckets.len()), (1_000, size));
         (200_000..201_000).for_each(|n| assert!(index.remove(hash(n), n)));
         assert!(index.is_empty() && index.buckets.iter().all(|b| b.passed == 0 && b.taken == 0));
+    }
+
+    /// Each bucket was full once and has passed on one entry, which stays: a look-up in vain still ends.
+    #[test]
+    fn a_look_up_in_vain_ends_where_it_began() {
+        let hash = |slot: u32| slot / 100;
+        let mut index = Index::default();
+        for bucket in 0..BUCKETS_MIN as u32 {
+            let slots = 100 * bucket..;
+            let count = index
+                .buckets
+                .get(bucket as usize)
+                .map_or(0, |b| b.taken.count_ones());
+            let here: Vec<u32> = slots.take(WAYS + 1 - count as usize).collect();
+            here.iter()
+                .for_each(|&slot| index.insert(hash(slot), slot, hash));
+            let (_, staying) = here.split_last().unwrap();
+            staying
+                .iter()
+                .for_each(|&slot| assert!(index.remove(hash(slot), slot)));
+        }
+        assert_eq!(index.buckets.len(), BUCKETS_MIN);
+        assert!(index.buckets.iter().all(|b| b.passed > 0));
+        for home in 0..BUCKETS_MIN as u32 {
+            assert_eq!(index.find(home, |_| false), None);
+            assert!(!index.remove(home, 1000));
+        }
     }
 
     proptest! {
