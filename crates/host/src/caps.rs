@@ -59,6 +59,21 @@ pub fn require(wanted: CapabilitySet, purpose: &str) -> Result<()> {
     Err(Error::new(format!("{names} needed to {purpose}")).mend("run it as root"))
 }
 
+/// Gives up all capabilities but these, for good: this thread and those that it starts cannot get them back, not
+/// even by becoming another program. To be called while there is one thread.
+pub fn keep_only(kept: CapabilitySet) -> Result<()> {
+    let what = || "cannot give up capabilities";
+    let held = rustix::thread::capabilities(None).context(what)?;
+    let sets = rustix::thread::CapabilitySets {
+        effective: held.effective & kept,
+        permitted: held.permitted & kept,
+        inheritable: CapabilitySet::empty(),
+    };
+    rustix::thread::clear_ambient_capability_set().context(what)?;
+    rustix::thread::set_no_new_privs(true).context(what)?;
+    rustix::thread::set_capabilities(None, sets).context(what)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

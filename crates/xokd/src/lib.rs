@@ -4,12 +4,30 @@
 //! interface that it serves, and says who gets which part of it; packets themselves never pass through it, except
 //! those that nobody claims.
 //!
+//! Read in this order:
+//!
 //! - [`policy`]: who may do what, from a file;
 //! - [`ledger`]: who owns what, pure, with the one rule that granting never takes a packet from another owner;
-//! - [`server`]: the socket, and everybody on it.
+//! - [`server`]: the socket, and everybody on it;
+//! - [`slot`] and [`gate`]: what a program gets in the kernel, and the tables that say whose packets are whose;
+//! - [`interface`], [`responder`], [`neighbours`]: an interface with its addresses, and the daemon's own place on it;
+//! - [`tables`], [`shares`]: what everybody can read, and how a link is divided;
+//! - [`daemon`]: all of it together, one loop, one thread.
 #![forbid(unsafe_code)]
 
+mod command;
+pub mod daemon;
+pub mod gate;
+pub mod interface;
 pub mod ledger;
 pub mod limits;
+pub mod neighbours;
 pub mod policy;
+pub mod responder;
 pub mod server;
+pub mod shares;
+pub mod slot;
+pub mod state;
+pub mod tables;
+
+pub use command::{DaemonArgs, run};

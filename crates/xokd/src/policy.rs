@@ -19,6 +19,7 @@ use std::path::Path;
 use exos_xok::{Claim, Protocol};
 
 use crate::limits::{MEMORY_PER_USER, PROGRAMS_PER_USER, UNPRIVILEGED_PORT};
+pub(crate) use file::prefixed;
 pub use file::read;
 pub use rate::parse_rate;
 
@@ -99,6 +100,30 @@ pub enum Dump {
     Own,
     /// Everybody's, the host's included.
     All,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.subject {
+            Subject::User(uid) => write!(f, "user {} may", accounts::user_name(uid))?,
+            Subject::Group(gid) => write!(f, "group {gid} may")?,
+            Subject::Anyone => f.write_str("everybody may")?,
+        }
+        let protocols: Vec<&str> = self.protocols.iter().map(|p| p.name()).collect();
+        let range = |r: &RangeInclusive<u16>| match (r.start(), r.end()) {
+            (first, last) if first == last => first.to_string(),
+            (first, last) => format!("{first}-{last}"),
+        };
+        let ports: Vec<String> = self.ports.iter().map(range).collect();
+        write!(
+            f,
+            " claim {} ports {}",
+            protocols.join("/"),
+            ports.join(",")
+        )?;
+        let interface = self.interface.as_deref();
+        interface.map_or(Ok(()), |name| write!(f, " on {name}"))
+    }
 }
 
 impl Rule {

@@ -264,6 +264,15 @@ impl Server {
         self.flush(id)
     }
 
+    /// Says something that need not be heard: nothing is kept of it when the program is behind with its reading.
+    pub fn mention(&mut self, id: ConnectionId, message: &[u8]) {
+        if let Some(connection) = self.connections.get(&id)
+            && connection.waiting.is_empty()
+        {
+            let _ = connection.send(message, &[]);
+        }
+    }
+
     /// Says what waited. False when the connection is gone.
     pub fn flush(&mut self, id: ConnectionId) -> bool {
         let Some(connection) = self.connections.get_mut(&id) else {

@@ -355,6 +355,14 @@ impl Stack {
         self.queue_frames(waiting);
     }
 
+    /// Find out the link address of a neighbour, or make sure of it; `neighbors` knows it then. Nothing is
+    /// done for addresses that are not on the link.
+    pub fn resolve(&mut self, now: Instant, ip: IpAddr) {
+        if self.routes.next_hop(ip) == Some(ip) && !ip.is_multicast() {
+            let _ = self.neighbors.lookup(now, ip);
+        }
+    }
+
     /// Let everybody on the link know our link address for `address` (RFC 5227 §2.3, RFC 4861 §7.2.6).
     pub fn announce(&mut self, address: IpAddr) {
         let frame = frames::announcement(self.config.mac, address);

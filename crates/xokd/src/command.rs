@@ -1,0 +1,205 @@
+//! `exos daemon`: what a person starts.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use exos_host::Error;
+use exos_host::caps::{self, CapabilitySet};
+use exos_host::error::Result;
+use exos_host::netns::NetNs;
+
+mod clean;
+mod replace;
+mod signals;
+
+use crate::daemon::{Config, Daemon};
+use crate::policy::{self, Policy};
+use signals::Signals;
+
+/// Share an interface between programs that need no privilege (xokd).
+///
+/// Programs find the daemon by its socket and claim addresses and ports; what they send is checked. Runs in the
+/// foreground until it is told to stop (SIGINT, SIGTERM). SIGHUP reads the policy again.
+#[derive(Args, Debug)]
+pub struct DaemonArgs {
+    /// Who may do what: a policy file. [default: /etc/exos/xokd.toml when it is there]
+    #[arg(long, value_name = "FILE", conflicts_with = "interface")]
+    policy: Option<PathBuf>,
+
+    /// Serve this interface, without a policy file.
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+
+    /// An address to give to programs, which nobody else on the link may have.
+    #[arg(long, value_name = "ADDRESS/PREFIX", requires = "interface", value_parser = prefixed)]
+    address: Vec<(IpAddr, u8)>,
+
+    /// Where packets go that are for no neighbour.
+    #[arg(long, value_name = "ADDRESS", requires = "interface")]
+    gateway: Vec<IpAddr>,
+
+    /// Let programs use the interface's own addresses, beside the host.
+    #[arg(long, requires = "interface")]
+    share_address: bool,
+
+    /// What the interface carries, for dividing it fairly: 1gbit, 100mbit.
+    #[arg(long, value_name = "RATE", requires = "interface", value_parser = rate)]
+    rate: Option<u64>,
+
+    /// Who may attach, beside root. [default: whoever called sudo]
+    #[arg(long, value_name = "USER", requires = "interface", value_parser = user)]
+    user: Option<u32>,
+
+    /// Where to listen.
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "EXOS_XOKD",
+        default_value = "/run/exos/xokd.sock"
+    )]
+    socket: PathBuf,
+
+    /// Take over from the daemon that is running: programs keep their links.
+    #[arg(long)]
+    replace: bool,
+
+    /// Remove everything that daemons in this network namespace have left, and end.
+    #[arg(long, conflicts_with_all = ["policy", "interface", "replace"])]
+    clean: bool,
+
+    /// The network namespace of the interface.
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+}
+
+const POLICY: &str = "/etc/exos/xokd.toml";
+
+/// What it takes, and what for.
+const NEEDED: CapabilitySet = CapabilitySet::NET_ADMIN
+    .union(CapabilitySet::NET_RAW)
+    .union(CapabilitySet::BPF)
+    .union(CapabilitySet::SYS_ADMIN);
+
+/// Runs the daemon until it is told to stop.
+pub fn run(args: &DaemonArgs) -> Result<ExitCode> {
+    caps::require(NEEDED, "share an interface")?;
+    if let Some(name) = &args.namespace {
+        NetNs::open(name)?.enter()?;
+    }
+    if args.clean {
+        return clean::run(&args.socket);
+    }
+    if args.replace {
+        replace::ask(&args.socket)?;
+    }
+    let signals = Signals::catch()?;
+    let policy = args.policy()?;
+    let config = Config {
+        socket: args.socket.clone(),
+        policy,
+    };
+    let mut daemon = Daemon::start(config)?;
+    if let Err(error) = confine() {
+        daemon.stop()?;
+        return Err(error);
+    }
+    say_what_it_does(&daemon, args);
+    while !signals.stop() {
+        daemon.turn(signals.fd())?;
+        if signals.take_reload() {
+            reload(&mut daemon, args);
+        }
+        if daemon.is_replaced() {
+            println!("stepping aside: programs keep their links");
+            daemon.leave();
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    println!("stopping: programs lose their links");
+    daemon.stop()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the policy again. One that cannot be used changes nothing.
+fn reload(daemon: &mut Daemon, args: &DaemonArgs) {
+    match args.policy() {
+        Ok(policy) => {
+            let revoked = daemon.set_policy(policy);
+            println!("the policy was read again; {revoked} revoked");
+        }
+        Err(error) => eprintln!("the policy stays as it is: {error}"),
+    }
+}
+
+impl DaemonArgs {
+    fn policy(&self) -> Result<Policy> {
+        if let Some(name) = &self.interface {
+            let interface = policy::Interface {
+                name: name.clone(),
+                rate: self.rate,
+                addresses: self.address.clone(),
+                gateways: self.gateway.clone(),
+                share_address: self.share_address,
+            };
+            if interface.addresses.is_empty() && !interface.share_address {
+                return Err(Error::new("no address to give to programs").mend(
+                    "give --address ADDRESS/PREFIX (one that nobody has), or --share-address for the interface's own",
+                ));
+            }
+            let caller = || std::env::var("SUDO_UID").ok()?.parse().ok();
+            let user = self.user.or_else(caller).unwrap_or(0);
+            return Ok(policy::without_file(interface, user));
+        }
+        let file = self.policy.clone().unwrap_or_else(|| PathBuf::from(POLICY));
+        if self.policy.is_none() && !file.exists() {
+            return Err(Error::new("nothing says what to serve").mend(format!(
+                "give --interface NAME --address ADDRESS/PREFIX, or write {POLICY}"
+            )));
+        }
+        policy::read(&file).map_err(|e| Error::new(e.to_string()))
+    }
+}
+
+/// Gives up what only the start needs. From here on the daemon makes namespaces and interfaces for newcomers
+/// (SYS_ADMIN, NET_ADMIN), sockets (NET_RAW), programs (BPF) and locked memory, and does nothing else that takes a
+/// privilege: it reads and changes no files of others, and becomes nobody else.
+fn confine() -> Result<()> {
+    caps::keep_only(NEEDED | CapabilitySet::IPC_LOCK)
+}
+
+fn say_what_it_does(daemon: &Daemon, args: &DaemonArgs) {
+    for interface in daemon.interfaces() {
+        let addresses = interface.addresses.iter();
+        let addresses: Vec<String> = addresses
+            .map(|a| format!("{}/{}", a.ip, a.prefix))
+            .collect();
+        println!(
+            "{}: {}, MTU {}, {:?} XDP, addresses {}",
+            interface.link.name,
+            interface.mac,
+            interface.link.mtu,
+            interface.gate.mode(),
+            addresses.join(" "),
+        );
+    }
+    for rule in daemon.rules() {
+        println!("{rule}");
+    }
+    println!("listening at {}", args.socket.display());
+}
+
+fn prefixed(text: &str) -> std::result::Result<(IpAddr, u8), String> {
+    let wrong = || format!("{text:?} is not understood; write for example 192.0.2.7/24");
+    policy::prefixed(text).ok_or_else(wrong)
+}
+
+fn rate(text: &str) -> std::result::Result<u64, String> {
+    let wrong = || format!("{text:?} is not understood; write for example 1gbit");
+    policy::parse_rate(text).ok_or_else(wrong)
+}
+
+fn user(text: &str) -> std::result::Result<u32, String> {
+    policy::user_number(text).ok_or_else(|| format!("there is no user {text:?}"))
+}

@@ -1,0 +1,186 @@
+//! The daemon: everything it knows, and its one loop.
+//!
+//! One thread. A turn: wait until something is to be done, hear what programs ask and do it ([`requests`]), see to
+//! what is due, tell everybody when the tables have changed. What takes long in a turn is making a place for a
+//! program (some 10 ms of the kernel's work); packets do not wait for the daemon, and neither do grants for much
+//! longer than the system calls that enter them.
+//!
+//! [`Seat`] is what the daemon knows of a slot beside what the ledger does: its connection, its token, its ring.
+
+mod adoption;
+mod report;
+mod requests;
+mod revocation;
+mod seats;
+mod turn;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use exos_host::error::Result;
+use exos_host::netlink::{Address, Netlink, RouteEntry, Watch};
+use exos_host::netns::NetNs;
+use exos_xok::message::{Facts, Farewell, GrantId, Notice, Secret};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::interface::Interface;
+use crate::ledger::{Ledger, Now, SlotId};
+use crate::policy::Policy;
+use crate::server::{ConnectionId, Cut, Server};
+use crate::slot::Place;
+use crate::tables::Tables;
+
+/// What to serve, and where to listen.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where programs find us.
+    pub socket: PathBuf,
+    /// Who may do what.
+    pub policy: Policy,
+}
+
+/// A program's slot, as far as it is not in the ledger.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    /// Its connection; `None` while an adopted program has not come back.
+    connection: Option<ConnectionId>,
+    /// What takes it up again.
+    token: Secret,
+    /// The interface, by index.
+    interface: u32,
+    /// Its ring, as the program was told.
+    facts: Facts,
+    /// Its place in the kernel.
+    place: Place,
+    /// Bytes of its memory.
+    memory: u64,
+    /// Its share.
+    weight: u32,
+    /// Never more than this.
+    rate_max: Option<u64>,
+    /// Since when.
+    since: Now,
+    /// When it is taken, revoked or not come back.
+    ends: Option<Now>,
+    /// Grants that are taken then.
+    revoked: Vec<(GrantId, Now)>,
+    /// Neighbours asked for since then.
+    resolves: (Now, u32),
+}
+
+/// The daemon.
+pub struct Daemon {
+    config: Config,
+    server: Server,
+    ledger: Ledger,
+    interfaces: Vec<Interface>,
+    seats: BTreeMap<SlotId, Seat>,
+    tables: Tables,
+    netlink: Netlink,
+    watch: Watch,
+    /// Addresses and routes of the host as they were last told of.
+    host_seen: Option<(Vec<Address>, Vec<RouteEntry>)>,
+    refusals: BTreeMap<&'static str, u64>,
+    started: Now,
+    counted: Now,
+    replaced: bool,
+}
+
+impl Daemon {
+    /// Takes the interfaces and listens.
+    pub fn start(config: Config) -> Result<Self> {
+        let netlink = Netlink::new()?;
+        let inode = NetNs::current()?.inode()?;
+        let server = Server::listen(&config.socket)?;
+        let interfaces = config.policy.interfaces.iter().cloned();
+        let opened = interfaces.map(|i| Interface::open(&netlink, inode, i));
+        let mut daemon = Self {
+            interfaces: opened.collect::<Result<_>>()?,
+            server,
+            ledger: Ledger::new(u64::from_le_bytes(random())),
+            seats: BTreeMap::new(),
+            tables: Tables::new()?,
+            watch: Watch::everything()?,
+            host_seen: None,
+            netlink,
+            refusals: BTreeMap::new(),
+            started: now(),
+            counted: now(),
+            replaced: false,
+            config,
+        };
+        daemon.write_tables()?;
+        daemon.adopt_all()?;
+        Ok(daemon)
+    }
+
+    /// The interfaces that are served.
+    pub fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    /// Who may do what, in words.
+    pub fn rules(&self) -> impl Iterator<Item = String> {
+        self.config.policy.rules.iter().map(ToString::to_string)
+    }
+
+    /// Takes everything down, with a word to everybody.
+    pub fn stop(mut self) -> Result<()> {
+        for id in self.server.ids() {
+            let goodbye = Notice::Goodbye(Farewell::Stopping).encode();
+            self.server.say(id, goodbye, Vec::new());
+        }
+        for slot in self.seats.keys().copied().collect::<Vec<_>>() {
+            self.remove_seat(slot);
+        }
+        let netlink = self.netlink;
+        let closed = self.interfaces.into_iter().map(|i| i.close(&netlink));
+        closed.collect()
+    }
+
+    /// Writes all of the tables that follows from the interfaces.
+    fn write_tables(&mut self) -> Result<()> {
+        let interfaces: Vec<_> = self.interfaces.iter().map(Interface::row).collect();
+        let addresses = self.interfaces.iter().flat_map(Interface::address_rows);
+        let addresses: Vec<_> = addresses.collect();
+        let mut routes = Vec::new();
+        for interface in &self.interfaces {
+            routes.extend(interface.routes(&self.netlink)?);
+        }
+        self.tables.write(|w| {
+            w.replace(&interfaces);
+            w.replace(&addresses);
+            w.replace(&routes);
+        });
+        Ok(())
+    }
+
+    fn interface(&self, index: u32) -> Option<&Interface> {
+        self.interfaces.iter().find(|i| i.link.index == index)
+    }
+
+    /// A program is gone, or is to go.
+    fn end_connection(&mut self, id: ConnectionId, why: Cut) {
+        self.server.cut(id, why);
+        let seat = self.seats.iter().find(|(_, s)| s.connection == Some(id));
+        if let Some(slot) = seat.map(|(slot, _)| *slot) {
+            self.remove_seat(slot);
+        }
+    }
+}
+
+/// Time since the machine started, which is what the kernel's programs see too.
+pub(crate) fn now() -> Now {
+    let t = clock_gettime(ClockId::Monotonic);
+    Duration::new(t.tv_sec.max(0) as u64, t.tv_nsec as u32)
+}
+
+/// Random bytes from the kernel.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    let got = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
+    // Short requests are answered whole once the machine is up.
+    assert_eq!(got, Ok(N), "the kernel's random numbers");
+    bytes
+}

@@ -1,0 +1,156 @@
+//! Taking over what an earlier daemon left running, and leaving it so to the next.
+//!
+//! The packet path goes on without a daemon: its maps, programs and links have names, namespaces too. The grants are
+//! read from the kernel's own table, the slots from the state file. A slot is kept when its process lives and its
+//! interface is there; the program then has [`REATTACH_TIME`] to come back. Everything else is taken down.
+//!
+//! Lost with the earlier daemon: second holders of shared grants, tickets, resting ports, and the lock that keeps a
+//! packet socket's holder from asking the kernel for rings (the slot's memory, not another's, is what it could waste).
+
+use exos_host::bpf;
+use exos_host::error::Result;
+use exos_link::Held;
+use exos_xok::message::{Facts, Farewell, Notice, Secret};
+
+use super::{Daemon, Seat, now};
+use crate::ledger::{Grant, Now, Owner, SlotId};
+use crate::limits::REATTACH_TIME;
+use crate::slot::{self, Place};
+use crate::state;
+
+impl Daemon {
+    /// Takes over what is there, of all interfaces.
+    pub(super) fn adopt_all(&mut self) -> Result<()> {
+        for at in 0..self.interfaces.len() {
+            let saved = state::read(&self.interfaces[at].name);
+            let index = self.interfaces[at].link.index;
+            let kept: Vec<SlotId> = saved
+                .slots
+                .iter()
+                .filter(|slot| self.interfaces[at].adopted && self.adopt(at, slot))
+                .map(|slot| slot.slot)
+                .collect();
+            for slot in saved.slots.iter().filter(|s| !kept.contains(&s.slot)) {
+                let interface = &self.interfaces[at];
+                let _ = interface.gate.remove_slot(slot.slot, slot.ifindex);
+                slot::remove(&self.netlink, &interface.prefix, index, slot.slot)?;
+            }
+            self.adopt_grants(at, &kept)?;
+            self.divide(index);
+            self.save(index);
+        }
+        Ok(())
+    }
+
+    /// Makes a seat of a saved slot; false when there is nothing to keep.
+    fn adopt(&mut self, at: usize, saved: &state::Slot) -> bool {
+        let interface = &self.interfaces[at];
+        let index = interface.link.index;
+        let outer = self.netlink.find_link(&slot::outer_name(index, saved.slot));
+        let there = outer.is_ok_and(|link| link.is_some_and(|l| l.index == saved.ifindex));
+        let alive = state::began(saved.pid) == Some(saved.began);
+        let ring = bpf::Link::open_pinned(&interface.gate.ring_name(saved.slot));
+        let (Ok(ring), Ok(link)) = (ring, saved.link[..].try_into()) else {
+            return false;
+        };
+        if !there || !alive || self.seats.contains_key(&saved.slot) {
+            return false;
+        }
+        let place = Place {
+            namespace: slot::namespace_name(&interface.prefix, saved.slot),
+            ifindex: saved.ifindex,
+            held: Held {
+                attachment: Some(ring),
+                ..Held::default()
+            },
+        };
+        let seat = Seat {
+            connection: None,
+            token: Secret(saved.token),
+            interface: index,
+            facts: Facts {
+                interface: index,
+                direct: false,
+                link,
+            },
+            place,
+            memory: saved.memory,
+            weight: saved.weight,
+            rate_max: saved.rate_max,
+            since: Now::from_millis(saved.since_ms),
+            ends: Some(now() + REATTACH_TIME),
+            revoked: Vec::new(),
+            resolves: (now(), 0),
+        };
+        let owner = Owner {
+            uid: saved.uid,
+            pid: saved.pid,
+            program: saved.program.clone(),
+            interface: index,
+        };
+        self.ledger.add_slot(saved.slot, owner);
+        self.seats.insert(saved.slot, seat);
+        self.write_slot(saved.slot);
+        true
+    }
+
+    /// The grants of the slots that are kept go on; the others end.
+    fn adopt_grants(&mut self, at: usize, kept: &[SlotId]) -> Result<()> {
+        for (id, slot, claim) in self.interfaces[at].gate.grants()? {
+            let fine = kept.contains(&slot) && claim.check().is_ok();
+            let change = if fine && self.ledger.grant(id).is_none() {
+                let holders = vec![slot];
+                self.ledger.adopt(id, Grant { claim, holders })
+            } else {
+                crate::ledger::Change {
+                    grant: id,
+                    claim,
+                    slot: None,
+                }
+            };
+            self.apply(&change);
+        }
+        Ok(())
+    }
+
+    /// Writes down the slots of an interface for whoever comes after us.
+    pub(super) fn save(&self, index: u32) {
+        let Some(interface) = self.interface(index) else {
+            return;
+        };
+        let seats = self.seats.iter().filter(|(_, s)| s.interface == index);
+        let slots = seats.filter_map(|(slot, seat)| {
+            let owner = self.ledger.owner(*slot)?;
+            Some(state::Slot {
+                slot: *slot,
+                uid: owner.uid,
+                pid: owner.pid,
+                began: state::began(owner.pid)?,
+                program: owner.program.clone(),
+                token: seat.token.0,
+                link: seat.facts.link.to_vec(),
+                ifindex: seat.place.ifindex,
+                memory: seat.memory,
+                weight: seat.weight,
+                rate_max: seat.rate_max,
+                since_ms: seat.since.as_millis() as u64,
+            })
+        });
+        if let Err(error) = state::write(&interface.name, slots.collect()) {
+            eprintln!("{error}; a daemon after this one will not know the programs");
+        }
+    }
+
+    /// Goes without taking anything down.
+    pub fn leave(mut self) {
+        for id in self.server.ids() {
+            let goodbye = Notice::Goodbye(Farewell::Restarting).encode();
+            self.server.say(id, goodbye, Vec::new());
+        }
+    }
+
+    /// Another daemon takes over: this one ends as it is.
+    pub fn is_replaced(&self) -> bool {
+        self.replaced
+    }
+}

@@ -1,0 +1,242 @@
+//! Giving slots and taking them.
+
+use std::os::fd::OwnedFd;
+
+use exos_filter::gate::{Slot, SlotKind};
+use exos_link::Facts as LinkFacts;
+use exos_xok::limits::SLOTS_MAX;
+use exos_xok::message::{Facts, Mode, Refusal, Secret};
+use exos_xok::tables;
+
+use super::requests::{Refused, refuse};
+use super::{Daemon, Seat, now, random};
+use crate::ledger::{Owner, SlotId};
+use crate::limits::CHUNKS_DEFAULT;
+use crate::policy::Who;
+use crate::server::ConnectionId;
+use crate::slot::{self, Place, PlaceConfig};
+
+/// What a program asks for.
+pub(super) struct Wanted {
+    pub(super) interface: String,
+    pub(super) mode: Mode,
+    pub(super) chunks: u32,
+    pub(super) program: String,
+}
+
+impl Daemon {
+    /// Makes a slot for a program; returns its number and the descriptors to pass.
+    pub(super) fn add_seat(
+        &mut self,
+        id: ConnectionId,
+        who: &Who,
+        pid: u32,
+        wanted: Wanted,
+    ) -> Result<(SlotId, Vec<OwnedFd>), Refused> {
+        let interface = self.choose_interface(&wanted.interface)?;
+        let chunks = match wanted.chunks {
+            0 => CHUNKS_DEFAULT,
+            chunks => chunks,
+        };
+        if let Mode::Direct(_) = wanted.mode {
+            let rule = self.config.policy.attach(who, &interface.link.name, true);
+            rule.map_err(|e| refuse(Refusal::NotAllowed, e))?;
+            let text = "this daemon gives no queues of the interface itself yet; ask for shared";
+            return Err(refuse(Refusal::Unsupported, text));
+        }
+        let rule = self.config.policy.attach(who, &interface.link.name, false);
+        let rule = rule.map_err(|e| refuse(Refusal::NotAllowed, e))?;
+        let (weight, rate_max) = (rule.weight, rule.rate_max);
+        self.check_bounds(who, rule.programs_max, rule.memory_max, chunks)?;
+        let slot = self.free_slot()?;
+        let config = PlaceConfig {
+            prefix: &interface.prefix,
+            id: slot,
+            ifindex: interface.link.index,
+            mac: interface.mac,
+            mtu: interface.link.mtu,
+            chunks,
+            super_packets: true,
+        };
+        let made = self.make_place(&config);
+        if made.is_err() {
+            let _ = interface.gate.remove_slot(slot, 0);
+            let _ = slot::remove(&self.netlink, config.prefix, config.ifindex, slot);
+        }
+        let (place, facts, fds) = made.map_err(|e| refuse(Refusal::System, e))?;
+        let ifindex = config.ifindex;
+        let seat = Seat {
+            connection: Some(id),
+            token: Secret(random()),
+            interface: ifindex,
+            memory: facts.memory_len(),
+            facts: Facts {
+                interface: ifindex,
+                direct: false,
+                link: facts.to_bytes(),
+            },
+            place,
+            weight,
+            rate_max,
+            since: now(),
+            ends: None,
+            revoked: Vec::new(),
+            resolves: (now(), 0),
+        };
+        let owner = Owner {
+            uid: who.uid,
+            pid,
+            program: wanted.program,
+            interface: ifindex,
+        };
+        self.ledger.add_slot(slot, owner);
+        self.seats.insert(slot, seat);
+        self.divide(ifindex);
+        self.save(ifindex);
+        self.write_slot(slot);
+        Ok((slot, fds))
+    }
+
+    /// The place in the kernel with its ring, checked on its way out before anybody can send.
+    fn make_place(
+        &self,
+        config: &PlaceConfig<'_>,
+    ) -> exos_host::error::Result<(Place, LinkFacts, Vec<OwnedFd>)> {
+        let interface = self.interface(config.ifindex).expect("it was chosen");
+        let mut place = Place::make(&self.netlink, config)?;
+        let entry = Slot {
+            kind: SlotKind::Veth,
+            ifindex: place.ifindex,
+            mac: config.mac.0,
+            ..Slot::default()
+        };
+        interface.gate.add_slot(config.id, &entry)?;
+        let offer = place.offer(config)?;
+        if let Some(link) = &offer.held.attachment {
+            link.pin(&interface.gate.ring_name(config.id))?;
+        }
+        place.held = offer.held;
+        let fds = [Some(offer.socket), Some(offer.memory), offer.packet];
+        Ok((place, offer.facts, fds.into_iter().flatten().collect()))
+    }
+
+    fn choose_interface(&self, name: &str) -> Result<&crate::interface::Interface, Refused> {
+        let all = &self.interfaces;
+        match (name, &all[..]) {
+            ("", [only]) => Ok(only),
+            (name, _) => all.iter().find(|i| i.link.name == name).ok_or_else(|| {
+                let names: Vec<&str> = all.iter().map(|i| i.link.name.as_str()).collect();
+                let text = format!("this daemon serves {}; name one of them", names.join(", "));
+                refuse(Refusal::NotFound, text)
+            }),
+        }
+    }
+
+    fn check_bounds(
+        &self,
+        who: &Who,
+        programs_max: usize,
+        memory_max: u64,
+        chunks: u32,
+    ) -> Result<(), Refused> {
+        let of_user = |slot: &SlotId| self.ledger.owner(*slot).is_some_and(|o| o.uid == who.uid);
+        let mine = || self.seats.iter().filter(|(slot, _)| of_user(slot));
+        let programs = mine().count();
+        if programs >= programs_max {
+            let text = format!(
+                "{programs} programs of this user are attached, and policy allows no more (programs_max = {programs_max})"
+            );
+            return Err(refuse(Refusal::Limit, text));
+        }
+        let memory: u64 = mine().map(|(_, seat)| seat.memory).sum();
+        let wanted = u64::from(chunks) * 4096;
+        if memory + wanted > memory_max {
+            let text = format!(
+                "the programs of this user have {memory} bytes of packet memory, and policy allows {memory_max} (memory_max); ask for fewer chunks than {chunks}"
+            );
+            return Err(refuse(Refusal::Limit, text));
+        }
+        Ok(())
+    }
+
+    fn free_slot(&self) -> Result<SlotId, Refused> {
+        let free = (1..SLOTS_MAX as u32).find(|slot| !self.seats.contains_key(slot));
+        free.ok_or_else(|| refuse(Refusal::Limit, "all slots are taken; end some program"))
+    }
+
+    /// Takes a slot with all that it holds. What the kernel refuses is said, and does not stop the rest.
+    pub(super) fn remove_seat(&mut self, slot: SlotId) {
+        let Some(seat) = self.seats.remove(&slot) else {
+            return;
+        };
+        for change in self.ledger.remove_slot(slot, now()) {
+            self.apply(&change);
+        }
+        let Some(interface) = self.interface(seat.interface) else {
+            return;
+        };
+        let prefix = &interface.prefix;
+        let done = [
+            interface.gate.remove_slot(slot, seat.place.ifindex),
+            slot::remove(&self.netlink, prefix, seat.interface, slot),
+        ];
+        for error in done.into_iter().filter_map(Result::err) {
+            eprintln!("slot {slot}: {error}");
+        }
+        self.tables
+            .write(|w| w.set::<tables::Slot>(slot as usize, None));
+        self.divide(seat.interface);
+        self.save(seat.interface);
+    }
+
+    /// Tells the packet path and the tables of a change of the ledger.
+    pub(super) fn apply(&mut self, change: &crate::ledger::Change) {
+        let interface = change.claim.interface;
+        let gate = self
+            .interfaces
+            .iter_mut()
+            .find(|i| i.link.index == interface);
+        if let Some(Err(error)) = gate.map(|i| i.gate.apply(change)) {
+            eprintln!("{}: {error}", change.claim);
+        }
+        self.tables.grant(&self.ledger, change);
+    }
+
+    /// Gives each slot of an interface its part of the link.
+    pub(super) fn divide(&self, ifindex: u32) {
+        let Some(interface) = self.interface(ifindex) else {
+            return;
+        };
+        let seats = self.seats.iter().filter(|(_, s)| s.interface == ifindex);
+        let parts: Vec<_> = seats.map(|(id, s)| (*id, s.weight, s.rate_max)).collect();
+        if let Err(error) = crate::shares::divide(&interface.gate, interface.policy.rate, &parts) {
+            eprintln!("{}: {error}", interface.link.name);
+        }
+    }
+
+    /// A slot's row of the tables.
+    pub(super) fn write_slot(&mut self, slot: SlotId) {
+        let (Some(seat), Some(owner)) = (self.seats.get(&slot), self.ledger.owner(slot)) else {
+            return;
+        };
+        let mut row = tables::Slot {
+            number: slot,
+            pid: owner.pid,
+            uid: owner.uid,
+            interface: seat.interface,
+            direct: seat.facts.direct,
+            weight: seat.weight,
+            grants: self.ledger.held_by(slot).count() as u32,
+            since_ns: seat.since.as_nanos() as u64,
+            program: owner.program.clone(),
+            counters: [0; exos_xok::limits::TABLE_COUNTERS],
+        };
+        let interface = self.interface(seat.interface);
+        let counters = interface.and_then(|i| i.gate.counters(slot).ok());
+        for (to, from) in row.counters.iter_mut().zip(counters.unwrap_or_default()) {
+            *to = from;
+        }
+        self.tables
+            .write_quietly(|w| w.set(slot as usize, Some(&row)));
+    }
+}

@@ -1,0 +1,199 @@
+//! One turn of the daemon's loop.
+
+use std::os::fd::BorrowedFd;
+
+use exos_host::Error;
+use exos_host::error::Result;
+use exos_xok::message::Notice;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::{Daemon, now};
+use crate::ledger::{Now, SlotId};
+use crate::limits::COUNTERS_EVERY;
+use crate::neighbours::host_news;
+use crate::server::{ConnectionId, Cut, Heard};
+
+/// Whose descriptor is ready.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ready {
+    Newcomer,
+    Program(ConnectionId),
+    Other,
+}
+
+impl Daemon {
+    /// Waits for something to do, and does it. `signals` ends the wait too.
+    pub fn turn(&mut self, signals: BorrowedFd<'_>) -> Result<()> {
+        let ready = self.wait(signals)?;
+        let now = now();
+        for ready in ready {
+            match ready {
+                Ready::Newcomer => self.server.accept(now),
+                Ready::Program(id) => self.hear(id),
+                Ready::Other => {}
+            }
+        }
+        self.serve_interfaces(now)?;
+        self.serve_host(now)?;
+        self.end_what_is_due(now);
+        self.count(now);
+        self.tell_changes();
+        Ok(())
+    }
+
+    /// Which descriptors are ready, or none when it is time.
+    fn wait(&mut self, signals: BorrowedFd<'_>) -> Result<Vec<Ready>> {
+        let now = now();
+        let timeout = self.next_deadline(now).saturating_sub(now);
+        let timeout = Timespec {
+            tv_sec: timeout.as_secs() as i64,
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        let mut whose = vec![Ready::Other, Ready::Other];
+        let mut fds = vec![
+            PollFd::from_borrowed_fd(signals, PollFlags::IN),
+            PollFd::new(&self.watch, PollFlags::IN),
+        ];
+        for interface in &self.interfaces {
+            let link = interface.neighbours.responder_ref().and_then(|r| r.fd());
+            fds.extend(link.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        }
+        whose.resize(fds.len(), Ready::Other);
+        for (id, fd, flags) in self.server.interest() {
+            whose.push(id.map_or(Ready::Newcomer, Ready::Program));
+            fds.push(PollFd::from_borrowed_fd(fd, flags));
+        }
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(Error::io("cannot wait for something to do", e)),
+        }
+        let ready = whose.into_iter().zip(&fds);
+        let mut ready: Vec<Ready> = ready
+            .filter(|(_, fd)| !fd.revents().is_empty())
+            .map(|(whose, _)| whose)
+            .collect();
+        ready.dedup(); // A connection and its process are one.
+        Ok(ready)
+    }
+
+    fn next_deadline(&mut self, now: Now) -> Now {
+        let mut next = self.counted + COUNTERS_EVERY;
+        for seat in self.seats.values() {
+            let revoked = seat.revoked.iter().map(|(_, at)| *at);
+            next = revoked.chain(seat.ends).fold(next, Now::min);
+        }
+        for interface in &mut self.interfaces {
+            let responder = interface.neighbours.responder();
+            next = next.min(responder.and_then(|r| r.poll_timeout(now)).unwrap_or(next));
+        }
+        next
+    }
+
+    fn hear(&mut self, id: ConnectionId) {
+        self.server.flush(id);
+        for heard in self.server.receive(id) {
+            match heard {
+                Heard::Request(tag, request) => self.handle(id, tag, request),
+                Heard::Gone(_) => self.forget(id),
+            }
+        }
+    }
+
+    /// The connection is gone: so is what it held.
+    pub(super) fn forget(&mut self, id: ConnectionId) {
+        if let Some(slot) = self.slot_of(id) {
+            self.remove_seat(slot);
+        }
+    }
+
+    fn serve_interfaces(&mut self, now: Now) -> Result<()> {
+        for interface in &mut self.interfaces {
+            let Some(responder) = interface.neighbours.responder() else {
+                continue;
+            };
+            responder.serve(now)?;
+            let (known, gone) = responder.news(now);
+            let index = interface.link.index;
+            for neighbour in known {
+                if self.tables.write_quietly(|w| w.set_neighbour(&neighbour)) {
+                    self.tables.news();
+                }
+            }
+            for ip in gone {
+                self.tables.write(|w| w.remove_neighbour(index, ip));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the host says of its neighbours, addresses and routes, where they are shared.
+    fn serve_host(&mut self, now: Now) -> Result<()> {
+        let news = host_news(&mut self.watch, now)?;
+        for neighbour in news.neighbours {
+            let shared = |i: &crate::interface::Interface| i.policy.share_address;
+            if !self.interface(neighbour.interface).is_some_and(shared) {
+                continue;
+            }
+            if self.tables.write_quietly(|w| w.set_neighbour(&neighbour)) {
+                self.tables.news();
+            }
+        }
+        for (interface, ip) in news.gone {
+            self.tables.write(|w| w.remove_neighbour(interface, ip));
+        }
+        if news.rest && self.host_changed() {
+            for interface in &self.interfaces {
+                interface.tell_addresses(&self.netlink)?;
+            }
+            self.write_tables()?;
+        }
+        Ok(())
+    }
+
+    /// Whether it is more than our own links, which come and go with every program.
+    fn host_changed(&mut self) -> bool {
+        let Ok(all) = self.netlink.all_addresses() else {
+            return true;
+        };
+        let Ok(routes) = self.netlink.routes() else {
+            return true;
+        };
+        let seen = (all, routes);
+        let new = self.host_seen.as_ref() != Some(&seen);
+        self.host_seen = Some(seen);
+        new
+    }
+
+    fn end_what_is_due(&mut self, now: Now) {
+        for id in self.server.silent(now) {
+            self.end_connection(id, Cut::Silent);
+        }
+        self.take_revoked(now);
+        let due = |end: Option<Now>| end.is_some_and(|end| end <= now);
+        let seats = self.seats.iter().filter(|(_, seat)| due(seat.ends));
+        for slot in seats.map(|(slot, _)| *slot).collect::<Vec<SlotId>>() {
+            self.remove_seat(slot);
+        }
+    }
+
+    fn count(&mut self, now: Now) {
+        if now < self.counted + COUNTERS_EVERY {
+            return;
+        }
+        self.counted = now;
+        for slot in self.seats.keys().copied().collect::<Vec<_>>() {
+            self.write_slot(slot);
+        }
+    }
+
+    fn tell_changes(&mut self) {
+        let Some(generation) = self.tables.publish() else {
+            return;
+        };
+        let notice = Notice::Changed { generation }.encode();
+        let seated: Vec<_> = self.seats.values().filter_map(|s| s.connection).collect();
+        for id in seated {
+            self.server.mention(id, &notice);
+        }
+    }
+}

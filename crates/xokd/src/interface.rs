@@ -1,0 +1,242 @@
+//! An interface that is served: what it is, whose addresses, and the gate on it.
+
+use std::net::IpAddr;
+
+use exos_filter::gate::{AddressFlags, Slot, SlotKind};
+use exos_host::Error;
+use exos_host::error::Result;
+use exos_host::netlink::{LinkInfo, Netlink};
+use exos_wire::Mac;
+use exos_xok::message::{InterfaceInfo, LocalAddress};
+use exos_xok::tables::{Address, Interface as Row, Route};
+
+use crate::daemon::random;
+use crate::gate::Gate;
+use crate::neighbours::Neighbours;
+use crate::policy;
+use crate::responder::{self, Responder};
+use crate::slot::{self, Place, PlaceConfig};
+use crate::state;
+
+/// An interface that is served.
+#[derive(Debug)]
+pub struct Interface {
+    /// What policy says of it.
+    pub policy: policy::Interface,
+    /// What the kernel says of it.
+    pub link: LinkInfo,
+    /// Its Ethernet address.
+    pub mac: Mac,
+    /// What may be claimed on it.
+    pub addresses: Vec<LocalAddress>,
+    /// What its gate and its state are called.
+    pub name: String,
+    /// What the names of its namespaces begin with.
+    pub prefix: String,
+    /// The gate.
+    pub gate: Gate,
+    /// Who the neighbours are, and slot 0.
+    pub neighbours: Neighbours,
+    /// An earlier daemon's gate was taken over.
+    pub adopted: bool,
+}
+
+impl Interface {
+    /// Puts the gate on an interface.
+    pub fn open(netlink: &Netlink, inode: u64, policy: policy::Interface) -> Result<Self> {
+        let link = netlink.link_by_name(&policy.name)?;
+        let Some(mac) = link.mac.map(Mac) else {
+            return Err(
+                Error::new(format!("{} has no Ethernet addresses", policy.name))
+                    .mend("serve an Ethernet interface"),
+            );
+        };
+        if !link.up {
+            return Err(Error::new(format!("{} is down", policy.name))
+                .mend(format!("bring it up: ip link set {} up", policy.name)));
+        }
+        let addresses = addresses(netlink, &link, &policy)?;
+        let (gate, adopted) = Gate::open(&gate_name(inode, link.index), link.index, mac)?;
+        let mut interface = Self {
+            neighbours: Neighbours::new(link.index, None),
+            name: gate_name(inode, link.index),
+            prefix: prefix(inode, link.index),
+            policy,
+            link,
+            mac,
+            addresses,
+            gate,
+            adopted,
+        };
+        interface.tell_addresses(netlink)?;
+        if interface.addresses.iter().any(|a| a.ours_alone) {
+            let responder = interface.respond(netlink)?;
+            interface.neighbours = Neighbours::new(interface.link.index, Some(responder));
+        }
+        Ok(interface)
+    }
+
+    /// Makes slot 0, anew each time: nobody but the daemon depends on it.
+    fn respond(&self, netlink: &Netlink) -> Result<Responder> {
+        let config = PlaceConfig {
+            prefix: &self.prefix,
+            id: 0,
+            ifindex: self.link.index,
+            mac: self.mac,
+            mtu: self.link.mtu,
+            chunks: responder::CHUNKS,
+            super_packets: false,
+        };
+        let place = Place::make(netlink, &config)?;
+        let entry = Slot {
+            kind: SlotKind::Daemon,
+            ifindex: place.ifindex,
+            mac: self.mac.0,
+            ..Slot::default()
+        };
+        self.gate.remove_slot(0, 0)?;
+        self.gate.add_slot(0, &entry)?;
+        let ours = self.addresses.iter().filter(|a| a.ours_alone);
+        let ours: Vec<_> = ours.map(|a| (a.ip, a.prefix)).collect();
+        let seed = u64::from_le_bytes(random());
+        Responder::start(place, &config, &ours, &self.policy.gateways, seed)
+    }
+
+    /// Takes the interface's own slot and the gate down.
+    pub fn close(mut self, netlink: &Netlink) -> Result<()> {
+        if let Some(responder) = self.neighbours.responder() {
+            let _ = self.gate.remove_slot(0, responder.place.ifindex);
+            slot::remove(netlink, &self.prefix, self.link.index, 0)?;
+        }
+        state::remove(&self.name);
+        self.gate.close()
+    }
+
+    /// Tells the gate whose addresses are whose.
+    pub fn tell_addresses(&self, netlink: &Netlink) -> Result<()> {
+        let hosts = netlink.all_addresses()?.into_iter();
+        let mut all: Vec<_> = hosts.map(|a| (a.ip, AddressFlags::HOST)).collect();
+        let ours = self.addresses.iter().filter(|a| a.ours_alone);
+        all.extend(ours.map(|a| (a.ip, AddressFlags::OURS_ALONE)));
+        self.gate.set_addresses(&all)
+    }
+
+    /// What a program is told.
+    pub fn info(&self, gateways: Vec<IpAddr>) -> InterfaceInfo {
+        InterfaceInfo {
+            name: self.link.name.clone(),
+            index: self.link.index,
+            mac: self.mac,
+            mtu: self.link.mtu,
+            addresses: self.addresses.clone(),
+            gateways,
+        }
+    }
+
+    /// Its row of the tables.
+    pub fn row(&self) -> Row {
+        Row {
+            index: self.link.index,
+            name: self.link.name.clone(),
+            mac: self.mac,
+            mtu: self.link.mtu,
+            running: self.link.running,
+        }
+    }
+
+    /// The rows of its addresses.
+    pub fn address_rows(&self) -> impl Iterator<Item = Address> {
+        self.addresses.iter().map(|address| Address {
+            interface: self.link.index,
+            ip: address.ip,
+            prefix: address.prefix,
+            ours_alone: address.ours_alone,
+        })
+    }
+
+    /// Its routes: networks on the link, networks behind routers; the host's own where its addresses are shared.
+    pub fn routes(&self, netlink: &Netlink) -> Result<Vec<Route>> {
+        let interface = self.link.index;
+        let route = |destination, prefix, gateway| Route {
+            interface,
+            destination,
+            prefix,
+            gateway,
+        };
+        let own = self.addresses.iter();
+        let mut routes: Vec<_> = own.map(|a| route(a.ip, a.prefix, None)).collect();
+        for gateway in &self.policy.gateways {
+            let any = match gateway {
+                IpAddr::V4(_) => IpAddr::from([0; 4]),
+                IpAddr::V6(_) => IpAddr::from([0_u16; 8]),
+            };
+            routes.push(route(any, 0, Some(*gateway)));
+        }
+        if self.policy.share_address {
+            let mut hosts = netlink.routes()?;
+            hosts.retain(|entry| entry.oif == interface);
+            hosts.sort_by_key(|entry| entry.priority);
+            let all = hosts.iter();
+            routes.extend(all.map(|e| route(e.destination, e.prefix, e.gateway)));
+        }
+        // Of several to one network the first counts.
+        let mut seen = Vec::new();
+        routes.retain(|r| {
+            let network = (r.destination, r.prefix);
+            let new = !seen.contains(&network);
+            seen.push(network);
+            new
+        });
+        Ok(routes)
+    }
+}
+
+/// What the names of all our namespaces begin with.
+pub const NAMESPACES: &str = "exos-xok";
+
+/// The folder of an interface's gate, unique on this machine.
+pub fn gate_name(inode: u64, ifindex: u32) -> String {
+    format!("{inode}-{ifindex}")
+}
+
+/// What the names of an interface's namespaces begin with.
+pub fn prefix(inode: u64, ifindex: u32) -> String {
+    format!("{NAMESPACES}-{}", gate_name(inode, ifindex))
+}
+
+/// What may be claimed: addresses of ours alone, and the host's where they are shared.
+fn addresses(
+    netlink: &Netlink,
+    link: &LinkInfo,
+    policy: &policy::Interface,
+) -> Result<Vec<LocalAddress>> {
+    let hosts = netlink.addresses(link.index)?;
+    let everywhere = netlink.all_addresses()?;
+    let mut all = Vec::new();
+    for (ip, prefix) in &policy.addresses {
+        if everywhere.iter().any(|a| a.ip == *ip) {
+            return Err(Error::new(format!("{ip} is an address of this host"))
+                .mend("choose one that nobody has, or write share_address = true (--share-address) for the host's own"));
+        }
+        all.push(LocalAddress {
+            ip: *ip,
+            prefix: *prefix,
+            ours_alone: true,
+        });
+    }
+    if policy.share_address {
+        let link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        let shared = hosts.into_iter().filter(|(ip, _)| !link_local(ip));
+        all.extend(shared.map(|(ip, prefix)| LocalAddress {
+            ip,
+            prefix,
+            ours_alone: false,
+        }));
+    }
+    if all.is_empty() {
+        return Err(Error::new(format!("{} has no address to share", link.name))
+            .mend("give it one, or give --address ADDRESS/PREFIX"));
+    }
+    all.truncate(exos_xok::limits::ADDRESSES_MAX);
+    Ok(all)
+}

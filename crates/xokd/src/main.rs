@@ -1,0 +1,20 @@
+//! xokd alone, for whoever wants nothing else to be privileged: `exos daemon` without the rest of `exos`.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Share interfaces between programs that need no privilege.
+#[derive(Parser, Debug)]
+#[command(name = "xokd", version)]
+struct Cli {
+    #[command(flatten)]
+    args: exos_xokd::DaemonArgs,
+}
+
+fn main() -> ExitCode {
+    exos_xokd::run(&Cli::parse().args).unwrap_or_else(|error| {
+        eprintln!("xokd: {error}");
+        ExitCode::FAILURE
+    })
+}

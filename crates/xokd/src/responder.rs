@@ -1,0 +1,179 @@
+//! Slot 0: the daemon's own place on an interface, for what nobody claims.
+//!
+//! For addresses that are ours alone there is no host to answer ARP and neighbour discovery, echo, segments to ports
+//! that nobody has (reset) and datagrams to such (port unreachable). A stack of `exos_inet` does, on a ring like any
+//! program's. It also finds out who the neighbours are, for everybody: what it knows goes into the shared tables.
+//!
+//! Not fast, and does not have to be: packets of granted ports never come here.
+
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+
+use exos_host::Error;
+use exos_host::error::Result;
+use exos_inet::neighbor::State;
+use exos_inet::{Config, Instant, RxChecksum, Stack};
+use exos_link::{Link, RX_BATCH, RxMeta, TxMeta, XdpLink};
+use exos_xok::tables::{Neighbour, NeighbourState};
+
+use crate::ledger::Now;
+use crate::slot::{Place, PlaceConfig};
+
+/// Frames taken in before others have their turn: a flood to ports that nobody has costs the daemon at most this
+/// much of a turn, and beyond that the ring drops.
+const FRAMES_PER_TURN: u32 = 8 * RX_BATCH;
+
+/// Chunks of its memory: for a few stray packets at a time.
+pub const CHUNKS: u32 = 512;
+
+/// The daemon's place on an interface.
+pub struct Responder {
+    stack: Stack,
+    link: Link,
+    /// Its place in the kernel.
+    pub place: Place,
+    interface: u32,
+    /// The neighbours as the tables have them.
+    told: Vec<Neighbour>,
+}
+
+impl std::fmt::Debug for Responder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Responder")
+            .field("place", &self.place)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Responder {
+    /// Begins to answer for these addresses.
+    pub fn start(
+        mut place: Place,
+        config: &PlaceConfig<'_>,
+        addresses: &[(IpAddr, u8)],
+        gateways: &[IpAddr],
+        seed: u64,
+    ) -> Result<Self> {
+        let offer = place.offer(config)?;
+        place.held = offer.held;
+        let fds = vec![offer.socket, offer.memory];
+        let link = Link::from(XdpLink::adopt(crate::slot::INNER, &offer.facts, fds)?);
+        let mut wanted = Config::new(config.mac, config.mtu as usize);
+        wanted.addresses = addresses.to_vec();
+        wanted.gateways = gateways.to_vec();
+        // It opens none and accepts none; the table is not to take memory.
+        wanted.connections_max = 1024;
+        let stack = Stack::new(wanted, seed, instant(crate::daemon::now())).map_err(|e| {
+            Error::new(format!(
+                "the addresses and gateways do not fit together: {e}"
+            ))
+        })?;
+        Ok(Self {
+            stack,
+            link,
+            place,
+            interface: config.ifindex,
+            told: Vec::new(),
+        })
+    }
+
+    /// Readable when packets are there.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.link.fd()
+    }
+
+    /// When to call [`Responder::serve`] at the latest.
+    pub fn poll_timeout(&mut self, now: Now) -> Option<Now> {
+        if !self.link.prepare_wait() {
+            return Some(now);
+        }
+        let at = self.stack.poll_timeout(instant(now))?;
+        Some(now + (at - instant(now)))
+    }
+
+    /// Finds out about a neighbour, or makes sure of it.
+    pub fn resolve(&mut self, now: Now, ip: IpAddr) {
+        self.stack.resolve(instant(now), ip);
+    }
+
+    /// Answers what is there.
+    pub fn serve(&mut self, now: Now) -> Result<()> {
+        let (stack, at) = (&mut self.stack, instant(now));
+        let mut taken = 0;
+        while taken < FRAMES_PER_TURN {
+            let batch = self
+                .link
+                .receive(|frame, meta| stack.handle_frame(at, frame, checksum(meta)));
+            taken += batch as u32;
+            if batch == 0 {
+                break;
+            }
+        }
+        self.stack.handle_timeout(at);
+        while self.link.room() > 0 {
+            let Some(out) = self.stack.poll_transmit(at) else {
+                break;
+            };
+            // No offload was asked for: everything is whole.
+            self.link
+                .transmit(out.head, out.body.parts(), TxMeta::default());
+        }
+        self.link
+            .flush()
+            .map_err(|e| Error::io("cannot send from slot 0", e))
+    }
+
+    /// What is new about the neighbours: those that are known otherwise than before, and those forgotten.
+    pub fn news(&mut self, now: Now) -> (Vec<Neighbour>, Vec<IpAddr>) {
+        let rows = self
+            .stack
+            .neighbors()
+            .iter()
+            .map(|(ip, state, mac)| Neighbour {
+                interface: self.interface,
+                ip,
+                mac: mac.unwrap_or_default(),
+                state: worth(state),
+                confirmed_ns: now.as_nanos() as u64,
+            });
+        let rows: Vec<Neighbour> = rows.collect();
+        let same = |a: &Neighbour, b: &Neighbour| (a.ip, a.mac, a.state) == (b.ip, b.mac, b.state);
+        let new = rows
+            .iter()
+            .filter(|row| !self.told.iter().any(|told| same(told, row)));
+        let new = new.copied().collect();
+        let gone = self
+            .told
+            .iter()
+            .filter(|told| !rows.iter().any(|row| row.ip == told.ip));
+        let gone = gone.map(|told| told.ip).collect();
+        self.told = rows;
+        (new, gone)
+    }
+
+    /// What the stack counted, by name.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.stack.counters().list()
+    }
+}
+
+fn worth(state: State) -> NeighbourState {
+    match state {
+        State::Incomplete => NeighbourState::Incomplete,
+        State::Reachable | State::Static => NeighbourState::Reachable,
+        State::Stale | State::Delay | State::Probe => NeighbourState::Stale,
+        State::Failed => NeighbourState::Failed,
+    }
+}
+
+fn instant(now: Now) -> Instant {
+    Instant::from_micros(now.as_micros() as u64)
+}
+
+fn checksum(meta: RxMeta) -> RxChecksum {
+    match meta.checksum {
+        exos_link::RxChecksum::Unknown => RxChecksum::Unknown,
+        exos_link::RxChecksum::Verified | exos_link::RxChecksum::Partial => RxChecksum::Verified,
+        exos_link::RxChecksum::MaybePartial => RxChecksum::MaybePartial,
+    }
+}

@@ -1,0 +1,128 @@
+//! A program's place in the kernel: a network namespace that holds nothing but one end of a virtual interface.
+//!
+//! The namespace is the wall. Whoever holds a packet socket may bind it to any interface of the socket's namespace:
+//! in there is only the program's own end, and what leaves it comes out at our end, where it is checked. The program
+//! itself stays where it is, and never enters.
+//!
+//! Namespaces have names, so that a successor of this daemon finds them, and so that `--clean` does.
+
+use std::os::fd::AsFd as _;
+
+use exos_host::Error;
+use exos_host::error::Result;
+use exos_host::netlink::{Netlink, VethEnd};
+use exos_host::netns::NetNs;
+use exos_link::{Feed, Held, Offer, OfferConfig};
+use exos_wire::Mac;
+
+use crate::ledger::SlotId;
+
+/// The program's end.
+pub const INNER: &str = "exos0";
+
+/// What a place is made for.
+#[derive(Clone, Copy, Debug)]
+pub struct PlaceConfig<'a> {
+    /// What its namespace's name begins with.
+    pub prefix: &'a str,
+    /// Its slot.
+    pub id: SlotId,
+    /// The interface that it is a part of.
+    pub ifindex: u32,
+    /// That interface's address, which frames carry.
+    pub mac: Mac,
+    /// That interface's MTU.
+    pub mtu: u32,
+    /// Chunks of memory.
+    pub chunks: u32,
+    /// A packet socket for super-packets as well.
+    pub super_packets: bool,
+}
+
+/// A program's place.
+#[derive(Debug)]
+pub struct Place {
+    /// The name of its namespace.
+    pub namespace: String,
+    /// Our end.
+    pub ifindex: u32,
+    /// What keeps the ring working while we live.
+    pub held: Held,
+}
+
+/// The name of a slot's namespace.
+pub fn namespace_name(prefix: &str, id: SlotId) -> String {
+    format!("{prefix}-{id}")
+}
+
+/// The name of our end of a slot's pair.
+pub fn outer_name(ifindex: u32, id: SlotId) -> String {
+    format!("xok{ifindex}-{id}")
+}
+
+impl Place {
+    /// Makes the namespace and the pair in it, both ends up. What an earlier daemon left under these names goes.
+    pub fn make(netlink: &Netlink, config: &PlaceConfig<'_>) -> Result<Self> {
+        let namespace = namespace_name(config.prefix, config.id);
+        remove(netlink, config.prefix, config.ifindex, config.id)?;
+        let inside = NetNs::create(&namespace)?;
+        let made = build(netlink, config, &inside);
+        if made.is_err() {
+            let _ = remove(netlink, config.prefix, config.ifindex, config.id);
+        }
+        Ok(Self {
+            namespace,
+            ifindex: made?,
+            held: Held::default(),
+        })
+    }
+
+    /// Makes the ring of this place.
+    pub fn offer(&self, config: &PlaceConfig<'_>) -> Result<Offer, Error> {
+        Offer::make(&OfferConfig {
+            namespace: &NetNs::open(&self.namespace)?,
+            interface: INNER.to_owned(),
+            queue: 0,
+            chunks: config.chunks,
+            mac: config.mac,
+            // Another program's super-packets, and the host's packets, come with theirs unfinished.
+            rx_partial_checksum: true,
+            super_packets: config.super_packets,
+            prefer_busy_poll: false,
+            feed: Feed::Everything,
+        })
+    }
+}
+
+/// Takes a place away, whatever of it is there.
+pub fn remove(netlink: &Netlink, prefix: &str, ifindex: u32, id: SlotId) -> Result<()> {
+    // The pair goes with either end; the namespace would take it too, but only later.
+    if let Some(outer) = netlink.find_link(&outer_name(ifindex, id))? {
+        netlink.delete_link(outer.index)?;
+    }
+    NetNs::delete(&namespace_name(prefix, id)).map(drop)
+}
+
+fn build(netlink: &Netlink, config: &PlaceConfig<'_>, inside: &NetNs) -> Result<u32> {
+    // Nothing but programs' own packets shall ever leave by the pair: no router solicitations, no reports of groups.
+    for which in ["all", "default"] {
+        let _ = inside.set_sysctl(&format!("net/ipv6/conf/{which}/disable_ipv6"), "1");
+    }
+    let outer = outer_name(config.ifindex, config.id);
+    let end = |name, netns| VethEnd {
+        name,
+        netns,
+        mac: None,
+        mtu: Some(config.mtu),
+    };
+    netlink.create_veth_pair(&end(&outer, None), &end(INNER, Some(inside.as_fd())))?;
+    let here = NetNs::current()?;
+    // Without IPv6 in the kernel there is nothing to turn off.
+    let _ = here.set_sysctl(&format!("net/ipv6/conf/{outer}/disable_ipv6"), "1");
+    let index = netlink.link_by_name(&outer)?.index;
+    let inner = inside.netlink()?;
+    let inner_index = inner.link_by_name(INNER)?.index;
+    inner.set_up(inner_index, true)?;
+    netlink.set_up(index, true)?;
+    Ok(index)
+}

@@ -1,0 +1,162 @@
+//! What a successor of this daemon must know of the slots, and cannot read from the kernel.
+//!
+//! One small file for each interface, written whole whenever a slot comes or goes, never half (it is renamed into
+//! place). Grants are not in it: the kernel's own table has them. The tokens are: whoever could read the file could
+//! take slots over, so only root can, and it is not on a disk (/run).
+//!
+//! A file that cannot be understood is no file: then what the kernel still has is taken down.
+
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+
+use exos_host::error::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+
+/// Where state is kept.
+const FOLDER: &str = "/run/exos";
+
+/// A slot.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Slot {
+    /// Its number.
+    pub slot: u32,
+    /// The user.
+    pub uid: u32,
+    /// The process.
+    pub pid: u32,
+    /// When that process began, so that another of the same number is not taken for it.
+    pub began: u64,
+    /// The program's name.
+    pub program: String,
+    /// What it proves itself with.
+    pub token: [u8; 16],
+    /// The ring's facts.
+    pub link: Vec<u8>,
+    /// Our end of its pair.
+    pub ifindex: u32,
+    /// Bytes of its memory.
+    pub memory: u64,
+    /// Its share.
+    pub weight: u32,
+    /// Its cap.
+    pub rate_max: Option<u64>,
+    /// Since when, in milliseconds since the machine started.
+    pub since_ms: u64,
+}
+
+/// Everything about the slots of one interface.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct State {
+    /// Of this file's form.
+    pub version: u32,
+    /// The slots.
+    pub slots: Vec<Slot>,
+}
+
+/// The form of the file.
+const VERSION: u32 = 1;
+
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(FOLDER).join(format!("{name}.json"))
+}
+
+/// What an earlier daemon wrote for an interface.
+pub fn read(name: &str) -> State {
+    let text = std::fs::read_to_string(path(name)).unwrap_or_default();
+    let state: State = serde_json::from_str(&text).unwrap_or_default();
+    if state.version == VERSION {
+        state
+    } else {
+        State::default()
+    }
+}
+
+/// Writes it for the next.
+pub fn write(name: &str, slots: Vec<Slot>) -> Result<()> {
+    let what = || format!("cannot write {}", path(name).display());
+    let state = State {
+        version: VERSION,
+        slots,
+    };
+    let text = serde_json::to_vec(&state)
+        .map_err(std::io::Error::other)
+        .context(what)?;
+    std::fs::create_dir_all(FOLDER).context(what)?;
+    let new = path(name).with_extension("new");
+    let mut options = std::fs::OpenOptions::new();
+    let file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new);
+    file.and_then(|mut file| file.write_all(&text))
+        .context(what)?;
+    std::fs::rename(&new, path(name)).context(what)
+}
+
+/// Forgets it.
+pub fn remove(name: &str) {
+    let _ = std::fs::remove_file(path(name));
+}
+
+/// When a process began, in ticks since the machine started; `None` when there is none of this number.
+pub fn began(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    began_in(&stat)
+}
+
+/// proc(5): the name is in parentheses and may hold any; the start time is the 20th field behind it.
+fn began_in(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_the_rest_is_nothing() {
+        let name = format!("test-{}", std::process::id());
+        if write(&name, Vec::new()).is_err() {
+            eprintln!("SKIPPED: {FOLDER} cannot be written (not root)");
+            return;
+        }
+        let slot = Slot {
+            slot: 3,
+            uid: 1000,
+            pid: 42,
+            began: 7,
+            program: "serve".to_owned(),
+            token: [9; 16],
+            link: vec![1; 64],
+            ifindex: 5,
+            memory: 1 << 20,
+            weight: 2,
+            rate_max: Some(1000),
+            since_ms: 12,
+        };
+        write(&name, vec![slot.clone()]).expect("it was written before");
+        assert_eq!(read(&name).slots, [slot]);
+        let mode =
+            std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(path(&name)).expect("there"));
+        assert_eq!(mode & 0o777, 0o600);
+        std::fs::write(path(&name), "{\"version\":9,\"slots\":[]}").expect("there");
+        assert_eq!(read(&name), State::default());
+        std::fs::write(path(&name), "{").expect("there");
+        assert_eq!(read(&name), State::default());
+        remove(&name);
+        assert_eq!(read(&name), State::default());
+    }
+
+    #[test]
+    fn processes_have_a_beginning() {
+        let stat = "42 (a) b) ( c) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 777 0";
+        assert_eq!(began_in(stat), Some(777));
+        assert_eq!(began_in("42 (a"), None);
+        assert!(began(std::process::id()).is_some());
+        assert_eq!(began(u32::MAX), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! The daemon's side of the shared tables: memory, and what is written where.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use exos_filter::gate::Counter;
+use exos_host::error::{Context as _, Result};
+use exos_host::shared::SharedWords;
+use exos_xok::limits::TABLE_COUNTERS;
+use exos_xok::tables::{Grant, TablesWriter, WORDS};
+
+use crate::ledger::{Change, Ledger};
+
+const _: () = assert!(Counter::COUNT <= TABLE_COUNTERS);
+
+/// The tables in memory.
+#[derive(Debug)]
+pub struct Tables {
+    words: SharedWords,
+    /// Places of grants: the number of the grant at each.
+    grants: Vec<u32>,
+    changed: bool,
+    news: bool,
+}
+
+impl Tables {
+    /// Empty tables.
+    pub fn new() -> Result<Self> {
+        let words = SharedWords::create("exos-tables", WORDS)?;
+        TablesWriter::new(words.words(), std::process::id());
+        Ok(Self {
+            words,
+            grants: Vec::new(),
+            changed: false,
+            news: false,
+        })
+    }
+
+    /// Writes something that programs may be waiting for.
+    pub fn write<T>(&mut self, write: impl FnOnce(&TablesWriter<'_>) -> T) -> T {
+        self.news();
+        write(&self.writer())
+    }
+
+    /// What was written is something that programs may be waiting for.
+    pub fn news(&mut self) {
+        (self.changed, self.news) = (true, true);
+    }
+
+    /// Writes something that nobody is told of: counters, and what is looked at before it is.
+    pub fn write_quietly<T>(&mut self, write: impl FnOnce(&TablesWriter<'_>) -> T) -> T {
+        write(&self.writer())
+    }
+
+    fn writer(&self) -> TablesWriter<'_> {
+        TablesWriter::new(self.words.words(), std::process::id())
+    }
+
+    /// A descriptor for a program.
+    pub fn descriptor(&self) -> Result<OwnedFd> {
+        let fd = self.words.as_fd().try_clone_to_owned();
+        fd.context(|| "cannot pass the tables on")
+    }
+
+    /// Raises the generation when something has changed since the last call. Returns it when programs are to be told:
+    /// not of each other's grants.
+    pub fn publish(&mut self) -> Option<u64> {
+        let generation = std::mem::take(&mut self.changed).then(|| self.writer().changed());
+        generation.filter(|_| std::mem::take(&mut self.news))
+    }
+
+    /// Enters a grant as the ledger has it now.
+    pub fn grant(&mut self, ledger: &Ledger, change: &Change) {
+        let place = self.grants.iter().position(|id| *id == change.grant);
+        let free = || self.grants.iter().position(|id| *id == 0);
+        let at = place.or_else(free).unwrap_or(self.grants.len());
+        let row = ledger.grant(change.grant).map(|grant| Grant {
+            id: change.grant,
+            slot: grant.slot(),
+            holders: grant.holders.len() as u32,
+            claim: grant.claim,
+        });
+        if at == self.grants.len() {
+            self.grants.push(0);
+        }
+        self.grants[at] = if row.is_some() { change.grant } else { 0 };
+        self.changed = true;
+        self.writer().set(at, row.as_ref());
+    }
+}
