@@ -12,6 +12,7 @@ mod report;
 mod requests;
 mod revocation;
 mod seats;
+mod taps;
 mod turn;
 
 use std::collections::BTreeMap;
@@ -74,6 +75,7 @@ pub struct Daemon {
     config: Config,
     server: Server,
     ledger: Ledger,
+    taps: taps::Taps,
     interfaces: Vec<Interface>,
     seats: BTreeMap<SlotId, Seat>,
     tables: Tables,
@@ -98,6 +100,7 @@ impl Daemon {
         let mut daemon = Self {
             interfaces: opened.collect::<Result<_>>()?,
             server,
+            taps: taps::Taps::default(),
             ledger: Ledger::new(u64::from_le_bytes(random())),
             seats: BTreeMap::new(),
             tables: Tables::new()?,

@@ -14,6 +14,7 @@
 //! grant leads to it any more before it goes.
 
 mod checksum;
+mod taps;
 
 use std::path::{Path, PathBuf};
 
@@ -41,6 +42,8 @@ pub struct Gate {
     _from_host: TcxLink,
     mode: XdpMode,
     config: Config,
+    /// The places of taps that are taken, a bit for each.
+    taps: u32,
 }
 
 impl Gate {
@@ -66,6 +69,7 @@ impl Gate {
         let mut gate = Self {
             folder,
             config: Config::default(),
+            taps: 0,
             out,
             _incoming: incoming,
             _from_host: from_host,
@@ -78,6 +82,8 @@ impl Gate {
         gate.config.ifindex = ifindex;
         gate.config.mac = mac.0;
         gate.write_config()?;
+        // Those of an earlier daemon copy into rings that went with it.
+        gate.take_taps()?;
         Ok((gate, adopted))
     }
 

@@ -67,3 +67,10 @@ pub const COUNTERS_EVERY: Duration = Duration::from_millis(500);
 
 /// Neighbours asked for at once on behalf of one connection.
 pub const RESOLVES_PER_SECOND: u32 = 256;
+
+/// Bytes of the ring of copied packets of one dump client: some 5,000 full packets, or 80,000 acknowledgements, which is
+/// a fraction of a second at full speed for the client to be late.
+pub const TAP_RING_BYTES: u32 = 8 << 20;
+
+/// Dump clients of one user at the same time, of the eight that a gate has place for.
+pub const TAPS_PER_USER_MAX: usize = 2;

@@ -26,7 +26,7 @@ impl Daemon {
             "connections": self.server.len(),
             "counters": cuts.chain(refusals).collect::<Map<_, _>>(),
             "interfaces": interfaces.collect::<Vec<_>>(),
-            "taps": [],
+            "taps": self.report_taps(),
         })
     }
 

@@ -12,6 +12,7 @@ use exos_xok::message::{Answer, GrantId, Mode, PortWish, Refusal, Request, Secre
 use exos_xok::{Claim, Endpoint, Protocol};
 
 use super::seats::Wanted;
+use super::taps::Wanted as TapWanted;
 use super::{Daemon, now, random};
 use crate::ledger::{Change, Denied, SlotId, TicketKind};
 use crate::limits::RESOLVES_PER_SECOND;
@@ -45,7 +46,7 @@ impl From<exos_host::Error> for Refused {
 }
 
 /// An answer and the descriptors with it.
-type Answered = Result<(Answer, Vec<OwnedFd>), Refused>;
+pub(super) type Answered = Result<(Answer, Vec<OwnedFd>), Refused>;
 
 fn plain(answer: Answer) -> Answered {
     Ok((answer, Vec::new()))
@@ -127,7 +128,22 @@ impl Daemon {
                 self.replaced = true;
                 plain(Answer::Done)
             }
-            Request::TimeWait { .. } | Request::Tap { .. } | Request::Untap { .. } => {
+            Request::Tap {
+                interface,
+                filter,
+                snap,
+                all,
+            } => {
+                let wanted = TapWanted {
+                    interface,
+                    filter,
+                    snap,
+                    all,
+                };
+                self.tap(id, &who, wanted)
+            }
+            Request::Untap { tap } => self.untap(id, tap),
+            Request::TimeWait { .. } => {
                 let text = "this daemon cannot do that yet";
                 Err(refuse(Refusal::Unsupported, text))
             }

@@ -91,6 +91,7 @@ impl Daemon {
         };
         self.ledger.add_slot(slot, owner);
         self.seats.insert(slot, seat);
+        self.retell_taps();
         self.divide(ifindex);
         self.save(ifindex);
         self.write_slot(slot);
@@ -172,6 +173,7 @@ impl Daemon {
         for change in self.ledger.remove_slot(slot, now()) {
             self.apply(&change);
         }
+        self.retell_taps();
         let Some(interface) = self.interface(seat.interface) else {
             return;
         };

@@ -101,6 +101,7 @@ impl Daemon {
 
     /// The connection is gone: so is what it held.
     pub(super) fn forget(&mut self, id: ConnectionId) {
+        self.forget_taps(id);
         if let Some(slot) = self.slot_of(id) {
             self.remove_seat(slot);
         }
