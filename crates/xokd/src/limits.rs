@@ -74,3 +74,7 @@ pub const TAP_RING_BYTES: u32 = 8 << 20;
 
 /// Dump clients of one user at the same time, of the eight that a gate has place for.
 pub const TAPS_PER_USER_MAX: usize = 2;
+
+/// Connections in TIME-WAIT that programs have left with the daemon: 64 bytes each, so 4 MiB. When there are more,
+/// those that come are not taken, and their peers are answered with resets as if nobody had been there.
+pub const TIME_WAIT_MAX: usize = 65_536;

@@ -12,11 +12,15 @@ use std::os::fd::BorrowedFd;
 use exos_host::Error;
 use exos_host::error::Result;
 use exos_inet::neighbor::State;
+use exos_inet::tcp::flow::Flow;
+use exos_inet::tcp::time_wait::records::RECORD_LEN;
 use exos_inet::{Config, Instant, RxChecksum, Stack};
 use exos_link::{Link, RX_BATCH, RxMeta, TxMeta, XdpLink};
 use exos_xok::tables::{Neighbour, NeighbourState};
+use exos_xok::{Claim, Endpoint, Protocol};
 
 use crate::ledger::Now;
+use crate::limits::TIME_WAIT_MAX;
 use crate::slot::{Place, PlaceConfig};
 
 /// Frames taken in before others have their turn: a flood to ports that nobody has costs the daemon at most this
@@ -121,6 +125,27 @@ impl Responder {
         self.link
             .flush()
             .map_err(|e| Error::io("cannot send from slot 0", e))
+    }
+
+    /// Takes over connections in TIME-WAIT, as far as they are of this claim; returns how many.
+    pub fn keep_time_wait(&mut self, now: Now, records: &[u8], claim: &Claim) -> usize {
+        let room = TIME_WAIT_MAX.saturating_sub(self.stack.tcp.time_wait_connections());
+        let records = &records[..records.len().min(room * RECORD_LEN)];
+        let take = |flow: &Flow| {
+            let far = Endpoint {
+                ip: flow.remote().ip(),
+                port: flow.remote().port(),
+            };
+            let connection = Claim {
+                interface: claim.interface,
+                protocol: Protocol::Tcp,
+                local: flow.local().ip(),
+                port: flow.local().port(),
+                remote: Some(far),
+            };
+            connection.is_subset_of(claim)
+        };
+        self.stack.tcp.put_time_wait(instant(now), records, take)
     }
 
     /// What is new about the neighbours: those that are known otherwise than before, and those forgotten.

@@ -143,9 +143,8 @@ impl Daemon {
                 self.tap(id, &who, wanted)
             }
             Request::Untap { tap } => self.untap(id, tap),
-            Request::TimeWait { .. } => {
-                let text = "this daemon cannot do that yet";
-                Err(refuse(Refusal::Unsupported, text))
+            Request::TimeWait { grant, entries } => {
+                self.keep_time_wait(self.slot(id)?, grant, &entries)
             }
         }
     }
@@ -301,6 +300,21 @@ impl Daemon {
         if let Some(change) = self.ledger.release(slot, grant, now())? {
             self.apply(&change);
         }
+        plain(Answer::Done)
+    }
+
+    /// Connections in TIME-WAIT of a grant of the asker's, for which slot 0 answers once the grant is gone.
+    fn keep_time_wait(&mut self, slot: SlotId, grant: GrantId, entries: &[u8]) -> Answered {
+        let held = self.ledger.grant(grant).filter(|g| g.slot() == slot);
+        let claim =
+            held.ok_or_else(|| refuse(Refusal::NotFound, "there is no such grant of yours"))?;
+        let (claim, index) = (claim.claim, claim.claim.interface);
+        let interface = self.interfaces.iter_mut().find(|i| i.link.index == index);
+        let Some(responder) = interface.and_then(|i| i.neighbours.responder()) else {
+            let text = "the host's own stack answers for its addresses";
+            return Err(refuse(Refusal::Unsupported, text));
+        };
+        responder.keep_time_wait(now(), entries, &claim);
         plain(Answer::Done)
     }
 
