@@ -279,6 +279,21 @@ fn no_bytes_do_harm() {
     assert!(taken > 300, "{taken} of the damaged were taken");
 }
 
+/// A full segment size that no link has: it stands before the name of the algorithm.
+#[test]
+fn an_absurd_segment_size_is_refused() {
+    let (_, _, bytes) = busy(2);
+    let name = [&5u32.to_le_bytes()[..], b"cubic"].concat();
+    let at = bytes.windows(name.len()).position(|w| w == name);
+    let full = at.expect("the name of the algorithm") - 2;
+    for size in [0x7fffu16, 0xfffe, 0xffff] {
+        let mut damaged = bytes.clone();
+        damaged[full..full + 2].copy_from_slice(&size.to_le_bytes());
+        let refused = DetachedConnection::decode(&damaged).unwrap_err();
+        assert!(matches!(refused, HandoverError::Impossible(_)), "{size}");
+    }
+}
+
 /// Bytes at random, with the right beginning and length.
 #[test]
 fn random_bytes_are_no_connection() {

@@ -256,9 +256,9 @@ impl Tcp {
     /// Take a connection out of this stack: nothing of it is left but the memory that its segments are
     /// to be met with silence. The program hears nothing more of it here.
     ///
-    /// `None` when it is gone, or does not stand yet.
+    /// `None` when it is gone, does not stand yet, or is over and the program has only not heard of it.
     pub fn take_out(&mut self, now: Instant, id: ConnectionId) -> Option<DetachedConnection> {
-        let connection = self.slab.get(id)?;
+        let connection = self.slab.get_mut(id)?;
         if !connection.state().is_synchronized() {
             return None;
         }

@@ -60,7 +60,8 @@ impl PathMtu {
         (mss < full).then(|| {
             Box::new(Self {
                 full,
-                too_big: full + 1,
+                // What other processes say of it is judged later.
+                too_big: full.saturating_add(1),
                 probe_at: now + PATH_MTU_PROBE_INTERVAL,
                 probe: None,
             })

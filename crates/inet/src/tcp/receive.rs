@@ -353,12 +353,12 @@ impl ReceiveQueue {
         self.taken = 0;
     }
 
-    /// What is there, to or from another stack, between the number expected next and the window's edge.
-    /// Gives where the bytes in order stand.
+    /// What is there, to or from another stack, between the number expected next and the furthest that any window
+    /// can reach. Gives where the bytes in order stand.
     pub(super) fn travel(
         &mut self,
         wire: &mut Wire<'_>,
-        (next, edge): Range,
+        (next, furthest): Range,
         memory: &mut Memory,
     ) -> Result<core::ops::Range<usize>, HandoverError> {
         let readable = wire.block(self.readable())?;
@@ -383,7 +383,8 @@ impl ReceiveQueue {
             }
             let at = wire.block(&bytes)?;
             if wire.reads() {
-                last = self.resume_range((next, edge), (last, left), wire.read_at(at), memory)?;
+                last =
+                    self.resume_range((next, furthest), (last, left), wire.read_at(at), memory)?;
             }
         }
         Ok(readable)
@@ -392,14 +393,14 @@ impl ReceiveQueue {
     /// Keep a range that another stack kept; `last` is where the one before it ended. Gives where it ends.
     fn resume_range(
         &mut self,
-        (next, edge): Range,
+        (next, furthest): Range,
         (last, left): Range,
         bytes: &[u8],
         memory: &mut Memory,
     ) -> Result<SeqNumber, HandoverError> {
-        let room = edge - left;
+        let room = furthest - left;
         let fits = left.gt(last) && room >= 0 && bytes.len() <= room as usize;
-        if !fits || bytes.is_empty() || (edge - next) < 0 || left.gt(edge) {
+        if !fits || bytes.is_empty() {
             return Err(HandoverError::Impossible("range"));
         }
         match self.keep(next, left, bytes, memory) {

@@ -106,7 +106,8 @@ pub(super) fn travel_all(
         *mtu = PathMtu::resumed(*mss, full, wire.now());
     }
     wire.congestion(congestion, (*mss).into(), algorithms)?;
-    receive.travel(wire, (*rcv_nxt, *rcv_edge), memory)
+    // Not up to `rcv_edge`: a window that closes may close over what waits beyond a gap.
+    receive.travel(wire, (*rcv_nxt, *rcv_nxt + WINDOW_MAX), memory)
 }
 
 impl Wire<'_> {
@@ -162,8 +163,11 @@ impl Wire<'_> {
     fn ip_fields(&mut self, value: &mut IpFields) -> Done {
         let IpFields { hop_limit, dscp } = value;
         self.u8(hop_limit)?;
-        self.u8(dscp)?;
-        check(*dscp < 64, "dscp")
+        // Whatever the program said, so many bits of it are sent.
+        let mut sent = *dscp & 63;
+        self.u8(&mut sent)?;
+        *dscp = sent;
+        check(sent < 64, "dscp")
     }
 
     fn received(&mut self, value: &mut Received) -> Done {
