@@ -16,7 +16,7 @@
 //! Invariants, checked by `check` in tests: `sacked_bytes` and `lost_bytes` are the lengths of the
 //! records so marked; none is marked both; every lost record ends after `lost_from`. What is neither
 //! marked nor acknowledged either begins at `once_from` or later and was sent once, or stands in `again`
-//! with the time at which it left. `again` has at most two entries a record and a few.
+//! with the time at which it left. `again` has at most two entries a record and a few, and none without records.
 //!
 //! # Cost
 //!
@@ -212,6 +212,10 @@ impl Scoreboard {
         self.una = ack;
         self.highest = self.highest.max(ack);
         self.once_from = self.once_from.max(ack);
+        if self.records.is_empty() {
+            // Nobody looks for losses now: 2 GiB later these would seem to lie ahead.
+            self.again.clear();
+        }
         while let Some(first) = self.sacked.front_mut() {
             if first.1.gt(ack) {
                 first.0 = first.0.max(ack);

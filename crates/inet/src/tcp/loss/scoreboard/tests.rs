@@ -360,3 +360,27 @@ proptest! {
         }
     }
 }
+
+/// A peer that acknowledges all at once each time, so that nobody looks for losses: what was sent again before
+/// two gigabytes is no part of what is in flight now.
+#[test]
+fn what_was_sent_again_long_ago_is_forgotten() {
+    let mut b = board(0, 2);
+    b.mark_all_lost();
+    b.sent_again(SeqNumber(0), SeqNumber(10), departure(5));
+    let mut una = SeqNumber(20);
+    b.acknowledge(una, &mut b.delivery());
+    for _ in 0..5 {
+        b.sent(una + (1 << 29), departure(6));
+        una += 1 << 29;
+        b.acknowledge(una, &mut b.delivery());
+    }
+    b.sent(una + 10, departure(7));
+    b.sent(una + 20, departure(8));
+    let mut d = b.delivery();
+    b.acknowledge(una + 10, &mut d);
+    let newest = d.newest_once.expect("it arrived");
+    let found = b.detect_lost(&newest, Duration::ZERO, Instant::from_micros(9));
+    assert_eq!(found.lost, 0);
+    check(&b);
+}
