@@ -45,9 +45,9 @@ struct Slot {
     entry: Option<Entry>,
 }
 
-/// Slots to a chunk: a chunk is allocated whole and never moves. Its 122 KiB come from the allocator's contiguous heap,
-/// to which huge pages can apply as they are, and fill the holes that growing tables leave there; chunks of two
-/// megabytes do not, and cost a million connections 16 bytes each.
+/// Slots to a chunk: a chunk is allocated whole and never moves. At most 120 KiB: less than the 128 KiB from which on
+/// the C library's allocator begins by mapping pages for each block apart, so it comes from the contiguous heap and
+/// pays for no page that it does not fill.
 const CHUNK: usize = 256;
 
 /// The control blocks.
