@@ -47,6 +47,7 @@ pub mod receive;
 mod relief;
 pub mod reply;
 pub mod rtt;
+mod run;
 mod sack;
 pub(crate) mod short_in;
 mod short_out;
@@ -146,6 +147,8 @@ pub struct Tcp {
     telling: VecDeque<ConnectionId>,
     /// The connection to which the last segment belonged.
     found: Option<ConnectionId>,
+    /// The same of IPv4, with what stood in its headers.
+    found_v4: lookup::FoundV4,
     /// Its end has been told; its last bytes may still be read.
     ending: Option<ConnectionId>,
     replies: Replies,
@@ -166,6 +169,8 @@ pub struct Tcp {
     connections_max: usize,
     /// What is usual goes the short ways (`short_in`).
     short_ways: bool,
+    /// Segments that leave as the last one did.
+    run: Option<run::Run>,
 }
 
 /// Salts of the keyed hash, one for each use.
@@ -189,6 +194,7 @@ impl Tcp {
             turn: 0,
             telling: VecDeque::new(),
             found: None,
+            found_v4: lookup::FoundV4::default(),
             ending: None,
             replies: Replies::default(),
             cookie_rate: TokenBucket::new(SYN_COOKIES_PER_SECOND, SYN_COOKIES_BURST, now),
@@ -203,6 +209,7 @@ impl Tcp {
             next_port: 0,
             connections_max,
             short_ways: true,
+            run: None,
         }
     }
 

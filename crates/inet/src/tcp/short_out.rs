@@ -91,6 +91,9 @@ impl Tcp {
         data_max: u32,
         generation: NonZeroU64,
     ) -> Next {
+        if let Some(next) = self.next_of_run(now, data_max, generation) {
+            return next;
+        }
         let pressure = self.memory.pressure();
         loop {
             let Some(&id) = self.sending.front() else {
@@ -124,6 +127,9 @@ impl Tcp {
                 self.turn += 1;
                 if self.turn >= SEGMENTS_PER_TURN {
                     self.next_turn(Some(id));
+                }
+                if let Some(plain) = segment {
+                    self.begin_run(now, id, (data_max, generation), plain);
                 }
             }
             if let Some(plain) = segment {

@@ -55,6 +55,8 @@ const CHUNK: usize = 256;
 pub(super) struct Slab {
     chunks: Vec<Vec<Slot>>,
     free: Vec<u32>,
+    /// How often a control block was asked for to be changed.
+    changes: u64,
 }
 
 impl Slab {
@@ -116,6 +118,24 @@ impl Slab {
 
     #[inline]
     pub fn entry_mut(&mut self, id: ConnectionId) -> Option<&mut Entry> {
+        self.changes = self.changes.wrapping_add(1);
+        self.entry_unnoticed(id)
+    }
+
+    /// How often a control block was asked for to be changed: as long as this stays the same, so do all.
+    #[inline]
+    pub const fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// A connection to be changed by what knows of all such changes itself (`run`).
+    #[inline]
+    pub fn get_unnoticed(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        self.entry_unnoticed(id).map(|e| &mut e.connection)
+    }
+
+    #[inline]
+    fn entry_unnoticed(&mut self, id: ConnectionId) -> Option<&mut Entry> {
         let slot = self
             .chunks
             .get_mut(id.slot as usize / CHUNK)?
@@ -139,6 +159,12 @@ impl Slab {
 
     pub fn get(&self, id: ConnectionId) -> Option<&Connection> {
         self.entry(id).map(|e| &e.connection)
+    }
+
+    /// It is there, and not over.
+    #[inline]
+    pub fn stands(&self, id: ConnectionId) -> bool {
+        self.entry(id).is_some_and(|e| !e.closed)
     }
 
     /// It is not over, and a segment with that key is its.

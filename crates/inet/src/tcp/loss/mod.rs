@@ -23,7 +23,8 @@ use super::pacing::Pacer;
 use crate::time::Instant;
 use rack::Rack;
 use repair::Repair;
-use scoreboard::{Departure, Scoreboard};
+pub(super) use scoreboard::Departure;
+use scoreboard::Scoreboard;
 
 /// What the connection is about.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
@@ -167,6 +168,12 @@ impl Loss {
         if self.board.outstanding() == 0 {
             (self.first_at, self.delivered_at) = (now, now);
         }
+        self.departure_in_flight(now)
+    }
+
+    /// The same where something is in flight already.
+    #[inline]
+    pub fn departure_in_flight(&self, now: Instant) -> Departure {
         let since = |at: Instant| (now.micros() - at.micros().min(now.micros())) as u32;
         Departure {
             at: now,
