@@ -13,11 +13,15 @@ use exos_program::status::Status;
 
 use crate::packet::{Direction, Origin, Packet, Verdict};
 
+/// The daemon's own slot, on each of its interfaces.
+const DAEMON_SLOT: u16 = 0;
+
 /// Who is behind the numbers of a record.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     interfaces: HashMap<u32, Rc<str>>,
-    programs: HashMap<(u32, u16), Rc<str>>,
+    /// The interface and the program of each slot: numbers of slots are the daemon's, not an interface's.
+    slots: HashMap<u16, (Rc<str>, Rc<str>)>,
 }
 
 impl Names {
@@ -26,12 +30,11 @@ impl Names {
         let mut names = Self::default();
         for interface in &status.interfaces {
             let index = interface.ifindex;
-            names
-                .interfaces
-                .insert(index, Rc::from(interface.name.as_str()));
+            let name: Rc<str> = Rc::from(interface.name.as_str());
+            names.interfaces.insert(index, Rc::clone(&name));
             for slot in &interface.slots {
                 let program = Rc::from(slot.program.as_str());
-                names.programs.insert((index, slot.slot), program);
+                names.slots.insert(slot.slot, (Rc::clone(&name), program));
             }
         }
         names
@@ -39,19 +42,32 @@ impl Names {
 
     /// True when a record's program is not known, so that it is time for another report.
     pub(crate) fn lacks(&self, record: &TapRecord) -> bool {
-        record.slot != TapRecord::NO_SLOT
-            && !self.programs.contains_key(&(record.ifindex, record.slot))
+        !matches!(record.slot, DAEMON_SLOT | TapRecord::NO_SLOT)
+            && !self.slots.contains_key(&record.slot)
+    }
+
+    /// The interface, where there is no other.
+    fn only(&self) -> Option<&Rc<str>> {
+        let mut all = self.interfaces.values();
+        all.next().filter(|_| all.next().is_none())
     }
 
     fn origin(&self, record: &TapRecord) -> Origin {
         let slot = (record.slot != TapRecord::NO_SLOT).then_some(record.slot);
+        let of_slot = slot.and_then(|slot| self.slots.get(&slot));
+        // What a slot sends is seen on the slot's own interface, which has no name for anybody.
+        let interface = self.interfaces.get(&record.ifindex);
+        let interface = interface.or(of_slot.map(|(interface, _)| interface));
         Origin {
-            interface: self.interfaces.get(&record.ifindex).cloned(),
+            interface: interface.or(self.only()).cloned(),
             direction: Some(match record.direction {
                 TapDirection::In => Direction::In,
                 TapDirection::Out => Direction::Out,
             }),
-            program: slot.and_then(|slot| self.programs.get(&(record.ifindex, slot)).cloned()),
+            program: match slot {
+                Some(DAEMON_SLOT) => Some(Rc::from("xokd")),
+                _ => of_slot.map(|(_, program)| Rc::clone(program)),
+            },
             slot,
             verdict: Some(verdict(record.verdict)),
         }
@@ -93,7 +109,7 @@ mod tests {
     use exos_filter::gate::Counter;
 
     const REPORT: &str = r#"{"interfaces": [{"name": "eth0", "ifindex": 2, "slots": [
-        {"slot": 0, "program": "xokd"}, {"slot": 3, "program": "serve"}]}]}"#;
+        {"slot": 3, "program": "serve"}]}]}"#;
 
     fn record(slot: u16, verdict: TapVerdict) -> TapRecord {
         TapRecord {
@@ -126,6 +142,22 @@ mod tests {
                 }),
             }
         );
+    }
+
+    /// A slot sends on an interface of its own, and so does the daemon.
+    #[test]
+    fn what_is_sent_has_the_name_of_the_interface_that_is_served() {
+        let names = Names::new(&Status::parse(REPORT).expect("a report"));
+        for (slot, program) in [(3, "serve"), (0, "xokd")] {
+            let sent = TapRecord {
+                ifindex: 77,
+                ..record(slot, TapVerdict::Wire)
+            };
+            assert!(!names.lacks(&sent));
+            let origin = packet(&sent, &[], &names, 0).origin;
+            assert_eq!(origin.interface.as_deref(), Some("eth0"));
+            assert_eq!(origin.program.as_deref(), Some(program));
+        }
     }
 
     #[test]

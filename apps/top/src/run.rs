@@ -44,7 +44,11 @@ struct Daemon {
 
 impl Daemon {
     fn connect(path: &Path) -> Result<Self, Error> {
-        let mut control = Control::connect(path)?;
+        let mut control = Control::connect(path).map_err(|e| {
+            e.mend(
+                "start it as root (exos daemon --interface NAME), or name its socket with --xokd",
+            )
+        })?;
         control.ask(&Request::Hello { version: VERSION })?;
         Ok(Self { control })
     }
