@@ -224,12 +224,12 @@ impl Exos {
 }
 
 impl Side for Exos {
-    fn turn(&mut self, now: Instant, frame: Option<&[u8]>, sink: &mut impl Sink) {
-        if let Some(frame) = frame {
-            let checksum = match self.link {
-                Link::Verified => RxChecksum::Verified,
-                Link::Unknown => RxChecksum::Unknown,
-            };
+    fn turn(&mut self, now: Instant, frames: &[Vec<u8>], sink: &mut impl Sink) {
+        let checksum = match self.link {
+            Link::Verified => RxChecksum::Verified,
+            Link::Unknown => RxChecksum::Unknown,
+        };
+        for frame in frames {
             self.stack.handle_frame(now, frame, checksum);
         }
         self.stack.handle_timeout(now);

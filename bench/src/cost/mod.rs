@@ -245,15 +245,16 @@ mod tests {
                         scenario,
                         family,
                         link: Link::Unknown,
-                        operations: 50,
+                        operations: 64,
                     };
                     let done = replay_exchange(&exchange);
                     let per_operation = [done.frames_in, done.frames_out]
                         .map(|n| n as f64 / done.operations as f64);
                     let expected = match scenario {
                         Scenario::Receive => [1.0, 0.5],
+                        Scenario::ReceiveBatch => [1.0, 1.0 / 16.0],
                         Scenario::ReceiveAckEach | Scenario::Request => [1.0, 1.0],
-                        Scenario::Send | Scenario::SendPaced => [0.5, 1.0],
+                        Scenario::Send | Scenario::SendBatch | Scenario::SendPaced => [0.5, 1.0],
                         Scenario::Connection => [4.0, 3.0],
                     };
                     for (is, should) in per_operation.into_iter().zip(expected) {

@@ -6,6 +6,10 @@ use exos_inet::Duration;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// Data segments of one turn in the exchanges by turns of several: a quarter of what a ring hands out at most, and a
+/// tenth of the window that both stacks have.
+const SEGMENTS_A_TURN: usize = 16;
+
 /// An address family.
 #[derive(Copy, Clone, Debug, Eq, PartialEq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -42,11 +46,15 @@ pub enum StackKind {
 pub enum Scenario {
     /// A full segment received in order, every second one acknowledged
     Receive,
+    /// A full segment received in order, sixteen in one turn, which are acknowledged at its end
+    ReceiveBatch,
     /// A full segment received in order, each acknowledged
     ReceiveAckEach,
     /// A full segment sent, and half an acknowledgement received
     Send,
-    /// The same at a round trip of more than a millisecond, where data leaves at a pace
+    /// The same, eight acknowledgements received in one turn, in which sixteen segments are sent
+    SendBatch,
+    /// A full segment sent at a round trip of more than a millisecond, where data leaves at a pace
     SendPaced,
     /// A connection at the server: open, request, response, close
     Connection,
@@ -56,10 +64,12 @@ pub enum Scenario {
 
 impl Scenario {
     /// All, in the order of the table.
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Receive,
+        Self::ReceiveBatch,
         Self::ReceiveAckEach,
         Self::Send,
+        Self::SendBatch,
         Self::SendPaced,
         Self::Connection,
         Self::Request,
@@ -68,7 +78,11 @@ impl Scenario {
     /// The most instructions that one operation should take, where a limit was set.
     pub const fn goal(self) -> Option<u32> {
         match self {
-            Self::Receive | Self::ReceiveAckEach | Self::Send => Some(350),
+            Self::Receive
+            | Self::ReceiveBatch
+            | Self::ReceiveAckEach
+            | Self::Send
+            | Self::SendBatch => Some(350),
             Self::Connection => Some(2500),
             Self::SendPaced | Self::Request => None,
         }
@@ -77,9 +91,9 @@ impl Scenario {
     /// What the program of the side under test does, and the peer's.
     pub(super) const fn roles(self) -> (Role, Role) {
         match self {
-            Self::Receive => (Role::Sink, Role::ConnectingSource),
+            Self::Receive | Self::ReceiveBatch => (Role::Sink, Role::ConnectingSource),
             Self::ReceiveAckEach => (Role::EagerSink, Role::ConnectingSource),
-            Self::Send | Self::SendPaced => (Role::Source, Role::ConnectingSink),
+            Self::Send | Self::SendBatch | Self::SendPaced => (Role::Source, Role::ConnectingSink),
             Self::Connection => (Role::ClosingServer, Role::ReconnectingClient),
             Self::Request => (Role::Server, Role::Client),
         }
@@ -88,8 +102,8 @@ impl Scenario {
     /// How it is recorded.
     pub(super) const fn plan(self, operations: u64) -> Plan {
         let (unit, warm_up, step) = match self {
-            Self::Receive | Self::ReceiveAckEach => (Unit::DataIn, 4000, 1),
-            Self::Send => (Unit::DataOut, 4000, 1),
+            Self::Receive | Self::ReceiveBatch | Self::ReceiveAckEach => (Unit::DataIn, 4000, 1),
+            Self::Send | Self::SendBatch => (Unit::DataOut, 4000, 1),
             Self::SendPaced => (Unit::DataOut, 4000, 25),
             Self::Connection => (Unit::Program, 500, 10),
             Self::Request => (Unit::Program, 500, 10),
@@ -99,6 +113,17 @@ impl Scenario {
             warm_up,
             operations,
             step: Duration::from_micros(step),
+            frames_a_turn: self.frames_a_turn(),
+        }
+    }
+
+    /// Frames that are there when the side under test looks: on a link at work, more than one.
+    const fn frames_a_turn(self) -> usize {
+        match self {
+            Self::ReceiveBatch => SEGMENTS_A_TURN,
+            // The peer acknowledges every second segment.
+            Self::SendBatch => SEGMENTS_A_TURN / 2,
+            _ => 1,
         }
     }
 }

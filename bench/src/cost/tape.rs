@@ -4,7 +4,8 @@
 //! turns. All is deterministic (`now` and seeds are parameters), so it says the same again, and what is counted
 //! while it replays is its own work only: the peer, the recording and the wire are not there.
 //!
-//! A turn is one frame, or none when only time has passed. Rules: turns are replayed in order, from the first;
+//! A turn is one frame, or none when only time has passed; in some exchanges (`Plan::frames_a_turn`) it is as many
+//! as a ring of a busy link has ready when it is looked at. Rules: turns are replayed in order, from the first;
 //! the last `Tape::measured` of them are what a measurement is about, those before warm up.
 
 use exos_inet::{Duration, Instant};
@@ -23,8 +24,8 @@ pub(super) trait Sink {
 
 /// One side of the wire: a stack and its program.
 pub(super) trait Side {
-    /// Take in a frame, if one came; see to the time, let the program work, send what there is to send.
-    fn turn(&mut self, now: Instant, frame: Option<&[u8]>, sink: &mut impl Sink);
+    /// Take in the frames that came, if any did; see to the time, let the program work, send what there is to send.
+    fn turn(&mut self, now: Instant, frames: &[Vec<u8>], sink: &mut impl Sink);
 
     /// When it wants a turn although nothing came.
     fn deadline(&mut self, now: Instant) -> Option<Instant>;
@@ -65,7 +66,7 @@ impl Sink for VecDeque<Vec<u8>> {
 /// What is given to the side under test at one moment.
 struct Turn {
     now: Instant,
-    frame: Option<Vec<u8>>,
+    frames: Vec<Vec<u8>>,
 }
 
 /// What one operation is.
@@ -89,6 +90,9 @@ pub(super) struct Plan {
     pub operations: u64,
     /// Time between two turns.
     pub step: Duration,
+    /// The most frames that the side under test is given in one turn. It waits for so many while the peer still
+    /// has something to take in.
+    pub frames_a_turn: usize,
 }
 
 /// A recorded exchange.
@@ -116,6 +120,7 @@ struct Recorder<'a, S, P> {
     subject: &'a mut S,
     peer: &'a mut P,
     unit: Unit,
+    frames_a_turn: usize,
     now: Instant,
     to_subject: VecDeque<Vec<u8>>,
     to_peer: VecDeque<Vec<u8>>,
@@ -126,12 +131,14 @@ struct Recorder<'a, S, P> {
     bytes_out: u64,
 }
 
-/// Record an exchange. Every frame is a turn of its own on both sides, in the order in which it was sent.
+/// Record an exchange. Every frame is a turn of its own for the peer, and for the side under test unless the plan says
+/// otherwise, in the order in which it was sent.
 pub(super) fn record(subject: &mut impl Side, peer: &mut impl Side, plan: &Plan) -> Tape {
     let mut recorder = Recorder {
         subject,
         peer,
         unit: plan.unit,
+        frames_a_turn: plan.frames_a_turn,
         now: START,
         to_subject: VecDeque::new(),
         to_peer: VecDeque::new(),
@@ -150,8 +157,8 @@ pub(super) fn record(subject: &mut impl Side, peer: &mut impl Side, plan: &Plan)
         operations: recorder.done() - before,
         frames_in: recorder.turns[measured.clone()]
             .iter()
-            .filter(|t| t.frame.is_some())
-            .count() as u64,
+            .map(|t| t.frames.len() as u64)
+            .sum(),
         frames_out: recorder.frames_out - frames,
         bytes_out: recorder.bytes_out - bytes,
         measured,
@@ -181,17 +188,17 @@ impl<S: Side, P: Side> Recorder<'_, S, P> {
 
     /// A turn of each side that has a frame; where none has, time passes.
     fn step(&mut self, step: Duration) {
-        let (for_peer, for_subject) = (self.to_peer.pop_front(), self.to_subject.pop_front());
-        let idle = for_peer.is_none() && for_subject.is_none();
-        if for_peer.is_some() || idle {
-            self.peer
-                .turn(self.now, for_peer.as_deref(), &mut self.to_subject);
+        let for_peer: Vec<_> = self.to_peer.pop_front().into_iter().collect();
+        let for_subject = self.frames_of_turn(for_peer.is_empty());
+        let idle = for_peer.is_empty() && for_subject.is_empty();
+        if !for_peer.is_empty() || idle {
+            self.peer.turn(self.now, &for_peer, &mut self.to_subject);
         }
         let due = self
             .subject
             .deadline(self.now)
             .is_some_and(|at| at <= self.now);
-        if for_subject.is_some() || due || self.turns.is_empty() {
+        if !for_subject.is_empty() || due || self.turns.is_empty() {
             self.turn_of_subject(for_subject);
         }
         self.now += step;
@@ -205,20 +212,28 @@ impl<S: Side, P: Side> Recorder<'_, S, P> {
         }
     }
 
-    fn turn_of_subject(&mut self, frame: Option<Vec<u8>>) {
+    /// What the side under test is given now: a full turn, or what there is when the peer does nothing more.
+    fn frames_of_turn(&mut self, peer_is_done: bool) -> Vec<Vec<u8>> {
+        let ready = self.to_subject.len().min(self.frames_a_turn);
+        if ready < self.frames_a_turn && !peer_is_done {
+            return Vec::new();
+        }
+        self.to_subject.drain(..ready).collect()
+    }
+
+    fn turn_of_subject(&mut self, frames: Vec<Vec<u8>>) {
         let before = self.to_peer.len();
-        self.subject
-            .turn(self.now, frame.as_deref(), &mut self.to_peer);
+        self.subject.turn(self.now, &frames, &mut self.to_peer);
         for sent in self.to_peer.range(before..) {
             self.frames_out += 1;
             self.bytes_out += sent.len() as u64;
             self.data_out += u64::from(sent.len() >= DATA_FRAME_BYTES);
         }
-        let len = frame.as_ref().map_or(0, Vec::len);
-        self.data_in += u64::from(len >= DATA_FRAME_BYTES);
+        let data = frames.iter().filter(|f| f.len() >= DATA_FRAME_BYTES);
+        self.data_in += data.count() as u64;
         self.turns.push(Turn {
             now: self.now,
-            frame,
+            frames,
         });
     }
 }
@@ -229,7 +244,7 @@ impl Tape {
     /// Panics when it does not send what it sent when it was recorded: the numbers would be of something else.
     pub fn replay(&self, subject: &mut impl Side) {
         for turn in &self.turns[..self.measured.start] {
-            subject.turn(turn.now, turn.frame.as_deref(), &mut Count::default());
+            subject.turn(turn.now, &turn.frames, &mut Count::default());
         }
         let mut count = Count::default();
         measured_turns(subject, &self.turns[self.measured.clone()], &mut count);
@@ -245,6 +260,6 @@ impl Tape {
 #[inline(never)]
 fn measured_turns(subject: &mut impl Side, turns: &[Turn], sink: &mut impl Sink) {
     for turn in turns {
-        subject.turn(turn.now, turn.frame.as_deref(), sink);
+        subject.turn(turn.now, &turn.frames, sink);
     }
 }
