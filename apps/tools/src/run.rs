@@ -59,12 +59,13 @@ fn serve(args: &CommonArgs, kind: Kind, limits: Limits, port: u16) -> Result<Exi
         revoked = tell_news(kind.name(), &mut program.exos);
     }
     program.exos.stack.tcp.close_listener(listener);
-    program.stop()?;
+    let stopped = program.stop();
     program.end();
     if revoked {
+        // That the link has gone meanwhile is no other reason.
         return Err(taken_back());
     }
-    Ok(ExitCode::SUCCESS)
+    stopped.map(|()| ExitCode::SUCCESS)
 }
 
 /// Open connections, and run until they have ended or a signal asks to stop.
@@ -91,12 +92,12 @@ fn connect(
         revoked = tell_news(kind.name(), &mut program.exos);
     }
     // What ended the last connection may have queued an answer.
-    program.stop()?;
+    let stopped = program.stop();
     let failure = program.service.totals().failure;
     program.end();
     match failure {
         _ if revoked => Err(taken_back()),
-        None => Ok(ExitCode::SUCCESS),
+        None => stopped.map(|()| ExitCode::SUCCESS),
         Some(reason) => Err(failed(to, reason)),
     }
 }

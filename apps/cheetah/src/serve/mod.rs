@@ -69,14 +69,15 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
         revoked = tell_news("serve", &mut exos);
     }
     exos.stack.tcp.close_listener(listener);
-    stop(&mut exos, &mut cheetah, &signals, &reporter)?;
+    let stopped = stop(&mut exos, &mut cheetah, &signals, &reporter);
     exos.leave();
     reporter.print(&exos, &cheetah);
     reporter.finish();
     if revoked {
+        // That the link has gone meanwhile is no other reason.
         return Err(taken_back());
     }
-    Ok(ExitCode::SUCCESS)
+    stopped.map(|()| ExitCode::SUCCESS)
 }
 
 /// One turn: take in, answer, send, wait.

@@ -1,0 +1,225 @@
+#!/usr/bin/env bash
+# The daemon and programs of an ordinary user, release binary, real clients on the lab wire: programs without any
+# capability serve and connect, beside each other, through deaths of programs and of the daemon. Prints "ok NAME",
+# "not ok NAME" or "SKIPPED: ..." lines.
+#
+#   tests/xokd.sh PATH/TO/exos
+#
+# The daemon runs in one side of a lab of its own; programs run outside, as user 65534, and have nothing but the
+# daemon's socket. What is started is ended by its id, also when this script is interrupted.
+set -uo pipefail
+exos=$(realpath "$1")
+lab=xokd
+work=$(mktemp -d)
+failures=0
+daemon=
+programs=()
+
+if [ "$(id -u)" != 0 ]; then
+    echo "SKIPPED: the daemon with real clients: needs root"
+    exit 0
+fi
+
+cleanup() {
+    for pid in "${programs[@]}" $daemon; do kill -KILL "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; done
+    "$exos" daemon --namespace exos-$lab-a --clean >/dev/null 2>&1
+    "$exos" lab down --name $lab >/dev/null 2>&1
+    rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+ok() { echo "ok xokd: $1"; }
+bad() { echo "not ok xokd: $1: ${2:-}"; failures=$((failures + 1)); }
+# check NAME COMMAND...: the command succeeds.
+check() { local name=$1; shift; if "$@" >"$work/out" 2>&1; then ok "$name"; else bad "$name" "$(tail -n 3 "$work/out")"; fi; }
+# same NAME WANTED GOT
+same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$2', got '$3'"; fi; }
+# has NAME WANTED TEXT
+has() { if [[ $3 == *"$2"* ]]; then ok "$1"; else bad "$1" "no '$2' in: $3"; fi; }
+# until SECONDS COMMAND...: tries until it succeeds.
+until_so() { local n=$(($1 * 20)); shift; for _ in $(seq $n); do "$@" >/dev/null 2>&1 && return 0; sleep 0.05; done; return 1; }
+
+# Programs and the daemon must find what they need as another user.
+chmod 755 "$work"
+cp "$exos" "$work/exos"; chmod 755 "$work/exos"
+socket=$work/xokd.sock
+user=65534
+as_nobody=(setpriv --reuid $user --regid $user --clear-groups --inh-caps=-all --bounding-set=-all)
+nobody() { "${as_nobody[@]}" "$@"; }
+client() { "$exos" lab exec --name $lab b -- "$@"; }
+
+# start_daemon: run it in side a, and wait until it listens.
+start_daemon() {
+    # Not by "ip netns exec", which mounts a /sys of its own: what is pinned there would end with the daemon.
+    "$work/exos" daemon --namespace exos-$lab-a --policy "$work/xokd.toml" --socket "$socket" >"$work/daemon.out" 2>&1 &
+    daemon=$!
+    until_so 10 grep -q 'listening at' "$work/daemon.out"
+}
+# start NAME ARGUMENTS...: start a program of the user, and wait until it says where it is. Its process is $started.
+start() {
+    local name=$1; shift
+    : >"$work/$name.out"
+    # Not by a function, so that the process is the program's.
+    "${as_nobody[@]}" "$work/exos" "$@" --xokd "$socket" >"$work/$name.out" 2>"$work/$name.err" &
+    started=$!
+    programs+=("$started")
+    for _ in $(seq 200); do
+        [ -s "$work/$name.out" ] && return 0
+        kill -0 "$started" 2>/dev/null || return 1
+        sleep 0.05
+    done
+    return 1
+}
+# fetch URL ARGUMENTS...: what a client gets.
+fetch() { client curl -sS -m 10 "$@"; }
+
+# The documents.
+site=$work/site
+mkdir -p "$site"
+echo '<title>home</title>' >"$site/index.html"
+head -c 30000000 /dev/urandom >"$site/large.bin"
+head -c 100 /dev/zero | tr '\0' x >"$site/small.txt"
+chmod -R a+rX "$site"
+
+spaces() { ip netns | grep -o '^exos-xok-[^ ]*' | sort; }
+before=$(spaces)
+"$exos" lab up --name $lab --wire plain >/dev/null || { bad "lab up"; exit 1; }
+wire=$(client ip -br link | grep -v '^lo' | cut -d' ' -f1 | cut -d@ -f1)
+cat >"$work/xokd.toml" <<POLICY
+[[interface]]
+name = "$wire"
+addresses = ["10.10.0.10/24", "fd10::10/64", "10.10.0.11/24"]
+
+[[allow]]
+user = "$user"
+addresses = "any"
+protocols = ["tcp", "udp"]
+ports = ["80", "1024-65535"]
+POLICY
+v4=http://10.10.0.10 v6="http://[fd10::10]" other=http://10.10.0.11
+
+# Nobody there: what to do is said.
+said=$(nobody "$work/exos" serve --via xokd --xokd "$socket" 2>&1)
+same "without a daemon a program ends" 1 $?
+has "and says what to do" "exos daemon" "$said"
+
+start_daemon || { bad "the daemon starts" "$(cat "$work/daemon.out")"; exit 1; }
+ok "the daemon starts"
+
+# One program, without a capability.
+if start one serve "$site" --address 10.10.0.10/24 --address fd10::10/64; then
+    one=$started
+    same "it has no capability" "0000000000000000" "$(awk '/^CapEff/{print $2}' /proc/$one/status)"
+    for base in "$v4" "$v6"; do
+        same "curl $base/" "<title>home</title>" "$(fetch "$base/")"
+        client curl -sS -m 30 -o "$work/got" "$base/large.bin"
+        check "curl $base/large.bin is the file" cmp "$work/got" "$site/large.bin"
+    done
+    check "the daemon answers pings" client ping -c 2 -i 0.2 -W 2 10.10.0.10
+    client timeout 5 bash -c '</dev/tcp/10.10.0.10/81' 2>"$work/refused"
+    has "and refuses what nobody claimed" "refused" "$(cat "$work/refused")"
+    if command -v wrk >/dev/null; then
+        for header in 'Connection: keep-alive' 'Connection: close'; do
+            out=$(client wrk -t1 -c64 -d2s -H "$header" "$v4/small.txt" 2>&1)
+            if grep -qE 'Non-2xx|connect [1-9]|read [1-9]|write [1-9]' <<<"$out" || ! grep -q 'requests in' <<<"$out"; then bad "wrk, $header" "$out"; else ok "wrk, $header"; fi
+        done
+    else
+        echo "SKIPPED: wrk: not installed (apt-get install wrk)"
+    fi
+else
+    bad "a program of user $user serves" "$(cat "$work/one.err")"
+    exit 1
+fi
+
+# Several at once: by port, and by address.
+start two serve --port 8080 --address 10.10.0.10/24 || bad "a second program, by port" "$(cat "$work/two.err")"
+start three serve --address 10.10.0.11/24 || bad "a third program, by address" "$(cat "$work/three.err")"
+three=$started
+same "each has its own: the first" "<title>home</title>" "$(fetch $v4/)"
+has "each has its own: the second" "200" "$(fetch -o /dev/null -w '%{http_code}' $v4:8080/)"
+has "each has its own: the third" "200" "$(fetch -o /dev/null -w '%{http_code}' $other/)"
+
+# What is refused, and what is said.
+said=$(nobody "$work/exos" serve --xokd "$socket" --address 10.10.0.10/24 2>&1)
+same "a port that is taken is refused" 1 $?
+has "and its owner is named" "pid $one" "$said"
+said=$(nobody "$work/exos" serve --xokd "$socket" --address 10.10.0.11/24 --port 81 2>&1)
+same "a port that policy does not allow is refused" 1 $?
+has "and the line that is wanted is named" "81" "$said"
+said=$(setpriv --reuid 65533 --regid 65533 --clear-groups "$work/exos" serve --xokd "$socket" 2>&1)
+same "another user is refused" 1 $?
+has "and told that it is policy" "allow" "$said"
+
+# Programs that connect.
+client python3 -c '
+import socket
+s = socket.create_server(("10.10.0.2", 7000))
+for _ in range(2):
+    c, a = s.accept()
+    data = b""
+    while (got := c.recv(65536)): data += got
+    c.sendall(b"from port %d, %d bytes" % (a[1] > 1023, len(data))); c.close()
+' &
+server=$!; programs+=($server)
+until_so 10 client bash -c 'ss -Hltn sport = 7000 | grep -q 7000'
+said=$(head -c 100000 /dev/zero | nobody timeout 20 "$work/exos" cat --xokd "$socket" 10.10.0.2:7000 2>"$work/cat.err")
+same "cat connects by a port of the daemon's choice" "from port 1, 100000 bytes" "$said"
+said=$(head -c 1000 /dev/zero | nobody timeout 20 "$work/exos" cat --xokd "$socket" 10.10.0.2:7000 2>"$work/cat.err")
+same "and again" "from port 1, 1000 bytes" "$said"
+kill $server 2>/dev/null; wait $server 2>/dev/null
+
+# A program is killed: peers are told, and what it had is free again.
+mkfifo "$work/go"
+client python3 -c '
+import socket, sys, time
+s = socket.create_connection(("10.10.0.11", 80))
+s.sendall(b"GET / HTTP/1.1\r\n"); print("connected", flush=True)
+sys.stdin.readline()
+began = time.monotonic()
+try:
+    while time.monotonic() - began < 5:
+        s.sendall(b"X-Filler: 1\r\n"); time.sleep(0.05)
+    print("nothing")
+except OSError as e:
+    print("reset after %s" % ("under 2 s" if time.monotonic() - began < 2 else "more than 2 s"))
+' <"$work/go" >"$work/peer" &
+peer=$!; programs+=($peer)
+exec 9>"$work/go"
+until_so 10 grep -q connected "$work/peer"
+kill -KILL "$three"; wait "$three" 2>/dev/null; killed=$(date +%s%N)
+echo >&9; exec 9>&-
+until_so 5 start again serve --address 10.10.0.11/24; took=$((($(date +%s%N) - killed) / 1000000))
+has "after SIGKILL its address is free" "200" "$(fetch -o /dev/null -w '%{http_code}' $other/)"
+if [ $took -lt 2000 ]; then ok "within moments"; else bad "within moments" "$took ms"; fi
+wait $peer
+same "and its peer was reset" "reset after under 2 s" "$(tail -n 1 "$work/peer")"
+
+# The daemon is killed while a download runs, and comes back.
+client curl -sS -m 60 --limit-rate 6M -o "$work/got" $v4/large.bin 2>"$work/download" &
+download=$!; programs+=($download)
+sleep 1
+kill -KILL $daemon; wait $daemon 2>/dev/null
+until_so 5 grep -q 'the daemon has gone' "$work/one.err"
+has "a program notices that the daemon is gone" "packets still flow" "$(cat "$work/one.err")"
+same "and serves on" "<title>home</title>" "$(fetch $v4/)"
+start_daemon || bad "the daemon starts again" "$(cat "$work/daemon.out")"
+until_so 5 grep -q 'the daemon is back' "$work/one.err"
+has "it notices that the daemon is back" "the daemon is back" "$(cat "$work/one.err")"
+wait $download; same "the download went through it" 0 $?
+check "and is the file" cmp "$work/got" "$site/large.bin"
+same "new connections are served" "<title>home</title>" "$(fetch $v4/)"
+has "the others were taken over too" "200" "$(fetch -o /dev/null -w '%{http_code}' $v4:8080/)"
+said=$(nobody "$work/exos" serve --xokd "$socket" --address 10.10.0.10/24 2>&1)
+has "and what is owned is still known" "pid $one" "$said"
+start more serve --port 9000 --address 10.10.0.11/24 || bad "a new program attaches" "$(cat "$work/more.err")"
+has "a new program is served by it" "200" "$(fetch -o /dev/null -w '%{http_code}' $other:9000/)"
+
+# The daemon stops: programs end in order, and nothing is left.
+kill -TERM $daemon; wait $daemon; same "the daemon stops in order" 0 $?; daemon=
+wait $one; same "a program that loses its link ends with an error" 1 $?
+has "and says why" "the daemon takes the link back" "$(cat "$work/one.err")"
+same "no interface is left" "" "$(ip netns exec exos-$lab-a ip -br link | grep -o '^xok[^ ]*')"
+same "no namespace is left" "" "$(comm -13 <(echo "$before") <(spaces))"
+same "no program is left on the interface" "" "$(ip netns exec exos-$lab-a ip -d link show "$wire" | grep -o 'prog/xdp')"
+exit $failures
