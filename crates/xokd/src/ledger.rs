@@ -234,12 +234,13 @@ impl Ledger {
         Ok(self.enter(slot, claim))
     }
 
-    /// Grants a claim on a port of our choosing.
+    /// Grants a claim on a port of our choosing, which policy allows.
     pub fn claim_ephemeral(
         &mut self,
         slot: SlotId,
         wanted: Claim,
         now: Now,
+        allowed: impl Fn(&Claim) -> bool,
     ) -> Result<Change, Denied> {
         self.check_room(slot)?;
         let mut port = self.ports.first_candidate();
@@ -248,7 +249,7 @@ impl Ledger {
             claim.check().map_err(Denied::Bad)?;
             // Beside one's own as well: a port that one has is not a new one.
             let free = self.overlapping(&claim).next().is_none();
-            if free && !self.ports.rests(&claim, now) {
+            if free && allowed(&claim) && !self.ports.rests(&claim, now) {
                 return Ok(self.enter(slot, claim));
             }
             port = Ports::after(port);

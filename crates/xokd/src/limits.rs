@@ -43,6 +43,9 @@ pub const UNPRIVILEGED_PORT: u16 = 1024;
 /// Answers that wait for a program to read them. More, and it is cut off: it asks without listening.
 pub const ANSWERS_WAITING_MAX: usize = 64;
 
+/// Newcomers let in before everybody else has a turn: half of what may wait (`listen`).
+pub const NEWCOMERS_PER_TURN: usize = 64;
+
 /// Messages taken from one connection before the others have their turn.
 pub const MESSAGES_PER_TURN: usize = 16;
 

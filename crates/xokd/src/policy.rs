@@ -198,10 +198,7 @@ impl Policy {
 
     /// Whether somebody may have a claim.
     pub fn claim(&self, who: &Who, interface: &str, claim: &Claim) -> Result<(), NotAllowed> {
-        if self
-            .rules_for(who, interface)
-            .any(|rule| rule.allows(claim))
-        {
+        if self.allows(who, interface, claim) {
             return Ok(());
         }
         let ports = match claim.port {
@@ -214,6 +211,12 @@ impl Policy {
             claim.protocol.name()
         );
         Err(self.refusal(who, interface, &line))
+    }
+
+    /// Whether somebody may have a claim, for whom no reason is wanted.
+    pub fn allows(&self, who: &Who, interface: &str, claim: &Claim) -> bool {
+        let mut rules = self.rules_for(who, interface);
+        rules.any(|rule| rule.allows(claim))
     }
 
     /// Whose packets somebody may look at.

@@ -26,6 +26,7 @@ use rustix::net::{
 use crate::ledger::Now;
 use crate::limits::{
     ANSWERS_WAITING_MAX, CONNECTIONS_MAX, CONNECTIONS_PER_USER_MAX, HELLO_TIME, MESSAGES_PER_TURN,
+    NEWCOMERS_PER_TURN,
 };
 use crate::policy::Who;
 
@@ -79,6 +80,12 @@ impl Connection {
             uid: self.peer.uid,
             groups: self.peer.groups.clone(),
         }
+    }
+
+    /// True when answers wait because the program does not read. What has a descriptor with it is not added to
+    /// them: sixty-four for each connection would be all that a process may have.
+    pub fn is_behind(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Sends one message; false when the socket is full.
@@ -191,10 +198,13 @@ impl Server {
         std::iter::once(listener).chain(each)
     }
 
-    /// Lets in whoever waits.
+    /// Lets in whoever waits, up to a turn's worth: who connects again and again must not keep us here.
     pub fn accept(&mut self, now: Now) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(socket) = rustix::net::accept_with(&self.listener, flags) {
+        for _ in 0..NEWCOMERS_PER_TURN {
+            let Ok(socket) = rustix::net::accept_with(&self.listener, flags) else {
+                break;
+            };
             let Ok(peer) = Peer::of(&socket) else {
                 continue; // It has gone again.
             };

@@ -114,6 +114,10 @@ impl Daemon {
                 self.granted(&change)
             }
             Request::Resolve { ip } => self.resolve(self.slot(id)?, ip),
+            Request::Status if connection.is_behind() => {
+                let text = "read the answers that wait before asking for another report";
+                Err(refuse(Refusal::Limit, text))
+            }
             Request::Status => {
                 let text = self.report().to_string();
                 let bytes = text.len() as u32;
@@ -171,10 +175,7 @@ impl Daemon {
     }
 
     fn attach(&mut self, id: ConnectionId, who: &Who, pid: u32, wanted: Wanted) -> Answered {
-        if self.slot_of(id).is_some() {
-            let text = "this connection has a slot already; connect again for another";
-            return Err(refuse(Refusal::BadRequest, text));
-        }
+        self.check_seatless(id)?;
         let wanted = Wanted {
             mode: match wanted.mode {
                 Mode::Auto => Mode::Shared,
@@ -194,6 +195,8 @@ impl Daemon {
     }
 
     fn reattach(&mut self, id: ConnectionId, who: &Who, token: &Secret) -> Answered {
+        // Two slots on a connection, and the second would outlive it.
+        self.check_seatless(id)?;
         let found = self.seats.iter_mut().find(|(_, seat)| seat.token == *token);
         let owner = |slot| self.ledger.owner(slot).is_some_and(|o| o.uid == who.uid);
         let none = || {
@@ -244,15 +247,14 @@ impl Daemon {
         };
         let wanted = claim(self.local_address(interface, protocol, local, remote)?);
         wanted.check().map_err(|e| refuse(Refusal::BadRequest, e))?;
-        let name = &self
-            .interface(interface)
-            .expect("a seat's interface")
-            .link
-            .name;
-        let allowed = self.config.policy.claim(who, name, &wanted);
+        let seated = self.interface(interface).expect("a seat's interface");
+        let name = seated.link.name.clone();
+        let allowed = self.config.policy.claim(who, &name, &wanted);
         allowed.map_err(|e| refuse(Refusal::NotAllowed, e))?;
         let change = if ephemeral {
-            self.ledger.claim_ephemeral(slot, wanted, now())?
+            let policy = &self.config.policy;
+            let allowed = |chosen: &Claim| policy.allows(who, &name, chosen);
+            self.ledger.claim_ephemeral(slot, wanted, now(), allowed)?
         } else {
             self.ledger.claim(slot, wanted)?
         };
@@ -348,6 +350,14 @@ impl Daemon {
     pub(super) fn slot_of(&self, id: ConnectionId) -> Option<SlotId> {
         let seat = self.seats.iter().find(|(_, s)| s.connection == Some(id));
         seat.map(|(slot, _)| *slot)
+    }
+
+    fn check_seatless(&self, id: ConnectionId) -> Result<(), Refused> {
+        if self.slot_of(id).is_some() {
+            let text = "this connection has a slot already; connect again for another";
+            return Err(refuse(Refusal::BadRequest, text));
+        }
+        Ok(())
     }
 
     fn slot(&self, id: ConnectionId) -> Result<SlotId, Refused> {

@@ -216,13 +216,15 @@ fn tickets_end_with_time_with_the_slot_and_at_their_bound() {
 fn chosen_ports_are_free_and_rested() {
     let mut ledger = ledger(1);
     let wish = tcp(0);
-    let first = ledger.claim_ephemeral(1, wish, START).expect("plenty");
+    let first = ledger
+        .claim_ephemeral(1, wish, START, |_| true)
+        .expect("plenty");
     ledger.release(1, first.grant, START).expect("its own");
     let all = usize::from(Ports::COUNT);
     let mut ports: Vec<u16> = (0..2000)
         .map(|_| {
             ledger
-                .claim_ephemeral(1, wish, START)
+                .claim_ephemeral(1, wish, START, |_| true)
                 .expect("plenty")
                 .claim
                 .port
