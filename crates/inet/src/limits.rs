@@ -63,6 +63,11 @@ pub const ACK_DELAY: Duration = Duration::from_millis(40);
 /// Full-sized segments after which an acknowledgement is sent at once (RFC 9293 §3.8.6.3).
 pub const ACK_EVERY_SEGMENTS: u8 = 2;
 
+/// The most that one acknowledgement acknowledges of what came in one turn (RFC 5681 §4.2 warns of stretch
+/// acknowledgements): a sender that counts at most so much per acknowledgement (RFC 3465 §2.2) would
+/// grow no faster for a turn of 64 jumbo frames. As much as Linux's GRO joins.
+pub const ACK_STRETCH_BYTES_MAX: u32 = 1 << 16;
+
 /// Duplicate acknowledgements that are taken as a loss (RFC 5681 §3.2).
 pub const DUPLICATE_ACKS: u8 = 3;
 

@@ -2,7 +2,7 @@
 //! once without, and both send the same frames at the same times and end up in the same state.
 //!
 //! A game is two stacks with a few connections between them, programs that write, read, finish and abort at
-//! random, options drawn at random, and a wire that loses, delays, repeats and marks. Whatever a short way did
+//! random, options drawn at random, and a wire that loses, delays, repeats, damages and marks. Whatever a short way did
 //! otherwise than the general way, if only by a byte, would part the two runs, since all that follows depends on it.
 //! `EXOS_SEEDS` multiplies how many seeds are tried; a failing one is named.
 
@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use exos_buf::Buffer;
 use exos_inet::tcp::congestion::Algorithm;
-use exos_inet::tcp::{ConnectionId, EcnMode, EventSet, Keepalive, ListenOptions, Options};
+use exos_inet::tcp::{
+    ConnectionId, EcnMode, EventSet, Keepalive, ListenOptions, Options, ShortWays,
+};
 use exos_inet::{Config, Instant, RxChecksum, Stack};
 use exos_wire::Mac;
 
@@ -71,6 +73,10 @@ struct Game {
     step_us: u64,
     /// How often a program acts, in percent.
     eager: u64,
+    /// How often a frame comes with a byte changed, in percent.
+    damage: u64,
+    /// What the link says of the checksums.
+    checked: RxChecksum,
     aborts: bool,
     /// Frames that have left since the last step, and from where.
     sent: Vec<(usize, Vec<u8>)>,
@@ -127,16 +133,41 @@ impl Game {
             let id = ends[0].stack.tcp_connect(now, None, server, &options);
             ends[0].connections.push(id.unwrap());
         }
+        // Runs of segments need a path that is short, so that nothing is paced, and without faults.
+        let bulk = random.chance(40);
+        let wire = Wire {
+            loss: random.one_of(&[0, 0, 0, 1, 10]),
+            late: random.one_of(&[0, 0, 1, 10]),
+            marks: random.one_of(&[0, 0, 5]),
+            latency_us: random.one_of(&[20, 500, 20_000]),
+        };
         Self {
-            wire: Wire {
-                loss: random.one_of(&[0, 0, 0, 1, 10]),
-                late: random.one_of(&[0, 0, 1, 10]),
-                marks: random.one_of(&[0, 0, 5]),
-                latency_us: random.one_of(&[20, 500, 20_000]),
+            wire: match bulk {
+                true => Wire {
+                    loss: 0,
+                    late: 0,
+                    marks: 0,
+                    latency_us: 20,
+                },
+                false => wire,
             },
-            step_us: random.one_of(&[30, 1000, 10_000]),
-            eager: random.one_of(&[5, 30, 90]),
+            step_us: if bulk {
+                30
+            } else {
+                random.one_of(&[30, 1000, 10_000])
+            },
+            eager: if bulk {
+                90
+            } else {
+                random.one_of(&[5, 30, 90])
+            },
             aborts: random.chance(10),
+            damage: random.one_of(&[0, 0, 2]),
+            // A link that leaves checksums to its peer cannot say that they are unknown.
+            checked: match !checksum && random.chance(60) {
+                true => random.one_of(&[RxChecksum::Unknown, RxChecksum::MaybePartial]),
+                false => RxChecksum::Verified,
+            },
             random,
             now,
             ends,
@@ -220,10 +251,14 @@ impl Game {
         let (due, later) = self.under_way.drain(..).partition(|(at, ..)| *at <= now);
         self.under_way = later;
         let due: Vec<(Instant, usize, Vec<u8>)> = due;
-        for (_, n, frame) in due {
-            self.ends[n]
-                .stack
-                .handle_frame(now, &frame, RxChecksum::Verified);
+        for (_, n, mut frame) in due {
+            // What the link has verified is not damaged.
+            let checksum = self.checked;
+            if checksum != RxChecksum::Verified && self.random.chance(self.damage) {
+                let at = self.random.below(frame.len() as u64) as usize;
+                frame[at] ^= 1 << self.random.below(8);
+            }
+            self.ends[n].stack.handle_frame(now, &frame, checksum);
         }
     }
 
@@ -251,6 +286,7 @@ impl Game {
             let mut all: Vec<String> = end.connections.iter().filter_map(of).collect();
             let memory = end.stack.tcp.memory();
             all.push(format!("{} {:?}", end.heard, memory));
+            all.push(format!("{:?}", end.stack.counters().list()));
             all
         };
         self.ends.iter().flat_map(state_of).collect()
@@ -269,10 +305,34 @@ fn compare<T: PartialEq + Debug>(short: &[T], general: &[T], seed: u64, step: us
     assert_eq!(short.len(), general.len(), "seed {seed}, step {step}");
 }
 
-/// Play one game both ways; how many frames were sent.
-fn play(seed: u64) -> usize {
+/// How much was seen of what the games are for.
+#[derive(Copy, Clone, Default)]
+struct Seen {
+    frames: u64,
+    data: u64,
+    acknowledgements: u64,
+    out: u64,
+    run: u64,
+    damaged: u64,
+}
+
+impl Seen {
+    fn and(self, other: Self) -> Self {
+        Self {
+            frames: self.frames + other.frames,
+            data: self.data + other.data,
+            acknowledgements: self.acknowledgements + other.acknowledgements,
+            out: self.out + other.out,
+            run: self.run + other.run,
+            damaged: self.damaged + other.damaged,
+        }
+    }
+}
+
+/// Play one game both ways.
+fn play(seed: u64) -> Seen {
     let (mut short, mut general) = (Game::new(seed, true), Game::new(seed, false));
-    let mut frames = 0;
+    let mut seen = Seen::default();
     for n in 0..1500 {
         short.step();
         general.step();
@@ -280,9 +340,18 @@ fn play(seed: u64) -> usize {
         if n % 8 == 0 {
             compare(&short.state(), &general.state(), seed, n);
         }
-        frames += short.sent.len();
+        seen.frames += short.sent.len() as u64;
     }
-    frames
+    for (short, general) in short.ends.iter().zip(&general.ends) {
+        let taken = short.stack.short_ways_taken();
+        seen.data += taken.data;
+        seen.acknowledgements += taken.acknowledgements;
+        seen.out += taken.out;
+        seen.run += taken.run;
+        seen.damaged += short.stack.counters().drop_tcp_checksum;
+        assert_eq!(general.stack.short_ways_taken(), ShortWays::default());
+    }
+    seen
 }
 
 #[test]
@@ -293,14 +362,21 @@ fn both_ways_send_the_same() {
         .unwrap_or(1);
     let seeds = 60 * factor;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
-    let frames: usize = std::thread::scope(|scope| {
+    let seen = std::thread::scope(|scope| {
         let players: Vec<_> = (0..threads)
             .map(|first| {
                 let mine = (first..seeds).step_by(threads as usize);
-                scope.spawn(move || mine.map(play).sum::<usize>())
+                scope.spawn(move || mine.map(play).fold(Seen::default(), Seen::and))
             })
             .collect();
-        players.into_iter().map(|p| p.join().unwrap()).sum()
+        let each = players.into_iter().map(|p| p.join().unwrap());
+        each.fold(Seen::default(), Seen::and)
     });
-    assert!(frames > 500 * seeds as usize, "only {frames} frames");
+    assert!(seen.frames > 500 * seeds, "only {} frames", seen.frames);
+    assert!(seen.damaged > seeds, "only {} damaged", seen.damaged);
+    if cfg!(debug_assertions) {
+        // Else nothing would be compared, however equal it is.
+        let ways = [seen.data, seen.acknowledgements, seen.out, seen.run];
+        assert!(ways.iter().all(|&n| n > 20 * seeds), "short ways: {ways:?}");
+    }
 }

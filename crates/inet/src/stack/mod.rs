@@ -376,6 +376,12 @@ impl Stack {
         self.tcp.without_short_ways();
     }
 
+    /// How many segments went the short ways, for tests; zero in release builds.
+    #[doc(hidden)]
+    pub fn short_ways_taken(&self) -> tcp::ShortWays {
+        self.tcp.short_ways_taken()
+    }
+
     // What the program hears.
 
     /// News of a connection.

@@ -84,6 +84,7 @@ pub use memory::{MemoryInfo, Pressure};
 pub use options::Options;
 pub use output::Outgoing;
 pub use reply::Reply;
+pub use short_in::ShortWays;
 pub(crate) use short_in::{Short, Taken};
 pub(crate) use short_out::{Next, Plain};
 pub use slab::ConnectionId;
@@ -171,6 +172,8 @@ pub struct Tcp {
     short_ways: bool,
     /// Segments that leave as the last one did.
     run: Option<run::Run>,
+    /// What went the short ways; counted in debug builds only.
+    taken: ShortWays,
 }
 
 /// Salts of the keyed hash, one for each use.
@@ -210,7 +213,12 @@ impl Tcp {
             connections_max,
             short_ways: true,
             run: None,
+            taken: ShortWays::default(),
         }
+    }
+
+    pub(crate) const fn short_ways_taken(&self) -> ShortWays {
+        self.taken
     }
 
     /// Take the general way with everything, to be compared with the short ways.

@@ -14,6 +14,7 @@ use super::connection::{Connection, NEVER, Owed};
 use super::ip::IpFields;
 use super::loss::Timer;
 use super::state::State;
+use crate::limits::ACK_STRETCH_BYTES_MAX;
 use crate::time::Instant;
 
 /// A segment to be built: its header's values, and where in the send queue its data lies.
@@ -54,7 +55,8 @@ impl Connection {
             State::SynReceived if self.early => self.poll_early(now).or_else(|| self.poll_syn(now)),
             State::SynSent | State::SynReceived => self.poll_syn(now),
             _ => self
-                .poll_lost(now, data_max)
+                .poll_stretch(now)
+                .or_else(|| self.poll_lost(now, data_max))
                 .or_else(|| self.poll_tail(now))
                 .or_else(|| self.poll_probe(now))
                 .or_else(|| self.poll_data(now, data_max))
@@ -346,6 +348,49 @@ impl Connection {
         if flight == 0 && self.retransmit_at == NEVER {
             self.retransmit_at = now + self.rtt.timeout();
         }
+    }
+
+    /// More has come in this turn than one acknowledgement may cover (RFC 9293 §3.8.6.3, MUST-58, -59, lets us
+    /// take in all that is queued first; RFC 5681 §4.2 warns of stretching that). It is said in parts, each of as
+    /// many whole segments as fit; the last part goes with whatever leaves next.
+    fn poll_stretch(&mut self, now: Instant) -> Option<Outgoing> {
+        if !self.is_stretched() {
+            return None;
+        }
+        let len = u32::from(self.rcv_mss.max(1));
+        let part = self.last_ack_sent + ACK_STRETCH_BYTES_MAX / len * len;
+        let window = (self.rcv_edge - part).max(0) as u32 >> self.rcv_scale;
+        let (seq, at) = (self.bare_seq(), self.send.len());
+        let out = Outgoing {
+            seq,
+            ack: part,
+            flags: TcpFlags(TcpFlags::ACK.0 | self.ecn_flags(false)),
+            // What was promised stays promised; the last part may promise more.
+            window: window.min(u32::from(u16::MAX)) as u16,
+            options: TcpOptions {
+                timestamps: self.timestamps.then(|| self.timestamps_now(now)),
+                ..TcpOptions::default()
+            },
+            data: at..at,
+            mss: self.mss,
+            again: false,
+            ect: false,
+            ip: self.ip,
+        };
+        self.last_ack_sent = part;
+        Some(out)
+    }
+
+    /// One acknowledgement would stretch too far. With something beyond a gap, what is acknowledged is
+    /// repeated anyway; and a window all but full is not to look closed for a moment.
+    #[inline]
+    pub(super) fn is_stretched(&self) -> bool {
+        let pending = (self.rcv_nxt - self.last_ack_sent).max(0) as u32;
+        pending > ACK_STRETCH_BYTES_MAX
+            && self.ack_owed == Owed::Now
+            && self.receive.beyond().is_none()
+            && !self.owes_report()
+            && (self.rcv_edge - self.rcv_nxt) >> self.rcv_scale > 0
     }
 
     /// An acknowledgement of its own.

@@ -18,7 +18,7 @@ use super::loss::{Departure, Timer};
 use super::memory::Pressure;
 use super::short_out::Plain;
 use super::slab::ConnectionId;
-use super::{Next, Tcp};
+use super::{Next, ShortWays, Tcp};
 use crate::limits::SEGMENTS_PER_TURN;
 use crate::time::Instant;
 
@@ -89,6 +89,7 @@ impl Tcp {
         let (plain, departure) = (run.plain, run.departure);
         let c = self.slab.get_unnoticed(id)?;
         c.leaves_in_run(now, &plain, departure);
+        ShortWays::count(&mut self.taken.run);
         self.turn += 1;
         if self.turn >= SEGMENTS_PER_TURN {
             self.next_turn(Some(id));

@@ -50,6 +50,29 @@ impl<'a> Short<'a> {
     }
 }
 
+/// How many segments went each of the short ways, for tests: in debug builds only, else all is zero.
+#[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
+pub struct ShortWays {
+    /// Data that came as expected.
+    pub data: u64,
+    /// Acknowledgements of something new, with or without data.
+    pub acknowledgements: u64,
+    /// Segments that left each for itself.
+    pub out: u64,
+    /// Segments that left in a run behind another.
+    pub run: u64,
+}
+
+impl ShortWays {
+    /// Add one.
+    #[inline(always)]
+    pub(super) fn count(number: &mut u64) {
+        if cfg!(debug_assertions) {
+            *number += 1;
+        }
+    }
+}
+
 /// What became of a segment that was tried.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Taken {
@@ -83,6 +106,12 @@ impl Tcp {
             return Taken::General(id);
         }
         c.take_next(now, seg, &mut self.memory);
+        if progress {
+            ShortWays::count(&mut self.taken.acknowledgements);
+        }
+        if !seg.payload.is_empty() {
+            ShortWays::count(&mut self.taken.data);
+        }
         counters.tcp_segments_received += 1;
         self.found = Some(id);
         // As `settle` does, with what this way can have changed.
@@ -123,6 +152,7 @@ impl Connection {
             && self.timestamps
             && !self.discarding
             && !self.probing
+            && self.retries == 0
             && self.peer_fin.is_none()
             && !self.counts()
     }

@@ -19,7 +19,7 @@ use super::loss::{Loss, Phase, Timer};
 use super::memory::Pressure;
 use super::slab::ConnectionId;
 use super::state::State;
-use super::{Outgoing, Tcp};
+use super::{Outgoing, ShortWays, Tcp};
 use crate::limits::{RTO_VARIATION_MIN, SEGMENTS_PER_TURN};
 use crate::time::Instant;
 
@@ -133,6 +133,7 @@ impl Tcp {
                 }
             }
             if let Some(plain) = segment {
+                ShortWays::count(&mut self.taken.out);
                 return Next::Segment(id, plain);
             }
         }
@@ -161,6 +162,9 @@ impl Connection {
 
     #[inline]
     fn poll_plain(&mut self, now: Instant, data_max: u32) -> Step {
+        if self.is_stretched() {
+            return Step::General;
+        }
         self.loss.release();
         let unsent = (self.send_end() - self.snd_max).max(0) as u32;
         if unsent > 0 {
