@@ -1,15 +1,36 @@
-//! Whether the host's own stack answers on a TCP port, and keeping it from doing so.
+//! Whether the host's own stack uses a port, and keeping it from doing so.
 //!
-//! When a program answers for an address that the host has too, the host must not answer on the same port. A
-//! [`Reservation`] is a socket of the host bound to address and port that never listens: while it lives nobody
-//! else can listen there.
+//! When a program answers for an address that the host has too, the host must not answer on the same port, nor choose
+//! it for connections of its own. A [`Reservation`] is a socket of the host bound to address and port that never
+//! listens and that nobody reads: while it lives nobody else can have the port.
+//!
+//! [`reserve`] names the process that has the port, for which it looks through all processes; [`reserve_quickly`] does
+//! not, for those who are asked by others and must answer soon.
 
 use crate::error::{Context as _, Error, Result};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-/// Holds a TCP port of the host while it lives.
+/// A transport protocol with ports.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Transport {
+    /// Connections.
+    Tcp,
+    /// Datagrams.
+    Udp,
+}
+
+impl Transport {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+        }
+    }
+}
+
+/// Holds a port of the host while it lives.
 #[derive(Debug)]
 pub struct Reservation {
     _socket: OwnedFd,
@@ -26,28 +47,40 @@ impl Reservation {
 /// Takes a TCP port of one of the host's addresses (in the network namespace of the calling thread). When
 /// another program has it, the error names that program.
 pub fn reserve(address: SocketAddr) -> Result<Reservation> {
+    let transport = Transport::Tcp;
+    take(transport, address)?.ok_or_else(|| taken(transport, address, holder(address)))
+}
+
+/// The same for either protocol, without a look at who has the port when it is taken. A port below 1024 needs
+/// `CAP_NET_BIND_SERVICE`.
+pub fn reserve_quickly(transport: Transport, address: SocketAddr) -> Result<Reservation> {
+    take(transport, address)?.ok_or_else(|| taken(transport, address, None))
+}
+
+/// `None` when somebody has it.
+fn take(transport: Transport, address: SocketAddr) -> Result<Option<Reservation>> {
     let what = || {
-        format!(
-            "cannot reserve TCP port {} of {}",
-            address.port(),
-            address.ip()
-        )
+        let (port, ip) = (address.port(), address.ip());
+        format!("cannot reserve {} port {port} of {ip}", transport.name())
     };
     let family = if address.is_ipv4() {
         AddressFamily::INET
     } else {
         AddressFamily::INET6
     };
-    let socket =
-        socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None).context(what)?;
+    let kind = match transport {
+        Transport::Tcp => SocketType::STREAM,
+        Transport::Udp => SocketType::DGRAM,
+    };
+    let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None).context(what)?;
     if address.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, true).context(what)?;
     }
-    // Old connections in TIME_WAIT shall not count as somebody using the port.
-    sockopt::set_socket_reuseaddr(&socket, true).context(what)?;
+    // Old connections in TIME_WAIT shall not count as somebody using the port. (For UDP the option would mean sharing.)
+    sockopt::set_socket_reuseaddr(&socket, transport == Transport::Tcp).context(what)?;
     match bind(&socket, &address) {
         Ok(()) => {}
-        Err(rustix::io::Errno::ADDRINUSE) => return Err(taken(address)),
+        Err(rustix::io::Errno::ADDRINUSE) => return Ok(None),
         Err(rustix::io::Errno::ADDRNOTAVAIL) => {
             return Err(
                 Error::new(format!("{} is not an address of this host", address.ip()))
@@ -58,25 +91,28 @@ pub fn reserve(address: SocketAddr) -> Result<Reservation> {
     }
     // From here on nobody else may share it.
     sockopt::set_socket_reuseaddr(&socket, false).context(what)?;
-    Ok(Reservation {
+    Ok(Some(Reservation {
         _socket: socket,
         address,
-    })
+    }))
 }
 
-fn taken(address: SocketAddr) -> Error {
-    let (ip, port) = (address.ip(), address.port());
-    match holder(address) {
-        Some((pid, name)) => Error::new(format!(
-            "TCP port {port} of {ip} is taken by {name} (process {pid})"
+fn taken(transport: Transport, address: SocketAddr, holder: Option<(u32, String)>) -> Error {
+    let (ip, port, name) = (address.ip(), address.port(), transport.name());
+    match holder {
+        Some((pid, program)) => Error::new(format!(
+            "{name} port {port} of {ip} is taken by {program} (process {pid})"
         ))
         .mend("stop it, or choose another port"),
-        None => Error::new(format!(
-            "TCP port {port} of {ip} is taken by another program of this host"
-        ))
-        .mend(format!(
-            "find it with `ss -ltnp sport = {port}` and stop it, or choose another port"
-        )),
+        None => {
+            let kind = name.chars().next().unwrap_or('t').to_ascii_lowercase();
+            Error::new(format!(
+                "{name} port {port} of {ip} is taken by another program of this host"
+            ))
+            .mend(format!(
+                "find it with `ss -anp{kind} sport = {port}` and stop it, or choose another port"
+            ))
+        }
     }
 }
 
@@ -147,7 +183,7 @@ fn parse_ip(hex: &str) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{Ipv4Addr, TcpListener};
+    use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 
     #[test]
     fn a_port_somebody_listens_on_is_taken_by_name() {
@@ -168,6 +204,17 @@ mod tests {
         TcpListener::bind(address).expect_err("std listens with SO_REUSEADDR, as servers do");
         drop(reservation);
         TcpListener::bind(address).expect("free again");
+    }
+
+    #[test]
+    fn datagrams_are_reserved_too() {
+        let free = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has free ports");
+        let address = free.local_addr().expect("bound");
+        let error = reserve_quickly(Transport::Udp, address).expect_err("taken");
+        assert!(error.what.contains("taken by another program"), "{error}");
+        drop(free);
+        let _reservation = reserve_quickly(Transport::Udp, address).expect("free now");
+        UdpSocket::bind(address).expect_err("it is reserved");
     }
 
     #[test]

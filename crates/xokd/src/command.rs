@@ -163,10 +163,10 @@ impl DaemonArgs {
 }
 
 /// Gives up what only the start needs. From here on the daemon makes namespaces and interfaces for newcomers
-/// (SYS_ADMIN, NET_ADMIN), sockets (NET_RAW), programs (BPF) and locked memory, and does nothing else that takes a
-/// privilege: it reads and changes no files of others, and becomes nobody else.
+/// (SYS_ADMIN, NET_ADMIN), sockets (NET_RAW), programs (BPF) and locked memory (IPC_LOCK), keeps the host from granted
+/// ports (NET_BIND_SERVICE), and does nothing else that takes a privilege: it reads and changes no files of others, and becomes nobody else.
 fn confine() -> Result<()> {
-    caps::keep_only(NEEDED | CapabilitySet::IPC_LOCK)
+    caps::keep_only(NEEDED | CapabilitySet::IPC_LOCK | CapabilitySet::NET_BIND_SERVICE)
 }
 
 fn say_what_it_does(daemon: &Daemon, args: &DaemonArgs) {

@@ -28,6 +28,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::interface::Interface;
 use crate::ledger::{Ledger, Now, SlotId};
 use crate::policy::Policy;
+use crate::reservations::Reservations;
 use crate::server::{ConnectionId, Cut, Server};
 use crate::slot::Place;
 use crate::tables::Tables;
@@ -75,6 +76,7 @@ pub struct Daemon {
     config: Config,
     server: Server,
     ledger: Ledger,
+    reservations: Reservations,
     taps: taps::Taps,
     interfaces: Vec<Interface>,
     seats: BTreeMap<SlotId, Seat>,
@@ -102,6 +104,7 @@ impl Daemon {
             server,
             taps: taps::Taps::default(),
             ledger: Ledger::new(u64::from_le_bytes(random())),
+            reservations: Reservations::default(),
             seats: BTreeMap::new(),
             tables: Tables::new()?,
             watch: Watch::everything()?,

@@ -11,6 +11,7 @@
 //! - [`server`]: the socket, and everybody on it;
 //! - [`slot`] and [`gate`]: what a program gets in the kernel, and the tables that say whose packets are whose;
 //! - [`interface`], [`responder`], [`neighbours`]: an interface with its addresses, and the daemon's own place on it;
+//! - [`reservations`]: ports that the host is kept from, where its addresses are shared;
 //! - [`tables`], [`shares`]: what everybody can read, and how a link is divided;
 //! - [`daemon`]: all of it together, one loop, one thread.
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ pub mod ledger;
 pub mod limits;
 pub mod neighbours;
 pub mod policy;
+pub mod reservations;
 pub mod responder;
 pub mod server;
 pub mod shares;

@@ -37,6 +37,9 @@ pub const PORTS_RESTING_MAX: usize = 16_384;
 /// Ports that the daemon chooses from: Linux's own range for the purpose.
 pub const EPHEMERAL_PORTS: std::ops::RangeInclusive<u16> = 32_768..=60_999;
 
+/// Ports tried for one request because the host has the first ones: some of its connections lie side by side.
+pub const EPHEMERAL_ATTEMPTS: usize = 32;
+
 /// The first port that everybody may have who may have any: those below are the system's (IANA's "system ports").
 pub const UNPRIVILEGED_PORT: u16 = 1024;
 

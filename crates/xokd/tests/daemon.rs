@@ -3,7 +3,7 @@
 //! A wire joins side a, where the daemon serves 10.78.0.7, and side b, a Linux host. The program under test speaks the
 //! protocol by hand, so that it can also do what no honest program does.
 
-use std::net::{TcpStream, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -67,9 +67,14 @@ impl Lab {
 
     /// Starts the daemon and waits until it listens.
     fn start(&mut self, more: &[&str]) {
+        let ours = format!("{OURS}/24");
+        self.launch(&[&["--address", &ours], more].concat());
+    }
+
+    fn launch(&mut self, more: &[&str]) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xokd"));
         command.args(["--namespace", &self.side('a'), "--interface", "wire"]);
-        command.args(["--address", &format!("{OURS}/24"), "--user", "0"]);
+        command.args(["--user", "0"]);
         command.arg("--socket").arg(self.socket()).args(more);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
         let said = child.stdout.take().expect("a pipe");
@@ -97,6 +102,12 @@ impl Lab {
     fn over_there<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let there = NetNs::open(&self.side('b')).expect("it is there");
         there.run(work).expect("it can be entered")
+    }
+
+    /// Something on side a, the daemon's host.
+    fn on_the_host<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let here = NetNs::open(&self.side('a')).expect("it is there");
+        here.run(work).expect("it can be entered")
     }
 
     /// Connects from side b: `Err` carries what the peer answered.
@@ -214,11 +225,13 @@ fn within(time: Duration, mut done: impl FnMut() -> bool) -> bool {
 
 /// A datagram from side b, as the ring receives it.
 fn receives(lab: &Lab, link: &mut Link, port: u16, text: &str) -> bool {
+    receives_at(lab, link, (OURS, port), text)
+}
+
+fn receives_at(lab: &Lab, link: &mut Link, to: (&str, u16), text: &str) -> bool {
     lab.over_there(|| {
         let socket = UdpSocket::bind("10.78.0.2:0").expect("free");
-        socket
-            .send_to(text.as_bytes(), (OURS, port))
-            .expect("a route");
+        socket.send_to(text.as_bytes(), to).expect("a route");
     });
     within(Duration::from_secs(2), || {
         let mut found = false;
@@ -350,4 +363,58 @@ fn programs_keep_what_they_have_when_the_daemon_is_killed() {
             .success()
     );
     assert_eq!(lab.interfaces(), ["lo", "wire"], "nothing is left");
+}
+
+/// The host's own address, shared: what is granted is the program's and cannot be the host's, all else stays the host's.
+#[test]
+fn ports_of_a_shared_address_are_the_programs_or_the_hosts() {
+    const SHARED: &str = "10.78.0.1";
+    let Some(mut lab) = Lab::new("shared") else {
+        return;
+    };
+    lab.launch(&["--share-address"]);
+    let bind_tcp = |lab: &Lab, port| lab.on_the_host(move || TcpListener::bind((SHARED, port)));
+    let bind_udp = |lab: &Lab, port| lab.on_the_host(move || UdpSocket::bind((SHARED, port)));
+    let everywhere = lab.on_the_host(|| TcpListener::bind("0.0.0.0:2222"));
+    let everywhere = everywhere.expect("free");
+    let program = Program::connect(&lab);
+    let (attached, fds) = program.attach();
+    let Answer::Attached { facts, token, .. } = attached else {
+        panic!("{attached:?}")
+    };
+    let adopted = XdpLink::adopt("wire", &Facts::from_bytes(&facts.link), fds).expect("a ring");
+    let mut link = Link::from(adopted);
+    let held = program.claim(Protocol::Tcp, PortWish::Number(2222));
+    let (code, text) = refusal(&held);
+    assert_eq!(code, Refusal::Held);
+    assert!(text.contains("another program of this host"), "{text}");
+    let (tcp, _) = port_of(&program.claim(Protocol::Tcp, PortWish::Number(8080)));
+    port_of(&program.claim(Protocol::Udp, PortWish::Number(5353)));
+    bind_tcp(&lab, 8080).expect_err("the program has it");
+    bind_udp(&lab, 5353).expect_err("the program has it");
+    assert!(receives_at(&lab, &mut link, (SHARED, 5353), "granted"));
+    // The host neither answers nor resets what goes to the program, and goes on serving the rest.
+    let silent = lab.over_there(|| {
+        let to = "10.78.0.1:8080".parse().expect("an address");
+        TcpStream::connect_timeout(&to, Duration::from_millis(300))
+    });
+    let silent = silent.expect_err("the program does not answer").kind();
+    assert_eq!(silent, std::io::ErrorKind::TimedOut);
+    lab.over_there(|| TcpStream::connect((SHARED, 2222)))
+        .expect("the host's listener answers");
+    drop(everywhere);
+    // The next daemon holds the ports again.
+    lab.kill();
+    lab.launch(&["--share-address"]);
+    bind_tcp(&lab, 8080).expect_err("the program has it still");
+    let again = Program::connect(&lab);
+    assert!(matches!(
+        again.ask(&Request::Reattach { token }).0,
+        Answer::Attached { .. }
+    ));
+    again.ask(&Request::Release { grant: tcp });
+    bind_tcp(&lab, 8080).expect("it was given back");
+    bind_udp(&lab, 5353).expect_err("this one was not");
+    drop((again, link));
+    assert!(within(Duration::from_secs(2), || bind_udp(&lab, 5353).is_ok()));
 }

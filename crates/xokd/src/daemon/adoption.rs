@@ -100,6 +100,12 @@ impl Daemon {
             let fine = kept.contains(&slot) && claim.check().is_ok();
             let change = if fine && self.ledger.grant(id).is_none() {
                 let holders = vec![slot];
+                // The program goes on having the port when the host has taken it while there was no daemon.
+                if self.is_shared(&claim)
+                    && let Err(error) = self.reservations.hold(id, &claim)
+                {
+                    eprintln!("{claim} goes on, but {error}");
+                }
                 self.ledger.adopt(id, Grant { claim, holders })
             } else {
                 crate::ledger::Change {

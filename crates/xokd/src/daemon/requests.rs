@@ -15,7 +15,7 @@ use super::seats::Wanted;
 use super::taps::Wanted as TapWanted;
 use super::{Daemon, now, random};
 use crate::ledger::{Change, Denied, SlotId, TicketKind};
-use crate::limits::RESOLVES_PER_SECOND;
+use crate::limits::{EPHEMERAL_ATTEMPTS, RESOLVES_PER_SECOND};
 use crate::policy::Who;
 use crate::server::ConnectionId;
 
@@ -103,6 +103,7 @@ impl Daemon {
             } => {
                 let slot = self.slot(id)?;
                 let change = self.ledger.narrow(slot, grant, remote, port)?;
+                self.reserve(slot, &change)?;
                 self.granted(&change)
             }
             Request::Release { grant } => self.release(self.slot(id)?, grant),
@@ -251,14 +252,54 @@ impl Daemon {
         let name = seated.link.name.clone();
         let allowed = self.config.policy.claim(who, &name, &wanted);
         allowed.map_err(|e| refuse(Refusal::NotAllowed, e))?;
-        let change = if ephemeral {
-            let policy = &self.config.policy;
-            let allowed = |chosen: &Claim| policy.allows(who, &name, chosen);
-            self.ledger.claim_ephemeral(slot, wanted, now(), allowed)?
-        } else {
-            self.ledger.claim(slot, wanted)?
-        };
+        if ephemeral {
+            return self.claim_ephemeral(slot, who, &name, wanted);
+        }
+        let change = self.ledger.claim(slot, wanted)?;
+        self.reserve(slot, &change)?;
         self.granted(&change)
+    }
+
+    /// A port that neither a program has nor the host. One that the host has rests in the ledger like one that was
+    /// used, so the next attempt gets another.
+    fn claim_ephemeral(
+        &mut self,
+        slot: SlotId,
+        who: &Who,
+        interface: &str,
+        wanted: Claim,
+    ) -> Answered {
+        let mut attempt = 1;
+        loop {
+            let policy = &self.config.policy;
+            let allowed = |chosen: &Claim| policy.allows(who, interface, chosen);
+            let change = self.ledger.claim_ephemeral(slot, wanted, now(), allowed)?;
+            match self.reserve(slot, &change) {
+                Ok(()) => return self.granted(&change),
+                Err(refused) if attempt == EPHEMERAL_ATTEMPTS => return Err(refused),
+                Err(_) => attempt += 1,
+            }
+        }
+    }
+
+    /// Keeps the host from the port of a new grant where the address is the host's, too; else takes it back.
+    fn reserve(&mut self, slot: SlotId, change: &Change) -> Result<(), Refused> {
+        if !self.is_shared(&change.claim) {
+            return Ok(());
+        }
+        let held = self.reservations.hold(change.grant, &change.claim);
+        held.map_err(|error| {
+            let taken = self.ledger.release(slot, change.grant, now());
+            debug_assert!(taken.is_ok(), "it was granted just now: {taken:?}");
+            refuse(Refusal::Held, error)
+        })
+    }
+
+    /// Whether the host's own stack has the address of a claim.
+    pub(super) fn is_shared(&self, claim: &Claim) -> bool {
+        let interface = self.interface(claim.interface);
+        let mut addresses = interface.iter().flat_map(|i| &i.addresses);
+        addresses.any(|a| a.ip == claim.local && !a.ours_alone)
     }
 
     /// The address that is meant: one of the interface's, the first of the right family when it is left to us.

@@ -201,6 +201,10 @@ impl Daemon {
         if let Some(Err(error)) = gate.map(|i| i.gate.apply(change)) {
             eprintln!("{}: {error}", change.claim);
         }
+        // After the packet path: what still comes for the grant does not meet the host's own socket.
+        if change.slot.is_none() {
+            self.reservations.release(change.grant);
+        }
         self.tables.grant(&self.ledger, change);
     }
 

@@ -1,0 +1,113 @@
+//! Ports of shared addresses, held from the host while programs have them.
+//!
+//! Where an address is the host's own, too, the packet path takes the packets of what is granted before the host sees
+//! them. That is not enough: the host could listen on the port (and would answer as soon as the grant is gone, or wonder
+//! why nobody comes), or choose it for a connection of its own, whose answers would then go to the program. So each
+//! granted port of a shared address has a socket of the host that is bound to it and does nothing else.
+//!
+//! Grants of several connections at one port have one socket between them. Claims without a port (a whole protocol, a
+//! whole address) hold no ports: who may claim those takes the host's traffic, which policy has to say in so many words.
+//! The sockets end with the daemon; the next makes them anew from the grants that it finds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use exos_host::error::Result;
+use exos_host::ports::{Reservation, Transport, reserve_quickly};
+use exos_xok::message::GrantId;
+use exos_xok::{Claim, Protocol};
+
+type Port = (Transport, SocketAddr);
+
+/// The ports that are held, and for which grants.
+#[derive(Debug, Default)]
+pub struct Reservations {
+    held: BTreeMap<Port, (Reservation, BTreeSet<GrantId>)>,
+    ports: BTreeMap<GrantId, Port>,
+}
+
+impl Reservations {
+    /// Holds the port of a claim on a shared address. Fails when a program of the host has it.
+    pub fn hold(&mut self, grant: GrantId, claim: &Claim) -> Result<()> {
+        let Some(port) = port_of(claim) else {
+            return Ok(());
+        };
+        if let Some((_, grants)) = self.held.get_mut(&port) {
+            grants.insert(grant);
+        } else {
+            let reservation = reserve_quickly(port.0, port.1)?;
+            self.held
+                .insert(port, (reservation, BTreeSet::from([grant])));
+        }
+        self.ports.insert(grant, port);
+        Ok(())
+    }
+
+    /// The grant is gone: the host may have the port again when it was the last.
+    pub fn release(&mut self, grant: GrantId) {
+        let Some(port) = self.ports.remove(&grant) else {
+            return;
+        };
+        let (_, grants) = self.held.get_mut(&port).expect("a grant's port is held");
+        grants.remove(&grant);
+        if grants.is_empty() {
+            self.held.remove(&port);
+        }
+    }
+}
+
+fn port_of(claim: &Claim) -> Option<Port> {
+    let transport = match claim.protocol {
+        Protocol::Tcp => Transport::Tcp,
+        Protocol::Udp => Transport::Udp,
+        Protocol::Any | Protocol::Icmp | Protocol::Icmpv6 => return None,
+    };
+    let address = SocketAddr::new(claim.local, claim.port);
+    (claim.port != 0).then_some((transport, address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use exos_xok::Endpoint;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_port_is_held_until_its_last_grant_is_gone() {
+        let free = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
+        let address = free.local_addr().expect("bound");
+        let claim = |remote| Claim {
+            interface: 1,
+            protocol: Protocol::Tcp,
+            local: address.ip(),
+            port: address.port(),
+            remote: Some(Endpoint {
+                ip: address.ip(),
+                port: remote,
+            }),
+        };
+        let mut reservations = Reservations::default();
+        let taken = reservations.hold(1, &claim(1)).expect_err("it is taken");
+        assert!(taken.what.contains("is taken by"), "{taken}");
+        drop(free);
+        reservations.hold(1, &claim(1)).expect("free now");
+        reservations.hold(2, &claim(2)).expect("of the same owner");
+        reservations.release(1);
+        TcpListener::bind(address).expect_err("the second grant has it");
+        reservations.release(2);
+        TcpListener::bind(address).expect("nobody has it");
+        reservations.release(2);
+    }
+
+    #[test]
+    fn what_has_no_port_holds_none() {
+        let claim = Claim {
+            interface: 1,
+            protocol: Protocol::Tcp,
+            local: [127, 0, 0, 1].into(),
+            port: 0,
+            remote: None,
+        };
+        assert_eq!(port_of(&claim), None);
+    }
+}
