@@ -43,6 +43,7 @@ const OFFLOADS: [(Offload, u32, u32, &str); 7] = [
     (Offload::Lro, ETHTOOL_GFLAGS, ETHTOOL_SFLAGS, "lro"),
 ];
 
+const ETHTOOL_GSET: u32 = 0x1;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GFLAGS: u32 = 0x25;
@@ -152,6 +153,25 @@ impl Ethtool {
         self.request(interface, &mut info)
             .context(|| format!("cannot ask for the driver of {interface}"))?;
         Ok(text(&info[1..9]))
+    }
+
+    /// The speed of the link in bits per second; `None` when there is none, as without a cable, or when the driver
+    /// makes one up: behind veth and tun there is no wire, and they say 10 Gbit/s.
+    pub fn speed(&self, interface: &str) -> Result<Option<u64>> {
+        if ["veth", "tun"].contains(&&self.driver(interface)?[..]) {
+            return Ok(None);
+        }
+        // struct ethtool_cmd, 44 bytes: the speed in Mbit/s has its low half at byte 12, its high half at byte 28.
+        let mut words = [0u32; 44 / 4];
+        words[0] = ETHTOOL_GSET;
+        match self.request(interface, &mut words) {
+            Ok(()) => Ok(speed(words[3], words[7])),
+            Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
+            Err(e) => Err(Error::io(
+                format!("cannot ask for the speed of {interface}"),
+                e,
+            )),
+        }
     }
 
     /// The queues of an interface; `None` when its driver has no notion of them.
@@ -376,6 +396,16 @@ impl Ethtool {
     }
 }
 
+/// The speed from the words of `struct ethtool_cmd` that begin with its halves. All bits set is "unknown".
+fn speed(low: u32, high: u32) -> Option<u64> {
+    let half = |word: u32| {
+        let [a, b, ..] = word.to_ne_bytes();
+        u32::from(u16::from_ne_bytes([a, b]))
+    };
+    let mbit = half(high) << 16 | half(low);
+    (mbit != 0 && mbit != u32::MAX).then(|| u64::from(mbit) * 1_000_000)
+}
+
 /// A zero-terminated string in words.
 fn text(words: &[u32]) -> String {
     let bytes: Vec<u8> = words
@@ -389,6 +419,15 @@ fn text(words: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn speeds_are_of_two_halves_and_may_be_unknown() {
+        assert_eq!(speed(0xff01_03e8, 0), Some(1_000_000_000), "1000 Mbit/s");
+        assert_eq!(speed(0x86a0, 0xffff_0001), Some(100_000_000_000));
+        assert_eq!(speed(0xffff, 0xffff), None, "SPEED_UNKNOWN");
+        assert_eq!(speed(0, 0), None);
+    }
 
     #[test]
     fn offloads_of_loopback_can_be_read() {

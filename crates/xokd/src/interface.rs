@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use exos_filter::gate::{AddressFlags, Slot, SlotKind};
 use exos_host::Error;
 use exos_host::error::Result;
+use exos_host::ethtool::Ethtool;
 use exos_host::netlink::{LinkInfo, Netlink};
 use exos_wire::Mac;
 use exos_xok::message::{InterfaceInfo, LocalAddress};
@@ -43,7 +44,7 @@ pub struct Interface {
 
 impl Interface {
     /// Puts the gate on an interface.
-    pub fn open(netlink: &Netlink, inode: u64, policy: policy::Interface) -> Result<Self> {
+    pub fn open(netlink: &Netlink, inode: u64, mut policy: policy::Interface) -> Result<Self> {
         let link = netlink.link_by_name(&policy.name)?;
         let Some(mac) = link.mac.map(Mac) else {
             return Err(
@@ -56,6 +57,9 @@ impl Interface {
                 .mend(format!("bring it up: ip link set {} up", policy.name)));
         }
         let addresses = addresses(netlink, &link, &policy)?;
+        if policy.rate.is_none() {
+            policy.rate = link_rate(&policy.name);
+        }
         let (gate, adopted) = Gate::open(&gate_name(inode, link.index), link.index, mac)?;
         let mut interface = Self {
             neighbours: Neighbours::new(link.index, None),
@@ -202,6 +206,12 @@ pub fn gate_name(inode: u64, ifindex: u32) -> String {
 /// What the names of an interface's namespaces begin with.
 pub fn prefix(inode: u64, ifindex: u32) -> String {
     format!("{NAMESPACES}-{}", gate_name(inode, ifindex))
+}
+
+/// What the device says that the wire carries, in bytes per second. One that cannot say is divided by nothing.
+fn link_rate(name: &str) -> Option<u64> {
+    let speed = Ethtool::new().and_then(|ethtool| ethtool.speed(name));
+    speed.ok().flatten().map(|bits| bits / 8)
 }
 
 /// What may be claimed: addresses of ours alone, and the host's where they are shared.
