@@ -8,6 +8,7 @@
 //! [`Seat`] is what the daemon knows of a slot beside what the ledger does: its connection, its token, its ring.
 
 mod adoption;
+mod exposition;
 mod report;
 mod requests;
 mod revocation;
@@ -27,6 +28,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::interface::Interface;
 use crate::ledger::{Ledger, Now, SlotId};
+use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::reservations::Reservations;
 use crate::server::{ConnectionId, Cut, Server};
@@ -78,6 +80,7 @@ pub struct Daemon {
     ledger: Ledger,
     reservations: Reservations,
     taps: taps::Taps,
+    metrics: Option<Metrics>,
     interfaces: Vec<Interface>,
     seats: BTreeMap<SlotId, Seat>,
     tables: Tables,
@@ -103,6 +106,7 @@ impl Daemon {
             interfaces: opened.collect::<Result<_>>()?,
             server,
             taps: taps::Taps::default(),
+            metrics: None,
             ledger: Ledger::new(u64::from_le_bytes(random())),
             reservations: Reservations::default(),
             seats: BTreeMap::new(),
@@ -119,6 +123,11 @@ impl Daemon {
         daemon.write_tables()?;
         daemon.adopt_all()?;
         Ok(daemon)
+    }
+
+    /// Answers scrapers, too.
+    pub fn serve_metrics(&mut self, metrics: Metrics) {
+        self.metrics = Some(metrics);
     }
 
     /// The interfaces that are served.

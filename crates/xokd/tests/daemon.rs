@@ -418,3 +418,53 @@ fn ports_of_a_shared_address_are_the_programs_or_the_hosts() {
     drop((again, link));
     assert!(within(Duration::from_secs(2), || bind_udp(&lab, 5353).is_ok()));
 }
+
+/// What a scraper gets, in the namespace that the daemon was started in.
+fn scrape(port: u16) -> String {
+    use std::io::{Read as _, Write as _};
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n")
+        .expect("room");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("text");
+    text
+}
+
+#[test]
+fn scrapers_read_the_counters_of_each_program() {
+    let Some(mut lab) = Lab::new("metrics") else {
+        return;
+    };
+    let free = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
+    let port = free.local_addr().expect("bound").port();
+    drop(free);
+    lab.start(&["--metrics", &format!("127.0.0.1:{port}")]);
+    let program = Program::connect(&lab);
+    let (attached, fds) = program.attach();
+    let Answer::Attached { facts, slot, .. } = attached else {
+        panic!("{attached:?}")
+    };
+    let adopted = XdpLink::adopt("wire", &Facts::from_bytes(&facts.link), fds).expect("a ring");
+    let mut link = Link::from(adopted);
+    port_of(&program.claim(Protocol::Udp, PortWish::Number(5353)));
+    assert!(receives(&lab, &mut link, 5353, "counted"));
+    let labels = format!("interface=\"wire\",slot=\"{slot}\",program=\"test\",uid=\"0\"");
+    let text = scrape(port);
+    assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
+    for line in [
+        format!("exos_rx_packets_total{{{labels}}} 1"),
+        format!("exos_grants{{{labels}}} 1"),
+        "# TYPE exos_rx_packets_total counter".to_owned(),
+        "exos_slots 1".to_owned(),
+    ] {
+        assert!(text.lines().any(|l| l == line), "no {line:?} in:\n{text}");
+    }
+    // A frame of zeros comes from nobody: dropped, and counted under a name.
+    assert!(link.transmit(&[0; 60], &[], exos_link::TxMeta::default()));
+    link.flush().expect("it is up");
+    let dropped = format!("exos_tx_bad_mac_total{{{labels}}} 1");
+    assert!(within(Duration::from_secs(3), || {
+        scrape(port).lines().any(|l| l == dropped)
+    }));
+}

@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::{Daemon, now};
 use crate::ledger::{Now, SlotId};
 use crate::limits::COUNTERS_EVERY;
+use crate::metrics::Metrics;
 use crate::neighbours::host_news;
 use crate::server::{ConnectionId, Cut, Heard};
 
@@ -18,6 +19,7 @@ use crate::server::{ConnectionId, Cut, Heard};
 enum Ready {
     Newcomer,
     Program(ConnectionId),
+    Scraper,
     Other,
 }
 
@@ -26,15 +28,20 @@ impl Daemon {
     pub fn turn(&mut self, signals: BorrowedFd<'_>) -> Result<()> {
         let ready = self.wait(signals)?;
         let now = now();
+        let late = |m: &Metrics| m.deadline().is_some_and(|at| at <= now);
+        let scraped = ready.contains(&Ready::Scraper) || self.metrics.as_ref().is_some_and(late);
         for ready in ready {
             match ready {
                 Ready::Newcomer => self.server.accept(now),
                 Ready::Program(id) => self.hear(id),
-                Ready::Other => {}
+                Ready::Scraper | Ready::Other => {}
             }
         }
         self.serve_interfaces(now)?;
         self.serve_host(now)?;
+        if scraped {
+            self.serve_scrapers(now);
+        }
         self.end_what_is_due(now);
         self.count(now);
         self.tell_changes();
@@ -63,6 +70,10 @@ impl Daemon {
             whose.push(id.map_or(Ready::Newcomer, Ready::Program));
             fds.push(PollFd::from_borrowed_fd(fd, flags));
         }
+        for (fd, flags) in self.metrics.iter().flat_map(Metrics::interest) {
+            whose.push(Ready::Scraper);
+            fds.push(PollFd::from_borrowed_fd(fd, flags));
+        }
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(Error::io("cannot wait for something to do", e)),
@@ -78,6 +89,8 @@ impl Daemon {
 
     fn next_deadline(&mut self, now: Now) -> Now {
         let mut next = self.counted + COUNTERS_EVERY;
+        let scrapers = self.metrics.as_ref().and_then(Metrics::deadline);
+        next = scrapers.map_or(next, |at| next.min(at));
         for seat in self.seats.values() {
             let revoked = seat.revoked.iter().map(|(_, at)| *at);
             next = revoked.chain(seat.ends).fold(next, Now::min);
@@ -163,6 +176,14 @@ impl Daemon {
         let new = self.host_seen.as_ref() != Some(&seen);
         self.host_seen = Some(seen);
         new
+    }
+
+    fn serve_scrapers(&mut self, now: Now) {
+        let Some(mut metrics) = self.metrics.take() else {
+            return;
+        };
+        metrics.serve(now, || self.exposition());
+        self.metrics = Some(metrics);
     }
 
     fn end_what_is_due(&mut self, now: Now) {

@@ -1,0 +1,283 @@
+//! Counters for Prometheus: its text format over HTTP, on a loopback address.
+//!
+//! Off unless asked for. Just enough HTTP/1.1 for a scraper: one request on a connection, answered and closed. Whoever
+//! may connect to a loopback address is a stranger like everybody else: connections, bytes and time are bounded, and
+//! the text is made at most every [`METRICS_EVERY`], however often it is asked for. What it says is no secret: any
+//! program gets more by `Status`.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::Arc;
+
+use exos_host::Error;
+use exos_host::error::{Context as _, Result};
+use rustix::event::PollFlags;
+
+use crate::ledger::Now;
+use crate::limits::{METRICS_CLIENTS_MAX, METRICS_EVERY, METRICS_REQUEST_BYTES_MAX, METRICS_TIME};
+
+/// The listener and whoever is on it.
+#[derive(Debug)]
+pub struct Metrics {
+    listener: TcpListener,
+    clients: VecDeque<Client>,
+    /// The text as it was made last.
+    text: Option<(Now, Arc<str>)>,
+}
+
+#[derive(Debug)]
+struct Client {
+    stream: TcpStream,
+    request: Vec<u8>,
+    /// Empty until the request is whole.
+    answer: Vec<u8>,
+    sent: usize,
+    since: Now,
+}
+
+impl Metrics {
+    /// Listens, in the network namespace of the calling thread.
+    pub fn listen(address: SocketAddr) -> Result<Self> {
+        let what = || format!("cannot serve metrics at {address}");
+        if !address.ip().is_loopback() {
+            return Err(Error::new(format!("{} is not a loopback address", address.ip()))
+                .mend("serve metrics at 127.0.0.1:9101 or [::1]:9101, and let a proxy ask who others are"));
+        }
+        let listener = TcpListener::bind(address).context(what)?;
+        listener.set_nonblocking(true).context(what)?;
+        Ok(Self {
+            listener,
+            clients: VecDeque::new(),
+            text: None,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> Result<SocketAddr> {
+        let what = || "cannot tell where metrics are served";
+        self.listener.local_addr().context(what)
+    }
+
+    /// What to wait for. Newcomers wait in the kernel's queue while there are as many as may be.
+    pub fn interest(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        let room = self.clients.len() < METRICS_CLIENTS_MAX;
+        let listener = room.then(|| (self.listener.as_fd(), PollFlags::IN));
+        let clients = self.clients.iter().map(|client| {
+            let flags = match client.answer[..] {
+                [] => PollFlags::IN,
+                [..] => PollFlags::OUT,
+            };
+            (client.stream.as_fd(), flags)
+        });
+        listener.into_iter().chain(clients)
+    }
+
+    /// When the next one is cut off.
+    pub fn deadline(&self) -> Option<Now> {
+        self.clients
+            .front()
+            .map(|client| client.since + METRICS_TIME)
+    }
+
+    /// Hears and answers all that can be without waiting.
+    pub fn serve(&mut self, now: Now, make: impl FnOnce() -> String) {
+        while self.clients.len() < METRICS_CLIENTS_MAX
+            && let Ok((stream, _)) = self.listener.accept()
+        {
+            if stream.set_nonblocking(true).is_ok() {
+                self.clients.push_back(Client::new(stream, now));
+            }
+        }
+        let mut make = Some(make);
+        let text = &mut self.text;
+        self.clients.retain_mut(|client| {
+            let fresh = || {
+                let old = text
+                    .as_ref()
+                    .is_none_or(|(at, _)| now - *at >= METRICS_EVERY);
+                if old && let Some(make) = make.take() {
+                    *text = Some((now, make().into()));
+                }
+                text.as_ref()
+                    .map(|(_, text)| text.clone())
+                    .unwrap_or_default()
+            };
+            now < client.since + METRICS_TIME && client.step(fresh)
+        });
+    }
+}
+
+impl Client {
+    fn new(stream: TcpStream, since: Now) -> Self {
+        Self {
+            stream,
+            request: Vec::new(),
+            answer: Vec::new(),
+            sent: 0,
+            since,
+        }
+    }
+
+    /// Goes on as far as it can; false when it is done.
+    fn step(&mut self, text: impl FnOnce() -> Arc<str>) -> bool {
+        if self.answer.is_empty() {
+            match self.hear() {
+                Ok(true) => self.answer = answer(&self.request, text),
+                Ok(false) => return true,
+                Err(()) => return false,
+            }
+        }
+        loop {
+            match self.stream.write(&self.answer[self.sent..]) {
+                Ok(0) => return false,
+                Ok(n) => self.sent += n,
+                Err(e) => return e.kind() == ErrorKind::WouldBlock,
+            }
+        }
+    }
+
+    /// Reads; true when there is something to answer.
+    fn hear(&mut self) -> std::result::Result<bool, ()> {
+        let mut bytes = [0; 1024];
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return Err(()),
+                Ok(n) => self.request.extend_from_slice(&bytes[..n]),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(_) => return Err(()),
+            }
+            let whole = self.request.windows(4).any(|w| w == b"\r\n\r\n");
+            if whole || self.request.len() > METRICS_REQUEST_BYTES_MAX {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+/// The answer to a request (RFC 9112, sections 2 to 4).
+fn answer(request: &[u8], text: impl FnOnce() -> Arc<str>) -> Vec<u8> {
+    let line = request.split(|b| *b == b'\r').next().unwrap_or_default();
+    let mut words = line.split(|b| *b == b' ');
+    let (method, target) = (words.next(), words.next().unwrap_or_default());
+    let path = target.split(|b| *b == b'?').next();
+    let (status, kind, body) = if request.len() > METRICS_REQUEST_BYTES_MAX {
+        (
+            "431 Request Header Fields Too Large",
+            "text/plain",
+            "".into(),
+        )
+    } else if method != Some(b"GET") {
+        ("405 Method Not Allowed", "text/plain", "only GET\n".into())
+    } else if path != Some(b"/metrics") {
+        ("404 Not Found", "text/plain", "see /metrics\n".into())
+    } else {
+        ("200 OK", "text/plain; version=0.0.4", text())
+    };
+    let bytes = body.len();
+    let allow = if status.starts_with("405") {
+        "Allow: GET\r\n"
+    } else {
+        ""
+    };
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {bytes}\r\n{allow}Connection: close\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const START: Now = Duration::from_secs(100);
+
+    fn listen() -> (Metrics, SocketAddr) {
+        let metrics = Metrics::listen("127.0.0.1:0".parse().expect("an address"));
+        let metrics = metrics.expect("loopback has free ports");
+        let address = metrics.address().expect("it listens");
+        (metrics, address)
+    }
+
+    fn ask(address: SocketAddr, request: &[u8]) -> TcpStream {
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        stream.write_all(request).expect("room");
+        stream
+    }
+
+    fn read(mut stream: TcpStream) -> String {
+        let mut got = String::new();
+        stream.read_to_string(&mut got).expect("text, then the end");
+        got
+    }
+
+    /// Serves until everybody is answered.
+    fn serve(metrics: &mut Metrics, now: Now) {
+        for _ in 0..50 {
+            metrics.serve(now, || format!("made_at {}\n", now.as_millis()));
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    #[test]
+    fn a_scraper_gets_the_text_and_others_are_told() {
+        let (mut metrics, address) = listen();
+        let scraper = ask(address, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        let lost = ask(address, b"GET / HTTP/1.1\r\n\r\n");
+        let writer = ask(address, b"POST /metrics HTTP/1.1\r\n\r\n");
+        serve(&mut metrics, START);
+        let got = read(scraper);
+        assert!(got.starts_with("HTTP/1.1 200 OK\r\n"), "{got}");
+        assert!(got.contains("Content-Length: 15\r\n"), "{got}");
+        assert!(got.ends_with("\r\n\r\nmade_at 100000\n"), "{got}");
+        assert!(read(lost).starts_with("HTTP/1.1 404 "));
+        assert!(read(writer).starts_with("HTTP/1.1 405 "));
+        assert_eq!(metrics.deadline(), None, "all are gone");
+    }
+
+    #[test]
+    fn the_text_is_made_once_in_a_while() {
+        let (mut metrics, address) = listen();
+        for (after, made) in [
+            (0, "100000"),
+            (1, "100000"),
+            (METRICS_EVERY.as_millis(), "100250"),
+        ] {
+            let scraper = ask(address, b"GET /metrics HTTP/1.1\r\n\r\n");
+            serve(&mut metrics, START + Duration::from_millis(after as u64));
+            assert!(read(scraper).ends_with(&format!("made_at {made}\n")));
+        }
+    }
+
+    #[test]
+    fn slow_and_endless_requests_are_bounded() {
+        let (mut metrics, address) = listen();
+        let endless = ask(address, &[b'x'; METRICS_REQUEST_BYTES_MAX + 1]);
+        serve(&mut metrics, START);
+        let mut status = [0; 12];
+        (&endless).read_exact(&mut status).expect("an answer");
+        assert_eq!(&status, b"HTTP/1.1 431");
+        let slow: Vec<_> = (0..METRICS_CLIENTS_MAX + 3)
+            .map(|_| ask(address, b"GET "))
+            .collect();
+        serve(&mut metrics, START);
+        assert_eq!(
+            metrics.interest().count(),
+            METRICS_CLIENTS_MAX,
+            "and no newcomers"
+        );
+        assert_eq!(metrics.deadline(), Some(START + METRICS_TIME));
+        serve(&mut metrics, START + METRICS_TIME);
+        assert_eq!(metrics.interest().count(), 1 + 3, "those who waited");
+        drop(slow);
+    }
+
+    #[test]
+    fn only_local_addresses() {
+        let error = Metrics::listen("0.0.0.0:0".parse().expect("an address"));
+        let error = error.expect_err("everybody could ask");
+        assert!(error.what.contains("not a loopback address"), "{error}");
+    }
+}
