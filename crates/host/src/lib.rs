@@ -24,6 +24,7 @@ pub mod netns;
 pub mod peer;
 pub mod ports;
 pub mod priority;
+pub mod seccomp;
 pub mod shared;
 pub mod tcp_info;
 

@@ -11,6 +11,7 @@ use exos_host::error::Result;
 use exos_host::netns::NetNs;
 
 mod clean;
+mod confinement;
 mod replace;
 mod signals;
 
@@ -117,7 +118,7 @@ pub fn run(args: &DaemonArgs) -> Result<ExitCode> {
             }
         }
     }
-    if let Err(error) = confine() {
+    if let Err(error) = confinement::confine() {
         daemon.stop()?;
         return Err(error);
     }
@@ -176,13 +177,6 @@ impl DaemonArgs {
         }
         policy::read(&file).map_err(|e| Error::new(e.to_string()))
     }
-}
-
-/// Gives up what only the start needs. From here on the daemon makes namespaces and interfaces for newcomers
-/// (SYS_ADMIN, NET_ADMIN), sockets (NET_RAW), programs (BPF) and locked memory (IPC_LOCK), keeps the host from granted
-/// ports (NET_BIND_SERVICE), and does nothing else that takes a privilege: it reads and changes no files of others, and becomes nobody else.
-fn confine() -> Result<()> {
-    caps::keep_only(NEEDED | CapabilitySet::IPC_LOCK | CapabilitySet::NET_BIND_SERVICE)
 }
 
 fn say_what_it_does(daemon: &Daemon, args: &DaemonArgs) {

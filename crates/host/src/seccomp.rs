@@ -1,0 +1,114 @@
+//! Confinement to a list of system calls (seccomp(2), mode filter).
+//!
+//! A list of numbers becomes a program of classic BPF: the wrong architecture and any other call end the process at
+//! once (SIGSYS), because code that asks for something else is not ours any more. Threads that are started afterwards
+//! inherit it; nothing takes it back.
+
+use crate::error::{Context as _, Error, Result};
+use std::io;
+
+/// `AUDIT_ARCH_*` of what this was compiled for: system calls have other numbers elsewhere.
+const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
+    Some(0xc000_003e)
+} else if cfg!(target_arch = "aarch64") {
+    Some(0xc000_00b7)
+} else {
+    None
+};
+
+/// Offsets in `struct seccomp_data { int nr; u32 arch; u64 instruction_pointer; u64 args[6]; }`.
+const NR: u32 = 0;
+const ARCH: u32 = 4;
+
+const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+const JUMP_IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+
+/// From now on the calling thread, and those that it starts, may make these system calls (`libc::SYS_*`) and no others.
+/// Needs "no new privileges" ([`crate::caps::keep_only`] sets it) or `CAP_SYS_ADMIN`. To be called while there is one
+/// thread.
+pub fn allow_only(calls: &[libc::c_long]) -> Result<()> {
+    let Some(architecture) = ARCHITECTURE else {
+        return Err(Error::new("no confinement is known for this architecture")
+            .mend("use x86-64 or AArch64"));
+    };
+    let mut program = program(architecture, calls);
+    let what = || "cannot confine this process (seccomp)";
+    let len = program.len().try_into();
+    let len = len.map_err(|_| Error::new("more system calls than a filter holds"))?;
+    let program = libc::sock_fprog {
+        len,
+        filter: program.as_mut_ptr(),
+    };
+    // SAFETY: the kernel reads `len` instructions from `filter`, both of one vector that lives until after the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            0,
+            &raw const program,
+        )
+    };
+    if result == 0 {
+        return Ok(());
+    }
+    Err(io::Error::last_os_error()).context(what)
+}
+
+fn program(architecture: u32, calls: &[libc::c_long]) -> Vec<libc::sock_filter> {
+    let mut code = vec![
+        instruction(LOAD, ARCH, 0, 0),
+        instruction(JUMP_IF_EQUAL, architecture, 1, 0),
+        instruction(RETURN, libc::SECCOMP_RET_KILL_PROCESS, 0, 0),
+        instruction(LOAD, NR, 0, 0),
+    ];
+    for call in calls {
+        // Numbers of the x32 way of calling have bit 30 set and so are in no list.
+        let number = u32::try_from(*call).expect("system calls have small numbers");
+        code.push(instruction(JUMP_IF_EQUAL, number, 0, 1));
+        code.push(instruction(RETURN, libc::SECCOMP_RET_ALLOW, 0, 0));
+    }
+    code.push(instruction(RETURN, libc::SECCOMP_RET_KILL_PROCESS, 0, 0));
+    code
+}
+
+fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
+    let code = code.try_into().expect("operation codes have 16 bits");
+    libc::sock_filter { code, jt, jf, k }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Command, ExitStatus};
+
+    const ROLE: &str = "EXOS_TEST_SECCOMP";
+
+    /// What runs in a process of its own: confined to one call, it makes that or another.
+    #[test]
+    fn role() {
+        let Ok(role) = std::env::var(ROLE) else {
+            return;
+        };
+        rustix::thread::set_no_new_privs(true).expect("always allowed");
+        allow_only(&[libc::SYS_exit_group]).expect("the kernel takes the filter");
+        if role == "forbidden" {
+            let _ = rustix::process::getppid();
+        }
+        // SAFETY: ends the process; nothing of it is used after.
+        unsafe { libc::_exit(42) }
+    }
+
+    fn child(role: &str) -> ExitStatus {
+        let mut command = Command::new(std::env::current_exe().expect("we run"));
+        command.args(["--exact", "seccomp::tests::role"]);
+        command.env(ROLE, role).status().expect("it starts")
+    }
+
+    #[test]
+    fn what_is_allowed_works_and_all_else_is_the_end() {
+        assert_eq!(child("allowed").code(), Some(42));
+        assert_eq!(child("forbidden").signal(), Some(libc::SIGSYS));
+    }
+}

@@ -1,0 +1,188 @@
+//! What the daemon cannot do any more once it has started.
+//!
+//! First it gives up the capabilities that only the start needs. From here on it makes namespaces and interfaces for
+//! newcomers (SYS_ADMIN, NET_ADMIN), sockets (NET_RAW), programs (BPF) and locked memory (IPC_LOCK), keeps the host from
+//! granted ports (NET_BIND_SERVICE), and does nothing else that takes a privilege: it reads and changes no files of
+//! others, and becomes nobody else. Then it gives up all system calls but those of its loop: it starts no program,
+//! looks into no process and signals none, and loads no module. A call that is not on the list ends it; programs keep
+//! their links, and the service manager starts it again.
+//!
+//! The list was taken from what the tests make it do, and completed with the calls that other C libraries use for the
+//! same purpose.
+
+use exos_host::caps::{self, CapabilitySet};
+use exos_host::error::Result;
+use exos_host::seccomp;
+use libc::c_long;
+
+use super::NEEDED;
+
+/// For the life of the process.
+pub(super) fn confine() -> Result<()> {
+    caps::keep_only(NEEDED | CapabilitySet::IPC_LOCK | CapabilitySet::NET_BIND_SERVICE)?;
+    let calls: Vec<c_long> = [ALWAYS, FILES, SOCKETS, KERNEL, OLD].concat();
+    seccomp::allow_only(&calls)
+}
+
+/// Memory, time, threads (entering a namespace is a property of a thread), signals of our own, the end.
+const ALWAYS: &[c_long] = &[
+    libc::SYS_brk,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_clone,
+    libc::SYS_clone3,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_futex,
+    libc::SYS_getegid,
+    libc::SYS_geteuid,
+    libc::SYS_getpid,
+    libc::SYS_getrandom,
+    libc::SYS_gettid,
+    libc::SYS_getuid,
+    libc::SYS_madvise,
+    libc::SYS_mmap,
+    libc::SYS_mprotect,
+    libc::SYS_mremap,
+    libc::SYS_munmap,
+    libc::SYS_nanosleep,
+    libc::SYS_prlimit64,
+    libc::SYS_restart_syscall,
+    libc::SYS_rseq,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_yield,
+    libc::SYS_set_robust_list,
+    libc::SYS_set_tid_address,
+    libc::SYS_sigaltstack,
+    libc::SYS_uname,
+    // Of a panic that aborts: to this process only is not something that a filter can say.
+    libc::SYS_tgkill,
+];
+
+/// The policy, the state file, names in /sys/fs/bpf, /run/netns, /proc.
+const FILES: &[c_long] = &[
+    libc::SYS_close,
+    libc::SYS_faccessat,
+    libc::SYS_fchmod,
+    libc::SYS_fcntl,
+    libc::SYS_fstat,
+    libc::SYS_fstatfs,
+    libc::SYS_fsync,
+    libc::SYS_ftruncate,
+    // For the backtrace of a panic.
+    libc::SYS_getcwd,
+    libc::SYS_getdents64,
+    libc::SYS_lseek,
+    libc::SYS_memfd_create,
+    libc::SYS_mkdirat,
+    libc::SYS_newfstatat,
+    libc::SYS_openat,
+    libc::SYS_ppoll,
+    libc::SYS_pread64,
+    libc::SYS_read,
+    libc::SYS_readlinkat,
+    libc::SYS_readv,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_statfs,
+    libc::SYS_statx,
+    libc::SYS_unlinkat,
+    libc::SYS_write,
+    libc::SYS_writev,
+];
+
+/// Programs, the host by netlink, rings, reservations, scrapers.
+const SOCKETS: &[c_long] = &[
+    libc::SYS_accept4,
+    libc::SYS_bind,
+    libc::SYS_connect,
+    libc::SYS_getpeername,
+    libc::SYS_getsockname,
+    libc::SYS_getsockopt,
+    libc::SYS_ioctl,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_sendto,
+    libc::SYS_setsockopt,
+    libc::SYS_shutdown,
+    libc::SYS_socket,
+];
+
+/// Programs and maps of the packet path, namespaces, and who is at the other end.
+const KERNEL: &[c_long] = &[
+    libc::SYS_bpf,
+    libc::SYS_mount,
+    libc::SYS_pidfd_open,
+    libc::SYS_setns,
+    libc::SYS_umount2,
+    libc::SYS_unshare,
+];
+
+/// The same under older names, which newer architectures do not have.
+#[cfg(target_arch = "x86_64")]
+const OLD: &[c_long] = &[
+    libc::SYS_access,
+    libc::SYS_lstat,
+    libc::SYS_mkdir,
+    libc::SYS_open,
+    libc::SYS_poll,
+    libc::SYS_readlink,
+    libc::SYS_rename,
+    libc::SYS_rmdir,
+    libc::SYS_stat,
+    libc::SYS_unlink,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD: &[c_long] = &[];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Command, ExitStatus};
+
+    const ROLE: &str = "EXOS_TEST_CONFINED";
+
+    /// What runs in a process of its own.
+    #[test]
+    fn role() {
+        let Ok(role) = std::env::var(ROLE) else {
+            return;
+        };
+        confine().expect("always allowed");
+        match &role[..] {
+            "work" => {
+                let read = || std::fs::read_to_string("/proc/thread-self/status");
+                let status = std::thread::spawn(read).join().expect("it ends");
+                let status = status.expect("our own");
+                assert!(status.contains("Seccomp:\t2"), "{status}");
+                std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
+            }
+            "exec" => drop(Command::new("/bin/true").status()),
+            "signal" => {
+                let init = rustix::process::Pid::INIT;
+                let _ = rustix::process::test_kill_process(init);
+            }
+            other => panic!("no such role: {other}"),
+        }
+        std::process::exit(42);
+    }
+
+    fn child(role: &str) -> ExitStatus {
+        let mut command = Command::new(std::env::current_exe().expect("we run"));
+        command.args(["--exact", "command::confinement::tests::role"]);
+        command.env(ROLE, role).status().expect("it starts")
+    }
+
+    #[test]
+    fn it_works_on_and_a_call_that_it_has_no_use_for_ends_it() {
+        assert_eq!(child("work").code(), Some(42));
+        for forbidden in ["exec", "signal"] {
+            assert_eq!(child(forbidden).signal(), Some(libc::SIGSYS), "{forbidden}");
+        }
+    }
+}
