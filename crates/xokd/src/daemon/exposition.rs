@@ -22,7 +22,7 @@ impl Daemon {
         ] {
             let _ = writeln!(text, "# TYPE exos_{name} gauge\nexos_{name} {value}");
         }
-        let cuts = self.server.cuts().map(|(name, n)| (name, n));
+        let cuts = self.server.cuts();
         let refusals = self.refusals.iter().map(|(name, n)| (*name, *n));
         family(&mut text, "exos_connections_cut_total", cuts);
         family(&mut text, "exos_requests_refused_total", refusals);
