@@ -12,7 +12,7 @@ use exos_filter::gate::{
 use exos_host::bpf::{Map, RingbufReader, permitted};
 use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
-use gate::packets::{arp, ethernet, ip, ports, tcp};
+use gate::packets::{arp, ethernet, ip, mapped, ports, tcp};
 use gate::wire::{Wire, checksum};
 use gate::{MAC, PEER_MAC, TCP, UDP, grant, sa, v};
 use std::net::UdpSocket;
@@ -102,6 +102,40 @@ fn packets_reach_their_slots_and_the_wire() {
             (1, Counter::TxBadEthertype, 1),
             (2, Counter::TxPackets, 1),
             (0, Counter::StrayToDaemon, 1),
+        ] {
+            assert_eq!(counted(&wire, slot, counter), count, "{slot} {counter:?}");
+        }
+    });
+}
+
+/// IPv4-mapped addresses are the keys of IPv4 addresses: as addresses of IPv6 packets they are nobody's.
+#[test]
+fn mapped_addresses_are_refused_in_both_directions() {
+    in_namespace("mapped_addresses_are_refused_in_both_directions", || {
+        let wire = wire();
+        let over_v6 = |source: &str, destination: &str, from, to| {
+            let (source, destination) = (sa(source), sa(destination));
+            let header = ports(UDP, source.port(), destination.port(), 32);
+            let addresses = (mapped(source.ip()), mapped(destination.ip()));
+            let packet = ip(addresses.0, addresses.1, UDP, None, &[], &header);
+            ethernet(to, from, 0x86dd, &packet)
+        };
+        wire.slots[1].send(&over_v6(OURS, "[2001:db8::9]:53", MAC, PEER_MAC));
+        wire.slots[1].send(&over_v6(OURS, PEER, MAC, PEER_MAC));
+        wire.slots[1].send(&over_v6("[2001:db8::7]:80", PEER, MAC, PEER_MAC));
+        wire.peer.send(&over_v6(PEER, OURS, PEER_MAC, MAC));
+        wire.peer
+            .send(&over_v6("[2001:db8::9]:53", OURS, PEER_MAC, MAC));
+        let allowed = sent(OURS, PEER, UDP);
+        wire.slots[1].send(&allowed);
+        wire.peer.expect(&allowed);
+        let arriving = tcp(PEER, OURS);
+        wire.peer.send(&arriving);
+        wire.slots[1].expect(&arriving);
+        for (slot, counter, count) in [
+            (1, Counter::TxBadHeader, 3),
+            (1, Counter::TxPackets, 1),
+            (1, Counter::RxPackets, 1),
         ] {
             assert_eq!(counted(&wire, slot, counter), count, "{slot} {counter:?}");
         }

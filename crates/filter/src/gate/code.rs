@@ -253,6 +253,19 @@ impl<'a> Code<'a> {
         self.write(Size::Word, to + 12, Reg::R1);
     }
 
+    /// To `mapped` when the 16 bytes are an IPv4-mapped address (RFC 4291 §2.5.5.2).
+    pub(super) fn refuse_mapped(&mut self, at: i16, mapped: Label) {
+        let other = self.asm.label();
+        let prefix = [(0, 0), (4, 0), (8, i32::from_ne_bytes([0, 0, 0xff, 0xff]))];
+        for (part, word) in prefix {
+            self.read(Size::Word, Reg::R1, at + part);
+            self.asm
+                .jump_if32(Reg::R1, Condition::NotEqual, word, other);
+        }
+        self.asm.jump(mapped);
+        self.asm.bind(other);
+    }
+
     /// To `different` unless the 16 bytes are the same.
     pub(super) fn same_address(&mut self, one: i16, other: i16, different: Label) {
         for part in [0, 8] {

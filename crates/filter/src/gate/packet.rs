@@ -193,6 +193,10 @@ fn v6(frame: &[u8]) -> Result<Packet, Fault> {
     if header[0] >> 4 != 6 || end > frame.len() {
         return Err(Fault::Header);
     }
+    // In the tables they would be IPv4 addresses.
+    if is_mapped(&header[8..24]) || is_mapped(&header[24..40]) {
+        return Err(Fault::Header);
+    }
     let mut packet = Packet {
         source: v6_address(header, 8),
         destination: v6_address(header, 24),
@@ -226,6 +230,11 @@ fn v6(frame: &[u8]) -> Result<Packet, Fault> {
         ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION_OPTIONS => Err(Fault::Header),
         _ => Ok(packet),
     }
+}
+
+/// RFC 4291 §2.5.5.2.
+fn is_mapped(address: &[u8]) -> bool {
+    address.starts_with(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff])
 }
 
 impl Packet {

@@ -98,6 +98,9 @@ impl Code<'_> {
         self.read(Size::Half, Reg::R1, IP + 4);
         self.asm.push(Insn::to_big_endian(Reg::R1, 16));
         self.end_of_packet(NETWORK + 40, faults.header);
+        // In the tables they would be IPv4 addresses.
+        self.refuse_mapped(IP + 8, faults.header);
+        self.refuse_mapped(IP + 24, faults.header);
         self.copy_address(IP + 8, SOURCE);
         self.copy_address(IP + 24, DESTINATION);
         self.read(Size::Byte, NEXT, IP + 6);

@@ -43,6 +43,14 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
+/// The address as IPv6 writes an IPv4 address (RFC 4291 §2.5.5.2).
+pub fn mapped(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(a) => a.to_ipv6_mapped().into(),
+        IpAddr::V6(_) => address,
+    }
+}
+
 /// Identifier, offset in words of 8 bytes, more fragments.
 pub type FragmentInfo = (u32, u16, bool);
 
@@ -200,7 +208,14 @@ impl Pool {
         if random.one_in(16) {
             return self.not_ip(random, destination, source);
         }
-        let (from, to) = self.addresses(random);
+        let (mut from, mut to) = self.addresses(random);
+        if random.one_in(24) {
+            (from, to) = match random.below(3) {
+                0 => (mapped(from), random.pick(&self.v6)),
+                1 => (random.pick(&self.v6), mapped(to)),
+                _ => (mapped(from), mapped(to)),
+            };
+        }
         let v4 = from.is_ipv4();
         let (protocol, mut transport) = self.transport(random, v4, false);
         let id = random.pick(&[1, 2, 3]);
