@@ -1,9 +1,15 @@
 //! No packet changes hands unless its owner says so.
 
+use std::net::IpAddr;
+
+use exos_xok::Protocol;
+use exos_xok::claim::ClaimError;
+use exos_xok::message::Refusal;
 use proptest::prelude::*;
 
+use super::index::{Key, key};
 use super::*;
-use crate::limits::PORT_REST;
+use crate::limits::{PORT_REST, TICKET_LIFE, TICKETS_PER_SLOT_MAX};
 
 const START: Now = Duration::ZERO;
 
@@ -341,7 +347,7 @@ proptest! {
                 }
                 Step::Present(slot, secret) => {
                     let secret = Secret([secret; 16]);
-                    from = ledger.tickets.iter().find(|t| t.secret == secret).map(|t| t.from);
+                    from = ledger.tickets.find(&secret, START).map(|t| t.from);
                     let presented = ledger.present(slot, &secret, START);
                     handed_on |= presented.is_ok();
                     presented.ok().into_iter().collect()

@@ -1,0 +1,48 @@
+//! Why the ledger refuses.
+
+use std::fmt;
+
+use exos_xok::Claim;
+use exos_xok::claim::ClaimError;
+use exos_xok::message::Refusal;
+
+use super::Owner;
+
+/// Why something is refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Denied {
+    /// Somebody else has it.
+    Held(Claim, Owner),
+    /// There is no such thing, or it is not the asker's.
+    NotFound(&'static str),
+    /// It is not a claim.
+    Bad(ClaimError),
+    /// It is not a part of the grant.
+    NotPart(Claim),
+    /// A bound is reached.
+    Limit(String),
+}
+
+impl Denied {
+    /// For a program.
+    pub fn code(&self) -> Refusal {
+        match self {
+            Self::Held(..) => Refusal::Held,
+            Self::NotFound(_) => Refusal::NotFound,
+            Self::Bad(_) | Self::NotPart(_) => Refusal::BadRequest,
+            Self::Limit(_) => Refusal::Limit,
+        }
+    }
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Held(claim, owner) => write!(f, "{claim} is held by {owner}"),
+            Self::NotFound(what) => write!(f, "there is no such {what} of yours"),
+            Self::Bad(error) => error.fmt(f),
+            Self::NotPart(whole) => write!(f, "that is not a part of {whole}"),
+            Self::Limit(text) => f.write_str(text),
+        }
+    }
+}
