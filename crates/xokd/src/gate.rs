@@ -14,23 +14,22 @@
 //! grant leads to it any more before it goes.
 
 mod checksum;
+mod pins;
 mod taps;
 
 use std::path::{Path, PathBuf};
 
-use exos_filter::gate::maps::SPECS;
 use exos_filter::gate::{
-    self, AddressFlags, Bucket, Config, Counter, FlowKey, FlowValue, MapSpec, Maps, Slot,
+    self, AddressFlags, Bucket, Config, Counter, FlowKey, FlowValue, Maps, Slot,
 };
-use exos_host::bpf::{Link, Map, MapKind, Prog, TcxHook, TcxLink, XdpMode, require_bpffs};
-use exos_host::error::{Context as _, Error, Result};
+use exos_host::bpf::{Link, Map, Prog, TcxHook, TcxLink, XdpMode};
+use exos_host::error::Result;
 use exos_wire::Mac;
 use exos_xok::Claim;
 
 use crate::ledger::{Change, SlotId};
-
-/// Where names are kept.
-const BPFFS: &str = "/sys/fs/bpf";
+use pins::{attach_incoming, attach_tcx};
+pub use pins::{folders, is_orphan, remove_folder};
 
 /// The gate of one interface.
 #[derive(Debug)]
@@ -49,14 +48,8 @@ pub struct Gate {
 impl Gate {
     /// Puts the gate on an interface, or takes over the one that an earlier daemon left there. True when it did.
     pub fn open(name: &str, ifindex: u32, mac: Mac) -> Result<(Self, bool)> {
-        require_bpffs(Path::new(BPFFS))?;
-        let folder = Path::new(BPFFS).join("exos").join(name);
-        let found = find_maps(&folder);
-        let adopted = found.is_some();
-        let maps = match found {
-            Some(maps) => maps,
-            None => make_maps(&folder)?,
-        };
+        let folder = pins::folder(name)?;
+        let (maps, adopted) = pins::maps(&folder)?;
         let fds = maps.map(|map| map.raw_fd());
         let checksum = checksum::of_this_kernel()?;
         let load = |words: Vec<u64>, name: &str| Prog::load_classifier(&words, name);
@@ -85,17 +78,6 @@ impl Gate {
         // Those of an earlier daemon copy into rings that went with it.
         gate.take_taps()?;
         Ok((gate, adopted))
-    }
-
-    /// The folders of all gates on this machine.
-    pub fn folders() -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(Path::new(BPFFS).join("exos"));
-        entries
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.path())
-            .collect()
     }
 
     /// The grants that the packet path has: number, slot, claim.
@@ -270,93 +252,4 @@ fn flow_key(claim: &Claim) -> FlowKey {
         }
         None => FlowKey::port(protocol, local),
     }
-}
-
-/// True for a gate whose interface is gone.
-pub fn is_orphan(folder: &Path) -> bool {
-    Link::open_pinned(&folder.join("in")).is_ok_and(|link| link.ifindex() == 0)
-}
-
-/// Takes the names of a gate away, and with them the gate.
-pub fn remove_folder(folder: &Path) -> Result<()> {
-    let what = || format!("cannot remove {}", folder.display());
-    let entries = match std::fs::read_dir(folder) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.context(what)?,
-    };
-    // The links first: without them no packet meets a table that is half gone.
-    let mut names: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    names.sort_by_key(|name| !is_link(name));
-    for name in names {
-        std::fs::remove_file(&name).context(what)?;
-    }
-    std::fs::remove_dir(folder).context(what)
-}
-
-fn is_link(name: &Path) -> bool {
-    let name = name.file_name().and_then(|n| n.to_str()).unwrap_or("");
-    name == "in" || name == "host" || name.starts_with("slot") && name.contains('-')
-}
-
-fn kind_of(spec: &MapSpec) -> Result<MapKind> {
-    MapKind::from_number(spec.kind as u32)
-        .ok_or_else(|| Error::new(format!("the map {} is of an unknown kind", spec.name)))
-}
-
-/// All maps of an earlier daemon, when they are what this one would make.
-fn find_maps(folder: &Path) -> Option<Maps<Map>> {
-    let maps = SPECS.try_map(|spec| -> Result<Map> {
-        let map = Map::open_pinned(&folder.join(spec.name))?;
-        let fits = map.is_like(kind_of(spec)?, spec.key_size, spec.value_size, spec.entries);
-        fits.then_some(map)
-            .ok_or_else(|| Error::new(format!("the map {} is of another version", spec.name)))
-    });
-    maps.ok()
-}
-
-fn make_maps(folder: &Path) -> Result<Maps<Map>> {
-    remove_folder(folder)?; // What another version left, or half of something.
-    std::fs::create_dir_all(folder).context(|| format!("cannot make {}", folder.display()))?;
-    SPECS.try_map(|spec| {
-        let kind = kind_of(spec)?;
-        let map = Map::create(
-            kind,
-            spec.name,
-            spec.key_size,
-            spec.value_size,
-            spec.entries,
-        )?;
-        map.pin(&folder.join(spec.name))?;
-        Ok(map)
-    })
-}
-
-/// The interface's XDP link: the one that is there, with our program in it, or a new one.
-fn attach_incoming(name: &Path, ifindex: u32, prog: &Prog) -> Result<(Link, XdpMode)> {
-    if let Ok(link) = Link::open_pinned(name) {
-        if link.ifindex() == ifindex {
-            link.update(prog)?;
-            let mode = link.mode();
-            return Ok((link, mode));
-        }
-        let _ = std::fs::remove_file(name);
-    }
-    let native = Link::attach_xdp(ifindex, prog, XdpMode::Native);
-    let link = native.or_else(|_| Link::attach_xdp(ifindex, prog, XdpMode::Generic))?;
-    link.pin(name)?;
-    let mode = link.mode();
-    Ok((link, mode))
-}
-
-fn attach_tcx(name: &Path, ifindex: u32, prog: &Prog, hook: TcxHook) -> Result<TcxLink> {
-    if let Ok(link) = TcxLink::open_pinned(name) {
-        if link.ifindex() == ifindex {
-            link.update(prog)?;
-            return Ok(link);
-        }
-        let _ = std::fs::remove_file(name);
-    }
-    let link = TcxLink::attach(ifindex, prog, hook)?;
-    link.pin(name)?;
-    Ok(link)
 }

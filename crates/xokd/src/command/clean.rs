@@ -8,7 +8,7 @@ use exos_host::error::Result;
 use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
 
-use crate::gate::{self, Gate};
+use crate::gate;
 use crate::interface::NAMESPACES;
 use crate::server::Server;
 use crate::state;
@@ -22,7 +22,7 @@ pub(super) fn run(socket: &Path) -> Result<ExitCode> {
         Ok(()) => removed.push(what),
         Err(error) => eprintln!("{error}"),
     };
-    for folder in Gate::folders() {
+    for folder in gate::folders() {
         let name = folder
             .file_name()
             .and_then(|n| n.to_str())

@@ -1,0 +1,122 @@
+//! The names of a gate in the BPF file system: what is there is taken over when it fits, else made anew.
+
+use std::path::{Path, PathBuf};
+
+use exos_filter::gate::maps::SPECS;
+use exos_filter::gate::{MapSpec, Maps};
+use exos_host::bpf::{Link, Map, MapKind, Prog, TcxHook, TcxLink, XdpMode, require_bpffs};
+use exos_host::error::{Context as _, Error, Result};
+
+/// Where names are kept.
+const BPFFS: &str = "/sys/fs/bpf";
+
+/// The folder of a gate's names.
+pub(super) fn folder(name: &str) -> Result<PathBuf> {
+    require_bpffs(Path::new(BPFFS))?;
+    Ok(Path::new(BPFFS).join("exos").join(name))
+}
+
+/// The folders of all gates on this machine.
+pub fn folders() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(Path::new(BPFFS).join("exos"));
+    let entries = entries.into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// True for a gate whose interface is gone.
+pub fn is_orphan(folder: &Path) -> bool {
+    Link::open_pinned(&folder.join("in")).is_ok_and(|link| link.ifindex() == 0)
+}
+
+/// Takes the names of a gate away, and with them the gate.
+pub fn remove_folder(folder: &Path) -> Result<()> {
+    let what = || format!("cannot remove {}", folder.display());
+    let entries = match std::fs::read_dir(folder) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.context(what)?,
+    };
+    // The links first: without them no packet meets a table that is half gone.
+    let mut names: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    names.sort_by_key(|name| !is_link(name));
+    for name in names {
+        std::fs::remove_file(&name).context(what)?;
+    }
+    std::fs::remove_dir(folder).context(what)
+}
+
+fn is_link(name: &Path) -> bool {
+    let name = name.file_name().and_then(|n| n.to_str()).unwrap_or("");
+    name == "in" || name == "host" || name.starts_with("slot") && name.contains('-')
+}
+
+fn kind_of(spec: &MapSpec) -> Result<MapKind> {
+    MapKind::from_number(spec.kind as u32)
+        .ok_or_else(|| Error::new(format!("the map {} is of an unknown kind", spec.name)))
+}
+
+/// The maps of a gate, and whether an earlier daemon made them.
+pub(super) fn maps(folder: &Path) -> Result<(Maps<Map>, bool)> {
+    match find_maps(folder) {
+        Some(maps) => Ok((maps, true)),
+        None => Ok((make_maps(folder)?, false)),
+    }
+}
+
+/// All maps of an earlier daemon, when they are what this one would make.
+fn find_maps(folder: &Path) -> Option<Maps<Map>> {
+    let maps = SPECS.try_map(|spec| -> Result<Map> {
+        let map = Map::open_pinned(&folder.join(spec.name))?;
+        let fits = map.is_like(kind_of(spec)?, spec.key_size, spec.value_size, spec.entries);
+        fits.then_some(map)
+            .ok_or_else(|| Error::new(format!("the map {} is of another version", spec.name)))
+    });
+    maps.ok()
+}
+
+fn make_maps(folder: &Path) -> Result<Maps<Map>> {
+    remove_folder(folder)?; // What another version left, or half of something.
+    std::fs::create_dir_all(folder).context(|| format!("cannot make {}", folder.display()))?;
+    SPECS.try_map(|spec| {
+        let kind = kind_of(spec)?;
+        let map = Map::create(
+            kind,
+            spec.name,
+            spec.key_size,
+            spec.value_size,
+            spec.entries,
+        )?;
+        map.pin(&folder.join(spec.name))?;
+        Ok(map)
+    })
+}
+
+/// The interface's XDP link: the one that is there, with our program in it, or a new one.
+pub(super) fn attach_incoming(name: &Path, ifindex: u32, prog: &Prog) -> Result<(Link, XdpMode)> {
+    if let Ok(link) = Link::open_pinned(name) {
+        if link.ifindex() == ifindex {
+            link.update(prog)?;
+            let mode = link.mode();
+            return Ok((link, mode));
+        }
+        let _ = std::fs::remove_file(name);
+    }
+    let native = Link::attach_xdp(ifindex, prog, XdpMode::Native);
+    let link = native.or_else(|_| Link::attach_xdp(ifindex, prog, XdpMode::Generic))?;
+    link.pin(name)?;
+    let mode = link.mode();
+    Ok((link, mode))
+}
+
+/// A tcx link, likewise.
+pub(super) fn attach_tcx(name: &Path, ifindex: u32, prog: &Prog, hook: TcxHook) -> Result<TcxLink> {
+    if let Ok(link) = TcxLink::open_pinned(name) {
+        if link.ifindex() == ifindex {
+            link.update(prog)?;
+            return Ok(link);
+        }
+        let _ = std::fs::remove_file(name);
+    }
+    let link = TcxLink::attach(ifindex, prog, hook)?;
+    link.pin(name)?;
+    Ok(link)
+}
