@@ -8,6 +8,8 @@
 //! [`Seat`] is what the daemon knows of a slot beside what the ledger does: its connection, its token, its ring.
 
 mod adoption;
+mod attach;
+mod claims;
 mod exposition;
 mod report;
 mod requests;
