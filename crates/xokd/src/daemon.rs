@@ -5,7 +5,7 @@
 //! program (some 10 ms of the kernel's work); packets do not wait for the daemon, and neither do grants for much
 //! longer than the system calls that enter them.
 //!
-//! [`Seat`] is what the daemon knows of a slot beside what the ledger does: its connection, its token, its ring.
+//! [`Seat`] is what the daemon knows of a slot beside what the ledger does: its connection, its record, its place.
 
 mod adoption;
 mod attach;
@@ -25,7 +25,7 @@ use std::time::Duration;
 use exos_host::error::Result;
 use exos_host::netlink::{Address, Netlink, RouteEntry, Watch};
 use exos_host::netns::NetNs;
-use exos_xok::message::{Facts, Farewell, GrantId, Notice, Secret};
+use exos_xok::message::{Farewell, GrantId, Notice};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::interface::Interface;
@@ -35,6 +35,7 @@ use crate::policy::Policy;
 use crate::reservations::Reservations;
 use crate::server::{ConnectionId, Cut, Server};
 use crate::slot::Place;
+use crate::state;
 use crate::tables::Tables;
 
 /// What to serve, and where to listen.
@@ -49,24 +50,14 @@ pub struct Config {
 /// A program's slot, as far as it is not in the ledger.
 #[derive(Debug)]
 pub(crate) struct Seat {
+    /// What it has, as a successor of this daemon is told.
+    record: state::Slot,
     /// Its connection; `None` while an adopted program has not come back.
     connection: Option<ConnectionId>,
-    /// What takes it up again.
-    token: Secret,
     /// The interface, by index.
     interface: u32,
-    /// Its ring, as the program was told.
-    facts: Facts,
     /// Its place in the kernel.
     place: Place,
-    /// Bytes of its memory.
-    memory: u64,
-    /// Its share.
-    weight: u32,
-    /// Never more than this.
-    rate_max: Option<u64>,
-    /// Since when.
-    since: Now,
     /// When it is taken, revoked or not come back.
     ends: Option<Now>,
     /// Grants that are taken then.

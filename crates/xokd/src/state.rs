@@ -4,7 +4,8 @@
 //! place). Grants are not in it: the kernel's own table has them. The tokens are: whoever could read the file could
 //! take slots over, so only root can, and it is not on a disk (/run).
 //!
-//! A file that cannot be understood is no file: then what the kernel still has is taken down.
+//! A file that cannot be understood is no file: then what the kernel still has is taken down. Fields that were added
+//! since the first form have defaults, so that an older daemon's programs live through an upgrade.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -33,6 +34,9 @@ pub struct Slot {
     pub token: [u8; 16],
     /// The ring's facts.
     pub link: Vec<u8>,
+    /// It has a queue of the interface itself, and no pair.
+    #[serde(default)]
+    pub direct: bool,
     /// Our end of its pair.
     pub ifindex: u32,
     /// Bytes of its memory.
@@ -43,6 +47,13 @@ pub struct Slot {
     pub rate_max: Option<u64>,
     /// Since when, in milliseconds since the machine started.
     pub since_ms: u64,
+}
+
+impl Slot {
+    /// Since when, in nanoseconds since the machine started.
+    pub fn since_ns(&self) -> u64 {
+        self.since_ms.saturating_mul(1_000_000)
+    }
 }
 
 /// Everything about the slots of one interface.
@@ -136,6 +147,7 @@ mod tests {
             memory: 1 << 20,
             weight: 2,
             rate_max: Some(1000),
+            direct: false,
             since_ms: 12,
         };
         write(&name, vec![slot.clone()]).expect("it was written before");

@@ -2,7 +2,7 @@
 //!
 //! The packet path goes on without a daemon: its maps, programs and links have names, namespaces too. The grants are
 //! read from the kernel's own table, the slots from the state file. A slot is kept when its process lives and its
-//! interface is there; the program then has [`REATTACH_TIME`] to come back. Everything else is taken down.
+//! interface is there; the program then has `REATTACH_TIME` to come back. Everything else is taken down.
 //!
 //! Lost with the earlier daemon: second holders of shared grants, tickets, resting ports, and the lock that keeps a
 //! packet socket's holder from asking the kernel for rings (the slot's memory, not another's, is what it could waste).
@@ -10,11 +10,10 @@
 use exos_host::bpf;
 use exos_host::error::Result;
 use exos_link::Held;
-use exos_xok::message::{Facts, Farewell, Notice, Secret};
+use exos_xok::message::{Farewell, LINK_BYTES, Notice};
 
-use super::{Daemon, Seat, now};
-use crate::ledger::{Grant, Now, Owner, SlotId};
-use crate::limits::REATTACH_TIME;
+use super::Daemon;
+use crate::ledger::{Change, Grant, SlotId};
 use crate::slot::{self, Place};
 use crate::state;
 
@@ -50,12 +49,10 @@ impl Daemon {
         let there = outer.is_ok_and(|link| link.is_some_and(|l| l.index == saved.ifindex));
         let alive = state::began(saved.pid) == Some(saved.began);
         let ring = bpf::Link::open_pinned(&interface.gate.ring_name(saved.slot));
-        let (Ok(ring), Ok(link)) = (ring, saved.link[..].try_into()) else {
+        let whole = saved.link.len() == LINK_BYTES && !self.seats.contains_key(&saved.slot);
+        let (Ok(ring), true) = (ring, there && alive && whole) else {
             return false;
         };
-        if !there || !alive || self.seats.contains_key(&saved.slot) {
-            return false;
-        }
         let place = Place {
             namespace: slot::namespace_name(&interface.prefix, saved.slot),
             ifindex: saved.ifindex,
@@ -64,33 +61,7 @@ impl Daemon {
                 ..Held::default()
             },
         };
-        let seat = Seat {
-            connection: None,
-            token: Secret(saved.token),
-            interface: index,
-            facts: Facts {
-                interface: index,
-                direct: false,
-                link,
-            },
-            place,
-            memory: saved.memory,
-            weight: saved.weight,
-            rate_max: saved.rate_max,
-            since: Now::from_millis(saved.since_ms),
-            ends: Some(now() + REATTACH_TIME),
-            revoked: Vec::new(),
-            resolves: (now(), 0),
-        };
-        let owner = Owner {
-            uid: saved.uid,
-            pid: saved.pid,
-            program: saved.program.clone(),
-            interface: index,
-        };
-        self.ledger.add_slot(saved.slot, owner);
-        self.seats.insert(saved.slot, seat);
-        self.write_slot(saved.slot);
+        self.seat(index, saved.clone(), place, None);
         true
     }
 
@@ -108,7 +79,7 @@ impl Daemon {
                 }
                 self.ledger.adopt(id, Grant { claim, holders })
             } else {
-                crate::ledger::Change {
+                Change {
                     grant: id,
                     claim,
                     slot: None,
@@ -125,23 +96,7 @@ impl Daemon {
             return;
         };
         let seats = self.seats.iter().filter(|(_, s)| s.interface == index);
-        let slots = seats.filter_map(|(slot, seat)| {
-            let owner = self.ledger.owner(*slot)?;
-            Some(state::Slot {
-                slot: *slot,
-                uid: owner.uid,
-                pid: owner.pid,
-                began: state::began(owner.pid)?,
-                program: owner.program.clone(),
-                token: seat.token.0,
-                link: seat.facts.link.to_vec(),
-                ifindex: seat.place.ifindex,
-                memory: seat.memory,
-                weight: seat.weight,
-                rate_max: seat.rate_max,
-                since_ms: seat.since.as_millis() as u64,
-            })
-        });
+        let slots = seats.map(|(_, seat)| seat.record.clone());
         if let Err(error) = state::write(&interface.name, slots.collect()) {
             eprintln!("{error}; a daemon after this one will not know the programs");
         }

@@ -1,6 +1,6 @@
 //! Which connection has which slot: attaching, coming back, and whose a request is.
 
-use exos_xok::message::{Answer, Mode, Refusal, Secret};
+use exos_xok::message::{Answer, Facts, Mode, Refusal, Secret};
 
 use super::Daemon;
 use super::requests::{Answered, Refused, plain, refuse};
@@ -26,42 +26,50 @@ impl Daemon {
             ..wanted
         };
         let (slot, fds) = self.add_seat(id, who, pid, wanted)?;
-        let seat = &self.seats[&slot];
-        let attached = Answer::Attached {
-            slot,
-            token: seat.token,
-            facts: seat.facts,
-            grants: Vec::new(),
-        };
-        Ok((attached, fds))
+        Ok((self.attached(slot), fds))
     }
 
     pub(super) fn reattach(&mut self, id: ConnectionId, who: &Who, token: &Secret) -> Answered {
         // Two slots on a connection, and the second would outlive it.
         self.check_seatless(id)?;
-        let found = self.seats.iter_mut().find(|(_, seat)| seat.token == *token);
-        let owner = |slot| self.ledger.owner(slot).is_some_and(|o| o.uid == who.uid);
+        let found = self
+            .seats
+            .iter_mut()
+            .find(|(_, seat)| seat.record.token == token.0);
         let none = || {
             refuse(
                 Refusal::NotFound,
                 "there is no such slot any more; attach anew",
             )
         };
-        let (slot, seat) = found.filter(|(slot, _)| owner(**slot)).ok_or_else(none)?;
+        let (slot, seat) = found
+            .filter(|(_, seat)| seat.record.uid == who.uid)
+            .ok_or_else(none)?;
         if seat.connection.is_some() {
             let text = "the slot is held by another connection";
             return Err(refuse(Refusal::Held, text));
         }
         seat.connection = Some(id);
         seat.ends = None;
-        let held = self.ledger.held_by(*slot);
-        let attached = Answer::Attached {
-            slot: *slot,
-            token: seat.token,
-            facts: seat.facts,
+        let slot = *slot;
+        plain(self.attached(slot))
+    }
+
+    /// What a slot has.
+    fn attached(&self, slot: SlotId) -> Answer {
+        let seat = &self.seats[&slot];
+        let link = seat.record.link[..].try_into();
+        let held = self.ledger.held_by(slot);
+        Answer::Attached {
+            slot,
+            token: Secret(seat.record.token),
+            facts: Facts {
+                interface: seat.interface,
+                direct: seat.record.direct,
+                link: link.expect("as long as facts are"),
+            },
             grants: held.map(|(grant, g)| (grant, g.claim)).collect(),
-        };
-        plain(attached)
+        }
     }
 
     pub(super) fn slot_of(&self, id: ConnectionId) -> Option<SlotId> {

@@ -62,8 +62,8 @@ impl Daemon {
             add(0, "host", 0);
             let index = interface.link.index;
             for slot in self.seats.iter().filter(|(_, s)| s.interface == index) {
-                let owner = self.ledger.owner(*slot.0).expect("a seat has an owner");
-                add(*slot.0, &owner.program, owner.uid);
+                let record = &slot.1.record;
+                add(record.slot, &record.program, record.uid);
             }
         }
         slots

@@ -56,7 +56,7 @@ impl Daemon {
 
     fn report_slot(&self, interface: &Interface, slot: SlotId) -> Value {
         let seat = &self.seats[&slot];
-        let owner = self.ledger.owner(slot).expect("a seat has an owner");
+        let record = &seat.record;
         let grants = self.ledger.held_by(slot).map(|(id, grant)| {
             json!({
                 "id": id,
@@ -67,14 +67,14 @@ impl Daemon {
         });
         json!({
             "slot": slot,
-            "program": owner.program,
-            "pid": owner.pid,
-            "uid": owner.uid,
-            "mode": if seat.facts.direct { "direct" } else { "shared" },
-            "weight": seat.weight,
-            "rate_max_bits_per_sec": seat.rate_max.map(|rate| rate * 8),
-            "memory_bytes": seat.memory,
-            "since_ns": seat.since.as_nanos() as u64,
+            "program": record.program,
+            "pid": record.pid,
+            "uid": record.uid,
+            "mode": if record.direct { "direct" } else { "shared" },
+            "weight": record.weight,
+            "rate_max_bits_per_sec": record.rate_max.map(|rate| rate * 8),
+            "memory_bytes": record.memory,
+            "since_ns": record.since_ns(),
             "attached": seat.connection.is_some(),
             "grants": grants.collect::<Vec<_>>(),
             "counters": counters(interface, slot),

@@ -5,16 +5,17 @@ use std::os::fd::OwnedFd;
 use exos_filter::gate::{Slot, SlotKind};
 use exos_link::Facts as LinkFacts;
 use exos_xok::limits::SLOTS_MAX;
-use exos_xok::message::{Facts, Mode, Refusal, Secret};
+use exos_xok::message::{Mode, Refusal};
 use exos_xok::tables;
 
 use super::requests::{Refused, refuse};
 use super::{Daemon, Seat, now, random};
 use crate::ledger::{Owner, SlotId};
-use crate::limits::CHUNKS_DEFAULT;
+use crate::limits::{CHUNKS_DEFAULT, REATTACH_TIME};
 use crate::policy::Who;
 use crate::server::ConnectionId;
 use crate::slot::{self, Place, PlaceConfig};
+use crate::state;
 
 /// What a program asks for.
 pub(super) struct Wanted {
@@ -65,37 +66,56 @@ impl Daemon {
         }
         let (place, facts, fds) = made.map_err(|e| refuse(Refusal::System, e))?;
         let ifindex = config.ifindex;
-        let seat = Seat {
-            connection: Some(id),
-            token: Secret(random()),
-            interface: ifindex,
-            memory: facts.memory_len(),
-            facts: Facts {
-                interface: ifindex,
-                direct: false,
-                link: facts.to_bytes(),
-            },
-            place,
-            weight,
-            rate_max,
-            since: now(),
-            ends: None,
-            revoked: Vec::new(),
-            resolves: (now(), 0),
-        };
-        let owner = Owner {
+        let record = state::Slot {
+            slot,
             uid: who.uid,
             pid,
+            // Nobody's, when it has gone meanwhile: not taken over then.
+            began: state::began(pid).unwrap_or_default(),
             program: wanted.program,
-            interface: ifindex,
+            token: random(),
+            link: facts.to_bytes().to_vec(),
+            ifindex: place.ifindex,
+            memory: facts.memory_len(),
+            weight,
+            rate_max,
+            direct: false,
+            since_ms: now().as_millis() as u64,
         };
-        self.ledger.add_slot(slot, owner);
-        self.seats.insert(slot, seat);
+        self.seat(ifindex, record, place, Some(id));
         self.retell_taps();
         self.divide(ifindex);
         self.save(ifindex);
-        self.write_slot(slot);
         Ok((slot, fds))
+    }
+
+    /// Enters a slot into the books.
+    pub(super) fn seat(
+        &mut self,
+        interface: u32,
+        record: state::Slot,
+        place: Place,
+        connection: Option<ConnectionId>,
+    ) {
+        let slot = record.slot;
+        let owner = Owner {
+            uid: record.uid,
+            pid: record.pid,
+            program: record.program.clone(),
+            interface,
+        };
+        let seat = Seat {
+            record,
+            connection,
+            interface,
+            place,
+            ends: connection.is_none().then(|| now() + REATTACH_TIME),
+            revoked: Vec::new(),
+            resolves: (now(), 0),
+        };
+        self.ledger.add_slot(slot, owner);
+        self.seats.insert(slot, seat);
+        self.write_slot(slot);
     }
 
     /// The place in the kernel with its ring, checked on its way out before anybody can send.
@@ -140,8 +160,8 @@ impl Daemon {
         memory_max: u64,
         chunks: u32,
     ) -> Result<(), Refused> {
-        let of_user = |slot: &SlotId| self.ledger.owner(*slot).is_some_and(|o| o.uid == who.uid);
-        let mine = || self.seats.iter().filter(|(slot, _)| of_user(slot));
+        let records = || self.seats.values().map(|seat| &seat.record);
+        let mine = || records().filter(|record| record.uid == who.uid);
         let programs = mine().count();
         if programs >= programs_max {
             let text = format!(
@@ -149,7 +169,7 @@ impl Daemon {
             );
             return Err(refuse(Refusal::Limit, text));
         }
-        let memory: u64 = mine().map(|(_, seat)| seat.memory).sum();
+        let memory: u64 = mine().map(|record| record.memory).sum();
         let wanted = u64::from(chunks) * 4096;
         if memory + wanted > memory_max {
             let text = format!(
@@ -214,7 +234,9 @@ impl Daemon {
             return;
         };
         let seats = self.seats.iter().filter(|(_, s)| s.interface == ifindex);
-        let parts: Vec<_> = seats.map(|(id, s)| (*id, s.weight, s.rate_max)).collect();
+        let parts: Vec<_> = seats
+            .map(|(id, s)| (*id, s.record.weight, s.record.rate_max))
+            .collect();
         if let Err(error) = crate::shares::divide(&interface.gate, interface.policy.rate, &parts) {
             eprintln!("{}: {error}", interface.link.name);
         }
@@ -222,19 +244,20 @@ impl Daemon {
 
     /// A slot's row of the tables.
     pub(super) fn write_slot(&mut self, slot: SlotId) {
-        let (Some(seat), Some(owner)) = (self.seats.get(&slot), self.ledger.owner(slot)) else {
+        let Some(seat) = self.seats.get(&slot) else {
             return;
         };
+        let record = &seat.record;
         let mut row = tables::Slot {
             number: slot,
-            pid: owner.pid,
-            uid: owner.uid,
+            pid: record.pid,
+            uid: record.uid,
             interface: seat.interface,
-            direct: seat.facts.direct,
-            weight: seat.weight,
+            direct: record.direct,
+            weight: record.weight,
             grants: self.ledger.held_by(slot).count() as u32,
-            since_ns: seat.since.as_nanos() as u64,
-            program: owner.program.clone(),
+            since_ns: record.since_ns(),
+            program: record.program.clone(),
             counters: [0; exos_xok::limits::TABLE_COUNTERS],
         };
         let interface = self.interface(seat.interface);

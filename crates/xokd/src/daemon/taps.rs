@@ -146,13 +146,9 @@ impl Daemon {
     /// A user's slots, a bit for each.
     fn slots_of(&self, uid: u32) -> [u64; 4] {
         let mut slots = [0; 4];
-        for slot in self.seats.keys() {
-            if self
-                .ledger
-                .owner(*slot)
-                .is_some_and(|owner| owner.uid == uid)
-            {
-                slots[*slot as usize / 64 % 4] |= 1 << (slot % 64);
+        for record in self.seats.values().map(|seat| &seat.record) {
+            if record.uid == uid {
+                slots[record.slot as usize / 64 % 4] |= 1 << (record.slot % 64);
             }
         }
         slots
