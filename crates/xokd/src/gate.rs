@@ -20,7 +20,7 @@ mod taps;
 use std::path::{Path, PathBuf};
 
 use exos_filter::gate::{
-    self, AddressFlags, Bucket, Config, Counter, FlowKey, FlowValue, Maps, Slot,
+    self, AddressFlags, Bucket, Config, Counter, FlowKey, FlowValue, Maps, Slot, SlotKind,
 };
 use exos_host::bpf::{Link, Map, Prog, TcxHook, TcxLink, XdpMode};
 use exos_host::error::Result;
@@ -111,6 +111,11 @@ impl Gate {
     /// Puts a slot in its place: its table entry, the way in and the check on the way out.
     pub fn add_slot(&self, id: SlotId, slot: &Slot) -> Result<()> {
         let key = id.to_ne_bytes();
+        if slot.kind != SlotKind::Daemon {
+            // What the number's last holder was counted is not the next one's. Slot 0 is always the daemon's.
+            let zeros = vec![0; self.maps.counters.user_value_size()];
+            self.maps.counters.update(&key, &zeros)?;
+        }
         self.maps.slots.update(&key, &slot.to_bytes())?;
         let ifindex = slot.ifindex.to_ne_bytes();
         self.maps.by_ifindex.update(&ifindex, &key)?;

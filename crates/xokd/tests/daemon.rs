@@ -1,244 +1,17 @@
 //! The daemon with real interfaces: as root, in network namespaces of this test's own. Skipped, and said so, otherwise.
 //!
-//! A wire joins side a, where the daemon serves 10.78.0.7, and side b, a Linux host. The program under test speaks the
-//! protocol by hand, so that it can also do what no honest program does.
+//! A wire joins side a, where the daemon serves 10.78.0.7, and side b, a Linux host.
+
+mod lab;
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use exos_host::netns::NetNs;
 use exos_host::shared::SharedWords;
-use exos_link::{Facts, Link, XdpLink};
-use exos_xok::message::{Answer, FromDaemon, Mode, PortWish, Refusal, Request, VERSION};
+use exos_xok::Protocol;
+use exos_xok::message::{Answer, PortWish, Refusal, Request, VERSION};
 use exos_xok::tables::Tables;
-use exos_xok::{Claim, Protocol};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType,
-};
-
-const OURS: &str = "10.78.0.7";
-
-/// Two namespaces and the wire between them, gone with this value.
-struct Lab {
-    name: String,
-    daemon: Option<Child>,
-}
-
-impl Lab {
-    /// `None` when this process may not make one.
-    fn new(test: &str) -> Option<Self> {
-        let name = format!("xokd-{test}-{}", std::process::id());
-        let lab = Self { name, daemon: None };
-        if !rustix::process::geteuid().is_root() || NetNs::create(&lab.side('a')).is_err() {
-            eprintln!("SKIPPED {test}: needs root");
-            return None;
-        }
-        NetNs::create(&lab.side('b')).expect("a second one");
-        let [a, b] = ['a', 'b'].map(|side| NetNs::open(&lab.side(side)).expect("just made"));
-        let [left, right] = [&a, &b].map(|ns| ns.netlink().expect("a socket"));
-        let end = |name, netns| exos_host::netlink::VethEnd {
-            netns,
-            ..exos_host::netlink::VethEnd::named(name)
-        };
-        let theirs = std::os::fd::AsFd::as_fd(&b);
-        left.create_veth_pair(&end("wire", None), &end("wire", Some(theirs)))
-            .expect("a pair");
-        for (netlink, ip) in [(&left, "10.78.0.1"), (&right, "10.78.0.2")] {
-            let index = netlink.link_by_name("wire").expect("it is there").index;
-            netlink
-                .add_address(index, ip.parse().expect("an address"), 24)
-                .expect("free");
-            netlink.set_up(index, true).expect("it is ours");
-        }
-        Some(lab)
-    }
-
-    fn side(&self, side: char) -> String {
-        format!("{}-{side}", self.name)
-    }
-
-    fn socket(&self) -> PathBuf {
-        std::env::temp_dir().join(format!("{}.sock", self.name))
-    }
-
-    /// Starts the daemon and waits until it listens.
-    fn start(&mut self, more: &[&str]) {
-        let ours = format!("{OURS}/24");
-        self.launch(&[&["--address", &ours], more].concat());
-    }
-
-    fn launch(&mut self, more: &[&str]) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_xokd"));
-        command.args(["--namespace", &self.side('a'), "--interface", "wire"]);
-        command.args(["--user", "0"]);
-        command.arg("--socket").arg(self.socket()).args(more);
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
-        let said = child.stdout.take().expect("a pipe");
-        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(said));
-        assert!(lines.any(|line| line.is_ok_and(|l| l.starts_with("listening"))));
-        std::thread::spawn(move || lines.for_each(drop));
-        self.daemon = Some(child);
-    }
-
-    fn kill(&mut self) {
-        let mut child = self.daemon.take().expect("it runs");
-        child.kill().expect("it is ours");
-        child.wait().expect("it ends");
-    }
-
-    /// As an operator does it: the daemon takes everything down.
-    fn stop(&mut self) {
-        let mut child = self.daemon.take().expect("it runs");
-        let pid = rustix::process::Pid::from_child(&child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is ours");
-        assert!(child.wait().expect("it ends").success());
-    }
-
-    /// Something on side b.
-    fn over_there<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let there = NetNs::open(&self.side('b')).expect("it is there");
-        there.run(work).expect("it can be entered")
-    }
-
-    /// Something on side a, the daemon's host.
-    fn on_the_host<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let here = NetNs::open(&self.side('a')).expect("it is there");
-        here.run(work).expect("it can be entered")
-    }
-
-    /// Connects from side b: `Err` carries what the peer answered.
-    fn dial(&self, port: u16) -> std::io::Result<TcpStream> {
-        let to = format!("{OURS}:{port}").parse().expect("an address");
-        self.over_there(move || TcpStream::connect_timeout(&to, Duration::from_secs(2)))
-    }
-
-    fn interfaces(&self) -> Vec<String> {
-        let here = NetNs::open(&self.side('a')).expect("it is there");
-        let links = here
-            .netlink()
-            .and_then(|n| n.links())
-            .expect("they can be listed");
-        links.into_iter().map(|link| link.name).collect()
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.daemon.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        let mut clean = Command::new(env!("CARGO_BIN_EXE_xokd"));
-        clean
-            .args(["--clean", "--namespace", &self.side('a'), "--socket"])
-            .arg(self.socket());
-        let _ = clean.stdout(Stdio::null()).status();
-        for side in ['a', 'b'] {
-            let _ = NetNs::delete(&self.side(side));
-        }
-    }
-}
-
-/// A program's connection.
-struct Program(OwnedFd);
-
-impl Program {
-    fn connect(lab: &Lab) -> Self {
-        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
-        let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None);
-        let socket = socket.expect("a socket");
-        let address = SocketAddrUnix::new(lab.socket()).expect("a path");
-        rustix::net::connect(&socket, &address).expect("it listens");
-        Self(socket)
-    }
-
-    fn ask(&self, request: &Request) -> (Answer, Vec<OwnedFd>) {
-        rustix::net::send(&self.0, &request.encode(7), SendFlags::NOSIGNAL).expect("room");
-        loop {
-            let mut buffer = vec![0; exos_xok::limits::MESSAGE_BYTES_MAX];
-            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-            let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-            let mut parts = [std::io::IoSliceMut::new(&mut buffer)];
-            let got = rustix::net::recvmsg(&self.0, &mut parts, &mut ancillary, RecvFlags::empty());
-            let len = got.expect("an answer").bytes;
-            let fds = ancillary.drain().flat_map(|message| match message {
-                RecvAncillaryMessage::ScmRights(fds) => fds.collect::<Vec<_>>(),
-                _ => Vec::new(),
-            });
-            let fds = fds.collect();
-            if let FromDaemon::Answer(7, answer) =
-                FromDaemon::decode(&buffer[..len]).expect("sound")
-            {
-                return (answer, fds);
-            }
-        }
-    }
-
-    fn attach(&self) -> (Answer, Vec<OwnedFd>) {
-        self.ask(&Request::Attach {
-            interface: String::new(),
-            mode: Mode::Auto,
-            chunks: 512,
-            program: "test".to_owned(),
-        })
-    }
-
-    fn claim(&self, protocol: Protocol, port: PortWish) -> Answer {
-        let request = Request::Claim {
-            protocol,
-            local: None,
-            port,
-            remote: None,
-        };
-        self.ask(&request).0
-    }
-}
-
-fn port_of(answer: &Answer) -> (u32, Claim) {
-    match answer {
-        Answer::Granted { grant, claim } => (*grant, *claim),
-        other => panic!("not granted: {other:?}"),
-    }
-}
-
-fn refusal(answer: &Answer) -> (Refusal, &str) {
-    match answer {
-        Answer::Refused { code, text } => (*code, text),
-        other => panic!("not refused: {other:?}"),
-    }
-}
-
-fn within(time: Duration, mut done: impl FnMut() -> bool) -> bool {
-    let until = Instant::now() + time;
-    while !done() {
-        if Instant::now() > until {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    true
-}
-
-/// A datagram from side b, as the ring receives it.
-fn receives(lab: &Lab, link: &mut Link, port: u16, text: &str) -> bool {
-    receives_at(lab, link, (OURS, port), text)
-}
-
-fn receives_at(lab: &Lab, link: &mut Link, to: (&str, u16), text: &str) -> bool {
-    lab.over_there(|| {
-        let socket = UdpSocket::bind("10.78.0.2:0").expect("free");
-        socket.send_to(text.as_bytes(), to).expect("a route");
-    });
-    within(Duration::from_secs(2), || {
-        let mut found = false;
-        link.receive(|frame, _| found |= frame.ends_with(text.as_bytes()));
-        found
-    })
-}
+use lab::*;
 
 #[test]
 fn what_nobody_claims_is_answered_and_what_is_claimed_arrives() {
@@ -262,12 +35,7 @@ fn what_nobody_claims_is_answered_and_what_is_claimed_arrives() {
     let peer = "10.78.0.2".parse().expect("an address");
     let index = tables.interfaces().next().expect("one").index;
     assert!(tables.neighbour(index, peer).is_some(), "it has asked us");
-    let (attached, fds) = program.attach();
-    let Answer::Attached { facts, slot, .. } = attached else {
-        panic!("{attached:?}")
-    };
-    let adopted = XdpLink::adopt("wire", &Facts::from_bytes(&facts.link), fds).expect("a ring");
-    let mut link = Link::from(adopted);
+    let Attached { slot, mut link, .. } = program.attached();
     let (_, claim) = port_of(&program.claim(Protocol::Udp, PortWish::Number(5353)));
     assert_eq!(claim.to_string(), format!("udp {OURS}:5353"));
     assert!(receives(&lab, &mut link, 5353, "for us"));
@@ -310,15 +78,11 @@ fn programs_keep_what_they_have_when_the_daemon_is_killed() {
     };
     lab.start(&[]);
     let program = Program::connect(&lab);
-    let (attached, fds) = program.attach();
-    let Answer::Attached {
-        facts, token, slot, ..
-    } = attached
-    else {
-        panic!("{attached:?}")
-    };
-    let adopted = XdpLink::adopt("wire", &Facts::from_bytes(&facts.link), fds).expect("a ring");
-    let mut link = Link::from(adopted);
+    let Attached {
+        slot,
+        token,
+        mut link,
+    } = program.attached();
     let (grant, claim) = port_of(&program.claim(Protocol::Udp, PortWish::Ephemeral));
     // The peer has to know our Ethernet address: nobody answers for it while there is no daemon.
     assert!(receives(&lab, &mut link, claim.port, "with a daemon"));
@@ -351,17 +115,7 @@ fn programs_keep_what_they_have_when_the_daemon_is_killed() {
     ));
     lab.kill();
     drop((third, link));
-    let mut clean = Command::new(env!("CARGO_BIN_EXE_xokd"));
-    clean
-        .args(["--clean", "--namespace", &lab.side('a'), "--socket"])
-        .arg(lab.socket());
-    assert!(
-        clean
-            .stdout(Stdio::null())
-            .status()
-            .expect("it runs")
-            .success()
-    );
+    assert!(lab.clean().status.success());
     assert_eq!(lab.interfaces(), ["lo", "wire"], "nothing is left");
 }
 
@@ -378,12 +132,9 @@ fn ports_of_a_shared_address_are_the_programs_or_the_hosts() {
     let everywhere = lab.on_the_host(|| TcpListener::bind("0.0.0.0:2222"));
     let everywhere = everywhere.expect("free");
     let program = Program::connect(&lab);
-    let (attached, fds) = program.attach();
-    let Answer::Attached { facts, token, .. } = attached else {
-        panic!("{attached:?}")
-    };
-    let adopted = XdpLink::adopt("wire", &Facts::from_bytes(&facts.link), fds).expect("a ring");
-    let mut link = Link::from(adopted);
+    let Attached {
+        token, mut link, ..
+    } = program.attached();
     let held = program.claim(Protocol::Tcp, PortWish::Number(2222));
     let (code, text) = refusal(&held);
     assert_eq!(code, Refusal::Held);
@@ -441,12 +192,7 @@ fn scrapers_read_the_counters_of_each_program() {
     drop(free);
     lab.start(&["--metrics", &format!("127.0.0.1:{port}")]);
     let program = Program::connect(&lab);
-    let (attached, fds) = program.attach();
-    let Answer::Attached { facts, slot, .. } = attached else {
-        panic!("{attached:?}")
-    };
-    let adopted = XdpLink::adopt("wire", &Facts::from_bytes(&facts.link), fds).expect("a ring");
-    let mut link = Link::from(adopted);
+    let Attached { slot, mut link, .. } = program.attached();
     port_of(&program.claim(Protocol::Udp, PortWish::Number(5353)));
     assert!(receives(&lab, &mut link, 5353, "counted"));
     let labels = format!("interface=\"wire\",slot=\"{slot}\",program=\"test\",uid=\"0\"");
