@@ -41,7 +41,7 @@ pub use copies::{Tap, tap};
 pub use counter::Counter;
 pub use incoming::{from_host, general, incoming};
 pub use layout::{
-    AddressFlags, Bucket, Config, FlowKey, FlowValue, FragmentKey, Shape, Slot, SlotKind,
+    AddressFlags, Bucket, Config, FlowKey, FlowValue, FragmentKey, Shape, Share, Slot, SlotKind,
 };
 pub use maps::{MapFds, MapSpec, MapType, Maps};
 pub use model::Model;

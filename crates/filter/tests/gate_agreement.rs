@@ -8,9 +8,11 @@ mod gate;
 use common::hex;
 use exos_filter::Filter;
 use exos_filter::gate::layout::{LINK_RX, LINK_TX};
+use exos_filter::gate::limits::FADE_NS;
 use exos_filter::gate::model::{Decision, Model, To};
 use exos_filter::gate::{
-    self as gates, AddressFlags, Bucket, Counter, FlowKey, Slot, SlotKind, layout::address_bytes,
+    self as gates, AddressFlags, Bucket, Counter, FlowKey, Share, Slot, SlotKind,
+    layout::address_bytes,
 };
 use exos_host::bpf::{Prog, SkbContext, permitted};
 use exos_host::netns::NetNs;
@@ -42,12 +44,30 @@ fn fixed(tokens: i64) -> Bucket {
     }
 }
 
+/// A share in any state that does not change with time while the test runs.
+fn share(random: &mut Random) -> Share {
+    let tokens = [0, 1, 300, 5000, 1 << 30];
+    let [guarantee, ceiling] = [(); 2].map(|()| fixed(random.pick(&tokens)));
+    Share {
+        guarantee: random.pick(&[guarantee, guarantee, Bucket::default()]),
+        ceiling: random.pick(&[ceiling, Bucket::default(), Bucket::default()]),
+        part: random.pick(&[16, 40, 1024]),
+        used: random.pick(&[0, 700, 20_000, 1 << 30]),
+        since: 1 << 62,
+    }
+}
+
 fn slot(kind: SlotKind, ifindex: u32) -> Slot {
+    let still = Share {
+        since: 1 << 62,
+        ..Share::default()
+    };
     Slot {
         kind,
         ifindex,
         mac: MAC,
-        ..Slot::default()
+        rx: still,
+        tx: still,
     }
 }
 
@@ -89,10 +109,8 @@ fn model(interfaces: &[u32], random: &mut Random) -> Model {
     }
     if random.one_in(2) {
         for number in 1..4 {
-            let tokens = [0, 1, 300, 5000, 1 << 30];
-            model.slots[number].rx = fixed(random.pick(&tokens));
-            model.slots[number].tx = fixed(random.pick(&tokens));
-            model.slots[number].flags = random.pick(&[0, 0, Slot::CAPPED]);
+            model.slots[number].rx = share(random);
+            model.slots[number].tx = share(random);
         }
     }
     if random.one_in(2) {
@@ -287,5 +305,60 @@ fn the_programs_agree_with_the_model() {
                 "{name} never counted"
             );
         }
+    });
+}
+
+/// What passes with time, which the model's clock cannot follow: buckets fill, and what was used is forgotten.
+#[test]
+fn buckets_fill_and_what_was_used_fades() {
+    in_namespace("buckets_fill_and_what_was_used_fades", || {
+        let interfaces = gate::interfaces(2);
+        let mut model = Model::default();
+        model.config.mac = MAC;
+        let key = FlowKey::port(TCP, (v("192.0.2.7"), 80).into());
+        grant(&mut model, key, 1);
+        model.slots[1] = slot(SlotKind::Veth, interfaces[1]);
+        model.ports.insert(1);
+        let half = FADE_NS / 2;
+        let now = || {
+            let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+            time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+        };
+        let empty = |last| Bucket {
+            tokens: 0,
+            last,
+            ..Bucket::new(1 << 30, 1 << 30)
+        };
+        let tables = gate::create();
+        let programs = programs(&tables, &model);
+        let header = gate::packets::ports(TCP, 50000, 80, 100);
+        let packet = gate::packets::ip(v("198.51.100.9"), v("192.0.2.7"), TCP, None, &[], &header);
+        let frame = gate::packets::ethernet(MAC, PEER_MAC, 0x0800, &packet);
+        let len = frame.len() as u64;
+        // The guarantee has nothing, and is not looked at for long; half a fading is over.
+        let began = now();
+        model.slots[1].rx = Share {
+            guarantee: Bucket {
+                last: 1 << 62,
+                ..empty(0)
+            },
+            part: 16,
+            used: 1 << 20,
+            since: began - half,
+            ..Share::default()
+        };
+        model.link[LINK_RX as usize] = empty(began - half);
+        tables.fill(&model);
+        let verdict = programs.incoming.test_run(&frame).unwrap().verdict;
+        assert_eq!(verdict, xdp_verdict(To::Slot(1)));
+        let (share, link) = (tables.slot(1).rx, tables.link(LINK_RX));
+        let passed = share.since - (began - half);
+        assert!(passed >= half && share.since <= now(), "{share:?}");
+        let faded =
+            (u128::from(1u32 << 20) * u128::from(passed.min(FADE_NS)) / u128::from(FADE_NS)) as u64;
+        assert_eq!(share.used, (1 << 20) - faded + len);
+        let earned = ((link.last - (began - half)) as i64) * (1 << 30) / 1_000_000_000;
+        assert_eq!(link.tokens, earned - len as i64);
+        assert_eq!(share.guarantee.tokens, 0);
     });
 }

@@ -5,7 +5,7 @@ mod common;
 mod gate;
 
 use exos_filter::gate::model::Model;
-use exos_filter::gate::{self as gates, Bucket, FlowKey, FlowValue, Slot, SlotKind};
+use exos_filter::gate::{self as gates, Bucket, FlowKey, FlowValue, Share, Slot, SlotKind};
 use exos_host::bpf::{Prog, SkbContext, permitted};
 use exos_host::netns::NetNs;
 use gate::packets::{ethernet, ip, ports};
@@ -139,8 +139,11 @@ fn the_time_of_a_packet_does_not_depend_on_the_grants() {
             let came6 = frame("[2001:db8:9::9]:50000", "[2001:db8::7]:80", false);
             let times = [&came, &came6].map(|f| bench.time_in(f));
             let out = bench.time_out(&went);
-            bench.model.slots[1].rx = Bucket::new(1 << 36, 1 << 36);
-            bench.model.slots[1].tx = Bucket::new(1 << 36, 1 << 36);
+            let plenty = Share {
+                guarantee: Bucket::new(1 << 36, 1 << 36),
+                ..Share::default()
+            };
+            (bench.model.slots[1].rx, bench.model.slots[1].tx) = (plenty, plenty);
             bench.model.link = [Bucket::new(1 << 36, 1 << 36); 2];
             bench.tables.fill(&bench.model);
             let shared = [bench.time_in(&came), bench.time_out(&went)];

@@ -266,7 +266,7 @@ fn super_packets_pass_whole() {
             last: 1 << 62,
             ..Bucket::new(1, 1 << 30)
         };
-        model.slots[1].tx = plenty;
+        model.slots[1].tx.ceiling = plenty;
         tables.fill(&model);
         let first = slots.remove(1).with_virtio_header();
         first.send(&virtio(1, 255, 34, 16, &frame));
@@ -282,7 +282,7 @@ fn super_packets_pass_whole() {
         );
         assert_eq!(counters[Counter::TxBytes as usize], frame.len() as u64);
         assert_eq!(counters[Counter::TxBadHeader as usize], 1);
-        let charged = plenty.tokens - tables.slot(1).tx.tokens;
+        let charged = plenty.tokens - tables.slot(1).tx.ceiling.tokens;
         let len = frame.len() as i64;
         assert_eq!(charged, len + len / 1448 * 54);
     });

@@ -20,7 +20,7 @@ mod taps;
 use std::path::{Path, PathBuf};
 
 use exos_filter::gate::{
-    self, AddressFlags, Bucket, Config, Counter, FlowKey, FlowValue, Maps, Slot, SlotKind,
+    self, AddressFlags, Bucket, Config, Counter, FlowKey, FlowValue, Maps, Share, Slot, SlotKind,
 };
 use exos_host::bpf::{Link, Map, Prog, TcxHook, TcxLink, XdpMode};
 use exos_host::error::Result;
@@ -142,11 +142,17 @@ impl Gate {
         Ok(bytes.map_or_else(Slot::default, |b| Slot::from_bytes(&b)))
     }
 
-    /// Changes the shares of a slot.
-    pub fn set_shares(&self, id: SlotId, rx: Bucket, tx: Bucket, capped: bool) -> Result<()> {
+    /// Changes the share of a slot, both ways. What it has used counts on: nobody wins by a change.
+    pub fn set_share(&self, id: SlotId, share: &Share) -> Result<()> {
         let mut slot = self.slot(id)?;
-        (slot.rx, slot.tx) = (rx, tx);
-        slot.flags = if capped { Slot::CAPPED } else { 0 };
+        for way in [&mut slot.rx, &mut slot.tx] {
+            *way = Share {
+                guarantee: changed(&way.guarantee, share.guarantee),
+                ceiling: changed(&way.ceiling, share.ceiling),
+                part: share.part,
+                ..*way
+            };
+        }
         self.maps.slots.update(&id.to_ne_bytes(), &slot.to_bytes())
     }
 
@@ -154,7 +160,11 @@ impl Gate {
     pub fn set_link(&self, bucket: Bucket) -> Result<()> {
         for way in [gate::layout::LINK_RX, gate::layout::LINK_TX] {
             let key = way.to_ne_bytes();
-            self.maps.link_buckets.update(&key, &bucket.to_bytes())?;
+            let bytes = self.maps.link_buckets.lookup(&key)?;
+            let bytes = bytes.and_then(|b| <[u8; Bucket::LEN]>::try_from(b).ok());
+            let before = bytes.map_or_else(Bucket::default, |b| Bucket::from_bytes(&b));
+            let bytes = changed(&before, bucket).to_bytes();
+            self.maps.link_buckets.update(&key, &bytes)?;
         }
         Ok(())
     }
@@ -228,6 +238,18 @@ impl Gate {
 
     fn write_config(&self) -> Result<()> {
         self.maps.config.update(&[0; 4], &self.config.to_bytes())
+    }
+}
+
+/// A bucket of another rate, as full as it was; a new one is full.
+fn changed(before: &Bucket, bucket: Bucket) -> Bucket {
+    if before.rate == 0 {
+        return bucket;
+    }
+    Bucket {
+        tokens: before.tokens.min(bucket.tokens),
+        last: before.last,
+        ..bucket
     }
 }
 

@@ -8,7 +8,8 @@
 //! FlowValue 8     slot 4 | grant 4
 //! FragmentKey 40  source 16 | destination 16 | identifier 4 | protocol 1 | direction 1 | zero 2
 //! Bucket 32       rate 8 | burst 8 | tokens 8 | last 8
-//! Slot 80         kind 4 | ifindex 4 | mac 6 | flags 2 | rx Bucket 32 | tx Bucket 32
+//! Share 88        guarantee Bucket 32 | ceiling Bucket 32 | part 8 | used 8 | since 8
+//! Slot 192        kind 4 | ifindex 4 | mac 6 | zero 2 | rx Share 88 | tx Share 88
 //! Config 24       shapes 4 | ifindex 4 | mac 6 | zero 2 | taps 4 | generals 4
 //! ```
 
@@ -373,6 +374,50 @@ impl Bucket {
     }
 }
 
+/// What a slot may have of the link, one way. [`super::model::police`] is the meaning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Share {
+    /// What it always has. Means something only where the link's rate is known.
+    pub guarantee: Bucket,
+    /// What it never exceeds, whatever there is to spare. A rate of 0: no such bound.
+    pub ceiling: Bucket,
+    /// Its part of what others leave unused, beside the parts of others who want it: in sixteenths, 16 to
+    /// [`super::limits::PART_MAX`].
+    pub part: u64,
+    /// Bytes of what others left that it has used lately: fades with [`super::limits::FADE_NS`].
+    pub used: u64,
+    /// When `used` faded last: nanoseconds of CLOCK_MONOTONIC.
+    pub since: u64,
+}
+
+impl Share {
+    /// Bytes of a share.
+    pub const LEN: usize = 88;
+
+    /// As the map holds it.
+    pub fn to_bytes(&self) -> [u8; Self::LEN] {
+        Bytes::new()
+            .put(&self.guarantee.to_bytes())
+            .put(&self.ceiling.to_bytes())
+            .put(&self.part.to_ne_bytes())
+            .put(&self.used.to_ne_bytes())
+            .put(&self.since.to_ne_bytes())
+            .done()
+    }
+
+    /// From the map.
+    pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Self {
+        let mut fields = Fields(bytes);
+        Self {
+            guarantee: Bucket::from_bytes(&fields.take()),
+            ceiling: Bucket::from_bytes(&fields.take()),
+            part: fields.u64(),
+            used: fields.u64(),
+            since: fields.u64(),
+        }
+    }
+}
+
 /// A program's place: the value in `slots`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Slot {
@@ -382,19 +427,15 @@ pub struct Slot {
     pub ifindex: u32,
     /// The source MAC address that it must use.
     pub mac: [u8; 6],
-    /// See [`Slot::CAPPED`].
-    pub flags: u16,
-    /// Its guaranteed share of what arrives.
-    pub rx: Bucket,
-    /// Its guaranteed share of what is sent.
-    pub tx: Bucket,
+    /// Its share of what arrives.
+    pub rx: Share,
+    /// Its share of what is sent.
+    pub tx: Share,
 }
 
 impl Slot {
     /// Bytes of a slot.
-    pub const LEN: usize = 80;
-    /// Flag: nothing beyond the slot's own buckets, even when the link has room.
-    pub const CAPPED: u16 = 1;
+    pub const LEN: usize = 192;
 
     /// As the map holds it.
     pub fn to_bytes(&self) -> [u8; Self::LEN] {
@@ -402,7 +443,7 @@ impl Slot {
             .put(&(self.kind as u32).to_ne_bytes())
             .put(&self.ifindex.to_ne_bytes())
             .put(&self.mac)
-            .put(&self.flags.to_ne_bytes())
+            .put(&[0; 2])
             .put(&self.rx.to_bytes())
             .put(&self.tx.to_bytes())
             .done()
@@ -411,13 +452,14 @@ impl Slot {
     /// From the map.
     pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Self {
         let mut fields = Fields(bytes);
+        let (kind, ifindex, mac) = (fields.u32(), fields.u32(), fields.take());
+        fields.take::<2>();
         Self {
-            kind: SlotKind::from_u32(fields.u32()),
-            ifindex: fields.u32(),
-            mac: fields.take(),
-            flags: u16::from_ne_bytes(fields.take()),
-            rx: Bucket::from_bytes(&fields.take()),
-            tx: Bucket::from_bytes(&fields.take()),
+            kind: SlotKind::from_u32(kind),
+            ifindex,
+            mac,
+            rx: Share::from_bytes(&fields.take()),
+            tx: Share::from_bytes(&fields.take()),
         }
     }
 }
@@ -520,19 +562,27 @@ mod tests {
         }
     }
 
+    prop_compose! {
+        fn share()(
+            guarantee in bucket(), ceiling in bucket(), part: u64, used: u64, since: u64,
+        ) -> Share {
+            Share { guarantee, ceiling, part, used, since }
+        }
+    }
+
     proptest! {
         #[test]
         fn bytes_are_read_back(
             local: [u8; 16], remote: [u8; 16], local_port: u16, remote_port: u16, protocol: u8,
-            slot: u32, grant: u32, ifindex: u32, mac: [u8; 6], flags: u16, kind in 0u32..4,
-            rx in bucket(), tx in bucket(), shapes: u32, taps: u32, generals: u32,
+            slot: u32, grant: u32, ifindex: u32, mac: [u8; 6], kind in 0u32..4,
+            rx in share(), tx in share(), shapes: u32, taps: u32, generals: u32,
         ) {
             let key = FlowKey { local, remote, local_port, remote_port, protocol };
             prop_assert_eq!(FlowKey::from_bytes(&key.to_bytes()), key);
             let value = FlowValue { slot, grant };
             prop_assert_eq!(FlowValue::from_bytes(&value.to_bytes()), value);
             let kind = SlotKind::from_u32(kind);
-            let slot = Slot { kind, ifindex, mac, flags, rx, tx };
+            let slot = Slot { kind, ifindex, mac, rx, tx };
             prop_assert_eq!(Slot::from_bytes(&slot.to_bytes()), slot);
             let config = Config { shapes, ifindex, mac, taps, generals };
             prop_assert_eq!(Config::from_bytes(&config.to_bytes()), config);

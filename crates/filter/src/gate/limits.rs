@@ -35,6 +35,18 @@ pub const REFILL_NS_MIN: u64 = 1 << 18;
 /// inside 64 bits up to [`RATE_MAX`].
 pub const REFILL_NS_MAX: u64 = 1 << 27;
 
+/// How fast what a slot used beyond its guarantee is forgotten, in nanoseconds: 2.1 ms, 8 refills, a shift away from a
+/// division. A slot that alone uses the whole of a link has used what passes in this time, which must be less than the
+/// link's bucket holds (4 ms), or some of the link would be left unused.
+pub const FADE_NS: u64 = 1 << FADE_SHIFT;
+
+/// [`FADE_NS`] as a power of two.
+pub const FADE_SHIFT: u32 = 21;
+
+/// The greatest part of what others leave unused, in sixteenths: 64 times the smallest. What the link's bucket must
+/// hold for dividing grows with it, and packets are no finer.
+pub const PART_MAX: u64 = 16 * 64;
+
 /// Bytes per second that a bucket can express: 1 Tbit/s.
 pub const RATE_MAX: u64 = 125_000_000_000;
 
@@ -46,4 +58,5 @@ pub const SEGMENT_HEADERS_LEN: i32 = 14 + 20 + 20;
 pub const SEGMENT_SIZE_MIN: i32 = 256;
 
 const _: () = assert!(REFILL_NS_MAX.checked_mul(RATE_MAX).is_some());
+const _: () = assert!(REFILL_NS_MIN * 8 == FADE_NS);
 const _: () = assert!(1 + GENERALS_MAX + TAPS_MAX <= 33);

@@ -2,12 +2,11 @@
 //!
 //! Each slot has a bucket that fills at its guaranteed rate, the link one that fills at its own. A packet that its
 //! slot's bucket allows always goes, and is charged to both. One beyond it goes while the link's bucket has tokens
-//! left, that is while others leave some of their shares unused. So nothing is wasted, nobody is starved, and no
-//! control loop runs. [`super::model::police`] is the meaning.
+//! left, that is while others leave some of their shares unused, and while the slot has not had more of that than its
+//! part. So nothing is wasted, nobody is starved, and no control loop runs. [`super::model::police`] is the meaning.
 
 use super::code::{CHARGE, Code, Side};
-use super::layout::Slot;
-use super::limits::{REFILL_NS_MAX, REFILL_NS_MIN, SEGMENT_HEADERS_LEN};
+use super::limits::{FADE_NS, FADE_SHIFT, REFILL_NS_MAX, REFILL_NS_MIN, SEGMENT_HEADERS_LEN};
 use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
 
 /// Offsets in [`super::layout::Bucket`].
@@ -15,12 +14,16 @@ const RATE: i16 = 0;
 const BURST: i16 = 8;
 const TOKENS: i16 = 16;
 const LAST: i16 = 24;
-/// Offset of the flags in [`Slot`].
-const FLAGS: i16 = 14;
-/// Offset of the bucket of what arrives in [`Slot`].
+/// Offsets in [`super::layout::Share`].
+const GUARANTEE: i16 = 0;
+const CEILING: i16 = 32;
+const PART: i16 = 64;
+const USED: i16 = 72;
+const SINCE: i16 = 80;
+/// Offset of the share of what arrives in [`super::layout::Slot`].
 pub(super) const SLOT_RX: i16 = 16;
-/// Offset of the bucket of what is sent in [`Slot`].
-pub(super) const SLOT_TX: i16 = 48;
+/// Offset of the share of what is sent in [`super::layout::Slot`].
+pub(super) const SLOT_TX: i16 = 104;
 
 const SLOT_POINTER: Reg = Reg::R7;
 const LINK: Reg = Reg::R8;
@@ -46,69 +49,119 @@ impl Code<'_> {
         self.put(CHARGE, Reg::R0);
     }
 
-    /// Charge the frame to the slot that r7 points to, or go to `over`. Uses r8 and r9.
-    pub(super) fn police(&mut self, bucket: i16, link: u32, over: Label) {
-        let [go, excess] = [(); 2].map(|()| self.asm.label());
+    /// Charge the frame to the slot that r7 points to, whose share is at `share`, or go to `over`. Uses r8 and r9.
+    pub(super) fn police(&mut self, share: i16, link: u32, over: Label) {
+        let [go, limited, divided, within] = [(); 4].map(|()| self.asm.label());
         self.lookup_index(self.maps.link_buckets, link as i32, go);
         self.asm.set(LINK, Reg::R0);
-        self.load(Size::Double, Reg::R1, SLOT_POINTER, bucket + RATE);
+        self.load(Size::Double, Reg::R1, SLOT_POINTER, share + CEILING + RATE);
         self.load(Size::Double, Reg::R2, LINK, RATE);
         self.asm.alu(Alu::Or, Reg::R1, Reg::R2);
         self.asm.jump_if(Reg::R1, Condition::Equal, 0, go);
         self.asm.call(Helper::KtimeGetNs);
         self.asm.set(NOW, Reg::R0);
 
-        self.load(Size::Double, Reg::R1, SLOT_POINTER, bucket + RATE);
-        self.asm.jump_if(Reg::R1, Condition::Equal, 0, excess);
-        self.refill(SLOT_POINTER, bucket);
-        self.spend(SLOT_POINTER, bucket, excess);
-        self.load(Size::Double, Reg::R1, LINK, RATE);
-        self.asm.jump_if(Reg::R1, Condition::Equal, 0, go);
-        self.refill(LINK, 0);
-        self.charge(LINK, 0);
-        self.asm.jump(go);
+        self.load(Size::Double, Reg::R1, SLOT_POINTER, share + CEILING + RATE);
+        self.asm.jump_if(Reg::R1, Condition::Equal, 0, divided);
+        self.refill(SLOT_POINTER, share + CEILING);
+        self.need_tokens(SLOT_POINTER, share + CEILING, over);
 
-        self.asm.bind(excess);
+        self.asm.bind(divided);
         self.load(Size::Double, Reg::R1, LINK, RATE);
-        self.asm.jump_if(Reg::R1, Condition::Equal, 0, over);
-        self.load(Size::Half, Reg::R1, SLOT_POINTER, FLAGS);
-        self.asm
-            .jump_if(Reg::R1, Condition::Set, i32::from(Slot::CAPPED), over);
+        self.asm.jump_if(Reg::R1, Condition::Equal, 0, limited);
         self.refill(LINK, 0);
-        self.spend(LINK, 0, over);
+        self.spend_guarantee(share + GUARANTEE, within);
+        self.spend_unused(share, over);
+        self.asm.bind(within);
+        self.charge(LINK, TOKENS);
+
+        self.asm.bind(limited);
+        self.load(Size::Double, Reg::R1, SLOT_POINTER, share + CEILING + RATE);
+        self.asm.jump_if(Reg::R1, Condition::Equal, 0, go);
+        self.charge(SLOT_POINTER, share + CEILING + TOKENS);
         self.asm.bind(go);
     }
 
-    /// Take what the frame costs if there are tokens at all, else go to `none`.
-    fn spend(&mut self, pointer: Reg, bucket: i16, none: Label) {
+    /// Go to `done` when the guarantee allows the frame, charged with it.
+    fn spend_guarantee(&mut self, guarantee: i16, done: Label) {
+        let beyond = self.asm.label();
+        self.load(Size::Double, Reg::R1, SLOT_POINTER, guarantee + RATE);
+        self.asm.jump_if(Reg::R1, Condition::Equal, 0, beyond);
+        self.refill(SLOT_POINTER, guarantee);
+        self.need_tokens(SLOT_POINTER, guarantee, beyond);
+        self.charge(SLOT_POINTER, guarantee + TOKENS);
+        self.asm.jump(done);
+        self.asm.bind(beyond);
+    }
+
+    /// Take the frame's cost from what others leave unused, or go to `over`.
+    fn spend_unused(&mut self, share: i16, over: Label) {
+        self.fade(share);
+        self.need_tokens(LINK, 0, over);
+        // r1 has the tokens.
+        self.load(Size::Double, Reg::R2, SLOT_POINTER, share + PART);
+        self.asm.alu(Alu::Mul, Reg::R1, Reg::R2);
+        self.load(Size::Double, Reg::R2, SLOT_POINTER, share + USED);
+        self.asm.alu(Alu::ShiftLeft, Reg::R2, 4);
+        self.asm.jump_if(Reg::R2, Condition::Greater, Reg::R1, over);
+        self.get(Reg::R1, CHARGE);
+        self.asm
+            .push(Insn::atomic_add(SLOT_POINTER, share + USED, Reg::R1));
+    }
+
+    /// What was used lately becomes less with time. Whoever moves `since` on does it: one CPU of many.
+    fn fade(&mut self, share: i16) {
+        let [done, part] = [(); 2].map(|()| self.asm.label());
+        self.take_time(SLOT_POINTER, share + SINCE, done);
+        self.asm
+            .jump_if(Reg::R2, Condition::LessOrEqual, FADE_NS as i32, part);
+        self.asm.set(Reg::R2, FADE_NS as i32);
+        self.asm.bind(part);
+        self.load(Size::Double, Reg::R1, SLOT_POINTER, share + USED);
+        self.asm.alu(Alu::Mul, Reg::R1, Reg::R2);
+        self.asm.alu(Alu::ShiftRight, Reg::R1, FADE_SHIFT as i32);
+        self.subtract(SLOT_POINTER, share + USED, Reg::R1);
+        self.asm.bind(done);
+    }
+
+    /// Go to `none` when a bucket has no tokens; else they are in r1.
+    fn need_tokens(&mut self, pointer: Reg, bucket: i16, none: Label) {
         self.load(Size::Double, Reg::R1, pointer, bucket + TOKENS);
         self.asm
             .jump_if(Reg::R1, Condition::SignedLessOrEqual, 0, none);
-        self.charge(pointer, bucket);
     }
 
-    fn charge(&mut self, pointer: Reg, bucket: i16) {
-        self.asm.set(Reg::R1, 0);
+    /// Takes what the frame costs.
+    fn charge(&mut self, pointer: Reg, at: i16) {
         self.get(Reg::R2, CHARGE);
-        self.asm.alu(Alu::Sub, Reg::R1, Reg::R2);
+        self.subtract(pointer, at, Reg::R2);
+    }
+
+    /// Subtracts atomically. Uses r3.
+    fn subtract(&mut self, pointer: Reg, at: i16, amount: Reg) {
+        self.asm.set(Reg::R3, 0);
+        self.asm.alu(Alu::Sub, Reg::R3, amount);
+        self.asm.push(Insn::atomic_add(pointer, at, Reg::R3));
+    }
+
+    /// Moves a time on to now; the time that has passed is in r2. Goes to `not` when that is too short, or another
+    /// CPU did it.
+    fn take_time(&mut self, pointer: Reg, at: i16, not: Label) {
+        self.load(Size::Double, Reg::R1, pointer, at);
+        self.asm.set(Reg::R2, NOW);
+        self.asm.alu(Alu::Sub, Reg::R2, Reg::R1);
+        // Signed: another CPU may have read a later time.
         self.asm
-            .push(Insn::atomic_add(pointer, bucket + TOKENS, Reg::R1));
+            .jump_if(Reg::R2, Condition::SignedLess, REFILL_NS_MIN as i32, not);
+        self.asm.set(Reg::R0, Reg::R1);
+        self.asm.push(Insn::compare_exchange(pointer, at, NOW));
+        self.asm.jump_if(Reg::R0, Condition::NotEqual, Reg::R1, not);
     }
 
     /// Whoever moves `last` on gives the tokens of the time between: one CPU of many.
     fn refill(&mut self, pointer: Reg, bucket: i16) {
         let [done, full, give, fits] = [(); 4].map(|()| self.asm.label());
-        self.load(Size::Double, Reg::R1, pointer, bucket + LAST);
-        self.asm.set(Reg::R2, NOW);
-        self.asm.alu(Alu::Sub, Reg::R2, Reg::R1);
-        // Signed: another CPU may have read a later time.
-        self.asm
-            .jump_if(Reg::R2, Condition::SignedLess, REFILL_NS_MIN as i32, done);
-        self.asm.set(Reg::R0, Reg::R1);
-        self.asm
-            .push(Insn::compare_exchange(pointer, bucket + LAST, NOW));
-        self.asm
-            .jump_if(Reg::R0, Condition::NotEqual, Reg::R1, done);
+        self.take_time(pointer, bucket + LAST, done);
         self.load(Size::Double, Reg::R3, pointer, bucket + BURST);
         self.asm
             .jump_if(Reg::R2, Condition::Greater, REFILL_NS_MAX as i32, full);
