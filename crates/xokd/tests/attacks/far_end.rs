@@ -1,0 +1,70 @@
+//! The far end of the wire: a Linux host, and a packet socket that sees everything and can send anything.
+
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::time::Instant;
+
+use exos_host::netns::NetNs;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+use crate::attacker::PATIENCE;
+
+/// The far end.
+pub struct FarEnd {
+    packets: OwnedFd,
+}
+
+impl FarEnd {
+    /// From now on everything is seen that this interface of the namespace receives.
+    pub fn open(namespace: &NetNs, interface: u32) -> Self {
+        let packets = namespace.run(|| open_packets(interface));
+        let packets = packets.expect("it can be entered");
+        // A flood must not push out what is looked for.
+        let _ = rustix::net::sockopt::set_socket_recv_buffer_size_force(&packets, 32 << 20);
+        Self { packets }
+    }
+
+    /// Sends a frame as it is.
+    pub fn send(&self, frame: &[u8]) {
+        let sent = rustix::net::send(self.packets.as_fd(), frame, SendFlags::empty());
+        assert_eq!(sent, Ok(frame.len()));
+    }
+
+    /// Everything that was seen and not asked for yet, up to a frame that ends with `last`, and that one.
+    pub fn seen_up_to(&self, last: &[u8]) -> Vec<Vec<u8>> {
+        let until = Instant::now() + PATIENCE;
+        let mut frames = Vec::new();
+        let mut buffer = vec![0; 1 << 16];
+        while Instant::now() < until {
+            let received = rustix::net::recv(&self.packets, &mut buffer[..], RecvFlags::DONTWAIT);
+            let Ok((len, _)) = received else {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                continue;
+            };
+            frames.push(buffer[..len].to_vec());
+            if buffer[..len].ends_with(last) {
+                return frames;
+            }
+        }
+        panic!("it does not arrive at the far end: {last:?}")
+    }
+}
+
+fn open_packets(interface: u32) -> OwnedFd {
+    let (kind, flags) = (SocketType::RAW, SocketFlags::CLOEXEC);
+    let socket = rustix::net::socket_with(AddressFamily::PACKET, kind, flags, None);
+    let socket = socket.expect("root may");
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_ifindex: interface.cast_signed(),
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let len = size_of_val(&address) as u32;
+    // SAFETY: the address is a valid structure of the length given.
+    let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) };
+    assert_eq!(bound, 0, "{}", std::io::Error::last_os_error());
+    socket
+}
