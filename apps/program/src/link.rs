@@ -4,7 +4,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use exos::{Attachment, Error, LinkName, Prefixed, via};
+use exos::via::{self, Mode};
+use exos::{Attachment, Error, LinkName, Prefixed};
 
 /// Where packets come from, and which addresses are ours.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -15,6 +16,9 @@ pub struct LinkArgs {
     /// Have the daemon lend a part of its interface (xokd, xokd:INTERFACE), or do without it (none) [default: xokd where its socket is there and no --link is given]
     #[arg(long, value_name = "WHO")]
     pub via: Option<ViaName>,
+    /// How the daemon is to lend it: shared (an interface of the program's own, checked), direct or direct:QUEUE (a queue of the interface itself, which policy must allow) [default: what policy prefers]
+    #[arg(long, value_name = "MODE", value_parser = mode)]
+    pub mode: Option<Mode>,
     /// The daemon's socket [default: $EXOS_XOKD, else /run/exos/xokd.sock]
     #[arg(long, value_name = "SOCKET")]
     pub xokd: Option<PathBuf>,
@@ -61,6 +65,18 @@ impl FromStr for ViaName {
     }
 }
 
+/// A mode as a person names it.
+fn mode(text: &str) -> Result<Mode, String> {
+    let queue = |text: &str| text.parse().ok().map(|queue| Mode::Direct(Some(queue)));
+    let known = match text.split_once(':') {
+        None if text == "shared" => Some(Mode::Shared),
+        None if text == "direct" => Some(Mode::Direct(None)),
+        Some(("direct", number)) => queue(number),
+        _ => None,
+    };
+    known.ok_or_else(|| format!("{text:?} is no mode; write shared, direct or direct:QUEUE"))
+}
+
 impl LinkArgs {
     /// What is asked of the library, for a program with this TCP port, 0 for one that only connects.
     ///
@@ -82,7 +98,16 @@ impl LinkArgs {
         let daemon = |interface: Option<String>| LinkName::Daemon {
             interface,
             socket: socket.clone(),
+            mode: self.mode.unwrap_or(Mode::Auto),
         };
+        let lent = matches!(self.via, Some(ViaName::Xokd(_)))
+            || self.link.is_none()
+                && self.via.is_none()
+                && (self.xokd.is_some() || via::is_there(&socket));
+        if self.mode.is_some() && !lent {
+            return Err(Error::new("--mode is for a link that the daemon lends")
+                .mend("leave it out, or give --via xokd"));
+        }
         match (&self.link, &self.via) {
             (Some(_), Some(ViaName::Xokd(_))) => {
                 Err(Error::new("--link and --via xokd are two links")
@@ -129,6 +154,7 @@ mod tests {
         let daemon = |interface: Option<&str>| LinkName::Daemon {
             interface: interface.map(str::to_owned),
             socket: "/nowhere".into(),
+            mode: Mode::Auto,
         };
         let there = Some("/nowhere");
         assert_eq!(link(args(None, Some("xokd"), there)), daemon(None));
@@ -153,6 +179,38 @@ mod tests {
         assert!(both.unwrap_err().to_string().contains("give one of them"));
         for bad in ["", "xok", "xokd:", "none:eth0"] {
             assert!(bad.parse::<ViaName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn modes_are_of_a_link_that_is_lent() {
+        assert_eq!(mode("shared"), Ok(Mode::Shared));
+        assert_eq!(mode("direct"), Ok(Mode::Direct(None)));
+        assert_eq!(mode("direct:3"), Ok(Mode::Direct(Some(3))));
+        for bad in ["", "auto", "direct:", "direct:x", "shared:1", "direct:-1"] {
+            assert!(mode(bad).is_err(), "{bad}");
+        }
+        let lent = LinkArgs {
+            mode: Some(Mode::Shared),
+            ..args(None, Some("xokd"), Some("/nowhere"))
+        };
+        assert!(matches!(
+            lent.attachment(80).unwrap().link,
+            LinkName::Daemon {
+                mode: Mode::Shared,
+                ..
+            }
+        ));
+        for own in [
+            args(Some("tap:t0"), None, None),
+            args(None, Some("none"), None),
+        ] {
+            let own = LinkArgs {
+                mode: Some(Mode::Shared),
+                ..own
+            };
+            let error = own.attachment(80).unwrap_err().to_string();
+            assert!(error.contains("--mode"), "{error}");
         }
     }
 }

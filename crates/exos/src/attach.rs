@@ -57,6 +57,8 @@ pub enum LinkName {
         interface: Option<String>,
         /// Where the daemon listens.
         socket: PathBuf,
+        /// Which kind of part.
+        mode: via::Mode,
     },
 }
 
@@ -228,9 +230,11 @@ impl Exos {
         match &wanted.link {
             LinkName::OwnPair => own_pair(wanted.segmentation),
             LinkName::OwnTap => own_tap(wanted.segmentation),
-            LinkName::Daemon { interface, socket } => {
-                via::attach(wanted, interface.as_deref(), socket)
-            }
+            LinkName::Daemon {
+                interface,
+                socket,
+                mode,
+            } => via::attach(wanted, interface.as_deref(), socket, *mode),
             LinkName::Tap(name) => tap(
                 name,
                 &wanted.addresses,
@@ -271,6 +275,10 @@ impl Exos {
                     "copy mode"
                 };
                 let part = match &self.via {
+                    Some(via) if via.is_direct() => format!(
+                        "slot {} of the daemon, a queue of the interface itself (what is sent is not checked), ",
+                        via.slot()
+                    ),
                     Some(via) => format!("slot {} of the daemon, ", via.slot()),
                     None => String::new(),
                 };

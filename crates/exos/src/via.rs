@@ -29,9 +29,10 @@ use std::time::Duration;
 use exos_host::Error;
 use exos_inet::{Instant, Stack};
 use exos_link::{Facts, XdpLink};
+pub use exos_xok::message::Mode;
 use exos_xok::message::{
-    Answer, Farewell, GrantId, InterfaceInfo, Mode, Notice, PortWish, Refusal, Request, Revoked,
-    Secret, VERSION,
+    Answer, Farewell, GrantId, InterfaceInfo, Notice, PortWish, Refusal, Request, Revoked, Secret,
+    VERSION,
 };
 use exos_xok::{Claim, Endpoint, Protocol};
 
@@ -108,6 +109,7 @@ pub struct Via {
     state: State,
     interface: InterfaceInfo,
     slot: u32,
+    direct: bool,
     token: Secret,
     grants: Vec<(GrantId, Claim)>,
     shared: Shared,
@@ -157,6 +159,7 @@ impl Via {
             state: State::There(control),
             interface,
             slot,
+            direct: facts.direct,
             token,
             grants: Vec::new(),
             shared,
@@ -174,6 +177,12 @@ impl Via {
     /// The slot's number, as others see it.
     pub fn slot(&self) -> u32 {
         self.slot
+    }
+
+    /// True for a queue of the interface itself: nobody checks what is sent, and the host and programs of this machine
+    /// cannot be reached by it.
+    pub fn is_direct(&self) -> bool {
+        self.direct
     }
 
     /// What is ours: which packets come, and from where we may send.

@@ -25,6 +25,7 @@ fn wanted(listener: &Listener, port: u16) -> Attachment {
     let link = LinkName::Daemon {
         interface: Some(NAME.to_owned()),
         socket: listener.path.clone(),
+        mode: Mode::Auto,
     };
     Attachment::new(link, port)
 }
@@ -318,6 +319,7 @@ fn what_is_in_the_way_is_said() {
     let no_one = LinkName::Daemon {
         interface: None,
         socket: "/nowhere/xokd.sock".into(),
+        mode: Mode::Auto,
     };
     let error = Exos::attach(&Attachment::new(no_one, 80))
         .map(drop)
@@ -338,6 +340,7 @@ fn what_is_in_the_way_is_said() {
     let link = LinkName::Daemon {
         interface: None,
         socket: copy.clone(),
+        mode: Mode::Auto,
     };
     let error = Exos::attach(&Attachment::new(link, 80))
         .map(drop)

@@ -69,6 +69,7 @@ fn offer(wire: &Wire) -> Offer {
         super_packets: true,
         prefer_busy_poll: false,
         feed: Feed::Everything,
+        queue_wait: Duration::ZERO,
     })
     .unwrap()
 }

@@ -10,6 +10,7 @@
 mod adoption;
 mod attach;
 mod claims;
+mod direct;
 mod exposition;
 mod report;
 mod requests;
@@ -56,8 +57,8 @@ pub(crate) struct Seat {
     connection: Option<ConnectionId>,
     /// The interface, by index.
     interface: u32,
-    /// Its place in the kernel.
-    place: Place,
+    /// Its place in the kernel, kept for what it holds; `None` when it has a queue of the interface itself.
+    _place: Option<Place>,
     /// When it is taken, revoked or not come back.
     ends: Option<Now>,
     /// Grants that are taken then.

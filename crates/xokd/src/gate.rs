@@ -17,6 +17,7 @@ mod checksum;
 mod pins;
 mod taps;
 
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use exos_filter::gate::{
@@ -111,12 +112,7 @@ impl Gate {
     /// Puts a slot in its place: its table entry, the way in and the check on the way out.
     pub fn add_slot(&self, id: SlotId, slot: &Slot) -> Result<()> {
         let key = id.to_ne_bytes();
-        if slot.kind != SlotKind::Daemon {
-            // What the number's last holder was counted is not the next one's. Slot 0 is always the daemon's.
-            let zeros = vec![0; self.maps.counters.user_value_size()];
-            self.maps.counters.update(&key, &zeros)?;
-        }
-        self.maps.slots.update(&key, &slot.to_bytes())?;
+        self.enter_slot(id, slot)?;
         let ifindex = slot.ifindex.to_ne_bytes();
         self.maps.by_ifindex.update(&ifindex, &key)?;
         let name = self.folder.join(format!("slot{id}-out"));
@@ -128,6 +124,50 @@ impl Gate {
             TcxHook::Ingress,
         )?);
         self.maps.ports.update(&key, &ifindex)
+    }
+
+    /// Gives a queue of the device to a slot: what comes in there for it goes to the socket. Nobody checks what the
+    /// socket sends.
+    pub fn add_direct(
+        &self,
+        id: SlotId,
+        slot: &Slot,
+        queue: u32,
+        socket: BorrowedFd<'_>,
+    ) -> Result<()> {
+        self.enter_slot(id, slot)?;
+        self.maps.sockets.set_fd(queue, socket)?;
+        let (queue, slot) = (queue.to_ne_bytes(), id.to_ne_bytes());
+        self.maps.queue_owner.update(&queue, &slot)
+    }
+
+    fn enter_slot(&self, id: SlotId, slot: &Slot) -> Result<()> {
+        let key = id.to_ne_bytes();
+        if slot.kind != SlotKind::Daemon {
+            // What the number's last holder was counted is not the next one's. Slot 0 is always the daemon's.
+            let zeros = vec![0; self.maps.counters.user_value_size()];
+            self.maps.counters.update(&key, &zeros)?;
+        }
+        self.maps.slots.update(&key, &slot.to_bytes())
+    }
+
+    /// Takes a slot's queue back: it receives nothing more. Its socket can send until its last holder has gone.
+    pub fn remove_direct(&self, id: SlotId, queue: u32) -> Result<()> {
+        let key = id.to_ne_bytes();
+        let done = [
+            self.maps.queue_owner.update(&queue.to_ne_bytes(), &[0; 4]),
+            // The kernel takes out a socket that is closed by itself.
+            self.maps.sockets.clear(queue).map(drop),
+            self.maps.slots.update(&key, &Slot::default().to_bytes()),
+        ];
+        done.into_iter().collect()
+    }
+
+    /// The slot that a queue belongs to; 0 for none.
+    pub fn queue_owner(&self, queue: u32) -> Result<SlotId> {
+        let value = self.maps.queue_owner.lookup(&queue.to_ne_bytes())?;
+        let value = value.and_then(|v| v.try_into().ok());
+        Ok(value.map_or(0, SlotId::from_ne_bytes))
     }
 
     /// Where the XDP link of a slot's ring is to be pinned.

@@ -73,10 +73,10 @@ pub struct Rule {
     pub protocols: Vec<Protocol>,
     /// Which local ports.
     pub ports: Vec<RangeInclusive<u16>>,
-    /// A virtual interface.
-    pub shared: bool,
-    /// A queue of the interface itself.
-    pub direct: bool,
+    /// What a program may be attached by; the first is what one gets that does not ask.
+    pub modes: Vec<Mode>,
+    /// Which queues of the interface may be lent directly; `None` is any.
+    pub queues: Option<Vec<RangeInclusive<u32>>>,
     /// The share when the link is contended.
     pub weight: u32,
     /// Never more than this, in bytes per second.
@@ -89,6 +89,31 @@ pub struct Rule {
     pub dump: Dump,
     /// The line at which it begins.
     pub line: usize,
+}
+
+/// How a program's packets come and go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// By a virtual interface of its own: what it sends is checked.
+    Shared,
+    /// By a queue of the interface itself: what it sends is not checked.
+    Direct,
+}
+
+impl Mode {
+    /// Its name in policies and messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Shared => "shared",
+            Self::Direct => "direct",
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        [Self::Shared, Self::Direct]
+            .into_iter()
+            .find(|mode| mode.name() == name)
+    }
 }
 
 /// Whose packets may be looked at.
@@ -121,8 +146,13 @@ impl fmt::Display for Rule {
             protocols.join("/"),
             ports.join(",")
         )?;
-        let interface = self.interface.as_deref();
-        interface.map_or(Ok(()), |name| write!(f, " on {name}"))
+        if let Some(name) = &self.interface {
+            write!(f, " on {name}")?;
+        }
+        match self.modes.contains(&Mode::Direct) {
+            true => f.write_str(", unchecked on queues of the interface itself"),
+            false => Ok(()),
+        }
     }
 }
 
@@ -135,8 +165,8 @@ impl Rule {
             addresses: None,
             protocols: Protocol::ALL.to_vec(),
             ports: vec![UNPRIVILEGED_PORT..=u16::MAX],
-            shared: true,
-            direct: false,
+            modes: vec![Mode::Shared],
+            queues: None,
             weight: 1,
             rate_max: None,
             memory_max: MEMORY_PER_USER,
@@ -186,14 +216,29 @@ impl Policy {
             .filter(move |rule| who.is(rule.subject))
     }
 
-    /// The rule by which somebody may have a slot: of several the one with the greatest weight.
-    pub fn attach(&self, who: &Who, interface: &str, direct: bool) -> Result<&Rule, NotAllowed> {
-        let mode = |rule: &&Rule| if direct { rule.direct } else { rule.shared };
-        let found = self.rules_for(who, interface).filter(mode);
+    /// The rule by which somebody may have a slot, on a queue of the interface itself when one is given: of several
+    /// the one with the greatest weight.
+    pub fn attach(
+        &self,
+        who: &Who,
+        interface: &str,
+        queue: Option<u32>,
+    ) -> Result<&Rule, NotAllowed> {
+        let found = self.rules_for(who, interface);
+        let found = found.filter(|rule| rule.attaches(queue));
         found.max_by_key(|rule| rule.weight).ok_or_else(|| {
-            let mode = if direct { "direct" } else { "shared" };
-            self.refusal(who, interface, &format!("modes = [\"{mode}\"]"))
+            let line = match queue {
+                None => "modes = [\"shared\"]".to_owned(),
+                Some(queue) => format!("modes = [\"direct\"], queues = [\"{queue}\"]"),
+            };
+            self.refusal(who, interface, &line)
         })
+    }
+
+    /// Whether somebody gets a queue of the interface itself without asking for one: a rule names that mode first.
+    pub fn prefers_direct(&self, who: &Who, interface: &str) -> bool {
+        let mut rules = self.rules_for(who, interface);
+        rules.any(|rule| rule.modes.first() == Some(&Mode::Direct))
     }
 
     /// Whether somebody may have a claim.
@@ -235,6 +280,14 @@ impl Policy {
 }
 
 impl Rule {
+    fn attaches(&self, queue: Option<u32>) -> bool {
+        let Some(queue) = queue else {
+            return self.modes.contains(&Mode::Shared);
+        };
+        let within = |ranges: &Vec<RangeInclusive<u32>>| ranges.iter().any(|r| r.contains(&queue));
+        self.modes.contains(&Mode::Direct) && self.queues.as_ref().is_none_or(within)
+    }
+
     fn allows(&self, claim: &Claim) -> bool {
         // All ports of a protocol, and all protocols of an address, are more than any list of ports but the whole.
         let (first, last) = match claim.port {
@@ -259,7 +312,9 @@ pub fn without_file(interface: Interface, user: u32) -> Policy {
     }
     for rule in &mut rules {
         rule.dump = Dump::All;
-        rule.direct = rule.subject == Subject::User(0);
+        if rule.subject == Subject::User(0) {
+            rule.modes = vec![Mode::Shared, Mode::Direct];
+        }
     }
     Policy {
         interfaces: vec![interface],

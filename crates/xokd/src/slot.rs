@@ -7,6 +7,7 @@
 //! Namespaces have names, so that a successor of this daemon finds them, and so that `--clean` does.
 
 use std::os::fd::AsFd as _;
+use std::time::Duration;
 
 use exos_host::Error;
 use exos_host::error::Result;
@@ -90,6 +91,7 @@ impl Place {
             super_packets: config.super_packets,
             prefer_busy_poll: false,
             feed: Feed::Everything,
+            queue_wait: Duration::ZERO,
         })
     }
 }
@@ -110,10 +112,9 @@ fn build(netlink: &Netlink, config: &PlaceConfig<'_>, inside: &NetNs) -> Result<
     }
     let outer = outer_name(config.ifindex, config.id);
     let end = |name, netns| VethEnd {
-        name,
         netns,
-        mac: None,
         mtu: Some(config.mtu),
+        ..VethEnd::named(name)
     };
     netlink.create_veth_pair(&end(&outer, None), &end(INNER, Some(inside.as_fd())))?;
     let here = NetNs::current()?;

@@ -34,10 +34,10 @@ pub struct Slot {
     pub token: [u8; 16],
     /// The ring's facts.
     pub link: Vec<u8>,
-    /// It has a queue of the interface itself, and no pair.
+    /// The queue that it has of the interface itself; a pair of its own without one.
     #[serde(default)]
-    pub direct: bool,
-    /// Our end of its pair.
+    pub queue: Option<u32>,
+    /// Our end of its pair, else 0.
     pub ifindex: u32,
     /// Bytes of its memory.
     pub memory: u64,
@@ -147,7 +147,7 @@ mod tests {
             memory: 1 << 20,
             weight: 2,
             rate_max: Some(1000),
-            direct: false,
+            queue: Some(2),
             since_ms: 12,
         };
         write(&name, vec![slot.clone()]).expect("it was written before");

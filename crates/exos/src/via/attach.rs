@@ -23,8 +23,9 @@ pub(crate) fn attach(
     wanted: &Attachment,
     interface: Option<&str>,
     path: &Path,
+    mode: Mode,
 ) -> Result<Exos, Error> {
-    let (mut via, link) = Via::open(path, interface, Mode::Auto, &program_name())?;
+    let (mut via, link) = Via::open(path, interface, mode, &program_name())?;
     let addresses = if wanted.port == 0 {
         usable(
             &via,

@@ -188,6 +188,7 @@ impl Wire {
             super_packets: true,
             prefer_busy_poll: false,
             feed: Feed::Everything,
+            queue_wait: Duration::ZERO,
         })
         .unwrap()
     }

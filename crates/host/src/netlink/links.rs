@@ -75,27 +75,29 @@ pub struct VethEnd<'a> {
     pub mac: Option<[u8; 6]>,
     /// Its MTU; `None` is the kernel's default of 1500.
     pub mtu: Option<u32>,
+    /// How many queues it receives and sends by.
+    pub queues: u32,
 }
 
 impl<'a> VethEnd<'a> {
-    /// An end in the namespace of the [`Netlink`], with an address and MTU of the kernel's choosing.
+    /// An end in the namespace of the [`Netlink`], with an address and MTU of the kernel's choosing. One queue: a
+    /// packet that comes in on another queue than the one an AF_XDP socket is bound to is never seen by it.
     pub fn named(name: &'a str) -> Self {
         Self {
             name,
             netns: None,
             mac: None,
             mtu: None,
+            queues: 1,
         }
     }
 
-    /// One receive and one transmit queue: a packet that comes in on another queue than the one an AF_XDP
-    /// socket is bound to is never seen by it.
     fn message(&self) -> LinkMessage {
         let mut message = LinkMessage::default();
         let attributes = &mut message.attributes;
         attributes.push(LinkAttribute::IfName(self.name.to_owned()));
-        attributes.push(LinkAttribute::NumTxQueues(1));
-        attributes.push(LinkAttribute::NumRxQueues(1));
+        attributes.push(LinkAttribute::NumTxQueues(self.queues));
+        attributes.push(LinkAttribute::NumRxQueues(self.queues));
         attributes.extend(self.mac.map(|mac| LinkAttribute::Address(mac.to_vec())));
         attributes.extend(self.mtu.map(LinkAttribute::Mtu));
         attributes.extend(self.netns.map(|ns| LinkAttribute::NetNsFd(ns.as_raw_fd())));

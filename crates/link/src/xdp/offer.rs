@@ -9,7 +9,10 @@
 //! | `memory`, a memfd, the socket's UMEM | mapping it | shrinking, growing, other seals (EPERM: sealed) |
 //! | `packet`, a packet socket for super-packets | sending and receiving on any interface *of its network namespace* | any other namespace, other interface settings (EPERM), rings of kernel memory of its own (EBUSY, see below) |
 //!
-//! Hence the packet socket's namespace must hold nothing but this program's end of a veth, and what
+//! Hence a link on an interface that others use has no packet socket (`super_packets`), and what it sends is not
+//! checked by anybody: the ring sends whatever its holder likes.
+//!
+//! The packet socket's namespace must hold nothing but this program's end of a veth, and what
 //! comes out of the other end is checked like everything from the ring. A packet socket's holder may
 //! also ask the kernel for rings, up to gigabytes of memory that nobody accounts for. So this one
 //! has a ring already, of one page, which the daemon has mapped ([`Held`]): as long as it is mapped
@@ -28,6 +31,7 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::time::Duration;
 
 use exos_filter::{Action, Filter, ProgramMaps, Rule, compile};
 use exos_host::bpf::{self, Map, Prog, XdpMode};
@@ -46,6 +50,7 @@ use super::umem::chunk_size_for;
 use crate::Error;
 use crate::limits::GSO_FRAME_LEN_MAX;
 use crate::mapping::Mapping;
+use crate::meta::RxChecksum;
 
 /// Seals of the memory. Without SHRINK a holder could cut it off, and every other holder that touches
 /// it would be killed (SIGBUS).
@@ -64,7 +69,8 @@ pub struct OfferConfig<'a> {
     pub chunks: u32,
     /// The address that the program's frames carry: of the interface that they leave the machine by.
     pub mac: Mac,
-    /// Frames may come from a kernel of this machine, with partial checksums.
+    /// Frames may come from a kernel of this machine, with partial checksums. So it is taken to be anyway where
+    /// the interface is virtual.
     pub rx_partial_checksum: bool,
     /// Open a packet socket for super-packets beside the ring.
     pub super_packets: bool,
@@ -72,6 +78,9 @@ pub struct OfferConfig<'a> {
     pub prefer_busy_poll: bool,
     /// Who gives the socket its packets.
     pub feed: Feed,
+    /// How long to wait for a queue that another socket holds: the kernel gives one back some 30 ms after its last
+    /// holder has gone.
+    pub queue_wait: Duration,
 }
 
 /// Who gives the socket its packets.
@@ -136,7 +145,8 @@ fn make_here(config: &OfferConfig<'_>) -> Result<Offer, Error> {
         Feed::Attached(mode) => mode,
     };
     let (memory, socket) = make_socket(config, &interface)?;
-    open::bind(&socket, &interface, open::bind_flags(mode, multi_buffer))?;
+    let flags = open::bind_flags(mode, multi_buffer);
+    open::bind(&socket, &interface, flags, config.queue_wait)?;
     if let Some(sockets) = &held.sockets {
         sockets.set_fd(config.queue, socket.as_fd())?;
     }
@@ -225,10 +235,10 @@ fn facts(config: &OfferConfig<'_>, interface: &Interface) -> Facts {
     let sizes = RingSizes::for_chunks(config.chunks);
     Facts {
         mac: config.mac,
-        flags: if config.rx_partial_checksum {
-            Facts::RX_PARTIAL_CHECKSUM
-        } else {
-            0
+        flags: match interface.rx_checksum {
+            RxChecksum::MaybePartial => Facts::RX_PARTIAL_CHECKSUM,
+            _ if config.rx_partial_checksum => Facts::RX_PARTIAL_CHECKSUM,
+            _ => 0,
         },
         mtu: interface.mtu as u32,
         queue: interface.queue,

@@ -8,7 +8,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use exos_filter::{Action, Rule};
 use exos_host::bpf::{ProgInfo, who_holds_xdp};
@@ -106,7 +106,7 @@ impl XdpLink {
         // Before the binding: drivers with zero copy take what they need there.
         let filled = socket.refill(&mut umem, RX_RING_SIZE).map_err(ring_fault)?;
         let flags = bind_flags(program.mode(), multi_buffer);
-        bind(&socket, &interface, flags)?;
+        bind(&socket, &interface, flags, QUEUE_RELEASE_WAIT)?;
         let zero_copy = calls::is_zero_copy(&socket).unwrap_or(false);
         program.set_socket(config.queue, socket.as_fd())?;
         let frame_len_max = interface.mtu + FRAME_OVERHEAD_LEN;
@@ -297,8 +297,13 @@ pub(super) fn bind_flags(mode: Mode, multi_buffer: bool) -> u16 {
 }
 
 /// Binds, and waits for a queue that is just being given back.
-pub(super) fn bind(socket: impl AsFd, interface: &Interface, flags: u16) -> Result<(), Error> {
-    let deadline = Instant::now() + QUEUE_RELEASE_WAIT;
+pub(super) fn bind(
+    socket: impl AsFd,
+    interface: &Interface,
+    flags: u16,
+    wait: Duration,
+) -> Result<(), Error> {
+    let deadline = Instant::now() + wait;
     loop {
         match calls::bind(&socket, interface.index, interface.queue, flags) {
             Ok(()) => return Ok(()),
@@ -375,7 +380,8 @@ mod tests {
         let info = Netlink::new().unwrap().link_by_name("va").unwrap();
         let interface = check_interface(&info, 0).unwrap();
         let (umem, socket) = make_socket(&interface, false).unwrap();
-        bind(&socket, &interface, bind_flags(Mode::Native, false)).unwrap();
+        let flags = bind_flags(Mode::Native, false);
+        bind(&socket, &interface, flags, QUEUE_RELEASE_WAIT).unwrap();
         (socket, umem)
     }
 

@@ -113,8 +113,8 @@ pub enum Answer {
         /// What it serves.
         interfaces: Vec<InterfaceInfo>,
     },
-    /// To `Attach`, with three descriptors: the ring's socket (bound), its memory, a packet socket (bound); and to
-    /// `Reattach`, with none.
+    /// To `Attach`, with descriptors: the ring's socket (bound), its memory and, unless it is direct, a packet socket
+    /// (bound); and to `Reattach`, with none.
     Attached {
         /// The slot's number.
         slot: u32,

@@ -12,12 +12,12 @@ use crate::limits::{
 /// How packets are to reach the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// Direct where policy allows and a queue is free, else shared.
+    /// What policy prefers for this user: direct where it says so and a queue is free, else shared.
     Auto,
     /// A virtual interface of the program's own.
     Shared,
-    /// This queue of the interface itself.
-    Direct(u32),
+    /// A queue of the interface itself, which nobody checks: this one, or any that is free.
+    Direct(Option<u32>),
 }
 
 /// Which port is claimed.
@@ -40,7 +40,8 @@ pub enum Request {
         /// [`VERSION`](super::VERSION).
         version: u16,
     },
-    /// Asks for a slot. Answered by `Attached`, with the ring's socket, its memory and a packet socket.
+    /// Asks for a slot. Answered by `Attached`, with the ring's socket, its memory and, unless it is direct, a packet
+    /// socket.
     Attach {
         /// The interface's name; empty for the only one that there is.
         interface: String,
@@ -208,7 +209,8 @@ impl Request {
                 let (number, queue) = match mode {
                     Mode::Auto => (0, 0),
                     Mode::Shared => (1, 0),
-                    Mode::Direct(queue) => (2, *queue),
+                    Mode::Direct(Some(queue)) => (2, *queue),
+                    Mode::Direct(None) => (3, 0),
                 };
                 w.u8(number);
                 w.u32(queue);
@@ -293,7 +295,8 @@ fn mode(r: &mut Reader<'_>) -> Result<Mode, DecodeError> {
     match (r.u8()?, r.u32()?) {
         (0, 0) => Ok(Mode::Auto),
         (1, 0) => Ok(Mode::Shared),
-        (2, queue) => Ok(Mode::Direct(queue)),
+        (2, queue) => Ok(Mode::Direct(Some(queue))),
+        (3, 0) => Ok(Mode::Direct(None)),
         _ => Err(DecodeError::BadField("mode")),
     }
 }

@@ -56,7 +56,7 @@ fn mode() -> impl Strategy<Value = Mode> {
     prop_oneof![
         Just(Mode::Auto),
         Just(Mode::Shared),
-        any::<u32>().prop_map(Mode::Direct)
+        any::<Option<u32>>().prop_map(Mode::Direct)
     ]
 }
 

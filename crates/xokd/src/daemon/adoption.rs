@@ -9,10 +9,12 @@
 
 use exos_host::bpf;
 use exos_host::error::Result;
+use exos_host::netlink::Netlink;
 use exos_link::Held;
 use exos_xok::message::{Farewell, LINK_BYTES, Notice};
 
 use super::Daemon;
+use crate::interface::Interface;
 use crate::ledger::{Change, Grant, SlotId};
 use crate::slot::{self, Place};
 use crate::state;
@@ -31,7 +33,10 @@ impl Daemon {
                 .collect();
             for slot in saved.slots.iter().filter(|s| !kept.contains(&s.slot)) {
                 let interface = &self.interfaces[at];
-                let _ = interface.gate.remove_slot(slot.slot, slot.ifindex);
+                let _ = match slot.queue {
+                    Some(queue) => interface.gate.remove_direct(slot.slot, queue),
+                    None => interface.gate.remove_slot(slot.slot, slot.ifindex),
+                };
                 slot::remove(&self.netlink, &interface.prefix, index, slot.slot)?;
             }
             self.adopt_grants(at, &kept)?;
@@ -45,23 +50,20 @@ impl Daemon {
     fn adopt(&mut self, at: usize, saved: &state::Slot) -> bool {
         let interface = &self.interfaces[at];
         let index = interface.link.index;
-        let outer = self.netlink.find_link(&slot::outer_name(index, saved.slot));
-        let there = outer.is_ok_and(|link| link.is_some_and(|l| l.index == saved.ifindex));
         let alive = state::began(saved.pid) == Some(saved.began);
-        let ring = bpf::Link::open_pinned(&interface.gate.ring_name(saved.slot));
         let whole = saved.link.len() == LINK_BYTES && !self.seats.contains_key(&saved.slot);
-        let (Ok(ring), true) = (ring, there && alive && whole) else {
-            return false;
-        };
-        let place = Place {
-            namespace: slot::namespace_name(&interface.prefix, saved.slot),
-            ifindex: saved.ifindex,
-            held: Held {
-                attachment: Some(ring),
-                ..Held::default()
+        let place = match saved.queue {
+            None => adopt_place(&self.netlink, interface, saved).map(Some),
+            // The socket is the program's, and in the packet path's map as long as the program has it.
+            Some(queue) => match interface.gate.queue_owner(queue) {
+                Ok(owner) if owner == saved.slot => Some(None),
+                _ => None,
             },
         };
-        self.seat(index, saved.clone(), place, None);
+        match place.filter(|_| alive && whole) {
+            Some(place) => self.seat(index, saved.clone(), place, None),
+            None => return false,
+        }
         true
     }
 
@@ -114,4 +116,19 @@ impl Daemon {
     pub fn is_replaced(&self) -> bool {
         self.replaced
     }
+}
+
+/// The virtual interface of a slot, when all of it is there.
+fn adopt_place(netlink: &Netlink, interface: &Interface, saved: &state::Slot) -> Option<Place> {
+    let outer = slot::outer_name(interface.link.index, saved.slot);
+    let outer = netlink.find_link(&outer).ok()??;
+    let ring = bpf::Link::open_pinned(&interface.gate.ring_name(saved.slot)).ok()?;
+    (outer.index == saved.ifindex).then(|| Place {
+        namespace: slot::namespace_name(&interface.prefix, saved.slot),
+        ifindex: saved.ifindex,
+        held: Held {
+            attachment: Some(ring),
+            ..Held::default()
+        },
+    })
 }

@@ -1,6 +1,6 @@
 //! Which connection has which slot: attaching, coming back, and whose a request is.
 
-use exos_xok::message::{Answer, Facts, Mode, Refusal, Secret};
+use exos_xok::message::{Answer, Facts, Refusal, Secret};
 
 use super::Daemon;
 use super::requests::{Answered, Refused, plain, refuse};
@@ -18,13 +18,6 @@ impl Daemon {
         wanted: Wanted,
     ) -> Answered {
         self.check_seatless(id)?;
-        let wanted = Wanted {
-            mode: match wanted.mode {
-                Mode::Auto => Mode::Shared,
-                mode => mode,
-            },
-            ..wanted
-        };
         let (slot, fds) = self.add_seat(id, who, pid, wanted)?;
         Ok((self.attached(slot), fds))
     }
@@ -65,7 +58,7 @@ impl Daemon {
             token: Secret(seat.record.token),
             facts: Facts {
                 interface: seat.interface,
-                direct: seat.record.direct,
+                direct: seat.record.queue.is_some(),
                 link: link.expect("as long as facts are"),
             },
             grants: held.map(|(grant, g)| (grant, g.claim)).collect(),

@@ -32,7 +32,7 @@ impl Daemon {
         };
         let (who, policy) = (connection.who(), &self.config.policy);
         let name = &interface.link.name;
-        if policy.attach(&who, name, seat.record.direct).is_err() {
+        if policy.attach(&who, name, seat.record.queue).is_err() {
             return vec![Revoked::Slot];
         }
         let held = self.ledger.held_by(slot);

@@ -12,7 +12,7 @@ use super::requests::{Refused, refuse};
 use super::{Daemon, Seat, now, random};
 use crate::ledger::{Owner, SlotId};
 use crate::limits::{CHUNKS_DEFAULT, REATTACH_TIME};
-use crate::policy::Who;
+use crate::policy::{Rule, Who};
 use crate::server::ConnectionId;
 use crate::slot::{self, Place, PlaceConfig};
 use crate::state;
@@ -25,6 +25,16 @@ pub(super) struct Wanted {
     pub(super) program: String,
 }
 
+/// What was made for a newcomer.
+pub(super) struct Made {
+    pub(super) slot: SlotId,
+    /// None for a queue of the interface itself.
+    pub(super) place: Option<Place>,
+    pub(super) facts: LinkFacts,
+    /// What is passed.
+    pub(super) fds: Vec<OwnedFd>,
+}
+
 impl Daemon {
     /// Makes a slot for a program; returns its number and the descriptors to pass.
     pub(super) fn add_seat(
@@ -35,25 +45,54 @@ impl Daemon {
         wanted: Wanted,
     ) -> Result<(SlotId, Vec<OwnedFd>), Refused> {
         let interface = self.choose_interface(&wanted.interface)?;
-        let chunks = match wanted.chunks {
-            0 => CHUNKS_DEFAULT,
-            chunks => chunks,
+        let (index, name) = (interface.link.index, &interface.link.name);
+        let policy = &self.config.policy;
+        let shared = || policy.attach(who, name, None).is_ok();
+        let (made, rule) = match wanted.mode {
+            Mode::Shared => self.make_shared(index, who, wanted.chunks)?,
+            Mode::Direct(queue) => self.make_direct(index, who, wanted.chunks, queue)?,
+            Mode::Auto if policy.prefers_direct(who, name) => {
+                match self.make_direct(index, who, wanted.chunks, None) {
+                    Err(_) if shared() => self.make_shared(index, who, wanted.chunks)?,
+                    made => made?,
+                }
+            }
+            Mode::Auto => self.make_shared(index, who, wanted.chunks)?,
         };
-        if let Mode::Direct(_) = wanted.mode {
-            let rule = self.config.policy.attach(who, &interface.link.name, true);
-            rule.map_err(|e| refuse(Refusal::NotAllowed, e))?;
-            let text = "this daemon gives no queues of the interface itself yet; ask for shared";
-            return Err(refuse(Refusal::Unsupported, text));
-        }
-        let rule = self.config.policy.attach(who, &interface.link.name, false);
+        let record = state::Slot {
+            slot: made.slot,
+            uid: who.uid,
+            pid,
+            // Nobody's, when it has gone meanwhile: not taken over then.
+            began: state::began(pid).unwrap_or_default(),
+            program: wanted.program,
+            token: random(),
+            link: made.facts.to_bytes().to_vec(),
+            queue: made.place.is_none().then_some(made.facts.queue),
+            ifindex: made.place.as_ref().map_or(0, |place| place.ifindex),
+            memory: made.facts.memory_len(),
+            weight: rule.weight,
+            rate_max: rule.rate_max,
+            since_ms: now().as_millis() as u64,
+        };
+        self.seat(index, record, made.place, Some(id));
+        self.retell_taps();
+        self.divide(index);
+        self.save(index);
+        Ok((made.slot, made.fds))
+    }
+
+    /// A virtual interface for a newcomer, with the rule that allows it.
+    fn make_shared(&self, index: u32, who: &Who, chunks: u32) -> Result<(Made, Rule), Refused> {
+        let interface = self.interface(index).expect("it was chosen");
+        let rule = self.config.policy.attach(who, &interface.link.name, None);
         let rule = rule.map_err(|e| refuse(Refusal::NotAllowed, e))?;
-        let (weight, rate_max) = (rule.weight, rule.rate_max);
-        self.check_bounds(who, rule.programs_max, rule.memory_max, chunks)?;
+        let chunks = self.check_bounds(who, rule, chunks)?;
         let slot = self.free_slot()?;
         let config = PlaceConfig {
             prefix: &interface.prefix,
             id: slot,
-            ifindex: interface.link.index,
+            ifindex: index,
             mac: interface.mac,
             mtu: interface.link.mtu,
             chunks,
@@ -65,28 +104,13 @@ impl Daemon {
             let _ = slot::remove(&self.netlink, config.prefix, config.ifindex, slot);
         }
         let (place, facts, fds) = made.map_err(|e| refuse(Refusal::System, e))?;
-        let ifindex = config.ifindex;
-        let record = state::Slot {
+        let made = Made {
             slot,
-            uid: who.uid,
-            pid,
-            // Nobody's, when it has gone meanwhile: not taken over then.
-            began: state::began(pid).unwrap_or_default(),
-            program: wanted.program,
-            token: random(),
-            link: facts.to_bytes().to_vec(),
-            ifindex: place.ifindex,
-            memory: facts.memory_len(),
-            weight,
-            rate_max,
-            direct: false,
-            since_ms: now().as_millis() as u64,
+            place: Some(place),
+            facts,
+            fds,
         };
-        self.seat(ifindex, record, place, Some(id));
-        self.retell_taps();
-        self.divide(ifindex);
-        self.save(ifindex);
-        Ok((slot, fds))
+        Ok((made, rule.clone()))
     }
 
     /// Enters a slot into the books.
@@ -94,7 +118,7 @@ impl Daemon {
         &mut self,
         interface: u32,
         record: state::Slot,
-        place: Place,
+        place: Option<Place>,
         connection: Option<ConnectionId>,
     ) {
         let slot = record.slot;
@@ -108,7 +132,7 @@ impl Daemon {
             record,
             connection,
             interface,
-            place,
+            _place: place,
             ends: connection.is_none().then(|| now() + REATTACH_TIME),
             revoked: Vec::new(),
             resolves: (now(), 0),
@@ -153,13 +177,13 @@ impl Daemon {
         }
     }
 
-    fn check_bounds(
-        &self,
-        who: &Who,
-        programs_max: usize,
-        memory_max: u64,
-        chunks: u32,
-    ) -> Result<(), Refused> {
+    /// How many chunks a newcomer gets that asks for so many, 0 for the usual: when the bounds of a rule have room.
+    pub(super) fn check_bounds(&self, who: &Who, rule: &Rule, chunks: u32) -> Result<u32, Refused> {
+        let (programs_max, memory_max) = (rule.programs_max, rule.memory_max);
+        let chunks = match chunks {
+            0 => CHUNKS_DEFAULT,
+            chunks => chunks,
+        };
         let records = || self.seats.values().map(|seat| &seat.record);
         let mine = || records().filter(|record| record.uid == who.uid);
         let programs = mine().count();
@@ -177,10 +201,10 @@ impl Daemon {
             );
             return Err(refuse(Refusal::Limit, text));
         }
-        Ok(())
+        Ok(chunks)
     }
 
-    fn free_slot(&self) -> Result<SlotId, Refused> {
+    pub(super) fn free_slot(&self) -> Result<SlotId, Refused> {
         let free = (1..SLOTS_MAX as u32).find(|slot| !self.seats.contains_key(slot));
         free.ok_or_else(|| refuse(Refusal::Limit, "all slots are taken; end some program"))
     }
@@ -198,10 +222,13 @@ impl Daemon {
             return;
         };
         let prefix = &interface.prefix;
-        let done = [
-            interface.gate.remove_slot(slot, seat.place.ifindex),
-            slot::remove(&self.netlink, prefix, seat.interface, slot),
-        ];
+        let done = match seat.record.queue {
+            Some(queue) => vec![interface.gate.remove_direct(slot, queue)],
+            None => vec![
+                interface.gate.remove_slot(slot, seat.record.ifindex),
+                slot::remove(&self.netlink, prefix, seat.interface, slot),
+            ],
+        };
         for error in done.into_iter().filter_map(Result::err) {
             eprintln!("slot {slot}: {error}");
         }
@@ -253,7 +280,7 @@ impl Daemon {
             pid: record.pid,
             uid: record.uid,
             interface: seat.interface,
-            direct: record.direct,
+            direct: record.queue.is_some(),
             weight: record.weight,
             grants: self.ledger.held_by(slot).count() as u32,
             since_ns: record.since_ns(),

@@ -3,13 +3,14 @@
 use std::net::IpAddr;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
+use std::str::FromStr;
 
 use exos_xok::Protocol;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::rate::{parse_rate, parse_size};
-use super::{Dump, Interface, Policy, PolicyError, Rule, Subject, accounts};
+use super::{Dump, Interface, Mode, Policy, PolicyError, Rule, Subject, accounts};
 use crate::limits::{POLICY_BYTES_MAX, UNPRIVILEGED_PORT};
 
 #[derive(Deserialize)]
@@ -46,6 +47,7 @@ struct AllowTable {
     protocols: Option<Vec<Spanned<String>>>,
     ports: Option<Vec<Spanned<String>>>,
     modes: Option<Vec<Spanned<String>>>,
+    queues: Option<Vec<Spanned<String>>>,
     weight: Option<Spanned<u32>>,
     rate_max: Option<Spanned<String>>,
     memory_max: Option<Spanned<String>>,
@@ -177,7 +179,10 @@ impl Source<'_> {
         }
         if let Some(ports) = &table.ports {
             let write = "write a port \"80\" or a range \"8000-8999\"";
-            let ports = ports.iter().map(|text| self.value(text, write, port_range));
+            let ports = ports.iter().map(|text| {
+                let ports = |text: &str| range::<u16>(text).filter(|r| *r.start() > 0);
+                self.value(text, write, ports)
+            });
             rule.ports = ports.collect::<Result<_, _>>()?;
         }
         self.modes(&table, &mut rule)?;
@@ -236,21 +241,22 @@ impl Source<'_> {
     }
 
     fn modes(&self, table: &AllowTable, rule: &mut Rule) -> Result<(), PolicyError> {
-        let Some(modes) = &table.modes else {
+        if let Some(modes) = &table.modes {
+            let write = "write \"shared\" or \"direct\"";
+            let modes = modes.iter().map(|m| self.value(m, write, Mode::named));
+            rule.modes = modes.collect::<Result<_, _>>()?;
+        }
+        let Some(queues) = &table.queues else {
             return Ok(());
         };
-        (rule.shared, rule.direct) = (false, false);
-        for mode in modes {
-            let known = |text: &str| match text {
-                "shared" => Some(false),
-                "direct" => Some(true),
-                _ => None,
-            };
-            match self.value(mode, "write \"shared\" or \"direct\"", known)? {
-                false => rule.shared = true,
-                true => rule.direct = true,
-            }
+        if !rule.modes.contains(&Mode::Direct) {
+            let at = queues.first().map_or(0..0, Spanned::span);
+            let what = "queues are lent by direct rules only; write modes = [\"direct\"] too";
+            return Err(self.error(&at, what));
         }
+        let write = "write a queue \"0\" or a range \"0-3\"";
+        let queues = queues.iter().map(|q| self.value(q, write, range::<u32>));
+        rule.queues = Some(queues.collect::<Result<_, _>>()?);
         Ok(())
     }
 
@@ -296,10 +302,10 @@ pub(crate) fn prefixed(text: &str) -> Option<(IpAddr, u8)> {
     (prefix <= most).then_some((ip, prefix))
 }
 
-fn port_range(text: &str) -> Option<RangeInclusive<u16>> {
+fn range<T: FromStr + PartialOrd>(text: &str) -> Option<RangeInclusive<T>> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
-    let (first, last): (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-    (first > 0 && first <= last).then_some(first..=last)
+    let (first, last): (T, T) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    (first <= last).then_some(first..=last)
 }
 
 const _: () = assert!(UNPRIVILEGED_PORT > 0);

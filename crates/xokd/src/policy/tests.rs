@@ -21,6 +21,7 @@ addresses = ["192.0.2.7"]
 protocols = ["tcp", "icmp"]
 ports = ["80", "8000-8999"]
 modes = ["shared", "direct"]
+queues = ["1", "4-5"]
 weight = 3
 rate_max = "100mbit"
 memory_max = "16MiB"
@@ -75,10 +76,10 @@ fn a_file_says_who_may_do_what() {
     assert!(!may(1000, "eth0", Any, "192.0.2.7", 0));
     assert!(may(1001, "eth1", Udp, "192.0.2.9", 5353));
     assert!(!may(1001, "eth1", Udp, "192.0.2.9", 53), "a system port");
-    let rule = policy.attach(&who(1000), "eth0", true).expect("direct");
+    let rule = policy.attach(&who(1000), "eth0", Some(1)).expect("direct");
     assert_eq!((rule.weight, rule.programs_max), (3, 2));
-    assert!(policy.attach(&who(1000), "eth1", true).is_err());
-    assert!(policy.attach(&who(1001), "eth1", false).is_ok());
+    assert!(policy.attach(&who(1000), "eth1", Some(1)).is_err());
+    assert!(policy.attach(&who(1001), "eth1", None).is_ok());
     assert_eq!(policy.dump(&who(1000), "eth0"), Dump::All);
     assert_eq!(policy.dump(&who(1001), "eth0"), Dump::Own);
 }
@@ -101,8 +102,37 @@ fn groups_count() {
         uid: 7,
         groups: vec![7, 50],
     };
-    assert!(policy.attach(&member, "e", false).is_ok());
-    assert!(policy.attach(&who(7), "e", false).is_err());
+    assert!(policy.attach(&member, "e", None).is_ok());
+    assert!(policy.attach(&who(7), "e", None).is_err());
+}
+
+/// Queues are those of the rule; which mode comes first says what a program gets that does not ask.
+#[test]
+fn queues_are_lent_by_rules_that_say_direct() {
+    let queues = |policy: &Policy, uid| {
+        let may = |q: &u32| policy.attach(&who(uid), "eth0", Some(*q)).is_ok();
+        (0..8).filter(may).collect::<Vec<_>>()
+    };
+    let named = policy();
+    assert_eq!(queues(&named, 1000), [1, 4, 5]);
+    assert_eq!(queues(&named, 1001), [0; 0]);
+    assert!(!named.prefers_direct(&who(1000), "eth0"), "shared is first");
+    let refused = named.attach(&who(1000), "eth0", Some(2));
+    let text = refused.expect_err("not in the list").to_string();
+    assert!(
+        text.contains("modes = [\"direct\"], queues = [\"2\"]"),
+        "{text}"
+    );
+    let text = "[[interface]]\nname=\"eth0\"\nshare_address=true\n[[allow]]\nuser=\"7\"\nmodes=[\"direct\"]\n";
+    let only = file::parse(Path::new("p"), text).expect("it is right");
+    assert_eq!(queues(&only, 7), [0, 1, 2, 3, 4, 5, 6, 7], "any");
+    assert!(only.prefers_direct(&who(7), "eth0"));
+    assert!(only.attach(&who(7), "eth0", None).is_err());
+    assert!(
+        only.rules[0].to_string().contains("unchecked"),
+        "{}",
+        only.rules[0]
+    );
 }
 
 #[test]
@@ -159,6 +189,16 @@ fn errors_name_the_line_and_what_to_write() {
             "anyone = true\nmodes = [\"fast\"]\n",
             6,
             "\"shared\" or \"direct\"",
+        ),
+        (
+            "anyone = true\nqueues = [\"0\"]\n",
+            6,
+            "modes = [\"direct\"]",
+        ),
+        (
+            "anyone = true\nmodes = [\"direct\"]\nqueues = [\"3-1\"]\n",
+            7,
+            "\"0-3\"",
         ),
         ("anyone = true\nweight = 0\n", 6, "1 to 1000"),
         ("anyone = true\ninterface = \"f\"\n", 6, "[[interface]]"),
