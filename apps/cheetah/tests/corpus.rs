@@ -6,33 +6,20 @@
 #[path = "../../../fuzz/bodies/http.rs"]
 mod bodies;
 
-use std::panic::catch_unwind;
-use std::path::Path;
+use exos_testing::{corpus, run};
 
 #[test]
 fn requests() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/http_request");
-    let files = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
-    let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
-    paths.sort();
-    assert!(!paths.is_empty());
-    for path in paths {
-        let input = std::fs::read(&path).unwrap();
-        run(&path, &input);
+    for (name, input) in corpus("http_request") {
+        run(&name, &input, bodies::request);
         for at in (0..input.len()).step_by(1 + input.len() / 300) {
             let mut damaged = input.clone();
             damaged.remove(at);
-            run(&path, &damaged);
+            run(
+                &format!("{name} without byte {at}"),
+                &damaged,
+                bodies::request,
+            );
         }
-    }
-}
-
-fn run(path: &Path, input: &[u8]) {
-    if catch_unwind(|| bodies::request(input)).is_err() {
-        panic!(
-            "failed on {} or what was made of it: {:?}",
-            path.display(),
-            input.escape_ascii()
-        );
     }
 }

@@ -13,8 +13,7 @@ mod live;
 #[path = "../../../fuzz/bodies/handover.rs"]
 mod moved;
 
-use std::panic::catch_unwind;
-use std::path::Path;
+use exos_testing::{Random, corpus, replay, run};
 
 /// Mutations of each input of the corpus.
 const MUTATIONS: usize = 20;
@@ -24,59 +23,19 @@ const SCRIPTS: usize = 1500;
 const LIVES: usize = 1500;
 const LIFE_BYTES: u64 = 400;
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
-
-fn run(body: fn(&[u8]), name: &str, input: &[u8]) {
-    if catch_unwind(|| body(input)).is_err() {
-        panic!("failed on {name}: {input:02x?}");
-    }
-}
-
 #[test]
 fn the_corpus_and_its_mutations() {
-    replay("inet_stack", bodies::stack);
+    replay(corpus("inet_stack"), MUTATIONS, bodies::stack);
 }
 
 #[test]
 fn the_corpus_of_a_live_connection_and_its_mutations() {
-    replay("inet_connection", live::connection);
+    replay(corpus("inet_connection"), MUTATIONS, live::connection);
 }
 
 #[test]
 fn the_corpus_of_connections_from_other_processes_and_its_mutations() {
-    replay("inet_handover", moved::handover);
-}
-
-fn replay(target: &str, body: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
-    let folder = folder.join(target);
-    let files = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
-    let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
-    files.sort();
-    assert!(!files.is_empty());
-    let mut random = Random(2);
-    for path in files {
-        let (name, input) = (path.display().to_string(), std::fs::read(&path).unwrap());
-        run(body, &name, &input);
-        for _ in 0..MUTATIONS {
-            let mut damaged = input.clone();
-            for _ in 0..1 + random.next() % 4 {
-                let at = random.next() as usize % damaged.len();
-                damaged[at] = random.next() as u8;
-            }
-            run(body, &name, &damaged);
-        }
-    }
+    replay(corpus("inet_handover"), MUTATIONS, moved::handover);
 }
 
 /// Handshakes by hand, then anything: flags are drawn from those that lead somewhere.
@@ -101,7 +60,7 @@ fn random_scripts() {
                 }
             }));
         }
-        run(bodies::stack, &format!("script {n}"), &script);
+        run(&format!("script {n}"), &script, bodies::stack);
     }
 }
 
@@ -116,6 +75,6 @@ fn random_lives() {
     for n in 0..LIVES * factor {
         let len = 4 + random.next() % LIFE_BYTES;
         let script: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
-        run(live::connection, &format!("life {n}"), &script);
+        run(&format!("life {n}"), &script, live::connection);
     }
 }

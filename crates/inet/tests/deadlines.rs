@@ -13,33 +13,13 @@ use exos_buf::Buffer;
 use exos_inet::tcp::congestion::Algorithm;
 use exos_inet::tcp::{ConnectionId, EventSet, Keepalive, ListenOptions, Options, Reason, State};
 use exos_inet::{Config, Instant, RxChecksum, Stack};
+use exos_testing::Random;
 use exos_wire::Mac;
 
 /// Games between two lines of progress: none in an ordinary run.
 const PROGRESS_EVERY: u64 = 10_000;
 
 const ADDRESSES: [&str; 2] = ["10.0.0.1", "10.0.0.2"];
-
-/// Steele and Vigna's SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-}
 
 /// One end, and what its program has done and seen.
 struct End {
@@ -76,7 +56,7 @@ impl Game {
     fn new(seed: u64) -> Self {
         let now = Instant::from_millis(1);
         let mut random = Random(seed);
-        let loss = [0, 1, 10, 40][random.below(4) as usize];
+        let loss = [0, 1, 10, 40][random.below(4)];
         let mut end = |n: usize| {
             let mut config = Config::new(Mac([2, 0, 0, 0, 0, n as u8 + 1]), 1500);
             config.addresses = vec![(ADDRESSES[n].parse::<IpAddr>().unwrap(), 24)];
@@ -98,12 +78,11 @@ impl Game {
         };
         let mut ends = [end(0), end(1)];
         let options = |random: &mut Random| Options {
-            receive_buffer_bytes: [1500, 5000, 70_000, 300_000][random.below(4) as usize],
-            receive_buffer_max_bytes: [0, 6 << 20][random.below(2) as usize],
+            receive_buffer_bytes: [1500, 5000, 70_000, 300_000][random.below(4)],
+            receive_buffer_max_bytes: [0, 6 << 20][random.below(2)],
             nagle: random.chance(30),
             sack: random.chance(75),
-            congestion: [Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr]
-                [random.below(3) as usize],
+            congestion: [Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr][random.below(3)],
             keepalive: random.chance(10).then(Keepalive::default),
             ..Options::default()
         };
@@ -154,13 +133,13 @@ impl Game {
             let part = if healed || random.chance(50) {
                 unread
             } else {
-                random.below(unread as u64 + 1) as usize
+                random.below(unread + 1)
             };
             read(self.seed, end, id, part);
         }
         let standing = end.stack.tcp.connection(id).is_some();
         if standing && !end.finished && end.sent < 400_000 && random.chance(10) {
-            let len = [1, 100, 1448, 20_000][random.below(4) as usize];
+            let len = [1, 100, 1448, 20_000][random.below(4)];
             let bytes: Vec<u8> = (end.sent..end.sent + len).map(content).collect();
             assert!(end.stack.tcp.send(id, Buffer::from(bytes).into()));
             end.sent += len;
@@ -189,7 +168,7 @@ impl Game {
                     let mut frame = frame.clone();
                     if !self.ends[n].cuts && self.random.chance(self.loss / 4) {
                         // Beyond the Ethernet header, whose damage nobody notices.
-                        let at = 14 + self.random.below(frame.len() as u64 - 14) as usize;
+                        let at = 14 + self.random.below(frame.len() - 14);
                         frame[at] ^= 1 << self.random.below(8);
                     }
                     let jitter = if self.random.chance(self.loss) {
@@ -250,7 +229,7 @@ impl Game {
             self.act(0, false);
             self.act(1, false);
             self.carry();
-            self.now += Duration::from_micros(500 + self.random.below(3000));
+            self.now += Duration::from_micros(500 + self.random.below(3000) as u64);
         }
         self.loss = 0;
         for _ in 0..400_000 {

@@ -16,34 +16,10 @@ use exos_inet::tcp::{
     ConnectionId, EcnMode, EventSet, Keepalive, ListenOptions, Options, ShortWays,
 };
 use exos_inet::{Config, Instant, RxChecksum, Stack};
+use exos_testing::Random;
 use exos_wire::Mac;
 
 const ADDRESSES: [[&str; 2]; 2] = [["10.0.0.1", "10.0.0.2"], ["fd10::1", "fd10::2"]];
-
-/// Steele and Vigna's SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
-    }
-}
 
 /// One end, and the connections that its program knows.
 struct End {
@@ -84,12 +60,12 @@ struct Game {
 
 fn options(random: &mut Random) -> Options {
     Options {
-        receive_buffer_bytes: random.one_of(&[1500, 5000, 70_000, 300_000]),
-        receive_buffer_max_bytes: random.one_of(&[0, 6 << 20]),
+        receive_buffer_bytes: random.pick(&[1500, 5000, 70_000, 300_000]),
+        receive_buffer_max_bytes: random.pick(&[0, 6 << 20]),
         nagle: random.chance(30),
         sack: random.chance(80),
-        ecn: random.one_of(&[EcnMode::Off, EcnMode::Accept, EcnMode::Request]),
-        congestion: random.one_of(&[Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr]),
+        ecn: random.pick(&[EcnMode::Off, EcnMode::Accept, EcnMode::Request]),
+        congestion: random.pick(&[Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr]),
         keepalive: random.chance(10).then(Keepalive::default),
         user_timeout: random.chance(10).then_some(Duration::from_secs(5)),
         statistics: random.chance(10),
@@ -101,10 +77,10 @@ impl Game {
     fn new(seed: u64, short: bool) -> Self {
         let mut random = Random(seed);
         let now = Instant::from_millis(1);
-        let addresses = random.one_of(&ADDRESSES);
+        let addresses = random.pick(&ADDRESSES);
         let segmentation = random.chance(20).then_some(65_535);
         let checksum = random.chance(20) || segmentation.is_some();
-        let memory = random.one_of(&[64 << 20, 64 << 20, 150_000]);
+        let memory = random.pick(&[64 << 20, 64 << 20, 150_000]);
         let mut end = |n: usize| {
             let mut config = Config::new(Mac([2, 0, 0, 0, 0, n as u8 + 1]), 1500);
             config.addresses = vec![(addresses[n].parse::<IpAddr>().unwrap(), 24)];
@@ -136,10 +112,10 @@ impl Game {
         // Runs of segments need a path that is short, so that nothing is paced, and without faults.
         let bulk = random.chance(40);
         let wire = Wire {
-            loss: random.one_of(&[0, 0, 0, 1, 10]),
-            late: random.one_of(&[0, 0, 1, 10]),
-            marks: random.one_of(&[0, 0, 5]),
-            latency_us: random.one_of(&[20, 500, 20_000]),
+            loss: random.pick(&[0, 0, 0, 1, 10]),
+            late: random.pick(&[0, 0, 1, 10]),
+            marks: random.pick(&[0, 0, 5]),
+            latency_us: random.pick(&[20, 500, 20_000]),
         };
         Self {
             wire: match bulk {
@@ -154,18 +130,14 @@ impl Game {
             step_us: if bulk {
                 30
             } else {
-                random.one_of(&[30, 1000, 10_000])
+                random.pick(&[30, 1000, 10_000])
             },
-            eager: if bulk {
-                90
-            } else {
-                random.one_of(&[5, 30, 90])
-            },
+            eager: if bulk { 90 } else { random.pick(&[5, 30, 90]) },
             aborts: random.chance(10),
-            damage: random.one_of(&[0, 0, 2]),
+            damage: random.pick(&[0, 0, 2]),
             // A link that leaves checksums to its peer cannot say that they are unknown.
             checked: match !checksum && random.chance(60) {
-                true => random.one_of(&[RxChecksum::Unknown, RxChecksum::MaybePartial]),
+                true => random.pick(&[RxChecksum::Unknown, RxChecksum::MaybePartial]),
                 false => RxChecksum::Verified,
             },
             random,
@@ -200,7 +172,7 @@ impl Game {
                 let unread = end.stack.tcp.readable(id).len();
                 let part = match random.chance(70) {
                     true => unread,
-                    false => random.below(unread as u64 + 1) as usize,
+                    false => random.below(unread + 1),
                 };
                 for &byte in &end.stack.tcp.readable(id)[..part] {
                     end.heard = mix(end.heard, u64::from(byte));
@@ -208,7 +180,7 @@ impl Game {
                 end.stack.tcp.consume(id, part);
             }
             if random.chance(self.eager / 2) {
-                let len = random.one_of(&[1, 100, 1448, 3000, 20_000, 100_000]);
+                let len = random.pick(&[1, 100, 1448, 3000, 20_000, 100_000]);
                 let bytes: Vec<u8> = (0..len).map(|at| (at * 7 + n) as u8).collect();
                 end.stack.tcp.send(id, Buffer::from(bytes).into());
             }
@@ -239,7 +211,7 @@ impl Game {
                     let sum = u16::from_be_bytes([frame[24], frame[25]]).wrapping_sub(1);
                     frame[24..26].copy_from_slice(&sum.to_be_bytes());
                 }
-                let late = u64::from(random.chance(self.wire.late)) * random.below(30_000);
+                let late = u64::from(random.chance(self.wire.late)) * random.below(30_000) as u64;
                 let copies = 1 + u64::from(random.chance(self.wire.late / 3));
                 let at = self.now + Duration::from_micros(self.wire.latency_us + late);
                 for _ in 0..copies {
@@ -255,7 +227,7 @@ impl Game {
             // What the link has verified is not damaged.
             let checksum = self.checked;
             if checksum != RxChecksum::Verified && self.random.chance(self.damage) {
-                let at = self.random.below(frame.len() as u64) as usize;
+                let at = self.random.below(frame.len());
                 frame[at] ^= 1 << self.random.below(8);
             }
             self.ends[n].stack.handle_frame(now, &frame, checksum);
@@ -270,7 +242,7 @@ impl Game {
         // Now and then nothing happens for so long that a connection rests.
         let pause = match self.random.below(300) {
             0 => 2_000_000,
-            _ => 1 + self.random.below(self.step_us),
+            _ => 1 + self.random.next() % self.step_us,
         };
         self.now += Duration::from_micros(pause);
     }

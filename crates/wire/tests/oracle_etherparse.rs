@@ -11,11 +11,12 @@ mod generate;
 
 use std::net::IpAddr;
 
-use common::{Random, captured};
+use common::captured;
 use etherparse::{
     IpHeaders, LinkExtSlice, LinkSlice, NetSlice, PacketBuilder, SlicedPacket, TcpOptionElement,
     TransportSlice, ip_number,
 };
+use exos_testing::Random;
 use exos_wire::arp::ArpView;
 use exos_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, EthernetView};
 use exos_wire::icmpv4::Icmpv4View;

@@ -10,7 +10,8 @@ mod generate;
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use common::{Random, captured};
+use common::captured;
+use exos_testing::Random;
 use exos_wire::arp::ArpView;
 use exos_wire::ethernet::EthernetView;
 use exos_wire::icmpv4::Icmpv4View;

@@ -3,51 +3,8 @@
 
 pub mod packets;
 
+pub use exos_testing::Random;
 use std::process::{Command, Stdio};
-
-/// A small generator of pseudo-random numbers (xorshift64*); a test names its seed.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn word(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// A number below `n`.
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.word() >> 33) as usize % n
-    }
-
-    pub fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-
-    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.word() as u8).collect()
-    }
-
-    /// Changes, removes or adds some bytes.
-    pub fn mutate(&mut self, bytes: &mut Vec<u8>) {
-        for _ in 0..1 + self.below(4) {
-            let at = self.below(bytes.len() + 1);
-            match self.below(4) {
-                0 => bytes.truncate(at),
-                1 => bytes.insert(at, self.word() as u8),
-                _ if at < bytes.len() => {
-                    bytes[at] = self.pick(&[0, 1, 0x7f, 0xff, bytes[at] ^ 1, 0xc0])
-                }
-                _ => {}
-            }
-        }
-    }
-}
 
 /// A packet as it lies in a file: its captured bytes, and how many it had.
 #[derive(Clone, Debug)]

@@ -43,7 +43,7 @@ pub fn frame(random: &mut Random, ethertype: u16, payload: &[u8]) -> Vec<u8> {
     let header = EthernetHeader {
         dst: mac(random),
         src: mac(random),
-        vlan: random.one_in(10).then(|| random.word() as u16),
+        vlan: random.one_in(10).then(|| random.next() as u16),
         ethertype,
     };
     let mut out = vec![0; header.header_len()];
@@ -65,13 +65,13 @@ pub fn ipv4_header(
     let mut header = vec![
         0x40 | (header_len / 4) as u8,
         if random.one_in(3) {
-            random.word() as u8
+            random.next() as u8
         } else {
             0
         },
     ];
     header.extend(((header_len + len) as u16).to_be_bytes());
-    header.extend((random.word() as u16).to_be_bytes());
+    header.extend((random.next() as u16).to_be_bytes());
     header.extend(fragment.to_be_bytes());
     header.extend([random.pick(&[64, 1, 255, 0]), protocol, 0, 0]);
     header.extend(src.octets());
@@ -98,9 +98,9 @@ pub fn over_ip(random: &mut Random, protocol: u8, make: Make<'_>) -> Vec<u8> {
 }
 
 pub fn over_v4(random: &mut Random, protocol: u8, make: Make<'_>) -> Vec<u8> {
-    let mut again = Random(random.word());
+    let mut again = Random(random.next());
     // The length depends on the payload and the sum on the addresses, so that it is made twice.
-    let seed = random.word();
+    let seed = random.next();
     let draft = make(&mut Random(seed), &|_| Sum::ZERO);
     let fragment = random.pick(&[0, 0x4000, 0, 0x4000, 0x8000, 0x2000]);
     let (header, src, dst) = ipv4_header(&mut again, protocol, &[], fragment, draft.len());
@@ -173,13 +173,13 @@ fn tcp_options(random: &mut Random) -> TcpOptions {
         }
         1 => {
             options.timestamps = Some(Timestamps {
-                value: random.word() as u32,
+                value: random.next() as u32,
                 echo: 7,
             })
         }
         2 => {
             for _ in 0..1 + random.below(3) {
-                let left = SeqNumber(random.word() as u32);
+                let left = SeqNumber(random.next() as u32);
                 options
                     .sack
                     .push(left, SeqNumber(left.0.wrapping_add(1000)));
@@ -203,10 +203,10 @@ pub fn tcp(
         let header = TcpHeader {
             src_port: ports.0,
             dst_port: ports.1,
-            seq: SeqNumber(random.word() as u32),
-            ack: SeqNumber(random.word() as u32),
+            seq: SeqNumber(random.next() as u32),
+            ack: SeqNumber(random.next() as u32),
             flags: TcpFlags(flags),
-            window: random.word() as u16,
+            window: random.next() as u16,
             urgent: random.below(9) as u16,
         };
         let mut out = vec![0; 60];
@@ -349,7 +349,7 @@ pub fn icmpv6(random: &mut Random) -> Vec<u8> {
         }
         133 => message.extend([&[0; 4][..], &link_address].concat()),
         134 => {
-            let flags = random.word() as u8 & 0xf8;
+            let flags = random.next() as u8 & 0xf8;
             message.extend([64, flags, 0, 30, 0, 0, 0x75, 0x30, 0, 0, 3, 0xe8]);
             message.extend(link_address);
             message.extend([5, 1, 0, 0, 0, 0, 5, 0xdc]);
@@ -357,7 +357,7 @@ pub fn icmpv6(random: &mut Random) -> Vec<u8> {
                 3,
                 4,
                 64,
-                random.word() as u8 & 0xe0,
+                random.next() as u8 & 0xe0,
                 255,
                 255,
                 255,
@@ -379,7 +379,7 @@ pub fn icmpv6(random: &mut Random) -> Vec<u8> {
             message.extend(link_address);
         }
         136 => {
-            message.extend([random.word() as u8 & 0xe0, 0, 0, 0]);
+            message.extend([random.next() as u8 & 0xe0, 0, 0, 0]);
             message.extend(v6(random).octets());
             message.extend([2, 1, 2, 0, 0, 0, 0, 7]);
         }
@@ -479,7 +479,7 @@ pub fn odd_ipv6(random: &mut Random) -> Vec<u8> {
                 next_header: next,
                 offset: random.pick(&[0, 1448]),
                 more: random.one_in(2),
-                ident: random.word() as u32,
+                ident: random.next() as u32,
             };
             header = vec![0; 8];
             fragment.emit(&mut header);
@@ -527,7 +527,7 @@ pub fn other_ethertype(random: &mut Random) -> Vec<u8> {
 pub fn stacked_tags(random: &mut Random) -> Vec<u8> {
     let inner = plain_udp(random);
     let outer = random.pick(&[0x88a8u16, 0x8100, 0x9100]);
-    let tag = [outer.to_be_bytes(), (random.word() as u16).to_be_bytes()].concat();
+    let tag = [outer.to_be_bytes(), (random.next() as u16).to_be_bytes()].concat();
     [&inner[..12], &tag, &inner[12..]].concat()
 }
 
@@ -595,14 +595,14 @@ pub fn dns_message(random: &mut Random) -> Vec<u8> {
         0
     };
     let (authorities, opt) = (random.below(2).min(questions), random.below(2));
-    let mut flags = random.word() as u16 & 0x07bf;
+    let mut flags = random.next() as u16 & 0x07bf;
     if random.one_in(4) {
-        flags |= (random.word() as u16) & 0x7800;
+        flags |= (random.next() as u16) & 0x7800;
     }
     let flags = if is_answer { flags | 0x8000 } else { flags };
     let mut out = Vec::new();
     for word in [
-        random.word() as u16,
+        random.next() as u16,
         flags,
         questions as u16,
         answers as u16,

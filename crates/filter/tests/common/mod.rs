@@ -6,37 +6,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use exos_filter::{Base, Filter, Literal, Test, Width};
-
-/// SplitMix64: small, seedable, good enough to choose test cases.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Below `n`.
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    /// True once in `n` times.
-    pub fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    pub fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
-        from[self.below(from.len())]
-    }
-
-    fn byte(&mut self) -> u8 {
-        self.next() as u8
-    }
-}
+pub use exos_testing::Random;
 
 pub const MACS: [[u8; 6]; 4] = [
     [2, 0, 0, 0, 0, 1],

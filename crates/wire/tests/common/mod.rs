@@ -62,38 +62,3 @@ fn read_pcap(path: &Path) -> Vec<Captured> {
     assert!(rest.is_empty());
     frames
 }
-
-/// SplitMix64: enough for choosing places to damage.
-pub struct Random(pub u64);
-
-impl Random {
-    /// The next number.
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `bound`.
-    pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    /// Damages bytes as a fuzzer does: a few of them are changed, cut off, doubled or inserted.
-    pub fn mutate(&mut self, bytes: &mut Vec<u8>) {
-        const TELLING: [u8; 10] = [0, 1, 2, 4, 8, 0x7f, 0x80, 0xfe, 0xff, 0x45];
-        for _ in 0..=self.below(4) {
-            let at = self.below(bytes.len() + 1);
-            match (self.below(6), bytes.get_mut(at)) {
-                (0, Some(byte)) => *byte ^= 1 << self.below(8),
-                (1, Some(byte)) => *byte = TELLING[self.below(TELLING.len())],
-                (2, Some(byte)) => *byte = self.next() as u8,
-                (3, _) => bytes.truncate(at),
-                (4, _) => bytes.insert(at, self.next() as u8),
-                (_, _) => bytes.extend_from_within(at..bytes.len().min(at + 8)),
-            }
-        }
-    }
-}
