@@ -6,6 +6,11 @@ use exos_wire::{Sum, WireError, protocol};
 use super::part::{Cut, Part, Printed};
 use super::{Addresses, Line, Upper, protocol_name};
 
+/// The addresses are written with the ports.
+fn has_ports(protocol: u8) -> bool {
+    matches!(protocol, protocol::TCP | protocol::UDP)
+}
+
 impl Line<'_> {
     /// A packet, from its header on.
     pub(super) fn ipv4(&mut self, part: Part<'_>) -> Printed {
@@ -53,11 +58,23 @@ impl Line<'_> {
             write!(self, "truncated-ip {}", part.len());
             return Ok(());
         }
-        // The options are not all there. With -v the addresses stand behind them.
+        // The options are not all there. With -v the addresses stand behind them, with ports behind the header.
         let (total_len, src, dst) = (part.be16(2)?, part.ipv4(12)?, part.ipv4(16)?);
         self.ipv4_missing(total_len.into(), part.len());
         if self.style.verbosity == 0 {
-            write!(self, "{src} > {dst}:");
+            let protocol = part.u8(9)?;
+            if part.be16(6)? & 0x1fff != 0 {
+                write!(self, "{src} > {dst}: ip-proto-{protocol}");
+                return Ok(());
+            }
+            if !has_ports(protocol) {
+                write!(self, "{src} > {dst}: ");
+            }
+            let (there, header) = (part.bytes().len(), usize::from(part.u8(0)? & 0xf) * 4);
+            write!(
+                self,
+                " [remaining caplen({there}) < header length({header})]"
+            );
         }
         Err(Cut("ip"))
     }
@@ -78,8 +95,7 @@ impl Line<'_> {
             write!(self, "{src} > {dst}: ip-proto-{}", view.protocol());
             return Ok(());
         }
-        let has_ports = matches!(view.protocol(), protocol::TCP | protocol::UDP);
-        if !has_ports {
+        if !has_ports(view.protocol()) {
             write!(self, "{src} > {dst}: ");
         }
         // What is on the wire may be shorter than the header says, and is never longer.
