@@ -39,7 +39,7 @@ impl Contender {
 pub struct Retransmissions {
     /// Segments.
     pub segments: Option<u64>,
-    /// Timeouts of the retransmission timer: only our stack tells.
+    /// Timeouts of the retransmission timer.
     pub timeouts: Option<u64>,
 }
 
@@ -110,7 +110,7 @@ fn measure_one(
         (Direction::Send, _) => Retransmissions::default(),
         (Direction::Receive, _) => Retransmissions {
             segments: Some(flow.retransmitted_segments.into()),
-            timeouts: None,
+            timeouts: flow.timeouts.map(u64::from),
         },
     };
     let wire = lab.finish()?;

@@ -39,6 +39,8 @@ pub(super) struct Flow {
     pub bytes: u64,
     /// Segments that Linux sent again, from the connection's beginning.
     pub retransmitted_segments: u32,
+    /// Timeouts of its retransmission timer, where the kernel tells.
+    pub timeouts: Option<u16>,
 }
 
 /// Does as the command line says.
@@ -116,13 +118,15 @@ impl Worker {
     }
 
     fn measured(&self, bytes: u64) -> Result<Flow> {
+        let info = tcp_info::of(&self.stream)?;
         Ok(Flow {
             peer: self
                 .stream
                 .peer_addr()
                 .context(|| "the connection broke while it was measured")?,
             bytes,
-            retransmitted_segments: tcp_info::of(&self.stream)?.retransmitted_segments,
+            retransmitted_segments: info.retransmitted_segments,
+            timeouts: info.timeouts,
         })
     }
 }

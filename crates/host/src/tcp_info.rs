@@ -2,7 +2,7 @@
 //! kernel's stack beside ours.
 //!
 //! The structure has grown at its end from release to release (`struct tcp_info` of linux/tcp.h); fields are read
-//! at their places, and one that this kernel does not have is an error.
+//! at their places. One that this kernel does not have is an error, unless it is optional here.
 
 use crate::error::{Error, Result};
 use std::os::fd::{AsFd, AsRawFd as _};
@@ -22,6 +22,8 @@ pub struct TcpInfo {
     pub bytes_acked: u64,
     /// Data segments sent, those sent again included.
     pub data_segments_out: u32,
+    /// Timeouts of the retransmission timer. Since Linux 6.7.
+    pub timeouts: Option<u16>,
 }
 
 /// Room for the structure: 248 bytes in Linux 6.18, and some for later ones.
@@ -65,6 +67,10 @@ fn read(bytes: &[u8]) -> Option<TcpInfo> {
         bytes_acked: long(120)?,
         min_rtt_us: word(148)?,
         data_segments_out: word(156)?,
+        timeouts: bytes
+            .get(240..)
+            .and_then(|rest| rest.first_chunk())
+            .map(|field| u16::from_ne_bytes(*field)),
     })
 }
 
@@ -104,6 +110,7 @@ mod tests {
     #[test]
     fn an_old_kernel_is_noticed() {
         assert_eq!(read(&[0; 159]), None);
-        assert!(read(&[0; 160]).is_some());
+        assert_eq!(read(&[0; 160]).expect("enough").timeouts, None);
+        assert_eq!(read(&[1; 248]).expect("enough").timeouts, Some(0x0101));
     }
 }
