@@ -245,7 +245,10 @@ fn for_slots_that_cannot_be() {
         |hostile| {
             let connection = hostile.connect();
             for (request, code) in [
-                (attach("", Mode::Direct(Some(0)), CHUNKS), Refusal::NotAllowed),
+                (
+                    attach("", Mode::Direct(Some(0)), CHUNKS),
+                    Refusal::NotAllowed,
+                ),
                 (attach("lo", Mode::Shared, CHUNKS), Refusal::NotFound),
                 (attach("../../etc", Mode::Shared, CHUNKS), Refusal::NotFound),
                 (attach("", Mode::Shared, u32::MAX), Refusal::Limit),
