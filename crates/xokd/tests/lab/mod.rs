@@ -28,6 +28,11 @@ pub struct Lab {
 impl Lab {
     /// `None` when this process may not make one.
     pub fn new(test: &str) -> Option<Self> {
+        Self::with_queues(test, 1)
+    }
+
+    /// The same, whose wire has so many queues each way.
+    pub fn with_queues(test: &str, queues: u32) -> Option<Self> {
         let name = format!("xokd-{test}-{}", std::process::id());
         let lab = Self { name, daemon: None };
         if !rustix::process::geteuid().is_root() || NetNs::create(&lab.side('a')).is_err() {
@@ -39,6 +44,7 @@ impl Lab {
         let [left, right] = [&a, &b].map(|ns| ns.netlink().expect("a socket"));
         let end = |name, netns| exos_host::netlink::VethEnd {
             netns,
+            queues,
             ..exos_host::netlink::VethEnd::named(name)
         };
         let theirs = std::os::fd::AsFd::as_fd(&b);
@@ -69,9 +75,13 @@ impl Lab {
     }
 
     pub fn launch(&mut self, more: &[&str]) {
+        self.run(&[&["--interface", "wire", "--user", "0"], more].concat());
+    }
+
+    /// Starts the daemon with nothing but these arguments, and where it is.
+    pub fn run(&mut self, more: &[&str]) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xokd"));
-        command.args(["--namespace", &self.side('a'), "--interface", "wire"]);
-        command.args(["--user", "0"]);
+        command.args(["--namespace", &self.side('a')]);
         command.arg("--socket").arg(self.socket()).args(more);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
         let said = child.stdout.take().expect("a pipe");
@@ -165,7 +175,9 @@ impl Program {
             let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
             let mut ancillary = RecvAncillaryBuffer::new(&mut space);
             let mut parts = [std::io::IoSliceMut::new(&mut buffer)];
-            let got = rustix::net::recvmsg(&self.0, &mut parts, &mut ancillary, RecvFlags::empty());
+            // A daemon that is started later must not have them too.
+            let flags = RecvFlags::CMSG_CLOEXEC;
+            let got = rustix::net::recvmsg(&self.0, &mut parts, &mut ancillary, flags);
             let len = got.expect("an answer").bytes;
             let fds = ancillary.drain().flat_map(|message| match message {
                 RecvAncillaryMessage::ScmRights(fds) => fds.collect::<Vec<_>>(),
@@ -181,9 +193,13 @@ impl Program {
     }
 
     pub fn attach(&self) -> (Answer, Vec<OwnedFd>) {
+        self.attach_by(Mode::Auto)
+    }
+
+    pub fn attach_by(&self, mode: Mode) -> (Answer, Vec<OwnedFd>) {
         self.ask(&Request::Attach {
             interface: String::new(),
-            mode: Mode::Auto,
+            mode,
             chunks: 512,
             program: "test".to_owned(),
         })
@@ -191,7 +207,12 @@ impl Program {
 
     /// A slot with its ring.
     pub fn attached(&self) -> Attached {
-        let (answer, fds) = self.attach();
+        self.attached_by(Mode::Auto)
+    }
+
+    pub fn attached_by(&self, mode: Mode) -> Attached {
+        let (answer, fds) = self.attach_by(mode);
+        let descriptors = fds.len();
         let Answer::Attached {
             facts, slot, token, ..
         } = answer
@@ -202,6 +223,8 @@ impl Program {
         Attached {
             slot,
             token,
+            direct: facts.direct,
+            descriptors,
             link: Link::from(adopted.expect("a ring")),
         }
     }
@@ -221,6 +244,8 @@ impl Program {
 pub struct Attached {
     pub slot: u32,
     pub token: Secret,
+    pub direct: bool,
+    pub descriptors: usize,
     pub link: Link,
 }
 
