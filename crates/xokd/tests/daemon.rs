@@ -82,6 +82,7 @@ fn programs_keep_what_they_have_when_the_daemon_is_killed() {
         slot,
         token,
         mut link,
+        ..
     } = program.attached();
     let (grant, claim) = port_of(&program.claim(Protocol::Udp, PortWish::Ephemeral));
     // The peer has to know our Ethernet address: nobody answers for it while there is no daemon.
