@@ -1,17 +1,30 @@
 //! What a program says and does when the daemon that lends its link goes or takes it back.
 
-use exos::via::News;
+use exos::via::{Lost, News, Via};
 use exos::{Error, Exos};
 
-/// Tells a person what has happened to a link that the daemon lends. True when the daemon takes it
-/// back: the program should end in order, and with [`taken_back`].
+/// Tells a person what has happened to a link that the daemon lends. True when the daemon takes it back, or the
+/// last grant: the program should end in order, and with [`taken_back`].
 pub fn tell_news(program: &str, exos: &mut Exos) -> bool {
     let mut over = false;
     while let Some(news) = exos.poll_news() {
-        over |= matches!(news, News::Revoked { .. });
+        over |= match &news {
+            News::Revoked { what, .. } => is_all(*what, exos),
+            News::Away | News::Back => false,
+        };
         eprintln!("exos {program}: {}", news.sentence());
     }
     over
+}
+
+/// Whether nothing is left without it.
+fn is_all(lost: Lost, exos: &mut Exos) -> bool {
+    let kept = |via: &mut Via| via.grants_kept().next().is_some();
+    match lost {
+        Lost::Link => true,
+        Lost::Grant(_) => !exos.via().is_some_and(kept),
+        Lost::Rate(_) => false,
+    }
 }
 
 /// Why a program ended that nobody asked to.

@@ -30,6 +30,13 @@ pub const AWAITED_MAX: usize = 256;
 /// Messages taken in one look, so that a daemon that talks all the time does not stop the program.
 pub const MESSAGES_AT_ONCE: usize = 64;
 
+/// How long before its deadline a grant that is taken back is given back: its connections' peers are sent resets
+/// then, of which a busy loop sends tens of thousands in this time.
+pub const GIVE_BACK_MARGIN: Duration = Duration::from_millis(400);
+
+/// Connections that are reset in one look: as many frames as two turns send.
+pub const RESETS_AT_ONCE: usize = 256;
+
 /// Messages of connections in TIME-WAIT that are left with the daemon under one grant: some 75,000
 /// connections, a second's worth of a busy server's, in a tenth of a second.
 pub const TIME_WAIT_MESSAGES_MAX: usize = 64;

@@ -109,8 +109,8 @@ impl Exos {
         }
     }
 
-    /// What has happened to the link that the daemon lends. After [`News::Revoked`] the program
-    /// should end.
+    /// What has happened to the link that the daemon lends. After [`News::Revoked`] with
+    /// [`Lost::Link`](crate::via::Lost::Link) the program should end.
     pub fn poll_news(&mut self) -> Option<News> {
         self.via.as_mut()?.poll_news()
     }

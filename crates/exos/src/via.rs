@@ -13,14 +13,16 @@
 //! its slot up again with the token it was given. What a person should hear of that is [`News`].
 //!
 //! [`control`] is the connection, `shared` the tables, `attach` how a program's wishes become claims,
-//! `leave` what it leaves behind.
+//! `leave` what it leaves behind, `revoked` how it gives back what it is asked for.
 
 mod attach;
 pub mod control;
 mod leave;
+mod revoked;
 mod shared;
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -31,8 +33,7 @@ use exos_inet::{Instant, Stack};
 use exos_link::{Facts, XdpLink};
 pub use exos_xok::message::Mode;
 use exos_xok::message::{
-    Answer, Farewell, GrantId, InterfaceInfo, Notice, PortWish, Refusal, Request, Revoked, Secret,
-    VERSION,
+    Answer, Farewell, GrantId, InterfaceInfo, Notice, PortWish, Refusal, Request, Secret, VERSION,
 };
 use exos_xok::{Claim, Endpoint, Protocol};
 
@@ -65,13 +66,36 @@ pub enum News {
     Away,
     /// It is back, and has us as before.
     Back,
-    /// It asks for all of it, or for a grant, and takes it after this time.
+    /// It asks for something back, and takes it after this time.
     Revoked {
+        /// What.
+        what: Lost,
         /// How long there is to end in order.
         within: Duration,
         /// Why.
         reason: String,
     },
+}
+
+/// What the daemon takes back.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Lost {
+    /// All of it: the program should end.
+    Link,
+    /// A grant. Its connections are reset shortly before the time is over; the others go on.
+    Grant(Claim),
+    /// What we may send and receive beyond this, in bytes per second.
+    Rate(u64),
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Link => f.write_str("the link"),
+            Self::Grant(claim) => claim.fmt(f),
+            Self::Rate(rate) => write!(f, "what is beyond {} kbit/s", rate * 8 / 1000),
+        }
+    }
 }
 
 impl News {
@@ -82,8 +106,12 @@ impl News {
                 "the daemon has gone; packets still flow, waiting for it to come back".into()
             }
             Self::Back => "the daemon is back".into(),
-            Self::Revoked { within, reason } => format!(
-                "the daemon takes the link back within {} ms: {reason}",
+            Self::Revoked {
+                what,
+                within,
+                reason,
+            } => format!(
+                "the daemon takes {what} back within {} ms: {reason}",
                 within.as_millis()
             ),
         }
@@ -114,6 +142,7 @@ pub struct Via {
     grants: Vec<(GrantId, Claim)>,
     shared: Shared,
     news: VecDeque<News>,
+    ending: Vec<revoked::Ending>,
     /// When the daemon was last listened to.
     looked: Instant,
 }
@@ -164,6 +193,7 @@ impl Via {
             grants: Vec::new(),
             shared,
             news: VecDeque::new(),
+            ending: Vec::new(),
             looked: Instant::START,
         };
         Ok((via, link))
@@ -279,7 +309,8 @@ impl Via {
             State::There(_) | State::Over => None,
         };
         let awaited = self.shared.is_awaiting().then_some(now + NEIGHBOUR_SLEEP);
-        daemon.into_iter().chain(awaited).min()
+        let ending = self.next_ending();
+        [daemon, awaited, ending].into_iter().flatten().min()
     }
 
     /// Answers what the stack asks, passes on what has changed, and keeps the daemon in touch.
@@ -298,6 +329,7 @@ impl Via {
         self.looked = now;
         self.shared.serve(now, stack);
         self.listen(now);
+        self.give_back(now, stack);
     }
 
     /// Hears what the daemon says, or looks for it.
@@ -319,7 +351,7 @@ impl Via {
             };
             match heard {
                 Ok(Heard::Nothing) => return,
-                Ok(Heard::Notice(notice)) => self.handle_notice(notice),
+                Ok(Heard::Notice(notice)) => self.handle_notice(now, notice),
                 Ok(Heard::Answer(_, answer, fds)) => self.handle_answer(answer, fds),
                 Ok(Heard::Closed) | Err(_) => self.lose(now),
             }
@@ -342,20 +374,15 @@ impl Via {
         self.state = State::Away(now + RETRY_EVERY);
     }
 
-    fn handle_notice(&mut self, notice: Notice) {
+    fn handle_notice(&mut self, now: Instant, notice: Notice) {
         match notice {
             Notice::Revoke {
                 what,
                 deadline_ms,
                 reason,
             } => {
-                if let Revoked::Grant(grant) = what {
-                    self.grants.retain(|(id, _)| *id != grant);
-                }
-                self.news.push_back(News::Revoked {
-                    within: Duration::from_millis(u64::from(deadline_ms)),
-                    reason,
-                });
+                let within = Duration::from_millis(u64::from(deadline_ms));
+                self.handle_revoke(now, what, within, reason);
             }
             Notice::Goodbye(Farewell::Stopping) => self.over("it stops"),
             // It is followed by the end of the connection.
@@ -394,6 +421,7 @@ impl Via {
     fn over(&mut self, reason: &str) {
         self.state = State::Over;
         self.news.push_back(News::Revoked {
+            what: Lost::Link,
             within: Duration::ZERO,
             reason: reason.to_owned(),
         });

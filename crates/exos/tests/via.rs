@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::*;
-use exos::via::News;
+use exos::via::{Lost, News};
 use exos::{Attachment, Error, Exos, LinkName};
 use exos_buf::Buffer;
 use exos_inet::tcp::EventSet;
@@ -193,6 +193,7 @@ fn a_lent_link_works_and_outlives_the_daemon() {
         });
         to_daemon.send(()).unwrap();
         let revoked = News::Revoked {
+            what: Lost::Link,
             within: Duration::from_millis(500),
             reason: "the administrator wants it".into(),
         };
@@ -447,6 +448,7 @@ fn a_farewell_says_whether_to_wait() {
         (
             Farewell::Stopping,
             News::Revoked {
+                what: Lost::Link,
                 within: Duration::ZERO,
                 reason: "it stops".into(),
             },

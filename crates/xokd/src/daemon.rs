@@ -26,7 +26,7 @@ use std::time::Duration;
 use exos_host::error::Result;
 use exos_host::netlink::{Address, Netlink, RouteEntry, Watch};
 use exos_host::netns::NetNs;
-use exos_xok::message::{Farewell, GrantId, Notice};
+use exos_xok::message::{Farewell, Notice};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::interface::Interface;
@@ -59,10 +59,10 @@ pub(crate) struct Seat {
     interface: u32,
     /// Its place in the kernel, kept for what it holds; `None` when it has a queue of the interface itself.
     _place: Option<Place>,
-    /// When it is taken, revoked or not come back.
+    /// When it is taken because its program has not come back.
     ends: Option<Now>,
-    /// Grants that are taken then.
-    revoked: Vec<(GrantId, Now)>,
+    /// What it is asked to give back.
+    revoked: revocation::Revocations,
     /// Neighbours asked for since then.
     resolves: (Now, u32),
 }
@@ -116,6 +116,7 @@ impl Daemon {
         };
         daemon.write_tables()?;
         daemon.adopt_all()?;
+        daemon.enforce();
         Ok(daemon)
     }
 

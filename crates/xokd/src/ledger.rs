@@ -19,12 +19,14 @@ mod ports;
 mod tickets;
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 use exos_xok::message::{GrantId, Secret};
 use exos_xok::{Claim, Endpoint};
 
 use crate::limits::{GRANTS_MAX, GRANTS_PER_USER_MAX};
+use crate::policy::Who;
 pub use denied::Denied;
 pub use grant::{Change, Grant, Owner};
 use index::Index;
@@ -109,6 +111,12 @@ impl Ledger {
 
     /// Grants a claim.
     pub fn claim(&mut self, slot: SlotId, claim: Claim) -> Result<Change, Denied> {
+        let origin = self.who(slot)?;
+        self.claim_by(slot, claim, origin)
+    }
+
+    /// Grants a claim by somebody's right.
+    fn claim_by(&mut self, slot: SlotId, claim: Claim, origin: Rc<Who>) -> Result<Change, Denied> {
         claim.check().map_err(Denied::Bad)?;
         self.check_room(slot)?;
         if let Some((claim, owner)) = self.taken_by_other(slot, &claim) {
@@ -117,7 +125,7 @@ impl Ledger {
         if let Some(id) = self.index.get(&claim) {
             return Ok(self.change(id)); // Held already, by this very slot.
         }
-        Ok(self.enter(slot, claim))
+        Ok(self.enter(slot, claim, origin))
     }
 
     /// Grants a claim on a port of our choosing, which policy allows.
@@ -136,7 +144,7 @@ impl Ledger {
             // Beside one's own as well: a port that one has is not a new one.
             let free = self.index.overlapping(&claim).next().is_none();
             if free && allowed(&claim) && !self.ports.rests(&claim, now) {
-                return Ok(self.enter(slot, claim));
+                return Ok(self.enter(slot, claim, self.who(slot)?));
             }
             port = Ports::after(port);
         }
@@ -155,7 +163,8 @@ impl Ledger {
         remote: Endpoint,
         port: u16,
     ) -> Result<Change, Denied> {
-        let whole = self.of(slot, grant)?.claim;
+        let held = self.of(slot, grant)?;
+        let (whole, origin) = (held.claim, Rc::clone(&held.origin));
         let part = Claim {
             port: if whole.port == 0 { port } else { whole.port },
             remote: Some(remote),
@@ -164,7 +173,7 @@ impl Ledger {
         if !part.is_subset_of(&whole) || (port != 0 && port != part.port) {
             return Err(Denied::NotPart(whole));
         }
-        self.claim(slot, part)
+        self.claim_by(slot, part, origin)
     }
 
     /// Gives a grant back.
@@ -226,6 +235,11 @@ impl Ledger {
         self.change(id)
     }
 
+    fn who(&self, slot: SlotId) -> Result<Rc<Who>, Denied> {
+        let owner = self.owner(slot).ok_or(Denied::NotFound("slot"))?;
+        Ok(Rc::clone(&owner.who))
+    }
+
     /// The grant, when the slot holds it.
     fn of(&self, slot: SlotId, grant: GrantId) -> Result<&Grant, Denied> {
         let found = self.grants.get(&grant);
@@ -234,8 +248,8 @@ impl Ledger {
     }
 
     fn check_room(&self, slot: SlotId) -> Result<(), Denied> {
-        let owner = self.slots.get(&slot).ok_or(Denied::NotFound("slot"))?;
-        let of_user = |slot: SlotId| self.slots.get(&slot).is_some_and(|o| o.uid == owner.uid);
+        let uid = self.who(slot)?.uid;
+        let of_user = |slot: SlotId| self.owner(slot).is_some_and(|o| o.who.uid == uid);
         // Counted only when it could matter: nobody reaches his bound before the books have as many.
         let near = self.grants.len() >= GRANTS_PER_USER_MAX;
         let mine = || self.grants.values().filter(|g| of_user(g.slot())).count();
@@ -261,16 +275,20 @@ impl Ledger {
         Some((grant.claim, self.slots.get(&grant.slot())?))
     }
 
-    fn enter(&mut self, slot: SlotId, claim: Claim) -> Change {
+    fn enter(&mut self, slot: SlotId, claim: Claim, origin: Rc<Who>) -> Change {
         loop {
             self.last_id = self.last_id.wrapping_add(1).max(1);
             if !self.grants.contains_key(&self.last_id) {
                 break;
             }
         }
-        let holders = vec![slot];
+        let grant = Grant {
+            claim,
+            holders: vec![slot],
+            origin,
+        };
         self.index.insert(&claim, self.last_id);
-        self.grants.insert(self.last_id, Grant { claim, holders });
+        self.grants.insert(self.last_id, grant);
         self.change(self.last_id)
     }
 

@@ -48,17 +48,20 @@ pub enum Cut {
     Silent,
     /// There were too many connections of its user, or at all.
     TooMany,
+    /// It was shown packets, which policy does not allow any more.
+    NotAllowed,
 }
 
 impl Cut {
     /// All of them with their names.
-    pub const ALL: [(Self, &'static str); 6] = [
+    pub const ALL: [(Self, &'static str); 7] = [
         (Self::HungUp, "connections_hung_up"),
         (Self::ProcessEnded, "connections_process_ended"),
         (Self::BadMessage, "connections_cut_bad_message"),
         (Self::Slow, "connections_cut_slow"),
         (Self::Silent, "connections_cut_silent"),
         (Self::TooMany, "connections_refused_too_many"),
+        (Self::NotAllowed, "connections_cut_not_allowed"),
     ];
 }
 

@@ -66,6 +66,13 @@ fn part(weight: u32, least: u32) -> u64 {
     (16 * u64::from(weight) / u64::from(least.max(1))).min(PART_MAX)
 }
 
+/// What a slot can count on: its guarantee, or its cap where it is not known what the link carries. `None` when nothing
+/// bounds it, or there is no such part.
+pub fn bound(rate: Option<u64>, parts: &[Part], slot: SlotId) -> Option<u64> {
+    let at = parts.iter().position(|part| part.0 == slot)?;
+    guarantees(rate, parts)[at].or(parts[at].2)
+}
+
 /// What each slot is guaranteed: by weight, but no more than its cap; what that leaves goes to the others by weight.
 fn guarantees(rate: Option<u64>, parts: &[Part]) -> Vec<Option<u64>> {
     let Some(mut rate) = rate else {

@@ -24,6 +24,9 @@ pub struct Slot {
     pub slot: u32,
     /// The user.
     pub uid: u32,
+    /// The user's groups.
+    #[serde(default)]
+    pub groups: Vec<u32>,
     /// The process.
     pub pid: u32,
     /// When that process began, so that another of the same number is not taken for it.
@@ -138,6 +141,7 @@ mod tests {
         let slot = Slot {
             slot: 3,
             uid: 1000,
+            groups: vec![1000, 27],
             pid: 42,
             began: 7,
             program: "serve".to_owned(),

@@ -8,7 +8,7 @@ use exos_inet::tcp::flow::Flow;
 use exos_inet::tcp::time_wait::records::RECORD_LEN;
 use exos_inet::{Instant, Stack};
 use exos_xok::limits::TIME_WAIT_BYTES_MAX;
-use exos_xok::message::Request;
+use exos_xok::message::{GrantId, Request};
 use exos_xok::{Claim, Endpoint, Protocol};
 
 use super::Via;
@@ -22,23 +22,31 @@ impl Via {
     pub(crate) fn leave(&mut self, now: Instant, stack: &mut Stack) {
         let grants = self.grants.clone();
         for (grant, claim) in grants {
-            for _ in 0..TIME_WAIT_MESSAGES_MAX {
-                let entries = stack
-                    .tcp
-                    .take_time_wait(now, RECORDS_MAX, |flow| covers(&claim, flow));
-                if entries.is_empty() {
-                    break;
-                }
-                if self.ask(&Request::TimeWait { grant, entries }).is_err() {
-                    return;
-                }
+            self.leave_under(now, stack, grant, &claim);
+        }
+    }
+
+    /// Leaves what waits under one grant.
+    pub(super) fn leave_under(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        grant: GrantId,
+        claim: &Claim,
+    ) {
+        for _ in 0..TIME_WAIT_MESSAGES_MAX {
+            let entries = stack
+                .tcp
+                .take_time_wait(now, RECORDS_MAX, |flow| covers(claim, flow));
+            if entries.is_empty() || self.ask(&Request::TimeWait { grant, entries }).is_err() {
+                return;
             }
         }
     }
 }
 
 /// True when a connection is one of the claim's.
-fn covers(claim: &Claim, flow: &Flow) -> bool {
+pub(super) fn covers(claim: &Claim, flow: &Flow) -> bool {
     let (local, remote): (SocketAddr, SocketAddr) = (flow.local(), flow.remote());
     let far = Endpoint {
         ip: remote.ip(),

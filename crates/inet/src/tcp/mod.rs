@@ -392,6 +392,13 @@ impl Tcp {
         self.slab.get(id)
     }
 
+    /// The connections whose flow is one of these, those in TIME-WAIT apart. Looks at all that there are.
+    pub fn connections_where(&self, is_one: impl Fn(&flow::Flow) -> bool) -> Vec<ConnectionId> {
+        let standing = self.slab.standing();
+        let wanted = standing.filter(|(_, connection)| is_one(connection.flow()));
+        wanted.map(|(id, _)| id).collect()
+    }
+
     /// Connections that are open or opening, those in TIME-WAIT apart.
     pub fn connections(&self) -> usize {
         self.index.len()

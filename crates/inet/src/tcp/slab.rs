@@ -181,6 +181,14 @@ impl Slab {
             .map(|e| &mut e.connection)
     }
 
+    /// All that are not over.
+    pub fn standing(&self) -> impl Iterator<Item = (ConnectionId, &Connection)> {
+        let numbers = 0..(self.chunks.iter().map(Vec::len).sum::<usize>() as u32);
+        let ids = numbers.filter_map(|number| self.id_at(number));
+        ids.filter(|id| self.stands(*id))
+            .filter_map(|id| Some((id, self.get(id)?)))
+    }
+
     /// Begun by a peer that has not answered yet.
     pub fn is_half_open(&self, id: ConnectionId) -> bool {
         self.entry(id).is_some_and(|e| {

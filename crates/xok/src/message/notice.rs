@@ -11,6 +11,8 @@ pub enum Revoked {
     Slot,
     /// One grant.
     Grant(GrantId),
+    /// What the slot may send and receive beyond this, in bytes per second.
+    Rate(u64),
 }
 
 /// Why the daemon goes.
@@ -47,9 +49,14 @@ impl Notice {
     pub(super) fn read(kind: u16, r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(match kind.checked_sub(NOTICES) {
             Some(0) => {
-                let grant = r.option("what", Reader::u32)?;
+                let what = match r.u8()? {
+                    0 => Revoked::Slot,
+                    1 => Revoked::Grant(r.u32()?),
+                    2 => Revoked::Rate(r.u64()?),
+                    _ => return Err(DecodeError::BadField("what")),
+                };
                 Self::Revoke {
-                    what: grant.map_or(Revoked::Slot, Revoked::Grant),
+                    what,
                     deadline_ms: r.u32()?,
                     reason: r.text(TEXT_BYTES_MAX, "reason")?,
                 }
@@ -80,11 +87,17 @@ impl Notice {
                 deadline_ms,
                 reason,
             } => {
-                let grant = match what {
-                    Revoked::Slot => None,
-                    Revoked::Grant(grant) => Some(*grant),
-                };
-                w.option(grant, |w, grant| w.u32(grant));
+                match what {
+                    Revoked::Slot => w.u8(0),
+                    Revoked::Grant(grant) => {
+                        w.u8(1);
+                        w.u32(*grant);
+                    }
+                    Revoked::Rate(rate) => {
+                        w.u8(2);
+                        w.u64(*rate);
+                    }
+                }
                 w.u32(*deadline_ms);
                 w.text(reason, TEXT_BYTES_MAX);
             }

@@ -181,7 +181,11 @@ fn answer() -> impl Strategy<Value = Answer> {
 }
 
 fn notice() -> impl Strategy<Value = Notice> {
-    let what = prop_oneof![Just(Revoked::Slot), any::<u32>().prop_map(Revoked::Grant)];
+    let what = prop_oneof![
+        Just(Revoked::Slot),
+        any::<u32>().prop_map(Revoked::Grant),
+        any::<u64>().prop_map(Revoked::Rate),
+    ];
     let farewell = prop_oneof![Just(Farewell::Restarting), Just(Farewell::Stopping)];
     prop_oneof![
         (what, any::<u32>(), "[ -~]{0,80}").prop_map(|(what, deadline_ms, reason)| {

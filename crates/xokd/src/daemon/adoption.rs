@@ -7,6 +7,8 @@
 //! Lost with the earlier daemon: second holders of shared grants, tickets, resting ports, and the lock that keeps a
 //! packet socket's holder from asking the kernel for rings (the slot's memory, not another's, is what it could waste).
 
+use std::rc::Rc;
+
 use exos_host::bpf;
 use exos_host::error::Result;
 use exos_host::netlink::Netlink;
@@ -79,7 +81,14 @@ impl Daemon {
                 {
                     eprintln!("{claim} goes on, but {error}");
                 }
-                self.ledger.adopt(id, Grant { claim, holders })
+                let owner = self.ledger.owner(slot).expect("it was kept");
+                let origin = Rc::clone(&owner.who);
+                let grant = Grant {
+                    claim,
+                    holders,
+                    origin,
+                };
+                self.ledger.adopt(id, grant)
             } else {
                 Change {
                     grant: id,

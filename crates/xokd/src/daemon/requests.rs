@@ -60,11 +60,14 @@ impl Daemon {
             (Answer::Refused { code, text }, Vec::new())
         });
         let granted = matches!(answer, Answer::Granted { .. } | Answer::Done);
+        let attached = matches!(answer, Answer::Attached { .. });
         if !self.server.say(id, answer.encode(tag), fds) {
             self.forget(id);
         }
-        if granted && let Some(slot) = self.slot_of(id) {
-            self.write_slot(slot);
+        match self.slot_of(id) {
+            Some(slot) if granted => self.write_slot(slot),
+            Some(slot) if attached => self.remind(slot),
+            _ => {}
         }
     }
 

@@ -1,79 +1,240 @@
 //! Taking back what policy does not allow any more: first asked for, then taken.
+//!
+//! A slot, a grant or a part of a rate is asked for by a notice that says until when ([`REVOKE_TIME`]). What is given
+//! back in time is gone in order; what is not is taken then. What policy allows again before that is kept. A slot's
+//! grants are looked at by the right of whoever claimed them first, too: a program has by a ticket what its giver may.
+//!
+//! A program that is away, because the daemon was, is told when it comes back; its time runs all the same.
+
+use std::rc::Rc;
 
 use exos_xok::message::{Notice, Revoked};
 
 use super::{Daemon, now};
-use crate::ledger::{Now, SlotId};
+use crate::ledger::{Grant, Now, SlotId};
 use crate::limits::REVOKE_TIME;
-use crate::policy::Policy;
+use crate::policy::{Policy, Rule};
+use crate::shares;
+
+/// What a person is told.
+const REASON: &str = "policy does not allow it any more";
+
+/// What a slot is asked to give back, and when it is taken.
+#[derive(Debug, Default)]
+pub(super) struct Revocations {
+    /// The slot, or grants of it.
+    taken: Vec<(Revoked, Now)>,
+    /// Its share becomes this.
+    terms: Option<(Terms, Now)>,
+}
+
+/// How a slot shares the link: its weight, and its cap in bytes per second.
+type Terms = (u32, Option<u64>);
+
+fn terms_of(rule: &Rule) -> Terms {
+    (rule.weight, rule.rate_max)
+}
+
+/// True when there is something that the one has and the other has not.
+fn is_more((weight, cap): Terms, (other_weight, other_cap): Terms) -> bool {
+    let rate = |cap: Option<u64>| cap.unwrap_or(u64::MAX);
+    weight > other_weight || rate(cap) > rate(other_cap)
+}
+
+impl Revocations {
+    /// When the next thing is taken.
+    pub(super) fn deadline(&self) -> Option<Now> {
+        let taken = self.taken.iter().map(|(_, at)| *at);
+        taken.chain(self.terms.map(|(_, at)| at)).min()
+    }
+}
 
 impl Daemon {
     /// Goes by other rules from now on. Which interfaces are served stays: that takes a restart. Returns how many
-    /// slots and grants are revoked by it.
+    /// slots, grants and rates are asked for.
     pub fn set_policy(&mut self, policy: Policy) -> usize {
         self.config.policy.rules = policy.rules;
-        let mut revoked = 0;
-        for slot in self.seats.keys().copied().collect::<Vec<_>>() {
-            for what in self.not_allowed(slot) {
-                self.revoke(slot, what, "the policy was changed");
-                revoked += 1;
-            }
-        }
-        revoked
+        self.end_taps_not_allowed();
+        self.enforce()
     }
 
-    /// What a slot has that policy does not allow. Programs that are away are looked at when they come back.
+    /// Asks for everything that policy does not allow and was not asked for yet.
+    pub(super) fn enforce(&mut self) -> usize {
+        let at = now() + REVOKE_TIME;
+        let mut asked = 0;
+        for slot in self.seats.keys().copied().collect::<Vec<_>>() {
+            let refused = self.not_allowed(slot);
+            let taken = &mut self.seat_mut(slot).revoked.taken;
+            taken.retain(|(what, _)| refused.contains(what));
+            let known: Vec<Revoked> = taken.iter().map(|(what, _)| *what).collect();
+            let new: Vec<Revoked> = refused.into_iter().filter(|w| !known.contains(w)).collect();
+            taken.extend(new.iter().map(|what| (*what, at)));
+            asked += new.len();
+            for what in new {
+                self.tell_revoked(slot, what, at);
+            }
+            asked += usize::from(self.set_terms(slot, at));
+        }
+        self.forget_cut();
+        asked
+    }
+
+    /// What a slot has that policy does not allow.
     fn not_allowed(&self, slot: SlotId) -> Vec<Revoked> {
-        let seat = &self.seats[&slot];
-        let connection = seat.connection.and_then(|id| self.server.connection(id));
-        let (Some(connection), Some(interface)) = (connection, self.interface(seat.interface))
-        else {
-            return Vec::new();
-        };
-        let (who, policy) = (connection.who(), &self.config.policy);
-        let name = &interface.link.name;
-        if policy.attach(&who, name, seat.record.queue).is_err() {
+        if self.rule_of(slot).is_none() {
             return vec![Revoked::Slot];
         }
+        let seat = &self.seats[&slot];
+        let owner = self.ledger.owner(slot).expect("a seat has an owner");
+        let interface = self.interface(seat.interface).expect("a seat's interface");
+        let allowed = |grant: &Grant| {
+            let rights = [&owner.who, &grant.origin];
+            let (policy, name) = (&self.config.policy, &interface.link.name);
+            rights
+                .map(Rc::as_ref)
+                .iter()
+                .any(|who| policy.allows(who, name, &grant.claim))
+        };
         let held = self.ledger.held_by(slot);
-        let refused = held.filter(|(_, grant)| policy.claim(&who, name, &grant.claim).is_err());
+        let refused = held.filter(|(_, grant)| !allowed(grant));
         refused.map(|(id, _)| Revoked::Grant(id)).collect()
     }
 
-    /// Asks a program to give something back, and notes when it is taken.
-    pub(super) fn revoke(&mut self, slot: SlotId, what: Revoked, reason: &str) {
-        let Some(seat) = self.seats.get_mut(&slot) else {
-            return;
+    /// The rule by which a slot is there.
+    fn rule_of(&self, slot: SlotId) -> Option<&Rule> {
+        let seat = &self.seats[&slot];
+        let (owner, interface) = (self.ledger.owner(slot)?, self.interface(seat.interface)?);
+        let (policy, direct) = (&self.config.policy, seat.record.queue);
+        policy.attach(&owner.who, &interface.link.name, direct).ok()
+    }
+
+    /// Gives a slot the share that policy says: at once, or, when it is less than before and makes a difference, at a
+    /// time that the program is told. True when it was told.
+    fn set_terms(&mut self, slot: SlotId, at: Now) -> bool {
+        let Some(terms) = self.rule_of(slot).map(terms_of) else {
+            return false;
         };
-        let at = now() + REVOKE_TIME;
-        match what {
-            Revoked::Slot => seat.ends = Some(at),
-            Revoked::Grant(grant) => seat.revoked.push((grant, at)),
+        let rate = self.rate_under(slot, terms);
+        let seat = self.seat_mut(slot);
+        let has = (seat.record.weight, seat.record.rate_max);
+        let asked = seat.revoked.terms.map(|(terms, _)| terms);
+        match rate {
+            Some(rate) if is_more(has, terms) => {
+                if asked == Some(terms) {
+                    return false;
+                }
+                seat.revoked.terms = Some((terms, at));
+                self.tell_revoked(slot, Revoked::Rate(rate), at);
+                true
+            }
+            _ => {
+                seat.revoked.terms = None;
+                if has != terms {
+                    self.apply_terms(slot, terms);
+                }
+                false
+            }
         }
+    }
+
+    fn apply_terms(&mut self, slot: SlotId, (weight, rate_max): Terms) {
+        let seat = self.seat_mut(slot);
+        (seat.record.weight, seat.record.rate_max) = (weight, rate_max);
+        let interface = seat.interface;
+        self.divide(interface);
+        self.save(interface);
+    }
+
+    /// What a slot would be guaranteed; `None` when nothing would hold it back.
+    fn rate_under(&self, slot: SlotId, (weight, cap): Terms) -> Option<u64> {
+        let index = self.seats[&slot].interface;
+        let mut parts = self.parts(index);
+        parts.retain(|part| part.0 != slot);
+        parts.push((slot, weight, cap));
+        let link = self.interface(index)?.policy.rate;
+        shares::bound(link, &parts, slot)
+    }
+
+    /// Tells a program that has come back what it is to give back.
+    pub(super) fn remind(&mut self, slot: SlotId) {
+        let revoked = &self.seats[&slot].revoked;
+        let mut all = revoked.taken.clone();
+        if let Some((terms, at)) = revoked.terms
+            && let Some(rate) = self.rate_under(slot, terms)
+        {
+            all.push((Revoked::Rate(rate), at));
+        }
+        for (what, at) in all {
+            self.tell_revoked(slot, what, at);
+        }
+    }
+
+    fn tell_revoked(&mut self, slot: SlotId, what: Revoked, at: Now) {
         let notice = Notice::Revoke {
             what,
-            deadline_ms: REVOKE_TIME.as_millis() as u32,
-            reason: reason.to_owned(),
+            deadline_ms: at.saturating_sub(now()).as_millis() as u32,
+            reason: REASON.to_owned(),
         };
-        if let Some(id) = seat.connection
-            && !self.server.say(id, notice.encode(), Vec::new())
-        {
+        if let Some(id) = self.seats[&slot].connection {
+            self.server.say(id, notice.encode(), Vec::new());
+        }
+    }
+
+    /// Programs that were told too much without listening are cut off: so are their slots.
+    fn forget_cut(&mut self) {
+        let seated = self.seats.values().filter_map(|seat| seat.connection);
+        let cut = seated.filter(|id| self.server.connection(*id).is_none());
+        for id in cut.collect::<Vec<_>>() {
             self.forget(id);
         }
     }
 
-    /// Takes the grants whose time is over.
+    /// Takes what was asked for and not given back in time.
     pub(super) fn take_revoked(&mut self, now: Now) {
-        let mut due = Vec::new();
-        for (slot, seat) in &mut self.seats {
-            let over = seat.revoked.extract_if(.., |(_, at)| *at <= now);
-            due.extend(over.map(|(grant, _)| (*slot, grant)));
-        }
-        for (slot, grant) in due {
-            // It may have been given back in time.
-            if let Ok(Some(change)) = self.ledger.release(slot, grant, now) {
-                self.apply(&change);
+        for slot in self.seats.keys().copied().collect::<Vec<_>>() {
+            let revoked = &mut self.seat_mut(slot).revoked;
+            let due = revoked.taken.extract_if(.., |(_, at)| *at <= now);
+            let due: Vec<Revoked> = due.map(|(what, _)| what).collect();
+            let terms = revoked.terms.take_if(|(_, at)| *at <= now);
+            if due.is_empty() && terms.is_none() {
+                continue;
             }
+            if due.contains(&Revoked::Slot) {
+                self.remove_seat(slot);
+                continue;
+            }
+            for what in due {
+                // It may have been given back in time.
+                if let Revoked::Grant(grant) = what
+                    && let Ok(Some(change)) = self.ledger.release(slot, grant, now)
+                {
+                    self.apply(&change);
+                }
+            }
+            if let Some((terms, _)) = terms {
+                self.apply_terms(slot, terms);
+            }
+            self.write_slot(slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn less_is_asked_for_and_more_is_given() {
+        for (has, gets, asked) in [
+            ((1, None), (1, None), false),
+            ((2, None), (1, None), true),
+            ((1, None), (2, None), false),
+            ((1, None), (1, Some(9)), true),
+            ((1, Some(9)), (1, None), false),
+            ((1, Some(9)), (1, Some(8)), true),
+            ((1, Some(9)), (2, Some(8)), true),
+        ] {
+            assert_eq!(is_more(has, gets), asked, "{has:?} {gets:?}");
         }
     }
 }

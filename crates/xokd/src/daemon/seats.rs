@@ -1,6 +1,7 @@
 //! Giving slots and taking them.
 
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 
 use exos_filter::gate::{Slot, SlotKind};
 use exos_link::Facts as LinkFacts;
@@ -9,6 +10,7 @@ use exos_xok::message::{Mode, Refusal};
 use exos_xok::tables;
 
 use super::requests::{Refused, refuse};
+use super::revocation::Revocations;
 use super::{Daemon, Seat, now, random};
 use crate::ledger::{Owner, SlotId};
 use crate::limits::{CHUNKS_DEFAULT, REATTACH_TIME};
@@ -62,6 +64,7 @@ impl Daemon {
         let record = state::Slot {
             slot: made.slot,
             uid: who.uid,
+            groups: who.groups.clone(),
             pid,
             // Nobody's, when it has gone meanwhile: not taken over then.
             began: state::began(pid).unwrap_or_default(),
@@ -123,7 +126,10 @@ impl Daemon {
     ) {
         let slot = record.slot;
         let owner = Owner {
-            uid: record.uid,
+            who: Rc::new(Who {
+                uid: record.uid,
+                groups: record.groups.clone(),
+            }),
             pid: record.pid,
             program: record.program.clone(),
             interface,
@@ -134,7 +140,7 @@ impl Daemon {
             interface,
             _place: place,
             ends: connection.is_none().then(|| now() + REATTACH_TIME),
-            revoked: Vec::new(),
+            revoked: Revocations::default(),
             resolves: (now(), 0),
         };
         self.ledger.add_slot(slot, owner);
@@ -260,13 +266,22 @@ impl Daemon {
         let Some(interface) = self.interface(ifindex) else {
             return;
         };
-        let seats = self.seats.iter().filter(|(_, s)| s.interface == ifindex);
-        let parts: Vec<_> = seats
-            .map(|(id, s)| (*id, s.record.weight, s.record.rate_max))
-            .collect();
+        let parts = self.parts(ifindex);
         if let Err(error) = crate::shares::divide(&interface.gate, interface.policy.rate, &parts) {
             eprintln!("{}: {error}", interface.link.name);
         }
+    }
+
+    /// How each slot of an interface shares the link: weight and cap.
+    pub(super) fn parts(&self, ifindex: u32) -> Vec<crate::shares::Part> {
+        let seats = self.seats.values().filter(|s| s.interface == ifindex);
+        let records = seats.map(|seat| &seat.record);
+        records.map(|r| (r.slot, r.weight, r.rate_max)).collect()
+    }
+
+    /// The seat of a slot that there is.
+    pub(super) fn seat_mut(&mut self, slot: SlotId) -> &mut Seat {
+        self.seats.get_mut(&slot).expect("the slot has a seat")
     }
 
     /// A slot's row of the tables.

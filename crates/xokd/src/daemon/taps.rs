@@ -20,7 +20,7 @@ use super::Daemon;
 use super::requests::{Answered, Refused, refuse};
 use crate::limits::{TAP_RING_BYTES, TAPS_PER_USER_MAX};
 use crate::policy::{Dump, Who};
-use crate::server::ConnectionId;
+use crate::server::{Connection, ConnectionId, Cut};
 
 /// The taps that there are, by number.
 #[derive(Debug, Default)]
@@ -172,6 +172,30 @@ impl Daemon {
         for number in numbers {
             self.remove_tap(number);
         }
+    }
+
+    /// Ends the connections of those who look at what policy does not let them see any more: at once.
+    pub(super) fn end_taps_not_allowed(&mut self) {
+        let taps = self.taps.taps.values();
+        let refused = taps
+            .filter(|tap| !self.may_tap(tap))
+            .map(|tap| tap.connection);
+        for id in refused.collect::<Vec<_>>() {
+            self.server.cut(id, Cut::NotAllowed);
+            self.forget(id);
+        }
+    }
+
+    fn may_tap(&self, tap: &Tap) -> bool {
+        let needed = if tap.all { Dump::All } else { Dump::Own };
+        let connection = self.server.connection(tap.connection);
+        let who = connection.map(Connection::who);
+        let mut interfaces = tap
+            .interfaces
+            .iter()
+            .filter_map(|index| self.interface(*index));
+        let policy = &self.config.policy;
+        who.is_some_and(|who| interfaces.all(|i| policy.dump(&who, &i.link.name) >= needed))
     }
 
     fn remove_tap(&mut self, number: u32) {

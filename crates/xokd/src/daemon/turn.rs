@@ -92,8 +92,8 @@ impl Daemon {
         let scrapers = self.metrics.as_ref().and_then(Metrics::deadline);
         next = scrapers.map_or(next, |at| next.min(at));
         for seat in self.seats.values() {
-            let revoked = seat.revoked.iter().map(|(_, at)| *at);
-            next = revoked.chain(seat.ends).fold(next, Now::min);
+            let due = seat.revoked.deadline().into_iter();
+            next = due.chain(seat.ends).fold(next, Now::min);
         }
         for interface in &mut self.interfaces {
             let responder = interface.neighbours.responder();

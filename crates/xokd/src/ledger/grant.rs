@@ -1,17 +1,19 @@
 //! What the books are about: owners, grants, and what the packet path is told of them.
 
 use std::fmt;
+use std::rc::Rc;
 
 use exos_xok::Claim;
 use exos_xok::message::GrantId;
 
 use super::SlotId;
+use crate::policy::Who;
 
 /// Whose a slot is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Owner {
-    /// The user.
-    pub uid: u32,
+    /// The user, for policy.
+    pub who: Rc<Who>,
     /// The process.
     pub pid: u32,
     /// The program's name.
@@ -23,9 +25,9 @@ pub struct Owner {
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
-            program, pid, uid, ..
+            program, pid, who, ..
         } = self;
-        write!(f, "{program} (pid {pid}, uid {uid})")
+        write!(f, "{program} (pid {pid}, uid {})", who.uid)
     }
 }
 
@@ -36,6 +38,8 @@ pub struct Grant {
     pub claim: Claim,
     /// Whose, the one that gets the packets first. Never empty.
     pub holders: Vec<SlotId>,
+    /// Who claimed it first: whoever has it by a ticket has it by his right.
+    pub origin: Rc<Who>,
 }
 
 impl Grant {

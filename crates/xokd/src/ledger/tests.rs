@@ -15,7 +15,10 @@ const START: Now = Duration::ZERO;
 
 fn owner(slot: SlotId) -> Owner {
     Owner {
-        uid: 1000 + slot,
+        who: Rc::new(Who {
+            uid: 1000 + slot,
+            groups: Vec::new(),
+        }),
         pid: 4000 + slot,
         program: format!("program{slot}"),
         interface: 2,
@@ -110,6 +113,8 @@ fn a_connection_is_handed_on_and_outlives_its_listener() {
     assert_eq!((moved.slot, moved.claim), (Some(2), connection(80, 9)));
     assert_eq!(winner(&ledger, &connection(80, 9)), Some(2));
     assert_eq!(winner(&ledger, &connection(80, 8)), Some(1));
+    let origin = &ledger.grant(moved.grant).expect("it is there").origin;
+    assert_eq!(origin.uid, 1001, "by the right of who gave it");
     assert!(ledger.present(3, &ticket, START).is_err(), "used up");
     ledger.release(1, listener, START).expect("its own");
     assert_eq!(winner(&ledger, &connection(80, 9)), Some(2));

@@ -9,8 +9,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use exos_host::netns::NetNs;
+use exos_host::shared::SharedWords;
 use exos_link::{Facts, Link, XdpLink};
-use exos_xok::message::{Answer, FromDaemon, GrantId, Mode, PortWish, Refusal, Request, Secret};
+use exos_xok::message::{
+    Answer, FromDaemon, GrantId, Mode, Notice, PortWish, Refusal, Request, Revoked, Secret, VERSION,
+};
 use exos_xok::{Claim, Protocol};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
@@ -78,11 +81,38 @@ impl Lab {
         self.run(&[&["--interface", "wire", "--user", "0"], more].concat());
     }
 
+    /// The policy that the daemon reads.
+    pub fn write_policy(&self, allow: &str) {
+        let policy = format!(
+            "[[interface]]\nname = \"wire\"\nrate = \"1gbit\"\naddresses = [\"{OURS}/24\"]\n{allow}"
+        );
+        std::fs::write(self.policy(), policy).expect("room");
+    }
+
+    pub fn policy(&self) -> PathBuf {
+        std::env::temp_dir().join(format!("{}.toml", self.name))
+    }
+
+    /// Starts the daemon by a policy.
+    pub fn start_by(&mut self, allow: &str) {
+        self.write_policy(allow);
+        let file = self.policy();
+        self.run(&["--policy", file.to_str().expect("a name")]);
+    }
+
+    /// Has the daemon go by another policy.
+    pub fn reload(&self, allow: &str) {
+        self.write_policy(allow);
+        let daemon = self.daemon.as_ref().expect("it runs");
+        let pid = rustix::process::Pid::from_child(daemon);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("it is ours");
+    }
+
     /// Starts the daemon with nothing but these arguments, and where it is.
-    pub fn run(&mut self, more: &[&str]) {
+    pub fn run(&mut self, args: &[&str]) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xokd"));
-        command.args(["--namespace", &self.side('a')]);
-        command.arg("--socket").arg(self.socket()).args(more);
+        command.args(["--namespace", &self.side('a'), "--socket"]);
+        command.arg(self.socket()).args(args);
         let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
         let said = child.stdout.take().expect("a pipe");
         let mut lines = std::io::BufRead::lines(std::io::BufReader::new(said));
@@ -123,6 +153,43 @@ impl Lab {
         self.over_there(move || TcpStream::connect_timeout(&to, Duration::from_secs(2)))
     }
 
+    /// The Ethernet address of the wire's end.
+    pub fn mac(&self, side: char) -> [u8; 6] {
+        let there = NetNs::open(&self.side(side)).expect("it is there");
+        let link = there.netlink().and_then(|n| n.link_by_name("wire"));
+        link.expect("the wire").mac.expect("it has one")
+    }
+
+    /// A datagram from our address to side b's, as a frame; without a checksum, which IPv4 allows.
+    pub fn datagram(&self, from: u16, to: u16, payload: &[u8]) -> Vec<u8> {
+        let ip = [10, 78, 0, 7, 10, 78, 0, 2];
+        let mut header = vec![
+            0x45,
+            0,
+            0,
+            (28 + payload.len()) as u8,
+            0,
+            0,
+            0x40,
+            0,
+            64,
+            17,
+            0,
+            0,
+        ];
+        header.extend(ip);
+        let words = header
+            .chunks(2)
+            .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
+        let sum: u32 = words.sum();
+        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+        header[10..12].copy_from_slice(&sum.to_be_bytes());
+        let ports = [from, to, 8 + payload.len() as u16, 0];
+        let ports = ports.map(u16::to_be_bytes).concat();
+        let (b, a) = (self.mac('b'), self.mac('a'));
+        [&b[..], &a, &[8, 0], &header, &ports, payload].concat()
+    }
+
     pub fn interfaces(&self) -> Vec<String> {
         let here = NetNs::open(&self.side('a')).expect("it is there");
         let links = here
@@ -149,6 +216,7 @@ impl Drop for Lab {
             let _ = child.wait();
         }
         self.clean();
+        let _ = std::fs::remove_file(self.policy());
         for side in ['a', 'b'] {
             let _ = NetNs::delete(&self.side(side));
         }
@@ -190,6 +258,35 @@ impl Program {
                 return (answer, fds);
             }
         }
+    }
+
+    /// What the daemon says unasked, if anything.
+    pub fn notice(&self) -> Option<Notice> {
+        let mut buffer = vec![0; exos_xok::limits::MESSAGE_BYTES_MAX];
+        let (len, _) = rustix::net::recv(&self.0, &mut *buffer, RecvFlags::DONTWAIT).ok()?;
+        match FromDaemon::decode(&buffer[..len]).expect("sound") {
+            FromDaemon::Notice(notice) => Some(notice),
+            FromDaemon::Answer(..) => None,
+        }
+    }
+
+    /// What the daemon asks for next.
+    pub fn revoked(&self) -> Revoked {
+        let mut found = None;
+        let asked = within(Duration::from_secs(5), || {
+            if let Some(Notice::Revoke { what, .. }) = self.notice() {
+                found = Some(what);
+            }
+            found.is_some()
+        });
+        assert!(asked, "nothing is asked for");
+        found.expect("just so")
+    }
+
+    /// The tables, as a program has them.
+    pub fn tables(&self) -> SharedWords {
+        let (_, fds) = self.ask(&Request::Hello { version: VERSION });
+        SharedWords::open(fds.into_iter().next().expect("the tables")).expect("sealed")
     }
 
     pub fn attach(&self) -> (Answer, Vec<OwnedFd>) {

@@ -1,0 +1,189 @@
+//! What policy does not allow any more is asked for, and taken when it is not given back: from a program that goes on
+//! sending as fast as it can. As root; skipped, and said so, otherwise.
+
+mod lab;
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use exos_link::{Link, TxMeta};
+use exos_xok::Protocol;
+use exos_xok::message::{PortWish, Request, Revoked};
+use exos_xok::tables::Tables;
+use lab::*;
+
+/// Where the peer listens.
+const THERE: u16 = 7000;
+
+fn allow(ports: &str) -> String {
+    format!("[[allow]]\nuser = \"0\"\nports = [{ports}]\n")
+}
+
+/// A program that sends numbered datagrams from two ports, and the peer that takes them.
+struct Flood<'a> {
+    lab: &'a Lab,
+    link: Link,
+    peer: UdpSocket,
+    ports: [u16; 2],
+    /// The next number.
+    next: u32,
+    /// The last number that arrived from each port.
+    arrived: [Option<u32>; 2],
+}
+
+impl Flood<'_> {
+    fn turn(&mut self) {
+        for port in self.ports {
+            let frame = self.lab.datagram(port, THERE, &self.next.to_be_bytes());
+            self.link.transmit(&frame, &[], TxMeta::default());
+        }
+        self.link.flush().expect("it is up");
+        self.link.receive(|_, _| {});
+        self.next += 1;
+        let mut number = [0; 4];
+        while let Ok((4, from)) = self.peer.recv_from(&mut number) {
+            let at = self.ports.iter().position(|port| *port == from.port());
+            self.arrived[at.expect("from one of them")] = Some(u32::from_be_bytes(number));
+        }
+    }
+
+    /// Turns until it is so.
+    fn until(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
+        let so = within(Duration::from_secs(20), || {
+            self.turn();
+            done(self)
+        });
+        assert!(so, "{what}: {:?} of {}", self.arrived, self.next);
+    }
+}
+
+#[test]
+fn a_grant_that_is_not_given_back_is_taken_and_the_others_go_on() {
+    let Some(mut lab) = Lab::new("revoked") else {
+        return;
+    };
+    lab.start_by(&allow("\"5000\", \"6000\""));
+    let program = Program::connect(&lab);
+    let words = program.tables();
+    let tables = Tables::new(words.words()).expect("tables");
+    let Attached { link, .. } = program.attached();
+    let (lost, claim) = port_of(&program.claim(Protocol::Udp, PortWish::Number(5000)));
+    let (tcp, _) = port_of(&program.claim(Protocol::Tcp, PortWish::Number(5000)));
+    port_of(&program.claim(Protocol::Udp, PortWish::Number(6000)));
+    let has = || tables.grants().any(|grant| grant.claim == claim);
+    let peer = lab.over_there(|| UdpSocket::bind(("10.78.0.2", THERE)).expect("free"));
+    peer.set_nonblocking(true).expect("a socket");
+    let mut flood = Flood {
+        lab: &lab,
+        link,
+        peer,
+        ports: [5000, 6000],
+        next: 0,
+        arrived: [None; 2],
+    };
+    flood.until("both arrive", |f| f.arrived.iter().all(|n| *n > Some(20)));
+    // What is allowed again in time is kept.
+    lab.reload(&allow("\"6000\""));
+    let asked = [program.revoked(), program.revoked()];
+    assert!(asked.contains(&Revoked::Grant(lost)) && asked.contains(&Revoked::Grant(tcp)));
+    lab.reload(&allow("\"5000\", \"6000\""));
+    std::thread::sleep(Duration::from_millis(2500));
+    assert!(has(), "it was allowed again");
+    // Asked for: until it is taken, everything arrives.
+    lab.reload(&allow("\"6000\""));
+    program.revoked();
+    let asked_at = flood.next;
+    assert!(has(), "there is a deadline");
+    flood.until("it still arrives", |f| f.arrived[0] > Some(asked_at));
+    // Taken: nothing that is sent after that arrives, and all of the other port does.
+    flood.until("it is taken", |_| !has());
+    let taken_at = flood.next;
+    flood.until("the other arrives", |f| f.arrived[1] > Some(taken_at + 100));
+    assert!(flood.arrived[0] < Some(taken_at), "{:?}", flood.arrived);
+    // Peers hear that nobody is there.
+    let reset = lab.dial(5000).expect_err("nobody has it any more");
+    assert_eq!(reset.kind(), std::io::ErrorKind::ConnectionRefused);
+    let again = program.claim(Protocol::Udp, PortWish::Number(5000));
+    assert_eq!(refusal(&again).0, exos_xok::message::Refusal::NotAllowed);
+}
+
+#[test]
+fn a_slot_and_a_share_are_asked_for_too() {
+    let Some(mut lab) = Lab::new("share") else {
+        return;
+    };
+    let weight = |n: u32| format!("[[allow]]\nuser = \"0\"\nweight = {n}\n");
+    lab.start_by(&weight(4));
+    let (program, other) = (Program::connect(&lab), Program::connect(&lab));
+    let words = program.tables();
+    let tables = Tables::new(words.words()).expect("tables");
+    let Attached { slot, .. } = program.attached();
+    let weight_of = || tables.slot(slot).map(|s| s.weight);
+    other.attached();
+    // More is given at once, less is asked for: half of the link, now that both have one part.
+    lab.reload(&weight(8));
+    assert!(within(Duration::from_secs(5), || weight_of() == Some(8)));
+    lab.reload(&weight(1));
+    let Revoked::Rate(rate) = program.revoked() else {
+        panic!("its weight is less than before")
+    };
+    assert!((1..125_000_000).contains(&rate), "{rate}");
+    assert_eq!(weight_of(), Some(8), "there is a deadline");
+    assert!(within(Duration::from_secs(10), || weight_of() == Some(1)));
+    // All of it: the daemon is killed meanwhile, and its successor goes by another policy.
+    lab.reload("[[allow]]\nuser = \"65534\"\n");
+    assert_eq!(program.revoked(), Revoked::Slot);
+    assert!(within(Duration::from_secs(10), || weight_of().is_none()));
+    let request = Request::Release { grant: 1 };
+    assert_eq!(refusal(&program.ask(&request).0).1, "attach first");
+}
+
+#[test]
+fn a_successor_that_goes_by_another_policy_asks_who_comes_back() {
+    let Some(mut lab) = Lab::new("successor") else {
+        return;
+    };
+    lab.start_by(&allow("\"5000\", \"6000\""));
+    let program = Program::connect(&lab);
+    let Attached { token, .. } = program.attached();
+    let (lost, _) = port_of(&program.claim(Protocol::Udp, PortWish::Number(5000)));
+    port_of(&program.claim(Protocol::Udp, PortWish::Number(6000)));
+    lab.kill();
+    lab.start_by(&allow("\"6000\""));
+    let again = Program::connect(&lab);
+    again.ask(&Request::Reattach { token });
+    assert_eq!(again.revoked(), Revoked::Grant(lost));
+    let words = again.tables();
+    let tables = Tables::new(words.words()).expect("tables");
+    let left = || tables.grants().map(|g| g.claim.port).collect::<Vec<_>>();
+    assert!(within(Duration::from_secs(10), || left() == [6000]));
+}
+
+#[test]
+fn copies_that_policy_does_not_allow_any_more_end_at_once() {
+    let Some(mut lab) = Lab::new("copies") else {
+        return;
+    };
+    let dump = |what: &str| format!("[[allow]]\nuser = \"0\"\ndump = \"{what}\"\n");
+    lab.start_by(&dump("all"));
+    let [all, own] = [true, false].map(|all| {
+        let client = Program::connect(&lab);
+        let request = Request::Tap {
+            interface: String::new(),
+            filter: String::new(),
+            snap: 64,
+            all,
+        };
+        let (answer, ring) = client.ask(&request);
+        assert_eq!(ring.len(), 1, "{answer:?}");
+        client
+    });
+    lab.reload(&dump("own"));
+    let hung_up = |client: &Program| {
+        let mut byte = [0];
+        let flags = rustix::net::RecvFlags::DONTWAIT;
+        rustix::net::recv(&client.0, &mut byte, flags).is_ok_and(|(n, _)| n == 0)
+    };
+    assert!(within(Duration::from_secs(5), || hung_up(&all)));
+    assert!(!hung_up(&own));
+}
