@@ -5,11 +5,11 @@
 use std::mem::ManuallyDrop;
 
 use exos_xok::Protocol;
-use exos_xok::message::{Answer, Mode, PortWish, Refusal, Request, VERSION};
+use exos_xok::message::{Answer, PortWish, Refusal, Request, VERSION};
 
 use crate::attacker::Hostile;
 use crate::packets;
-use crate::program::{CHUNKS, Program};
+use crate::program::{Program, attach_request};
 use crate::world::{MARK, OURS, World, case, from_us, must_be_clean, to_us, within};
 
 const PORT: u16 = 7000;
@@ -38,12 +38,7 @@ fn go_up_to(hostile: &Hostile, step: &str) {
     // Closing is what the kernel does for the dead.
     let connection = ManuallyDrop::new(hostile.connect());
     let hello = Request::Hello { version: VERSION };
-    let attach = Request::Attach {
-        interface: String::new(),
-        mode: Mode::Auto,
-        chunks: CHUNKS,
-        program: "program".to_owned(),
-    };
+    let attach = attach_request();
     let claim = Request::Claim {
         protocol: Protocol::Udp,
         local: None,
@@ -242,7 +237,7 @@ fn after_policy_took_it_back() {
             }
             let again = hostile.connect();
             let token = program.token;
-            for request in [Request::Reattach { token }, attach_again()] {
+            for request in [Request::Reattach { token }, attach_request()] {
                 let (answer, _) = again.ask(&request);
                 assert!(matches!(answer, Answer::Refused { .. }), "{answer:?}");
             }
@@ -261,13 +256,4 @@ fn after_policy_took_it_back() {
             world.daemon_must_count("refused_not_allowed", 1);
         },
     );
-}
-
-fn attach_again() -> Request {
-    Request::Attach {
-        interface: String::new(),
-        mode: Mode::Auto,
-        chunks: CHUNKS,
-        program: "program".to_owned(),
-    }
 }

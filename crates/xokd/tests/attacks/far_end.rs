@@ -1,5 +1,6 @@
 //! The far end of the wire: a Linux host, and a packet socket that sees everything and can send anything.
 
+use std::net::UdpSocket;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::time::Instant;
 
@@ -7,20 +8,26 @@ use exos_host::netns::NetNs;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use crate::attacker::PATIENCE;
+use crate::world::PEER_PORT;
 
 /// The far end.
 pub struct FarEnd {
     packets: OwnedFd,
+    /// Takes what is sent to the host, which would answer with errors otherwise.
+    _sink: UdpSocket,
 }
 
 impl FarEnd {
     /// From now on everything is seen that this interface of the namespace receives.
     pub fn open(namespace: &NetNs, interface: u32) -> Self {
-        let packets = namespace.run(|| open_packets(interface));
-        let packets = packets.expect("it can be entered");
+        let open = || (open_packets(interface), UdpSocket::bind(("::", PEER_PORT)));
+        let (packets, sink) = namespace.run(open).expect("it can be entered");
         // A flood must not push out what is looked for.
         let _ = rustix::net::sockopt::set_socket_recv_buffer_size_force(&packets, 32 << 20);
-        Self { packets }
+        Self {
+            packets,
+            _sink: sink.expect("nobody else is there"),
+        }
     }
 
     /// Sends a frame as it is.

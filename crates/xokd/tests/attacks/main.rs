@@ -15,7 +15,11 @@
 //! |---|---|
 //! | `asking` | what others were granted, by what is asked |
 //! | `dying` | what a program leaves behind |
+//! | `reading` | others' packets, and the memory that all read |
+//! | `rings` | the kernel, by what is written to memory that it shares |
 //! | `sending` | others' addresses, by what is sent |
+//! | `talking` | the daemon, by how it is spoken to |
+//! | `wire` | programs and the daemon, by what comes from outside |
 //!
 //! Needs root, and says that it was skipped otherwise. One case runs at a time.
 
@@ -23,7 +27,13 @@ mod asking;
 mod attacker;
 mod dying;
 mod far_end;
+mod games;
 mod packets;
 mod program;
+mod raw_rings;
+mod reading;
+mod rings;
 mod sending;
+mod talking;
+mod wire;
 mod world;

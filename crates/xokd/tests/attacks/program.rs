@@ -23,6 +23,16 @@ const TAG: u32 = 7;
 /// Chunks of memory that programs ask for here: 1 MiB.
 pub const CHUNKS: u32 = 512;
 
+/// For a slot as the daemon gives it.
+pub fn attach_request() -> Request {
+    Request::Attach {
+        interface: String::new(),
+        mode: Mode::Auto,
+        chunks: CHUNKS,
+        program: "program".to_owned(),
+    }
+}
+
 /// A connection with the daemon.
 pub struct Connection(OwnedFd);
 
@@ -88,12 +98,7 @@ impl Connection {
 
     /// Asks for a slot.
     pub fn attach(&self) -> (Answer, Vec<OwnedFd>) {
-        self.ask(&Request::Attach {
-            interface: String::new(),
-            mode: Mode::Auto,
-            chunks: CHUNKS,
-            program: "program".to_owned(),
-        })
+        self.ask(&attach_request())
     }
 
     /// Asks for a port of the first address of the family.
@@ -139,6 +144,8 @@ pub struct Program {
     pub token: Secret,
     /// What the daemon passed: the ring's socket, its memory, the packet socket.
     pub descriptors: Vec<OwnedFd>,
+    /// The numbers of its link.
+    pub facts: Facts,
 }
 
 impl Program {
@@ -153,13 +160,15 @@ impl Program {
         };
         let again = fds.iter().map(OwnedFd::try_clone);
         let descriptors = again.collect::<Result<_, _>>().expect("descriptors");
-        let link = XdpLink::adopt("wire", &Facts::from_bytes(&facts.link), fds).expect("a ring");
+        let facts = Facts::from_bytes(&facts.link);
+        let link = XdpLink::adopt("wire", &facts, fds).expect("a ring");
         Self {
             connection,
             link: link.into(),
             slot,
             token,
             descriptors,
+            facts,
         }
     }
 

@@ -64,6 +64,7 @@ dump = "own"
 [[allow]]
 user = "65533"
 addresses = ["10.79.0.7", "fd79::7"]
+dump = "none"
 "#;
 
 /// One case at a time: each has the machine to itself, as far as this program goes.
@@ -230,6 +231,17 @@ impl World {
             "{counter}: {} of {expected}",
             self.daemon_counted(counter)
         );
+    }
+
+    /// The daemon's process.
+    pub fn daemon_pid(&self) -> u32 {
+        self.daemon.borrow().as_ref().expect("it runs").id()
+    }
+
+    /// How many descriptors the daemon has open.
+    pub fn daemon_descriptors(&self) -> usize {
+        let all = std::fs::read_dir(format!("/proc/{}/fd", self.daemon_pid()));
+        all.expect("root may look").count()
     }
 
     /// The interfaces of the daemon's namespace.
