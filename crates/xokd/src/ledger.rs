@@ -19,6 +19,7 @@ mod ports;
 mod tickets;
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -128,31 +129,24 @@ impl Ledger {
         Ok(self.enter(slot, claim, origin))
     }
 
-    /// Grants a claim on a port of our choosing, which policy allows.
+    /// Grants a claim on a port of our choosing, of those that policy allows.
     pub fn claim_ephemeral(
         &mut self,
         slot: SlotId,
         wanted: Claim,
         now: Now,
-        allowed: impl Fn(&Claim) -> bool,
+        allowed: &[RangeInclusive<u16>],
     ) -> Result<Change, Denied> {
-        self.check_room(slot)?;
-        let mut port = self.ports.first_candidate();
-        for _ in 0..Ports::COUNT {
-            let claim = Claim { port, ..wanted };
-            claim.check().map_err(Denied::Bad)?;
-            // Beside one's own as well: a port that one has is not a new one.
-            let free = self.index.overlapping(&claim).next().is_none();
-            if free && allowed(&claim) && !self.ports.rests(&claim, now) {
-                return Ok(self.enter(slot, claim, self.who(slot)?));
-            }
-            port = Ports::after(port);
-        }
-        let text = format!(
-            "all ports that could be chosen are in use at {}",
-            wanted.local
-        );
-        Err(Denied::Limit(text))
+        let origin = self.who(slot)?;
+        let Some(port) = self.ports.choose(&wanted, allowed, now) else {
+            let text = format!(
+                "all ports that could be chosen are in use at {}",
+                wanted.local
+            );
+            return Err(Denied::Limit(text));
+        };
+        // Nobody has the port; all ports of the protocol or the address somebody may.
+        self.claim_by(slot, Claim { port, ..wanted }, origin)
     }
 
     /// Grants the part of a grant that is one connection. `port` is for grants that name none.
@@ -231,6 +225,7 @@ impl Ledger {
     pub fn adopt(&mut self, id: GrantId, grant: Grant) -> Change {
         self.last_id = self.last_id.max(id);
         self.index.insert(&grant.claim, id);
+        self.ports.take(&grant.claim);
         self.grants.insert(id, grant);
         self.change(id)
     }
@@ -288,6 +283,7 @@ impl Ledger {
             origin,
         };
         self.index.insert(&claim, self.last_id);
+        self.ports.take(&claim);
         self.grants.insert(self.last_id, grant);
         self.change(self.last_id)
     }
@@ -312,7 +308,13 @@ impl Ledger {
             self.grants.remove(&id);
             self.index.remove(&claim);
             self.tickets.forget_grant(id);
-            self.ports.rest(&claim, now);
+            let port = Claim {
+                remote: None,
+                ..claim
+            };
+            if !self.index.has_at(&port) {
+                self.ports.rest(&claim, now);
+            }
         }
         (next != Some(before)).then_some(Change {
             grant: id,

@@ -250,18 +250,33 @@ impl Policy {
             0 => "1-65535".to_owned(),
             port => port.to_string(),
         };
-        let line = format!(
-            "addresses = [\"{}\"], protocols = [\"{}\"], ports = [\"{ports}\"]",
-            claim.local,
-            claim.protocol.name()
-        );
-        Err(self.refusal(who, interface, &line))
+        Err(self.refusal(who, interface, &needed(claim, &ports)))
     }
 
     /// Whether somebody may have a claim, for whom no reason is wanted.
     pub fn allows(&self, who: &Who, interface: &str, claim: &Claim) -> bool {
         let mut rules = self.rules_for(who, interface);
         rules.any(|rule| rule.allows(claim))
+    }
+
+    /// The ports, some of `of`, that somebody may have for such a claim, whatever port it names.
+    pub fn ports(
+        &self,
+        who: &Who,
+        interface: &str,
+        claim: &Claim,
+        of: &RangeInclusive<u16>,
+    ) -> Result<Vec<RangeInclusive<u16>>, NotAllowed> {
+        let rules = self.rules_for(who, interface);
+        let rules = rules.filter(|rule| rule.covers(claim));
+        let ports = rules.flat_map(|rule| rule.ports.iter().cloned());
+        let meets = |r: &RangeInclusive<u16>| r.start() <= of.end() && of.start() <= r.end();
+        let ports: Vec<_> = ports.filter(meets).collect();
+        if ports.is_empty() {
+            let range = format!("{}-{}", of.start(), of.end());
+            return Err(self.refusal(who, interface, &needed(claim, &range)));
+        }
+        Ok(ports)
     }
 
     /// Whose packets somebody may look at.
@@ -277,6 +292,12 @@ impl Policy {
             self.source
         ))
     }
+}
+
+/// What a rule needs for a claim.
+fn needed(claim: &Claim, ports: &str) -> String {
+    let (local, protocol) = (claim.local, claim.protocol.name());
+    format!("addresses = [\"{local}\"], protocols = [\"{protocol}\"], ports = [\"{ports}\"]")
 }
 
 impl Rule {
@@ -296,10 +317,13 @@ impl Rule {
         };
         let echo = matches!(claim.protocol, Protocol::Icmp | Protocol::Icmpv6);
         let within = |range: &RangeInclusive<u16>| range.contains(&first) && range.contains(&last);
-        let ports = echo || self.ports.iter().any(within);
+        self.covers(claim) && (echo || self.ports.iter().any(within))
+    }
+
+    /// Whether it is about such claims, ports apart.
+    fn covers(&self, claim: &Claim) -> bool {
         let addresses = self.addresses.as_ref();
         self.protocols.contains(&claim.protocol)
-            && ports
             && addresses.is_none_or(|all| all.contains(&claim.local))
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use exos_host::shared::SharedWords;
 use exos_xok::Protocol;
-use exos_xok::message::{PortWish, Request, VERSION};
+use exos_xok::message::{PortWish, Refusal, Request, VERSION};
 use exos_xok::tables::Tables;
 use lab::*;
 
@@ -32,4 +32,28 @@ fn a_slot_that_is_used_again_counts_from_nothing() {
     let second = Program::connect(&lab);
     assert_eq!(second.attached().slot, slot);
     assert_eq!(counted(slot), Some(0));
+}
+
+/// Chosen ports are those that policy allows, also when that is not where the daemon would begin to look; without any
+/// the rule that is wanted is named.
+#[test]
+fn chosen_ports_are_of_those_that_policy_allows() {
+    let Some(mut lab) = Lab::new("chosen") else {
+        return;
+    };
+    let allow = |ports: &str| format!("[[allow]]\nuser = \"0\"\nports = [\"{ports}\"]\n");
+    lab.start_by(&allow("40000-40003"));
+    let program = Program::connect(&lab);
+    program.attached();
+    let choose = || program.claim(Protocol::Tcp, PortWish::Ephemeral);
+    let mut ports: Vec<u16> = (0..4).map(|_| port_of(&choose()).1.port).collect();
+    ports.sort_unstable();
+    assert_eq!(ports, [40000, 40001, 40002, 40003]);
+    assert_eq!(refusal(&choose()).0, Refusal::Limit);
+    lab.reload(&allow("80"));
+    program.revoked();
+    let refused = choose();
+    let (code, text) = refusal(&refused);
+    assert_eq!(code, Refusal::NotAllowed);
+    assert!(text.contains("ports = [\"32768-60999\"]"), "{text}");
 }

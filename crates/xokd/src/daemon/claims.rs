@@ -1,48 +1,59 @@
 //! Claims of programs: what policy and the ledger say, what the host has of it, and what is left at the end.
 
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 use exos_xok::message::{Answer, GrantId, PortWish, Refusal, Secret};
 use exos_xok::{Claim, Endpoint, Protocol};
 
 use super::requests::{Answered, Refused, plain, refuse};
 use super::{Daemon, now, random};
+use crate::interface::Interface;
 use crate::ledger::{Change, SlotId, TicketKind};
-use crate::limits::EPHEMERAL_ATTEMPTS;
+use crate::limits::{EPHEMERAL_ATTEMPTS, EPHEMERAL_PORTS};
 use crate::policy::Who;
 
+/// What a program wants to have.
+pub(super) struct Wish {
+    pub(super) protocol: Protocol,
+    pub(super) local: Option<IpAddr>,
+    pub(super) port: PortWish,
+    pub(super) remote: Option<Endpoint>,
+}
+
 impl Daemon {
-    pub(super) fn claim(
-        &mut self,
-        slot: SlotId,
-        who: &Who,
-        protocol: Protocol,
-        local: Option<IpAddr>,
-        port: PortWish,
-        remote: Option<Endpoint>,
-    ) -> Answered {
+    pub(super) fn claim(&mut self, slot: SlotId, who: &Who, wish: &Wish) -> Answered {
         let interface = self.seats[&slot].interface;
-        let (number, ephemeral) = match port {
-            PortWish::All => (0, false),
-            // Policy is asked with the first port that could be chosen, and again with the one that was.
-            PortWish::Ephemeral => (*crate::limits::EPHEMERAL_PORTS.start(), true),
-            PortWish::Number(port) => (port, false),
-        };
-        let claim = |local| Claim {
-            interface,
-            protocol,
-            local,
-            port: number,
-            remote,
-        };
-        let wanted = claim(self.local_address(interface, protocol, local, remote)?);
-        wanted.check().map_err(|e| refuse(Refusal::BadRequest, e))?;
         let seated = self.interface(interface).expect("a seat's interface");
-        let name = seated.link.name.clone();
-        let allowed = self.config.policy.claim(who, &name, &wanted);
-        allowed.map_err(|e| refuse(Refusal::NotAllowed, e))?;
-        if ephemeral {
-            return self.claim_ephemeral(slot, who, &name, wanted);
+        let (policy, name) = (&self.config.policy, &seated.link.name);
+        let number = match wish.port {
+            PortWish::All => 0,
+            // In place of the one that will be chosen.
+            PortWish::Ephemeral => *EPHEMERAL_PORTS.start(),
+            PortWish::Number(port) => port,
+        };
+        let claims = local_addresses(seated, wish)?
+            .into_iter()
+            .map(|local| Claim {
+                interface,
+                protocol: wish.protocol,
+                local,
+                port: number,
+                remote: wish.remote,
+            });
+        let claims: Vec<Claim> = claims.collect();
+        let may = |claim: &Claim| match wish.port {
+            PortWish::Ephemeral => policy.ports(who, name, claim, &EPHEMERAL_PORTS),
+            PortWish::All | PortWish::Number(_) => {
+                policy.claim(who, name, claim).map(|()| Vec::new())
+            }
+        };
+        let wanted = claims.iter().find(|claim| may(claim).is_ok());
+        let wanted = *wanted.unwrap_or(&claims[0]);
+        wanted.check().map_err(|e| refuse(Refusal::BadRequest, e))?;
+        let ports = may(&wanted).map_err(|e| refuse(Refusal::NotAllowed, e))?;
+        if wish.port == PortWish::Ephemeral {
+            return self.claim_ephemeral(slot, wanted, &ports);
         }
         let change = self.ledger.claim(slot, wanted)?;
         self.reserve(slot, &change)?;
@@ -54,14 +65,11 @@ impl Daemon {
     fn claim_ephemeral(
         &mut self,
         slot: SlotId,
-        who: &Who,
-        interface: &str,
         wanted: Claim,
+        allowed: &[RangeInclusive<u16>],
     ) -> Answered {
         let mut attempt = 1;
         loop {
-            let policy = &self.config.policy;
-            let allowed = |chosen: &Claim| policy.allows(who, interface, chosen);
             let change = self.ledger.claim_ephemeral(slot, wanted, now(), allowed)?;
             match self.reserve(slot, &change) {
                 Ok(()) => return self.granted(&change),
@@ -89,35 +97,6 @@ impl Daemon {
         let interface = self.interface(claim.interface);
         let mut addresses = interface.iter().flat_map(|i| &i.addresses);
         addresses.any(|a| a.ip == claim.local && !a.ours_alone)
-    }
-
-    /// The address that is meant: one of the interface's, the first of the right family when it is left to us.
-    fn local_address(
-        &self,
-        interface: u32,
-        protocol: Protocol,
-        local: Option<IpAddr>,
-        remote: Option<Endpoint>,
-    ) -> Result<IpAddr, Refused> {
-        let interface = self.interface(interface).expect("a seat's interface");
-        let all = || interface.addresses.iter().map(|a| a.ip);
-        let suits = |ip: &IpAddr| {
-            protocol.suits(*ip) && remote.is_none_or(|r| r.ip.is_ipv4() == ip.is_ipv4())
-        };
-        let found = match local {
-            Some(local) => all().find(|ip| *ip == local),
-            None => all().find(suits),
-        };
-        found.ok_or_else(|| {
-            let names: Vec<String> = all().map(|ip| ip.to_string()).collect();
-            let asked = local.map_or("none of that family".to_owned(), |ip| format!("not {ip}"));
-            let text = format!(
-                "{} has the addresses {}, {asked}",
-                interface.link.name,
-                names.join(", ")
-            );
-            refuse(Refusal::NotFound, text)
-        })
     }
 
     pub(super) fn granted(&mut self, change: &Change) -> Answered {
@@ -160,4 +139,25 @@ impl Daemon {
         self.ledger.write_ticket(slot, grant, kind, secret, now())?;
         plain(Answer::Ticket(secret))
     }
+}
+
+/// The addresses that are meant: the one that is named, or those of the right family when it is left to us. Never none.
+fn local_addresses(interface: &Interface, wish: &Wish) -> Result<Vec<IpAddr>, Refused> {
+    let all = || interface.addresses.iter().map(|a| a.ip);
+    let far = wish.remote.map(|remote| remote.ip);
+    let suits = |ip: &IpAddr| match wish.local {
+        Some(local) => *ip == local,
+        None => wish.protocol.suits(*ip) && far.is_none_or(|far| far.is_ipv4() == ip.is_ipv4()),
+    };
+    let meant: Vec<IpAddr> = all().filter(suits).collect();
+    if meant.is_empty() {
+        let names: Vec<String> = all().map(|ip| ip.to_string()).collect();
+        let asked = wish
+            .local
+            .map_or("none of that family".to_owned(), |ip| format!("not {ip}"));
+        let (name, all) = (&interface.link.name, names.join(", "));
+        let text = format!("{name} has the addresses {all}, {asked}");
+        return Err(refuse(Refusal::NotFound, text));
+    }
+    Ok(meant)
 }

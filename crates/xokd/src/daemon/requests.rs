@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use exos_host::shared::sealed_text;
 use exos_xok::message::{Answer, Refusal, Request, VERSION};
 
+use super::claims::Wish;
 use super::seats::Wanted;
 use super::taps::Wanted as TapWanted;
 use super::{Daemon, now};
@@ -97,7 +98,15 @@ impl Daemon {
                 local,
                 port,
                 remote,
-            } => self.claim(self.slot(id)?, &who, protocol, local, port, remote),
+            } => {
+                let wish = Wish {
+                    protocol,
+                    local,
+                    port,
+                    remote,
+                };
+                self.claim(self.slot(id)?, &who, &wish)
+            }
             Request::Narrow {
                 grant,
                 remote,

@@ -42,6 +42,15 @@ impl Index {
         self.0.remove(&key(claim));
     }
 
+    /// True when there is a claim on this port, or on a connection at it.
+    pub(super) fn has_at(&self, port: &Claim) -> bool {
+        let last = Claim {
+            remote: Some(LAST_ENDPOINT),
+            ..*port
+        };
+        self.0.range(key(port)..=key(&last)).next().is_some()
+    }
+
     /// The grants whose packets could match a claim too.
     pub(super) fn overlapping(&self, claim: &Claim) -> impl Iterator<Item = GrantId> {
         let claim = *claim;

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::index::{Key, key};
 use super::*;
-use crate::limits::{PORT_REST, TICKET_LIFE, TICKETS_PER_SLOT_MAX};
+use crate::limits::{TICKET_LIFE, TICKETS_PER_SLOT_MAX};
 
 const START: Now = Duration::ZERO;
 
@@ -224,34 +224,37 @@ fn tickets_end_with_time_with_the_slot_and_at_their_bound() {
 }
 
 #[test]
-fn chosen_ports_are_free_and_rested() {
-    let mut ledger = ledger(1);
-    let wish = tcp(0);
+fn chosen_ports_are_nobodys_and_rested() {
+    let mut ledger = ledger(2);
+    let (wish, allowed) = (tcp(0), [40_000..=40_003]);
     let first = ledger
-        .claim_ephemeral(1, wish, START, |_| true)
+        .claim_ephemeral(1, wish, START, &allowed)
         .expect("plenty");
+    // Connections at one port: it is free when the last of them is gone.
+    let part = ledger.narrow(1, first.grant, far(9), 0).expect("a part");
     ledger.release(1, first.grant, START).expect("its own");
-    let all = usize::from(Ports::COUNT);
-    let mut ports: Vec<u16> = (0..2000)
-        .map(|_| {
-            ledger
-                .claim_ephemeral(1, wish, START, |_| true)
-                .expect("plenty")
-                .claim
-                .port
-        })
-        .collect();
-    assert!(!ports.contains(&first.claim.port), "it rests");
-    assert!(
-        ports
-            .iter()
-            .all(|port| crate::limits::EPHEMERAL_PORTS.contains(port))
-    );
+    let others = [(); 3].map(|()| ledger.claim_ephemeral(2, wish, START, &allowed));
+    let mut ports = others.map(|other| other.expect("three are left").claim.port);
     ports.sort_unstable();
-    ports.dedup();
-    assert_eq!(ports.len(), 2000);
-    assert!(!ledger.ports.rests(&first.claim, PORT_REST), "rested");
-    assert!(all > 2000);
+    assert!(!ports.contains(&first.claim.port) && ports.is_sorted_by(|a, b| a < b));
+    let none = ledger.claim_ephemeral(2, wish, START, &allowed);
+    assert_eq!(none.expect_err("all are taken").code(), Refusal::Limit);
+    ledger.release(1, part.grant, START).expect("its own");
+    let last = ledger.claim_ephemeral(2, wish, START, &allowed);
+    assert_eq!(
+        last.expect("it rests, but is free").claim.port,
+        first.claim.port
+    );
+    // Whoever has all ports of an address has those, too.
+    let all = Claim {
+        protocol: Protocol::Udp,
+        ..wish
+    };
+    ledger.claim(1, all).expect("free");
+    let held = ledger.claim_ephemeral(2, all, START, &allowed);
+    assert_eq!(held.expect_err("another has all").code(), Refusal::Held);
+    let own = ledger.claim_ephemeral(1, all, START, &allowed);
+    assert!(own.is_ok_and(|change| allowed[0].contains(&change.claim.port)));
 }
 
 /// One step of a history.
