@@ -336,6 +336,11 @@ pub const RESETS_PER_SECOND: u32 = 10_000;
 /// A timestamp older than this says nothing about a segment's age (RFC 7323 §5.5: 24 days).
 pub const PAWS_IDLE: Duration = Duration::from_secs(24 * 24 * 3600);
 
+/// Ticks by which a timestamp may be older than the last one in order, and the segment is taken all the same: where
+/// frames overtake each other by a tick of the peer's clock, what stood before a hole comes behind its repair. As in
+/// Linux (`TCP_PAWS_WINDOW`); a number comes round only after thousands of ticks.
+pub const PAWS_TICKS_BEHIND: i32 = 1;
+
 // ---- Neighbours (RFC 4861 §10, RFC 1122 §2.3.2) ----
 
 /// Neighbours of one link that are remembered: a /22 full of hosts, more than one link's switch

@@ -15,7 +15,9 @@ use super::memory::Memory;
 use super::reply::{Replies, Reply};
 use super::state::{Action, Event, State};
 use crate::counters::Counters;
-use crate::limits::{DATA_RETRIES_MAX, PAWS_IDLE, SYN_ACK_RETRIES_MAX, SYN_RETRIES_MAX};
+use crate::limits::{
+    DATA_RETRIES_MAX, PAWS_IDLE, PAWS_TICKS_BEHIND, SYN_ACK_RETRIES_MAX, SYN_RETRIES_MAX,
+};
 use crate::time::Instant;
 
 /// A received segment, parsed once.
@@ -256,7 +258,7 @@ impl Connection {
         Checked::Done(Outcome::Keep)
     }
 
-    /// PAWS (RFC 7323 §5.3 R1): true unless the timestamp is from the past, or missing (§3.2).
+    /// PAWS (RFC 7323 §5.3 R1, but for one tick): true unless the timestamp is from the past, or missing (§3.2).
     fn timestamp_is_fresh(&self, seg: &Segment<'_>, now: Instant) -> bool {
         if !self.timestamps || seg.has(TcpFlags::RST) {
             return true;
@@ -264,8 +266,8 @@ impl Connection {
         let Some(t) = seg.options.timestamps else {
             return false;
         };
-        let behind = (t.value.wrapping_sub(self.ts_recent) as i32) < 0;
-        !behind || now - self.heard_at > PAWS_IDLE
+        let behind = self.ts_recent.wrapping_sub(t.value) as i32;
+        behind <= PAWS_TICKS_BEHIND || now - self.heard_at > PAWS_IDLE
     }
 
     /// RFC 9293 §3.10.7.4, first. A segment without data at the very right edge is taken too: a
