@@ -17,8 +17,9 @@ use super::connection::Connection;
 use super::loss::{Departure, Timer};
 use super::memory::Pressure;
 use super::short_out::Plain;
+use super::short_ways::Way;
 use super::slab::ConnectionId;
-use super::{Next, ShortWays, Tcp};
+use super::{Next, Tcp};
 use crate::limits::SEGMENTS_PER_TURN;
 use crate::time::Instant;
 
@@ -89,7 +90,7 @@ impl Tcp {
         let (plain, departure) = (run.plain, run.departure);
         let c = self.slab.get_unnoticed(id)?;
         c.leaves_in_run(now, &plain, departure);
-        ShortWays::count(&mut self.taken.run);
+        self.taken.count(Way::Run);
         self.turn += 1;
         if self.turn >= SEGMENTS_PER_TURN {
             self.next_turn(Some(id));

@@ -7,7 +7,7 @@
 //! comparisons are made before anything is changed.
 //!
 //! Rule: for a segment that goes this way the general way would have changed the connection to the very same
-//! state. `tests/short_ways.rs` plays random games with and without the short ways and compares the frames.
+//! state. `tests/short_ways` plays random games with and without the short ways and compares the frames.
 
 use exos_wire::SeqNumber;
 use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
@@ -18,6 +18,7 @@ use super::ecn::Ecn;
 use super::event::EventSet;
 use super::input::Segment;
 use super::memory::{Memory, Pressure};
+use super::short_ways::Way;
 use super::slab::ConnectionId;
 use super::state::State;
 use crate::counters::Counters;
@@ -46,29 +47,6 @@ impl<'a> Short<'a> {
             options: TcpOptions::with_timestamps(self.timestamps.value, self.timestamps.echo),
             ecn: Ecn::NotEct,
             payload: self.payload,
-        }
-    }
-}
-
-/// How many segments went each of the short ways, for tests: in debug builds only, else all is zero.
-#[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
-pub struct ShortWays {
-    /// Data that came as expected.
-    pub data: u64,
-    /// Acknowledgements of something new, with or without data.
-    pub acknowledgements: u64,
-    /// Segments that left each for itself.
-    pub out: u64,
-    /// Segments that left in a run behind another.
-    pub run: u64,
-}
-
-impl ShortWays {
-    /// Add one.
-    #[inline(always)]
-    pub(super) fn count(number: &mut u64) {
-        if cfg!(debug_assertions) {
-            *number += 1;
         }
     }
 }
@@ -107,10 +85,10 @@ impl Tcp {
         }
         c.take_next(now, seg, &mut self.memory);
         if progress {
-            ShortWays::count(&mut self.taken.acknowledgements);
+            self.taken.count(Way::Acknowledgement);
         }
         if !seg.payload.is_empty() {
-            ShortWays::count(&mut self.taken.data);
+            self.taken.count(Way::Data);
         }
         counters.tcp_segments_received += 1;
         self.found = Some(id);

@@ -17,9 +17,10 @@ use super::connection::{Connection, NEVER, Owed};
 use super::ip::IpFields;
 use super::loss::{Loss, Phase, Timer};
 use super::memory::Pressure;
+use super::short_ways::Way;
 use super::slab::ConnectionId;
 use super::state::State;
-use super::{Outgoing, ShortWays, Tcp};
+use super::{Outgoing, Tcp};
 use crate::limits::{RTO_VARIATION_MIN, SEGMENTS_PER_TURN};
 use crate::time::Instant;
 
@@ -133,7 +134,7 @@ impl Tcp {
                 }
             }
             if let Some(plain) = segment {
-                ShortWays::count(&mut self.taken.out);
+                self.taken.count(Way::Out);
                 return Next::Segment(id, plain);
             }
         }
