@@ -130,6 +130,27 @@ impl Aggregate {
         }
     }
 
+    /// The bytes of a range that is not empty, if they lie in one slice.
+    ///
+    /// # Panics
+    ///
+    /// When the range does not lie within what is held.
+    #[inline]
+    pub fn piece(&self, range: Range<usize>) -> Option<Piece<'_>> {
+        assert!(
+            range.start <= range.end && range.end <= self.len(),
+            "{range:?} of {}",
+            self.len()
+        );
+        let position = self.front + range.start as u64;
+        let entry = self.entries.get(self.index_of(position))?;
+        let start = (position + entry.slice.len() as u64 - entry.end) as usize;
+        (start + range.len() <= entry.slice.len()).then(|| Piece {
+            slice: &entry.slice,
+            range: start..start + range.len(),
+        })
+    }
+
     /// A range as an aggregate of its own, sharing the bytes.
     ///
     /// # Panics
@@ -188,9 +209,16 @@ impl Aggregate {
     /// The entry that holds a stream position, or the number of entries at the very end.
     #[inline]
     fn index_of(&self, position: u64) -> usize {
-        // New data and most retransmissions are in the first entries: a look before bisecting.
+        // A short response and most retransmissions are in the first entry, new data of a long stream is in one
+        // of the last two: a look before bisecting.
+        let begins = |entry: &Entry| entry.end - entry.slice.len() as u64 <= position;
+        let count = self.entries.len();
         match self.entries.front() {
             Some(first) if position < first.end => 0,
+            _ if self.entries.get(count.wrapping_sub(1)).is_some_and(begins) => {
+                count - usize::from(position < self.back)
+            }
+            _ if self.entries.get(count.wrapping_sub(2)).is_some_and(begins) => count - 2,
             _ => self.entries.partition_point(|entry| entry.end <= position),
         }
     }

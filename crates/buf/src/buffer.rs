@@ -131,6 +131,7 @@ impl Buffer {
         }
         let start = match self.0.summed.get() {
             (at, sum) if at as usize == range.start => sum,
+            _ if range.start == 0 => Sum::ZERO,
             _ => self.sum_until(range.start),
         };
         let end = self.sum_until(range.end);
@@ -167,6 +168,9 @@ impl Buffer {
         let after = bytes.len().min(before + BLOCK_LEN);
         if end - before <= after - end {
             return Sum::from_value(sums[block]).plus(Sum::of(&bytes[before..end]));
+        }
+        if end == after {
+            return Sum::from_value(sums[block + 1]);
         }
         let beyond = Sum::of(&bytes[end..after]);
         let beyond = if end.is_multiple_of(2) {

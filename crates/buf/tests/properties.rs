@@ -96,6 +96,11 @@ proptest! {
         let want = &flat[range.clone()];
         prop_assert_eq!(aggregate.to_vec(range.clone()), want);
         assert_same_sum(aggregate.sum(range.clone()), want);
+        if !range.is_empty() {
+            let first = aggregate.pieces(range.clone()).next().filter(|p| p.len() == want.len());
+            let piece = aggregate.piece(range.clone());
+            prop_assert_eq!(piece.as_ref().map(|p| p.as_bytes()), first.as_ref().map(|p| p.as_bytes()));
+        }
         let part = aggregate.range(range);
         prop_assert_eq!(part.to_vec(0..part.len()), want);
     }

@@ -21,7 +21,7 @@ use super::segments::write_segment;
 use crate::fragment::{cut_v4, cut_v6};
 use crate::limits::{GATHER_MAX, HOP_LIMIT};
 use crate::neighbor::{Lookup, Solicit};
-use crate::tcp::{ConnectionId, IpFields, Next, Outgoing, Path, Plain, Reply};
+use crate::tcp::{ConnectionId, IpFields, Leaving, Next, Outgoing, Path, Reply};
 use crate::time::Instant;
 
 /// Up to a handful of byte slices that follow the head of a frame.
@@ -101,12 +101,42 @@ impl Stack {
         if errands {
             return self.poll_any(now);
         }
+        if self.tcp.is_silent() {
+            return None;
+        }
+        self.poll_usual(now)
+    }
+
+    #[inline(never)]
+    fn poll_usual(&mut self, now: Instant) -> Option<Transmit<'_>> {
         let generation = self.path_generation();
         match self.tcp.poll_short(now, self.data_max(), generation) {
-            Next::Segment(id, plain) => Some(self.plain_segment(id, generation, &plain)),
+            Next::Segment => Some(self.plain_segment(generation)),
             Next::Nothing => None,
+            Next::SynAck => self.syn_ack(now),
             Next::General => self.poll_any(now),
         }
+    }
+
+    #[inline(never)]
+    fn syn_ack(&mut self, now: Instant) -> Option<Transmit<'_>> {
+        let (id, out) = self.tcp.poll_syn_ack(now)?;
+        match self.begin_to_send(now, id, &out) {
+            Some(mac) => Some(self.segment(id, &out, mac)),
+            None => self.poll_any(now),
+        }
+    }
+
+    /// Count a segment of a connection, and find where it goes; `None` when it goes nowhere now.
+    fn begin_to_send(&mut self, now: Instant, id: ConnectionId, out: &Outgoing) -> Option<Mac> {
+        self.counters.tcp_segments_sent += 1;
+        self.counters.tcp_segments_retransmitted += u64::from(out.again);
+        match self.way_of(now, id) {
+            Way::To(mac) => return Some(mac),
+            Way::Wait(hop) => self.queue_segment(id, out, hop),
+            Way::Nowhere => self.counters.drop_ip_no_route += 1,
+        }
+        None
     }
 
     /// The same, the general way.
@@ -129,12 +159,8 @@ impl Stack {
             }
             // Segments whose way is not known wait with their neighbour, and the next has its turn.
             while let Some((id, out)) = self.tcp.poll_output(now, self.data_max()) {
-                self.counters.tcp_segments_sent += 1;
-                self.counters.tcp_segments_retransmitted += u64::from(out.again);
-                match self.way_of(now, id) {
-                    Way::To(mac) => return Some(self.segment(id, &out, mac)),
-                    Way::Wait(hop) => self.queue_segment(id, &out, hop),
-                    Way::Nowhere => self.counters.drop_ip_no_route += 1,
+                if let Some(mac) = self.begin_to_send(now, id, &out) {
+                    return Some(self.segment(id, &out, mac));
                 }
             }
             // Looking for a way may have raised a question: it leaves now, not with the next event.
@@ -177,31 +203,27 @@ impl Stack {
 
     /// The same for a segment that goes the short way.
     #[inline]
-    fn plain_segment(
-        &mut self,
-        id: ConnectionId,
-        generation: NonZeroU64,
-        plain: &Plain,
-    ) -> Transmit<'_> {
+    fn plain_segment(&mut self, generation: NonZeroU64) -> Transmit<'_> {
         self.counters.tcp_segments_sent += 1;
         self.counters.frames_sent += 1;
+        let Leaving { id, plain, .. } = self.tcp.leaving();
         let connection = self
             .tcp
-            .connection(id)
+            .connection(*id)
             .expect("a connection that has just given a segment");
         let (data, summed) = (
             plain.start..plain.start + plain.len,
             !self.config.offload.checksum,
         );
         let (body, sum) = gather(connection.queue(), data, &mut self.gathered, summed);
-        let next = self.last_head.write_next(id, generation, plain, sum);
+        let next = self.last_head.write_next(*id, generation, plain, sum);
         let checksum = match next {
             Some(checksum) => checksum,
             None => {
                 let path = connection.path.expect("the short way has a path");
                 let macs = (self.config.mac, path.mac);
                 self.last_head
-                    .write_first((id, generation), macs, connection.flow(), plain, sum)
+                    .write_first((*id, generation), macs, connection.flow(), plain, sum)
             }
         };
         Transmit {
@@ -436,7 +458,7 @@ fn whole_frame(frame: &[u8]) -> Transmit<'_> {
 
 /// The data of a segment: slices of the send queue, or one copy where they are too many; and its sum, if that
 /// is wanted.
-#[inline]
+#[inline(always)]
 fn gather<'a>(
     queue: &'a Aggregate,
     data: Range<usize>,
@@ -446,13 +468,12 @@ fn gather<'a>(
     if data.is_empty() {
         return (Body::EMPTY, summed.then_some(Sum::ZERO));
     }
-    let mut pieces = queue.pieces(data.clone());
-    match pieces.next() {
-        Some(piece) if piece.len() == data.len() => {
+    match queue.piece(data.clone()) {
+        Some(piece) => {
             let sum = summed.then(|| piece.sum());
             (Body::whole(piece.as_bytes()), sum)
         }
-        _ => {
+        None => {
             let sum = summed.then(|| queue.sum(data.clone()));
             (gather_pieces(queue, data, copy), sum)
         }

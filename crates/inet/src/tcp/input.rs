@@ -5,7 +5,7 @@
 //! are checked as narrowly as RFC 5961 asks.
 
 use exos_wire::SeqNumber;
-use exos_wire::tcp::{TcpFlags, TcpOptions, TcpView};
+use exos_wire::tcp::{TcpFlags, TcpOptions, TcpView, Timestamps};
 
 use super::connection::{Connection, NEVER, Owed};
 use super::ecn::Ecn;
@@ -173,7 +173,7 @@ impl Connection {
         if acks {
             let retried = self.retries > 0;
             self.follow(Event::SynAck);
-            self.syn_acknowledged(seg, cx.now);
+            self.syn_acknowledged(seg.options.timestamps, cx.now);
             self.fast_open_answered(seg, retried, cx);
             self.ack_owed = Owed::Now;
             self.begin_life(cx);
@@ -243,7 +243,7 @@ impl Connection {
             seg.has(TcpFlags::ACK) && seg.ack.gt(self.iss) && seg.ack.le(self.snd_max);
         if self.active && answers_ours {
             self.follow(Event::SynAck);
-            self.syn_acknowledged(seg, cx.now);
+            self.syn_acknowledged(seg.options.timestamps, cx.now);
             self.fast_open_answered(seg, true, cx);
             self.set_window(seg.seq, seg.ack, u32::from(seg.window));
             self.ack_owed = Owed::Now;
@@ -316,7 +316,7 @@ impl Connection {
             return false;
         }
         self.follow(Event::AckOfSyn);
-        self.syn_acknowledged(seg, cx.now);
+        self.syn_acknowledged(seg.options.timestamps, cx.now);
         self.set_window(seg.seq, seg.ack, u32::from(seg.window) << self.snd_scale);
         self.begin_life(cx);
         if self.active {
@@ -336,14 +336,14 @@ impl Connection {
     }
 
     /// Our SYN is acknowledged: data begins behind it, and a wish to finish can be followed.
-    fn syn_acknowledged(&mut self, seg: &Segment<'_>, now: Instant) {
+    pub(super) fn syn_acknowledged(&mut self, stamp: Option<Timestamps>, now: Instant) {
         self.snd_una = self.iss + 1;
         self.snd_nxt = self.snd_nxt.max(self.snd_una);
         if !self.syn_again {
             self.rtt.measured(now - self.last_sent);
             self.rtt.least_of(now.micros_since(self.last_sent));
         } else if now > self.last_sent
-            && let Some(rtt) = self.round_trip_by_timestamp(seg, now)
+            && let Some(rtt) = self.round_trip_by_timestamp(stamp, now)
         {
             // Karn: what was sent twice measures nothing, unless a timestamp says which one is answered
             // (RFC 6298 §3). That of a cookie, of which nothing is known but that it has left before
@@ -488,7 +488,7 @@ impl Connection {
     }
 
     /// Our FIN is acknowledged.
-    fn fin_acknowledged(&mut self, cx: &mut Context<'_>) -> Outcome {
+    pub(super) fn fin_acknowledged(&mut self, cx: &mut Context<'_>) -> Outcome {
         match self.follow(Event::AckOfFin) {
             Some(Action::StartTimeWait) => {
                 cx.counters.tcp_closed += 1;

@@ -49,7 +49,9 @@ pub mod reply;
 pub mod rtt;
 mod run;
 mod sack;
+mod short_close;
 pub(crate) mod short_in;
+mod short_open;
 mod short_out;
 mod short_ways;
 mod slab;
@@ -85,6 +87,7 @@ pub use memory::{MemoryInfo, Pressure};
 pub use options::Options;
 pub use output::Outgoing;
 pub use reply::Reply;
+pub(crate) use run::Leaving;
 pub(crate) use short_in::{Short, Taken};
 pub(crate) use short_out::{Next, Plain};
 pub use short_ways::{ShortWays, Way};
@@ -171,8 +174,8 @@ pub struct Tcp {
     connections_max: usize,
     /// What is usual goes the short ways (`short_in`).
     short_ways: bool,
-    /// Segments that leave as the last one did.
-    run: Option<run::Run>,
+    /// The segment that left the short way last, and whether others leave as it did.
+    leaving: Leaving,
     /// What went the short ways; counted in debug builds only.
     taken: ShortWays,
 }
@@ -213,7 +216,7 @@ impl Tcp {
             next_port: 0,
             connections_max,
             short_ways: true,
-            run: None,
+            leaving: Leaving::NOTHING,
             taken: ShortWays::default(),
         }
     }
@@ -517,7 +520,7 @@ impl Tcp {
 
     /// Do as the connection's outcome says.
     #[inline]
-    fn conclude(
+    pub(super) fn conclude(
         &mut self,
         now: Instant,
         id: ConnectionId,

@@ -90,7 +90,7 @@ impl Connection {
     }
 
     /// A SYN or SYN-ACK, new or again.
-    fn poll_syn(&mut self, now: Instant) -> Option<Outgoing> {
+    pub(super) fn poll_syn(&mut self, now: Instant) -> Option<Outgoing> {
         if self.snd_nxt != self.iss {
             // Something unacceptable came: SYN-RECEIVED acknowledges, SYN-SENT has nothing to say.
             return if self.state == State::SynReceived {
@@ -422,7 +422,8 @@ impl Connection {
     }
 
     /// True while a FIN of ours is queued or unacknowledged.
-    fn fin_is_due(&self) -> bool {
+    #[inline]
+    pub(super) fn fin_is_due(&self) -> bool {
         self.finishing && self.state.awaits_ack_of_fin()
     }
 

@@ -158,6 +158,12 @@ impl Tcp {
         }
     }
 
+    /// True when no connection stands in the queue of those with something to send.
+    #[inline]
+    pub(crate) fn is_silent(&self) -> bool {
+        self.sending.is_empty()
+    }
+
     /// True when `poll_reply` has something.
     #[inline]
     pub(crate) fn has_replies(&self) -> bool {

@@ -13,111 +13,127 @@
 
 use std::num::NonZeroU64;
 
+use super::Tcp;
 use super::connection::Connection;
 use super::loss::{Departure, Timer};
 use super::memory::Pressure;
 use super::short_out::Plain;
 use super::short_ways::Way;
 use super::slab::ConnectionId;
-use super::{Next, Tcp};
 use crate::limits::SEGMENTS_PER_TURN;
 use crate::time::Instant;
 
-/// What is known of the next segments of one connection.
-pub(super) struct Run {
-    id: ConnectionId,
+/// The segment that leaves, or has left last, the short way; and what is known of those behind it.
+pub(crate) struct Leaving {
+    /// Whose it is.
+    pub id: ConnectionId,
+    /// Its values.
+    pub plain: Plain,
+    /// So many full segments more may leave as it did, where the rest holds.
+    alike: u32,
     now: Instant,
     data_max: u32,
     generation: NonZeroU64,
-    /// What [`Slab::changes`](super::slab::Slab::changes) said when the run began.
+    /// What [`Slab::changes`](super::slab::Slab::changes) said when it left.
     changes: u64,
-    /// So many more full segments.
-    left: u32,
-    /// The last of them.
-    plain: Plain,
     departure: Departure,
 }
 
-impl Tcp {
-    /// A segment has just been decided on; those behind it may be too.
+impl Leaving {
+    pub(super) const NOTHING: Self = Self {
+        id: ConnectionId::NONE,
+        plain: Plain::EMPTY,
+        alike: 0,
+        now: Instant::START,
+        data_max: 0,
+        generation: NonZeroU64::MIN,
+        changes: 0,
+        departure: Departure::NONE,
+    };
+
+    /// Its values have just been set; find out how many may follow it.
     #[inline]
     pub(super) fn begin_run(
         &mut self,
+        c: &Connection,
         now: Instant,
-        id: ConnectionId,
-        (data_max, generation): (u32, NonZeroU64),
-        plain: Plain,
+        (data_max, generation, changes): (u32, NonZeroU64, u64),
     ) {
-        let Some(c) = self.slab.get(id) else { return };
-        if let Some((left, departure)) = c.segments_alike(now, &plain) {
-            self.run = Some(Run {
-                id,
-                now,
-                data_max,
-                generation,
-                changes: self.slab.changes(),
-                left,
-                plain,
-                departure,
-            });
+        self.alike = c.segments_alike(&self.plain);
+        if self.alike > 0 {
+            self.departure = c.loss.departure_in_flight(now);
+            (self.now, self.data_max) = (now, data_max);
+            (self.generation, self.changes) = (generation, changes);
         }
     }
 
-    /// The next segment of the run, if there is one and it still holds.
+    /// None may follow it.
+    #[inline]
+    pub(super) fn end_run(&mut self) {
+        self.alike = 0;
+    }
+}
+
+impl Tcp {
+    /// The segment that leaves now, the short way.
+    #[inline]
+    pub(crate) fn leaving(&self) -> &Leaving {
+        &self.leaving
+    }
+
+    /// True when [`Self::leaving`] is the next segment of a run.
     #[inline]
     pub(super) fn next_of_run(
         &mut self,
         now: Instant,
         data_max: u32,
         generation: NonZeroU64,
-    ) -> Option<Next> {
-        let run = self.run.as_mut()?;
-        let holds = run.left > 0
-            && run.now == now
-            && run.changes == self.slab.changes()
-            && run.generation == generation
-            && run.data_max == data_max
-            && self.memory.pressure() == Pressure::None
-            && self.sending.front() == Some(&run.id);
-        if !holds {
-            self.run = None;
-            return None;
+    ) -> bool {
+        let last = &mut self.leaving;
+        if last.alike == 0 {
+            return false;
         }
-        let (id, len) = (run.id, run.plain.len);
-        run.left -= 1;
-        run.plain.seq += len as u32;
-        run.plain.start += len;
-        let (plain, departure) = (run.plain, run.departure);
-        let c = self.slab.get_unnoticed(id)?;
-        c.leaves_in_run(now, &plain, departure);
+        let holds = last.now == now
+            && last.changes == self.slab.changes()
+            && last.generation == generation
+            && last.data_max == data_max
+            && self.memory.pressure() == Pressure::None
+            && self.sending.front() == Some(&last.id);
+        let connection = self.slab.get_unnoticed(last.id).filter(|_| holds);
+        let Some(c) = connection else {
+            last.end_run();
+            return false;
+        };
+        last.alike -= 1;
+        last.plain.seq += last.plain.len as u32;
+        last.plain.start += last.plain.len;
+        c.leaves_in_run(now, &last.plain, last.departure);
         self.taken.count(Way::Run);
         self.turn += 1;
         if self.turn >= SEGMENTS_PER_TURN {
-            self.next_turn(Some(id));
+            self.next_turn(Some(self.leaving.id));
         }
-        Some(Next::Segment(id, plain))
+        true
     }
 }
 
 impl Connection {
-    /// How many full segments may follow the one that has just left, and what is noted of them as they leave.
+    /// How many full segments may follow the one that has just left.
     #[inline]
-    fn segments_alike(&self, now: Instant, last: &Plain) -> Option<(u32, Departure)> {
+    fn segments_alike(&self, last: &Plain) -> u32 {
         let mss = u32::from(self.mss);
-        let loss = self.loss.at_work()?;
-        let usual = last.len == usize::from(self.mss)
-            && last.window > 0
-            && loss.pacer.rate() == 0
-            && loss.repair.is_none();
-        if !usual {
-            return None;
+        if last.len != usize::from(self.mss) || last.window == 0 {
+            return 0;
+        }
+        let loss = &*self.loss;
+        if loss.pacer.rate() != 0 || loss.repair.is_some() {
+            return 0;
         }
         let unsent = (self.send_end() - self.snd_max).max(0) as u32;
         let window = self.congestion_window().saturating_sub(loss.in_flight());
         let room = window.min(self.snd_wnd.saturating_sub(self.flight()));
         // The last byte stays for a segment that is not like the others.
-        let left = room.min(unsent.saturating_sub(1)) / mss;
-        (left > 0).then(|| (left, loss.departure_in_flight(now)))
+        room.min(unsent.saturating_sub(1)) / mss
     }
 
     #[inline]

@@ -76,11 +76,14 @@ impl Tcp {
         };
         let c = &mut entry.connection;
         c.pressure = pressure;
-        if pressure != Pressure::None || !self.short_ways || !c.expects(seg) {
+        if pressure != Pressure::None || !self.short_ways {
             return Taken::General(id);
         }
+        if !c.expects(seg) {
+            return self.take_rare(now, id, seg, counters);
+        }
         let progress = seg.ack != c.snd_una;
-        if progress && !c.take_plain_ack(now, seg) {
+        if progress && c.take_plain_ack(now, seg).is_none() {
             return Taken::General(id);
         }
         c.take_next(now, seg, &mut self.memory);
@@ -113,6 +116,23 @@ impl Tcp {
     }
 }
 
+impl Tcp {
+    /// The same of what comes once in a connection.
+    #[inline(never)]
+    fn take_rare(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        seg: &Short<'_>,
+        counters: &mut Counters,
+    ) -> Taken {
+        match self.slab.get(id).map(Connection::state) {
+            Some(State::SynReceived) => self.take_opening(now, id, seg, counters),
+            _ => self.take_closing(now, id, seg, counters),
+        }
+    }
+}
+
 impl Connection {
     /// All that the RFC's steps look at is as it should be, but for what is acknowledged, if it is new.
     #[inline]
@@ -125,32 +145,44 @@ impl Connection {
             && seg.flags.0 & TcpFlags::FIN.0 == 0
             && seg.payload.len() <= room
             && self.receive.has_room_for(seg.payload.len())
-            && seg.timestamps.value.wrapping_sub(self.ts_recent) as i32 >= 0
             && self.state == State::Established
-            && self.timestamps
             && !self.discarding
+            && self.is_untroubled(seg)
+    }
+
+    /// Nothing is wrong on either way, and it is not from the past.
+    #[inline]
+    pub(super) fn is_untroubled(&self, seg: &Short<'_>) -> bool {
+        seg.timestamps.value.wrapping_sub(self.ts_recent) as i32 >= 0
+            && self.timestamps
             && !self.probing
             && self.retries == 0
             && self.peer_fin.is_none()
             && !self.counts()
     }
 
-    /// Take in what is expected next: data, if there is any.
+    /// The peer is there.
     #[inline]
-    fn take_next(&mut self, now: Instant, seg: &Short<'_>, memory: &mut Memory) {
+    pub(super) fn hear(&mut self, now: Instant, seg: &Short<'_>) {
         self.heard_at = now;
         if seg.seq.le(self.last_ack_sent) {
             self.ts_recent = seg.timestamps.value;
+        }
+    }
+
+    /// Take in what is expected next: data, if there is any.
+    #[inline]
+    pub(super) fn take_next(&mut self, now: Instant, seg: &Short<'_>, memory: &mut Memory) {
+        self.hear(now, seg);
+        if self.snd_wl1.le(seg.seq) {
+            // Else what came beyond a gap has said something newer of the window.
+            (self.snd_wl1, self.snd_wl2) = (seg.seq, seg.ack);
         }
         if seg.payload.is_empty() {
             return;
         }
         let fits = self.receive.append_next(seg.payload, memory);
         assert!(fits, "there is room for what was expected");
-        if self.snd_wl1.le(seg.seq) {
-            // Else what came beyond a gap has said something newer of the window.
-            (self.snd_wl1, self.snd_wl2) = (seg.seq, seg.ack);
-        }
         let len = seg.payload.len().min(usize::from(self.mss_announced)) as u16;
         if len != self.rcv_mss {
             self.measure_segments(len, seg.flags.0 & TcpFlags::PSH.0 != 0);

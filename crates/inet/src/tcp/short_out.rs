@@ -19,7 +19,6 @@ use super::loss::{Loss, Phase, Timer};
 use super::memory::Pressure;
 use super::short_ways::Way;
 use super::slab::ConnectionId;
-use super::state::State;
 use super::{Outgoing, Tcp};
 use crate::limits::{RTO_VARIATION_MIN, SEGMENTS_PER_TURN};
 use crate::time::Instant;
@@ -40,6 +39,22 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
+    /// That of no connection.
+    pub const EMPTY: Self = Self {
+        seq: SeqNumber(0),
+        ack: SeqNumber(0),
+        flags: TcpFlags::ACK,
+        window: 0,
+        timestamps: Timestamps { value: 0, echo: 0 },
+        start: 0,
+        len: 0,
+        ect: false,
+        ip: IpFields {
+            hop_limit: 0,
+            dscp: 0,
+        },
+    };
+
     /// The same segment, if it is one.
     #[inline]
     pub fn of(segment: &Outgoing) -> Option<Self> {
@@ -65,20 +80,16 @@ impl Plain {
     }
 }
 
-/// What the connection that has its turn has to send.
+/// What there is to send next.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Next {
-    /// This.
-    Segment(ConnectionId, Plain),
+    /// The segment that [`Tcp::leaving`] tells.
+    Segment,
+    /// A SYN-ACK, from [`Tcp::poll_syn_ack`].
+    SynAck,
     /// No connection has anything to send now.
     Nothing,
     /// The general way must look.
-    General,
-}
-
-/// The same of one connection.
-enum Step {
-    Segment(Plain),
-    Nothing,
     General,
 }
 
@@ -92,52 +103,64 @@ impl Tcp {
         data_max: u32,
         generation: NonZeroU64,
     ) -> Next {
-        if let Some(next) = self.next_of_run(now, data_max, generation) {
-            return next;
+        if self.next_of_run(now, data_max, generation) {
+            return Next::Segment;
         }
         let pressure = self.memory.pressure();
+        if pressure != Pressure::None || !self.short_ways {
+            return Next::General;
+        }
         loop {
             let Some(&id) = self.sending.front() else {
                 return Next::Nothing;
             };
-            let Some(entry) = self.slab.entry_mut(id) else {
+            let Some((entry, changes)) = self.slab.entry_and_changes(id) else {
                 return Next::General;
             };
             let c = &mut entry.connection;
-            let may = self.short_ways && pressure == Pressure::None && !entry.closed;
-            if !may || !c.is_calm(generation) {
-                return Next::General;
+            if entry.closed || !c.is_calm(generation) {
+                return match !entry.closed && c.answers_first_syn() {
+                    true => Next::SynAck,
+                    false => Next::General,
+                };
             }
             c.pressure = pressure;
-            let step = c.poll_plain(now, data_max);
-            let segment = match step {
-                Step::General => return Next::General,
-                Step::Segment(plain) => Some(plain),
-                Step::Nothing => None,
-            };
-            if segment.is_none() || !c.wants_to_send() {
-                entry.sending = false;
-                let at = c.timer_deadline();
-                if at < entry.armed {
-                    entry.armed = at;
-                    self.wheel.arm(at, id);
-                }
-                self.sending.pop_front();
-                self.turn = 0;
+            let last = &mut self.leaving;
+            let next = c.poll_plain(now, data_max, &mut last.plain);
+            if next == Next::General {
+                return next;
+            }
+            last.id = id;
+            if next == Next::Nothing || !c.wants_to_send() {
+                last.end_run();
+                self.rest_from_sending(id);
             } else {
+                last.begin_run(c, now, (data_max, generation, changes));
                 self.turn += 1;
                 if self.turn >= SEGMENTS_PER_TURN {
                     self.next_turn(Some(id));
                 }
-                if let Some(plain) = segment {
-                    self.begin_run(now, id, (data_max, generation), plain);
-                }
             }
-            if let Some(plain) = segment {
+            if next == Next::Segment {
                 self.taken.count(Way::Out);
-                return Next::Segment(id, plain);
+                return next;
             }
         }
+    }
+
+    /// The first connection of those with something to send has no more.
+    #[inline]
+    pub(super) fn rest_from_sending(&mut self, id: ConnectionId) {
+        if let Some(entry) = self.slab.entry_mut(id) {
+            entry.sending = false;
+            let at = entry.connection.timer_deadline();
+            if at < entry.armed {
+                entry.armed = at;
+                self.wheel.arm(at, id);
+            }
+        }
+        self.sending.pop_front();
+        self.turn = 0;
     }
 }
 
@@ -148,12 +171,11 @@ impl Connection {
         let troubled = self.probe
             | self.probing
             | self.ecn_echo
-            | self.finishing
             | (self.duplicates_owed > 0)
             | (self.retries > 0);
         !troubled
             && !self.counts()
-            && self.state == State::Established
+            && self.state.is_synchronized()
             && self.timestamps
             && self.receive.beyond().is_none()
             && self.mtu.is_none()
@@ -161,55 +183,66 @@ impl Connection {
             && self.loss.at_work().is_none_or(Loss::is_calm)
     }
 
+    /// The next segment, into `plain`.
     #[inline]
-    fn poll_plain(&mut self, now: Instant, data_max: u32) -> Step {
+    fn poll_plain(&mut self, now: Instant, data_max: u32, plain: &mut Plain) -> Next {
         if self.is_stretched() {
-            return Step::General;
+            return Next::General;
         }
         self.loss.release();
-        let unsent = (self.send_end() - self.snd_max).max(0) as u32;
-        if unsent > 0 {
-            match self.new_data(now, unsent, data_max) {
-                None => return Step::General,
-                Some(0) => {}
-                Some(len) => return Step::Segment(self.plain_data(now, len)),
+        let ahead = self.send_end() - self.snd_max;
+        if ahead > 0 || (ahead == 0 && self.fin_is_due()) {
+            match self.new_data(now, ahead as u32, data_max) {
+                None => return Next::General,
+                Some((0, false)) => {}
+                Some((len, fin)) => {
+                    let start = (self.snd_max - self.snd_una) as usize;
+                    self.plain(now, start, (len, fin), plain);
+                    self.data_leaves(now, len + u32::from(fin));
+                    return Next::Segment;
+                }
             }
         }
         if self.ack_owed != Owed::Now {
-            return Step::Nothing;
+            return Next::Nothing;
         }
-        let at = self.send.len();
-        Step::Segment(self.plain(now, at, 0))
+        self.plain(now, self.send.len(), (0, false), plain);
+        Next::Segment
     }
 
-    /// How much new data may leave in one segment now; `None` where only the general way can tell.
+    /// How much new data may leave in one segment now, and whether the FIN does; `None` where only the general way
+    /// can tell.
     #[inline]
-    fn new_data(&mut self, now: Instant, unsent: u32, data_max: u32) -> Option<u32> {
+    fn new_data(&mut self, now: Instant, unsent: u32, data_max: u32) -> Option<(u32, bool)> {
         const LEAST_US: u64 = RTO_VARIATION_MIN.as_micros() as u64;
         let (flight, mss) = (self.flight(), u32::from(self.mss));
         let rested = now.micros().saturating_sub(self.last_sent.micros()) > LEAST_US;
         let several = unsent > mss && data_max >= 2 * mss;
-        let loss = self.loss.at_work()?;
-        if (flight == 0 && rested) || several || loss.pacer.wait(now).is_some() {
+        if (flight == 0 && rested) || several {
+            return None;
+        }
+        if flight == 0 {
+            self.loss.begin(self.snd_una, now);
+        }
+        if self.loss.at_work()?.pacer.wait(now).is_some() {
             return None;
         }
         let usable = self.usable_window(flight, unsent);
         let len = unsent.min(usable).min(mss);
-        if len < mss && !self.is_worth_sending(len, unsent, flight) {
+        let fin = len == unsent && self.fin_is_due() && (usable > len || flight == 0);
+        if len < mss && !fin && !self.is_worth_sending(len, unsent, flight) {
             // With nothing in flight a timer is to be set.
-            return (flight > 0).then_some(0);
+            return (flight > 0).then_some((0, false));
         }
         if len == unsent {
             self.nothing_more();
         }
-        Some(len)
+        Some((len, fin))
     }
 
-    /// The next `len` bytes leave.
+    /// The next `len` numbers leave: data, and perhaps the FIN behind it.
     #[inline]
-    fn plain_data(&mut self, now: Instant, len: u32) -> Plain {
-        let start = (self.snd_max - self.snd_una) as usize;
-        let plain = self.plain(now, start, len);
+    fn data_leaves(&mut self, now: Instant, len: u32) {
         let end = self.snd_max + len;
         self.last_sent = now;
         let loss = &mut *self.loss;
@@ -223,23 +256,25 @@ impl Connection {
         if self.retransmit_at == NEVER || self.timer == Timer::Tail {
             self.set_loss_timer(now);
         }
-        plain
     }
 
     /// The values of the segment, and what it says to the peer is said.
     #[inline]
-    fn plain(&mut self, now: Instant, start: usize, len: u32) -> Plain {
+    fn plain(&mut self, now: Instant, start: usize, (len, fin): (u32, bool), plain: &mut Plain) {
         let len_bytes = len as usize;
         let mut flags = TcpFlags::ACK;
         if len > 0 && start + len_bytes == self.send.len() {
             flags = TcpFlags(flags.0 | TcpFlags::PSH.0);
+        }
+        if fin {
+            flags = TcpFlags(flags.0 | TcpFlags::FIN.0);
         }
         let window = self.announce_window();
         self.acknowledged(len > 0);
         self.ack_owed = Owed::Nothing;
         self.ack_at = NEVER;
         self.last_ack_sent = self.rcv_nxt;
-        Plain {
+        *plain = Plain {
             seq: self.snd_max,
             ack: self.rcv_nxt,
             flags,
@@ -249,7 +284,7 @@ impl Connection {
             len: len_bytes,
             ect: self.ecn && len > 0,
             ip: self.ip,
-        }
+        };
     }
 }
 

@@ -11,11 +11,25 @@ pub enum Way {
     Out,
     /// A segment that left in a run behind another.
     Run,
+    /// An acknowledgement that completed a handshake.
+    Opening,
+    /// A SYN-ACK.
+    SynAck,
+    /// A FIN, or a segment of a connection that one side or both have finished.
+    Closing,
 }
 
 impl Way {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Data, Self::Acknowledgement, Self::Out, Self::Run];
+    pub const ALL: [Self; 7] = [
+        Self::Data,
+        Self::Acknowledgement,
+        Self::Out,
+        Self::Run,
+        Self::Opening,
+        Self::SynAck,
+        Self::Closing,
+    ];
 }
 
 /// Segments of each way: in debug builds only, else all is zero.

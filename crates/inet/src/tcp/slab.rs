@@ -13,6 +13,12 @@ pub struct ConnectionId {
 }
 
 impl ConnectionId {
+    /// Nobody's: no connection lives to that generation.
+    pub(super) const NONE: Self = Self {
+        slot: u32::MAX,
+        generation: u32::MAX,
+    };
+
     /// The slot's number: small, dense, reused by later connections.
     pub const fn slot(self) -> u32 {
         self.slot
@@ -120,6 +126,14 @@ impl Slab {
     pub fn entry_mut(&mut self, id: ConnectionId) -> Option<&mut Entry> {
         self.changes = self.changes.wrapping_add(1);
         self.entry_unnoticed(id)
+    }
+
+    /// The same, and what [`Self::changes`] then says.
+    #[inline]
+    pub fn entry_and_changes(&mut self, id: ConnectionId) -> Option<(&mut Entry, u64)> {
+        self.changes = self.changes.wrapping_add(1);
+        let changes = self.changes;
+        self.entry_unnoticed(id).map(|entry| (entry, changes))
     }
 
     /// How often a control block was asked for to be changed: as long as this stays the same, so do all.

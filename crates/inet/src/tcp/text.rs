@@ -170,6 +170,11 @@ impl Connection {
         if self.peer_fin != Some(self.rcv_nxt) || !self.state.can_receive() {
             return Outcome::Keep;
         }
+        self.fin_received(cx)
+    }
+
+    /// The peer's FIN has come, and all before it.
+    pub(super) fn fin_received(&mut self, cx: &mut Context<'_>) -> Outcome {
         let Some(action) = self.follow(Event::Fin) else {
             return Outcome::Keep;
         };

@@ -113,7 +113,7 @@ impl Game {
             loss: random.pick(&[0, 0, 0, 1, 10]),
             late: random.pick(&[0, 0, 1, 10]),
             marks: random.pick(&[0, 0, 5]),
-            latency_us: random.pick(&[20, 500, 20_000]),
+            latency_us: random.pick(&[20, 20, 500, 20_000]),
         };
         Self {
             wire: match bulk {
@@ -132,7 +132,7 @@ impl Game {
             },
             eager: if bulk { 90 } else { random.pick(&[5, 30, 90]) },
             aborts: random.chance(10),
-            lively: random.chance(35),
+            lively: random.chance(40),
             server: addresses[1],
             damage: random.pick(&[0, 0, 2]),
             // A link that leaves checksums to its peer cannot say that they are unknown.
@@ -153,7 +153,7 @@ impl Game {
         self.hear(n);
         let random = &mut self.random;
         let end = &mut self.ends[n];
-        if self.lively && n == 0 && end.connections.len() < 3 && random.chance(20) {
+        if self.lively && n == 0 && end.connections.len() < 6 && random.chance(50) {
             connect(end, random, self.now, self.server);
         }
         for id in end.connections.clone() {
@@ -168,12 +168,13 @@ impl Game {
                 }
                 end.stack.tcp.consume(id, part);
             }
+            let lengths = if self.lively { 4 } else { 6 };
             if random.chance(self.eager / 2) {
-                let len = random.pick(&[1, 100, 1448, 3000, 20_000, 100_000]);
+                let len = random.pick(&[1, 100, 1448, 3000, 20_000, 100_000][..lengths]);
                 let bytes: Vec<u8> = (0..len).map(|at| (at * 7 + n) as u8).collect();
                 end.stack.tcp.send(id, Buffer::from(bytes).into());
             }
-            match random.below(if self.lively { 12 } else { 2000 }) {
+            match random.below(if self.lively { 6 } else { 2000 }) {
                 0 => end.stack.tcp.finish(id),
                 1 if self.aborts => end.stack.tcp_abort(id),
                 2 => end.stack.tcp.acknowledge_now(id),

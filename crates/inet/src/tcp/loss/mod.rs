@@ -201,6 +201,13 @@ impl Flight {
     /// Something is about to leave.
     #[inline]
     pub fn begin(&mut self, una: SeqNumber, now: Instant) {
+        if self.at_work().is_none() {
+            self.begin_anew(una, now);
+        }
+    }
+
+    #[inline(never)]
+    fn begin_anew(&mut self, una: SeqNumber, now: Instant) {
         match &mut self.0 {
             None => self.0 = Some(Box::new(Loss::new(una, now))),
             Some(loss) if loss.unused => loss.begin(una, now),

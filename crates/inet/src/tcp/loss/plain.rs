@@ -10,14 +10,14 @@ use crate::tcp::short_in::Short;
 use crate::time::Instant;
 
 impl Connection {
-    /// Take in an acknowledgement of something new; false, and nothing is changed, when it must go the general
-    /// way. Not inlined: received data, which needs none of it, would pay for its registers.
+    /// Take in an acknowledgement of something new, and tell whether our FIN was of it; `None`, and nothing is
+    /// changed, when it must go the general way. Not inlined: received data, which needs none of it, would pay for its registers.
     #[inline(never)]
-    pub(in crate::tcp) fn take_plain_ack(&mut self, now: Instant, seg: &Short<'_>) -> bool {
+    pub(in crate::tcp) fn take_plain_ack(&mut self, now: Instant, seg: &Short<'_>) -> Option<bool> {
         let window = u32::from(seg.window) << self.snd_scale;
         let expected = seg.ack.gt(self.snd_una) && seg.ack.le(self.snd_max);
         if !expected || window == 0 || self.snd_wnd == 0 || !self.may_ack_plainly(seg) {
-            return false;
+            return None;
         }
         let loss = &mut *self.loss;
         let before = Acknowledgement {
@@ -26,12 +26,10 @@ impl Connection {
             duplicate: false,
         };
         let newest = loss.rack.newest();
-        let Some((last, oldest_at)) = loss.board.acknowledge_plainly(seg.ack, newest) else {
-            return false;
-        };
+        let (last, oldest_at) = loss.board.acknowledge_plainly(seg.ack, newest)?;
         self.set_window(seg.seq, seg.ack, window);
         let bytes = (seg.ack - self.snd_una) as u32;
-        self.advance_una(seg.ack);
+        let acked_fin = self.advance_una(seg.ack);
         self.rtt
             .measured_us(now.micros().saturating_sub(oldest_at.micros()));
         let rtt_us = now.micros_since(last.at);
@@ -41,13 +39,13 @@ impl Connection {
         self.take_marks_along();
         self.tell_congestion(bytes, before, Some(rtt_us), true, now);
         self.set_timer_after_ack(true, None, now);
-        true
+        Some(acked_fin)
     }
 
     /// There is no episode, no probe and no doubt about either.
     #[inline]
     fn may_ack_plainly(&self, seg: &Short<'_>) -> bool {
-        let troubled = self.probing | self.finishing | (self.retries > 0) | !self.sack;
+        let troubled = self.probing | (self.retries > 0) | !self.sack;
         !troubled
             && self.mtu.is_none()
             && self.loss.at_work().is_some_and(|loss| {

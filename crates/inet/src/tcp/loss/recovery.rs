@@ -2,7 +2,7 @@
 //! leave, and when the timer must go off if no more of them come.
 
 use exos_wire::SeqNumber;
-use exos_wire::tcp::TcpFlags;
+use exos_wire::tcp::{TcpFlags, Timestamps};
 
 use super::rack::Conditions;
 use super::repair::Repair;
@@ -157,7 +157,7 @@ impl Connection {
             self.rtt.measured(now - at);
         } else if stamps
             && d.newest_again.is_some()
-            && let Some(rtt) = self.round_trip_by_timestamp(seg, now)
+            && let Some(rtt) = self.round_trip_by_timestamp(seg.options.timestamps, now)
         {
             // With a timestamp even a repeated segment tells (RFC 7323 §4.1), in milliseconds.
             self.rtt.measured(rtt);
@@ -182,10 +182,10 @@ impl Connection {
     /// than one cannot be told. More than a quarter of an hour is nonsense, or a number that we never sent.
     pub(in crate::tcp) fn round_trip_by_timestamp(
         &self,
-        seg: &Segment<'_>,
+        stamp: Option<Timestamps>,
         now: Instant,
     ) -> Option<Duration> {
-        let stamp = seg.options.timestamps.filter(|_| self.timestamps)?;
+        let stamp = stamp.filter(|_| self.timestamps)?;
         let elapsed = self.ts_now(now).wrapping_sub(stamp.echo);
         let known = stamp.echo != 0 && elapsed < 1 << 20;
         known.then(|| Duration::from_millis(u64::from(elapsed.max(1))))

@@ -31,6 +31,17 @@ pub struct Departure {
     pub app_limited: bool,
 }
 
+impl Departure {
+    /// That of nothing.
+    pub const NONE: Self = Self {
+        at: Instant::START,
+        delivered: 0,
+        since_delivery_us: 0,
+        since_first_us: 0,
+        app_limited: false,
+    };
+}
+
 /// A segment in flight. 32 bytes.
 #[derive(Copy, Clone, Debug)]
 pub struct Sent {

@@ -1,0 +1,100 @@
+//! The short way in of a connection that is being closed, by one side or both: the FIN that is expected next, with data
+//! or without; the acknowledgement of ours; and what comes before either.
+//!
+//! Rule: as `short_in`'s. Not inlined there, because it is once in a connection that such a segment comes, or
+//! little more often.
+
+use exos_wire::tcp::TcpFlags;
+
+use super::Tcp;
+use super::connection::Connection;
+use super::input::{Context, Outcome};
+use super::short_in::{Short, Taken};
+use super::short_ways::Way;
+use super::slab::ConnectionId;
+use super::state::State;
+use crate::counters::Counters;
+use crate::time::Instant;
+
+impl Tcp {
+    /// Take in a segment of a connection that is being closed, or the FIN with which that begins.
+    pub(super) fn take_closing(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        seg: &Short<'_>,
+        counters: &mut Counters,
+    ) -> Taken {
+        let Some(c) = self.slab.get_mut(id).filter(|c| c.expects_closing(seg)) else {
+            return Taken::General(id);
+        };
+        let progress = seg.ack != c.snd_una;
+        let mut cx = Context {
+            now,
+            counters,
+            replies: &mut self.replies,
+            memory: &mut self.memory,
+        };
+        let Some(outcome) = c.take_closing(seg, progress, &mut cx) else {
+            return Taken::General(id);
+        };
+        self.found = Some(id);
+        counters.tcp_segments_received += 1;
+        self.taken.count(Way::Closing);
+        self.conclude(now, id, outcome, counters);
+        self.see_to_rest(now, id);
+        Taken::Yes(progress)
+    }
+}
+
+impl Connection {
+    /// As `expects`, in any state in which both sides know each other, and with a FIN.
+    #[inline]
+    fn expects_closing(&self, seg: &Short<'_>) -> bool {
+        let room = (self.rcv_edge - self.rcv_nxt).max(0) as usize;
+        let same_window = u32::from(seg.window) << self.snd_scale == self.snd_wnd;
+        let says = usize::from(has_fin(seg)) + seg.payload.len();
+        // The FIN may lie at the right edge, what is before it must not (RFC 9293 §3.10.7.4, first).
+        let acceptable = self.state.can_receive() && room > 0 && seg.payload.len() <= room;
+        let kept = self.receive.has_room_for(seg.payload.len()) && !self.discarding;
+        self.state.is_synchronized()
+            && seg.seq == self.rcv_nxt
+            && (says == 0 || acceptable)
+            && (seg.payload.is_empty() || kept)
+            && (seg.ack != self.snd_una || (same_window && says > 0))
+            && self.receive.beyond().is_none()
+            && self.is_untroubled(seg)
+    }
+
+    /// Take it in; `None`, and nothing is changed, when what it acknowledges must go the general way.
+    #[inline]
+    fn take_closing(
+        &mut self,
+        seg: &Short<'_>,
+        progress: bool,
+        cx: &mut Context<'_>,
+    ) -> Option<Outcome> {
+        let acked_fin = progress && self.take_plain_ack(cx.now, seg)?;
+        if acked_fin {
+            self.hear(cx.now, seg);
+            let outcome = self.fin_acknowledged(cx);
+            if outcome != Outcome::Keep {
+                return Some(outcome);
+            }
+        }
+        if !seg.payload.is_empty() && self.state == State::FinWait2 {
+            // The peer of a half-closed connection is at work.
+            self.wait_for_fin(cx.now);
+        }
+        self.take_next(cx.now, seg, cx.memory);
+        Some(match has_fin(seg) {
+            true => self.fin_received(cx),
+            false => Outcome::Keep,
+        })
+    }
+}
+
+#[inline]
+fn has_fin(seg: &Short<'_>) -> bool {
+    seg.flags.0 & TcpFlags::FIN.0 != 0
+}
