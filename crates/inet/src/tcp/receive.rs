@@ -114,19 +114,6 @@ impl ReceiveQueue {
         self.beyond.is_none() && self.ready.capacity() - self.ready.len() >= count
     }
 
-    /// Add bytes that are expected next, if there is room for them and nothing waits beyond a gap.
-    #[inline]
-    pub(super) fn append_next(&mut self, bytes: &[u8], memory: &mut Memory) -> bool {
-        let fits = self.has_room_for(bytes.len());
-        if fits {
-            if self.ready.is_empty() {
-                memory.unpark(self.ready.capacity());
-            }
-            self.ready.extend_from_slice(bytes);
-        }
-        fits
-    }
-
     /// All is taken: the buffer goes back, and its size is remembered if it was of use.
     fn give_back(&mut self, memory: &mut Memory) {
         let buffer = std::mem::take(&mut self.ready);
@@ -318,7 +305,7 @@ impl ReceiveQueue {
 
     /// Add to the readable bytes.
     #[inline]
-    fn append(&mut self, bytes: &[u8], memory: &mut Memory) {
+    pub(super) fn append(&mut self, bytes: &[u8], memory: &mut Memory) {
         if bytes.is_empty() {
             return;
         }

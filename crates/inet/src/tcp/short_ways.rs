@@ -15,8 +15,8 @@ pub enum Way {
     Opening,
     /// A SYN-ACK.
     SynAck,
-    /// A FIN, or a segment of a connection that one side or both have finished.
-    Closing,
+    /// Data that needed room, a FIN, or a segment of a connection that one side or both have finished.
+    Seldom,
 }
 
 impl Way {
@@ -28,7 +28,7 @@ impl Way {
         Self::Run,
         Self::Opening,
         Self::SynAck,
-        Self::Closing,
+        Self::Seldom,
     ];
 }
 

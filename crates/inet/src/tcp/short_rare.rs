@@ -1,8 +1,8 @@
-//! The short way in of a connection that is being closed, by one side or both: the FIN that is expected next, with data
-//! or without; the acknowledgement of ours; and what comes before either.
+//! The short way in of what comes seldom: data for which there is no room in the receive buffer yet, as the first of a
+//! connection; the FIN that is expected next, with data or without; the acknowledgement of ours; and what comes
+//! before either once the connection is being closed.
 //!
-//! Rule: as `short_in`'s. Not inlined there, because it is once in a connection that such a segment comes, or
-//! little more often.
+//! Rule: as `short_in`'s.
 
 use exos_wire::tcp::TcpFlags;
 
@@ -17,15 +17,15 @@ use crate::counters::Counters;
 use crate::time::Instant;
 
 impl Tcp {
-    /// Take in a segment of a connection that is being closed, or the FIN with which that begins.
-    pub(super) fn take_closing(
+    /// Take in a segment that `short_in` has left, if it is one of these.
+    pub(super) fn take_seldom(
         &mut self,
         now: Instant,
         id: ConnectionId,
         seg: &Short<'_>,
         counters: &mut Counters,
     ) -> Taken {
-        let Some(c) = self.slab.get_mut(id).filter(|c| c.expects_closing(seg)) else {
+        let Some(c) = self.slab.get_mut(id).filter(|c| c.expects_seldom(seg)) else {
             return Taken::General(id);
         };
         let progress = seg.ack != c.snd_una;
@@ -35,32 +35,35 @@ impl Tcp {
             replies: &mut self.replies,
             memory: &mut self.memory,
         };
-        let Some(outcome) = c.take_closing(seg, progress, &mut cx) else {
+        let Some(outcome) = c.take_seldom(seg, progress, &mut cx) else {
             return Taken::General(id);
         };
         self.found = Some(id);
         counters.tcp_segments_received += 1;
-        self.taken.count(Way::Closing);
+        self.taken.count(Way::Seldom);
         self.conclude(now, id, outcome, counters);
         self.see_to_rest(now, id);
+        if self.memory.wants_relief() {
+            self.relieve(counters);
+        }
         Taken::Yes(progress)
     }
 }
 
 impl Connection {
-    /// As `expects`, in any state in which both sides know each other, and with a FIN.
+    /// As `expects`, in any state in which both sides know each other, whether or not there is room in the buffer, and
+    /// with a FIN.
     #[inline]
-    fn expects_closing(&self, seg: &Short<'_>) -> bool {
+    fn expects_seldom(&self, seg: &Short<'_>) -> bool {
         let room = (self.rcv_edge - self.rcv_nxt).max(0) as usize;
         let same_window = u32::from(seg.window) << self.snd_scale == self.snd_wnd;
         let says = usize::from(has_fin(seg)) + seg.payload.len();
         // The FIN may lie at the right edge, what is before it must not (RFC 9293 §3.10.7.4, first).
         let acceptable = self.state.can_receive() && room > 0 && seg.payload.len() <= room;
-        let kept = self.receive.has_room_for(seg.payload.len()) && !self.discarding;
         self.state.is_synchronized()
             && seg.seq == self.rcv_nxt
             && (says == 0 || acceptable)
-            && (seg.payload.is_empty() || kept)
+            && (seg.payload.is_empty() || !self.discarding)
             && (seg.ack != self.snd_una || (same_window && says > 0))
             && self.receive.beyond().is_none()
             && self.is_untroubled(seg)
@@ -68,7 +71,7 @@ impl Connection {
 
     /// Take it in; `None`, and nothing is changed, when what it acknowledges must go the general way.
     #[inline]
-    fn take_closing(
+    fn take_seldom(
         &mut self,
         seg: &Short<'_>,
         progress: bool,
