@@ -18,7 +18,7 @@ mod index;
 mod ports;
 mod tickets;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::time::Duration;
@@ -45,6 +45,8 @@ pub type Now = Duration;
 pub struct Ledger {
     slots: BTreeMap<SlotId, Owner>,
     grants: BTreeMap<GrantId, Grant>,
+    /// What each slot holds.
+    held: BTreeMap<SlotId, BTreeSet<GrantId>>,
     index: Index,
     tickets: Tickets,
     ports: Ports,
@@ -57,6 +59,7 @@ impl Ledger {
         Self {
             slots: BTreeMap::new(),
             grants: BTreeMap::new(),
+            held: BTreeMap::new(),
             index: Index::default(),
             tickets: Tickets::default(),
             ports: Ports::new(seed),
@@ -86,8 +89,13 @@ impl Ledger {
 
     /// What a slot holds.
     pub fn held_by(&self, slot: SlotId) -> impl Iterator<Item = (GrantId, &Grant)> {
-        self.grants()
-            .filter(move |(_, grant)| grant.holders.contains(&slot))
+        let ids = self.held.get(&slot).into_iter().flatten();
+        ids.map(|id| (*id, &self.grants[id]))
+    }
+
+    /// How many grants a slot holds.
+    pub fn count_held_by(&self, slot: SlotId) -> usize {
+        self.held.get(&slot).map_or(0, BTreeSet::len)
     }
 
     /// A new slot.
@@ -107,6 +115,7 @@ impl Ledger {
         let changes = held.into_iter().filter_map(|id| self.let_go(slot, id, now));
         let changes = changes.collect();
         self.slots.remove(&slot);
+        self.held.remove(&slot);
         changes
     }
 
@@ -216,8 +225,12 @@ impl Ledger {
                 let place = grant.holders.iter().position(|holder| *holder == from);
                 grant.holders[place.ok_or(NONE)?] = slot;
                 dedup(&mut grant.holders);
+                if let Some(held) = self.held.get_mut(&from) {
+                    held.remove(&id);
+                }
             }
         }
+        self.held.entry(slot).or_default().insert(id);
         Ok(self.change(id))
     }
 
@@ -226,6 +239,9 @@ impl Ledger {
         self.last_id = self.last_id.max(id);
         self.index.insert(&grant.claim, id);
         self.ports.take(&grant.claim);
+        for holder in &grant.holders {
+            self.held.entry(*holder).or_default().insert(id);
+        }
         self.grants.insert(id, grant);
         self.change(id)
     }
@@ -244,11 +260,9 @@ impl Ledger {
 
     fn check_room(&self, slot: SlotId) -> Result<(), Denied> {
         let uid = self.who(slot)?.uid;
-        let of_user = |slot: SlotId| self.owner(slot).is_some_and(|o| o.who.uid == uid);
-        // Counted only when it could matter: nobody reaches his bound before the books have as many.
-        let near = self.grants.len() >= GRANTS_PER_USER_MAX;
-        let mine = || self.grants.values().filter(|g| of_user(g.slot())).count();
-        if self.grants.len() >= GRANTS_MAX || (near && mine() >= GRANTS_PER_USER_MAX) {
+        let slots = self.slots.iter().filter(|(_, o)| o.who.uid == uid);
+        let mine: usize = slots.map(|(slot, _)| self.count_held_by(*slot)).sum();
+        if self.grants.len() >= GRANTS_MAX || mine >= GRANTS_PER_USER_MAX {
             let text = format!(
                 "there are {} grants already; release some",
                 self.grants.len()
@@ -260,13 +274,12 @@ impl Ledger {
 
     /// A claim of another slot that would lose packets to this one, and its owner.
     fn taken_by_other(&self, slot: SlotId, claim: &Claim) -> Option<(Claim, &Owner)> {
-        let grants = self.index.overlapping(claim);
-        let grants = grants.map(|id| &self.grants[&id]);
-        // A second holder is not the owner: the packets are the first one's.
-        let mut theirs = grants.filter(|grant| grant.slot() != slot);
         // What is narrower goes on winning. Connections only: around the port of somebody else nobody listens.
-        let losing = |grant: &&Grant| grant.claim.remote.is_none() || grant.claim == *claim;
-        let grant = theirs.find(losing)?;
+        let losing = self.index.overlapping_ports(claim);
+        let losing = losing.chain(self.index.get(claim));
+        let mut losing = losing.map(|id| &self.grants[&id]);
+        // A second holder is not the owner: the packets are the first one's.
+        let grant = losing.find(|grant| grant.slot() != slot)?;
         Some((grant.claim, self.slots.get(&grant.slot())?))
     }
 
@@ -284,6 +297,7 @@ impl Ledger {
         };
         self.index.insert(&claim, self.last_id);
         self.ports.take(&claim);
+        self.held.entry(slot).or_default().insert(self.last_id);
         self.grants.insert(self.last_id, grant);
         self.change(self.last_id)
     }
@@ -302,6 +316,9 @@ impl Ledger {
         let grant = self.grants.get_mut(&id)?;
         let before = grant.slot();
         grant.holders.retain(|holder| *holder != slot);
+        if let Some(held) = self.held.get_mut(&slot) {
+            held.remove(&id);
+        }
         let claim = grant.claim;
         let next = grant.holders.first().copied();
         if next.is_none() {

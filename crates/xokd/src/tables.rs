@@ -1,5 +1,6 @@
 //! The daemon's side of the shared tables: memory, and what is written where.
 
+use std::collections::HashMap;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use exos_filter::gate::Counter;
@@ -16,8 +17,10 @@ const _: () = assert!(Counter::COUNT <= TABLE_COUNTERS);
 #[derive(Debug)]
 pub struct Tables {
     words: SharedWords,
-    /// Places of grants: the number of the grant at each.
-    grants: Vec<u32>,
+    /// The places of grants.
+    places: HashMap<u32, usize>,
+    /// Places that were given back, below those that never were any.
+    free: Vec<usize>,
     changed: bool,
     news: bool,
 }
@@ -29,7 +32,8 @@ impl Tables {
         TablesWriter::new(words.words(), std::process::id());
         Ok(Self {
             words,
-            grants: Vec::new(),
+            places: HashMap::new(),
+            free: Vec::new(),
             changed: false,
             news: false,
         })
@@ -70,20 +74,33 @@ impl Tables {
 
     /// Enters a grant as the ledger has it now.
     pub fn grant(&mut self, ledger: &Ledger, change: &Change) {
-        let place = self.grants.iter().position(|id| *id == change.grant);
-        let free = || self.grants.iter().position(|id| *id == 0);
-        let at = place.or_else(free).unwrap_or(self.grants.len());
         let row = ledger.grant(change.grant).map(|grant| Grant {
             id: change.grant,
             slot: grant.slot(),
             holders: grant.holders.len() as u32,
             claim: grant.claim,
         });
-        if at == self.grants.len() {
-            self.grants.push(0);
-        }
-        self.grants[at] = if row.is_some() { change.grant } else { 0 };
+        let at = match (self.places.get(&change.grant), &row) {
+            (Some(at), Some(_)) => *at,
+            (Some(_), None) => self.give_back(change.grant),
+            (None, Some(_)) => self.take(change.grant),
+            (None, None) => return,
+        };
         self.changed = true;
         self.writer().set(at, row.as_ref());
+    }
+
+    fn take(&mut self, grant: u32) -> usize {
+        // All that were ever taken are either taken or free.
+        let next = self.places.len();
+        let at = self.free.pop().unwrap_or(next);
+        self.places.insert(grant, at);
+        at
+    }
+
+    fn give_back(&mut self, grant: u32) -> usize {
+        let at = self.places.remove(&grant).expect("it has a place");
+        self.free.push(at);
+        at
     }
 }

@@ -34,7 +34,7 @@ impl Daemon {
         let slots = self.slots_with_labels();
         let _ = writeln!(text, "# TYPE exos_grants gauge");
         for (slot, labels, _) in &slots {
-            let grants = self.ledger.held_by(*slot).count();
+            let grants = self.ledger.count_held_by(*slot);
             let _ = writeln!(text, "exos_grants{{{labels}}} {grants}");
         }
         for (at, (_, name)) in Counter::ALL.iter().enumerate() {

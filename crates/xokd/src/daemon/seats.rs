@@ -297,7 +297,7 @@ impl Daemon {
             interface: seat.interface,
             direct: record.queue.is_some(),
             weight: record.weight,
-            grants: self.ledger.held_by(slot).count() as u32,
+            grants: self.ledger.count_held_by(slot) as u32,
             since_ns: record.since_ns(),
             program: record.program.clone(),
             counters: [0; exos_xok::limits::TABLE_COUNTERS],

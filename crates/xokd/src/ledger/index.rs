@@ -51,8 +51,9 @@ impl Index {
         self.0.range(key(port)..=key(&last)).next().is_some()
     }
 
-    /// The grants whose packets could match a claim too.
-    pub(super) fn overlapping(&self, claim: &Claim) -> impl Iterator<Item = GrantId> {
+    /// The grants whose packets could match a claim too, but for single connections: however many a port has, they are
+    /// not looked at.
+    pub(super) fn overlapping_ports(&self, claim: &Claim) -> impl Iterator<Item = GrantId> {
         let claim = *claim;
         let protocols = match claim.protocol {
             Protocol::Any => Protocol::ALL.to_vec(),
@@ -64,11 +65,12 @@ impl Index {
             port => vec![(0, 0), (port, port)],
         };
         let spans = protocols.into_iter().flat_map(move |protocol| {
-            let place = move |port, remote| (claim.interface, claim.local, protocol, port, remote);
+            let place = move |port| (claim.interface, claim.local, protocol, port, None);
             let ports = ports.clone().into_iter();
-            ports.map(move |(first, last)| place(first, None)..=place(last, Some(LAST_ENDPOINT)))
+            ports.map(move |(first, last)| place(first)..=place(last))
         });
         let near = spans.flat_map(|span| self.0.range(span));
-        near.filter_map(move |(_, (other, id))| other.overlaps(&claim).then_some(*id))
+        let overlaps = move |other: &Claim| other.remote.is_none() && other.overlaps(&claim);
+        near.filter_map(move |(_, (other, id))| overlaps(other).then_some(*id))
     }
 }

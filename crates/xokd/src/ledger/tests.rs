@@ -376,6 +376,11 @@ proptest! {
             // The packet path was told all of it.
             let expected: BTreeMap<_, _> = ledger.grants().map(|(_, g)| (key(&g.claim), g.slot())).collect();
             prop_assert_eq!(&table, &expected);
+            for (slot, _) in ledger.slots() {
+                let held = ledger.held_by(slot).map(|(id, _)| id);
+                let expected = ledger.grants().filter(|(_, g)| g.holders.contains(&slot));
+                prop_assert!(held.eq(expected.map(|(id, _)| id)), "slot {slot}");
+            }
             // Two slots whose claims meet, without a ticket: one of the claims is a connection, which wins.
             for (a, one) in ledger.grants().filter(|_| !handed_on) {
                 for (b, other) in ledger.grants() {
