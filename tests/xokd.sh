@@ -46,13 +46,17 @@ cp "$exos" "$work/exos"; chmod 755 "$work/exos"
 socket=$work/xokd.sock
 user=65534
 as_nobody=(setpriv --reuid $user --regid $user --clear-groups --inh-caps=-all --bounding-set=-all)
+# What root has in the systemd unit.
+unit=$(dirname "$(realpath "$0")")/../dist/exos-daemon.service
+unit_caps=$(sed -n 's/^CapabilityBoundingSet=//p' "$unit" | tr 'A-Z ' 'a-z,' | sed 's/cap_/+/g')
+as_unit=(setpriv --bounding-set="-all,$unit_caps" --inh-caps=-all --no-new-privs)
 nobody() { "${as_nobody[@]}" "$@"; }
 client() { "$exos" lab exec --name $lab b -- "$@"; }
 
 # start_daemon: run it in side a, and wait until it listens.
 start_daemon() {
     # Not by "ip netns exec", which mounts a /sys of its own: what is pinned there would end with the daemon.
-    "$work/exos" daemon --namespace exos-$lab-a --policy "$work/xokd.toml" --socket "$socket" >"$work/daemon.out" 2>&1 &
+    "${as_unit[@]}" "$work/exos" daemon --namespace exos-$lab-a --policy "$work/xokd.toml" --socket "$socket" >"$work/daemon.out" 2>&1 &
     daemon=$!
     until_so 10 grep -q 'listening at' "$work/daemon.out"
 }
