@@ -2,6 +2,7 @@
 
 use crate::cost::{self, CostArgs, ReplayArgs};
 use crate::http::{self, HttpArgs};
+use crate::sharing::{self, ProgramArgs, SharingArgs};
 use crate::tcp::{self, PeerArgs, RawArgs, TcpArgs};
 use exos_host::Result;
 use std::process::ExitCode;
@@ -34,6 +35,14 @@ pub enum BenchCommand {
     /// Makes a lab of its own and removes it. Needs root, two cores or more, and a machine that does nothing else
     /// meanwhile. The whole takes most of an hour: --quick, --only and --groups choose.
     Tcp(TcpArgs),
+    /// Sharing an interface through the daemon: what protection costs, and who gets how much of the link
+    ///
+    /// Makes a lab and daemons of its own and removes them; the programs run as an ordinary user. Needs root, wrk, two
+    /// cores or more, and a machine that does nothing else meanwhile. --quick, --groups and --only choose.
+    Sharing(SharingArgs),
+    /// The programs of `exos bench sharing`, which starts them
+    #[command(hide = true)]
+    SharingProgram(ProgramArgs),
     /// Linux's side of `exos bench tcp`, which starts it
     #[command(hide = true)]
     TcpPeer(PeerArgs),
@@ -49,6 +58,8 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
         BenchCommand::Cost(args) => cost::run(&args),
         BenchCommand::CostReplay(args) => cost::replay(&args),
         BenchCommand::Tcp(args) => tcp::run(&args),
+        BenchCommand::Sharing(args) => sharing::run(&args),
+        BenchCommand::SharingProgram(args) => sharing::program(&args),
         BenchCommand::TcpPeer(args) => tcp::peer(&args),
         BenchCommand::TcpRaw(args) => tcp::raw(&args),
     }

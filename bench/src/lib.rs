@@ -4,7 +4,8 @@
 //! session, repeats, and reports medians as a table for people and as JSON (docs/json.md) for programs.
 //!
 //! `http` is the first: static documents of several sizes, each request on a new connection or many on
-//! persistent ones, against nginx. `tcp`: the stack beside Linux's under loss, delay and attack.
+//! persistent ones, against nginx. `tcp`: the stack beside Linux's under loss, delay and attack. `sharing`: what it costs
+//! to share an interface through the daemon, and who gets how much of it.
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +17,8 @@ mod limits;
 mod output;
 mod process;
 mod scratch;
+pub mod sharing;
+mod stage;
 pub mod tcp;
 
 pub use cli::{BenchArgs, BenchCommand, run};

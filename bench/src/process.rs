@@ -44,10 +44,15 @@ pub(crate) struct Running {
 
 impl Running {
     /// Starts a command on one core. What it writes to standard error goes to a file.
-    pub(crate) fn start(
+    pub(crate) fn start(name: &str, command: Command, core: usize, errors: &Path) -> Result<Self> {
+        Self::start_on(name, command, &[core], errors)
+    }
+
+    /// The same on any of some cores.
+    pub(crate) fn start_on(
         name: &str,
         mut command: Command,
-        core: usize,
+        cores: &[usize],
         errors: &Path,
     ) -> Result<Self> {
         let what = || format!("cannot start {name}");
@@ -56,7 +61,7 @@ impl Running {
         children::end_with_us(&mut command);
         // A child starts on the cores of the thread that starts it, and ends with that thread: this one.
         let ours = affinity::allowed()?;
-        affinity::pin(core)?;
+        affinity::set(cores)?;
         let child = command.spawn().context(what);
         affinity::set(&ours)?;
         let child = child?;

@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 /// Makes wrk print its results on one line.
-pub(super) const SCRIPT: &str = include_str!("report.lua");
+pub(crate) const SCRIPT: &str = include_str!("report.lua");
 
 /// What the client measured.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -64,7 +64,7 @@ pub struct LatencyUs {
 }
 
 /// The client's program.
-pub(super) fn find() -> Result<PathBuf> {
+pub(crate) fn find() -> Result<PathBuf> {
     find_program("wrk", "wrk")
 }
 
@@ -108,7 +108,7 @@ pub(super) fn measure(
 }
 
 /// Reads the line that the script prints.
-fn parse(output: &str) -> Option<Measured> {
+pub(crate) fn parse(output: &str) -> Option<Measured> {
     let line = output
         .lines()
         .find_map(|line| line.strip_prefix("exos-bench "))?;

@@ -8,7 +8,7 @@
 //! nginx has the address of the interface, 10.10.0.1. exos has 10.10.0.10, which the kernel of that namespace
 //! does not have and so does not answer for.
 
-mod client;
+pub(crate) mod client;
 mod documents;
 mod options;
 mod report;

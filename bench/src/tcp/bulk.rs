@@ -3,7 +3,8 @@
 use super::cells::{self, BulkCell, Direction};
 use super::options::Group;
 use super::report::{Case, Outcome, Run};
-use super::session::{EXOS, PEER, PORT, Session, Started};
+use super::session::{EXOS, PEER, PORT, Session};
+use crate::stage::Started;
 use exos_host::Result;
 use exos_lab::{Emulated, Side, Statistics};
 use serde::Serialize;

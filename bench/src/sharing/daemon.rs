@@ -1,0 +1,165 @@
+//! The daemon of an experiment, and what it used of the machine.
+
+use super::figure::{Figures, Goal};
+use super::session::{Experiment, OURS, PEER, SINK_PORT, Session};
+use super::web::{self, Kind, Server};
+use crate::stage::Started;
+use exos::via::control::{self, Control};
+use exos_host::{Error, Result, error::Context as _};
+use exos_lab::{INTERFACE, Side};
+use exos_program::status::{SlotStatus, Status};
+use exos_xok::message::{Answer, Request};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A user with three times the weight of others, beside them.
+pub(super) const HEAVY_UID: u32 = 65_501;
+/// A user who may have 70 % of the link at most.
+pub(super) const CAPPED_UID: u32 = 65_502;
+/// What that is.
+pub(super) const CAP: f64 = 0.7;
+
+/// A daemon, taken down when dropped.
+pub(super) struct Daemon<'s> {
+    session: &'s Session<'s>,
+    started: Option<Started>,
+    path: PathBuf,
+}
+
+impl<'s> Daemon<'s> {
+    /// Starts it on side a, with a link of so many Mbit/s, or of what the device says.
+    pub fn start(session: &'s Session<'s>, rate: Option<u64>) -> Result<Self> {
+        let path = session.scratch.file("xokd.sock");
+        let policy = session.scratch.write("policy.toml", policy(rate))?;
+        let mut command = Command::new(session.program());
+        command.arg("daemon").arg("--policy").arg(policy);
+        command.arg("--socket").arg(&path);
+        command.args(["--namespace", &Side::A.namespace(&session.args.lab)]);
+        // On whichever is free: nobody pins a daemon.
+        let mut started = session.start_on("daemon", command, &session.cores)?;
+        session.await_said(&mut started, "listening")?;
+        Ok(Self {
+            session,
+            started: Some(started),
+            path,
+        })
+    }
+
+    /// Where it listens.
+    pub fn socket(&self) -> String {
+        self.path.to_string_lossy().into_owned()
+    }
+
+    /// What it reports.
+    pub fn status(&self) -> Result<Status> {
+        let mut control = Control::connect(&self.path)?;
+        match control.ask(&Request::Status)? {
+            (Answer::Report { bytes }, fds) => Status::parse(&control::report(fds, bytes)?),
+            _ => Err(Error::new("the daemon did not report")),
+        }
+    }
+
+    fn pid(&self) -> u32 {
+        let started = self.started.as_ref();
+        started.expect("it runs until it is dropped").running.pid()
+    }
+
+    /// Its processor time so far, in nanoseconds.
+    pub fn cpu_ns(&self) -> Result<u64> {
+        let path = format!("/proc/{}/schedstat", self.pid());
+        let text = std::fs::read_to_string(&path).context(|| format!("cannot read {path}"))?;
+        let first = text.split_ascii_whitespace().next();
+        let number = first.and_then(|n| n.parse().ok());
+        number.ok_or_else(|| Error::new(format!("{path} is not understood")))
+    }
+
+    /// Its resident memory, in bytes.
+    pub fn resident(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.pid());
+        let text = std::fs::read_to_string(&path).context(|| format!("cannot read {path}"))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());
+        let none = || Error::new(format!("{path} is not understood"));
+        number.map(|kib| kib * 1024).ok_or_else(none)
+    }
+}
+
+impl Drop for Daemon<'_> {
+    fn drop(&mut self) {
+        let stopped = self.started.take().map_or(Ok(()), Started::stop);
+        let Err(error) = stopped else {
+            return;
+        };
+        eprintln!("exos bench: {error}");
+        let mut clean = Command::new(self.session.program());
+        clean.args(["daemon", "--clean", "--namespace"]);
+        clean.arg(Side::A.namespace(&self.session.args.lab));
+        clean.arg("--socket").arg(&self.path).stdout(Stdio::null());
+        let _ = clean.status();
+    }
+}
+
+/// Everybody may claim everything; two users have another weight and a cap.
+fn policy(rate: Option<u64>) -> String {
+    let line = rate.map_or(String::new(), |mbit| format!("rate = \"{mbit}mbit\"\n"));
+    let cap = rate.map_or(1000, |mbit| (mbit as f64 * CAP) as u64);
+    let rules = [
+        "anyone = true\n".to_owned(),
+        format!("user = \"{HEAVY_UID}\"\nweight = 3\n"),
+        format!("user = \"{CAPPED_UID}\"\nweight = 2\nrate_max = \"{cap}mbit\"\n"),
+    ];
+    let allow = rules.map(|rule| {
+        format!(
+            "[[allow]]\n{rule}ports = [\"1-65535\"]\nmemory_max = \"1GiB\"\nprograms_max = 64\n"
+        )
+    });
+    format!(
+        "[[interface]]\nname = \"{INTERFACE}\"\naddresses = [\"{OURS}/24\"]\n{line}\n{}",
+        allow.join("\n")
+    )
+}
+
+/// A counter of a program's slot.
+pub(super) fn counter(status: &Status, program: &Started, name: &str) -> Result<u64> {
+    let slots = status.interfaces.iter().flat_map(|i| &i.slots);
+    let mut own = slots.filter(|slot| slot.pid == Some(program.running.pid()));
+    let count = |slot: &SlotStatus| slot.counters.get(name).copied();
+    own.next()
+        .and_then(count)
+        .ok_or_else(|| Error::new(format!("the daemon does not report {name} of a program")))
+}
+
+pub(super) const EXPERIMENTS: [Experiment; 1] = [Experiment {
+    name: "daemon/busy",
+    run: busy,
+}];
+
+/// A web server under load and a sender at full blast, as fast as the machine goes.
+fn busy(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
+    let sink = session.sink()?;
+    let daemon = Daemon::start(session, None)?;
+    let server = Server::start(session, web::Link::Daemon(&daemon))?;
+    let (mac, sink_address) = (session.mac(Side::B)?, format!("{PEER}:{SINK_PORT}"));
+    let from = format!("{OURS}:9000");
+    let send = [
+        "send",
+        "--from",
+        &from,
+        "--to",
+        &sink_address,
+        "--mac",
+        &mac,
+    ];
+    let sender = session.part(&daemon, session.cores[0], &send)?;
+    session.settle()?;
+    let (cpu, began) = (daemon.cpu_ns()?, std::time::Instant::now());
+    server.load(session, Kind::Persistent)?;
+    let used = (daemon.cpu_ns()? - cpu) as f64 / began.elapsed().as_nanos() as f64;
+    figures.add_goal("daemon/busy/core", "of a core", Goal::AtMost(0.01), used);
+    let resident = daemon.resident()? as f64 / 1e6;
+    figures.add_goal("daemon/busy/resident", "MB", Goal::AtMost(20.0), resident);
+    sender.stop()?;
+    server.stop()?;
+    drop((daemon, sink));
+    Ok(())
+}
