@@ -141,6 +141,11 @@ else
     exit 1
 fi
 
+# What doctor says to a user of what he would get.
+said=$(nobody "$work/exos" doctor lo --xokd "$socket")
+has "doctor knows the daemon" "daemon at $socket, process $daemon" "$said"
+has "and says what its user would get, and why" "on $wire: you get an interface of your own (shared)  $work/xokd.toml:5: user nobody may claim" "$said"
+
 # Several at once: by port, and by address.
 start two serve --port 8080 --address 10.10.0.10/24 || bad "a second program, by port" "$(cat "$work/two.err")"
 start three serve --address 10.10.0.11/24 || bad "a third program, by address" "$(cat "$work/three.err")"

@@ -4,6 +4,7 @@ use crate::check::{Check, Mark};
 use crate::{Report, examine};
 use exos_host::Result;
 use std::io::{IsTerminal as _, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Check what this machine offers, what that means, and how to mend what is missing.
@@ -11,6 +12,9 @@ use std::process::ExitCode;
 pub struct DoctorArgs {
     /// Interfaces to look at; all that are up when left out
     interfaces: Vec<String>,
+    /// The daemon's socket [default: $EXOS_XOKD, else /run/exos/xokd.sock]
+    #[arg(long, value_name = "SOCKET")]
+    xokd: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -18,7 +22,8 @@ pub struct DoctorArgs {
 
 /// Does what the command line says. The exit code is 1 when something that is needed does not work.
 pub fn run(args: DoctorArgs) -> Result<ExitCode> {
-    let report = examine(&args.interfaces)?;
+    let socket = args.xokd.unwrap_or_else(exos::via::socket_path);
+    let report = examine(&args.interfaces, &socket)?;
     let out = &mut std::io::stdout();
     // A reader that went away has seen enough.
     let _ = match args.json {
@@ -43,6 +48,8 @@ pub fn run(args: DoctorArgs) -> Result<ExitCode> {
 pub(crate) fn show(report: &Report, colour: bool, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(out, "this machine")?;
     show_checks(&report.machine, colour, out)?;
+    writeln!(out, "\nthe daemon")?;
+    show_checks(&report.daemon, colour, out)?;
     for interface in &report.interfaces {
         writeln!(out, "\ninterface {}", interface.name)?;
         show_checks(&interface.checks, colour, out)?;
@@ -98,6 +105,8 @@ mod tests {
                     "run as root",
                 ),
             ],
+            daemon: vec![Check::ok("daemon", "no daemon", "none is needed")],
+            modes: Vec::new(),
             interfaces: Vec::new(),
         };
         let mut out = Vec::new();
@@ -107,6 +116,9 @@ this machine
   ok    kernel 6.1.0      6.1 or later is needed
   FAIL  no AF_XDP socket  packets reach a program by it
         mend: run as root
+
+the daemon
+  ok    no daemon  none is needed
 
 Something that is needed does not work; see the lines marked FAIL.
 ";

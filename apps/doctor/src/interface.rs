@@ -283,6 +283,19 @@ fn other_program(facts: &Facts<'_>) -> Option<Check> {
     Some(Check::fail(id, what, meaning, mend))
 }
 
+/// The daemon's program on an interface that it serves is in nobody's way: programs ask the daemon.
+pub(crate) fn belongs_to_daemon(report: &mut InterfaceReport) {
+    let program = report.checks.iter_mut().find(|c| c.id == "xdp-program");
+    if let Some(check) = program.filter(|check| check.mend.is_some()) {
+        let what = format!("{}, the daemon's", check.what);
+        *check = Check::ok(
+            "xdp-program",
+            what,
+            "programs get their part of it from the daemon",
+        );
+    }
+}
+
 fn place(xdp: XdpInfo) -> &'static str {
     match xdp.mode {
         XdpMode::Native => "native",

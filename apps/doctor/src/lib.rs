@@ -1,9 +1,9 @@
 //! `exos doctor`: checks what this machine and its interfaces offer, and says how to mend what is missing.
 //!
-//! A [`Report`] is a list of [`Check`]s for the machine and one for each interface. Whatever can be tried without
-//! harm is tried for real rather than concluded from version numbers: a socket is opened, a program loaded and
-//! run, a packet sent from one AF_XDP link to another. Nothing of the machine's own network is changed: no program
-//! is attached to its interfaces, no setting touched.
+//! A [`Report`] is a list of [`Check`]s for the machine, one for the daemon and one for each interface. Whatever can be
+//! tried without harm is tried for real rather than concluded from version numbers: a socket is opened, a program loaded
+//! and run, a packet sent from one AF_XDP link to another, each way of attaching measured. Nothing of the machine's own
+//! network is changed: no program is attached to its interfaces, no setting touched.
 //!
 //! Each check says what was found, what that means for a program of ours, and, unless all is well, what to do.
 //! `fail` is what keeps `exos serve --link xdp:...` from working; `warn` is what makes it slower or a part of
@@ -13,18 +13,22 @@
 
 mod check;
 mod cli;
+mod daemon;
 mod interface;
 mod machine;
+mod modes;
 mod trial;
 
 pub use check::{Check, Mark};
 pub use cli::{DoctorArgs, run};
 pub use interface::{InterfaceReport, examine as examine_interface};
 pub use machine::examine as examine_machine;
+pub use modes::ModeMeasure;
 
 use exos_host::Result;
 use exos_host::netlink::Netlink;
 use serde::Serialize;
+use std::path::Path;
 
 /// All that was found. Its JSON form is documented in docs/json.md.
 #[derive(Clone, Debug, Serialize)]
@@ -33,12 +37,17 @@ pub struct Report {
     pub ok: bool,
     /// What concerns the whole machine.
     pub machine: Vec<Check>,
+    /// What concerns the daemon.
+    pub daemon: Vec<Check>,
+    /// What was measured of each way of attaching, as the checks of the same name say it.
+    pub modes: Vec<ModeMeasure>,
     /// What concerns an interface each.
     pub interfaces: Vec<InterfaceReport>,
 }
 
-/// Examines the machine and the given interfaces, or all that are up when none is given.
-pub fn examine(interfaces: &[String]) -> Result<Report> {
+/// Examines the machine, the daemon that listens at `socket`, and the given interfaces, or all that are up when none
+/// is given.
+pub fn examine(interfaces: &[String], socket: &Path) -> Result<Report> {
     let netlink = Netlink::new()?;
     let links = if interfaces.is_empty() {
         netlink
@@ -52,18 +61,29 @@ pub fn examine(interfaces: &[String]) -> Result<Report> {
             .map(|name| netlink.link_by_name(name))
             .collect::<Result<Vec<_>>>()?
     };
-    let machine = examine_machine();
-    let interfaces = links
-        .iter()
-        .map(examine_interface)
-        .collect::<Result<Vec<_>>>()?;
+    let mut machine = examine_machine();
+    let (measured, modes) = modes::examine();
+    machine.extend(measured);
+    let (daemon, lender) = daemon::examine(socket, &links);
+    let interfaces = links.iter().map(|link| {
+        let mut report = examine_interface(link)?;
+        if lender.as_ref().is_some_and(|l| l.terms(link).is_some()) {
+            interface::belongs_to_daemon(&mut report);
+        }
+        report.checks.push(daemon::mode(link, lender.as_ref()));
+        Ok(report)
+    });
+    let interfaces = interfaces.collect::<Result<Vec<_>>>()?;
     let all = machine
         .iter()
+        .chain(&daemon)
         .chain(interfaces.iter().flat_map(|i| &i.checks));
     let ok = all.clone().all(|check| check.mark != Mark::Fail);
     Ok(Report {
         ok,
         machine,
+        daemon,
+        modes,
         interfaces,
     })
 }

@@ -68,7 +68,8 @@ fn cross(netns: &NetNs) -> Result<&'static str> {
     Ok(mode)
 }
 
-fn open(interface: &str) -> Result<XdpLink> {
+/// A link on an interface, to which all that arrives there is given.
+pub(crate) fn open(interface: &str) -> Result<XdpLink> {
     let filter = Filter::everything();
     let rules = vec![Rule {
         filter,

@@ -5,6 +5,7 @@ use exos_host::bpf::{Link, Prog, XdpMode};
 use exos_host::caps::{self, CapabilitySet};
 use exos_lab::{Guard, INTERFACE, Settings, Side, WireKind, up};
 use std::io::Write as _;
+use std::path::Path;
 
 fn lab(test: &str, wire: WireKind, mtu: u32) -> Option<Guard> {
     if !caps::has(CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN | CapabilitySet::BPF) {
@@ -18,6 +19,10 @@ fn lab(test: &str, wire: WireKind, mtu: u32) -> Option<Guard> {
         ..Settings::named(format!("d{}-{test}", std::process::id()))
     };
     Some(up(&settings).expect("root may").0.guard())
+}
+
+fn nowhere() -> &'static Path {
+    Path::new("/nowhere/xokd.sock")
 }
 
 fn examine_wire(lab: &Guard) -> InterfaceReport {
@@ -114,20 +119,23 @@ fn what_is_wrong_with_an_interface_is_said() {
 
 #[test]
 fn loopback_and_names_that_are_not_there() {
-    let report = examine(&["lo".to_owned()]).expect("lo is everywhere");
+    let report = examine(&["lo".to_owned()], nowhere()).expect("lo is everywhere");
     assert!(!report.ok, "our stack speaks Ethernet");
     assert_eq!(check(&report.interfaces[0], "ethernet").mark, Mark::Fail);
-    let error = examine(&["nosuchiface".to_owned()]).expect_err("not there");
+    let error = examine(&["nosuchiface".to_owned()], nowhere()).expect_err("not there");
     assert!(error.to_string().contains("choose one of"), "{error}");
 }
 
 #[test]
 fn a_report_becomes_json_as_documented() {
-    let json = serde_json::to_value(examine(&[]).expect("examined")).expect("plain data");
+    let json =
+        serde_json::to_value(examine(&[], nowhere()).expect("examined")).expect("plain data");
     let kernel = &json["machine"][0];
     assert_eq!(kernel["id"], "kernel");
     for field in ["mark", "what", "meaning", "mend"] {
         assert!(kernel.get(field).is_some(), "{field}");
     }
     assert!(json["ok"].is_boolean() && json["interfaces"].is_array());
+    assert_eq!(json["daemon"][0]["id"], "daemon");
+    assert!(json["modes"].is_array());
 }

@@ -24,6 +24,32 @@ pub struct Status {
     pub interfaces: Vec<InterfaceStatus>,
     /// Who has copies of packets made.
     pub taps: Vec<TapStatus>,
+    /// What whoever asked for the report may.
+    pub asker: AskerStatus,
+}
+
+/// What somebody may.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default)]
+pub struct AskerStatus {
+    /// The user.
+    pub uid: Option<u32>,
+    /// By interface.
+    pub interfaces: Vec<TermsStatus>,
+}
+
+/// What a program of somebody's that does not ask for a mode would get on an interface.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default)]
+pub struct TermsStatus {
+    /// The interface.
+    pub interface: String,
+    /// `shared` or `direct`; `None` when it would be refused.
+    pub mode: Option<String>,
+    /// The queue, when direct.
+    pub queue: Option<u32>,
+    /// Why.
+    pub why: String,
 }
 
 /// An interface of the daemon.

@@ -17,6 +17,7 @@ mod requests;
 mod revocation;
 mod seats;
 mod taps;
+mod terms;
 mod turn;
 
 use std::collections::BTreeMap;

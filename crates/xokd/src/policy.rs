@@ -235,6 +235,14 @@ impl Policy {
         })
     }
 
+    /// Where a rule is written.
+    pub fn origin(&self, rule: &Rule) -> String {
+        match rule.line {
+            0 => "the daemon's command line".to_owned(),
+            line => format!("{}:{line}", self.source),
+        }
+    }
+
     /// Whether somebody gets a queue of the interface itself without asking for one: a rule names that mode first.
     pub fn prefers_direct(&self, who: &Who, interface: &str) -> bool {
         let mut rules = self.rules_for(who, interface);

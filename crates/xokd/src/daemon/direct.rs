@@ -56,7 +56,7 @@ impl Daemon {
     }
 
     /// The queues to try: allowed, and not lent. At least one.
-    fn queues(
+    pub(super) fn queues(
         &self,
         interface: &Interface,
         who: &Who,

@@ -6,10 +6,11 @@ use serde_json::{Map, Value, json};
 use super::{Daemon, now};
 use crate::interface::Interface;
 use crate::ledger::SlotId;
+use crate::policy::Who;
 
 impl Daemon {
     /// The report that `Status` asks for. Its shape is described in docs/json.md.
-    pub(super) fn report(&self) -> Value {
+    pub(super) fn report(&self, who: &Who) -> Value {
         let now = now();
         let interfaces = self.interfaces.iter().map(|i| self.report_interface(i));
         let cuts = self
@@ -27,6 +28,7 @@ impl Daemon {
             "counters": cuts.chain(refusals).collect::<Map<_, _>>(),
             "interfaces": interfaces.collect::<Vec<_>>(),
             "taps": self.report_taps(),
+            "asker": self.report_asker(who),
         })
     }
 

@@ -131,7 +131,7 @@ impl Daemon {
                 Err(refuse(Refusal::Limit, text))
             }
             Request::Status => {
-                let text = self.report().to_string();
+                let text = self.report(&who).to_string();
                 let bytes = text.len() as u32;
                 let fd = sealed_text("exos-report", text.as_bytes())?;
                 Ok((Answer::Report { bytes }, vec![fd]))
