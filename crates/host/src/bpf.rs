@@ -27,7 +27,7 @@ pub use btf::{KernelTypes, Member};
 pub use info::{ProgInfo, XdpHolder, who_holds_xdp};
 pub use link::{Link, XdpMode};
 pub use map::{Map, MapKind, possible_cpus};
-pub use pin::{is_bpffs, require_bpffs};
+pub use pin::{is_bpffs, is_private, require_bpffs};
 pub use prog::{LoadError, Prog, SkbContext, TestRun};
 pub use ringbuf::RingbufReader;
 pub use tcx::{TcxHook, TcxLink};

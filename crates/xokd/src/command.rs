@@ -16,6 +16,7 @@ mod replace;
 mod signals;
 
 use crate::daemon::{Config, Daemon};
+use crate::gate;
 use crate::metrics::Metrics;
 use crate::policy::{self, Policy};
 use signals::Signals;
@@ -80,6 +81,9 @@ pub struct DaemonArgs {
     namespace: Option<String>,
 }
 
+/// What is wrong with a daemon in a mount namespace with a /sys of its own.
+const PRIVATE: &str = "warning: /sys/fs/bpf is of this mount namespace alone, as `ip netns exec` makes it: when the daemon ends its programs lose their links. Start it outside, with --namespace NAME";
+
 const POLICY: &str = "/etc/exos/xokd.toml";
 
 /// What it takes, and what for.
@@ -108,6 +112,10 @@ pub fn run(args: &DaemonArgs) -> Result<ExitCode> {
         policy,
     };
     let mut daemon = Daemon::start(config)?;
+    if gate::are_private() {
+        // A warning, because all else works.
+        eprintln!("{PRIVATE}");
+    }
     if let Some(address) = args.metrics {
         // After an earlier daemon has stepped aside, which had the address.
         match here.run(|| Metrics::listen(address)).flatten() {

@@ -29,8 +29,8 @@ use exos_wire::Mac;
 use exos_xok::Claim;
 
 use crate::ledger::{Change, SlotId};
+pub use pins::{are_private, folders, is_orphan, remove_folder};
 use pins::{attach_incoming, attach_tcx};
-pub use pins::{folders, is_orphan, remove_folder};
 
 /// The gate of one interface.
 #[derive(Debug)]

@@ -40,6 +40,8 @@ pub struct Interface {
     pub neighbours: Neighbours,
     /// An earlier daemon's gate was taken over.
     pub adopted: bool,
+    /// Nobody else serves it.
+    _lock: state::Lock,
 }
 
 impl Interface {
@@ -60,10 +62,12 @@ impl Interface {
         if policy.rate.is_none() {
             policy.rate = link_rate(&policy.name);
         }
-        let (gate, adopted) = Gate::open(&gate_name(inode, link.index), link.index, mac)?;
+        let name = gate_name(inode, link.index);
+        let lock = state::Lock::take(&name, &policy.name)?;
+        let (gate, adopted) = Gate::open(&name, link.index, mac)?;
         let mut interface = Self {
             neighbours: Neighbours::new(link.index, None),
-            name: gate_name(inode, link.index),
+            name,
             prefix: prefix(inode, link.index),
             policy,
             link,
@@ -71,6 +75,7 @@ impl Interface {
             addresses,
             gate,
             adopted,
+            _lock: lock,
         };
         interface.tell_addresses(netlink)?;
         if interface.addresses.iter().any(|a| a.ours_alone) {

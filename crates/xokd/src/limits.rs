@@ -59,6 +59,9 @@ pub const HELLO_TIME: Duration = Duration::from_secs(5);
 /// How long a program that is adopted has to take its slot up again.
 pub const REATTACH_TIME: Duration = Duration::from_secs(5);
 
+/// How long a daemon waits for one that has stepped aside to be gone: it ends at once, on a machine with time for it.
+pub const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+
 /// How long a program has to give back what is revoked.
 pub const REVOKE_TIME: Duration = Duration::from_secs(2);
 

@@ -7,12 +7,20 @@
 //! A file that cannot be understood is no file: then what the kernel still has is taken down. Fields that were added
 //! since the first form have defaults, so that an older daemon's programs live through an upgrade.
 
+use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 
+use exos_host::Error;
 use exos_host::error::{Context as _, Result};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+
+use crate::limits::LOCK_PATIENCE;
 
 /// Where state is kept.
 const FOLDER: &str = "/run/exos";
@@ -75,6 +83,64 @@ fn path(name: &str) -> PathBuf {
     PathBuf::from(FOLDER).join(format!("{name}.json"))
 }
 
+/// Shows that an interface is served, as long as it is there: the kernel takes it from a daemon that ends, however.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// `None` while a daemon serves the interface.
+    pub fn try_take(name: &str) -> Result<Option<Self>> {
+        let path = Path::new(FOLDER).join(format!("{name}.lock"));
+        let what = || format!("cannot lock {}", path.display());
+        std::fs::create_dir_all(FOLDER).context(what)?;
+        let mut options = File::options();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        loop {
+            let file = options.open(&path).context(what)?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => return Ok(None),
+                Err(e) => return Err(Error::io(what(), e)),
+            }
+            // Whoever had it may have removed it meanwhile: then it locks nothing.
+            let inode = file.metadata().context(what)?.ino();
+            if path.metadata().is_ok_and(|there| there.ino() == inode) {
+                return Ok(Some(Self { _file: file }));
+            }
+        }
+    }
+
+    /// Waits a little for a daemon that is about to end.
+    pub fn take(name: &str, interface: &str) -> Result<Self> {
+        let until = Instant::now() + LOCK_PATIENCE;
+        loop {
+            if let Some(lock) = Self::try_take(name)? {
+                return Ok(lock);
+            }
+            if Instant::now() > until {
+                let error = Error::new(format!("another daemon serves {interface}"));
+                return Err(error.mend(
+                    "stop it, or let this one take over: --replace, with the other's --socket",
+                ));
+            }
+            std::thread::sleep(LOCK_PATIENCE / 100);
+        }
+    }
+}
+
+/// The names of all interfaces about which there is something.
+pub fn names() -> BTreeSet<String> {
+    let entries = std::fs::read_dir(FOLDER).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let (name, kind) = name.rsplit_once('.')?;
+        matches!(kind, "json" | "lock" | "new").then(|| name.to_owned())
+    });
+    names.collect()
+}
+
 /// What an earlier daemon wrote for an interface.
 pub fn read(name: &str) -> State {
     let text = std::fs::read_to_string(path(name)).unwrap_or_default();
@@ -110,9 +176,11 @@ pub fn write(name: &str, slots: Vec<Slot>) -> Result<()> {
     std::fs::rename(&new, path(name)).context(what)
 }
 
-/// Forgets it.
+/// Forgets it. To be called with the lock.
 pub fn remove(name: &str) {
-    let _ = std::fs::remove_file(path(name));
+    for kind in ["json", "new", "lock"] {
+        let _ = std::fs::remove_file(path(name).with_extension(kind));
+    }
 }
 
 /// When a process began, in ticks since the machine started; `None` when there is none of this number.

@@ -2,8 +2,11 @@
 
 mod lab;
 
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use exos_host::netns::NetNs;
 use exos_host::shared::SharedWords;
 use exos_xok::Protocol;
 use exos_xok::message::{PortWish, Refusal, Request, VERSION};
@@ -56,4 +59,102 @@ fn chosen_ports_are_of_those_that_policy_allows() {
     let (code, text) = refusal(&refused);
     assert_eq!(code, Refusal::NotAllowed);
     assert!(text.contains("ports = [\"32768-60999\"]"), "{text}");
+}
+
+/// A slot's namespaces, of this laboratory's wire.
+fn namespaces(lab: &Lab) -> Vec<String> {
+    let inode = NetNs::open(&lab.side('a')).and_then(|ns| ns.inode());
+    let prefix = format!("exos-xok-{}-", inode.expect("it is there"));
+    let mut all = NetNs::list().expect("they can be listed");
+    all.retain(|name| name.starts_with(&prefix));
+    all
+}
+
+/// What a killed daemon leaves is found by its name, also without its state; what a running one has is left alone.
+#[test]
+fn what_is_left_goes_and_what_is_used_stays() {
+    let Some(mut lab) = Lab::new("clean") else {
+        return;
+    };
+    lab.start(&[]);
+    let program = Program::connect(&lab);
+    let Attached { mut link, .. } = program.attached();
+    port_of(&program.claim(Protocol::Udp, PortWish::Number(5353)));
+    // By the name of another daemon's socket, which nobody listens at.
+    let other = std::env::temp_dir().join(format!("{}-other.sock", lab.name));
+    let said = String::from_utf8(lab.clean_by(&other).stdout).expect("text");
+    assert!(said.contains("which a running daemon serves"), "{said}");
+    assert!(!said.contains("removed"), "{said}");
+    assert!(receives(&lab, &mut link, 5353, "it is still there"));
+    assert_eq!(namespaces(&lab).len(), 2, "the program's and the daemon's");
+    // Nor is a second daemon served by what the first one has.
+    let taken = lab.refused(&other);
+    assert!(taken.contains("another daemon serves wire"), "{taken}");
+    lab.kill();
+    for name in exos_xokd::state::names() {
+        let inode = NetNs::open(&lab.side('a')).and_then(|ns| ns.inode());
+        if name.starts_with(&format!("{}-", inode.expect("it is there"))) {
+            std::fs::remove_file(format!("/run/exos/{name}.json")).expect("it was written");
+        }
+    }
+    let said = String::from_utf8(lab.clean().stdout).expect("text");
+    for what in ["removed gate", "removed interface xok", "removed namespace"] {
+        assert!(said.contains(what), "no {what:?} in {said}");
+    }
+    assert_eq!(lab.interfaces(), ["lo", "wire"]);
+    assert!(namespaces(&lab).is_empty());
+    let said = String::from_utf8(lab.clean().stdout).expect("text");
+    assert_eq!(said, "nothing was left\n");
+}
+
+/// The interface's namespace is gone, and with it our ends of the pairs: the rest is found from elsewhere.
+#[test]
+fn what_is_left_of_a_namespace_that_is_gone_goes_too() {
+    let Some(mut lab) = Lab::new("gone") else {
+        return;
+    };
+    lab.start(&[]);
+    let program = Program::connect(&lab);
+    program.attached();
+    let left = namespaces(&lab);
+    assert_eq!(left.len(), 2);
+    lab.kill();
+    drop(program);
+    NetNs::delete(&lab.side('a')).expect("nobody is in it");
+    let empty = |name: &String| {
+        let links = NetNs::open(name).and_then(|ns| ns.netlink()?.links());
+        links.is_ok_and(|links| links.iter().all(|link| link.name == "lo"))
+    };
+    let taken_down = within(Duration::from_secs(10), || left.iter().all(empty));
+    assert!(taken_down, "the kernel takes the pairs with the namespace");
+    lab.clean_from('b');
+    let all = NetNs::list().expect("they can be listed");
+    assert!(left.iter().all(|name| !all.contains(name)), "{left:?}");
+}
+
+/// `ip netns exec` makes a mount namespace with a /sys of its own, in which nothing outlives the daemon.
+#[test]
+fn a_daemon_whose_names_end_with_it_says_so() {
+    let Some(lab) = Lab::new("private") else {
+        return;
+    };
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &lab.side('a'), env!("CARGO_BIN_EXE_xokd")]);
+    command.args([
+        "--interface",
+        "wire",
+        "--address",
+        "10.78.0.7/24",
+        "--socket",
+    ]);
+    command.arg(lab.socket());
+    command.stderr(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("ip is of iproute2");
+    let said = BufReader::new(child.stdout.take().expect("a pipe"));
+    let started = |line: std::io::Result<String>| line.is_ok_and(|l| l.starts_with("listening"));
+    assert!(said.lines().any(started));
+    child.kill().expect("it is ours");
+    let output = child.wait_with_output().expect("it ends");
+    let warned = String::from_utf8(output.stderr).expect("text");
+    assert!(warned.contains("--namespace NAME"), "{warned}");
 }

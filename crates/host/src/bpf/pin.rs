@@ -90,6 +90,26 @@ pub fn is_bpffs(directory: &Path) -> bool {
     rustix::fs::statfs(directory).is_ok_and(|fs| fs.f_type == BPF_FS_MAGIC)
 }
 
+/// Whether what is named in `directory` ends with this process's mount namespace, because a process that this one comes
+/// from sees another file system there: `ip netns exec` makes such a namespace. False when that cannot be found out.
+pub fn is_private(directory: &Path) -> bool {
+    let device = |path: &Path| rustix::fs::stat(path).map(|stat| stat.st_dev).ok();
+    let relative = directory.strip_prefix("/").unwrap_or(directory);
+    let theirs = |pid: u32| device(&Path::new(&format!("/proc/{pid}/root")).join(relative));
+    let ours = device(directory);
+    ancestors().any(|pid| theirs(pid).is_some_and(|theirs| Some(theirs) != ours))
+}
+
+/// The processes that this one comes from, the nearest first.
+fn ancestors() -> impl Iterator<Item = u32> {
+    let parent = |pid: &u32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+        line?.trim().parse().ok().filter(|pid| *pid != 0)
+    };
+    std::iter::successors(parent(&std::process::id()), parent)
+}
+
 /// See that `directory`, usually `/sys/fs/bpf`, is a BPF file system: mounts one if none is there.
 pub fn require_bpffs(directory: &Path) -> Result<()> {
     if is_bpffs(directory) {

@@ -1,5 +1,10 @@
 //! `--clean`: what daemons have left behind in this network namespace, and what they left for interfaces that are gone.
+//!
+//! Everything is found by its name, which says whose it is: `INODE-IFINDEX`, the network namespace and the interface
+//! (`exos_xokd::interface`). What a running daemon serves is locked, and left alone. Host ports that were held for
+//! programs are sockets of the daemon, and end with it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -9,51 +14,130 @@ use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
 
 use crate::gate;
-use crate::interface::NAMESPACES;
+use crate::interface::{NAMESPACES, gate_name};
 use crate::server::Server;
-use crate::state;
+use crate::slot::INNER;
+use crate::state::{self, Lock};
 
 pub(super) fn run(socket: &Path) -> Result<ExitCode> {
     // Taking the socket shows that no daemon is there, and removes what one left of it.
     drop(Server::listen(socket)?);
-    let inode = NetNs::current()?.inode()?;
-    let mut removed = Vec::new();
-    let mut note = |what: String, done: Result<()>| match done {
-        Ok(()) => removed.push(what),
-        Err(error) => eprintln!("{error}"),
+    let mut clean = Clean {
+        inode: NetNs::current()?.inode()?,
+        locks: BTreeMap::new(),
+        removed: Vec::new(),
     };
-    for folder in gate::folders() {
-        let name = folder
-            .file_name()
-            .and_then(|n| n.to_str())
-            .unwrap_or("")
-            .to_owned();
-        if name.starts_with(&format!("{inode}-")) || gate::is_orphan(&folder) {
-            state::remove(&name);
-            note(format!("gate {name}"), gate::remove_folder(&folder));
-        }
-    }
-    for link in Netlink::new()?.links()? {
-        let ours = link.name.starts_with("xok") && link.kind.as_deref() == Some("veth");
-        if ours && link.name.contains('-') {
-            let netlink = Netlink::new()?;
-            // The other end of a pair may have taken it along.
-            let done = netlink
-                .delete_link(link.index)
-                .or_else(|e| gone(&netlink, &link.name, e));
-            note(format!("interface {}", link.name), done);
-        }
-    }
-    for name in NetNs::list()? {
-        if name.starts_with(&format!("{NAMESPACES}-{inode}-")) {
-            note(format!("namespace {name}"), NetNs::delete(&name).map(drop));
-        }
-    }
-    match removed.is_empty() {
+    clean.gates()?;
+    clean.links()?;
+    clean.namespaces()?;
+    clean.states()?;
+    match clean.removed.is_empty() {
         true => println!("nothing was left"),
-        false => removed.iter().for_each(|what| println!("removed {what}")),
+        false => clean
+            .removed
+            .iter()
+            .for_each(|what| println!("removed {what}")),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+struct Clean {
+    inode: u64,
+    /// Held until everything is done, so that no daemon begins with half of it; `None` where one runs.
+    locks: BTreeMap<String, Option<Lock>>,
+    removed: Vec<String>,
+}
+
+impl Clean {
+    /// Whether no daemon serves this interface now.
+    fn is_free(&mut self, name: &str) -> Result<bool> {
+        if !self.locks.contains_key(name) {
+            let lock = Lock::try_take(name)?;
+            if lock.is_none() {
+                println!("left alone: {name}, which a running daemon serves");
+            }
+            self.locks.insert(name.to_owned(), lock);
+        }
+        Ok(self.locks[name].is_some())
+    }
+
+    /// Whether it is about an interface of this namespace.
+    fn is_here(&self, name: &str) -> bool {
+        name.starts_with(&format!("{}-", self.inode))
+    }
+
+    fn note(&mut self, what: String, done: Result<()>) {
+        match done {
+            Ok(()) => self.removed.push(what),
+            Err(error) => eprintln!("{error}"),
+        }
+    }
+
+    fn gates(&mut self) -> Result<()> {
+        for folder in gate::folders() {
+            let name = folder.file_name().and_then(|n| n.to_str()).unwrap_or("");
+            if (self.is_here(name) || gate::is_orphan(&folder)) && self.is_free(name)? {
+                self.note(format!("gate {name}"), gate::remove_folder(&folder));
+            }
+        }
+        Ok(())
+    }
+
+    /// Our ends of the slots' pairs.
+    fn links(&mut self) -> Result<()> {
+        let netlink = Netlink::new()?;
+        for link in netlink.links()? {
+            let of = link
+                .name
+                .strip_prefix("xok")
+                .and_then(|n| n.split_once('-'));
+            let of = of.and_then(|(ifindex, _)| ifindex.parse().ok());
+            let (Some(of), Some("veth")) = (of, link.kind.as_deref()) else {
+                continue;
+            };
+            if self.is_free(&gate_name(self.inode, of))? {
+                // The other end of a pair may have taken it along.
+                let done = netlink.delete_link(link.index);
+                let done = done.or_else(|e| gone(&netlink, &link.name, e));
+                self.note(format!("interface {}", link.name), done);
+            }
+        }
+        Ok(())
+    }
+
+    /// The slots' namespaces: of interfaces here, and those that have lost their end of the pair with the other.
+    fn namespaces(&mut self) -> Result<()> {
+        for name in NetNs::list()? {
+            let of = name
+                .strip_prefix(NAMESPACES)
+                .and_then(|n| n.strip_prefix('-'));
+            let Some((of, _)) = of.and_then(|n| n.rsplit_once('-')) else {
+                continue;
+            };
+            if (self.is_here(of) || is_empty(&name)) && self.is_free(of)? {
+                self.note(format!("namespace {name}"), NetNs::delete(&name).map(drop));
+            }
+        }
+        Ok(())
+    }
+
+    /// State files of gates that are gone: those of interfaces elsewhere that still have one are not ours to judge.
+    fn states(&mut self) -> Result<()> {
+        let gates = gate::folders();
+        let has_gate = |name: &str| gates.iter().any(|folder| folder.ends_with(name));
+        for name in state::names() {
+            if (self.is_here(&name) || !has_gate(&name)) && self.is_free(&name)? {
+                state::remove(&name);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// True for a slot's namespace without the slot's interface.
+fn is_empty(name: &str) -> bool {
+    let links = NetNs::open(name).and_then(|ns| ns.netlink()?.links());
+    links.is_ok_and(|links| links.iter().all(|link| link.name != INNER))
 }
 
 fn gone(netlink: &Netlink, name: &str, error: Error) -> Result<()> {

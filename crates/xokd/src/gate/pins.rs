@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use exos_filter::gate::maps::SPECS;
 use exos_filter::gate::{MapSpec, Maps};
-use exos_host::bpf::{Link, Map, MapKind, Prog, TcxHook, TcxLink, XdpMode, require_bpffs};
+use exos_host::bpf::{
+    Link, Map, MapKind, Prog, TcxHook, TcxLink, XdpMode, is_private, require_bpffs,
+};
 use exos_host::error::{Context as _, Error, Result};
 
 /// Where names are kept.
@@ -14,6 +16,11 @@ const BPFFS: &str = "/sys/fs/bpf";
 pub(super) fn folder(name: &str) -> Result<PathBuf> {
     require_bpffs(Path::new(BPFFS))?;
     Ok(Path::new(BPFFS).join("exos").join(name))
+}
+
+/// True when the names of gates end with this daemon, and with them what its programs have.
+pub fn are_private() -> bool {
+    is_private(Path::new(BPFFS))
 }
 
 /// The folders of all gates on this machine.

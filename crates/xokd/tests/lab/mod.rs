@@ -4,8 +4,8 @@
 
 use std::net::{TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use exos_host::netns::NetNs;
@@ -202,11 +202,35 @@ impl Lab {
 
 impl Lab {
     /// What `--clean` says, in the daemon's namespace.
-    pub fn clean(&self) -> std::process::Output {
-        let mut clean = Command::new(env!("CARGO_BIN_EXE_xokd"));
-        clean.args(["--clean", "--namespace", &self.side('a'), "--socket"]);
-        clean.arg(self.socket()).output().expect("it runs")
+    pub fn clean(&self) -> Output {
+        self.clean_by(&self.socket())
     }
+
+    /// The same, where a daemon would listen elsewhere.
+    pub fn clean_by(&self, socket: &Path) -> Output {
+        clean(&self.side('a'), socket)
+    }
+
+    /// The same, in the namespace of this side.
+    pub fn clean_from(&self, side: char) -> Output {
+        clean(&self.side(side), &self.socket())
+    }
+
+    /// What a daemon that cannot start on the wire says.
+    pub fn refused(&self, socket: &Path) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xokd"));
+        command.args(["--namespace", &self.side('a'), "--interface", "wire"]);
+        command.args(["--address", "10.78.0.8/24", "--socket"]);
+        let output = command.arg(socket).output().expect("it runs");
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).expect("text")
+    }
+}
+
+fn clean(namespace: &str, socket: &Path) -> Output {
+    let mut clean = Command::new(env!("CARGO_BIN_EXE_xokd"));
+    clean.args(["--clean", "--namespace", namespace, "--socket"]);
+    clean.arg(socket).output().expect("it runs")
 }
 
 impl Drop for Lab {
