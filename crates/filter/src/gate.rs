@@ -25,6 +25,7 @@ mod classify;
 mod code;
 mod copies;
 mod counter;
+mod general;
 mod incoming;
 pub mod layout;
 pub mod limits;
@@ -39,11 +40,12 @@ pub mod tap;
 
 pub use copies::{Tap, tap};
 pub use counter::Counter;
+pub use general::{NoClaim, sending};
 pub use incoming::{from_host, general, incoming};
 pub use layout::{
     AddressFlags, Bucket, Config, FlowKey, FlowValue, FragmentKey, Shape, Share, Slot, SlotKind,
 };
 pub use maps::{MapFds, MapSpec, MapType, Maps};
 pub use model::Model;
-pub use outgoing::{Checksum, outgoing};
+pub use outgoing::{Checksum, outgoing, outgoing_general};
 pub use tap::{Direction, TapRecord, Verdict};

@@ -32,12 +32,14 @@ pub mod language;
 pub mod layers;
 pub mod limits;
 pub mod literal;
+mod mirror;
 pub mod program;
 mod satisfy;
 
 pub use filter::{Conjunction, Filter, TooLarge};
 pub use language::ParseError;
 pub use literal::{Base, Literal, Test, Width};
+pub use mirror::NoMirror;
 pub use program::{
     Action, CompileError, Counter, Program, ProgramMaps, Rule, compile, dispatcher,
     stamping_dispatcher,

@@ -123,6 +123,17 @@ fn model(interfaces: &[u32], random: &mut Random) -> Model {
         }
         model.config.generals = 3;
     }
+    if random.one_in(2) {
+        // Claims of slots 1 and 2; the second names no address, and may use the one that is ours alone.
+        let ours = [v("192.0.2.7"), v("2001:db8::7")];
+        for (slot, text) in [
+            (1, "udp dst port 5353 or icmp or icmp6"),
+            (2, "tcp and not dst port 80 and not src host 198.51.100.9"),
+        ] {
+            let filter = gates::sending(&Filter::parse(text).unwrap(), &ours).unwrap();
+            model.sending.insert(slot, filter);
+        }
+    }
     model
 }
 
@@ -163,13 +174,21 @@ fn pool() -> Pool {
 struct Programs {
     incoming: Prog,
     outgoing: Prog,
+    /// Of slots that may send by a general filter: by their interface.
+    sending: Vec<(u32, Prog)>,
     host: Prog,
     _generals: Vec<Prog>,
 }
 
 fn programs(tables: &Tables, model: &Model) -> Programs {
     let fds = tables.fds();
+    let sending = model.sending.iter().map(|(slot, filter)| {
+        let program = gates::outgoing_general(&fds, None, filter).unwrap();
+        let ifindex = model.slots[*slot as usize].ifindex;
+        (ifindex, gate::load_tc(&program))
+    });
     Programs {
+        sending: sending.collect(),
         incoming: gate::load_xdp(&gates::incoming(&fds)),
         outgoing: gate::load_tc(&gates::outgoing(&fds, None)),
         host: gate::load_tc(&gates::from_host(&fds)),
@@ -209,7 +228,9 @@ fn step(programs: &Programs, model: &mut Model, frame: &[u8], way: Way) -> Decis
                 ifindex,
                 ..SkbContext::default()
             };
-            let run = programs.outgoing.test_run_skb(frame, context, 1).unwrap();
+            let own = programs.sending.iter().find(|(of, _)| *of == ifindex);
+            let outgoing = own.map_or(&programs.outgoing, |(_, program)| program);
+            let run = outgoing.test_run_skb(frame, context, 1).unwrap();
             (decision, tc_verdict(decision.to, false), run.verdict)
         }
         Way::Host => {

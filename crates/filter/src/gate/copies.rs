@@ -132,7 +132,7 @@ impl Code<'_> {
     }
 
     /// The front of the packet into one piece; when that fails the filter sees less of it.
-    fn make_readable(&mut self) {
+    pub(super) fn make_readable(&mut self) {
         let short = self.asm.label();
         self.load(Size::Word, Reg::R2, Reg::R6, 0);
         self.asm

@@ -21,6 +21,10 @@ pub const QUEUES_MAX: u32 = 256;
 /// packet: 16 here, 8 copies, and room for who attaches the gate behind a dispatcher.
 pub const GENERALS_MAX: u32 = 16;
 
+/// Conjunctions of one slot's general filters: comparing those of all slots is quadratic in it, and a slot that needs
+/// more wants an address of its own.
+pub const GENERAL_CONJUNCTIONS_MAX: usize = 64;
+
 /// Copies for dump clients at the same time.
 pub const TAPS_MAX: u32 = 8;
 

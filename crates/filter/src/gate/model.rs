@@ -68,6 +68,8 @@ pub struct Model {
     pub fragments: HashMap<FragmentKey, u32>,
     /// General filters with their slots, in the order of their programs.
     pub generals: Vec<(Filter, u32)>,
+    /// What slots may send beside what their exact grants cover: the filters of their own programs.
+    pub sending: HashMap<u32, Filter>,
     /// Counters by slot.
     pub counters: Vec<[u64; Counter::COUNT]>,
 }
@@ -86,6 +88,7 @@ impl Default for Model {
             link: [Bucket::default(); 2],
             fragments: HashMap::new(),
             generals: Vec::new(),
+            sending: HashMap::new(),
             counters: vec![[0; Counter::COUNT]; SLOTS as usize],
         }
     }
@@ -355,13 +358,13 @@ impl Model {
             Err(Fault::Fragment) => return refuse(sender, Counter::TxFragment),
         };
         if checked {
-            self.check(&packet, sender)?;
+            self.check(frame, &packet, sender)?;
         }
         let to = self.route(&packet);
         self.send(frame, sender, to, now)
     }
 
-    fn check(&mut self, packet: &Packet, sender: u32) -> Result<(), Refusal> {
+    fn check(&mut self, frame: &[u8], packet: &Packet, sender: u32) -> Result<(), Refusal> {
         if packet.odd {
             return refuse(sender, Counter::TxBadHeader);
         }
@@ -375,6 +378,7 @@ impl Model {
         }
         match (self.classify(packet, true), packet.part) {
             (Some(slot), _) if slot == sender => Ok(()),
+            (None, _) if self.sending.get(&sender).is_some_and(|f| f.matches(frame)) => Ok(()),
             (_, Part::Later) => refuse(sender, Counter::TxFragment),
             (_, Part::Whole | Part::First) => refuse(sender, Counter::TxBadSource),
         }

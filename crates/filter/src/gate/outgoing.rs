@@ -30,8 +30,9 @@ use super::parse::Faults;
 use super::share::{SEGMENT_SIZE, SLOT_RX, SLOT_TX};
 use super::tap::Verdict;
 use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
+use crate::filter::Filter;
 use crate::layers::{IPV4, IPV6};
-use crate::program::Program;
+use crate::program::{CompileError, Program};
 use exos_wire::protocol::{TCP, UDP};
 
 /// Internet group management (RFC 3376).
@@ -96,6 +97,24 @@ impl Checksum {
 
 /// The traffic control program for the ingress of every slot's interface.
 pub fn outgoing(maps: &MapFds, checksum: Option<&Checksum>) -> Program {
+    let program = sending(maps, checksum, None);
+    program.expect("without a filter there is nothing to compile")
+}
+
+/// The same for one slot, which may also send what lies in this filter and no exact grant covers.
+pub fn outgoing_general(
+    maps: &MapFds,
+    checksum: Option<&Checksum>,
+    filter: &Filter,
+) -> Result<Program, CompileError> {
+    sending(maps, checksum, Some(filter))
+}
+
+fn sending(
+    maps: &MapFds,
+    checksum: Option<&Checksum>,
+    general: Option<&Filter>,
+) -> Result<Program, CompileError> {
     let mut code = Code::new(maps, Side::Out);
     let ends = Ends {
         wire: code.asm.label(),
@@ -110,12 +129,12 @@ pub fn outgoing(maps: &MapFds, checksum: Option<&Checksum>) -> Program {
         code.checksum(checksum);
     }
     code.forbidden();
-    code.source();
+    code.source(general)?;
     code.route(ends);
     code.send_to_wire(ends.wire);
     code.send_to_host(ends.host);
     code.send_to_slot(ends.slot);
-    Program::new(code.close())
+    Ok(Program::new(code.close()))
 }
 
 #[derive(Clone, Copy)]
@@ -294,25 +313,31 @@ impl Code<'_> {
         self.asm.bind(allowed);
     }
 
-    /// The source must lead to the sender by the lookups that find the receiver of what comes in.
-    fn source(&mut self) {
-        let [allowed, wrong] = [(); 2].map(|()| self.asm.label());
+    /// The source must lead to the sender by the lookups that find the receiver of what comes in, or, where they find
+    /// nobody, by the sender's general filter.
+    fn source(&mut self, general: Option<&Filter>) -> Result<(), CompileError> {
+        let [allowed, wrong, unclaimed] = [(); 3].map(|()| self.asm.label());
         let (bad_source, bad_fragment) = (
             self.refuse(Counter::TxBadSource),
             self.refuse(Counter::TxFragment),
         );
         self.if_unchecked(allowed);
-        self.classify(Local::Source, wrong);
+        self.classify(Local::Source, unclaimed);
         self.get(Reg::R1, SENDER);
         self.asm
-            .jump_if(Reg::R0, Condition::NotEqual, Reg::R1, wrong);
-        self.asm.jump(allowed);
+            .jump_if(Reg::R0, Condition::Equal, Reg::R1, allowed);
+        self.asm.jump(wrong);
+        self.asm.bind(unclaimed);
+        if let Some(filter) = general {
+            self.in_general(filter, allowed)?;
+        }
         self.asm.bind(wrong);
         self.get(Reg::R1, FRAGMENT);
         self.asm
             .jump_if(Reg::R1, Condition::Equal, fragment::LATER, bad_fragment);
         self.asm.jump(bad_source);
         self.asm.bind(allowed);
+        Ok(())
     }
 
     /// By the destination: a slot of this machine, the host, or the wire.
