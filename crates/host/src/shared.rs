@@ -4,6 +4,8 @@
 //! mapping, and no change of length, which would kill readers (SIGBUS). Its descriptor is passed to others, who
 //! [`SharedWords::open`] it for reading.
 //!
+//! [`LentText`] is text for reading alone, whose memory its maker can take back.
+//!
 //! Words are atomic because another process may change them at any time; what they mean together is for the user
 //! to secure (sequence numbers, say). Storing to words that were opened for reading ends the process (SIGSEGV).
 
@@ -94,16 +96,49 @@ fn map(fd: BorrowedFd<'_>, len: usize, access: i32) -> std::io::Result<NonNull<A
     Ok(NonNull::new(start.cast()).expect("the kernel maps nothing at 0 unasked"))
 }
 
-/// A memory file with this content, which nobody can change.
-pub fn sealed_text(name: &str, content: &[u8]) -> Result<OwnedFd> {
-    let what = || format!("cannot make {} bytes of shared memory", content.len());
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let mut file = std::fs::File::from(memfd_create(name, flags).context(what)?);
-    file.write_all(content).context(what)?;
-    rustix::fs::seek(&file, rustix::fs::SeekFrom::Start(0)).context(what)?;
-    let all = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
-    fcntl_add_seals(&file, all).context(what)?;
-    Ok(file.into())
+/// A text in memory that is lent for reading: whoever has a descriptor of it can read it until it is taken back, and
+/// never write it. A file of its own user and nobody else's, so that it cannot be opened for writing through /proc
+/// either. Its readers read: a mapping of what was taken back is none (SIGBUS).
+#[derive(Debug)]
+pub struct LentText {
+    file: std::fs::File,
+    len: usize,
+}
+
+impl LentText {
+    /// Puts a text into memory.
+    pub fn new(name: &str, text: &str) -> Result<Self> {
+        let what = || format!("cannot make {} bytes of shared memory", text.len());
+        let mut file = std::fs::File::from(memfd_create(name, MemfdFlags::CLOEXEC).context(what)?);
+        rustix::fs::fchmod(&file, rustix::fs::Mode::RUSR).context(what)?;
+        file.write_all(text.as_bytes()).context(what)?;
+        let len = text.len();
+        Ok(Self { file, len })
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True when there is nothing to read.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// A descriptor for one reader, at the beginning.
+    pub fn lend(&self) -> Result<OwnedFd> {
+        use std::os::fd::AsRawFd as _;
+        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let file = std::fs::File::open(path).context(|| "cannot lend a text")?;
+        Ok(file.into())
+    }
+
+    /// Gives the memory back, whoever has a descriptor still.
+    pub fn take_back(self) {
+        // It cannot fail: the file is ours, and it is memory.
+        let _ = self.file.set_len(0);
+    }
 }
 
 #[cfg(test)]
@@ -141,12 +176,18 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_read_from_its_beginning() {
-        let fd = sealed_text("exos-test", b"{}").expect("memory");
-        let mut text = String::new();
-        let mut file = std::fs::File::from(fd);
-        file.read_to_string(&mut text).expect("readable");
-        assert_eq!(text, "{}");
-        assert!(file.write_all(b"x").is_err());
+    fn a_text_is_read_from_its_beginning_until_it_is_taken_back() {
+        let text = LentText::new("exos-test", "{}").expect("memory");
+        let [one, other] =
+            [(); 2].map(|()| std::fs::File::from(text.lend().expect("a descriptor")));
+        for mut file in [&one, &other] {
+            let mut read = String::new();
+            file.read_to_string(&mut read).expect("readable");
+            assert_eq!((read.as_str(), text.len()), ("{}", 2));
+            assert!(file.write_all(b"x").is_err());
+            assert!(file.set_len(0).is_err());
+        }
+        text.take_back();
+        assert_eq!(one.metadata().expect("still a file").len(), 0);
     }
 }

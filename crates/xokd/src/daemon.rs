@@ -35,7 +35,7 @@ use crate::ledger::{Ledger, Now, SlotId};
 use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::reservations::Reservations;
-use crate::server::{ConnectionId, Cut, Server};
+use crate::server::{ConnectionId, Cut, Server, Turns};
 use crate::slot::Place;
 use crate::state;
 use crate::tables::Tables;
@@ -84,6 +84,8 @@ pub struct Daemon {
     /// Addresses and routes of the host as they were last told of.
     host_seen: Option<(Vec<Address>, Vec<RouteEntry>)>,
     refusals: BTreeMap<&'static str, u64>,
+    reports: report::Reports,
+    turns: Turns,
     started: Now,
     counted: Now,
     replaced: bool,
@@ -110,6 +112,8 @@ impl Daemon {
             host_seen: None,
             netlink,
             refusals: BTreeMap::new(),
+            reports: report::Reports::default(),
+            turns: Turns::default(),
             started: now(),
             counted: now(),
             replaced: false,

@@ -49,8 +49,9 @@ pub const ANSWERS_WAITING_MAX: usize = 64;
 /// Newcomers let in before everybody else has a turn: half of what may wait (`listen`).
 pub const NEWCOMERS_PER_TURN: usize = 64;
 
-/// Messages taken from one connection before the others have their turn.
-pub const MESSAGES_PER_TURN: usize = 16;
+/// What one user gets done before the others have their turn, in requests: a grant takes some 20 µs. Making and removing
+/// a program's place takes a whole turn: it is some 10 ms of the kernel's work.
+pub const WORK_PER_TURN: usize = 16;
 
 /// How long a connection may be silent before its first message: longer than a program takes to say hello, shorter
 /// than is worth holding connections for.
@@ -80,6 +81,16 @@ pub const COUNTERS_EVERY: Duration = Duration::from_millis(500);
 
 /// Neighbours asked for at once on behalf of one connection.
 pub const RESOLVES_PER_SECOND: u32 = 256;
+
+/// How often the report is made anew, at most: who watches takes it for now, and all who ask meanwhile get the same.
+pub const REPORT_EVERY: Duration = Duration::from_millis(100);
+
+/// The part of the daemon's time that making reports may take: with thousands of grants one takes several ms.
+pub const REPORT_TIME_PART: u32 = 10;
+
+/// Reports that can be read at the same time: two users who ask all the time have most of a second to read theirs. Their
+/// memory is bounded by this, whoever keeps descriptors of how many.
+pub const REPORTS_MAX: usize = 16;
 
 /// Bytes of the ring of copied packets of one dump client: some 5,000 full packets, or 80,000 acknowledgements, which is
 /// a fraction of a second at full speed for the client to be late.

@@ -8,6 +8,8 @@
 //! read, asks without taking its answers, stays silent at the beginning, or sends descriptors' worth of nothing; it
 //! is not let in when its user has too many. Descriptors that it sends are closed by the kernel: none are asked for.
 
+mod turns;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -25,10 +27,11 @@ use rustix::net::{
 
 use crate::ledger::Now;
 use crate::limits::{
-    ANSWERS_WAITING_MAX, CONNECTIONS_MAX, CONNECTIONS_PER_USER_MAX, HELLO_TIME, MESSAGES_PER_TURN,
-    NEWCOMERS_PER_TURN,
+    ANSWERS_WAITING_MAX, CONNECTIONS_MAX, CONNECTIONS_PER_USER_MAX, HELLO_TIME, NEWCOMERS_PER_TURN,
 };
 use crate::policy::Who;
+
+pub use turns::Turns;
 
 /// Names a connection as long as the daemon runs.
 pub type ConnectionId = u64;
@@ -229,12 +232,12 @@ impl Server {
         }
     }
 
-    /// Takes what one connection has to say, up to a turn's worth. When the last is [`Heard::Gone`], nothing of it
+    /// Takes what one connection has to say, at most so many messages. When the last is [`Heard::Gone`], nothing of it
     /// is left here.
-    pub fn receive(&mut self, id: ConnectionId) -> Vec<Heard> {
+    pub fn receive(&mut self, id: ConnectionId, messages_max: usize) -> Vec<Heard> {
         let mut heard = Vec::new();
         let mut buffer = vec![0; MESSAGE_BYTES_MAX + 1];
-        while heard.len() < MESSAGES_PER_TURN {
+        while heard.len() < messages_max {
             let Some(connection) = self.connections.get_mut(&id) else {
                 break;
             };

@@ -204,6 +204,13 @@ pub fn report(fds: Vec<OwnedFd>, bytes: u32) -> Result<String, Error> {
     std::io::Seek::rewind(file.get_mut())
         .and_then(|()| file.read_to_string(&mut text))
         .map_err(|e| Error::io("cannot read the daemon's report", e))?;
+    if text.len() < bytes as usize {
+        // The daemon keeps the last few only.
+        return Err(
+            Error::new("the daemon's report was taken back before it was read")
+                .mend("ask again; the machine is very busy"),
+        );
+    }
     Ok(text)
 }
 

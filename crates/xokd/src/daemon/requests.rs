@@ -7,7 +7,6 @@ use std::fmt::Display;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
-use exos_host::shared::sealed_text;
 use exos_xok::message::{Answer, Refusal, Request, VERSION};
 
 use super::claims::Wish;
@@ -131,9 +130,7 @@ impl Daemon {
                 Err(refuse(Refusal::Limit, text))
             }
             Request::Status => {
-                let text = self.report(&who).to_string();
-                let bytes = text.len() as u32;
-                let fd = sealed_text("exos-report", text.as_bytes())?;
+                let (bytes, fd) = self.lend_report(&who)?;
                 Ok((Answer::Report { bytes }, vec![fd]))
             }
             Request::StepAside => {

@@ -4,12 +4,13 @@ use std::os::fd::BorrowedFd;
 
 use exos_host::Error;
 use exos_host::error::Result;
+use exos_xok::Request;
 use exos_xok::message::Notice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{Daemon, now};
 use crate::ledger::{Now, SlotId};
-use crate::limits::COUNTERS_EVERY;
+use crate::limits::{COUNTERS_EVERY, WORK_PER_TURN};
 use crate::metrics::Metrics;
 use crate::neighbours::host_news;
 use crate::server::{ConnectionId, Cut, Heard};
@@ -30,13 +31,10 @@ impl Daemon {
         let now = now();
         let late = |m: &Metrics| m.deadline().is_some_and(|at| at <= now);
         let scraped = ready.contains(&Ready::Scraper) || self.metrics.as_ref().is_some_and(late);
-        for ready in ready {
-            match ready {
-                Ready::Newcomer => self.server.accept(now),
-                Ready::Program(id) => self.hear(id),
-                Ready::Scraper | Ready::Other => {}
-            }
+        if ready.contains(&Ready::Newcomer) {
+            self.server.accept(now);
         }
+        self.hear_everybody(&ready);
         self.serve_interfaces(now)?;
         self.serve_host(now)?;
         if scraped {
@@ -102,14 +100,44 @@ impl Daemon {
         next
     }
 
-    fn hear(&mut self, id: ConnectionId) {
-        self.server.flush(id);
-        for heard in self.server.receive(id) {
-            match heard {
-                Heard::Request(tag, request) => self.handle(id, tag, request),
-                Heard::Gone(_) => self.forget(id),
+    /// Hears who has something to say, each user as long as his turn lasts.
+    fn hear_everybody(&mut self, ready: &[Ready]) {
+        let user = |ready: &Ready| match *ready {
+            Ready::Program(id) => Some((self.server.connection(id)?.peer.uid, id)),
+            _ => None,
+        };
+        for (user, ids) in self.turns.order(ready.iter().filter_map(user)) {
+            let mut left = WORK_PER_TURN;
+            for id in ids {
+                left = left.saturating_sub(self.hear(id, left));
+                self.turns.heard(user, id);
+                if left == 0 {
+                    break;
+                }
             }
         }
+    }
+
+    /// Hears one connection; returns how much work it was.
+    fn hear(&mut self, id: ConnectionId, messages_max: usize) -> usize {
+        self.server.flush(id);
+        let mut work = 1;
+        for heard in self.server.receive(id, messages_max) {
+            match heard {
+                Heard::Request(tag, request) => {
+                    work += match request {
+                        Request::Attach { .. } => WORK_PER_TURN,
+                        _ => 1,
+                    };
+                    self.handle(id, tag, request);
+                }
+                Heard::Gone(_) => {
+                    work += self.slot_of(id).map_or(1, |_| WORK_PER_TURN);
+                    self.forget(id);
+                }
+            }
+        }
+        work
     }
 
     /// The connection is gone: so is what it held.

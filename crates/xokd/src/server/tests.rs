@@ -52,7 +52,7 @@ fn requests_come_in_order_and_answers_go_back() {
     let id = server.ids()[0];
     send(&program, &Request::Hello { version: VERSION }.encode(1));
     send(&program, &Request::Status.encode(2));
-    let heard = server.receive(id);
+    let heard = server.receive(id, 16);
     assert!(matches!(
         heard[0],
         Heard::Request(1, Request::Hello { version: VERSION })
@@ -64,7 +64,10 @@ fn requests_come_in_order_and_answers_go_back() {
     assert!(server.say(id, Answer::Done.encode(2), Vec::new()));
     assert_eq!(hear(&program), Some(FromDaemon::Answer(2, Answer::Done)));
     drop(program);
-    assert!(matches!(server.receive(id)[..], [Heard::Gone(Cut::HungUp)]));
+    assert!(matches!(
+        server.receive(id, 16)[..],
+        [Heard::Gone(Cut::HungUp)]
+    ));
     assert!(server.is_empty());
 }
 
@@ -82,7 +85,7 @@ fn what_cannot_be_read_ends_the_connection() {
         let id = server.ids()[0];
         send(&program, bytes);
         assert!(matches!(
-            server.receive(id)[..],
+            server.receive(id, 16)[..],
             [Heard::Gone(Cut::BadMessage)]
         ));
         assert!(server.is_empty());
@@ -126,7 +129,7 @@ fn descriptors_that_are_sent_to_us_are_not_kept() {
     rustix::net::sendmsg(&program, &parts, &mut ancillary, SendFlags::empty()).expect("room");
     drop(theirs);
     assert!(matches!(
-        server.receive(id)[..],
+        server.receive(id, 16)[..],
         [Heard::Request(1, Request::Status)]
     ));
     // Nobody has the other end any more.

@@ -307,7 +307,7 @@ fn for_all_slots_and_connections() {
         |world| {
             let mut attacker = world.attacker();
             attacker.must_say("full");
-            assert!(world.daemon_counted("connections_refused_too_many") >= 1);
+            world.daemon_must_count("connections_refused_too_many", 1);
             // Another user still gets a slot, a port, a connection.
             let mut program = world.program();
             program.connection.must_claim(HELD);
@@ -441,6 +441,49 @@ fn for_tickets_and_neighbours_without_end() {
             attacker.must_say("refused");
             attacker.finish();
             world.daemon_must_count("refused_limit", 2);
+        },
+    );
+}
+
+/// Reports on all connections that a user may have, all of them kept: few are made, and their memory goes.
+#[test]
+fn for_reports_without_end() {
+    const ASKED: usize = 3000;
+    case(
+        |hostile| {
+            // Reports are kept until the end: as many descriptors as the system lets one have.
+            let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+            let kept_max = limit.current.unwrap_or(4096).min(4096) as usize - 200;
+            let connections: Vec<Connection> = (0..60).map(|_| hostile.connect()).collect();
+            let started = std::time::Instant::now();
+            let mut kept = Vec::new();
+            for connection in connections.iter().cycle().take(ASKED) {
+                let (answer, mut fds) = connection.ask(&Request::Status);
+                assert!(matches!(answer, Answer::Report { .. }), "{answer:?}");
+                if kept.len() < kept_max {
+                    kept.push(fds.pop().expect("a report"));
+                }
+            }
+            let most = started.elapsed().as_millis() / 100 + 2;
+            let stat = |fd: &std::os::fd::OwnedFd| rustix::fs::fstat(fd).expect("a file");
+            let files = kept.iter().map(stat).map(|s| (s.st_ino, s.st_size));
+            let files = files.collect::<std::collections::BTreeMap<_, _>>();
+            assert!(files.len() as u128 <= most, "{} of {most}", files.len());
+            let memory = files.values().filter(|size| **size > 0).count();
+            assert!(
+                memory <= exos_xokd::limits::REPORTS_MAX,
+                "{memory} reports are in memory"
+            );
+            hostile.say("kept");
+        },
+        |world| {
+            let program = world.program();
+            let mut attacker = world.attacker();
+            for port in 9000..9200 {
+                program.connection.must_claim(port);
+            }
+            attacker.must_say("kept");
+            attacker.finish();
         },
     );
 }

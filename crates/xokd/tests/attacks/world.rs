@@ -181,8 +181,19 @@ impl World {
         Program::attach(self.connect())
     }
 
-    /// How everything is.
+    /// How everything is, by a report that was made after this was called: the daemon lends one for a while.
     pub fn report(&self) -> Value {
+        let called = now_ns();
+        loop {
+            let report = self.lent_report();
+            if report["time_ns"].as_u64() >= Some(called) {
+                return report;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn lent_report(&self) -> Value {
         let mut asker = self.asker.borrow_mut();
         let asker = asker.get_or_insert_with(|| self.connect());
         let (answer, fds) = asker.ask(&Request::Status);
@@ -337,6 +348,12 @@ pub fn to_us(ip: &str, port: u16) -> Way {
         from: back.to,
         to: back.from,
     }
+}
+
+/// The time as the daemon has it.
+fn now_ns() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
 /// Whether it comes true before patience ends.
