@@ -1,8 +1,8 @@
 //! Results: a table for people and, on request, JSON for programs.
 
-use exos_host::{Result, error::Context as _};
+use exos_host::{Error, Result, error::Context as _};
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Where the JSON goes.
@@ -48,6 +48,17 @@ pub(crate) fn write(json: Option<JsonOutput>, table: &str, text: &str) -> Result
         _ => std::io::stdout().write_all(table.as_bytes()),
     };
     json.map_or(Ok(()), |json| json.write(&format!("{text}\n")))
+}
+
+/// Writes names, one a line. A reader that went away has seen enough.
+pub(crate) fn list(names: Vec<String>) -> Result<()> {
+    let text = names.join("\n") + "\n";
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::io("cannot write to standard output", error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The middle value, or the mean of the two middle ones.

@@ -49,7 +49,7 @@ use std::process::ExitCode;
 /// Measures as asked, prints the table, and writes the JSON.
 pub fn run(args: &TcpArgs) -> Result<ExitCode> {
     if args.list {
-        list(args);
+        output::list(names(args))?;
         return Ok(ExitCode::SUCCESS);
     }
     let json = output::open(args.json.as_deref())?;
@@ -58,17 +58,10 @@ pub fn run(args: &TcpArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(args: &TcpArgs) {
-    for name in wire::names()
-        .into_iter()
-        .chain(flood::names())
-        .chain(fair::names())
-    {
-        println!("{name}");
-    }
-    for cell in cells::all(args) {
-        println!("{}", cell.name);
-    }
+fn names(args: &TcpArgs) -> Vec<String> {
+    let mut names = [wire::names(), flood::names(), fair::names()].concat();
+    names.extend(cells::all(args).into_iter().map(|cell| cell.name));
+    names
 }
 
 /// Measures as asked.
