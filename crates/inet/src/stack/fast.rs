@@ -91,7 +91,8 @@ impl Stack {
         if !plain || head[23] != protocol::TCP {
             return None;
         }
-        let packet = frame.get(14..14 + usize::from(half(head, 16)))?;
+        let tcp = frame.get(TCP_V4..14 + usize::from(half(head, 16)))?;
+        let seg = segment(head.last_chunk()?, tcp)?;
         // Written out: a loop here is a call for each word, so large is the function already.
         let sum = u64::from(word(head, 14))
             + u64::from(word(head, 18))
@@ -101,8 +102,6 @@ impl Stack {
         if Sum::from_wide(sum).value() != 0xffff {
             return None;
         }
-        let tcp = packet.get(20..)?;
-        let seg = segment(head.last_chunk()?, tcp)?;
         let addresses = u64::from(word(head, 26)) << 32 | u64::from(word(head, 30));
         let id = self.tcp.find_v4(addresses, word(head, TCP_V4))?;
         let pseudo = || {

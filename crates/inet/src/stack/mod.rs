@@ -10,7 +10,7 @@
 //!
 //! In another order nothing breaks, but acknowledgements may leave without the data that they could
 //! have ridden on. [`input`] holds the way in, [`output`] the way out, `segments` and `usual` the
-//! heads of segments, `syn` those of handshakes, `ways` link addresses looked up lately, `frames` what ARP
+//! heads of segments, `syn` those of handshakes, `words` what both begin with, `ways` link addresses looked up lately, `frames` what ARP
 //! and NDP say.
 
 mod fast;
@@ -21,6 +21,7 @@ mod segments;
 mod syn;
 mod usual;
 mod ways;
+mod words;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -418,11 +419,9 @@ impl Stack {
     /// See to all deadlines that are over.
     #[inline]
     pub fn handle_timeout(&mut self, now: Instant) {
-        let others = [
-            self.neighbors.poll_timeout(),
-            self.reassembler.poll_timeout(),
-        ];
-        let due = others.into_iter().flatten().any(|at| at <= now);
+        let is_over = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        let due =
+            is_over(self.neighbors.poll_timeout()) || is_over(self.reassembler.poll_timeout());
         if due || self.neighbors.has_failed() || self.tcp.wants_time(now) {
             self.see_to_deadlines(now);
         }

@@ -15,13 +15,13 @@ use exos_wire::ipv4::Ipv4Header;
 use exos_wire::ipv6::{self, Ipv6Header};
 use exos_wire::{Mac, Sum};
 
-use super::Stack;
 use super::frames::{arp_question, frame_of, ndp_question};
 use super::segments::write_segment;
+use super::{Stack, syn, usual};
 use crate::fragment::{cut_v4, cut_v6};
 use crate::limits::{GATHER_MAX, HOP_LIMIT};
 use crate::neighbor::{Lookup, Solicit};
-use crate::tcp::{ConnectionId, IpFields, Leaving, Next, Outgoing, Path, Reply};
+use crate::tcp::{ConnectionId, IpFields, Leaving, Next, Outgoing, Path, Plain, Reply};
 use crate::time::Instant;
 
 /// Up to a handful of byte slices that follow the head of a frame.
@@ -99,7 +99,7 @@ impl Stack {
         let errands =
             self.neighbors.has_solicits() || !self.control.is_empty() || self.tcp.has_replies();
         if errands {
-            return self.poll_any(now);
+            return self.poll_errands(now);
         }
         if self.tcp.is_silent() {
             return None;
@@ -113,18 +113,55 @@ impl Stack {
         match self.tcp.poll_short(now, self.data_max(), generation) {
             Next::Segment => Some(self.plain_segment(generation)),
             Next::Nothing => None,
-            Next::SynAck => self.syn_ack(now),
+            Next::SynAck => self.syn_ack(now, generation),
             Next::General => self.poll_any(now),
         }
     }
 
+    /// What leaves before any segment of a connection; most often it is the answer of one in TIME-WAIT.
     #[inline(never)]
-    fn syn_ack(&mut self, now: Instant) -> Option<Transmit<'_>> {
-        let (id, out) = self.tcp.poll_syn_ack(now)?;
-        match self.begin_to_send(now, id, &out) {
-            Some(mac) => Some(self.segment(id, &out, mac)),
-            None => self.poll_any(now),
-        }
+    fn poll_errands(&mut self, now: Instant) -> Option<Transmit<'_>> {
+        let others = self.neighbors.has_solicits() || !self.control.is_empty();
+        let Some(len) = (!others).then(|| self.write_plain_reply()).flatten() else {
+            return self.poll_any(now);
+        };
+        self.counters.tcp_segments_sent += 1;
+        self.counters.frames_sent += 1;
+        Some(whole_frame(&self.head[..len]))
+    }
+
+    /// Write the next stateless answer, if it has timestamps and no other option, and goes where others have gone lately.
+    fn write_plain_reply(&mut self) -> Option<usize> {
+        let generation = self.path_generation();
+        let reply = self.tcp.next_reply()?;
+        let plain = Plain::of_reply(reply)?;
+        let to = self.ways.get(reply.flow.remote_ip(), generation)?;
+        let out = self.head.first_chunk_mut().expect("room for any head");
+        let (macs, sum) = ((self.config.mac, to), Some(Sum::ZERO));
+        let head = usual::write(out, macs, &reply.flow, &plain, sum);
+        self.tcp.reply_is_sent();
+        Some(head.len)
+    }
+
+    #[inline(never)]
+    fn syn_ack(&mut self, now: Instant, generation: NonZeroU64) -> Option<Transmit<'_>> {
+        let remote = self.tcp.next_to_send()?.flow().remote_ip();
+        let Some(mac) = self.ways.get(remote, generation) else {
+            return self.poll_any(now);
+        };
+        let (flow, syn) = self.tcp.poll_syn_ack(now, Path { mac, generation })?;
+        self.counters.tcp_segments_sent += 1;
+        self.counters.frames_sent += 1;
+        let sum = (!self.config.offload.checksum).then_some(Sum::ZERO);
+        let macs = (self.config.mac, mac);
+        let head = syn::write_bare(&mut self.head, macs, flow, &syn, sum);
+        Some(Transmit {
+            head: &self.head[..head.len],
+            body: Body::EMPTY,
+            checksum: head.checksum,
+            segment_size: None,
+            ipv6: flow.is_ipv6(),
+        })
     }
 
     /// Count a segment of a connection, and find where it goes; `None` when it goes nowhere now.

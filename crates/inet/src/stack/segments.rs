@@ -53,11 +53,12 @@ pub(super) fn write_segment(
     segment: &Outgoing,
     sum: Option<Sum>,
 ) -> Head {
-    let usual: &mut [u8; usual::V6] = out.first_chunk_mut().expect("room for the longest head");
+    let usual: &mut [u8; usual::LONGEST] =
+        out.first_chunk_mut().expect("room for the longest head");
     if let Some(plain) = Plain::of(segment) {
-        return usual::write(usual, from, to, flow, &plain, sum);
+        return usual::write(usual, (from, to), flow, &plain, sum);
     }
-    syn::write(out, from, to, flow, segment, sum)
+    syn::write(out, (from, to), flow, segment, sum)
         .unwrap_or_else(|| write_any(out, &Addresses::of(from, to, flow, segment), segment, sum))
 }
 

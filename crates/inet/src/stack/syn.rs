@@ -12,22 +12,15 @@ use exos_wire::{Mac, SeqNumber, Sum, protocol};
 
 use super::fast::{half, sums_up, word};
 use super::segments::Head;
-use super::usual::{ethernet, put};
-use super::{RxChecksum, Stack, TxChecksum};
+use super::words::{self, Before, CHECKSUM, ETHERNET, V4, V6};
+use super::{RxChecksum, Stack};
 use crate::limits::HEAD_BYTES;
-use crate::tcp::{Ecn, Flow, FlowKey, Outgoing, Segment};
+use crate::tcp::{Ecn, Flow, FlowKey, Outgoing, Segment, Syn};
 use crate::time::Instant;
-
-const ETHERNET: usize = 14;
-const V4: usize = ETHERNET + 20;
-const V6: usize = ETHERNET + 40;
 
 /// The TCP header with its four options, in words and in bytes.
 const WORDS: usize = 10;
 const TCP: usize = 4 * WORDS;
-
-/// Where the checksum lies in the TCP header.
-const CHECKSUM: usize = 16;
 
 /// Kind and length of MSS; of SACK permitted and timestamps; a no-operation before the window's scale.
 const MSS: u32 = 0x0204_0000;
@@ -46,6 +39,7 @@ struct Arrived<'a> {
 
 impl Stack {
     /// Take a frame in if it is a SYN that can go the short way.
+    #[inline(never)]
     pub(super) fn handle_syn(&mut self, now: Instant, frame: &[u8], checksum: RxChecksum) -> bool {
         if frame.len() < V4 + 20 || frame[..6] != self.config.mac.0 {
             return false;
@@ -164,80 +158,67 @@ fn four(options: &TcpOptions) -> Option<(u16, u8, Timestamps)> {
 /// the link.
 pub(super) fn write(
     out: &mut [u8; HEAD_BYTES],
-    from: Mac,
-    to: Mac,
+    (from, to): (Mac, Mac),
     flow: &Flow,
     segment: &Outgoing,
     sum: Option<Sum>,
 ) -> Option<Head> {
     let (mss, scale, timestamps) = four(&segment.options)?;
-    let ports = u32::from(flow.local_port()) << 16 | u32::from(flow.remote_port());
-    let flags = (WORDS as u32) << 28 | u32::from(segment.flags.0) << 16 | u32::from(segment.window);
-    let words = [
-        ports,
-        segment.seq.0,
-        segment.ack.0,
-        flags,
-        0,
-        MSS | u32::from(mss),
-        SACK_AND_TIMESTAMPS,
-        timestamps.value,
-        timestamps.echo,
-        SCALE | u32::from(scale),
-    ];
-    let length = (TCP + segment.data.len()) as u32;
-    let ecn = if segment.ect { Ecn::Ect0 } else { Ecn::NotEct };
-    let class = u32::from(segment.ip.traffic_class(ecn.bits()));
-    let hops = u32::from(segment.ip.hop_limit);
-    let (at, addresses) = match flow.v4() {
-        Some((local, remote)) => {
-            ethernet(out, from, to, 0x0800);
-            let mut ip = [
-                0x4500_0000 | class << 16 | (20 + length),
-                0x4000,
-                hops << 24 | u32::from(protocol::TCP) << 16,
-                local,
-                remote,
-            ];
-            ip[2] |= u32::from(Sum::from_wide(wide(&ip)).finish());
-            put(out, ETHERNET, ip);
-            (V4, u64::from(local) + u64::from(remote))
-        }
-        None => {
-            ethernet(out, from, to, 0x86dd);
-            let second = length << 16 | u32::from(protocol::TCP) << 8 | hops;
-            let (local, remote) = flow.v6();
-            put(out, ETHERNET, [0x6000_0000 | class << 20, second]);
-            put(out, ETHERNET + 8, local);
-            put(out, ETHERNET + 24, remote);
-            (V6, wide(&local) + wide(&remote))
-        }
+    let syn = Syn {
+        seq: segment.seq,
+        ack: segment.ack,
+        flags: segment.flags,
+        window: segment.window,
+        mss,
+        scale,
+        timestamps,
+        ip: segment.ip,
     };
-    put(out, at, words);
-    let pseudo = addresses + u64::from(length) + u64::from(protocol::TCP);
-    let (field, checksum) = match sum {
-        Some(data) => {
-            let all = Sum::from_wide(pseudo + wide(&words) + u64::from(data.value()));
-            (all.finish(), TxChecksum::Complete)
-        }
-        None => {
-            let partial = TxChecksum::Partial {
-                start: at as u16,
-                offset: CHECKSUM as u16,
-            };
-            (Sum::from_wide(pseudo).value(), partial)
-        }
+    let before = Before {
+        from,
+        to,
+        flow,
+        ip: segment.ip,
+        ect: segment.ect,
+        length: (TCP + segment.data.len()) as u32,
     };
-    out[at + CHECKSUM..at + CHECKSUM + 2].copy_from_slice(&field.to_be_bytes());
-    Some(Head {
-        len: at + TCP,
-        checksum,
-    })
+    Some(words::write(out, &before, words_of(flow, &syn), sum))
+}
+
+/// The same of one that carries no data.
+#[inline]
+pub(super) fn write_bare(
+    out: &mut [u8; HEAD_BYTES],
+    (from, to): (Mac, Mac),
+    flow: &Flow,
+    syn: &Syn,
+    sum: Option<Sum>,
+) -> Head {
+    let before = Before {
+        from,
+        to,
+        flow,
+        ip: syn.ip,
+        ect: false,
+        length: TCP as u32,
+    };
+    words::write(out, &before, words_of(flow, syn), sum)
 }
 
 #[inline]
-fn wide(words: &[u32]) -> u64 {
-    words.iter().map(|&word| u64::from(word)).sum()
+fn words_of(flow: &Flow, syn: &Syn) -> [u32; WORDS] {
+    [
+        u32::from(flow.local_port()) << 16 | u32::from(flow.remote_port()),
+        syn.seq.0,
+        syn.ack.0,
+        (WORDS as u32) << 28 | u32::from(syn.flags.0) << 16 | u32::from(syn.window),
+        0,
+        MSS | u32::from(syn.mss),
+        SACK_AND_TIMESTAMPS,
+        syn.timestamps.value,
+        syn.timestamps.echo,
+        SCALE | u32::from(syn.scale),
+    ]
 }
 
 #[cfg(test)]
@@ -306,7 +287,7 @@ mod tests {
             let (segment, flow) = (syn_ack(&mut random), &flows()[n % 2]);
             let sum = (n % 3 > 0).then(|| Sum::from_value(random.next_u64() as u16));
             let (mut ours, mut theirs) = ([0xaa; HEAD_BYTES], [0xbb; HEAD_BYTES]);
-            let head = write(&mut ours, OURS, THEIRS, flow, &segment, sum).expect("a usual SYN");
+            let head = write(&mut ours, (OURS, THEIRS), flow, &segment, sum).expect("a usual SYN");
             let other = write_general(&mut theirs, flow, &segment, sum);
             assert_eq!(ours[..head.len], theirs[..other.len], "{segment:?}");
             assert_eq!(head.checksum, other.checksum);
@@ -314,7 +295,7 @@ mod tests {
         let mut other = syn_ack(&mut random);
         other.options.sack_permitted = false;
         let mut out = [0; HEAD_BYTES];
-        assert!(write(&mut out, OURS, THEIRS, &flows()[0], &other, None).is_none());
+        assert!(write(&mut out, (OURS, THEIRS), &flows()[0], &other, None).is_none());
     }
 
     fn stack() -> Stack {

@@ -13,83 +13,59 @@ use exos_wire::{Mac, Sum, protocol};
 
 use super::TxChecksum;
 use super::segments::Head;
-use crate::tcp::{ConnectionId, Ecn, Flow, IpFields, Plain};
+use super::words::{self, ATOMIC, Before, CHECKSUM, ETHERNET, V6, put, wide};
+use crate::tcp::{ConnectionId, Flow, IpFields, Plain};
 
-const ETHERNET: usize = 14;
 const TCP: usize = 32;
-const V4: usize = ETHERNET + 20 + TCP;
-pub(super) const V6: usize = ETHERNET + 40 + TCP;
 
-/// Where the checksum lies in the TCP header.
-const CHECKSUM: usize = 16;
+/// Bytes of the longest.
+pub(super) const LONGEST: usize = V6 + TCP;
 
 /// Two no-operations and the head of a timestamps option (RFC 7323 appendix A).
 const TIMESTAMPS: u32 = 0x0101_080a;
 
-/// Don't Fragment, identification 0 (RFC 6864 §4.1: of an atomic packet it means nothing).
-const ATOMIC: u32 = 0x4000;
-
 /// Write the head of a segment. `sum` is the data's; `None` leaves the checksum to the link.
 #[inline]
 pub(super) fn write(
-    out: &mut [u8; V6],
-    from: Mac,
-    to: Mac,
+    out: &mut [u8; LONGEST],
+    (from, to): (Mac, Mac),
     flow: &Flow,
     segment: &Plain,
     sum: Option<Sum>,
 ) -> Head {
-    let tcp_len = TCP + segment.len;
-    let class = class(segment);
-    match flow.v4() {
-        Some((local, remote)) => {
-            let head: &mut [u8; V4] = out.first_chunk_mut().expect("room for the longest head");
-            ethernet(head, from, to, 0x0800);
-            let total = u32::try_from(20 + tcp_len).expect("an IPv4 packet within 64 KiB");
-            assert!(total <= 0xffff, "an IPv4 packet within 64 KiB");
-            let (first, hops) = (
-                0x4500_0000 | class << 16 | total,
-                u32::from(segment.ip.hop_limit) << 24 | u32::from(protocol::TCP) << 16,
-            );
-            let addresses = u64::from(local) + u64::from(remote);
-            let ip =
-                Sum::from_wide(u64::from(first) + u64::from(ATOMIC) + u64::from(hops) + addresses);
-            let hops = hops | u32::from(ip.finish());
-            put(head, ETHERNET, [first, ATOMIC, hops, local, remote]);
-            tcp(head, flow, segment, addresses + tcp_len as u64, sum)
-        }
-        None => {
-            let head = out;
-            ethernet(head, from, to, 0x86dd);
-            let length = u32::try_from(tcp_len).expect("an IPv6 packet within 64 KiB");
-            assert!(length <= 0xffff, "an IPv6 packet within 64 KiB");
-            let second =
-                length << 16 | u32::from(protocol::TCP) << 8 | u32::from(segment.ip.hop_limit);
-            put(head, ETHERNET, [0x6000_0000 | class << 20, second]);
-            let (local, remote) = flow.v6();
-            put(head, ETHERNET + 8, local);
-            put(head, ETHERNET + 24, remote);
-            let addresses: u64 = local
-                .iter()
-                .chain(&remote)
-                .map(|&word| u64::from(word))
-                .sum();
-            tcp(head, flow, segment, addresses + tcp_len as u64, sum)
-        }
-    }
+    let before = Before {
+        from,
+        to,
+        flow,
+        ip: segment.ip,
+        ect: segment.ect,
+        length: (TCP + segment.len) as u32,
+    };
+    let words = [
+        u32::from(flow.local_port()) << 16 | u32::from(flow.remote_port()),
+        segment.seq.0,
+        segment.ack.0,
+        flags_and_window(segment),
+        0,
+        TIMESTAMPS,
+        segment.timestamps.value,
+        segment.timestamps.echo,
+    ];
+    words::write(out, &before, words, sum)
 }
 
-/// The type-of-service byte, or traffic class.
-#[inline]
-fn class(segment: &Plain) -> u32 {
-    let ecn = if segment.ect { Ecn::Ect0 } else { Ecn::NotEct };
-    u32::from(segment.ip.traffic_class(ecn.bits()))
+/// Eight words of header, the flags, the window.
+#[inline(always)]
+fn flags_and_window(segment: &Plain) -> u32 {
+    0x8000_0000 | u32::from(segment.flags.0) << 16 | u32::from(segment.window)
 }
 
 /// The head that was written last, and whose it is.
 pub(super) struct LastHead {
-    bytes: [u8; V6],
+    bytes: [u8; LONGEST],
     len: usize,
+    /// What the IP header says of length and class.
+    shape: (u32, u32),
     /// The connection, and the generation of the path to which the link addresses belong.
     of: Option<(ConnectionId, NonZeroU64)>,
     ip: IpFields,
@@ -103,8 +79,9 @@ pub(super) struct LastHead {
 impl LastHead {
     pub(super) const fn new() -> Self {
         Self {
-            bytes: [0; V6],
+            bytes: [0; LONGEST],
             len: 0,
+            shape: (0, 0),
             of: None,
             ip: IpFields {
                 hop_limit: 0,
@@ -125,7 +102,7 @@ impl LastHead {
     /// True when the packet is IPv6.
     #[inline]
     pub(super) fn is_ipv6(&self) -> bool {
-        self.len == V6
+        self.len == LONGEST
     }
 
     /// Write the head of a segment of the connection that had the last one; false when that was another.
@@ -140,55 +117,51 @@ impl LastHead {
         if self.of != Some((id, generation)) || self.ip != segment.ip {
             return None;
         }
-        let tcp_len = TCP + segment.len;
-        let class = class(segment);
-        let at = if self.len == V4 {
-            let total = u32::try_from(20 + tcp_len).expect("an IPv4 packet within 64 KiB");
-            assert!(total <= 0xffff, "an IPv4 packet within 64 KiB");
-            let first = 0x4500_0000 | class << 16 | total;
+        let shape = (
+            (TCP + segment.len) as u32,
+            words::class(segment.ip, segment.ect),
+        );
+        if shape != self.shape {
+            self.reshape(shape);
+        }
+        Some(self.write_tcp(segment, shape.0, sum))
+    }
+
+    /// Write another length and class into the IP header.
+    fn reshape(&mut self, shape: (u32, u32)) {
+        let (length, class) = shape;
+        self.shape = shape;
+        if self.is_ipv6() {
+            let length = words::length_v6(length) as u16;
+            put(&mut self.bytes, ETHERNET, [0x6000_0000 | class << 20]);
+            self.bytes[ETHERNET + 4..ETHERNET + 6].copy_from_slice(&length.to_be_bytes());
+        } else {
+            let first = 0x4500_0000 | class << 16 | words::total_v4(length);
             put(&mut self.bytes, ETHERNET, [first]);
             let ip = Sum::from_wide(self.ipv4 + u64::from(first)).finish();
             self.bytes[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&ip.to_be_bytes());
-            V4 - TCP
-        } else {
-            let length = u16::try_from(tcp_len).expect("an IPv6 packet within 64 KiB");
-            put(&mut self.bytes, ETHERNET, [0x6000_0000 | class << 20]);
-            self.bytes[ETHERNET + 4..ETHERNET + 6].copy_from_slice(&length.to_be_bytes());
-            V6 - TCP
-        };
-        Some(self.write_tcp(at, segment, tcp_len, sum))
+        }
     }
 
     #[inline]
-    fn write_tcp(
-        &mut self,
-        at: usize,
-        segment: &Plain,
-        tcp_len: usize,
-        sum: Option<Sum>,
-    ) -> TxChecksum {
+    fn write_tcp(&mut self, segment: &Plain, length: u32, sum: Option<Sum>) -> TxChecksum {
+        let at = self.len - TCP;
         let bytes: &mut [u8; TCP] = self.bytes[at..]
             .first_chunk_mut()
             .expect("the TCP header is the last part of the head");
-        let (seq, ack) = (segment.seq.0, segment.ack.0);
-        let flags = 0x8000_0000 | u32::from(segment.flags.0) << 16 | u32::from(segment.window);
+        let (seq, ack, flags) = (segment.seq.0, segment.ack.0, flags_and_window(segment));
         let (value, echo) = (segment.timestamps.value, segment.timestamps.echo);
         put(bytes, 4, [seq, ack, flags]);
         put(bytes, 24, [value, echo]);
         let (field, checksum) = match sum {
             Some(data) => {
-                let words = [seq, ack, flags, value, echo];
-                let header: u64 = words.iter().map(|&word| u64::from(word)).sum();
-                let all = self.header + tcp_len as u64 + header + u64::from(data.value());
+                let changing = wide(&[length, seq, ack, flags, value, echo]);
+                let all = self.header + changing + u64::from(data.value());
                 (Sum::from_wide(all).finish(), TxChecksum::Complete)
             }
             None => {
-                let partial = TxChecksum::Partial {
-                    start: at as u16,
-                    offset: CHECKSUM as u16,
-                };
-                let pseudo = Sum::from_wide(self.pseudo + tcp_len as u64);
-                (pseudo.value(), partial)
+                let pseudo = Sum::from_wide(self.pseudo + u64::from(length));
+                (pseudo.value(), words::partial(at))
             }
         };
         bytes[CHECKSUM..CHECKSUM + 2].copy_from_slice(&field.to_be_bytes());
@@ -200,85 +173,32 @@ impl LastHead {
     pub(super) fn write_first(
         &mut self,
         (id, generation): (ConnectionId, NonZeroU64),
-        (from, to): (Mac, Mac),
+        macs: (Mac, Mac),
         flow: &Flow,
         segment: &Plain,
         sum: Option<Sum>,
     ) -> TxChecksum {
-        let head = write(&mut self.bytes, from, to, flow, segment, sum);
+        let head = write(&mut self.bytes, macs, flow, segment, sum);
         let addresses = match flow.v4() {
-            Some((local, remote)) => u64::from(local) + u64::from(remote),
+            Some((local, remote)) => wide(&[local, remote]),
             None => {
                 let (local, remote) = flow.v6();
-                local.iter().chain(&remote).map(|&w| u64::from(w)).sum()
+                wide(&local) + wide(&remote)
             }
         };
         let ports = u64::from(flow.local_port()) + u64::from(flow.remote_port());
         let hops = u32::from(segment.ip.hop_limit) << 24 | u32::from(protocol::TCP) << 16;
         self.len = head.len;
+        self.shape = (
+            (TCP + segment.len) as u32,
+            words::class(segment.ip, segment.ect),
+        );
         self.of = Some((id, generation));
         self.ip = segment.ip;
         self.pseudo = addresses + u64::from(protocol::TCP);
         self.header = self.pseudo + ports + u64::from(TIMESTAMPS);
         self.ipv4 = addresses + u64::from(hops) + u64::from(ATOMIC);
         head.checksum
-    }
-}
-
-#[inline]
-pub(super) fn ethernet<const N: usize>(head: &mut [u8; N], from: Mac, to: Mac, ethertype: u16) {
-    head[..6].copy_from_slice(&to.0);
-    head[6..12].copy_from_slice(&from.0);
-    head[12..14].copy_from_slice(&ethertype.to_be_bytes());
-}
-
-/// Write the TCP header at the end of `head`. `pseudo` are the words of the pseudo header but the protocol's.
-#[inline]
-fn tcp<const N: usize>(
-    head: &mut [u8; N],
-    flow: &Flow,
-    segment: &Plain,
-    pseudo: u64,
-    sum: Option<Sum>,
-) -> Head {
-    let ports = u32::from(flow.local_port()) << 16 | u32::from(flow.remote_port());
-    let flags = 0x8000_0000 | u32::from(segment.flags.0) << 16 | u32::from(segment.window);
-    let words = [
-        ports,
-        segment.seq.0,
-        segment.ack.0,
-        flags,
-        0,
-        TIMESTAMPS,
-        segment.timestamps.value,
-        segment.timestamps.echo,
-    ];
-    let at = N - TCP;
-    put(head, at, words);
-    let pseudo = pseudo + u64::from(protocol::TCP);
-    let (field, checksum) = match sum {
-        Some(data) => {
-            let header: u64 = words.iter().map(|&word| u64::from(word)).sum();
-            let sum = Sum::from_wide(pseudo + header + u64::from(data.value()));
-            (sum.finish(), TxChecksum::Complete)
-        }
-        None => {
-            let partial = TxChecksum::Partial {
-                start: at as u16,
-                offset: CHECKSUM as u16,
-            };
-            (Sum::from_wide(pseudo).value(), partial)
-        }
-    };
-    head[at + CHECKSUM..at + CHECKSUM + 2].copy_from_slice(&field.to_be_bytes());
-    Head { len: N, checksum }
-}
-
-/// Write words from `at` on.
-#[inline]
-pub(super) fn put<const N: usize, const W: usize>(head: &mut [u8; N], at: usize, words: [u32; W]) {
-    for (n, word) in words.into_iter().enumerate() {
-        head[at + 4 * n..at + 4 * n + 4].copy_from_slice(&word.to_be_bytes());
     }
 }
 
@@ -329,9 +249,9 @@ mod tests {
             let segment = outgoing(&mut random);
             let flow = &flows()[n % 2];
             let sum = (n % 3 > 0).then(|| Sum::from_value(random.next_u64() as u16));
-            let (mut ours, mut theirs) = ([0xaa; V6], [0xbb; HEAD_BYTES]);
+            let (mut ours, mut theirs) = ([0xaa; LONGEST], [0xbb; HEAD_BYTES]);
             let plain = Plain::of(&segment).expect("a usual segment");
-            let head = write(&mut ours, from, to, flow, &plain, sum);
+            let head = write(&mut ours, (from, to), flow, &plain, sum);
             let at = Addresses::of(from, to, flow, &segment);
             let header = TcpHeader {
                 src_port: flow.local_port(),
@@ -370,8 +290,8 @@ mod tests {
                 let mut segment = Plain::of(&outgoing(&mut random)).expect("a usual segment");
                 segment.ip = first.ip;
                 let sum = (n % 3 > 0).then(|| Sum::from_value(random.next_u64() as u16));
-                let mut whole = [0xaa; V6];
-                let head = write(&mut whole, from, to, flow, &segment, sum);
+                let mut whole = [0xaa; LONGEST];
+                let head = write(&mut whole, (from, to), flow, &segment, sum);
                 let checksum = last.write_next(id, generation, &segment, sum);
                 assert_eq!(last.bytes(), &whole[..head.len], "{segment:?}");
                 assert_eq!(checksum, Some(head.checksum));

@@ -201,6 +201,7 @@ impl Connection {
     }
 
     /// A connection in SYN-RECEIVED, made by a listener from a SYN.
+    #[inline(always)]
     pub(super) fn accept(opening: Opening, options: &Options) -> Self {
         let (state, _) = State::Listen
             .on(Event::Syn)
@@ -213,6 +214,7 @@ impl Connection {
         Self::new(opening, options, state, false)
     }
 
+    #[inline(always)]
     fn new(opening: Opening, options: &Options, state: State, active: bool) -> Self {
         let Opening {
             flow,

@@ -80,6 +80,15 @@ impl Flow {
         SocketAddr::new(self.remote.ip(), self.remote_port)
     }
 
+    /// The peer's address.
+    #[inline]
+    pub(crate) fn remote_ip(&self) -> IpAddr {
+        match self.v4() {
+            Some((_, remote)) => IpAddr::V4(remote.into()),
+            None => IpAddr::V6(self.remote.0.into()),
+        }
+    }
+
     /// Our port.
     pub const fn local_port(&self) -> u16 {
         self.local_port

@@ -15,14 +15,17 @@ pub struct IpFields {
 
 impl Default for IpFields {
     fn default() -> Self {
-        Self {
-            hop_limit: HOP_LIMIT,
-            dscp: 0,
-        }
+        Self::DEFAULT
     }
 }
 
 impl IpFields {
+    /// What a connection begins with, and answers of none have.
+    pub const DEFAULT: Self = Self {
+        hop_limit: HOP_LIMIT,
+        dscp: 0,
+    };
+
     /// The type-of-service byte, or traffic class, with ECN's two bits.
     #[inline]
     pub(crate) const fn traffic_class(self, ecn_bits: u8) -> u8 {

@@ -110,6 +110,7 @@ impl Tcp {
     }
 
     /// Keep a new connection. The next segment is most likely its.
+    #[inline(always)]
     pub(super) fn insert(&mut self, connection: Connection, hash: u32) -> ConnectionId {
         let id = self.slab.insert(connection, hash);
         let slab = &self.slab;

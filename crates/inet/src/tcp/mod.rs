@@ -89,6 +89,7 @@ pub use output::Outgoing;
 pub use reply::Reply;
 pub(crate) use run::Leaving;
 pub(crate) use short_in::{Short, Taken};
+pub(crate) use short_open::Syn;
 pub(crate) use short_out::{Next, Plain};
 pub use short_ways::{ShortWays, Way};
 pub use slab::ConnectionId;
@@ -283,12 +284,12 @@ impl Tcp {
 
     /// Queue `slice` to be sent; false when the connection is gone or takes no more data.
     pub fn send(&mut self, id: ConnectionId, slice: Slice) -> bool {
-        self.command(id, |c| c.send(slice)).unwrap_or(false)
+        self.command_to_send(id, |c| c.send(slice)).unwrap_or(false)
     }
 
     /// Nothing more will be sent: a FIN follows what is queued, on its last segment if possible.
     pub fn finish(&mut self, id: ConnectionId) {
-        self.command(id, Connection::finish);
+        self.command_to_send(id, Connection::finish);
     }
 
     /// Acknowledge and throw away whatever still comes.
@@ -320,8 +321,8 @@ impl Tcp {
         } else {
             c.consume(count, &mut self.memory);
         }
-        if c.ack_owed != owed {
-            self.settle(id);
+        if c.ack_owed != owed && !entry.closed {
+            entry.settle_sending(id, &mut self.sending);
         }
     }
 
@@ -338,7 +339,7 @@ impl Tcp {
 
     /// Do not let an owed acknowledgement wait for data to ride on.
     pub fn acknowledge_now(&mut self, id: ConnectionId) {
-        self.command(id, Connection::acknowledge_now);
+        self.command_to_send(id, Connection::acknowledge_now);
     }
 
     /// Ask a silent peer whether it is still there, or stop doing so (RFC 1122 §4.2.3.6).
@@ -385,6 +386,19 @@ impl Tcp {
     ) -> Option<R> {
         let result = command(self.slab.get_mut(id)?);
         self.settle(id);
+        Some(result)
+    }
+
+    /// The same of a command after which there may be something to send, and nothing else is new.
+    #[inline]
+    fn command_to_send<R>(
+        &mut self,
+        id: ConnectionId,
+        command: impl FnOnce(&mut Connection) -> R,
+    ) -> Option<R> {
+        let entry = self.slab.entry_mut(id).filter(|e| !e.closed)?;
+        let result = command(&mut entry.connection);
+        entry.settle_sending(id, &mut self.sending);
         Some(result)
     }
 

@@ -90,7 +90,7 @@ impl Connection {
     }
 
     /// A SYN or SYN-ACK, new or again.
-    pub(super) fn poll_syn(&mut self, now: Instant) -> Option<Outgoing> {
+    fn poll_syn(&mut self, now: Instant) -> Option<Outgoing> {
         if self.snd_nxt != self.iss {
             // Something unacceptable came: SYN-RECEIVED acknowledges, SYN-SENT has nothing to say.
             return if self.state == State::SynReceived {

@@ -37,6 +37,12 @@ impl Pacer {
         self.rate
     }
 
+    /// The path is too short to be paced, and was.
+    #[inline]
+    pub fn stays_unpaced(&self, srtt_us: u32) -> bool {
+        self.rate == 0 && u128::from(srtt_us) < PACING_RTT_MIN.as_micros()
+    }
+
     /// Take a new rate: `fixed` is the algorithm's own.
     #[inline]
     pub fn set(

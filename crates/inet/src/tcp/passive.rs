@@ -136,6 +136,7 @@ impl Tcp {
 
     /// A connection in SYN-RECEIVED of the listener in place `at`, in no table yet. `iss` may choose
     /// another initial sequence number than the one proposed to it.
+    #[inline(always)]
     fn embryo(
         &self,
         arrived: Arrived<'_>,

@@ -5,6 +5,7 @@
 //! stand in a queue for nothing, it never misses one.
 
 use std::cmp::Reverse;
+use std::collections::VecDeque;
 
 use super::Tcp;
 use super::connection::{self, Path};
@@ -13,11 +14,26 @@ use super::fast_open::Before;
 use super::input::{Context, Outcome};
 use super::output::Outgoing;
 use super::reply::Reply;
-use super::slab::ConnectionId;
+use super::slab::{ConnectionId, Entry};
 use super::state::Event as StateEvent;
 use crate::counters::Counters;
 use crate::limits::SEGMENTS_PER_TURN;
 use crate::time::Instant;
+
+impl Entry {
+    /// The connection may have something to send now: put it into the queue of those.
+    #[inline]
+    pub(super) fn settle_sending(
+        &mut self,
+        id: ConnectionId,
+        sending: &mut VecDeque<ConnectionId>,
+    ) {
+        if !self.sending && self.connection.wants_to_send() {
+            self.sending = true;
+            sending.push_back(id);
+        }
+    }
+}
 
 impl Tcp {
     // Time.
@@ -173,6 +189,18 @@ impl Tcp {
     /// The next answer that belongs to no connection.
     pub fn poll_reply(&mut self) -> Option<Reply> {
         self.replies.pop()
+    }
+
+    /// The same; it stays.
+    #[inline]
+    pub(crate) fn next_reply(&self) -> Option<&Reply> {
+        self.replies.front()
+    }
+
+    /// It has been written.
+    #[inline]
+    pub(crate) fn reply_is_sent(&mut self) {
+        self.replies.drop_front();
     }
 
     /// The next segment of a connection, and whose it is.

@@ -3,17 +3,33 @@
 //! Rule: as `short_in`'s and `short_out`'s. What goes these ways leaves the same state and the same segments as
 //! `input` and `output` would.
 
-use exos_wire::tcp::TcpFlags;
+use exos_wire::SeqNumber;
+use exos_wire::tcp::{TcpFlags, Timestamps};
 
-use super::connection::{Connection, Owed};
+use super::Tcp;
+use super::connection::{Connection, Owed, Path};
 use super::event::EventSet;
+use super::flow::Flow;
+use super::ip::IpFields;
 use super::short_in::{Short, Taken};
 use super::short_ways::Way;
 use super::slab::ConnectionId;
 use super::state::{Event, State};
-use super::{Outgoing, Tcp};
 use crate::counters::Counters;
 use crate::time::Instant;
+
+/// A SYN or SYN-ACK with the options that nearly all have: MSS, SACK permitted, timestamps, window scale.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Syn {
+    pub seq: SeqNumber,
+    pub ack: SeqNumber,
+    pub flags: TcpFlags,
+    pub window: u16,
+    pub mss: u16,
+    pub scale: u8,
+    pub timestamps: Timestamps,
+    pub ip: IpFields,
+}
 
 impl Tcp {
     /// Take in a segment to a connection in SYN-RECEIVED, if it is the acknowledgement that nearly all send.
@@ -38,15 +54,32 @@ impl Tcp {
         Taken::Yes(true)
     }
 
-    /// The SYN-ACK that `poll_short` has found.
-    pub(crate) fn poll_syn_ack(&mut self, now: Instant) -> Option<(ConnectionId, Outgoing)> {
+    /// The connection that has its turn.
+    #[inline]
+    pub(crate) fn next_to_send(&self) -> Option<&Connection> {
+        self.slab.get(*self.sending.front()?)
+    }
+
+    /// The SYN-ACK of the connection that has its turn ([`Next::SynAck`](super::Next)). It goes that way, and what
+    /// follows goes it too.
+    #[inline]
+    pub(crate) fn poll_syn_ack(&mut self, now: Instant, path: Path) -> Option<(&Flow, Syn)> {
         let &id = self.sending.front()?;
-        let c = self.slab.get_mut(id)?;
+        let entry = self.slab.entry_mut(id)?;
+        let c = &mut entry.connection;
         c.pressure = self.memory.pressure();
-        let out = c.poll_syn(now)?;
-        self.rest_from_sending(id);
+        c.path = Some(path);
+        let syn = c.answer_syn(now);
+        entry.sending = false;
+        let at = c.timer_deadline();
+        if at < entry.armed {
+            entry.armed = at;
+            self.wheel.arm(at, id);
+        }
+        self.sending.pop_front();
+        self.turn = 0;
         self.taken.count(Way::SynAck);
-        Some((id, out))
+        Some((&c.flow, syn))
     }
 }
 
@@ -76,7 +109,29 @@ impl Connection {
         self.tell(EventSet::ACCEPTED);
     }
 
-    /// It was begun by a SYN that nothing has answered yet, and by which nothing special was asked for.
+    /// The SYN-ACK leaves for the first time.
+    #[inline]
+    fn answer_syn(&mut self, now: Instant) -> Syn {
+        let flags = TcpFlags::SYN.0 | TcpFlags::ACK.0 | self.ecn_flags_of_syn(true, false);
+        self.snd_nxt = self.iss + 1;
+        self.snd_max = self.snd_nxt;
+        self.last_sent = now;
+        self.retransmit_at = now + self.rtt.timeout();
+        Syn {
+            seq: self.iss,
+            ack: self.rcv_nxt,
+            flags: TcpFlags(flags),
+            // The window field of a SYN is not scaled (RFC 7323 §2.2).
+            window: self.rcv_buffer.min(u32::from(u16::MAX)) as u16,
+            mss: self.mss_announced,
+            scale: self.rcv_scale,
+            timestamps: self.timestamps_now(now),
+            ip: self.ip,
+        }
+    }
+
+    /// It was begun by a SYN that nothing has answered yet, and that had the options that nearly all have; nothing
+    /// special is asked for on this side.
     #[inline]
     pub(super) fn answers_first_syn(&self) -> bool {
         self.state == State::SynReceived
@@ -86,5 +141,8 @@ impl Connection {
             && self.snd_max == self.iss
             && self.ack_owed == Owed::Nothing
             && self.rare.is_none()
+            && self.scaling
+            && self.timestamps
+            && self.sack
     }
 }

@@ -11,7 +11,7 @@
 use std::num::NonZeroU64;
 
 use exos_wire::SeqNumber;
-use exos_wire::tcp::{TcpFlags, Timestamps};
+use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
 use super::connection::{Connection, NEVER, Owed};
 use super::ip::IpFields;
@@ -19,7 +19,7 @@ use super::loss::{Loss, Phase, Timer};
 use super::memory::Pressure;
 use super::short_ways::Way;
 use super::slab::ConnectionId;
-use super::{Outgoing, Tcp};
+use super::{Outgoing, Reply, Tcp};
 use crate::limits::{RTO_VARIATION_MIN, SEGMENTS_PER_TURN};
 use crate::time::Instant;
 
@@ -49,23 +49,26 @@ impl Plain {
         start: 0,
         len: 0,
         ect: false,
-        ip: IpFields {
-            hop_limit: 0,
-            dscp: 0,
-        },
+        ip: IpFields::DEFAULT,
     };
+
+    /// The same answer, if it is one.
+    #[inline]
+    pub fn of_reply(reply: &Reply) -> Option<Self> {
+        Some(Self {
+            seq: reply.seq,
+            ack: reply.ack,
+            flags: reply.flags,
+            window: reply.window,
+            timestamps: timestamps_alone(&reply.options)?,
+            ..Self::EMPTY
+        })
+    }
 
     /// The same segment, if it is one.
     #[inline]
     pub fn of(segment: &Outgoing) -> Option<Self> {
-        let options = &segment.options;
-        let others = options.mss.is_some()
-            | options.window_scale.is_some()
-            | options.sack_permitted
-            | !options.sack.is_empty()
-            | options.fast_open.is_some()
-            | options.user_timeout.is_some();
-        let timestamps = options.timestamps.filter(|_| !others)?;
+        let timestamps = timestamps_alone(&segment.options)?;
         Some(Self {
             seq: segment.seq,
             ack: segment.ack,
@@ -78,6 +81,18 @@ impl Plain {
             ip: segment.ip,
         })
     }
+}
+
+/// Timestamps, where there is no other option.
+#[inline]
+fn timestamps_alone(options: &TcpOptions) -> Option<Timestamps> {
+    let others = options.mss.is_some()
+        | options.window_scale.is_some()
+        | options.sack_permitted
+        | !options.sack.is_empty()
+        | options.fast_open.is_some()
+        | options.user_timeout.is_some();
+    options.timestamps.filter(|_| !others)
 }
 
 /// What there is to send next.

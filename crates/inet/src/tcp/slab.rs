@@ -66,6 +66,7 @@ pub(super) struct Slab {
 }
 
 impl Slab {
+    #[inline(always)]
     pub fn insert(&mut self, connection: Connection, hash: u32) -> ConnectionId {
         let entry = Entry {
             sending: false,

@@ -253,6 +253,34 @@ impl Congestion {
         }
     }
 
+    /// The slow-start threshold, where it has one.
+    #[inline]
+    pub fn threshold(&self) -> u32 {
+        match self {
+            Self::Cubic(c) => c.threshold(),
+            Self::NewReno(c) => c.threshold(),
+            Self::Boxed(c) => c.threshold(),
+        }
+    }
+
+    /// See [`CongestionControl::pacing_rate`]. The algorithms held in line have none of their own.
+    #[inline]
+    pub fn pacing_rate(&self) -> Option<u64> {
+        match self {
+            Self::Cubic(_) | Self::NewReno(_) => None,
+            Self::Boxed(c) => c.pacing_rate(),
+        }
+    }
+
+    /// See [`CongestionControl::owns_recovery`]. Those held in line do not.
+    #[inline]
+    pub fn owns_recovery(&self) -> bool {
+        match self {
+            Self::Cubic(_) | Self::NewReno(_) => false,
+            Self::Boxed(c) => c.owns_recovery(),
+        }
+    }
+
     /// See [`CongestionControl::on_ack`].
     #[inline]
     pub fn on_ack(&mut self, ack: &Ack) {

@@ -31,9 +31,7 @@ impl Connection {
     #[inline]
     pub(in crate::tcp) fn congestion_window(&self) -> u32 {
         match self.loss.phase {
-            Phase::Recovery | Phase::Marked if !self.congestion.get().owns_recovery() => {
-                self.loss.window
-            }
+            Phase::Recovery | Phase::Marked if !self.congestion.owns_recovery() => self.loss.window,
             _ => self.congestion.window(),
         }
     }
@@ -452,7 +450,7 @@ impl Connection {
             self.rtt.round_ended();
         }
         let in_flight = self.loss.in_flight();
-        let owns = self.congestion.get().owns_recovery();
+        let owns = self.congestion.owns_recovery();
         let led = matches!(self.loss.phase, Phase::Recovery | Phase::Marked) && !owns;
         let reorders = self.loss.rack.reordering_seen();
         if led {
@@ -490,16 +488,14 @@ impl Connection {
     /// The pacing rate follows the window and the round trip.
     #[inline]
     pub(in crate::tcp) fn set_pace(&mut self) {
-        let congestion = self.congestion.get();
+        let (fixed, srtt_us) = (self.congestion.pacing_rate(), self.rtt.smoothed_us());
+        if fixed.is_none() && self.loss.pacer.stays_unpaced(srtt_us) {
+            return;
+        }
         let window = self.congestion_window();
-        let slow_start = congestion.window() < congestion.threshold() / 2;
-        self.loss.pacer.set(
-            congestion.pacing_rate(),
-            window,
-            slow_start,
-            self.rtt.smoothed_us(),
-            u32::from(self.mss),
-        );
+        let slow_start = self.congestion.window() < self.congestion.threshold() / 2;
+        let mss = u32::from(self.mss);
+        self.loss.pacer.set(fixed, window, slow_start, srtt_us, mss);
     }
 
     // The timer.
