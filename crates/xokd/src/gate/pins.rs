@@ -30,9 +30,10 @@ pub fn folders() -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// True for a gate whose interface is gone.
+/// True for a gate that is on no interface: its own is gone, or a daemon ended while it made it.
 pub fn is_orphan(folder: &Path) -> bool {
-    Link::open_pinned(&folder.join("in")).is_ok_and(|link| link.ifindex() == 0)
+    // Of a link whose interface is gone the kernel says 0.
+    !TcxLink::open_pinned(&folder.join("host")).is_ok_and(|link| link.ifindex() != 0)
 }
 
 /// Takes the names of a gate away, and with them the gate.
@@ -61,8 +62,12 @@ fn kind_of(spec: &MapSpec) -> Result<MapKind> {
         .ok_or_else(|| Error::new(format!("the map {} is of an unknown kind", spec.name)))
 }
 
-/// The maps of a gate, and whether an earlier daemon made them.
+/// The maps of a gate, and whether an earlier daemon made them. What was left of an interface that is gone goes: numbers
+/// of namespaces and interfaces are used again.
 pub(super) fn maps(folder: &Path) -> Result<(Maps<Map>, bool)> {
+    if is_orphan(folder) {
+        remove_folder(folder)?;
+    }
     match find_maps(folder) {
         Some(maps) => Ok((maps, true)),
         None => Ok((make_maps(folder)?, false)),
@@ -99,14 +104,13 @@ fn make_maps(folder: &Path) -> Result<Maps<Map>> {
 
 /// The interface's XDP link: the one that is there, with our program in it, or a new one.
 pub(super) fn attach_incoming(name: &Path, ifindex: u32, prog: &Prog) -> Result<(Link, XdpMode)> {
-    if let Ok(link) = Link::open_pinned(name) {
-        if link.ifindex() == ifindex {
-            link.update(prog)?;
-            let mode = link.mode();
-            return Ok((link, mode));
-        }
-        let _ = std::fs::remove_file(name);
+    let there = Link::open_pinned(name).ok();
+    if let Some(link) = there.filter(|link| link.ifindex() == ifindex) {
+        link.update(prog)?;
+        let mode = link.mode();
+        return Ok((link, mode));
     }
+    let _ = std::fs::remove_file(name);
     let native = Link::attach_xdp(ifindex, prog, XdpMode::Native);
     let link = native.or_else(|_| Link::attach_xdp(ifindex, prog, XdpMode::Generic))?;
     link.pin(name)?;
@@ -116,13 +120,12 @@ pub(super) fn attach_incoming(name: &Path, ifindex: u32, prog: &Prog) -> Result<
 
 /// A tcx link, likewise.
 pub(super) fn attach_tcx(name: &Path, ifindex: u32, prog: &Prog, hook: TcxHook) -> Result<TcxLink> {
-    if let Ok(link) = TcxLink::open_pinned(name) {
-        if link.ifindex() == ifindex {
-            link.update(prog)?;
-            return Ok(link);
-        }
-        let _ = std::fs::remove_file(name);
+    let there = TcxLink::open_pinned(name).ok();
+    if let Some(link) = there.filter(|link| link.ifindex() == ifindex) {
+        link.update(prog)?;
+        return Ok(link);
     }
+    let _ = std::fs::remove_file(name);
     let link = TcxLink::attach(ifindex, prog, hook)?;
     link.pin(name)?;
     Ok(link)
