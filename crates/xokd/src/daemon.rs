@@ -20,7 +20,7 @@ mod taps;
 mod terms;
 mod turn;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -78,6 +78,8 @@ pub struct Daemon {
     metrics: Option<Metrics>,
     interfaces: Vec<Interface>,
     seats: BTreeMap<SlotId, Seat>,
+    /// Interfaces on which something was passed on that is not written down yet.
+    unsaved: BTreeSet<u32>,
     tables: Tables,
     netlink: Netlink,
     watch: Watch,
@@ -107,6 +109,7 @@ impl Daemon {
             ledger: Ledger::new(u64::from_le_bytes(random())),
             reservations: Reservations::default(),
             seats: BTreeMap::new(),
+            unsaved: BTreeSet::new(),
             tables: Tables::new()?,
             watch: Watch::everything()?,
             host_seen: None,

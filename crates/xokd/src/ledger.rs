@@ -32,8 +32,8 @@ pub use denied::Denied;
 pub use grant::{Change, Grant, Owner};
 use index::Index;
 use ports::Ports;
-pub use tickets::TicketKind;
 use tickets::Tickets;
+pub use tickets::{Ticket, TicketKind};
 
 /// The number of a program's place.
 pub type SlotId = u32;
@@ -249,6 +249,24 @@ impl Ledger {
     fn who(&self, slot: SlotId) -> Result<Rc<Who>, Denied> {
         let owner = self.owner(slot).ok_or(Denied::NotFound("slot"))?;
         Ok(Rc::clone(&owner.who))
+    }
+
+    /// The tickets that nobody has presented yet.
+    pub fn tickets(&self) -> &[Ticket] {
+        &self.tickets.0
+    }
+
+    /// Takes over a ticket likewise, when its giver has the grant.
+    pub fn adopt_ticket(&mut self, ticket: Ticket) {
+        if self.of(ticket.from, ticket.grant).is_ok() {
+            self.tickets.0.push(ticket);
+        }
+    }
+
+    /// Whether others hold a grant, too, or may come to.
+    pub fn is_passed_on(&self, id: GrantId) -> bool {
+        let shared = self.grant(id).is_some_and(|g| g.holders.len() > 1);
+        shared || self.tickets.0.iter().any(|ticket| ticket.grant == id)
     }
 
     /// The grant, when the slot holds it.

@@ -1,7 +1,7 @@
 //! What a successor of this daemon must know of the slots, and cannot read from the kernel.
 //!
-//! One small file for each interface, written whole whenever a slot comes or goes, never half (it is renamed into
-//! place). Grants are not in it: the kernel's own table has them. The tokens are: whoever could read the file could
+//! One small file for each interface, written whole whenever a slot comes or goes or a grant is passed on, never half
+//! (it is renamed into place). Grants are not in it, but for what the kernel's own table does not say of them. The tokens are: whoever could read the file could
 //! take slots over, so only root can, and it is not on a disk (/run).
 //!
 //! A file that cannot be understood is no file: then what the kernel still has is taken down. Fields that were added
@@ -74,6 +74,40 @@ pub struct State {
     pub version: u32,
     /// The slots.
     pub slots: Vec<Slot>,
+    /// Grants of which the kernel's table does not say everything.
+    #[serde(default)]
+    pub passed_on: Vec<PassedOn>,
+    /// Tickets that nobody has presented yet.
+    #[serde(default)]
+    pub tickets: Vec<Ticket>,
+}
+
+/// A grant that has several holders, or one who has it by another's right.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PassedOn {
+    /// The grant.
+    pub grant: u32,
+    /// The slots that hold it, the one that gets the packets first.
+    pub holders: Vec<u32>,
+    /// Who claimed it first: the user.
+    pub uid: u32,
+    /// And the user's groups.
+    pub groups: Vec<u32>,
+}
+
+/// A ticket.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Ticket {
+    /// What is presented.
+    pub secret: [u8; 16],
+    /// The grant that it is for.
+    pub grant: u32,
+    /// The slot that gave it.
+    pub from: u32,
+    /// It adds a holder, and does not move the grant.
+    pub shares: bool,
+    /// Until when it is good, in milliseconds since the machine started.
+    pub expires_ms: u64,
 }
 
 /// The form of the file.
@@ -153,11 +187,11 @@ pub fn read(name: &str) -> State {
 }
 
 /// Writes it for the next.
-pub fn write(name: &str, slots: Vec<Slot>) -> Result<()> {
+pub fn write(name: &str, state: State) -> Result<()> {
     let what = || format!("cannot write {}", path(name).display());
     let state = State {
         version: VERSION,
-        slots,
+        ..state
     };
     let text = serde_json::to_vec(&state)
         .map_err(std::io::Error::other)
@@ -202,7 +236,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_and_the_rest_is_nothing() {
         let name = format!("test-{}", std::process::id());
-        if write(&name, Vec::new()).is_err() {
+        if write(&name, State::default()).is_err() {
             eprintln!("SKIPPED: {FOLDER} cannot be written (not root)");
             return;
         }
@@ -222,8 +256,25 @@ mod tests {
             queue: Some(2),
             since_ms: 12,
         };
-        write(&name, vec![slot.clone()]).expect("it was written before");
-        assert_eq!(read(&name).slots, [slot]);
+        let state = State {
+            version: VERSION,
+            slots: vec![slot],
+            passed_on: vec![PassedOn {
+                grant: 5,
+                holders: vec![3, 4],
+                uid: 1000,
+                groups: vec![27],
+            }],
+            tickets: vec![Ticket {
+                secret: [8; 16],
+                grant: 5,
+                from: 3,
+                shares: true,
+                expires_ms: 9,
+            }],
+        };
+        write(&name, state.clone()).expect("it was written before");
+        assert_eq!(read(&name), state);
         let mode =
             std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(path(&name)).expect("there"));
         assert_eq!(mode & 0o777, 0o600);

@@ -4,8 +4,16 @@
 //! read from the kernel's own table, the slots from the state file. A slot is kept when its process lives and its
 //! interface is there; the program then has `REATTACH_TIME` to come back. Everything else is taken down.
 //!
-//! Lost with the earlier daemon: second holders of shared grants, tickets, resting ports, and the lock that keeps a
-//! packet socket's holder from asking the kernel for rings (the slot's memory, not another's, is what it could waste).
+//! What is passed on, shared grants and tickets, is written at the end of the turn that did it: a daemon that is killed
+//! in that very turn loses it, which leaves the grant with whoever had it.
+//!
+//! Lost with the earlier daemon:
+//!
+//! - which ports rest: to write each release down would cost more than it saves, since the next daemon chooses at random;
+//! - connections in TIME-WAIT that programs left with slot 0, whose stack is made anew;
+//! - the lock that keeps a packet socket's holder from asking the kernel for rings: it is a mapping, which only a process
+//!   can have, and the socket is the program's alone. What it could waste is the kernel's memory for its own socket; the
+//!   socket goes with the program.
 
 use std::rc::Rc;
 
@@ -13,13 +21,15 @@ use exos_host::bpf;
 use exos_host::error::Result;
 use exos_host::netlink::Netlink;
 use exos_link::Held;
-use exos_xok::message::{Farewell, LINK_BYTES, Notice};
+use exos_xok::Claim;
+use exos_xok::message::{Farewell, GrantId, LINK_BYTES, Notice, Secret};
 
 use super::Daemon;
 use crate::interface::Interface;
-use crate::ledger::{Change, Grant, SlotId};
+use crate::ledger::{Change, Grant, Now, SlotId, Ticket, TicketKind};
+use crate::policy::Who;
 use crate::slot::{self, Place};
-use crate::state;
+use crate::state::{self, PassedOn, State};
 
 impl Daemon {
     /// Takes over what is there, of all interfaces.
@@ -41,7 +51,7 @@ impl Daemon {
                 };
                 slot::remove(&self.netlink, &interface.prefix, index, slot.slot)?;
             }
-            self.adopt_grants(at, &kept)?;
+            self.adopt_grants(at, &saved, &kept)?;
             self.divide(index);
             self.save(index);
         }
@@ -70,46 +80,112 @@ impl Daemon {
     }
 
     /// The grants of the slots that are kept go on; the others end.
-    fn adopt_grants(&mut self, at: usize, kept: &[SlotId]) -> Result<()> {
+    fn adopt_grants(&mut self, at: usize, saved: &State, kept: &[SlotId]) -> Result<()> {
         for (id, slot, claim) in self.interfaces[at].gate.grants()? {
-            let fine = kept.contains(&slot) && claim.check().is_ok();
-            let change = if fine && self.ledger.grant(id).is_none() {
-                let holders = vec![slot];
-                // The program goes on having the port when the host has taken it while there was no daemon.
-                if self.is_shared(&claim)
-                    && let Err(error) = self.reservations.hold(id, &claim)
-                {
-                    eprintln!("{claim} goes on, but {error}");
+            let more = saved.passed_on.iter().find(|more| more.grant == id);
+            let others = more.into_iter().flat_map(|more| &more.holders);
+            let mut holders: Vec<SlotId> = vec![slot];
+            holders.extend(others.filter(|other| **other != slot));
+            holders.retain(|holder| kept.contains(holder));
+            let change = match holders.first() {
+                Some(first) if claim.check().is_ok() && self.ledger.grant(id).is_none() => {
+                    let origin = match more {
+                        Some(more) => Rc::new(Who {
+                            uid: more.uid,
+                            groups: more.groups.clone(),
+                        }),
+                        None => Rc::clone(&self.ledger.owner(*first).expect("it was kept").who),
+                    };
+                    self.reserve_again(id, &claim);
+                    let grant = Grant {
+                        claim,
+                        holders,
+                        origin,
+                    };
+                    self.ledger.adopt(id, grant)
                 }
-                let owner = self.ledger.owner(slot).expect("it was kept");
-                let origin = Rc::clone(&owner.who);
-                let grant = Grant {
-                    claim,
-                    holders,
-                    origin,
-                };
-                self.ledger.adopt(id, grant)
-            } else {
-                Change {
+                _ => Change {
                     grant: id,
                     claim,
                     slot: None,
-                }
+                },
             };
             self.apply(&change);
         }
+        saved
+            .tickets
+            .iter()
+            .for_each(|ticket| self.adopt_ticket(ticket));
         Ok(())
     }
 
-    /// Writes down the slots of an interface for whoever comes after us.
+    /// The program goes on having the port when the host has taken it while there was no daemon.
+    fn reserve_again(&mut self, id: GrantId, claim: &Claim) {
+        if self.is_shared(claim)
+            && let Err(error) = self.reservations.hold(id, claim)
+        {
+            eprintln!("{claim} goes on, but {error}");
+        }
+    }
+
+    fn adopt_ticket(&mut self, saved: &state::Ticket) {
+        self.ledger.adopt_ticket(Ticket {
+            secret: Secret(saved.secret),
+            grant: saved.grant,
+            from: saved.from,
+            kind: match saved.shares {
+                true => TicketKind::Share,
+                false => TicketKind::Move,
+            },
+            expires: Now::from_millis(saved.expires_ms),
+        });
+    }
+
+    /// Writes down the slots of an interface for whoever comes after us, and who has what of whom.
     pub(super) fn save(&self, index: u32) {
         let Some(interface) = self.interface(index) else {
             return;
         };
-        let seats = self.seats.iter().filter(|(_, s)| s.interface == index);
-        let slots = seats.map(|(_, seat)| seat.record.clone());
-        if let Err(error) = state::write(&interface.name, slots.collect()) {
+        let seats = self.seats.values().filter(|s| s.interface == index);
+        let here = |id: GrantId| {
+            self.ledger
+                .grant(id)
+                .is_some_and(|g| g.claim.interface == index)
+        };
+        let grants = self
+            .ledger
+            .grants()
+            .filter(|(_, g)| g.claim.interface == index);
+        let tickets = self.ledger.tickets().iter().filter(|t| here(t.grant));
+        let state = State {
+            slots: seats.map(|seat| seat.record.clone()).collect(),
+            passed_on: grants
+                .filter_map(|(id, grant)| self.passed_on(id, grant))
+                .collect(),
+            tickets: tickets.map(saved_ticket).collect(),
+            ..State::default()
+        };
+        if let Err(error) = state::write(&interface.name, state) {
             eprintln!("{error}; a daemon after this one will not know the programs");
+        }
+    }
+
+    /// What there is to say of a grant beside what the kernel's table does.
+    fn passed_on(&self, id: GrantId, grant: &Grant) -> Option<PassedOn> {
+        let owner = self.ledger.owner(grant.slot())?;
+        let passed_on = grant.holders.len() > 1 || owner.who != grant.origin;
+        passed_on.then(|| PassedOn {
+            grant: id,
+            holders: grant.holders.clone(),
+            uid: grant.origin.uid,
+            groups: grant.origin.groups.clone(),
+        })
+    }
+
+    /// Writes down what was passed on in this turn.
+    pub(super) fn save_passed_on(&mut self) {
+        for index in std::mem::take(&mut self.unsaved) {
+            self.save(index);
         }
     }
 
@@ -124,6 +200,16 @@ impl Daemon {
     /// Another daemon takes over: this one ends as it is.
     pub fn is_replaced(&self) -> bool {
         self.replaced
+    }
+}
+
+fn saved_ticket(ticket: &Ticket) -> state::Ticket {
+    state::Ticket {
+        secret: ticket.secret.0,
+        grant: ticket.grant,
+        from: ticket.from,
+        shares: ticket.kind == TicketKind::Share,
+        expires_ms: ticket.expires.as_millis() as u64,
     }
 }
 

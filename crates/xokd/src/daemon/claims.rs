@@ -108,8 +108,12 @@ impl Daemon {
     }
 
     pub(super) fn release(&mut self, slot: SlotId, grant: GrantId) -> Answered {
+        let passed_on = self.ledger.is_passed_on(grant);
         if let Some(change) = self.ledger.release(slot, grant, now())? {
             self.apply(&change);
+        }
+        if passed_on {
+            self.unsaved.insert(self.seats[&slot].interface);
         }
         plain(Answer::Done)
     }
@@ -134,9 +138,17 @@ impl Daemon {
         plain(Answer::Done)
     }
 
+    /// Presents a ticket.
+    pub(super) fn import(&mut self, slot: SlotId, ticket: &Secret) -> Answered {
+        let change = self.ledger.present(slot, ticket, now())?;
+        self.unsaved.insert(change.claim.interface);
+        self.granted(&change)
+    }
+
     pub(super) fn ticket(&mut self, slot: SlotId, grant: GrantId, kind: TicketKind) -> Answered {
         let secret = Secret(random());
         self.ledger.write_ticket(slot, grant, kind, secret, now())?;
+        self.unsaved.insert(self.seats[&slot].interface);
         plain(Answer::Ticket(secret))
     }
 }

@@ -119,11 +119,7 @@ impl Daemon {
             Request::Release { grant } => self.release(self.slot(id)?, grant),
             Request::Export { grant } => self.ticket(self.slot(id)?, grant, TicketKind::Move),
             Request::Share { grant } => self.ticket(self.slot(id)?, grant, TicketKind::Share),
-            Request::Import { ticket } => {
-                let slot = self.slot(id)?;
-                let change = self.ledger.present(slot, &ticket, now())?;
-                self.granted(&change)
-            }
+            Request::Import { ticket } => self.import(self.slot(id)?, &ticket),
             Request::Resolve { ip } => self.resolve(self.slot(id)?, ip),
             Request::Status if connection.is_behind() => {
                 let text = "read the answers that wait before asking for another report";

@@ -42,6 +42,7 @@ impl Daemon {
         }
         self.end_what_is_due(now);
         self.count(now);
+        self.save_passed_on();
         self.tell_changes();
         Ok(())
     }

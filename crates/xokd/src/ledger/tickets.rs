@@ -14,18 +14,24 @@ pub enum TicketKind {
     Share,
 }
 
-#[derive(Clone, Copy)]
-pub(super) struct Ticket {
-    secret: Secret,
-    pub(super) grant: GrantId,
-    pub(super) from: SlotId,
-    pub(super) kind: TicketKind,
-    expires: Now,
+/// A ticket, as its giver's books have it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticket {
+    /// What is presented.
+    pub secret: Secret,
+    /// The grant that it is for.
+    pub grant: GrantId,
+    /// The slot that gave it.
+    pub from: SlotId,
+    /// What it does.
+    pub kind: TicketKind,
+    /// Until when it is good.
+    pub expires: Now,
 }
 
 /// The tickets that nobody has presented yet.
 #[derive(Default)]
-pub(super) struct Tickets(Vec<Ticket>);
+pub(super) struct Tickets(pub(super) Vec<Ticket>);
 
 impl Tickets {
     pub(super) fn write(
