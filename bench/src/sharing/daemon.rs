@@ -19,6 +19,9 @@ pub(super) const CAPPED_UID: u32 = 65_502;
 /// What that is.
 pub(super) const CAP: f64 = 0.7;
 
+/// A user who may have the device's queue.
+pub(super) const DIRECT_UID: u32 = 65_503;
+
 /// A daemon, taken down when dropped.
 pub(super) struct Daemon<'s> {
     session: &'s Session<'s>,
@@ -99,12 +102,13 @@ impl Drop for Daemon<'_> {
     }
 }
 
-/// Everybody may claim everything; two users have another weight and a cap.
+/// Everybody may claim everything; some users have another weight, a cap, a queue of the device.
 fn policy(rate: Option<u64>) -> String {
     let line = rate.map_or(String::new(), |mbit| format!("rate = \"{mbit}mbit\"\n"));
     let cap = rate.map_or(1000, |mbit| (mbit as f64 * CAP) as u64);
     let rules = [
         "anyone = true\n".to_owned(),
+        format!("user = \"{DIRECT_UID}\"\nmodes = [\"shared\", \"direct\"]\n"),
         format!("user = \"{HEAVY_UID}\"\nweight = 3\n"),
         format!("user = \"{CAPPED_UID}\"\nweight = 2\nrate_max = \"{cap}mbit\"\n"),
     ];

@@ -109,17 +109,25 @@ struct Flow {
     /// Bits a second; `None` for as many as go.
     rate: Option<u64>,
     sent: u64,
+    /// Frames that were due too long ago.
+    missed: u64,
 }
+
+/// A sender that was kept from sending for longer than this does not make up for all of it.
+const MAKE_UP: Duration = Duration::from_millis(20);
 
 impl Flow {
     /// How many frames are due after so long.
-    fn due(&self, passed: Duration) -> u64 {
+    fn due(&mut self, passed: Duration) -> u64 {
         let Some(rate) = self.rate else {
             return u64::MAX;
         };
-        let bits = self.frame.bytes.len() as f64 * 8.0;
-        let due = (rate as f64 * passed.as_secs_f64() / bits) as u64;
-        due.saturating_sub(self.sent)
+        let per_sec = rate as f64 / (self.frame.bytes.len() as f64 * 8.0);
+        let due = (per_sec * passed.as_secs_f64()) as u64;
+        let due = due.saturating_sub(self.sent + self.missed);
+        let most = (per_sec * MAKE_UP.as_secs_f64()) as u64 + 1;
+        self.missed += due.saturating_sub(most);
+        due.min(most)
     }
 }
 
@@ -138,6 +146,7 @@ fn flows(args: &ProgramArgs, mac: Mac) -> Result<Vec<Flow>> {
             frame,
             rate,
             sent: 0,
+            missed: 0,
         })
     };
     let to = [(args.also_to, args.also_rate), (args.to, args.rate)];

@@ -1,4 +1,5 @@
-//! What protection costs: a web server through the daemon beside the same on the device, and where a packet's time goes.
+//! What protection costs: a web server on a virtual interface of the daemon's beside the same on the queue of the device
+//! that the daemon lends, and on the device itself as root; and where a packet's time goes.
 //!
 //! The parts: a sender with nothing but its core to limit it, on the device and through the daemon, and the same for
 //! what arrives. Everything a packet costs until it is at the other side is done on the sender's core (soft interrupts of
@@ -39,19 +40,22 @@ pub(super) const EXPERIMENTS: [Experiment; 3] = [
 ];
 
 fn web(session: &Session<'_>, figures: &mut Figures, name: &str, kind: Kind) -> Result<()> {
-    let through = {
-        let daemon = Daemon::start(session, None)?;
-        let server = Server::start(session, Link::Daemon(&daemon))?;
+    let load = |link: Link<'_>| {
+        let server = Server::start(session, link)?;
         let rate = server.load(session, kind)?;
         server.stop()?;
-        rate
+        Ok::<_, Error>(rate)
     };
-    let server = Server::start(session, Link::Device)?;
-    let device = server.load(session, kind)?;
-    server.stop()?;
+    let daemon = Daemon::start(session, None)?;
+    let through = load(Link::Daemon(&daemon))?;
+    let queue = load(Link::Queue(&daemon))?;
+    drop(daemon);
+    let device = load(Link::Device)?;
     figures.add(&format!("{name}/daemon"), "req/s", through);
+    figures.add(&format!("{name}/queue"), "req/s", queue);
     figures.add(&format!("{name}/device"), "req/s", device);
-    figures.add_goal(&format!("{name}/ratio"), "", WANTED, through / device);
+    figures.add_goal(&format!("{name}/of-queue"), "", WANTED, through / queue);
+    figures.add_goal(&format!("{name}/of-device"), "", WANTED, through / device);
     Ok(())
 }
 

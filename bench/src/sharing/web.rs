@@ -1,6 +1,6 @@
 //! The web server that is measured, and its client, wrk.
 
-use super::daemon::Daemon;
+use super::daemon::{DIRECT_UID, Daemon};
 use super::session::{OURS, Session};
 use crate::http::client as wrk;
 use crate::stage::Started;
@@ -29,7 +29,9 @@ pub(super) enum Kind {
 pub(super) enum Link<'d> {
     /// The device itself, as root.
     Device,
-    /// A part that the daemon lends, as an ordinary user.
+    /// Its queue, lent by the daemon to an ordinary user: what he sends is not checked.
+    Queue(&'d Daemon<'d>),
+    /// A virtual interface of its own, lent by the daemon to an ordinary user.
     Daemon(&'d Daemon<'d>),
 }
 
@@ -53,9 +55,28 @@ impl Server {
                 command.args(common).args(own);
                 session.start("serve", command, core)?
             }
+            Link::Queue(daemon) => {
+                let socket = daemon.socket();
+                let own = [
+                    "--via",
+                    "xokd",
+                    "--xokd",
+                    socket.as_str(),
+                    "--mode",
+                    "direct",
+                ];
+                session.as_other(DIRECT_UID, core, &[&common[..], &own].concat())?
+            }
             Link::Daemon(daemon) => {
                 let socket = daemon.socket();
-                let own = ["--via", "xokd", "--xokd", socket.as_str()];
+                let own = [
+                    "--via",
+                    "xokd",
+                    "--xokd",
+                    socket.as_str(),
+                    "--mode",
+                    "shared",
+                ];
                 session.as_user(core, &[&common[..], &own].concat())?
             }
         };
