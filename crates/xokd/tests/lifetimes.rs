@@ -206,3 +206,33 @@ fn what_is_passed_on_outlives_the_daemon() {
     ));
     assert!(receives(&lab, &mut two.link, 5000, "shared"));
 }
+
+/// An ICMP error is of the flow that it is about: the program whose datagram found nobody hears of it, and no other.
+#[test]
+fn errors_reach_the_program_whose_packet_caused_them() {
+    let Some(mut lab) = Lab::new("errors") else {
+        return;
+    };
+    lab.start(&[]);
+    let (sender, other) = (Program::connect(&lab), Program::connect(&lab));
+    let [mut ours, mut theirs] = [&sender, &other].map(|program| program.attached().link);
+    port_of(&sender.claim(Protocol::Udp, PortWish::Number(5000)));
+    port_of(&other.claim(Protocol::Udp, PortWish::Number(5001)));
+    // Both know the way: the peer has asked for our address.
+    assert!(receives(&lab, &mut ours, 5000, "the first"));
+    assert!(receives(&lab, &mut theirs, 5001, "the second"));
+    let frame = lab.datagram(5000, 9, b"to nobody");
+    assert!(ours.transmit(&frame, &[], exos_link::TxMeta::default()));
+    ours.flush().expect("it is up");
+    // RFC 792: destination unreachable, port unreachable, with the datagram's header behind.
+    let about_it =
+        |frame: &[u8]| frame[23] == 1 && frame[34..36] == [3, 3] && frame[62..64] == [0x13, 0x88];
+    let heard = |link: &mut exos_link::Link| {
+        let mut heard = false;
+        link.receive(|frame, _| heard |= about_it(frame));
+        heard
+    };
+    assert!(within(Duration::from_secs(5), || heard(&mut ours)));
+    assert!(receives(&lab, &mut ours, 5000, "after it"));
+    assert!(!heard(&mut theirs));
+}
