@@ -250,6 +250,20 @@ impl Via {
         }
     }
 
+    /// Claims all packets that a filter matches and nobody's exact grant covers, as policy allows (`filters`). They
+    /// come as they are: the stack knows only those of its own addresses and ports.
+    ///
+    /// # Errors
+    ///
+    /// The daemon refuses, or is not there.
+    pub fn claim_filter(&mut self, filter: &str) -> Result<GrantId, AskError> {
+        let filter = filter.to_owned();
+        match self.ask(&Request::ClaimFilter { filter })? {
+            Answer::GrantedFilter { grant } => Ok(grant),
+            _ => Err(AskError::Failed(control::bad("no grant"))),
+        }
+    }
+
     /// A port of ours for a connection to `to`, which no other program gets: by an address of the
     /// interface from which policy lets us connect.
     pub fn claim_ephemeral(&mut self, to: SocketAddr) -> Result<SocketAddr, Error> {

@@ -6,7 +6,7 @@
 //! the exact set of packets: simplification only drops what changes nothing.
 
 use crate::layers::{IPV4, IPV6, Layers};
-use crate::limits::{CONJUNCTIONS_MAX, LITERALS_MAX};
+use crate::limits::{CONJUNCTIONS_MAX, LITERALS_MAX, SEARCH_STEPS_MAX};
 use crate::literal::{Base, Literal, Test};
 use crate::satisfy;
 use std::fmt;
@@ -180,7 +180,12 @@ impl Filter {
     /// Never wrongly true. Exact for filters whose tests do not reach the same bytes through different bases; for
     /// others, and when the comparison takes more than [`crate::limits::SEARCH_STEPS_MAX`] steps, it may be wrongly false.
     pub fn is_disjoint_from(&self, other: &Self) -> bool {
-        let mut steps = satisfy::Steps::new();
+        self.is_disjoint_within(other, SEARCH_STEPS_MAX)
+    }
+
+    /// The same for who has less time: false as well when it takes more than so many steps.
+    pub fn is_disjoint_within(&self, other: &Self, steps: usize) -> bool {
+        let mut steps = satisfy::Steps::at_most(steps);
         let mut exclude = |a: &Conjunction, b: &Conjunction| {
             let Some(both) = a.and(b) else { return true };
             satisfy::is_impossible(both.literals, &[], &mut steps)
@@ -193,7 +198,12 @@ impl Filter {
     /// True when every packet that matches `self` matches `other`. Never wrongly true; exact as for
     /// [`Self::is_disjoint_from`].
     pub fn is_subset_of(&self, other: &Self) -> bool {
-        let mut steps = satisfy::Steps::new();
+        self.is_subset_within(other, SEARCH_STEPS_MAX)
+    }
+
+    /// The same for who has less time: false as well when it takes more than so many steps.
+    pub fn is_subset_within(&self, other: &Self, steps: usize) -> bool {
+        let mut steps = satisfy::Steps::at_most(steps);
         let contained = |a: &Conjunction| {
             if other.any.iter().any(|b| a.plainly_implies(b)) {
                 return true;

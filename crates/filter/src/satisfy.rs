@@ -12,7 +12,7 @@
 //! never the other way round: "impossible" is always right.
 
 use crate::layers::{IPV4, IPV6};
-use crate::limits::{OFFSET_MAX, SEARCH_STEPS_MAX};
+use crate::limits::OFFSET_MAX;
 use crate::literal::{Base, Literal, Test, Width};
 
 /// Longer than anything that tests can ask for, so that it never is the reason for a contradiction.
@@ -22,8 +22,8 @@ const LEN_MAX: usize = 8 * OFFSET_MAX;
 pub(crate) struct Steps(usize);
 
 impl Steps {
-    pub(crate) fn new() -> Self {
-        Self(SEARCH_STEPS_MAX)
+    pub(crate) fn at_most(steps: usize) -> Self {
+        Self(steps)
     }
 
     /// Take one; false when there are none left.

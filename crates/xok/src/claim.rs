@@ -11,6 +11,8 @@
 //! | protocol | this address | `tcp 192.0.2.7` |
 //! | address | this address, any protocol | `ip 192.0.2.7` |
 //!
+//! What is none of the four is claimed by a filter (`ClaimFilter`): such a grant has what no claim here covers.
+//!
 //! ICMP echo counts as a protocol whose local port is the identifier.
 //!
 //! Two claims *overlap* when a packet could match both, whatever their shapes: the ledger allows that only to one

@@ -12,6 +12,7 @@ mod attach;
 mod claims;
 mod direct;
 mod exposition;
+mod generals;
 mod report;
 mod requests;
 mod revocation;
@@ -64,8 +65,28 @@ pub(crate) struct Seat {
     ends: Option<Now>,
     /// What it is asked to give back.
     revoked: revocation::Revocations,
-    /// Neighbours asked for since then.
-    resolves: (Now, u32),
+    /// Neighbours asked for lately.
+    resolves: Pace,
+    /// Filters asked for lately.
+    filters: Pace,
+}
+
+/// How often something was done in the second that began then.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    since: Now,
+    count: u32,
+}
+
+impl Pace {
+    /// Once more; false when that is more often than `max` in a second.
+    fn step(&mut self, now: Now, max: u32) -> bool {
+        if now.saturating_sub(self.since) >= Duration::from_secs(1) {
+            (self.since, self.count) = (now, 0);
+        }
+        self.count += 1;
+        self.count <= max
+    }
 }
 
 /// The daemon.

@@ -14,14 +14,17 @@
 //! grant leads to it any more before it goes.
 
 mod checksum;
+mod generals;
 mod pins;
 mod taps;
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
+use exos_filter::gate::limits::GENERALS_MAX;
 use exos_filter::gate::{
-    self, AddressFlags, Bucket, Config, Counter, FlowKey, FlowValue, Maps, Share, Slot, SlotKind,
+    self, AddressFlags, Bucket, Checksum, Config, Counter, FlowKey, FlowValue, Maps, Share, Slot,
+    SlotKind,
 };
 use exos_host::bpf::{Link, Map, Prog, TcxHook, TcxLink, XdpMode};
 use exos_host::error::Result;
@@ -29,6 +32,7 @@ use exos_wire::Mac;
 use exos_xok::Claim;
 
 use crate::ledger::{Change, SlotId};
+pub use generals::GeneralFilters;
 pub use pins::{are_private, folders, is_orphan, remove_folder};
 use pins::{attach_incoming, attach_tcx};
 
@@ -38,12 +42,16 @@ pub struct Gate {
     folder: PathBuf,
     maps: Maps<Map>,
     out: Prog,
+    /// Where the kernel keeps what is left to do of checksums.
+    checksum: Checksum,
     _incoming: Link,
     _from_host: TcxLink,
     mode: XdpMode,
     config: Config,
     /// The places of taps that are taken, a bit for each.
     taps: u32,
+    /// The slot of each program of general filters; 0 for none.
+    generals: [SlotId; GENERALS_MAX as usize],
 }
 
 impl Gate {
@@ -64,7 +72,9 @@ impl Gate {
             folder,
             config: Config::default(),
             taps: 0,
+            generals: [0; GENERALS_MAX as usize],
             out,
+            checksum,
             _incoming: incoming,
             _from_host: from_host,
             mode,

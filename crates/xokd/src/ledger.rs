@@ -7,12 +7,14 @@
 //!
 //! - *Narrow*: a connection out of a claim that one holds. Same owner, so nothing changes hands yet.
 //! - *Export* and *import*: a ticket moves a grant to the slot of whoever presents it.
+//! - *General*: all packets that a filter matches and no exact claim (`generals`).
 //! - *Share*: a ticket adds a holder. Packets go on to the first; when it gives back or dies, to the next.
 //!
 //! Commands return what the packet path has to be told ([`Change`]), in order. Which claims exist is kept once, by
 //! number; `index` finds what could overlap, `tickets` are what passes grants on, `ports` which are free and rested.
 
 mod denied;
+mod generals;
 mod grant;
 mod index;
 mod ports;
@@ -26,9 +28,11 @@ use std::time::Duration;
 use exos_xok::message::{GrantId, Secret};
 use exos_xok::{Claim, Endpoint};
 
-use crate::limits::{GRANTS_MAX, GRANTS_PER_USER_MAX};
+use crate::limits::{GRANTS_MAX, GRANTS_PER_USER_MAX, PORTS_BESIDE_FILTERS};
 use crate::policy::Who;
 pub use denied::Denied;
+pub use generals::General;
+use generals::Generals;
 pub use grant::{Change, Grant, Owner};
 use index::Index;
 use ports::Ports;
@@ -48,6 +52,7 @@ pub struct Ledger {
     /// What each slot holds.
     held: BTreeMap<SlotId, BTreeSet<GrantId>>,
     index: Index,
+    generals: Generals,
     tickets: Tickets,
     ports: Ports,
     last_id: GrantId,
@@ -61,6 +66,7 @@ impl Ledger {
             grants: BTreeMap::new(),
             held: BTreeMap::new(),
             index: Index::default(),
+            generals: Generals::default(),
             tickets: Tickets::default(),
             ports: Ports::new(seed),
             last_id: 0,
@@ -111,6 +117,7 @@ impl Ledger {
     /// A slot goes, with all that it holds.
     pub fn remove_slot(&mut self, slot: SlotId, now: Now) -> Vec<Change> {
         self.tickets.forget_slot(slot);
+        self.generals.remove_slot(slot);
         let held: Vec<GrantId> = self.held_by(slot).map(|(id, _)| id).collect();
         let changes = held.into_iter().filter_map(|id| self.let_go(slot, id, now));
         let changes = changes.collect();
@@ -132,6 +139,11 @@ impl Ledger {
         if let Some((claim, owner)) = self.taken_by_other(slot, &claim) {
             return Err(Denied::Held(claim, owner.clone()));
         }
+        if let Some(general) = self.generals.having(slot, &claim)
+            && !self.has_packets_of(slot, &claim)
+        {
+            return Err(self.held_general(general));
+        }
         if let Some(id) = self.index.get(&claim) {
             return Ok(self.change(id)); // Held already, by this very slot.
         }
@@ -147,15 +159,24 @@ impl Ledger {
         allowed: &[RangeInclusive<u16>],
     ) -> Result<Change, Denied> {
         let origin = self.who(slot)?;
-        let Some(port) = self.ports.choose(&wanted, allowed, now) else {
-            let text = format!(
-                "all ports that could be chosen are in use at {}",
-                wanted.local
-            );
-            return Err(Denied::Limit(text));
-        };
-        // Nobody has the port; all ports of the protocol or the address somebody may.
-        self.claim_by(slot, Claim { port, ..wanted }, origin)
+        let mut refused = None;
+        for _ in 0..PORTS_BESIDE_FILTERS {
+            let Some(port) = self.ports.choose(&wanted, allowed, now) else {
+                let text = format!(
+                    "all ports that could be chosen are in use at {}",
+                    wanted.local
+                );
+                return Err(Denied::Limit(text));
+            };
+            // Nobody has the port; all ports of the protocol or the address somebody may.
+            let claim = Claim { port, ..wanted };
+            match self.claim_by(slot, claim, Rc::clone(&origin)) {
+                Err(Denied::HeldByFilter(text, owner)) => refused = Some((text, owner)),
+                claimed => return claimed,
+            }
+        }
+        let (text, owner) = refused.expect("there was an attempt");
+        Err(Denied::HeldByFilter(text, owner))
     }
 
     /// Grants the part of a grant that is one connection. `port` is for grants that name none.
@@ -301,23 +322,39 @@ impl Ledger {
         Some((grant.claim, self.slots.get(&grant.slot())?))
     }
 
-    fn enter(&mut self, slot: SlotId, claim: Claim, origin: Rc<Who>) -> Change {
+    /// Whether all packets of a claim are the slot's already, by an exact grant around it.
+    fn has_packets_of(&self, slot: SlotId, claim: &Claim) -> bool {
+        let near = self.index.overlapping_ports(claim);
+        let mut near = near.chain(self.index.get(claim));
+        near.any(|id| {
+            let grant = &self.grants[&id];
+            grant.slot() == slot && claim.is_subset_of(&grant.claim)
+        })
+    }
+
+    /// A number that no grant has.
+    fn next_id(&mut self) -> GrantId {
         loop {
             self.last_id = self.last_id.wrapping_add(1).max(1);
-            if !self.grants.contains_key(&self.last_id) {
-                break;
+            let taken = self.grants.contains_key(&self.last_id);
+            if !taken && !self.generals.contains(self.last_id) {
+                return self.last_id;
             }
         }
+    }
+
+    fn enter(&mut self, slot: SlotId, claim: Claim, origin: Rc<Who>) -> Change {
+        let id = self.next_id();
         let grant = Grant {
             claim,
             holders: vec![slot],
             origin,
         };
-        self.index.insert(&claim, self.last_id);
+        self.index.insert(&claim, id);
         self.ports.take(&claim);
-        self.held.entry(slot).or_default().insert(self.last_id);
-        self.grants.insert(self.last_id, grant);
-        self.change(self.last_id)
+        self.held.entry(slot).or_default().insert(id);
+        self.grants.insert(id, grant);
+        self.change(id)
     }
 
     fn change(&self, id: GrantId) -> Change {

@@ -21,6 +21,19 @@ pub const GRANTS_PER_USER_MAX: usize = 12_000;
 /// Grants of everybody: as many as the shared tables hold.
 pub const GRANTS_MAX: usize = exos_xok::limits::TABLE_GRANTS;
 
+/// General filters of one slot: they are one program, of as many alternatives as all of them have.
+pub const FILTERS_PER_SLOT_MAX: usize = 8;
+
+/// Filters asked for by one slot: all that it may have at once, and others wait some 20 ms for each.
+pub const FILTERS_PER_SECOND: u32 = FILTERS_PER_SLOT_MAX as u32;
+
+/// Steps of one comparison of a claim with a filter of another's: less than a millisecond. What cannot be told apart in
+/// that is refused.
+pub const COMPARISON_STEPS_MAX: usize = 4096;
+
+/// Ports tried for one request when general filters of others lie near.
+pub const PORTS_BESIDE_FILTERS: usize = 64;
+
 /// Tickets that one slot has given and nobody has presented yet.
 pub const TICKETS_PER_SLOT_MAX: usize = 64;
 

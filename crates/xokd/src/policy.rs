@@ -16,9 +16,10 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use exos_filter::Filter;
 use exos_xok::{Claim, Protocol};
 
-use crate::limits::{MEMORY_PER_USER, PROGRAMS_PER_USER, UNPRIVILEGED_PORT};
+use crate::limits::{COMPARISON_STEPS_MAX, MEMORY_PER_USER, PROGRAMS_PER_USER, UNPRIVILEGED_PORT};
 pub(crate) use file::prefixed;
 pub use file::read;
 pub use rate::parse_rate;
@@ -73,6 +74,8 @@ pub struct Rule {
     pub protocols: Vec<Protocol>,
     /// Which local ports.
     pub ports: Vec<RangeInclusive<u16>>,
+    /// Which packets may be claimed by a filter: those of filters that lie in one of these.
+    pub filters: Vec<(String, Filter)>,
     /// What a program may be attached by; the first is what one gets that does not ask.
     pub modes: Vec<Mode>,
     /// Which queues of the interface may be lent directly; `None` is any.
@@ -149,6 +152,9 @@ impl fmt::Display for Rule {
         if let Some(name) = &self.interface {
             write!(f, " on {name}")?;
         }
+        for (text, _) in &self.filters {
+            write!(f, ", filters within {text:?}")?;
+        }
         match self.modes.contains(&Mode::Direct) {
             true => f.write_str(", unchecked on queues of the interface itself"),
             false => Ok(()),
@@ -165,6 +171,7 @@ impl Rule {
             addresses: None,
             protocols: Protocol::ALL.to_vec(),
             ports: vec![UNPRIVILEGED_PORT..=u16::MAX],
+            filters: Vec::new(),
             modes: vec![Mode::Shared],
             queues: None,
             weight: 1,
@@ -285,6 +292,22 @@ impl Policy {
             return Err(self.refusal(who, interface, &needed(claim, &range)));
         }
         Ok(ports)
+    }
+
+    /// The rule by which somebody may claim what a filter matches.
+    pub fn general(
+        &self,
+        who: &Who,
+        interface: &str,
+        text: &str,
+        filter: &Filter,
+    ) -> Result<&Rule, NotAllowed> {
+        let within = |(_, allowed): &(String, Filter)| {
+            filter.is_subset_within(allowed, COMPARISON_STEPS_MAX)
+        };
+        let mut rules = self.rules_for(who, interface);
+        let found = rules.find(|rule| rule.filters.iter().any(within));
+        found.ok_or_else(|| self.refusal(who, interface, &format!("filters = [{text:?}]")))
     }
 
     /// Whose packets somebody may look at.

@@ -48,6 +48,9 @@ pub struct Slot {
     /// The queue that it has of the interface itself; a pair of its own without one.
     #[serde(default)]
     pub queue: Option<u32>,
+    /// Its general filters: number and text.
+    #[serde(default)]
+    pub filters: Vec<(u32, String)>,
     /// Our end of its pair, else 0.
     pub ifindex: u32,
     /// Bytes of its memory.
@@ -254,6 +257,7 @@ mod tests {
             weight: 2,
             rate_max: Some(1000),
             queue: Some(2),
+            filters: vec![(7, "icmp".to_owned())],
             since_ms: 12,
         };
         let state = State {

@@ -153,6 +153,11 @@ pub enum Answer {
         /// Why, and what to do, for a person.
         text: String,
     },
+    /// To `ClaimFilter`.
+    GrantedFilter {
+        /// Its number.
+        grant: GrantId,
+    },
 }
 
 /// Grants in one `Attached`: as many as fit, at some 50 bytes each.
@@ -185,6 +190,7 @@ impl Answer {
                 code: refusal(r)?,
                 text: r.text(TEXT_BYTES_MAX, "text")?,
             },
+            Some(8) => Self::GrantedFilter { grant: r.u32()? },
             _ => return Err(DecodeError::UnknownKind(kind.map_or(0, |k| k + ANSWERS))),
         })
     }
@@ -224,6 +230,7 @@ impl Answer {
             Self::Done => {}
             Self::Ticket(ticket) => w.raw(&ticket.0),
             Self::Tapped { tap } => w.u32(*tap),
+            Self::GrantedFilter { grant } => w.u32(*grant),
             Self::Report { bytes } => w.u32(*bytes),
             Self::Refused { code, text } => {
                 w.u8(code.number());
@@ -243,6 +250,7 @@ impl Answer {
             Self::Tapped { .. } => 5,
             Self::Report { .. } => 6,
             Self::Refused { .. } => 7,
+            Self::GrantedFilter { .. } => 8,
         }
     }
 }

@@ -69,6 +69,11 @@ pub enum Request {
         /// The other end, for one connection only.
         remote: Option<Endpoint>,
     },
+    /// Asks for all packets that a filter matches and nobody's exact grant covers. Answered by `GrantedFilter`.
+    ClaimFilter {
+        /// In the language of `exos_filter`, on packets as they come in.
+        filter: String,
+    },
     /// Asks for the part of a grant that is one connection, for handing it on. Answered by `Granted`.
     Narrow {
         /// What to take a part of.
@@ -186,6 +191,9 @@ impl Request {
             13 => Self::Untap { tap: r.u32()? },
             14 => Self::Status,
             15 => Self::StepAside,
+            16 => Self::ClaimFilter {
+                filter: r.text(FILTER_BYTES_MAX, "filter")?,
+            },
             other => return Err(DecodeError::UnknownKind(other)),
         })
     }
@@ -266,6 +274,7 @@ impl Request {
             }
             Self::Untap { tap } => w.u32(*tap),
             Self::Status | Self::StepAside => {}
+            Self::ClaimFilter { filter } => w.text(filter, FILTER_BYTES_MAX),
         }
         w.bytes
     }
@@ -287,6 +296,7 @@ impl Request {
             Self::Untap { .. } => 13,
             Self::Status => 14,
             Self::StepAside => 15,
+            Self::ClaimFilter { .. } => 16,
         }
     }
 }

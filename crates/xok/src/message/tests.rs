@@ -110,6 +110,7 @@ fn request() -> impl Strategy<Value = Request> {
         any::<u32>().prop_map(|tap| Request::Untap { tap }),
         Just(Request::Status),
         Just(Request::StepAside),
+        "[ -~]{0,80}".prop_map(|filter| Request::ClaimFilter { filter }),
     ]
 }
 
@@ -172,6 +173,7 @@ fn answer() -> impl Strategy<Value = Answer> {
         secret().prop_map(Answer::Ticket),
         any::<u32>().prop_map(|tap| Answer::Tapped { tap }),
         any::<u32>().prop_map(|bytes| Answer::Report { bytes }),
+        any::<u32>().prop_map(|grant| Answer::GrantedFilter { grant }),
         (
             prop::sample::select(Refusal::ALL.to_vec()),
             "[ -~äß€]{0,300}"

@@ -52,6 +52,8 @@ impl Daemon {
                 slot::remove(&self.netlink, &interface.prefix, index, slot.slot)?;
             }
             self.adopt_grants(at, &saved, &kept)?;
+            kept.iter().for_each(|slot| self.adopt_filters(*slot));
+            self.interfaces[at].gate.forget_generals()?;
             self.divide(index);
             self.save(index);
         }

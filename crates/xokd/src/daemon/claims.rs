@@ -108,6 +108,9 @@ impl Daemon {
     }
 
     pub(super) fn release(&mut self, slot: SlotId, grant: GrantId) -> Answered {
+        if self.release_filter(slot, grant) {
+            return plain(Answer::Done);
+        }
         let passed_on = self.ledger.is_passed_on(grant);
         if let Some(change) = self.ledger.release(slot, grant, now())? {
             self.apply(&change);

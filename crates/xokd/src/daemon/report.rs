@@ -115,6 +115,10 @@ impl Daemon {
                 "receives": grant.slot() == slot,
             })
         });
+        let filters = self.ledger.generals_of(slot).map(|(id, general)| {
+            json!({"id": id, "claim": format!("filter {}", general.text), "holders": 1, "receives": true})
+        });
+        let grants = grants.chain(filters);
         json!({
             "slot": slot,
             "program": record.program,

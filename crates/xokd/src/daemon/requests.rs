@@ -59,7 +59,10 @@ impl Daemon {
             let Refused { code, text } = refused;
             (Answer::Refused { code, text }, Vec::new())
         });
-        let granted = matches!(answer, Answer::Granted { .. } | Answer::Done);
+        let granted = matches!(
+            answer,
+            Answer::Granted { .. } | Answer::GrantedFilter { .. } | Answer::Done
+        );
         let attached = matches!(answer, Answer::Attached { .. });
         if !self.server.say(id, answer.encode(tag), fds) {
             self.forget(id);
@@ -116,6 +119,7 @@ impl Daemon {
                 self.reserve(slot, &change)?;
                 self.granted(&change)
             }
+            Request::ClaimFilter { filter } => self.claim_filter(self.slot(id)?, &who, filter),
             Request::Release { grant } => self.release(self.slot(id)?, grant),
             Request::Export { grant } => self.ticket(self.slot(id)?, grant, TicketKind::Move),
             Request::Share { grant } => self.ticket(self.slot(id)?, grant, TicketKind::Share),
@@ -181,11 +185,7 @@ impl Daemon {
 
     fn resolve(&mut self, slot: SlotId, ip: IpAddr) -> Answered {
         let seat = self.seats.get_mut(&slot).expect("the slot has a seat");
-        if now() - seat.resolves.0 >= std::time::Duration::from_secs(1) {
-            seat.resolves = (now(), 0);
-        }
-        seat.resolves.1 += 1;
-        if seat.resolves.1 > RESOLVES_PER_SECOND {
+        if !seat.resolves.step(now(), RESOLVES_PER_SECOND) {
             let text = format!("more than {RESOLVES_PER_SECOND} neighbours asked for in a second");
             return Err(refuse(Refusal::Limit, text));
         }

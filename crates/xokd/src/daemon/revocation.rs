@@ -74,6 +74,7 @@ impl Daemon {
                 self.tell_revoked(slot, what, at);
             }
             asked += usize::from(self.set_terms(slot, at));
+            self.renew_filters(slot);
         }
         self.forget_cut();
         asked
@@ -97,7 +98,10 @@ impl Daemon {
         };
         let held = self.ledger.held_by(slot);
         let refused = held.filter(|(_, grant)| !allowed(grant));
-        refused.map(|(id, _)| Revoked::Grant(id)).collect()
+        let filters = self.ledger.generals_of(slot);
+        let filters = filters.filter(|(_, general)| !self.may_have(slot, general));
+        let all = refused.map(|(id, _)| id).chain(filters.map(|(id, _)| id));
+        all.map(Revoked::Grant).collect()
     }
 
     /// The rule by which a slot is there.
@@ -206,6 +210,7 @@ impl Daemon {
             for what in due {
                 // It may have been given back in time.
                 if let Revoked::Grant(grant) = what
+                    && !self.release_filter(slot, grant)
                     && let Ok(Some(change)) = self.ledger.release(slot, grant, now)
                 {
                     self.apply(&change);

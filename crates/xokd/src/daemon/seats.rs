@@ -11,7 +11,7 @@ use exos_xok::tables;
 
 use super::requests::{Refused, refuse};
 use super::revocation::Revocations;
-use super::{Daemon, Seat, now, random};
+use super::{Daemon, Pace, Seat, now, random};
 use crate::ledger::{Owner, SlotId};
 use crate::limits::{CHUNKS_DEFAULT, REATTACH_TIME};
 use crate::policy::{Rule, Who};
@@ -71,6 +71,7 @@ impl Daemon {
             program: wanted.program,
             token: random(),
             link: made.facts.to_bytes().to_vec(),
+            filters: Vec::new(),
             queue: made.place.is_none().then_some(made.facts.queue),
             ifindex: made.place.as_ref().map_or(0, |place| place.ifindex),
             memory: made.facts.memory_len(),
@@ -141,7 +142,8 @@ impl Daemon {
             _place: place,
             ends: connection.is_none().then(|| now() + REATTACH_TIME),
             revoked: Revocations::default(),
-            resolves: (now(), 0),
+            resolves: Pace::default(),
+            filters: Pace::default(),
         };
         self.ledger.add_slot(slot, owner);
         self.seats.insert(slot, seat);
@@ -224,6 +226,7 @@ impl Daemon {
             self.apply(&change);
         }
         self.retell_taps();
+        self.forget_filters(seat.interface, slot);
         let Some(interface) = self.interface(seat.interface) else {
             return;
         };
@@ -297,7 +300,8 @@ impl Daemon {
             interface: seat.interface,
             direct: record.queue.is_some(),
             weight: record.weight,
-            grants: self.ledger.count_held_by(slot) as u32,
+            grants: (self.ledger.count_held_by(slot) + self.ledger.generals_of(slot).count())
+                as u32,
             since_ns: record.since_ns(),
             program: record.program.clone(),
             counters: [0; exos_xok::limits::TABLE_COUNTERS],

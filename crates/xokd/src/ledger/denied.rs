@@ -13,6 +13,8 @@ use super::Owner;
 pub enum Denied {
     /// Somebody else has it.
     Held(Claim, Owner),
+    /// Somebody else has a filter that it meets.
+    HeldByFilter(String, Owner),
     /// There is no such thing, or it is not the asker's.
     NotFound(&'static str),
     /// It is not a claim.
@@ -27,7 +29,7 @@ impl Denied {
     /// For a program.
     pub fn code(&self) -> Refusal {
         match self {
-            Self::Held(..) => Refusal::Held,
+            Self::Held(..) | Self::HeldByFilter(..) => Refusal::Held,
             Self::NotFound(_) => Refusal::NotFound,
             Self::Bad(_) | Self::NotPart(_) => Refusal::BadRequest,
             Self::Limit(_) => Refusal::Limit,
@@ -39,6 +41,12 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Held(claim, owner) => write!(f, "{claim} is held by {owner}"),
+            Self::HeldByFilter(text, owner) => {
+                write!(
+                    f,
+                    "packets of it are held by {owner}, by the filter {text:?}"
+                )
+            }
             Self::NotFound(what) => write!(f, "there is no such {what} of yours"),
             Self::Bad(error) => error.fmt(f),
             Self::NotPart(whole) => write!(f, "that is not a part of {whole}"),

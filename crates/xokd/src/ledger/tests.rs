@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use exos_filter::Filter;
+use exos_filter::gate::limits::GENERALS_MAX;
 use exos_xok::Protocol;
 use exos_xok::claim::ClaimError;
 use exos_xok::message::Refusal;
@@ -9,7 +11,7 @@ use proptest::prelude::*;
 
 use super::index::{Key, key};
 use super::*;
-use crate::limits::{TICKET_LIFE, TICKETS_PER_SLOT_MAX};
+use crate::limits::{FILTERS_PER_SLOT_MAX, TICKET_LIFE, TICKETS_PER_SLOT_MAX};
 
 const START: Now = Duration::ZERO;
 
@@ -56,8 +58,37 @@ fn connection(port: u16, remote: u16) -> Claim {
     }
 }
 
-/// The owner of a packet by the definition: the narrowest claim that matches.
+/// A frame as it comes in, of the one packet that a claim on a connection matches.
+fn frame(packet: &Claim) -> Vec<u8> {
+    let remote = packet.remote.expect("a packet has two ends");
+    let v4 = |ip| match ip {
+        IpAddr::V4(ip) => ip.octets(),
+        IpAddr::V6(_) => unreachable!("the little world is IPv4"),
+    };
+    let mut ip = [0; 20];
+    (ip[0], ip[3], ip[8], ip[9]) = (0x45, 28, 64, packet.protocol.number());
+    ip[12..16].copy_from_slice(&v4(remote.ip));
+    ip[16..20].copy_from_slice(&v4(packet.local));
+    let transport = match packet.protocol {
+        // An echo reply: type, code, checksum, identifier.
+        Protocol::Icmp => [0, 0, packet.port, 0],
+        _ => [remote.port, packet.port, 8, 0],
+    };
+    let transport = transport.map(u16::to_be_bytes).concat();
+    [&[2; 12], &[8, 0][..], &ip, &transport].concat()
+}
+
+/// The owner of a packet by the definition: the narrowest claim that matches, else the filter that does.
 fn winner(ledger: &Ledger, packet: &Claim) -> Option<SlotId> {
+    let frame = frame(packet);
+    let mut generals = ledger.generals.all().filter(|g| g.filter.matches(&frame));
+    let by_filter = generals.next().map(|general| general.slot);
+    let same = generals.all(|general| Some(general.slot) == by_filter);
+    assert!(same, "{packet} is of two slots' filters");
+    exact_winner(ledger, packet).or(by_filter)
+}
+
+fn exact_winner(ledger: &Ledger, packet: &Claim) -> Option<SlotId> {
     let matching = ledger
         .grants()
         .filter(|(_, g)| packet.is_subset_of(&g.claim));
@@ -257,10 +288,71 @@ fn chosen_ports_are_nobodys_and_rested() {
     assert!(own.is_ok_and(|change| allowed[0].contains(&change.claim.port)));
 }
 
+#[test]
+fn filters_lie_around_exact_grants_and_apart_from_each_other() {
+    let mut ledger = ledger(3);
+    let filter = |text: &str| (text.to_owned(), Filter::parse(text).expect("a filter"));
+    let claim = |ledger: &mut Ledger, slot, text| {
+        let (text, filter) = filter(text);
+        ledger.claim_general(slot, text, filter)
+    };
+    ledger.claim(1, tcp(80)).expect("free");
+    let grant = claim(&mut ledger, 2, "tcp and dst host 192.0.2.7").expect("around");
+    assert_eq!(winner(&ledger, &connection(80, 9)), Some(1));
+    assert_eq!(winner(&ledger, &connection(81, 9)), Some(2));
+    // Exact claims on its packets, and filters that meet it, are refused with its owner's name.
+    let said = "packets of it are held by program2 (pid 4002, uid 1002), by the filter \"tcp and dst host 192.0.2.7\"";
+    for denied in [
+        ledger.claim(3, tcp(81)).map(drop),
+        ledger.claim(1, connection(81, 9)).map(drop),
+        claim(&mut ledger, 3, "dst port 7000").map(drop),
+    ] {
+        let denied = denied.expect_err("held");
+        assert_eq!(
+            (denied.to_string().as_str(), denied.code()),
+            (said, Refusal::Held)
+        );
+    }
+    let chosen = ledger.claim_ephemeral(3, tcp(0), START, &[40_000..=40_000]);
+    assert_eq!(chosen.expect_err("held").code(), Refusal::Held);
+    // Parts of what one has are one's own, and so is what nobody else's filter matches.
+    ledger.claim(1, connection(80, 9)).expect("of its own");
+    claim(&mut ledger, 2, "tcp dst port 7000").expect("its own meets it");
+    claim(&mut ledger, 3, "udp and dst host 192.0.2.7").expect("apart");
+    let udp = Claim {
+        protocol: Protocol::Udp,
+        ..tcp(53)
+    };
+    assert!(ledger.claim(1, udp).is_err());
+    assert!(!ledger.release_general(3, grant), "another's");
+    assert!(ledger.release_general(2, grant));
+    ledger.claim(3, tcp(81)).expect("free again");
+    ledger.remove_slot(3, START);
+    ledger.claim(1, udp).expect("filters go with their slots");
+}
+
+#[test]
+fn filters_are_bounded() {
+    let mut ledger = ledger(20);
+    let mut count = 0;
+    for slot in 1..=17 {
+        for _ in 0..=FILTERS_PER_SLOT_MAX {
+            let text = format!("udp dst port {}", 7000 + slot);
+            let filter = Filter::parse(&text).expect("a filter");
+            match ledger.claim_general(slot, text, filter) {
+                Ok(_) => count += 1,
+                Err(denied) => assert_eq!(denied.code(), Refusal::Limit, "{denied}"),
+            }
+        }
+    }
+    assert_eq!(count, FILTERS_PER_SLOT_MAX * GENERALS_MAX as usize);
+}
+
 /// One step of a history.
 #[derive(Clone, Debug)]
 enum Step {
     Claim(SlotId, Claim),
+    Filter(SlotId, &'static str),
     Narrow(SlotId, GrantId, u16, u16),
     Release(SlotId, GrantId),
     Ticket(SlotId, GrantId, bool, u8),
@@ -280,9 +372,24 @@ fn claims() -> impl Strategy<Value = Claim> {
         .prop_filter("a shape", |claim| claim.check().is_ok())
 }
 
+/// Filters that meet each other and the claims of [`claims`] in all manners.
+const FILTERS: [&str; 9] = [
+    "tcp",
+    "udp and dst host 192.0.2.7",
+    "dst host 192.0.2.8",
+    "tcp dst port 1",
+    "not tcp dst port 1",
+    "src port 2",
+    "icmp",
+    "src host 192.0.2.99 and not icmp",
+    "tcp and not src port 1 and not dst port 2",
+];
+
 fn step() -> impl Strategy<Value = Step> {
     let slot = 1..4_u32;
     prop_oneof![
+        3 => (slot.clone(), prop::sample::select(FILTERS.to_vec()))
+            .prop_map(|(slot, text)| Step::Filter(slot, text)),
         6 => (slot.clone(), claims()).prop_map(|(slot, claim)| Step::Claim(slot, claim)),
         3 => (slot.clone(), 1..9_u32, 1..3_u16, 0..3_u16)
             .prop_map(|(slot, grant, remote, port)| Step::Narrow(slot, grant, remote, port)),
@@ -336,6 +443,11 @@ proptest! {
             let mut from = None; // Whose packets may go elsewhere by this step.
             let changes: Vec<Change> = match step.clone() {
                 Step::Claim(slot, claim) => ledger.claim(slot, claim).ok().into_iter().collect(),
+                Step::Filter(slot, text) => {
+                    let filter = Filter::parse(text).expect("a filter");
+                    let _ = ledger.claim_general(slot, text.to_owned(), filter);
+                    Vec::new()
+                }
                 Step::Narrow(slot, grant, remote, port) => {
                     let whole = ledger.grant(grant).map(|g| g.claim);
                     let part = ledger.narrow(slot, grant, far(remote), port);
@@ -346,7 +458,10 @@ proptest! {
                 }
                 Step::Release(slot, grant) => {
                     from = Some(slot);
-                    ledger.release(slot, grant, START).ok().flatten().into_iter().collect()
+                    let filter = ledger.release_general(slot, grant);
+                    let released = ledger.release(slot, grant, START);
+                    prop_assert!(!filter || released.is_err(), "a number is of one grant");
+                    released.ok().flatten().into_iter().collect()
                 }
                 Step::Ticket(slot, grant, share, secret) => {
                     let kind = if share { TicketKind::Share } else { TicketKind::Move };

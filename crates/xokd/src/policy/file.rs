@@ -5,6 +5,7 @@ use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use std::str::FromStr;
 
+use exos_filter::{Filter, ParseError};
 use exos_xok::Protocol;
 use serde::Deserialize;
 use toml::Spanned;
@@ -46,6 +47,7 @@ struct AllowTable {
     addresses: Option<Spanned<OneOrMany>>,
     protocols: Option<Vec<Spanned<String>>>,
     ports: Option<Vec<Spanned<String>>>,
+    filters: Option<Vec<Spanned<String>>>,
     modes: Option<Vec<Spanned<String>>>,
     queues: Option<Vec<Spanned<String>>>,
     weight: Option<Spanned<u32>>,
@@ -185,6 +187,9 @@ impl Source<'_> {
             });
             rule.ports = ports.collect::<Result<_, _>>()?;
         }
+        for text in table.filters.iter().flatten() {
+            rule.filters.push(self.filter(text)?);
+        }
         self.modes(&table, &mut rule)?;
         self.bounds(&table, &mut rule)?;
         Ok(rule)
@@ -238,6 +243,13 @@ impl Source<'_> {
             }
         }
         Ok(all)
+    }
+
+    fn filter(&self, text: &Spanned<String>) -> Result<(String, Filter), PolicyError> {
+        let what = |e: ParseError| format!("{:?}: {}", text.get_ref(), e.message());
+        let filter = Filter::parse(text.get_ref());
+        let filter = filter.map_err(|e| self.error(&text.span(), what(e)))?;
+        Ok((text.get_ref().clone(), filter))
     }
 
     fn modes(&self, table: &AllowTable, rule: &mut Rule) -> Result<(), PolicyError> {

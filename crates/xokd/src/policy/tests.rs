@@ -27,6 +27,7 @@ rate_max = "100mbit"
 memory_max = "16MiB"
 programs_max = 2
 dump = "all"
+filters = ["udp and dst portrange 4000-4100", "icmp"]
 
 [[allow]]
 anyone = true
@@ -82,6 +83,35 @@ fn a_file_says_who_may_do_what() {
     assert!(policy.attach(&who(1001), "eth1", None).is_ok());
     assert_eq!(policy.dump(&who(1000), "eth0"), Dump::All);
     assert_eq!(policy.dump(&who(1001), "eth0"), Dump::Own);
+}
+
+#[test]
+fn filters_are_allowed_that_lie_in_one_of_the_rule() {
+    let policy = policy();
+    let may = |uid, interface, text: &str| {
+        let filter = Filter::parse(text).expect("a filter");
+        policy
+            .general(&who(uid), interface, text, &filter)
+            .map(drop)
+    };
+    assert_eq!(
+        may(1000, "eth0", "udp dst port 4000 and src net 10.0.0.0/8"),
+        Ok(())
+    );
+    assert_eq!(may(1000, "eth0", "icmp[0] = 8"), Ok(()));
+    for (uid, interface, text) in [
+        (1000, "eth0", "udp dst port 4101"),
+        (1000, "eth0", "udp dst port 4000 or icmp6"),
+        (1000, "eth1", "icmp"),
+        (1001, "eth0", "icmp"),
+        (1000, "eth0", ""),
+    ] {
+        let refused = may(uid, interface, text).expect_err(text).to_string();
+        assert!(
+            refused.contains(&format!("filters = [{text:?}]")),
+            "{refused}"
+        );
+    }
 }
 
 #[test]
@@ -204,6 +234,7 @@ fn errors_name_the_line_and_what_to_write() {
         ("anyone = true\ninterface = \"f\"\n", 6, "[[interface]]"),
         ("anyone = true\nmemory_max = \"lots\"\n", 6, "64MiB"),
         ("anyone = true\ndump = \"some\"\n", 6, "\"own\""),
+        ("anyone = true\nfilters = [\"udp prt 7\"]\n", 6, "udp prt 7"),
         ("anyone = true\nprots = [\"80\"]\n", 6, "unknown field"),
     ];
     for (text, line, words) in cases {

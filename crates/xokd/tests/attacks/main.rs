@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `asking` | what others were granted, by what is asked |
 //! | `dying` | what a program leaves behind |
+//! | `filters` | what others have, by filters that are claimed |
 //! | `reading` | others' packets, and the memory that all read |
 //! | `rings` | the kernel, by what is written to memory that it shares |
 //! | `sending` | others' addresses, by what is sent |
@@ -27,6 +28,7 @@ mod asking;
 mod attacker;
 mod dying;
 mod far_end;
+mod filters;
 mod games;
 mod packets;
 mod program;

@@ -113,6 +113,20 @@ impl Connection {
         self.ask(&request).0
     }
 
+    /// Asks for what a filter matches.
+    pub fn claim_filter(&self, filter: &str) -> Answer {
+        let filter = filter.to_owned();
+        self.ask(&Request::ClaimFilter { filter }).0
+    }
+
+    /// Is granted what a filter matches.
+    pub fn must_claim_filter(&self, filter: &str) -> GrantId {
+        match self.claim_filter(filter) {
+            Answer::GrantedFilter { grant } => grant,
+            other => panic!("{filter} is not granted: {other:?}"),
+        }
+    }
+
     /// Is granted a UDP port of the first address.
     pub fn must_claim(&self, port: u16) -> GrantId {
         match self.claim(Protocol::Udp, PortWish::Number(port)) {

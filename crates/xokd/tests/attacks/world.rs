@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Hostile programs may claim ports of 10.79.0.7 and fd79::7 from 1024 upwards and look at their own packets; root may
-//! do everything. At the end of every case, whatever it did, the daemon answers, no slot and no interface of the
+//! do everything. Hostile programs may also claim filters within UDP to ports 5000 to 5099. At the end of every case, whatever it did, the daemon answers, no slot and no interface of the
 //! hostile programs is left, and a stopped daemon leaves nothing.
 
 use std::cell::RefCell;
@@ -56,10 +56,12 @@ addresses = ["10.79.0.7/24", "10.79.0.8/24", "fd79::7/64"]
 [[allow]]
 user = "0"
 ports = ["1-65535"]
+filters = ["all"]
 dump = "all"
 [[allow]]
 user = "65534"
 addresses = ["10.79.0.7", "fd79::7"]
+filters = ["udp and dst portrange 5000-5099", "icmp and dst host 10.79.0.8"]
 dump = "own"
 [[allow]]
 user = "65533"

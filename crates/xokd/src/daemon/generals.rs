@@ -1,0 +1,168 @@
+//! Claims by filter: what policy and the ledger say, and what the packet path and a successor are told.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use exos_filter::Filter;
+use exos_filter::gate::sending;
+use exos_xok::message::{Answer, GrantId, Refusal};
+
+use super::requests::{Answered, Refused, plain, refuse};
+use super::{Daemon, now};
+use crate::gate::GeneralFilters;
+use crate::interface::Interface;
+use crate::ledger::{General, SlotId};
+use crate::limits::FILTERS_PER_SECOND;
+use crate::policy::{Rule, Who};
+
+impl Daemon {
+    pub(super) fn claim_filter(&mut self, slot: SlotId, who: &Who, text: String) -> Answered {
+        self.wait_for_filters(slot)?;
+        let interface = self.seats[&slot].interface;
+        let seated = self.interface(interface).expect("a seat's interface");
+        let filter = Filter::parse(&text);
+        let filter = filter.map_err(|e| refuse(Refusal::BadRequest, e))?;
+        let (policy, name) = (&self.config.policy, &seated.link.name);
+        let rule = policy.general(who, name, &text, &filter);
+        let rule = rule.map_err(|e| refuse(Refusal::NotAllowed, e))?;
+        sending(&filter, &sources(rule, seated)).map_err(|e| refuse(Refusal::BadRequest, e))?;
+        let grant = self.ledger.claim_general(slot, text.clone(), filter)?;
+        if let Err(error) = self.apply_general(slot) {
+            self.ledger.release_general(slot, grant);
+            // What was there before, which fitted.
+            let _ = self.apply_general(slot);
+            return Err(error);
+        }
+        self.seat_mut(slot).record.filters.push((grant, text));
+        self.save(interface);
+        plain(Answer::GrantedFilter { grant })
+    }
+
+    /// Each is a program for the kernel to verify, and others wait meanwhile.
+    fn wait_for_filters(&mut self, slot: SlotId) -> Result<(), Refused> {
+        if self.seat_mut(slot).filters.step(now(), FILTERS_PER_SECOND) {
+            return Ok(());
+        }
+        let text = format!("more than {FILTERS_PER_SECOND} filters asked for in a second");
+        Err(refuse(Refusal::Limit, text))
+    }
+
+    /// Takes the programs of a slot's filters out of the packet path.
+    pub(super) fn forget_filters(&mut self, interface: u32, slot: SlotId) {
+        let mut interfaces = self.interfaces.iter_mut();
+        let interface = interfaces.find(|i| i.link.index == interface);
+        if let Some(Err(error)) = interface.map(|i| i.gate.clear_general(slot)) {
+            eprintln!("slot {slot}: {error}");
+        }
+    }
+
+    /// Gives a filter back; false when the grant is none.
+    pub(super) fn release_filter(&mut self, slot: SlotId, grant: GrantId) -> bool {
+        if !self.ledger.release_general(slot, grant) {
+            return false;
+        }
+        if let Err(refused) = self.apply_general(slot) {
+            eprintln!("slot {slot}: {}", refused.text);
+        }
+        let seat = self.seat_mut(slot);
+        seat.record.filters.retain(|(id, _)| *id != grant);
+        let interface = seat.interface;
+        self.save(interface);
+        true
+    }
+
+    /// The filters of a slot whose programs an earlier daemon left.
+    pub(super) fn adopt_filters(&mut self, slot: SlotId) {
+        let seat = &self.seats[&slot];
+        let interface = seat.interface;
+        let owner = self.ledger.owner(slot).expect("a seat has an owner");
+        let origin = Rc::clone(&owner.who);
+        for (grant, text) in seat.record.filters.clone() {
+            if let Ok(filter) = Filter::parse(&text) {
+                let general = General {
+                    interface,
+                    slot,
+                    text,
+                    filter,
+                    origin: Rc::clone(&origin),
+                };
+                self.ledger.adopt_general(grant, general);
+            }
+        }
+        self.renew_filters(slot);
+    }
+
+    /// What a slot may send by its filters is what policy says now.
+    pub(super) fn renew_filters(&mut self, slot: SlotId) {
+        let has = self.ledger.generals_of(slot).next().is_some();
+        if has && let Err(refused) = self.apply_general(slot) {
+            eprintln!("slot {slot}: {}", refused.text);
+        }
+    }
+
+    /// Whether policy lets the holder, or who claimed it, have a filter.
+    pub(super) fn may_have(&self, slot: SlotId, general: &General) -> bool {
+        let Some(rights) = self.ledger.owner(slot).map(|o| [&o.who, &general.origin]) else {
+            return false;
+        };
+        rights
+            .iter()
+            .any(|who| self.rule_for(who, general).is_some())
+    }
+
+    fn rule_for(&self, who: &Who, general: &General) -> Option<&Rule> {
+        let interface = self.interface(general.interface)?;
+        let (policy, name) = (&self.config.policy, &interface.link.name);
+        policy
+            .general(who, name, &general.text, &general.filter)
+            .ok()
+    }
+
+    /// Tells the packet path of all filters of a slot.
+    fn apply_general(&mut self, slot: SlotId) -> Result<(), Refused> {
+        let mut both: Option<GeneralFilters> = None;
+        let mut index = None;
+        for (_, general) in self.ledger.generals_of(slot) {
+            let interface = self
+                .interface(general.interface)
+                .expect("a seat's interface");
+            index = Some(general.interface);
+            // A rule that is gone lets nothing go out, while the grant is asked back.
+            let rule = self.rule_for(&general.origin, general);
+            let from = rule.map_or_else(Vec::new, |rule| sources(rule, interface));
+            let send = sending(&general.filter, &from);
+            let send = send.map_err(|e| refuse(Refusal::BadRequest, e))?;
+            both = Some(match both {
+                None => GeneralFilters {
+                    receive: general.filter.clone(),
+                    send,
+                },
+                Some(others) => join(&others, &general.filter, &send)?,
+            });
+        }
+        let index = index.unwrap_or(self.seats[&slot].interface);
+        let mut interfaces = self.interfaces.iter_mut();
+        let interface = interfaces.find(|i| i.link.index == index);
+        let gate = &mut interface.expect("a seat's interface").gate;
+        Ok(gate.set_general(slot, both.as_ref())?)
+    }
+}
+
+fn join(
+    others: &GeneralFilters,
+    receive: &Filter,
+    send: &Filter,
+) -> Result<GeneralFilters, Refused> {
+    let too_large = |e| refuse(Refusal::Limit, e);
+    Ok(GeneralFilters {
+        receive: others.receive.or(receive).map_err(too_large)?,
+        send: others.send.or(send).map_err(too_large)?,
+    })
+}
+
+/// The addresses of an interface that a rule lets somebody send from.
+fn sources(rule: &Rule, interface: &Interface) -> Vec<IpAddr> {
+    let all = interface.addresses.iter().map(|address| address.ip);
+    let may = |ip: &IpAddr| rule.addresses.as_ref().is_none_or(|some| some.contains(ip));
+    all.filter(may).collect()
+}
