@@ -261,7 +261,8 @@ fn check_sending(c: &Connection) -> Done {
     let most = c.send.len() + usize::from(c.state.awaits_ack_of_fin());
     check(flight >= 0 && flight as usize <= most, "snd_max")?;
     check(c.state != State::FinWait2 || c.send.is_empty(), "send")?;
-    check(!c.probing || flight > 0, "probing")?;
+    // Only a shut window is probed; while it is, nothing else is sent again.
+    check(!c.probing || (flight > 0 && c.snd_wnd == 0), "probing")?;
     check(
         c.snd_wnd <= c.snd_wnd_max && c.snd_wnd_max <= WINDOW_MAX,
         "snd_wnd",
