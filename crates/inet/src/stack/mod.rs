@@ -9,14 +9,16 @@
 //! 4. sleep until `poll_timeout`, or until frames arrive.
 //!
 //! In another order nothing breaks, but acknowledgements may leave without the data that they could
-//! have ridden on. [`input`] holds the way in, [`output`] the way out, `segments` and `usual` the
-//! heads of segments, `syn` those of handshakes, `words` what both begin with, `ways` link addresses looked up lately, `frames` what ARP
-//! and NDP say.
+//! have ridden on. [`input`] holds the way in, and `fast` and `syn` its short ways; [`output`] the way out, `segments`
+//! and `usual` the heads of segments, `syn` those of handshakes, `words` what these begin with, `body` their data;
+//! `packets` what is no segment, `frames` what ARP and NDP say, `ways` link addresses looked up lately.
 
+mod body;
 mod fast;
 mod frames;
 mod input;
 mod output;
+mod packets;
 mod segments;
 mod syn;
 mod usual;
@@ -44,7 +46,8 @@ use usual::LastHead;
 
 use ways::Ways;
 
-pub use output::{Body, Transmit, TxChecksum};
+pub use body::Body;
+pub use output::{Transmit, TxChecksum};
 
 /// What the link says about a received frame's transport checksum.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]

@@ -7,53 +7,16 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroU64;
-use std::ops::Range;
 
-use exos_buf::Aggregate;
-use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
-use exos_wire::ipv4::Ipv4Header;
-use exos_wire::ipv6::{self, Ipv6Header};
 use exos_wire::{Mac, Sum};
 
-use super::frames::{arp_question, frame_of, ndp_question};
+use super::body::{Body, gather};
+use super::frames::{arp_question, ndp_question};
 use super::segments::write_segment;
 use super::{Stack, syn, usual};
-use crate::fragment::{cut_v4, cut_v6};
-use crate::limits::{GATHER_MAX, HOP_LIMIT};
 use crate::neighbor::{Lookup, Solicit};
 use crate::tcp::{ConnectionId, IpFields, Leaving, Next, Outgoing, Path, Plain, Reply};
 use crate::time::Instant;
-
-/// Up to a handful of byte slices that follow the head of a frame.
-pub struct Body<'a>(Parts<'a>);
-
-/// Nearly all segments lie in one slice, or in two where a response's head meets its body: these are
-/// kept small, because they are handed on with every frame.
-enum Parts<'a> {
-    None,
-    One([&'a [u8]; 1]),
-    Two([&'a [u8]; 2]),
-    Several(Vec<&'a [u8]>),
-}
-
-impl<'a> Body<'a> {
-    const EMPTY: Self = Self(Parts::None);
-
-    fn whole(bytes: &'a [u8]) -> Self {
-        Self(Parts::One([bytes]))
-    }
-
-    /// The slices, in order.
-    #[inline]
-    pub fn parts(&self) -> &[&'a [u8]] {
-        match &self.0 {
-            Parts::None => &[],
-            Parts::One(parts) => parts,
-            Parts::Two(parts) => parts,
-            Parts::Several(parts) => parts,
-        }
-    }
-}
 
 /// What is left for the link to do with a frame's transport checksum.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
@@ -85,7 +48,7 @@ pub struct Transmit<'a> {
 }
 
 /// Where a segment can go.
-enum Way {
+pub(super) enum Way {
     To(Mac),
     /// To this neighbour, once it is known.
     Wait(IpAddr),
@@ -299,7 +262,7 @@ impl Stack {
     }
 
     #[inline]
-    fn way_to(&mut self, now: Instant, remote: IpAddr) -> Way {
+    pub(super) fn way_to(&mut self, now: Instant, remote: IpAddr) -> Way {
         match self.ways.get(remote, self.path_generation()) {
             Some(mac) => Way::To(mac),
             None => self.find_way(now, remote),
@@ -402,85 +365,6 @@ impl Stack {
         };
         self.queue_frame(frame);
     }
-
-    /// Send an IP packet of ours, in fragments where it is longer than the MTU.
-    pub(super) fn send_ip(
-        &mut self,
-        now: Instant,
-        src: IpAddr,
-        dst: IpAddr,
-        protocol: u8,
-        payload: &[u8],
-    ) {
-        self.send_ip_with_hop_limit(now, src, dst, protocol, payload, HOP_LIMIT);
-    }
-
-    pub(super) fn send_ip_with_hop_limit(
-        &mut self,
-        now: Instant,
-        src: IpAddr,
-        dst: IpAddr,
-        protocol: u8,
-        payload: &[u8],
-        hops: u8,
-    ) {
-        let way = self.way_to(now, dst);
-        let ident = self.random.next_u64() as u32;
-        let mtu = self.config.mtu;
-        let packets: Vec<Vec<u8>> = match (src, dst) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => {
-                let header = Ipv4Header {
-                    src,
-                    dst,
-                    protocol,
-                    ttl: hops,
-                    tos: 0,
-                    ident: ident as u16,
-                    dont_fragment: false,
-                    more_fragments: false,
-                    fragment_offset: 0,
-                };
-                cut_v4(&header, payload, mtu).collect()
-            }
-            (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                let header = Ipv6Header {
-                    src,
-                    dst,
-                    next_header: protocol,
-                    hop_limit: hops,
-                    traffic_class: 0,
-                    flow_label: 0,
-                };
-                if ipv6::LEN + payload.len() <= mtu {
-                    let mut packet = vec![0; ipv6::LEN + payload.len()];
-                    header.emit(payload.len(), &mut packet);
-                    packet[ipv6::LEN..].copy_from_slice(payload);
-                    vec![packet]
-                } else {
-                    cut_v6(&header, ident, payload, mtu).collect()
-                }
-            }
-            _ => unreachable!("source and destination are of one family"),
-        };
-        let ethertype = if dst.is_ipv6() {
-            ETHERTYPE_IPV6
-        } else {
-            ETHERTYPE_IPV4
-        };
-        for packet in packets {
-            let to = if let Way::To(mac) = way {
-                mac
-            } else {
-                Mac::ZERO
-            };
-            let frame = frame_of(self.config.mac, to, ethertype, &packet);
-            match way {
-                Way::To(_) => self.queue_frame(frame),
-                Way::Wait(hop) => self.neighbors.queue(hop, frame),
-                Way::Nowhere => self.counters.drop_ip_no_route += 1,
-            }
-        }
-    }
 }
 
 fn whole_frame(frame: &[u8]) -> Transmit<'_> {
@@ -490,52 +374,5 @@ fn whole_frame(frame: &[u8]) -> Transmit<'_> {
         checksum: TxChecksum::Complete,
         segment_size: None,
         ipv6: false,
-    }
-}
-
-/// The data of a segment: slices of the send queue, or one copy where they are too many; and its sum, if that
-/// is wanted.
-#[inline(always)]
-fn gather<'a>(
-    queue: &'a Aggregate,
-    data: Range<usize>,
-    copy: &'a mut Vec<u8>,
-    summed: bool,
-) -> (Body<'a>, Option<Sum>) {
-    if data.is_empty() {
-        return (Body::EMPTY, summed.then_some(Sum::ZERO));
-    }
-    match queue.piece(data.clone()) {
-        Some(piece) => {
-            let sum = summed.then(|| piece.sum());
-            (Body::whole(piece.as_bytes()), sum)
-        }
-        None => {
-            let sum = summed.then(|| queue.sum(data.clone()));
-            (gather_pieces(queue, data, copy), sum)
-        }
-    }
-}
-
-/// The same where they are more than one.
-#[inline(never)]
-fn gather_pieces<'a>(queue: &'a Aggregate, data: Range<usize>, copy: &'a mut Vec<u8>) -> Body<'a> {
-    let mut pieces = queue.pieces(data.clone()).map(|piece| piece.as_bytes());
-    let (first, second, third) = (pieces.next(), pieces.next(), pieces.next());
-    match (first, second, third) {
-        (None, ..) => Body::EMPTY,
-        (Some(first), None, _) => Body::whole(first),
-        (Some(first), Some(second), None) => Body(Parts::Two([first, second])),
-        (Some(first), Some(second), Some(third)) => {
-            let mut parts = vec![first, second, third];
-            parts.extend(pieces.by_ref().take(GATHER_MAX + 1 - parts.len()));
-            if parts.len() <= GATHER_MAX {
-                return Body(Parts::Several(parts));
-            }
-            copy.clear();
-            copy.resize(data.len(), 0);
-            queue.copy_to(data.clone(), copy);
-            Body::whole(copy)
-        }
     }
 }

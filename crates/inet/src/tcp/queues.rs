@@ -16,6 +16,7 @@ use super::output::Outgoing;
 use super::reply::Reply;
 use super::slab::{ConnectionId, Entry};
 use super::state::Event as StateEvent;
+use super::wheel::Wheel;
 use crate::counters::Counters;
 use crate::limits::SEGMENTS_PER_TURN;
 use crate::time::Instant;
@@ -32,6 +33,33 @@ impl Entry {
             self.sending = true;
             sending.push_back(id);
         }
+    }
+}
+
+impl Entry {
+    /// As `Tcp::settle`, with what the short way in can have changed; and what memory is now held is given back in time.
+    #[inline(always)]
+    pub(super) fn settle_taken(
+        &mut self,
+        id: ConnectionId,
+        telling: &mut VecDeque<ConnectionId>,
+        sending: &mut VecDeque<ConnectionId>,
+        wheel: &mut Wheel<ConnectionId>,
+    ) {
+        let c = &self.connection;
+        if !self.telling && !c.events.is_empty() {
+            self.telling = true;
+            telling.push_back(id);
+        }
+        let at = c.timer_deadline();
+        if at < self.armed {
+            self.armed = at;
+            wheel.arm(at, id);
+        } else if self.armed == connection::NEVER {
+            self.armed = c.rests_at();
+            wheel.arm(self.armed, id);
+        }
+        self.settle_sending(id, sending);
     }
 }
 

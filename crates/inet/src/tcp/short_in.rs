@@ -13,7 +13,7 @@ use exos_wire::SeqNumber;
 use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
 use super::Tcp;
-use super::connection::{Connection, NEVER};
+use super::connection::Connection;
 use super::ecn::Ecn;
 use super::event::EventSet;
 use super::input::Segment;
@@ -95,23 +95,7 @@ impl Tcp {
         }
         counters.tcp_segments_received += 1;
         self.found = Some(id);
-        // As `settle` does, with what this way can have changed.
-        if !entry.telling && !c.events.is_empty() {
-            entry.telling = true;
-            self.telling.push_back(id);
-        }
-        if !entry.sending && c.wants_to_send() {
-            entry.sending = true;
-            self.sending.push_back(id);
-        }
-        let at = c.timer_deadline();
-        if at < entry.armed {
-            entry.armed = at;
-            self.wheel.arm(at, id);
-        } else if entry.armed == NEVER {
-            entry.armed = c.rests_at();
-            self.wheel.arm(entry.armed, id);
-        }
+        entry.settle_taken(id, &mut self.telling, &mut self.sending, &mut self.wheel);
         Taken::Yes(progress)
     }
 }

@@ -121,46 +121,60 @@ impl Tcp {
         if self.next_of_run(now, data_max, generation) {
             return Next::Segment;
         }
-        let pressure = self.memory.pressure();
-        if pressure != Pressure::None || !self.short_ways {
+        if self.memory.pressure() != Pressure::None || !self.short_ways {
             return Next::General;
         }
         loop {
             let Some(&id) = self.sending.front() else {
                 return Next::Nothing;
             };
-            let Some((entry, changes)) = self.slab.entry_and_changes(id) else {
-                return Next::General;
-            };
-            let c = &mut entry.connection;
-            if entry.closed || !c.is_calm(generation) {
-                return match !entry.closed && c.answers_first_syn() {
-                    true => Next::SynAck,
-                    false => Next::General,
-                };
-            }
-            c.pressure = pressure;
-            let last = &mut self.leaving;
-            let next = c.poll_plain(now, data_max, &mut last.plain);
-            if next == Next::General {
-                return next;
-            }
-            last.id = id;
-            if next == Next::Nothing || !c.wants_to_send() {
-                last.end_run();
-                self.rest_from_sending(id);
-            } else {
-                last.begin_run(c, now, (data_max, generation, changes));
-                self.turn += 1;
-                if self.turn >= SEGMENTS_PER_TURN {
-                    self.next_turn(Some(id));
+            match self.poll_first(now, id, (data_max, generation)) {
+                Next::Nothing => {}
+                Next::Segment => {
+                    self.taken.count(Way::Out);
+                    return Next::Segment;
                 }
-            }
-            if next == Next::Segment {
-                self.taken.count(Way::Out);
-                return next;
+                other => return other,
             }
         }
+    }
+
+    /// What the first of those with something to send has; it has left the queue if that is all.
+    #[inline(always)]
+    fn poll_first(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        (data_max, generation): (u32, NonZeroU64),
+    ) -> Next {
+        let Some((entry, changes)) = self.slab.entry_and_changes(id) else {
+            return Next::General;
+        };
+        let c = &mut entry.connection;
+        if entry.closed || !c.is_calm(generation) {
+            return match !entry.closed && c.answers_first_syn() {
+                true => Next::SynAck,
+                false => Next::General,
+            };
+        }
+        c.pressure = Pressure::None;
+        let last = &mut self.leaving;
+        let next = c.poll_plain(now, data_max, &mut last.plain);
+        if next == Next::General {
+            return next;
+        }
+        last.id = id;
+        if next == Next::Nothing || !c.wants_to_send() {
+            last.end_run();
+            self.rest_from_sending(id);
+        } else {
+            last.begin_run(c, now, (data_max, generation, changes));
+            self.turn += 1;
+            if self.turn >= SEGMENTS_PER_TURN {
+                self.next_turn(Some(id));
+            }
+        }
+        next
     }
 
     /// The first connection of those with something to send has no more.

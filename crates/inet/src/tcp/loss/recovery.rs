@@ -462,27 +462,38 @@ impl Connection {
             // RFC 5681 §3.2, step 1: duplicates before a loss is believed leave the window as it is. Where
             // the path reorders, they tell of what was delivered, as in Linux: what is delivered beyond
             // holes that are no losses would else never count.
-            let limited = before.una.lt(self.loss.limited_until) || self.loss.is_repairing();
-            let rate = std::mem::take(&mut self.loss.rate_is_new).then_some(DeliveryRate {
-                bytes_per_second: self.loss.rate,
-                app_limited: self.loss.rate_app_limited,
-            });
-            self.congestion.on_ack(&Ack {
-                now,
-                bytes,
-                in_flight,
-                in_flight_before: before.in_flight,
-                mss,
-                limited,
-                round_ended,
-                rtt_us,
-                srtt_us: self.rtt.smoothed_us(),
-                least_rtt_us: self.rtt.least_us(),
-                rate,
-                in_recovery: self.loss.is_repairing(),
-            });
+            self.tell_algorithm(bytes, before, rtt_us, round_ended, now);
         }
         self.set_pace();
+    }
+
+    #[inline(always)]
+    fn tell_algorithm(
+        &mut self,
+        bytes: u32,
+        before: Acknowledgement,
+        rtt_us: Option<u32>,
+        round_ended: bool,
+        now: Instant,
+    ) {
+        let rate = std::mem::take(&mut self.loss.rate_is_new).then_some(DeliveryRate {
+            bytes_per_second: self.loss.rate,
+            app_limited: self.loss.rate_app_limited,
+        });
+        self.congestion.on_ack(&Ack {
+            now,
+            bytes,
+            in_flight: self.loss.in_flight(),
+            in_flight_before: before.in_flight,
+            mss: u32::from(self.mss),
+            limited: before.una.lt(self.loss.limited_until) || self.loss.is_repairing(),
+            round_ended,
+            rtt_us,
+            srtt_us: self.rtt.smoothed_us(),
+            least_rtt_us: self.rtt.least_us(),
+            rate,
+            in_recovery: self.loss.is_repairing(),
+        });
     }
 
     /// The pacing rate follows the window and the round trip.

@@ -1,0 +1,96 @@
+//! IP packets that leave as complete frames: ICMP and UDP, in fragments where they are longer than the MTU.
+
+use std::net::IpAddr;
+
+use exos_wire::Mac;
+use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
+use exos_wire::ipv4::Ipv4Header;
+use exos_wire::ipv6::{self, Ipv6Header};
+
+use super::Stack;
+use super::frames::frame_of;
+use super::output::Way;
+use crate::fragment::{cut_v4, cut_v6};
+use crate::limits::HOP_LIMIT;
+use crate::time::Instant;
+
+impl Stack {
+    /// Send an IP packet of ours, in fragments where it is longer than the MTU.
+    pub(super) fn send_ip(
+        &mut self,
+        now: Instant,
+        src: IpAddr,
+        dst: IpAddr,
+        protocol: u8,
+        payload: &[u8],
+    ) {
+        self.send_ip_with_hop_limit(now, src, dst, protocol, payload, HOP_LIMIT);
+    }
+
+    pub(super) fn send_ip_with_hop_limit(
+        &mut self,
+        now: Instant,
+        src: IpAddr,
+        dst: IpAddr,
+        protocol: u8,
+        payload: &[u8],
+        hops: u8,
+    ) {
+        let way = self.way_to(now, dst);
+        let ident = self.random.next_u64() as u32;
+        let mtu = self.config.mtu;
+        let packets: Vec<Vec<u8>> = match (src, dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                let header = Ipv4Header {
+                    src,
+                    dst,
+                    protocol,
+                    ttl: hops,
+                    tos: 0,
+                    ident: ident as u16,
+                    dont_fragment: false,
+                    more_fragments: false,
+                    fragment_offset: 0,
+                };
+                cut_v4(&header, payload, mtu).collect()
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                let header = Ipv6Header {
+                    src,
+                    dst,
+                    next_header: protocol,
+                    hop_limit: hops,
+                    traffic_class: 0,
+                    flow_label: 0,
+                };
+                if ipv6::LEN + payload.len() <= mtu {
+                    let mut packet = vec![0; ipv6::LEN + payload.len()];
+                    header.emit(payload.len(), &mut packet);
+                    packet[ipv6::LEN..].copy_from_slice(payload);
+                    vec![packet]
+                } else {
+                    cut_v6(&header, ident, payload, mtu).collect()
+                }
+            }
+            _ => unreachable!("source and destination are of one family"),
+        };
+        let ethertype = if dst.is_ipv6() {
+            ETHERTYPE_IPV6
+        } else {
+            ETHERTYPE_IPV4
+        };
+        for packet in packets {
+            let to = if let Way::To(mac) = way {
+                mac
+            } else {
+                Mac::ZERO
+            };
+            let frame = frame_of(self.config.mac, to, ethertype, &packet);
+            match way {
+                Way::To(_) => self.queue_frame(frame),
+                Way::Wait(hop) => self.neighbors.queue(hop, frame),
+                Way::Nowhere => self.counters.drop_ip_no_route += 1,
+            }
+        }
+    }
+}
