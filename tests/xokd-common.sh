@@ -30,6 +30,8 @@ check() { local name=$1; shift; if "$@" >"$work/out" 2>&1; then ok "$name"; else
 same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$2', got '$3'"; fi; }
 # has NAME WANTED TEXT
 has() { if [[ $3 == *"$2"* ]]; then ok "$1"; else bad "$1" "no '$2' in: $3"; fi; }
+# quick NAME LIMIT MILLISECONDS USUAL: no more than the limit beyond what starting a program takes here, three times.
+quick() { if [ "$3" -lt $(($2 + 3 * $4)) ]; then ok "$1"; else bad "$1" "$3 ms, where starting a program takes $4"; fi; }
 # until SECONDS COMMAND...: tries until it succeeds.
 until_so() { local n=$(($1 * 20)); shift; for _ in $(seq $n); do "$@" >/dev/null 2>&1 && return 0; sleep 0.05; done; return 1; }
 
@@ -53,16 +55,23 @@ start_daemon() {
     daemon=$!
     until_so 10 grep -q 'listening at' "$work/daemon.out"
 }
-# start NAME ARGUMENTS...: start a program of the user, and wait until it says where it is. Its process is $started.
+# start NAME ARGUMENTS...: start a program of the user, and wait until it says where it is. Its process is $started; the
+# longest that any has taken is $slowest, in milliseconds.
+slowest=0
 start() {
-    local name=$1; shift
+    local name=$1 began; shift
+    began=$(date +%s%N)
     : >"$work/$name.out"
     # Not by a function, so that the process is the program's.
     "${as_nobody[@]}" "$work/exos" "$@" --xokd "$socket" >"$work/$name.out" 2>"$work/$name.err" &
     started=$!
     programs+=("$started")
     for _ in $(seq 200); do
-        [ -s "$work/$name.out" ] && return 0
+        if [ -s "$work/$name.out" ]; then
+            local took=$((($(date +%s%N) - began) / 1000000))
+            if [ $took -gt $slowest ]; then slowest=$took; fi
+            return 0
+        fi
         kill -0 "$started" 2>/dev/null || return 1
         sleep 0.05
     done
