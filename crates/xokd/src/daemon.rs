@@ -119,7 +119,7 @@ impl Daemon {
     pub fn start(config: Config) -> Result<Self> {
         let netlink = Netlink::new()?;
         let inode = NetNs::current()?.inode()?;
-        let server = Server::listen(&config.socket)?;
+        let server = Server::prepare(&config.socket)?;
         let interfaces = config.policy.interfaces.iter().cloned();
         let opened = interfaces.map(|i| Interface::open(&netlink, inode, i));
         let mut daemon = Self {
@@ -146,6 +146,7 @@ impl Daemon {
         daemon.write_tables()?;
         daemon.adopt_all()?;
         daemon.enforce();
+        daemon.server.open()?;
         Ok(daemon)
     }
 

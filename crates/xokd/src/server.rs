@@ -18,7 +18,7 @@ use exos_host::error::{Context as _, Error, Result};
 use exos_host::peer::Peer;
 use exos_xok::Request;
 use exos_xok::limits::{MESSAGE_BYTES_MAX, MESSAGE_DESCRIPTORS_MAX};
-use rustix::event::PollFlags;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
@@ -119,6 +119,7 @@ impl Connection {
 pub struct Server {
     listener: OwnedFd,
     path: PathBuf,
+    is_open: bool,
     connections: BTreeMap<ConnectionId, Connection>,
     last: ConnectionId,
     cuts: BTreeMap<Cut, u64>,
@@ -134,35 +135,61 @@ pub enum Heard {
 }
 
 impl Server {
-    /// Listens at a path. What a daemon that died left there is replaced; a living one's is not: see who answers.
+    /// Listens at a path.
     pub fn listen(path: &Path) -> Result<Self> {
+        let mut server = Self::prepare(path)?;
+        server.open()?;
+        Ok(server)
+    }
+
+    /// Sees that no living daemon listens at a path.
+    pub fn prepare(path: &Path) -> Result<Self> {
         let what = || format!("cannot listen at {}", path.display());
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).context(what)?;
         }
-        let address = SocketAddrUnix::new(path).context(what)?;
-        if is_answered(&address) {
+        if is_answered(&SocketAddrUnix::new(path).context(what)?) {
             return Err(
                 Error::new(format!("a daemon is running already at {}", path.display()))
                     .mend("let this one take over with --replace, or give another --socket PATH"),
             );
         }
-        let _ = std::fs::remove_file(path);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let kind = SocketType::SEQPACKET;
-        let listener =
-            rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).context(what)?;
-        rustix::net::bind(&listener, &address).context(what)?;
-        // Everybody may ask; what is answered is policy.
-        let mode = rustix::fs::Mode::from_raw_mode(0o666);
-        rustix::fs::chmod(path, mode).context(what)?;
-        rustix::net::listen(&listener, 128).context(what)?;
+        let listener = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None);
         Ok(Self {
-            listener,
+            listener: listener.context(what)?,
             path: path.to_owned(),
+            is_open: false,
             connections: BTreeMap::new(),
             last: 0,
             cuts: BTreeMap::new(),
+        })
+    }
+
+    /// Lets programs connect: not before there is somebody who answers, because they wait for that only so long. What
+    /// a daemon that died left at the path is replaced.
+    pub fn open(&mut self) -> Result<()> {
+        let what = || format!("cannot listen at {}", self.path.display());
+        let address = SocketAddrUnix::new(&self.path).context(what)?;
+        let _ = std::fs::remove_file(&self.path);
+        rustix::net::bind(&self.listener, &address).context(what)?;
+        self.is_open = true;
+        // Everybody may ask; what is answered is policy.
+        let mode = rustix::fs::Mode::from_raw_mode(0o666);
+        rustix::fs::chmod(&self.path, mode).context(what)?;
+        rustix::net::listen(&self.listener, 128).context(what)
+    }
+
+    /// True when the program at the other end has closed the connection, whatever of it is still to be heard.
+    pub fn is_abandoned(&self, id: ConnectionId) -> bool {
+        self.connection(id).is_none_or(|connection| {
+            let mut fds = [PollFd::new(&connection.socket, PollFlags::RDHUP)];
+            let polled = rustix::event::poll(&mut fds, Some(&Timespec::default()));
+            polled.is_err()
+                || fds[0]
+                    .revents()
+                    .intersects(PollFlags::RDHUP | PollFlags::HUP)
         })
     }
 
@@ -333,7 +360,9 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+        if self.is_open {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -353,8 +382,8 @@ fn is_answered(address: &SocketAddrUnix) -> bool {
 
 /// True when a process has ended.
 pub(crate) fn has_ended(process: &OwnedFd) -> bool {
-    let mut fds = [rustix::event::PollFd::new(process, PollFlags::IN)];
-    let now = rustix::event::Timespec::default();
+    let mut fds = [PollFd::new(process, PollFlags::IN)];
+    let now = Timespec::default();
     rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
 }
 

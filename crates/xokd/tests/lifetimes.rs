@@ -12,6 +12,7 @@ use exos_xok::Protocol;
 use exos_xok::message::{Answer, PortWish, Refusal, Request, VERSION};
 use exos_xok::tables::Tables;
 use lab::*;
+use rustix::process::Signal;
 
 /// A slot's number is used again; what its last program was counted is not the next one's.
 #[test]
@@ -235,4 +236,33 @@ fn errors_reach_the_program_whose_packet_caused_them() {
     assert!(within(Duration::from_secs(5), || heard(&mut ours)));
     assert!(receives(&lab, &mut ours, 5000, "after it"));
     assert!(!heard(&mut theirs));
+}
+
+/// On a machine under load a program gives up waiting for a daemon that has come back, and asks again: what it asked
+/// before that is heard later, and must not take the slot.
+#[test]
+fn who_asks_again_for_a_slot_keeps_it() {
+    let Some(mut lab) = Lab::new("impatient") else {
+        return;
+    };
+    lab.start(&[]);
+    let program = Program::connect(&lab);
+    let Attached { token, slot, .. } = program.attached();
+    lab.kill();
+    lab.start(&[]);
+    // The daemon is stopped, so that all of it is there at once.
+    lab.signal(Signal::STOP);
+    for _ in 0..3 {
+        let impatient = Program::connect(&lab);
+        impatient.tell(&Request::Reattach { token });
+    }
+    let patient = Program::connect(&lab);
+    patient.tell(&Request::Reattach { token });
+    lab.signal(Signal::CONT);
+    let (answer, _) = patient.answer();
+    assert!(
+        matches!(answer, Answer::Attached { slot: same, .. } if same == slot),
+        "{answer:?}"
+    );
+    port_of(&patient.claim(Protocol::Udp, PortWish::Number(5000)));
 }

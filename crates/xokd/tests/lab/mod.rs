@@ -19,6 +19,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType,
 };
+use rustix::process::Signal;
 
 pub const OURS: &str = "10.78.0.7";
 
@@ -103,9 +104,13 @@ impl Lab {
     /// Has the daemon go by another policy.
     pub fn reload(&self, allow: &str) {
         self.write_policy(allow);
+        self.signal(Signal::HUP);
+    }
+
+    pub fn signal(&self, signal: Signal) {
         let daemon = self.daemon.as_ref().expect("it runs");
         let pid = rustix::process::Pid::from_child(daemon);
-        rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("it is ours");
+        rustix::process::kill_process(pid, signal).expect("it is ours");
     }
 
     /// Starts the daemon with nothing but these arguments, and where it is.
@@ -131,7 +136,7 @@ impl Lab {
     pub fn stop(&mut self) {
         let mut child = self.daemon.take().expect("it runs");
         let pid = rustix::process::Pid::from_child(&child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it is ours");
+        rustix::process::kill_process(pid, Signal::TERM).expect("it is ours");
         assert!(child.wait().expect("it ends").success());
     }
 
@@ -261,7 +266,17 @@ impl Program {
     }
 
     pub fn ask(&self, request: &Request) -> (Answer, Vec<OwnedFd>) {
+        self.tell(request);
+        self.answer()
+    }
+
+    /// Asks, and does not wait.
+    pub fn tell(&self, request: &Request) {
         rustix::net::send(&self.0, &request.encode(7), SendFlags::NOSIGNAL).expect("room");
+    }
+
+    /// The answer to that.
+    pub fn answer(&self) -> (Answer, Vec<OwnedFd>) {
         loop {
             let mut buffer = vec![0; exos_xok::limits::MESSAGE_BYTES_MAX];
             let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
