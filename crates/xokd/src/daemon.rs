@@ -33,6 +33,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::interface::Interface;
 use crate::ledger::{Ledger, Now, SlotId};
+use crate::limits::REATTACH_TIME;
 use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::reservations::Reservations;
@@ -147,6 +148,10 @@ impl Daemon {
         daemon.adopt_all()?;
         daemon.enforce();
         daemon.server.open()?;
+        // From now on programs can come back.
+        let ends = now() + REATTACH_TIME;
+        let away = daemon.seats.values_mut().filter(|seat| seat.ends.is_some());
+        away.for_each(|seat| seat.ends = Some(ends));
         Ok(daemon)
     }
 

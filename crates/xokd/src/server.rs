@@ -181,18 +181,6 @@ impl Server {
         rustix::net::listen(&self.listener, 128).context(what)
     }
 
-    /// True when the program at the other end has closed the connection, whatever of it is still to be heard.
-    pub fn is_abandoned(&self, id: ConnectionId) -> bool {
-        self.connection(id).is_none_or(|connection| {
-            let mut fds = [PollFd::new(&connection.socket, PollFlags::RDHUP)];
-            let polled = rustix::event::poll(&mut fds, Some(&Timespec::default()));
-            polled.is_err()
-                || fds[0]
-                    .revents()
-                    .intersects(PollFlags::RDHUP | PollFlags::HUP)
-        })
-    }
-
     /// A connection that is there.
     pub fn connection(&self, id: ConnectionId) -> Option<&Connection> {
         self.connections.get(&id)

@@ -25,10 +25,6 @@ impl Daemon {
     pub(super) fn reattach(&mut self, id: ConnectionId, who: &Who, token: &Secret) -> Answered {
         // Two slots on a connection, and the second would outlive it.
         self.check_seatless(id)?;
-        // Who was not answered in time asks again, on another connection: this one must not end the slot with it.
-        if self.server.is_abandoned(id) {
-            return Err(refuse(Refusal::BadRequest, "nobody waits for the answer"));
-        }
         let found = self
             .seats
             .iter_mut()
