@@ -72,7 +72,7 @@ pub(crate) struct Seat {
     filters: Pace,
 }
 
-/// How often something was done in the second that began then.
+/// How often something was done in the period that began then.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pace {
     since: Now,
@@ -80,9 +80,9 @@ struct Pace {
 }
 
 impl Pace {
-    /// Once more; false when that is more often than `max` in a second.
-    fn step(&mut self, now: Now, max: u32) -> bool {
-        if now.saturating_sub(self.since) >= Duration::from_secs(1) {
+    /// Once more; false when that is more often than `max` in a period.
+    fn step(&mut self, now: Now, period: Duration, max: u32) -> bool {
+        if now.saturating_sub(self.since) >= period {
             (self.since, self.count) = (now, 0);
         }
         self.count += 1;

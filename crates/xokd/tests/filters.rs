@@ -69,3 +69,33 @@ fn a_filter_outlives_the_daemon() {
     lab.stop();
     assert_eq!(lab.interfaces(), ["lo", "wire"], "nothing is left");
 }
+
+/// Many ports by one filter, up to the bound; one more, and what to do is said.
+#[test]
+fn a_filter_of_many_ports() {
+    let Some(mut lab) = Lab::new("filter-many") else {
+        return;
+    };
+    start(&mut lab);
+    let program = Program::connect(&lab);
+    let mut has = program.attached();
+    let ports = |first: u16, count: u16| {
+        // Not side by side, which would be one range.
+        let ports: Vec<String> = (0..count).map(|n| (first + 2 * n).to_string()).collect();
+        format!("udp and dst port ({})", ports.join(" or "))
+    };
+    let (code, text) = claim_filter(&program, &ports(6000, 65)).expect_err("too many");
+    assert_eq!(code, Refusal::BadRequest);
+    assert!(
+        text.contains("65 alternatives") && text.contains("claim its parts"),
+        "{text}"
+    );
+    claim_filter(&program, &ports(6000, 64)).expect("as many as may be");
+    assert!(receives(&lab, &mut has.link, 6000, "the first"));
+    assert!(receives(&lab, &mut has.link, 6126, "the last"));
+    let other = Program::connect(&lab);
+    other.attach();
+    claim_filter(&other, &ports(6001, 64)).expect("the ports between");
+    let between = claim_filter(&other, "udp dst portrange 6100-6101").expect_err("held");
+    assert_eq!(between.0, Refusal::Held);
+}

@@ -12,7 +12,7 @@ use super::{Daemon, now};
 use crate::gate::GeneralFilters;
 use crate::interface::Interface;
 use crate::ledger::{General, SlotId};
-use crate::limits::FILTERS_PER_SECOND;
+use crate::limits::{FILTERS_PER_SLOT_MAX, FILTERS_PERIOD};
 use crate::policy::{Rule, Who};
 
 impl Daemon {
@@ -40,10 +40,15 @@ impl Daemon {
 
     /// Each is a program for the kernel to verify, and others wait meanwhile.
     fn wait_for_filters(&mut self, slot: SlotId) -> Result<(), Refused> {
-        if self.seat_mut(slot).filters.step(now(), FILTERS_PER_SECOND) {
+        let max = FILTERS_PER_SLOT_MAX as u32;
+        let filters = &mut self.seat_mut(slot).filters;
+        if filters.step(now(), FILTERS_PERIOD, max) {
             return Ok(());
         }
-        let text = format!("more than {FILTERS_PER_SECOND} filters asked for in a second");
+        let seconds = FILTERS_PERIOD.as_secs();
+        let text = format!(
+            "more than {max} filters asked for in {seconds} s; ask for several as one, with \"or\""
+        );
         Err(refuse(Refusal::Limit, text))
     }
 

@@ -6,6 +6,7 @@
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use exos_xok::message::{Answer, Refusal, Request, VERSION};
 
@@ -185,7 +186,10 @@ impl Daemon {
 
     fn resolve(&mut self, slot: SlotId, ip: IpAddr) -> Answered {
         let seat = self.seats.get_mut(&slot).expect("the slot has a seat");
-        if !seat.resolves.step(now(), RESOLVES_PER_SECOND) {
+        if !seat
+            .resolves
+            .step(now(), Duration::from_secs(1), RESOLVES_PER_SECOND)
+        {
             let text = format!("more than {RESOLVES_PER_SECOND} neighbours asked for in a second");
             return Err(refuse(Refusal::Limit, text));
         }
