@@ -172,7 +172,7 @@ impl Via {
             chunks: 0,
             program: program.to_owned(),
         };
-        let (answer, fds) = control.ask(&attach)?;
+        let (answer, fds) = control.attach(&attach)?;
         let Answer::Attached {
             slot, token, facts, ..
         } = answer
@@ -374,7 +374,7 @@ impl Via {
 
     /// The greeting of a daemon that listens again: who we are and which slot is ours.
     fn greet(&mut self, now: Instant) -> Option<State> {
-        let mut control = Control::connect(&self.path).ok()?;
+        let mut control = Control::connect_now(&self.path).ok()?;
         let token = self.token;
         control.send(&Request::Hello { version: VERSION }).ok()?;
         control.send(&Request::Reattach { token }).ok()?;

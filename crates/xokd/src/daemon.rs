@@ -13,6 +13,7 @@ mod claims;
 mod direct;
 mod exposition;
 mod generals;
+mod rates;
 mod report;
 mod requests;
 mod revocation;
@@ -110,6 +111,7 @@ pub struct Daemon {
     refusals: BTreeMap<&'static str, u64>,
     reports: report::Reports,
     turns: Turns,
+    attaches: rates::Attaches,
     started: Now,
     counted: Now,
     replaced: bool,
@@ -139,6 +141,7 @@ impl Daemon {
             refusals: BTreeMap::new(),
             reports: report::Reports::default(),
             turns: Turns::default(),
+            attaches: rates::Attaches::default(),
             started: now(),
             counted: now(),
             replaced: false,

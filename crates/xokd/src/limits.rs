@@ -60,8 +60,20 @@ pub const UNPRIVILEGED_PORT: u16 = 1024;
 /// Answers that wait for a program to read them. More, and it is cut off: it asks without listening.
 pub const ANSWERS_WAITING_MAX: usize = 64;
 
-/// Newcomers let in before everybody else has a turn: half of what may wait (`listen`).
-pub const NEWCOMERS_PER_TURN: usize = 64;
+/// Connections that may wait to be let in: as many as the kernel allows by default (`net.core.somaxconn`), so that those of
+/// one user do not fill it before a turn of the daemon has emptied it.
+pub const NEWCOMERS_WAITING_MAX: i32 = 4096;
+
+/// Newcomers let in, or turned away, before everybody else has a turn: some 3 ms at most. More than a process can connect
+/// meanwhile, so that those who connect again and again do not keep the others from the queue.
+pub const NEWCOMERS_PER_TURN: usize = 512;
+
+/// Programs of one user that may attach at once: as many as he may have.
+pub const ATTACHES_AT_ONCE: u32 = PROGRAMS_PER_USER as u32;
+
+/// How often one user may attach after that: making and removing a place takes some 50 ms in which nobody is served, so
+/// this is a fifth of the time at most.
+pub const ATTACH_EVERY: Duration = Duration::from_millis(250);
 
 /// What one user gets done before the others have their turn, in requests: a grant takes some 20 µs. Making and removing
 /// a program's place takes a whole turn: it is some 10 ms of the kernel's work.

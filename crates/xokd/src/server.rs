@@ -20,6 +20,7 @@ use exos_xok::Request;
 use exos_xok::limits::{MESSAGE_BYTES_MAX, MESSAGE_DESCRIPTORS_MAX};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType,
@@ -28,6 +29,7 @@ use rustix::net::{
 use crate::ledger::Now;
 use crate::limits::{
     ANSWERS_WAITING_MAX, CONNECTIONS_MAX, CONNECTIONS_PER_USER_MAX, HELLO_TIME, NEWCOMERS_PER_TURN,
+    NEWCOMERS_WAITING_MAX,
 };
 use crate::policy::Who;
 
@@ -178,7 +180,7 @@ impl Server {
         // Everybody may ask; what is answered is policy.
         let mode = rustix::fs::Mode::from_raw_mode(0o666);
         rustix::fs::chmod(&self.path, mode).context(what)?;
-        rustix::net::listen(&self.listener, 128).context(what)
+        rustix::net::listen(&self.listener, NEWCOMERS_WAITING_MAX).context(what)
     }
 
     /// A connection that is there.
@@ -226,15 +228,18 @@ impl Server {
             let Ok(socket) = rustix::net::accept_with(&self.listener, flags) else {
                 break;
             };
-            let Ok(peer) = Peer::of(&socket) else {
-                continue; // It has gone again.
-            };
-            let of_user = self.connections.values().filter(|c| c.peer.uid == peer.uid);
-            let full = of_user.count() >= CONNECTIONS_PER_USER_MAX;
+            // Whoever has too many is turned away for little.
+            let uid = socket_peercred(&socket).map(|c| c.uid.as_raw());
+            let of_user = self.connections.values().map(|c| c.peer.uid);
+            let of_user = of_user.filter(|user| uid == Ok(*user)).count();
+            let full = of_user >= CONNECTIONS_PER_USER_MAX;
             if full || self.connections.len() >= CONNECTIONS_MAX {
                 self.count(Cut::TooMany);
                 continue;
             }
+            let Ok(peer) = Peer::of(&socket) else {
+                continue; // It has gone again.
+            };
             self.last += 1;
             let connection = Connection {
                 socket,

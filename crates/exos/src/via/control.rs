@@ -4,7 +4,7 @@
 //! ([`Control::send`], [`Control::receive`]). Answers come in the order of the requests; notices come at
 //! any time, and those met while waiting are kept for [`Control::receive`].
 //!
-//! Nothing here blocks but `ask`, and that not longer than [`ANSWER_TIME`].
+//! Nothing here blocks but `connect` and `ask`, and those not longer than [`ANSWER_TIME`].
 
 use std::collections::VecDeque;
 use std::io::{IoSliceMut, Read as _};
@@ -23,7 +23,7 @@ use rustix::net::{
     SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, send, socket_with,
 };
 
-use crate::limits::ANSWER_TIME;
+use crate::limits::{ANSWER_TIME, ATTACH_PAUSE, ATTACH_TIME, CONNECT_PAUSES};
 
 /// A connection with the daemon.
 #[derive(Debug)]
@@ -67,12 +67,31 @@ impl From<AskError> for Error {
 }
 
 impl Control {
-    /// Connects to the daemon that listens at `path`.
+    /// Connects to the daemon that listens at `path`. Waits while too many others do, not longer than
+    /// [`ANSWER_TIME`].
     ///
     /// # Errors
     ///
     /// There is none; with what to do about it.
     pub fn connect(path: &Path) -> Result<Self, Error> {
+        let until = Instant::now() + ANSWER_TIME;
+        let mut pause = *CONNECT_PAUSES.start();
+        loop {
+            match Self::connect_now(path) {
+                Err(error) if error.is(Errno::AGAIN.raw_os_error()) && Instant::now() < until => {}
+                done => return done,
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(*CONNECT_PAUSES.end());
+        }
+    }
+
+    /// Connects to the daemon, waiting for nothing.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or too many others connect at the same time (EAGAIN).
+    pub(super) fn connect_now(path: &Path) -> Result<Self, Error> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .map_err(|e| Error::io("cannot make a socket", e))?;
@@ -85,6 +104,19 @@ impl Control {
             notices: VecDeque::new(),
             buffer: vec![0; MESSAGE_BYTES_MAX].into(),
         })
+    }
+
+    /// Asks for a slot, again as long as the daemon is busy.
+    pub(super) fn attach(&mut self, request: &Request) -> Result<(Answer, Vec<OwnedFd>), AskError> {
+        let until = Instant::now() + ATTACH_TIME;
+        loop {
+            match self.ask(request) {
+                Err(AskError::Refused(Refusal::Busy, _)) if Instant::now() < until => {
+                    std::thread::sleep(ATTACH_PAUSE);
+                }
+                answer => return answer,
+            }
+        }
     }
 
     /// Sends a request; returns its tag. Waits for nothing: EAGAIN when the daemon does not read.

@@ -60,11 +60,13 @@ pub enum Refusal {
     System,
     /// This daemon cannot do it.
     Unsupported,
+    /// Not now: the same may be granted in a moment. The text says in how many milliseconds.
+    Busy,
 }
 
 impl Refusal {
     /// All of them; the position is the number in bytes.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::BadRequest,
         Self::Version,
         Self::NotAllowed,
@@ -73,11 +75,12 @@ impl Refusal {
         Self::Limit,
         Self::System,
         Self::Unsupported,
+        Self::Busy,
     ];
 
     fn number(self) -> u8 {
         let at = Self::ALL.iter().position(|r| *r == self);
-        u8::try_from(at.expect("all are listed")).expect("there are 8")
+        u8::try_from(at.expect("all are listed")).expect("there are 9")
     }
 
     /// Its name in counters and JSON.
@@ -91,6 +94,7 @@ impl Refusal {
             Self::Limit => "limit",
             Self::System => "system",
             Self::Unsupported => "unsupported",
+            Self::Busy => "busy",
         }
     }
 }

@@ -11,7 +11,7 @@ use exos_xok::{Endpoint, Protocol};
 
 use crate::attacker::{NOBODY, SOMEBODY};
 use crate::packets;
-use crate::program::{CHUNKS, Connection, Program, refusal};
+use crate::program::{CHUNKS, Connection, Program, attach_request, refusal};
 use crate::world::{OURS, OURS_V6, PEER, ROOTS, case, to_us};
 
 const HELD: u16 = 8000;
@@ -379,7 +379,7 @@ fn for_all_memory() {
                         chunks,
                         program: "program".to_owned(),
                     };
-                    match connection.ask(&request) {
+                    match connection.attach_with(&request) {
                         (Answer::Attached { .. }, fds) => {
                             let memory = std::fs::File::from(fds[1].try_clone().expect("one"));
                             bytes += memory.metadata().expect("memory").len();
@@ -484,6 +484,80 @@ fn for_reports_without_end() {
             }
             attacker.must_say("kept");
             attacker.finish();
+        },
+    );
+}
+
+/// Comes and goes, each time some tens of milliseconds of the daemon's time: a few times at once, then seldom.
+#[test]
+fn for_slots_again_and_again() {
+    case(
+        |hostile| {
+            let mut attached = 0;
+            let text = loop {
+                let connection = hostile.connect();
+                match connection.ask(&attach_request()).0 {
+                    Answer::Attached { .. } => attached += 1,
+                    Answer::Refused {
+                        code: Refusal::Busy,
+                        text,
+                    } => break text,
+                    // Those that it has left may be counted still.
+                    Answer::Refused { code, .. } => assert_eq!(code, Refusal::Limit),
+                    other => panic!("{other:?}"),
+                }
+                assert!(attached < 1000, "it never ends");
+            };
+            assert!(text.contains("try again in"), "{text}");
+            hostile.say("busy");
+            hostile.wait_for("go");
+        },
+        |world| {
+            let mut attacker = world.attacker();
+            attacker.must_say("busy");
+            world.daemon_must_count("refused_busy", 1);
+            // Another user need not wait.
+            world.program().connection.must_claim(HELD);
+            attacker.tell("go");
+            attacker.finish();
+        },
+    );
+}
+
+/// Connects without end and without waiting, from several processes: others get in all the same.
+#[test]
+fn for_the_queue_of_newcomers() {
+    const STORMS: usize = 3;
+    case(
+        |hostile| {
+            hostile.say("ready");
+            hostile.wait_for("go");
+            let mut kept = std::collections::VecDeque::new();
+            for _ in 0..20_000 {
+                kept.extend(hostile.connect_now());
+                if kept.len() > 200 {
+                    kept.pop_front();
+                }
+            }
+            hostile.say("done");
+        },
+        |world| {
+            let start = |_| world.attacker();
+            let mut storms: Vec<_> = (0..STORMS).map(start).collect();
+            storms.iter_mut().for_each(|storm| storm.must_say("ready"));
+            storms.iter().for_each(|storm| storm.tell("go"));
+            for _ in 0..20 {
+                let connection = world.connect();
+                let (answer, _) = connection.ask(&Request::Hello {
+                    version: exos_xok::message::VERSION,
+                });
+                assert!(matches!(answer, Answer::Welcome { .. }), "{answer:?}");
+            }
+            for mut storm in storms {
+                storm.must_say("done");
+                storm.finish();
+            }
+            world.daemon_must_count("connections_refused_too_many", 1);
         },
     );
 }

@@ -141,6 +141,11 @@ impl Hostile {
         Connection::open(&self.socket).expect("the daemon listens to everybody")
     }
 
+    /// A connection that is there at once or not at all.
+    pub fn connect_now(&self) -> Option<Connection> {
+        Connection::open_now(&self.socket)
+    }
+
     /// A slot, honestly come by.
     pub fn attach(&self) -> Program {
         Program::attach(self.connect())

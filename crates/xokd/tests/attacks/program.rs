@@ -46,6 +46,14 @@ impl Connection {
         Ok(Self(socket))
     }
 
+    /// Connects if that is possible without waiting.
+    pub fn open_now(path: &Path) -> Option<Self> {
+        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::NONBLOCK);
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).ok()?;
+        rustix::net::connect(&socket, &SocketAddrUnix::new(path).ok()?).ok()?;
+        Some(Self(socket))
+    }
+
     /// Sends bytes that need not be a message, with descriptors.
     pub fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
@@ -96,9 +104,23 @@ impl Connection {
         self.try_ask(request).expect("an answer")
     }
 
-    /// Asks for a slot.
+    /// Asks for a slot, again as long as the daemon has no time for this user.
     pub fn attach(&self) -> (Answer, Vec<OwnedFd>) {
-        self.ask(&attach_request())
+        self.attach_with(&attach_request())
+    }
+
+    /// The same with another request.
+    pub fn attach_with(&self, request: &Request) -> (Answer, Vec<OwnedFd>) {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let (answer, fds) = self.ask(request);
+            let code = Refusal::Busy;
+            if !matches!(&answer, Answer::Refused { code: c, .. } if *c == code) {
+                return (answer, fds);
+            }
+            assert!(Instant::now() < until, "{answer:?}");
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
     }
 
     /// Asks for a port of the first address of the family.
