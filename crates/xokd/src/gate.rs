@@ -31,6 +31,7 @@ use exos_host::error::Result;
 use exos_wire::Mac;
 use exos_xok::Claim;
 
+use crate::daemon::now;
 use crate::ledger::{Change, SlotId};
 pub use generals::GeneralFilters;
 pub use pins::{are_private, folders, is_orphan, remove_folder};
@@ -291,14 +292,16 @@ impl Gate {
     }
 }
 
-/// A bucket of another rate, as full as it was; a new one is full.
+/// A bucket of another rate, as full as it was. A new one has enough for a packet: a full one could be had again and again
+/// by attaching anew.
 fn changed(before: &Bucket, bucket: Bucket) -> Bucket {
-    if before.rate == 0 {
-        return bucket;
-    }
+    let (tokens, last) = match before.rate {
+        0 => (1, now().as_nanos() as u64),
+        _ => (before.tokens.min(bucket.tokens), before.last),
+    };
     Bucket {
-        tokens: before.tokens.min(bucket.tokens),
-        last: before.last,
+        tokens,
+        last,
         ..bucket
     }
 }
