@@ -41,17 +41,17 @@ impl Sum {
     fn of_inlined(bytes: &[u8]) -> Self {
         // RFC 1071 §2 (B) and (C): add in the machine's byte order and in the widest words, and
         // swap and fold once at the end. The carries out of 64 bits stay in the processor's carry
-        // flag within a block, and are counted between blocks. Measured against adding 16- or
-        // 32-bit halves with vector instructions: faster below some 512 bytes, a fifth slower at
-        // 1460, a third at 64 KB; 1460 bytes take 60 ns.
-        let (blocks, rest) = bytes.as_chunks::<32>();
+        // flag within a block, and are counted between blocks: long ones first, of which there are few. Measured
+        // against adding 16- or 32-bit halves with vector instructions: faster below some 512 bytes, a fifth slower
+        // at 1460, a third at 64 KB; 1460 bytes take 60 ns.
         let (mut sum, mut carries) = (0u64, 0u64);
+        let (long, rest) = bytes.as_chunks::<128>();
+        for block in long {
+            (sum, carries) = add_block(block, sum, carries);
+        }
+        let (blocks, rest) = rest.as_chunks::<32>();
         for block in blocks {
-            let mut carry = false;
-            for word in block.as_chunks::<8>().0 {
-                (sum, carry) = sum.carrying_add(u64::from_ne_bytes(*word), carry);
-            }
-            carries += u64::from(carry);
+            (sum, carries) = add_block(block, sum, carries);
         }
         let (words, tail) = rest.as_chunks::<8>();
         for word in words {
@@ -176,6 +176,16 @@ impl Sum {
             _ => panic!("a packet from {src} to {dst} would be of two address families"),
         }
     }
+}
+
+/// Adds the words of a block, in the machine's byte order, and counts the carry.
+#[inline(always)]
+fn add_block<const N: usize>(block: &[u8; N], mut sum: u64, carries: u64) -> (u64, u64) {
+    let mut carry = false;
+    for word in block.as_chunks::<8>().0 {
+        (sum, carry) = sum.carrying_add(u64::from_ne_bytes(*word), carry);
+    }
+    (sum, carries + u64::from(carry))
 }
 
 /// The sum of the four 32-bit words.
