@@ -125,15 +125,20 @@ impl NetNs {
 
     /// The names of all namespaces, sorted.
     pub fn list() -> Result<Vec<String>> {
+        let mut names = Self::list_with_leavings()?;
+        names.retain(|name| matches!(Self::find(name), Ok(Some(_))));
+        Ok(names)
+    }
+
+    /// The names of all namespaces, and those that a crash or the end of a mount namespace left without one, sorted.
+    pub fn list_with_leavings() -> Result<Vec<String>> {
         let entries = match std::fs::read_dir(DIRECTORY) {
             Ok(entries) => entries,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(e) => return Err(Error::io("cannot list the network namespaces", e)),
         };
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let mut names: Vec<_> = names
-            .filter(|name| matches!(Self::find(name), Ok(Some(_))))
-            .collect();
+        let mut names: Vec<_> = names.collect();
         names.sort();
         Ok(names)
     }

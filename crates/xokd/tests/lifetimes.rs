@@ -168,6 +168,15 @@ fn a_daemon_whose_names_end_with_it_says_so() {
     let output = child.wait_with_output().expect("it ends");
     let warned = String::from_utf8(output.stderr).expect("text");
     assert!(warned.contains("--namespace NAME"), "{warned}");
+    // The names that it gave to namespaces stand for nothing any more, and are taken away.
+    lab.clean();
+    let inode = NetNs::open(&lab.side('a')).and_then(|ns| ns.inode());
+    let ours = format!("exos-xok-{}-", inode.expect("it is there"));
+    let names = NetNs::list_with_leavings().expect("they can be listed");
+    assert!(
+        !names.iter().any(|name| name.starts_with(&ours)),
+        "{names:?}"
+    );
 }
 
 /// A second holder, and a ticket that is on its way, live through a daemon that is killed.

@@ -107,7 +107,7 @@ impl Clean {
 
     /// The slots' namespaces: of interfaces here, and those that have lost their end of the pair with the other.
     fn namespaces(&mut self) -> Result<()> {
-        for name in NetNs::list()? {
+        for name in NetNs::list_with_leavings()? {
             let of = name
                 .strip_prefix(NAMESPACES)
                 .and_then(|n| n.strip_prefix('-'));
@@ -134,8 +134,11 @@ impl Clean {
     }
 }
 
-/// True for a slot's namespace without the slot's interface.
+/// True for a slot's namespace without the slot's interface, and for a name without a namespace.
 fn is_empty(name: &str) -> bool {
+    if matches!(NetNs::find(name), Ok(None)) {
+        return true;
+    }
     let links = NetNs::open(name).and_then(|ns| ns.netlink()?.links());
     links.is_ok_and(|links| links.iter().all(|link| link.name != INNER))
 }
