@@ -179,16 +179,17 @@ impl Ledger {
         Err(Denied::HeldByFilter(text, owner))
     }
 
-    /// Grants the part of a grant that is one connection. `port` is for grants that name none.
-    pub fn narrow(
-        &mut self,
+    /// The part of a grant that is one connection, and by whose right the grant is held. `port` is for grants that name
+    /// none.
+    pub fn part_of(
+        &self,
         slot: SlotId,
         grant: GrantId,
         remote: Endpoint,
         port: u16,
-    ) -> Result<Change, Denied> {
+    ) -> Result<(Claim, Rc<Who>), Denied> {
         let held = self.of(slot, grant)?;
-        let (whole, origin) = (held.claim, Rc::clone(&held.origin));
+        let whole = held.claim;
         let part = Claim {
             port: if whole.port == 0 { port } else { whole.port },
             remote: Some(remote),
@@ -197,6 +198,18 @@ impl Ledger {
         if !part.is_subset_of(&whole) || (port != 0 && port != part.port) {
             return Err(Denied::NotPart(whole));
         }
+        Ok((part, Rc::clone(&held.origin)))
+    }
+
+    /// Grants the part of a grant that is one connection, as [`Self::part_of`] has it.
+    pub fn narrow(
+        &mut self,
+        slot: SlotId,
+        grant: GrantId,
+        remote: Endpoint,
+        port: u16,
+    ) -> Result<Change, Denied> {
+        let (part, origin) = self.part_of(slot, grant, remote, port)?;
         self.claim_by(slot, part, origin)
     }
 
@@ -223,6 +236,11 @@ impl Ledger {
     ) -> Result<(), Denied> {
         self.of(slot, grant)?;
         self.tickets.write(slot, grant, kind, secret, now)
+    }
+
+    /// What a ticket is for, while it is good.
+    pub fn grant_of_ticket(&self, secret: &Secret, now: Now) -> Option<&Grant> {
+        self.grant(self.tickets.find(secret, now)?.grant)
     }
 
     /// Presents a ticket, which is then used up.

@@ -79,6 +79,37 @@ impl Daemon {
         }
     }
 
+    /// A connection out of what a program holds, while policy allows it: what is asked back is not kept in parts.
+    pub(super) fn narrow(
+        &mut self,
+        slot: SlotId,
+        grant: GrantId,
+        remote: Endpoint,
+        port: u16,
+    ) -> Answered {
+        let (part, origin) = self.ledger.part_of(slot, grant, remote, port)?;
+        self.check_right(slot, &part, &origin)?;
+        let change = self.ledger.narrow(slot, grant, remote, port)?;
+        self.reserve(slot, &change)?;
+        self.granted(&change)
+    }
+
+    /// Refuses what policy allows neither to the holder of a slot nor to who claimed it first.
+    fn check_right(&self, slot: SlotId, claim: &Claim, origin: &Who) -> Result<(), Refused> {
+        if self.may_hold(slot, claim, origin) {
+            return Ok(());
+        }
+        let owner = self.ledger.owner(slot).expect("a seat has an owner");
+        let interface = self
+            .interface(claim.interface)
+            .expect("a grant's interface");
+        let allowed = self
+            .config
+            .policy
+            .claim(&owner.who, &interface.link.name, claim);
+        allowed.map_err(|e| refuse(Refusal::NotAllowed, e))
+    }
+
     /// Keeps the host from the port of a new grant where the address is the host's, too; else takes it back.
     pub(super) fn reserve(&mut self, slot: SlotId, change: &Change) -> Result<(), Refused> {
         if !self.is_shared(&change.claim) {
@@ -141,9 +172,13 @@ impl Daemon {
         plain(Answer::Done)
     }
 
-    /// Presents a ticket.
+    /// Presents a ticket, for what policy allows: what is asked back does not go to another slot instead.
     pub(super) fn import(&mut self, slot: SlotId, ticket: &Secret) -> Answered {
-        let change = self.ledger.present(slot, ticket, now())?;
+        let now = now();
+        if let Some(grant) = self.ledger.grant_of_ticket(ticket, now) {
+            self.check_right(slot, &grant.claim, &grant.origin)?;
+        }
+        let change = self.ledger.present(slot, ticket, now)?;
         self.unsaved.insert(change.claim.interface);
         self.granted(&change)
     }

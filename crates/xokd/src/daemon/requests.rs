@@ -114,12 +114,7 @@ impl Daemon {
                 grant,
                 remote,
                 port,
-            } => {
-                let slot = self.slot(id)?;
-                let change = self.ledger.narrow(slot, grant, remote, port)?;
-                self.reserve(slot, &change)?;
-                self.granted(&change)
-            }
+            } => self.narrow(self.slot(id)?, grant, remote, port),
             Request::ClaimFilter { filter } => self.claim_filter(self.slot(id)?, &who, filter),
             Request::Release { grant } => self.release(self.slot(id)?, grant),
             Request::Export { grant } => self.ticket(self.slot(id)?, grant, TicketKind::Move),

@@ -3,17 +3,18 @@
 //! A slot, a grant or a part of a rate is asked for by a notice that says until when ([`REVOKE_TIME`]). What is given
 //! back in time is gone in order; what is not is taken then. What policy allows again before that is kept. A slot's
 //! grants are looked at by the right of whoever claimed them first, too: a program has by a ticket what its giver may.
+//! What is asked for cannot be kept by cutting it up or handing it on: parts of it and tickets for it are refused, and
+//! at the deadline it is looked at anew what policy does not allow.
 //!
 //! A program that is away, because the daemon was, is told when it comes back; its time runs all the same.
 
-use std::rc::Rc;
-
+use exos_xok::Claim;
 use exos_xok::message::{Notice, Revoked};
 
-use super::{Daemon, now};
-use crate::ledger::{Grant, Now, SlotId};
+use super::{Daemon, Seat, now};
+use crate::ledger::{Now, SlotId};
 use crate::limits::REVOKE_TIME;
-use crate::policy::{Policy, Rule};
+use crate::policy::{Policy, Rule, Who};
 use crate::shares;
 
 /// What a person is told.
@@ -85,23 +86,24 @@ impl Daemon {
         if self.rule_of(slot).is_none() {
             return vec![Revoked::Slot];
         }
-        let seat = &self.seats[&slot];
-        let owner = self.ledger.owner(slot).expect("a seat has an owner");
-        let interface = self.interface(seat.interface).expect("a seat's interface");
-        let allowed = |grant: &Grant| {
-            let rights = [&owner.who, &grant.origin];
-            let (policy, name) = (&self.config.policy, &interface.link.name);
-            rights
-                .map(Rc::as_ref)
-                .iter()
-                .any(|who| policy.allows(who, name, &grant.claim))
-        };
         let held = self.ledger.held_by(slot);
-        let refused = held.filter(|(_, grant)| !allowed(grant));
+        let refused = held.filter(|(_, g)| !self.may_hold(slot, &g.claim, &g.origin));
         let filters = self.ledger.generals_of(slot);
         let filters = filters.filter(|(_, general)| !self.may_have(slot, general));
         let all = refused.map(|(id, _)| id).chain(filters.map(|(id, _)| id));
         all.map(Revoked::Grant).collect()
+    }
+
+    /// Whether policy lets the holder of a slot, or who claimed it first, have a claim.
+    pub(super) fn may_hold(&self, slot: SlotId, claim: &Claim, origin: &Who) -> bool {
+        let interface = self.interface(claim.interface);
+        let (Some(interface), Some(owner)) = (interface, self.ledger.owner(slot)) else {
+            return false;
+        };
+        let (policy, name) = (&self.config.policy, &interface.link.name);
+        [&*owner.who, origin]
+            .iter()
+            .any(|who| policy.allows(who, name, claim))
     }
 
     /// The rule by which a slot is there.
@@ -193,34 +195,44 @@ impl Daemon {
         }
     }
 
-    /// Takes what was asked for and not given back in time.
+    /// Takes what was asked for and not given back in time, and what was made of it since.
     pub(super) fn take_revoked(&mut self, now: Now) {
-        for slot in self.seats.keys().copied().collect::<Vec<_>>() {
-            let revoked = &mut self.seat_mut(slot).revoked;
-            let due = revoked.taken.extract_if(.., |(_, at)| *at <= now);
-            let due: Vec<Revoked> = due.map(|(what, _)| what).collect();
-            let terms = revoked.terms.take_if(|(_, at)| *at <= now);
-            if due.is_empty() && terms.is_none() {
-                continue;
-            }
-            if due.contains(&Revoked::Slot) {
-                self.remove_seat(slot);
-                continue;
-            }
-            for what in due {
-                // It may have been given back in time.
-                if let Revoked::Grant(grant) = what
-                    && !self.release_filter(slot, grant)
-                    && let Ok(Some(change)) = self.ledger.release(slot, grant, now)
-                {
-                    self.apply(&change);
-                }
-            }
-            if let Some((terms, _)) = terms {
-                self.apply_terms(slot, terms);
-            }
-            self.write_slot(slot);
+        let due = |seat: &Seat| seat.revoked.deadline().is_some_and(|at| at <= now);
+        if !self.seats.values().any(due) {
+            return;
         }
+        for slot in self.seats.keys().copied().collect::<Vec<_>>() {
+            self.take_from(slot, now);
+        }
+    }
+
+    /// What is taken is what policy does not allow now, whatever was asked for: all of it whose deadline has not still
+    /// to come. What was allowed again meanwhile stays.
+    fn take_from(&mut self, slot: SlotId, now: Now) {
+        let mut refused = self.not_allowed(slot);
+        let revoked = &mut self.seat_mut(slot).revoked;
+        revoked.taken.retain(|(_, at)| *at > now);
+        refused.retain(|what| revoked.taken.iter().all(|(later, _)| later != what));
+        let terms = revoked.terms.take_if(|(_, at)| *at <= now);
+        if refused.is_empty() && terms.is_none() {
+            return;
+        }
+        if refused.contains(&Revoked::Slot) {
+            self.remove_seat(slot);
+            return;
+        }
+        for what in refused {
+            if let Revoked::Grant(grant) = what
+                && !self.release_filter(slot, grant)
+                && let Ok(Some(change)) = self.ledger.release(slot, grant, now)
+            {
+                self.apply(&change);
+            }
+        }
+        if let Some((terms, _)) = terms {
+            self.apply_terms(slot, terms);
+        }
+        self.write_slot(slot);
     }
 }
 

@@ -11,7 +11,9 @@ use exos_xok::{Endpoint, Protocol};
 
 use crate::attacker::{NOBODY, SOMEBODY};
 use crate::packets;
-use crate::program::{CHUNKS, Connection, Program, attach_request, refusal};
+use crate::program::{
+    CHUNKS, Connection, Program, attach_request, refusal, secret_from_hex, secret_to_hex,
+};
 use crate::world::{OURS, OURS_V6, PEER, ROOTS, case, to_us};
 
 const HELD: u16 = 8000;
@@ -177,8 +179,7 @@ fn with_tickets_and_tokens_that_are_used_up() {
         |hostile| {
             let program = hostile.attach();
             let connection = &program.connection;
-            let secret: Vec<u8> = hostile.hear().bytes().collect();
-            let theirs = Secret(from_hex(&secret));
+            let theirs = secret_from_hex(&hostile.hear());
             // Of another user's slot, and of one's own while another connection has it.
             let stranger = hostile.connect();
             let reattach = |token| Request::Reattach { token };
@@ -217,7 +218,7 @@ fn with_tickets_and_tokens_that_are_used_up() {
         |world| {
             let holder = world.program();
             let mut attacker = world.attacker();
-            attacker.tell(&holder.token.0.map(|byte| format!("{byte:02x}")).concat());
+            attacker.tell(&secret_to_hex(&holder.token));
             attacker.must_say("refused");
             attacker.finish();
             world.daemon_must_count("refused_not_found", 4);
@@ -225,11 +226,6 @@ fn with_tickets_and_tokens_that_are_used_up() {
             assert!(held > 0, "it works on");
         },
     );
-}
-
-fn from_hex(text: &[u8]) -> [u8; 16] {
-    let digit = |at: usize| (text[at] as char).to_digit(16).expect("hexadecimal") as u8;
-    std::array::from_fn(|i| digit(2 * i) << 4 | digit(2 * i + 1))
 }
 
 /// Modes, sizes and interfaces that are not to be had.

@@ -17,6 +17,7 @@
 //! | `dying` | what a program leaves behind |
 //! | `filters` | what others have, by filters that are claimed |
 //! | `reading` | others' packets, and the memory that all read |
+//! | `revoking` | what is asked back, by cutting it up and handing it on |
 //! | `rings` | the kernel, by what is written to memory that it shares |
 //! | `sending` | others' addresses, by what is sent |
 //! | `talking` | the daemon, by how it is spoken to |
@@ -34,6 +35,7 @@ mod packets;
 mod program;
 mod raw_rings;
 mod reading;
+mod revoking;
 mod rings;
 mod sending;
 mod talking;

@@ -172,6 +172,17 @@ pub fn refusal(answer: &Answer) -> Refusal {
     }
 }
 
+/// A token or a ticket in a line.
+pub fn secret_to_hex(secret: &Secret) -> String {
+    secret.0.map(|byte| format!("{byte:02x}")).concat()
+}
+
+/// And back.
+pub fn secret_from_hex(text: &str) -> Secret {
+    let byte = |at: usize| u8::from_str_radix(&text[2 * at..][..2], 16).expect("hexadecimal");
+    Secret(std::array::from_fn(byte))
+}
+
 /// A program with a slot and its ring.
 pub struct Program {
     pub connection: Connection,
