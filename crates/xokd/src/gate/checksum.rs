@@ -5,9 +5,6 @@ use exos_host::Error;
 use exos_host::bpf::KernelTypes;
 use exos_host::error::Result;
 
-/// `CHECKSUM_PARTIAL` (linux/skbuff.h).
-const PARTIAL: u8 = 3;
-
 /// By the running kernel's own description of its types.
 pub(super) fn of_this_kernel() -> Result<Checksum> {
     let types = KernelTypes::load()?;
@@ -18,18 +15,34 @@ pub(super) fn of_this_kernel() -> Result<Checksum> {
 }
 
 fn find(types: &KernelTypes) -> Option<Checksum> {
-    let member = |name| types.member("sk_buff", name);
-    let bytes = |name| i16::try_from(member(name)?.offset_bits / 8).ok();
-    let summed = member("ip_summed")?;
-    let shift = summed.offset_bits % 8;
-    let mask = 1_u8.checked_shl(summed.width_bits)?.checked_sub(1)?;
-    Some(Checksum {
-        cast_function: types.function("bpf_cast_to_kern_ctx")?,
-        ip_summed: bytes("ip_summed")?,
-        ip_summed_mask: mask.checked_shl(shift)?,
-        partial: PARTIAL.checked_shl(shift)?,
-        csum_start: bytes("csum_start")?,
-        csum_offset: bytes("csum_offset")?,
-        mac_header: bytes("mac_header")?,
-    })
+    let member = |name: &str| {
+        let member = types.member("sk_buff", name)?;
+        Some((member.offset_bits, member.width_bits))
+    };
+    Checksum::from_layout(types.function("bpf_cast_to_kern_ctx")?, member)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `ip_summed` has two bits, and the places lie apart.
+    #[test]
+    fn this_kernel_says_where() {
+        let Ok(types) = KernelTypes::load() else {
+            eprintln!("SKIPPED: the kernel does not describe its types");
+            return;
+        };
+        let found = find(&types).expect("Linux 6.6 or newer");
+        assert_eq!(found.ip_summed_mask.count_ones(), 2);
+        assert_eq!(found.partial, found.ip_summed_mask);
+        let mut places = [
+            found.ip_summed,
+            found.csum_start,
+            found.csum_offset,
+            found.mac_header,
+        ];
+        places.sort_unstable();
+        assert!(places.is_sorted_by(|one, next| one < next), "{found:?}");
+    }
 }
