@@ -246,7 +246,8 @@ impl Gate {
         let shape = key.shape() as u32;
         if self.config.shapes & shape == 0 {
             self.config.shapes |= shape;
-            self.write_config()?;
+            let written = self.write_config();
+            written.inspect_err(|_| self.config.shapes &= !shape)?;
         }
         let value = FlowValue {
             slot,

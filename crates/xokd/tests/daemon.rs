@@ -7,10 +7,13 @@ mod lab;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
+use exos_filter::gate::{FlowKey, FlowValue};
+use exos_host::bpf::Map;
+use exos_host::netns::NetNs;
 use exos_host::shared::SharedWords;
-use exos_xok::Protocol;
 use exos_xok::message::{Answer, PortWish, Refusal, Request, VERSION};
 use exos_xok::tables::Tables;
+use exos_xok::{Endpoint, Protocol};
 use lab::*;
 
 #[test]
@@ -214,4 +217,68 @@ fn scrapers_read_the_counters_of_each_program() {
     assert!(within(Duration::from_secs(3), || {
         scrape(port).lines().any(|l| l == dropped)
     }));
+}
+
+/// The table of the packet path, filled up with what is nobody's, by a hand that is not the daemon's.
+fn fill_flows(lab: &Lab) -> (Map, Vec<[u8; FlowKey::LEN]>) {
+    let here = NetNs::open(&lab.side('a')).expect("it is there");
+    let wire = here.netlink().and_then(|n| n.link_by_name("wire"));
+    let index = wire.expect("it is there").index;
+    let name = exos_xokd::interface::gate_name(here.inode().expect("it has one"), index);
+    let folder = std::path::Path::new("/sys/fs/bpf/exos").join(name);
+    let flows = Map::open_pinned(&folder.join("flows")).expect("the daemon made it");
+    let key = |n: u32| {
+        let mut key = [0xff; FlowKey::LEN];
+        key[..4].copy_from_slice(&n.to_ne_bytes());
+        key
+    };
+    let fits = |key: &[u8; FlowKey::LEN]| flows.update(key, &[0; FlowValue::LEN]).is_ok();
+    let filled = (0..).map(key).take_while(fits).collect();
+    (flows, filled)
+}
+
+#[test]
+fn a_grant_that_the_kernel_has_no_room_for_is_refused_and_nobodys() {
+    let Some(mut lab) = Lab::new("full") else {
+        return;
+    };
+    lab.start(&[]);
+    let (program, other) = (Program::connect(&lab), Program::connect(&lab));
+    let words = program.tables();
+    let tables = Tables::new(words.words()).expect("tables");
+    program.attach();
+    let Attached { mut link, .. } = other.attached();
+    let udp = |program: &Program, port| program.claim(Protocol::Udp, PortWish::Number(port));
+    let (held, _) = port_of(&udp(&program, 5000));
+    let (flows, filled) = fill_flows(&lab);
+    let ip = "10.78.0.2".parse().expect("an address");
+    let narrow = Request::Narrow {
+        grant: held,
+        remote: Endpoint { ip, port: 9 },
+        port: 0,
+    };
+    let refused = [
+        udp(&program, 5001),
+        udp(&other, 5001),
+        program.claim(Protocol::Udp, PortWish::Ephemeral),
+        program.ask(&narrow).0,
+    ];
+    for answer in &refused {
+        let (code, text) = refusal(answer);
+        assert_eq!(code, Refusal::System);
+        assert!(text.contains("flows"), "{text}");
+    }
+    assert_eq!(
+        port_of(&udp(&program, 5000)).0,
+        held,
+        "that one has its place"
+    );
+    let ids: Vec<u32> = tables.grants().map(|grant| grant.id).collect();
+    assert_eq!(ids, [held]);
+    for key in filled {
+        flows.delete(&key).expect("it is there");
+    }
+    port_of(&udp(&other, 5001));
+    assert!(receives(&lab, &mut link, 5001, "for the other"));
+    port_of(&program.ask(&narrow).0);
 }

@@ -57,7 +57,7 @@ impl Daemon {
         }
         let change = self.ledger.claim(slot, wanted)?;
         self.reserve(slot, &change)?;
-        self.granted(&change)
+        self.granted(slot, &change)
     }
 
     /// A port that neither a program has nor the host. One that the host has rests in the ledger like one that was
@@ -72,7 +72,7 @@ impl Daemon {
         loop {
             let change = self.ledger.claim_ephemeral(slot, wanted, now(), allowed)?;
             match self.reserve(slot, &change) {
-                Ok(()) => return self.granted(&change),
+                Ok(()) => return self.granted(slot, &change),
                 Err(refused) if attempt == EPHEMERAL_ATTEMPTS => return Err(refused),
                 Err(_) => attempt += 1,
             }
@@ -91,7 +91,7 @@ impl Daemon {
         self.check_right(slot, &part, &origin)?;
         let change = self.ledger.narrow(slot, grant, remote, port)?;
         self.reserve(slot, &change)?;
-        self.granted(&change)
+        self.granted(slot, &change)
     }
 
     /// Refuses what policy allows neither to the holder of a slot nor to who claimed it first.
@@ -130,8 +130,16 @@ impl Daemon {
         addresses.any(|a| a.ip == claim.local && !a.ours_alone)
     }
 
-    pub(super) fn granted(&mut self, change: &Change) -> Answered {
-        self.apply(change);
+    /// Tells the packet path of a slot's new grant, and then the program. A grant that the kernel has no place for is
+    /// taken back.
+    fn granted(&mut self, slot: SlotId, change: &Change) -> Answered {
+        if let Err(error) = self.enter(change) {
+            if let Some(end) = self.ledger.release(slot, change.grant, now())? {
+                self.apply(&end);
+            }
+            return Err(error.into());
+        }
+        self.tables.grant(&self.ledger, change);
         plain(Answer::Granted {
             grant: change.grant,
             claim: change.claim,
@@ -180,7 +188,7 @@ impl Daemon {
         }
         let change = self.ledger.present(slot, ticket, now)?;
         self.unsaved.insert(change.claim.interface);
-        self.granted(&change)
+        self.granted(slot, &change)
     }
 
     pub(super) fn ticket(&mut self, slot: SlotId, grant: GrantId, kind: TicketKind) -> Answered {

@@ -12,7 +12,7 @@ use exos_xok::tables;
 use super::requests::{Refused, refuse};
 use super::revocation::Revocations;
 use super::{Daemon, Pace, Seat, now, random};
-use crate::ledger::{Owner, SlotId};
+use crate::ledger::{Change, Owner, SlotId};
 use crate::limits::{CHUNKS_DEFAULT, REATTACH_TIME};
 use crate::policy::{Rule, Who};
 use crate::server::ConnectionId;
@@ -247,14 +247,9 @@ impl Daemon {
         self.save(seat.interface);
     }
 
-    /// Tells the packet path and the tables of a change of the ledger.
-    pub(super) fn apply(&mut self, change: &crate::ledger::Change) {
-        let interface = change.claim.interface;
-        let gate = self
-            .interfaces
-            .iter_mut()
-            .find(|i| i.link.index == interface);
-        if let Some(Err(error)) = gate.map(|i| i.gate.apply(change)) {
+    /// Tells the packet path and the tables of a change of the ledger. What the kernel refuses is said.
+    pub(super) fn apply(&mut self, change: &Change) {
+        if let Err(error) = self.enter(change) {
             eprintln!("{}: {error}", change.claim);
         }
         // After the packet path: what still comes for the grant does not meet the host's own socket.
@@ -262,6 +257,14 @@ impl Daemon {
             self.reservations.release(change.grant);
         }
         self.tables.grant(&self.ledger, change);
+    }
+
+    /// Tells the packet path alone, and whether the kernel took it.
+    pub(super) fn enter(&mut self, change: &Change) -> exos_host::error::Result<()> {
+        let index = change.claim.interface;
+        let mut interfaces = self.interfaces.iter_mut();
+        let interface = interfaces.find(|i| i.link.index == index);
+        interface.map_or(Ok(()), |i| i.gate.apply(change))
     }
 
     /// Gives each slot of an interface its part of the link.
