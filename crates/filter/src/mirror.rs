@@ -5,6 +5,9 @@
 //! and SCTP. The mirror of a filter matches the mirrors of the packets that the filter matches, among packets of IPv4
 //! and IPv6. Nothing else changes sides: a filter for ICMP echo replies mirrors to one for echo replies.
 //!
+//! A word must lie in the header that its offset counts from. `ether[36:2]` is a port in one packet and an address in
+//! the next: what it would have to be exchanged with cannot be said, and it is refused.
+//!
 //! Addresses and ports lie elsewhere for each version of IP and each protocol. A conjunction that looks there without
 //! saying which it means is split into one for each.
 
@@ -29,6 +32,9 @@ struct Pair {
     len: usize,
 }
 
+/// Bytes of an Ethernet header without a tag.
+const ETHERNET_LEN: usize = 14;
+
 const STATIONS: Pair = Pair::new(0, 6, 6);
 const V4_ADDRESSES: Pair = Pair::new(12, 16, 4);
 const V6_ADDRESSES: Pair = Pair::new(8, 24, 16);
@@ -39,6 +45,8 @@ const PORTS: Pair = Pair::new(0, 2, 2);
 pub enum NoMirror {
     /// A word reaches across the border of an address or a port.
     Across(Test),
+    /// A word lies behind the header that its offset counts from, where another layer's addresses or ports may be.
+    Behind(Test),
     /// The result is too large.
     TooLarge,
 }
@@ -50,6 +58,14 @@ impl fmt::Display for NoMirror {
                 f,
                 "the word of {} bytes at {} of the {:?} header reaches across the border of an address or a port; \
                  test addresses and ports by themselves",
+                test.width().bytes(),
+                test.offset(),
+                test.base()
+            ),
+            Self::Behind(test) => write!(
+                f,
+                "the word of {} bytes at {} of the {:?} header lies behind that header, where an address or a port may \
+                 be; count from the layer that it belongs to, as in udp[2:2] or ip[16:4]",
                 test.width().bytes(),
                 test.offset(),
                 test.base()
@@ -79,7 +95,8 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// A word lies across the border of a field that changes places, or the result is too large.
+    /// A word lies across the border of a field that changes places, or behind the header that its offset counts from:
+    /// beyond 14 bytes of Ethernet, 20 of IPv4, 40 of IPv6. Or the result is too large.
     pub fn mirrored(&self) -> Result<Self, NoMirror> {
         let mut mirror = Self::nothing();
         let mut needed = self.conjunctions().to_vec();
@@ -173,6 +190,10 @@ fn told_apart(
 }
 
 fn mirrored(literal: Literal, known: Known) -> Result<Literal, NoMirror> {
+    // Whether the bytes are there does not depend on what is in them.
+    if literal.test.end() > header_len(literal.test.base(), known) && !literal.test.is_presence() {
+        return Err(NoMirror::Behind(literal.test));
+    }
     let pair = match literal.test.base() {
         Base::Link => Some(STATIONS),
         Base::Network => known.addresses,
@@ -186,13 +207,27 @@ fn mirrored(literal: Literal, known: Known) -> Result<Literal, NoMirror> {
     Ok(Literal { test, ..literal })
 }
 
+/// Bytes from a base on that surely are its own layer's: the addresses end the headers of both versions of IP. Words
+/// that depend on the version are split by it before, and words behind the longer header belong to neither.
+fn header_len(base: Base, known: Known) -> usize {
+    match base {
+        Base::Link => ETHERNET_LEN,
+        Base::Network => known.addresses.unwrap_or(V6_ADDRESSES).end(),
+        Base::Transport | Base::Type | Base::Protocol => usize::MAX,
+    }
+}
+
 impl Pair {
     const fn new(first: usize, second: usize, len: usize) -> Self {
         Self { first, second, len }
     }
 
+    const fn end(&self) -> usize {
+        self.second + self.len
+    }
+
     fn touches(&self, test: &Test) -> bool {
-        test.end() > self.first && test.offset() < self.second + self.len
+        test.end() > self.first && test.offset() < self.end()
     }
 
     /// The test of the same word after the exchange.

@@ -27,12 +27,32 @@ fn mirror(packet: &[u8]) -> Option<Vec<u8>> {
     Some(turned)
 }
 
+/// A word that is reached through another layer's base: a port, an address, or a part of one.
+fn of_another_layer(random: &mut Random) -> String {
+    let (base, offset) = random.pick(&[
+        ("ether", 36),
+        ("ether", 34),
+        ("ether", 26),
+        ("ether", 56),
+        ("ip", 22),
+        ("ip", 20),
+        ("ip6", 42),
+        ("ip6", 40),
+    ]);
+    let port = random.pick(&common::PORTS);
+    format!("{base}[{offset}:2] = {port}")
+}
+
 #[test]
 fn mirrored_filters_match_mirrored_packets() {
     let mut random = Random(11);
     let (mut compared, mut matched, mut refused) = (0, 0, 0);
     for _ in 0..3000 {
-        let text = common::text(&mut random, 2);
+        let mut text = common::text(&mut random, 2);
+        if random.one_in(8) {
+            let joint = random.pick(&["and", "or", "and not"]);
+            text = format!("({text}) {joint} {}", of_another_layer(&mut random));
+        }
         let Ok(filter) = Filter::parse(&text) else {
             continue;
         };
@@ -103,4 +123,31 @@ fn a_word_across_a_border_is_named() {
     );
     let some = Filter::parse("tcp[0:4] > 7").unwrap().mirrored();
     assert!(some.is_err());
+}
+
+/// A port or an address named through another layer's base stays where it is, so that the mirror would be a filter for
+/// other conversations: two disjoint claims would let each holder send from the other's port.
+#[test]
+fn a_word_behind_its_header_is_named() {
+    for text in [
+        "udp and ether[36:2] = 9999",
+        "ether[36:2] = 53",
+        "ether[30:4] = 0x0a000001",
+        "udp and ip[22:2] = 9999",
+        "ip[18:4] = 7",
+        "ip6 and udp and ip6[42:2] = 9999",
+        "not ether[36:2] = 9999",
+    ] {
+        let error = Filter::parse(text).unwrap().mirrored().unwrap_err();
+        assert!(matches!(error, NoMirror::Behind(_)), "{text}: {error}");
+        assert!(error.to_string().contains("behind that header"), "{error}");
+    }
+    for text in [
+        "ether[12:2] = 0x0800",
+        "ip[16:4] = 7",
+        "ip6[24:4] = 7",
+        "greater 100",
+    ] {
+        assert!(Filter::parse(text).unwrap().mirrored().is_ok(), "{text}");
+    }
 }
