@@ -50,7 +50,7 @@ pub use limits::{FRAME_OVERHEAD_LEN, GSO_FRAME_LEN_MAX, RX_BATCH};
 pub use memory::{MemoryConfig, MemoryLink};
 pub use meta::{Offload, RxChecksum, RxMeta, TxChecksum, TxMeta};
 pub use tap::{TapConfig, TapLink};
-pub use xdp::{Facts, Feed, Held, Offer, OfferConfig, RingLock};
+pub use xdp::{Facts, Feed, Held, Offer, OfferConfig, RingLock, check_chunks};
 pub use xdp::{Mode, ModeChoice, XdpConfig, XdpLink};
 
 /// Something that carries Ethernet frames.

@@ -43,7 +43,7 @@ use crate::Error;
 use crate::limits::GSO_FRAME_LEN_MAX;
 use crate::meta::{Offload, RxChecksum, RxMeta, TxChecksum, TxMeta};
 
-pub use facts::Facts;
+pub use facts::{Facts, check_chunks};
 pub use offer::{Feed, Held, Offer, OfferConfig};
 pub use open::XdpConfig;
 pub use program::{Mode, ModeChoice};

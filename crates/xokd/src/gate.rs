@@ -16,15 +16,14 @@
 mod checksum;
 mod generals;
 mod pins;
+mod slots;
 mod taps;
 
-use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use exos_filter::gate::limits::GENERALS_MAX;
 use exos_filter::gate::{
     self, AddressFlags, Bucket, Checksum, Config, Counter, FlowKey, FlowValue, Maps, Share, Slot,
-    SlotKind,
 };
 use exos_host::bpf::{Link, Map, Prog, TcxHook, TcxLink, XdpMode};
 use exos_host::error::Result;
@@ -120,72 +119,6 @@ impl Gate {
         &self.folder
     }
 
-    /// Puts a slot in its place: its table entry, the way in and the check on the way out.
-    pub fn add_slot(&self, id: SlotId, slot: &Slot) -> Result<()> {
-        let key = id.to_ne_bytes();
-        self.enter_slot(id, slot)?;
-        let ifindex = slot.ifindex.to_ne_bytes();
-        self.maps.by_ifindex.update(&ifindex, &key)?;
-        let name = self.folder.join(format!("slot{id}-out"));
-        // The check is there before anything can be sent: the program gets its sockets later.
-        drop(attach_tcx(
-            &name,
-            slot.ifindex,
-            &self.out,
-            TcxHook::Ingress,
-        )?);
-        self.maps.ports.update(&key, &ifindex)
-    }
-
-    /// Gives a queue of the device to a slot: what comes in there for it goes to the socket. Nobody checks what the
-    /// socket sends.
-    pub fn add_direct(
-        &self,
-        id: SlotId,
-        slot: &Slot,
-        queue: u32,
-        socket: BorrowedFd<'_>,
-    ) -> Result<()> {
-        self.enter_slot(id, slot)?;
-        self.maps.sockets.set_fd(queue, socket)?;
-        let (queue, slot) = (queue.to_ne_bytes(), id.to_ne_bytes());
-        self.maps.queue_owner.update(&queue, &slot)
-    }
-
-    fn enter_slot(&self, id: SlotId, slot: &Slot) -> Result<()> {
-        let key = id.to_ne_bytes();
-        if slot.kind != SlotKind::Daemon {
-            // What the number's last holder was counted is not the next one's. Slot 0 is always the daemon's.
-            let zeros = vec![0; self.maps.counters.user_value_size()];
-            self.maps.counters.update(&key, &zeros)?;
-        }
-        self.maps.slots.update(&key, &slot.to_bytes())
-    }
-
-    /// Takes a slot's queue back: it receives nothing more. Its socket can send until its last holder has gone.
-    pub fn remove_direct(&self, id: SlotId, queue: u32) -> Result<()> {
-        let key = id.to_ne_bytes();
-        let done = [
-            self.maps.queue_owner.update(&queue.to_ne_bytes(), &[0; 4]),
-            // The kernel takes out a socket that is closed by itself.
-            self.maps.sockets.clear(queue).map(drop),
-            self.maps.slots.update(&key, &Slot::default().to_bytes()),
-        ];
-        done.into_iter().collect()
-    }
-
-    /// The slot that a queue belongs to; 0 for none.
-    pub fn queue_owner(&self, queue: u32) -> Result<SlotId> {
-        let value = self.maps.queue_owner.lookup(&queue.to_ne_bytes())?;
-        let value = value.and_then(|v| v.try_into().ok());
-        Ok(value.map_or(0, SlotId::from_ne_bytes))
-    }
-
-    /// Where the XDP link of a slot's ring is to be pinned.
-    pub fn ring_name(&self, id: SlotId) -> PathBuf {
-        self.folder.join(format!("slot{id}-ring"))
-    }
-
     /// What the table says of a slot.
     pub fn slot(&self, id: SlotId) -> Result<Slot> {
         let bytes = self.maps.slots.lookup(&id.to_ne_bytes())?;
@@ -218,23 +151,6 @@ impl Gate {
             self.maps.link_buckets.update(&key, &bytes)?;
         }
         Ok(())
-    }
-
-    /// Takes a slot out, whatever of it is there. Its grants must be gone.
-    pub fn remove_slot(&self, id: SlotId, ifindex: u32) -> Result<()> {
-        let key = id.to_ne_bytes();
-        let done = [
-            self.maps.ports.delete(&key).map(drop),
-            self.maps.slots.update(&key, &Slot::default().to_bytes()),
-            self.maps
-                .by_ifindex
-                .delete(&ifindex.to_ne_bytes())
-                .map(drop),
-        ];
-        for name in ["out", "ring"] {
-            let _ = std::fs::remove_file(self.folder.join(format!("slot{id}-{name}")));
-        }
-        done.into_iter().collect()
     }
 
     /// Does what the ledger says.

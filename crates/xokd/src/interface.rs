@@ -103,7 +103,7 @@ impl Interface {
             mac: self.mac.0,
             ..Slot::default()
         };
-        self.gate.remove_slot(0, 0)?;
+        self.gate.forget(0)?;
         self.gate.add_slot(0, &entry)?;
         let ours = self.addresses.iter().filter(|a| a.ours_alone);
         let ours: Vec<_> = ours.map(|a| (a.ip, a.prefix)).collect();
@@ -112,9 +112,9 @@ impl Interface {
     }
 
     /// Takes the interface's own slot and the gate down.
-    pub fn close(mut self, netlink: &Netlink) -> Result<()> {
-        if let Some(responder) = self.neighbours.responder() {
-            let _ = self.gate.remove_slot(0, responder.place.ifindex);
+    pub fn close(self, netlink: &Netlink) -> Result<()> {
+        if self.neighbours.responder_ref().is_some() {
+            let _ = self.gate.forget(0);
             slot::remove(netlink, &self.prefix, self.link.index, 0)?;
         }
         state::remove(&self.name);

@@ -175,8 +175,8 @@ impl Facts {
     }
 }
 
-/// Whether so many chunks can be offered.
-pub(super) fn check_chunks(chunks: u32) -> Result<(), Error> {
+/// Whether an [`Offer`](super::Offer) can have so many chunks: a power of two within bounds, which the error names.
+pub fn check_chunks(chunks: u32) -> Result<(), Error> {
     let allowed = OFFER_CHUNKS_MIN..=OFFER_CHUNKS_MAX;
     if chunks.is_power_of_two() && allowed.contains(&chunks) {
         return Ok(());

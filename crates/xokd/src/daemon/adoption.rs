@@ -22,6 +22,7 @@ use exos_host::error::Result;
 use exos_host::netlink::Netlink;
 use exos_link::Held;
 use exos_xok::Claim;
+use exos_xok::limits::SLOTS_MAX;
 use exos_xok::message::{Farewell, GrantId, LINK_BYTES, Notice, Secret};
 
 use super::Daemon;
@@ -43,19 +44,27 @@ impl Daemon {
                 .filter(|slot| self.interfaces[at].adopted && self.adopt(at, slot))
                 .map(|slot| slot.slot)
                 .collect();
-            for slot in saved.slots.iter().filter(|s| !kept.contains(&s.slot)) {
-                let interface = &self.interfaces[at];
-                let _ = match slot.queue {
-                    Some(queue) => interface.gate.remove_direct(slot.slot, queue),
-                    None => interface.gate.remove_slot(slot.slot, slot.ifindex),
-                };
-                slot::remove(&self.netlink, &interface.prefix, index, slot.slot)?;
-            }
             self.adopt_grants(at, &saved, &kept)?;
+            self.take_down_others(at, &kept)?;
             kept.iter().for_each(|slot| self.adopt_filters(*slot));
             self.interfaces[at].gate.forget_generals()?;
             self.divide(index);
             self.save(index);
+        }
+        Ok(())
+    }
+
+    /// Takes down every slot of an interface that is not kept, whether the state file knew it or not.
+    fn take_down_others(&self, at: usize, kept: &[SlotId]) -> Result<()> {
+        let interface = &self.interfaces[at];
+        let mut kept = kept.to_vec();
+        if interface.neighbours.responder_ref().is_some() {
+            kept.push(0);
+        }
+        interface.gate.keep_only(&kept)?;
+        for slot in (0..SLOTS_MAX as SlotId).filter(|slot| !kept.contains(slot)) {
+            let index = interface.link.index;
+            slot::remove(&self.netlink, &interface.prefix, index, slot)?;
         }
         Ok(())
     }

@@ -142,7 +142,7 @@ fn place(interface: &Interface, slot: SlotId, queue: u32, offer: Offer) -> Resul
     let socket = std::os::fd::AsFd::as_fd(&offer.socket);
     let placed = interface.gate.add_direct(slot, &entry, queue, socket);
     if placed.is_err() {
-        let _ = interface.gate.remove_direct(slot, queue);
+        let _ = interface.gate.forget(slot);
     }
     placed?;
     Ok(Made {

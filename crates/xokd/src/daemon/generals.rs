@@ -76,7 +76,7 @@ impl Daemon {
         true
     }
 
-    /// The filters of a slot whose programs an earlier daemon left.
+    /// The filters of a slot whose programs an earlier daemon left, and the check of what it sends.
     pub(super) fn adopt_filters(&mut self, slot: SlotId) {
         let seat = &self.seats[&slot];
         let interface = seat.interface;
@@ -94,7 +94,24 @@ impl Daemon {
                 self.ledger.adopt_general(grant, general);
             }
         }
-        self.renew_filters(slot);
+        self.renew_check(slot);
+    }
+
+    /// Checks what an adopted slot sends as this daemon would, not as the one did that attached it. A slot for which that
+    /// cannot be done goes.
+    fn renew_check(&mut self, slot: SlotId) {
+        let Err(refused) = self.apply_general(slot) else {
+            return;
+        };
+        eprintln!("slot {slot}: {}", refused.text);
+        let interface = self.seats[&slot].interface;
+        let mut interfaces = self.interfaces.iter_mut();
+        let interface = interfaces.find(|i| i.link.index == interface);
+        let gate = &mut interface.expect("a seat's interface").gate;
+        if let Err(error) = gate.set_general(slot, None) {
+            eprintln!("slot {slot}: {error}");
+            self.remove_seat(slot);
+        }
     }
 
     /// What a slot may send by its filters is what policy says now.

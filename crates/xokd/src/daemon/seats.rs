@@ -104,7 +104,7 @@ impl Daemon {
         };
         let made = self.make_place(&config);
         if made.is_err() {
-            let _ = interface.gate.remove_slot(slot, 0);
+            let _ = interface.gate.forget(slot);
             let _ = slot::remove(&self.netlink, config.prefix, config.ifindex, slot);
         }
         let (place, facts, fds) = made.map_err(|e| refuse(Refusal::System, e))?;
@@ -185,7 +185,8 @@ impl Daemon {
         }
     }
 
-    /// How many chunks a newcomer gets that asks for so many, 0 for the usual: when the bounds of a rule have room.
+    /// How many chunks a newcomer gets that asks for so many, 0 for the usual: when the bounds of a rule have room, and a
+    /// link can have so many.
     pub(super) fn check_bounds(&self, who: &Who, rule: &Rule, chunks: u32) -> Result<u32, Refused> {
         let (programs_max, memory_max) = (rule.programs_max, rule.memory_max);
         let chunks = match chunks {
@@ -209,6 +210,7 @@ impl Daemon {
             );
             return Err(refuse(Refusal::Limit, text));
         }
+        exos_link::check_chunks(chunks).map_err(|e| refuse(Refusal::BadRequest, e))?;
         Ok(chunks)
     }
 
@@ -231,13 +233,10 @@ impl Daemon {
             return;
         };
         let prefix = &interface.prefix;
-        let done = match seat.record.queue {
-            Some(queue) => vec![interface.gate.remove_direct(slot, queue)],
-            None => vec![
-                interface.gate.remove_slot(slot, seat.record.ifindex),
-                slot::remove(&self.netlink, prefix, seat.interface, slot),
-            ],
-        };
+        let done = [
+            interface.gate.forget(slot),
+            slot::remove(&self.netlink, prefix, seat.interface, slot),
+        ];
         for error in done.into_iter().filter_map(Result::err) {
             eprintln!("slot {slot}: {error}");
         }

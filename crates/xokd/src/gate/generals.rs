@@ -83,8 +83,8 @@ impl Gate {
                 Some(Prog::load_classifier(&words, "exos_out_own")?)
             }
         };
-        let name = self.folder.join(format!("slot{id}-out"));
         let program = own.as_ref().unwrap_or(&self.out);
+        let name = self.check_name(id);
         attach_tcx(&name, slot.ifindex, program, TcxHook::Ingress).map(drop)
     }
 }

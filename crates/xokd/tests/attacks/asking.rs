@@ -252,8 +252,8 @@ fn for_slots_that_cannot_be() {
                 (attach("../../etc", Mode::Shared, CHUNKS), Refusal::NotFound),
                 (attach("", Mode::Shared, u32::MAX), Refusal::Limit),
                 (attach("", Mode::Shared, 1 << 30), Refusal::Limit),
-                (attach("", Mode::Shared, 1), Refusal::System),
-                (attach("", Mode::Shared, 513), Refusal::System),
+                (attach("", Mode::Shared, 1), Refusal::BadRequest),
+                (attach("", Mode::Shared, 513), Refusal::BadRequest),
             ] {
                 must_be_refused(&connection, code, &[request]);
             }
@@ -269,7 +269,7 @@ fn for_slots_that_cannot_be() {
             attacker.must_say("refused");
             attacker.finish();
             world.daemon_must_count("refused_limit", 2);
-            world.daemon_must_count("refused_system", 2);
+            world.daemon_must_count("refused_bad_request", 4);
         },
     );
 }
@@ -576,6 +576,41 @@ fn for_the_queue_of_newcomers() {
                 storm.finish();
             }
             world.daemon_must_count("connections_refused_too_many", 1);
+        },
+    );
+}
+
+/// Slots that cannot be, over and over: the tables do not fill up, and others attach as before.
+#[test]
+fn for_slots_that_cannot_be_made() {
+    case(
+        |hostile| {
+            let connection = hostile.connect();
+            let impossible = Request::Attach {
+                interface: String::new(),
+                mode: Mode::Auto,
+                chunks: 3,
+                program: "program".to_owned(),
+            };
+            let mut refused = 0;
+            for _ in 0..300 {
+                let (answer, _) = connection.ask(&impossible);
+                let code = refusal(&answer);
+                assert!(
+                    matches!(code, Refusal::BadRequest | Refusal::Busy),
+                    "{answer:?}"
+                );
+                refused += u32::from(code == Refusal::BadRequest);
+            }
+            assert!(refused > 0, "it was never its turn");
+            hostile.say("done");
+        },
+        |world| {
+            let mut attacker = world.attacker();
+            attacker.must_say("done");
+            attacker.finish();
+            let (answer, _) = world.connect().attach();
+            assert!(matches!(answer, Answer::Attached { .. }), "{answer:?}");
         },
     );
 }

@@ -1,0 +1,143 @@
+//! Slots as the packet path has them: what is entered for one, and that all of it goes again.
+//!
+//! ```text
+//! slots[N]             what it is           by_ifindex[interface] = N    whose what comes out of a pair is
+//! ports[N]             where its pair is    queue_owner[queue] = N       whose a queue of the device is
+//! slot<N>-out, -ring   the links' names     sockets[queue]               where that queue's packets go
+//! ```
+//!
+//! The tables outlive the daemon, so nothing that it remembers is asked when a slot goes: what leads to the slot is
+//! found in the tables themselves, whole or half made, by this daemon or by an earlier one. For that a slot is entered
+//! in `by_ifindex` and `queue_owner` before anything that only they tell of.
+
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+
+use exos_filter::gate::limits::{QUEUES_MAX, SLOTS};
+use exos_filter::gate::{Slot, SlotKind};
+use exos_host::bpf::TcxHook;
+use exos_host::error::Result;
+
+use super::Gate;
+use super::pins::attach_tcx;
+use crate::ledger::SlotId;
+
+impl Gate {
+    /// Puts a slot in its place: its table entry, the way in and the check on the way out.
+    pub fn add_slot(&self, id: SlotId, slot: &Slot) -> Result<()> {
+        let key = id.to_ne_bytes();
+        self.enter_slot(id, slot)?;
+        let ifindex = slot.ifindex.to_ne_bytes();
+        self.maps.by_ifindex.update(&ifindex, &key)?;
+        // The check is there before anything can be sent: the program gets its sockets later.
+        drop(attach_tcx(
+            &self.check_name(id),
+            slot.ifindex,
+            &self.out,
+            TcxHook::Ingress,
+        )?);
+        self.maps.ports.update(&key, &ifindex)
+    }
+
+    /// Gives a queue of the device to a slot: what comes in there for it goes to the socket. Nobody checks what the
+    /// socket sends.
+    pub fn add_direct(
+        &self,
+        id: SlotId,
+        slot: &Slot,
+        queue: u32,
+        socket: BorrowedFd<'_>,
+    ) -> Result<()> {
+        self.enter_slot(id, slot)?;
+        let owner = id.to_ne_bytes();
+        self.maps.queue_owner.update(&queue.to_ne_bytes(), &owner)?;
+        self.maps.sockets.set_fd(queue, socket)
+    }
+
+    fn enter_slot(&self, id: SlotId, slot: &Slot) -> Result<()> {
+        let key = id.to_ne_bytes();
+        if slot.kind != SlotKind::Daemon {
+            // What the number's last holder was counted is not the next one's. Slot 0 is always the daemon's.
+            let zeros = vec![0; self.maps.counters.user_value_size()];
+            self.maps.counters.update(&key, &zeros)?;
+        }
+        self.maps.slots.update(&key, &slot.to_bytes())
+    }
+
+    /// Takes a slot out, whatever of it is there. Its grants must be gone. A socket on a queue receives nothing more,
+    /// and can send until its last holder has gone.
+    pub fn forget(&self, id: SlotId) -> Result<()> {
+        let interfaces = self.forget_interfaces(|slot, _| slot == id);
+        let queues = self.forget_queues(|slot| slot == id && slot != 0);
+        interfaces.and(queues).and(self.forget_entry(id))
+    }
+
+    /// Takes out all slots but these, and everything that leads to none: also what no daemon knows of any more.
+    pub fn keep_only(&self, kept: &[SlotId]) -> Result<()> {
+        let entries: Vec<Slot> = (0..SLOTS).map(|id| self.slot(id)).collect::<Result<_>>()?;
+        let is_at = |id: SlotId, ifindex| {
+            let entry = entries.get(id as usize);
+            entry.is_some_and(|slot| slot.ifindex == ifindex)
+        };
+        self.forget_interfaces(|slot, ifindex| !kept.contains(&slot) || !is_at(slot, ifindex))?;
+        self.forget_queues(|slot| slot == 0 || !kept.contains(&slot))?;
+        let mut others = (0..SLOTS).filter(|id| !kept.contains(id));
+        others.try_for_each(|id| self.forget_entry(id))
+    }
+
+    /// Forgets whose interfaces are that these slots have.
+    fn forget_interfaces(&self, goes: impl Fn(SlotId, u32) -> bool) -> Result<()> {
+        for key in self.maps.by_ifindex.keys()? {
+            let slot = self.maps.by_ifindex.lookup(&key)?.and_then(number);
+            let ifindex = number(key.clone()).unwrap_or_default();
+            if slot.is_none_or(|slot| goes(slot, ifindex)) {
+                self.maps.by_ifindex.delete(&key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back the queues of these slots; 0 has those that are nobody's.
+    fn forget_queues(&self, goes: impl Fn(SlotId) -> bool) -> Result<()> {
+        for queue in 0..QUEUES_MAX {
+            if goes(self.queue_owner(queue)?) {
+                let key = queue.to_ne_bytes();
+                self.maps.queue_owner.update(&key, &[0; 4])?;
+                // The kernel takes out a socket that is closed by itself.
+                self.maps.sockets.clear(queue)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Empties a slot's own entries, and takes its links off.
+    fn forget_entry(&self, id: SlotId) -> Result<()> {
+        let key = id.to_ne_bytes();
+        let port = self.maps.ports.delete(&key).map(drop);
+        let entry = self.maps.slots.update(&key, &Slot::default().to_bytes());
+        for name in [self.check_name(id), self.ring_name(id)] {
+            let _ = std::fs::remove_file(name);
+        }
+        port.and(entry)
+    }
+
+    /// The slot that a queue belongs to; 0 for none.
+    pub fn queue_owner(&self, queue: u32) -> Result<SlotId> {
+        let value = self.maps.queue_owner.lookup(&queue.to_ne_bytes())?;
+        Ok(value.and_then(number).unwrap_or_default())
+    }
+
+    /// Where the XDP link of a slot's ring is to be pinned.
+    pub fn ring_name(&self, id: SlotId) -> PathBuf {
+        self.folder.join(format!("slot{id}-ring"))
+    }
+
+    /// Where the link of the check of what a slot sends is pinned.
+    pub(super) fn check_name(&self, id: SlotId) -> PathBuf {
+        self.folder.join(format!("slot{id}-out"))
+    }
+}
+
+fn number(bytes: Vec<u8>) -> Option<u32> {
+    bytes.try_into().ok().map(u32::from_ne_bytes)
+}
