@@ -52,7 +52,7 @@ fn share(random: &mut Random) -> Share {
         guarantee: random.pick(&[guarantee, guarantee, Bucket::default()]),
         ceiling: random.pick(&[ceiling, Bucket::default(), Bucket::default()]),
         part: random.pick(&[16, 40, 1024]),
-        used: random.pick(&[0, 700, 20_000, 1 << 30]),
+        used: random.pick(&[0, 700, 20_000, 1 << 30, -5000]),
         since: 1 << 62,
     }
 }
@@ -355,7 +355,7 @@ fn buckets_fill_and_what_was_used_fades() {
         let header = gate::packets::ports(TCP, 50000, 80, 100);
         let packet = gate::packets::ip(v("198.51.100.9"), v("192.0.2.7"), TCP, None, &[], &header);
         let frame = gate::packets::ethernet(MAC, PEER_MAC, 0x0800, &packet);
-        let len = frame.len() as u64;
+        let len = frame.len() as i64;
         // The guarantee has nothing, and is not looked at for long; half a fading is over.
         let began = now();
         model.slots[1].rx = Share {
@@ -376,10 +376,17 @@ fn buckets_fill_and_what_was_used_fades() {
         let passed = share.since - (began - half);
         assert!(passed >= half && share.since <= now(), "{share:?}");
         let faded =
-            (u128::from(1u32 << 20) * u128::from(passed.min(FADE_NS)) / u128::from(FADE_NS)) as u64;
+            (u128::from(1u32 << 20) * u128::from(passed.min(FADE_NS)) / u128::from(FADE_NS)) as i64;
         assert_eq!(share.used, (1 << 20) - faded + len);
         let earned = ((link.last - (began - half)) as i64) * (1 << 30) / 1_000_000_000;
-        assert_eq!(link.tokens, earned - len as i64);
+        assert_eq!(link.tokens, earned - len);
         assert_eq!(share.guarantee.tokens, 0);
+        // Two CPUs that faded at once took more than there was: that is nothing, and the slot goes on.
+        model.slots[1].rx.used = -(1 << 43);
+        model.slots[1].rx.since = now() - half;
+        tables.fill(&model);
+        let verdict = programs.incoming.test_run(&frame).unwrap().verdict;
+        assert_eq!(verdict, xdp_verdict(To::Slot(1)));
+        assert_eq!(tables.slot(1).rx.used, len);
     });
 }

@@ -384,8 +384,9 @@ pub struct Share {
     /// Its part of what others leave unused, beside the parts of others who want it: in sixteenths, 16 to
     /// [`super::limits::PART_MAX`].
     pub part: u64,
-    /// Bytes of what others left that it has used lately: fades with [`super::limits::FADE_NS`].
-    pub used: u64,
+    /// Bytes of what others left that it has used lately: fades with [`super::limits::FADE_NS`]. Below zero for a moment
+    /// when two CPUs fade at once, which counts as nothing.
+    pub used: i64,
     /// When `used` faded last: nanoseconds of CLOCK_MONOTONIC.
     pub since: u64,
 }
@@ -412,7 +413,7 @@ impl Share {
             guarantee: Bucket::from_bytes(&fields.take()),
             ceiling: Bucket::from_bytes(&fields.take()),
             part: fields.u64(),
-            used: fields.u64(),
+            used: fields.u64() as i64,
             since: fields.u64(),
         }
     }
@@ -564,7 +565,7 @@ mod tests {
 
     prop_compose! {
         fn share()(
-            guarantee in bucket(), ceiling in bucket(), part: u64, used: u64, since: u64,
+            guarantee in bucket(), ceiling in bucket(), part: u64, used: i64, since: u64,
         ) -> Share {
             Share { guarantee, ceiling, part, used, since }
         }

@@ -485,12 +485,13 @@ fn may_use(share: &mut Share, link: &Bucket, bytes: u64, now: u64) -> bool {
     let elapsed = now.wrapping_sub(share.since) as i64;
     if elapsed >= REFILL_NS_MIN as i64 {
         share.since = now;
-        share.used -= (share.used * (elapsed as u64).min(FADE_NS)) >> FADE_SHIFT;
+        share.used = share.used.max(0);
+        share.used -= (share.used * elapsed.min(FADE_NS as i64)) >> FADE_SHIFT;
     }
-    if link.tokens <= 0 || share.used * 16 > link.tokens as u64 * share.part {
+    if link.tokens <= 0 || share.used * 16 > link.tokens * share.part as i64 {
         return false;
     }
-    share.used += bytes;
+    share.used += bytes as i64;
     true
 }
 
@@ -619,6 +620,21 @@ mod tests {
         assert_close(&with(rate(100_000_000), &[1, 5]), &[50_000_000, 50_000_000]);
         let unknown = Bucket::default();
         assert_close(&with(unknown, &[1, 1]), &[70_000_000, 1_000_000_000]);
+    }
+
+    /// Two CPUs that fade at once may take more than there is.
+    #[test]
+    fn less_than_nothing_used_is_nothing() {
+        let mut share = Share {
+            used: -5000,
+            since: 1000 * MS,
+            ..share(0, 1)
+        };
+        let link = &mut rate(100_000_000);
+        assert!(police(&mut share, link, 1000, 1000 * MS));
+        assert_eq!(share.used, -4000);
+        assert!(police(&mut share, link, 1000, 1001 * MS));
+        assert_eq!(share.used, 1000);
     }
 
     #[test]

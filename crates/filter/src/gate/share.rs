@@ -103,23 +103,28 @@ impl Code<'_> {
         self.asm.alu(Alu::Mul, Reg::R1, Reg::R2);
         self.load(Size::Double, Reg::R2, SLOT_POINTER, share + USED);
         self.asm.alu(Alu::ShiftLeft, Reg::R2, 4);
-        self.asm.jump_if(Reg::R2, Condition::Greater, Reg::R1, over);
+        self.asm
+            .jump_if(Reg::R2, Condition::SignedGreater, Reg::R1, over);
         self.get(Reg::R1, CHARGE);
         self.asm
             .push(Insn::atomic_add(SLOT_POINTER, share + USED, Reg::R1));
     }
 
-    /// What was used lately becomes less with time. Whoever moves `since` on does it: one CPU of many.
+    /// What was used lately becomes less with time. Whoever moves `since` on does it: one CPU of many. One that was held
+    /// up before it subtracts may take what another took already: less than nothing is nothing the next time.
     fn fade(&mut self, share: i16) {
-        let [done, part] = [(); 2].map(|()| self.asm.label());
+        let [done, part, faded] = [(); 3].map(|()| self.asm.label());
         self.take_time(SLOT_POINTER, share + SINCE, done);
         self.asm
             .jump_if(Reg::R2, Condition::LessOrEqual, FADE_NS as i32, part);
         self.asm.set(Reg::R2, FADE_NS as i32);
         self.asm.bind(part);
         self.load(Size::Double, Reg::R1, SLOT_POINTER, share + USED);
+        self.asm
+            .jump_if(Reg::R1, Condition::SignedLessOrEqual, 0, faded);
         self.asm.alu(Alu::Mul, Reg::R1, Reg::R2);
         self.asm.alu(Alu::ShiftRight, Reg::R1, FADE_SHIFT as i32);
+        self.asm.bind(faded);
         self.subtract(SLOT_POINTER, share + USED, Reg::R1);
         self.asm.bind(done);
     }
