@@ -311,8 +311,8 @@ fn the_programs_agree_with_the_model() {
                     format!("seed {seed} packet {number} {way:?} {decision:?}\n{frame}")
                 });
             }
-            for (key, slot) in &model.fragments {
-                assert_eq!(tables.fragment(key), Some(*slot), "seed {seed} {key:?}");
+            for (key, first) in &model.fragments {
+                assert_eq!(tables.fragment(key), Some(*first), "seed {seed} {key:?}");
             }
             for (sum, counters) in model.counters.iter().flatten().enumerate() {
                 seen[sum % Counter::COUNT] += counters;
@@ -388,5 +388,73 @@ fn buckets_fill_and_what_was_used_fades() {
         let verdict = programs.incoming.test_run(&frame).unwrap().verdict;
         assert_eq!(verdict, xdp_verdict(To::Slot(1)));
         assert_eq!(tables.slot(1).rx.used, len);
+    });
+}
+
+/// Half of a UDP packet to port 80, or from it.
+fn fragment(ours: bool, first: bool) -> Vec<u8> {
+    let (local, remote) = (v("192.0.2.7"), v("198.51.100.9"));
+    let ports = if ours { (80, 50000) } else { (50000, 80) };
+    let header = gate::packets::ports(UDP, ports.0, ports.1, 24);
+    let (from, to) = if ours {
+        (local, remote)
+    } else {
+        (remote, local)
+    };
+    let mut packet = gate::packets::ip(from, to, UDP, None, &[], &header);
+    // RFC 791 §3.1: identification, more fragments or the offset in units of 8 bytes.
+    packet[4..6].copy_from_slice(&77u16.to_be_bytes());
+    let part: u16 = if first { 0x2000 } else { 3 };
+    packet[6..8].copy_from_slice(&part.to_be_bytes());
+    gate::packets::ethernet(MAC, MAC, 0x0800, &packet)
+}
+
+/// A grant that was given back takes its fragments along: neither its slot nor its port's next owner has them.
+#[test]
+fn fragments_end_with_their_grant() {
+    in_namespace("fragments_end_with_their_grant", || {
+        let interfaces = gate::interfaces(3);
+        let mut model = Model::default();
+        model.config.mac = MAC;
+        let key = FlowKey::port(UDP, (v("192.0.2.7"), 80).into());
+        for number in [1, 2] {
+            model.slots[number] = slot(SlotKind::Veth, interfaces[number]);
+            model.by_ifindex.insert(interfaces[number], number as u32);
+            model.ports.insert(number as u32);
+        }
+        grant(&mut model, key, 1);
+        let tables = gate::create();
+        tables.fill(&model);
+        let programs = programs(&tables, &model);
+        let both = |model: &mut Model, first: bool| {
+            let incoming = step(&programs, model, &fragment(false, first), Way::In);
+            let out = Way::Out(interfaces[1]);
+            (
+                incoming.to,
+                step(&programs, model, &fragment(true, first), out).to,
+            )
+        };
+        assert_eq!(both(&mut model, true), (To::Slot(1), To::Wire));
+        assert_eq!(both(&mut model, false), (To::Slot(1), To::Wire));
+        model.flows.clear();
+        tables.0.flows.delete(&key.to_bytes()).unwrap();
+        assert_eq!(both(&mut model, false), (To::Host, To::Drop));
+        // The port is another's now, and the same slot's again: a grant of its own each time.
+        for (slot, number) in [(2, 8), (1, 9)] {
+            let value = gates::FlowValue {
+                slot,
+                grant: number,
+            };
+            model.flows.insert(key, value);
+            tables.fill(&model);
+            assert_eq!(both(&mut model, false), (To::Host, To::Drop));
+        }
+        // The grant itself goes to another slot, and its fragments with it.
+        assert_eq!(both(&mut model, true), (To::Slot(1), To::Wire));
+        model
+            .flows
+            .insert(key, gates::FlowValue { slot: 2, grant: 9 });
+        tables.fill(&model);
+        assert_eq!(both(&mut model, false), (To::Slot(2), To::Drop));
     });
 }

@@ -1,11 +1,16 @@
 //! Code that finds whose a packet is: keys, lookups, fragments.
 
 use super::code::{
-    CELL, Code, DESTINATION, DESTINATION_PORT, FRAGMENT, FRAGMENT_KEY, IDENTIFIER, KEY, PROTOCOL,
-    SHAPES, SOURCE, SOURCE_PORT, fragment,
+    CELL, Code, DESTINATION, DESTINATION_PORT, FRAGMENT, FRAGMENT_KEY, FRAGMENT_VALUE, IDENTIFIER,
+    KEY, PROTOCOL, SHAPES, SOURCE, SOURCE_PORT, fragment,
 };
-use super::layout::{AddressFlags, Shape};
+use super::layout::{AddressFlags, FlowKey, Shape};
 use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
+
+/// Offset of the grant's number in [`super::FlowValue`].
+const GRANT: i16 = 4;
+/// Offset of the grant's number in [`super::layout::FragmentValue`], behind its key.
+const FRAGMENT_GRANT: i16 = FlowKey::LEN as i16;
 
 /// Which end of the packet is this machine's.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,7 +24,7 @@ pub(super) enum Local {
 impl Code<'_> {
     /// The slot whose grant covers the packet, in r0; to `none` when there is no such grant.
     ///
-    /// A first fragment's slot is remembered, a later one's looked up; one whose first fragment was not seen can
+    /// A first fragment's grant is remembered, a later one's looked up; one whose first fragment was not seen can
     /// still be found by grants that name no port.
     pub(super) fn classify(&mut self, local: Local, none: Label) {
         let [unknown, found, done] = [(); 3].map(|()| self.asm.label());
@@ -28,7 +33,7 @@ impl Code<'_> {
         self.get(Reg::R1, FRAGMENT);
         self.asm
             .jump_if(Reg::R1, Condition::NotEqual, fragment::LATER, unknown);
-        self.lookup_then(self.maps.fragments, FRAGMENT_KEY, found);
+        self.follow_first(found);
         self.asm.alu(
             Alu::And,
             Reg::R9,
@@ -54,6 +59,23 @@ impl Code<'_> {
         self.remember_fragment();
         self.asm.bind(done);
         self.asm.set(Reg::R0, Reg::R9);
+    }
+
+    /// To `found` with the value in r0 when the grant of the packet's first fragment is still held, or on.
+    fn follow_first(&mut self, found: Label) {
+        let nobody = self.asm.label();
+        self.lookup(self.maps.fragments, FRAGMENT_KEY, nobody);
+        for at in (0..FRAGMENT_GRANT).step_by(8) {
+            self.load(Size::Double, Reg::R1, Reg::R0, at);
+            self.put(KEY + at, Reg::R1);
+        }
+        self.load(Size::Word, Reg::R1, Reg::R0, FRAGMENT_GRANT);
+        self.write(Size::Word, CELL, Reg::R1);
+        self.lookup(self.maps.flows, KEY, nobody);
+        self.load(Size::Word, Reg::R1, Reg::R0, GRANT);
+        self.read(Size::Word, Reg::R2, CELL);
+        self.asm.jump_if(Reg::R1, Condition::Equal, Reg::R2, found);
+        self.asm.bind(nobody);
     }
 
     /// To `found` with the value in r0, or on.
@@ -124,11 +146,16 @@ impl Code<'_> {
             .push(Insn::store_imm(Size::Word, Reg::R10, at, value));
     }
 
-    /// The later fragments of this packet go where r9 says.
+    /// The later fragments of this packet belong to the grant that was found: its key on the stack, its value at r0.
     fn remember_fragment(&mut self) {
-        self.write(Size::Word, CELL, Reg::R9);
+        self.load(Size::Word, Reg::R1, Reg::R0, GRANT);
+        self.write(Size::Word, FRAGMENT_VALUE + FRAGMENT_GRANT, Reg::R1);
+        for at in (0..FRAGMENT_GRANT).step_by(8) {
+            self.get(Reg::R1, KEY + at);
+            self.put(FRAGMENT_VALUE + at, Reg::R1);
+        }
         self.asm.load_map(Reg::R1, self.maps.fragments);
-        for (reg, at) in [(Reg::R2, FRAGMENT_KEY), (Reg::R3, CELL)] {
+        for (reg, at) in [(Reg::R2, FRAGMENT_KEY), (Reg::R3, FRAGMENT_VALUE)] {
             self.asm.set(reg, Reg::R10);
             self.asm.alu(Alu::Add, reg, i32::from(at));
         }

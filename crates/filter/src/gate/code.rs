@@ -72,6 +72,9 @@ pub(super) const STRAY: i16 = -376;
 /// Four bytes: the index of a lookup, or a value to store.
 pub(super) const CELL: i16 = -384;
 
+/// [`super::layout::FragmentValue`]: 44 bytes.
+pub(super) const FRAGMENT_VALUE: i16 = -440;
+
 /// Fields that are zero until something is found.
 const ZERO: [i16; 14] = [
     PROTOCOL,

@@ -7,6 +7,7 @@
 //! FlowKey 40      local 16 | remote 16 | local port 2 | remote port 2 | protocol 1 | zero 3
 //! FlowValue 8     slot 4 | grant 4
 //! FragmentKey 40  source 16 | destination 16 | identifier 4 | protocol 1 | direction 1 | zero 2
+//! FragmentValue 44  flow 40 | grant 4
 //! Bucket 32       rate 8 | burst 8 | tokens 8 | last 8
 //! Share 88        guarantee Bucket 32 | ceiling Bucket 32 | part 8 | used 8 | since 8
 //! Slot 192        kind 4 | ifindex 4 | mac 6 | zero 2 | rx Share 88 | tx Share 88
@@ -241,7 +242,7 @@ impl FlowValue {
     }
 }
 
-/// A packet whose fragments are under way; the value in `fragments` is the slot that the first one belonged to.
+/// A packet whose fragments are under way: the key in `fragments`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FragmentKey {
     /// Source address.
@@ -268,6 +269,40 @@ impl FragmentKey {
             .put(&self.identifier.to_ne_bytes())
             .put(&[self.protocol, self.sending.into(), 0, 0])
             .done()
+    }
+}
+
+/// The grant that a first fragment belonged to: the value in `fragments`.
+///
+/// Later ones are looked up in `flows` by it, and go where that entry leads while it is of the same grant: a grant that
+/// was given back takes its fragments along, whoever gets its slot, its port or its address next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FragmentValue {
+    /// The key of the grant.
+    pub flow: FlowKey,
+    /// Its number.
+    pub grant: u32,
+}
+
+impl FragmentValue {
+    /// Bytes of a value.
+    pub const LEN: usize = 44;
+
+    /// As the map holds it.
+    pub fn to_bytes(&self) -> [u8; Self::LEN] {
+        Bytes::new()
+            .put(&self.flow.to_bytes())
+            .put(&self.grant.to_ne_bytes())
+            .done()
+    }
+
+    /// From the map.
+    pub fn from_bytes(bytes: &[u8; Self::LEN]) -> Self {
+        let mut fields = Fields(bytes);
+        Self {
+            flow: FlowKey::from_bytes(&fields.take()),
+            grant: fields.u32(),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which maps a gate has: what to ask the kernel for, and the descriptors that its programs are made with.
 
 use super::counter::Counter;
-use super::layout::{Bucket, Config, FlowKey, FlowValue, FragmentKey, Slot};
+use super::layout::{Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, Slot};
 use super::limits::{
     ADDRESSES_MAX, FLOWS_MAX, FRAGMENTS_MAX, GENERALS_MAX, QUEUES_MAX, SLOTS, TAPS_MAX,
 };
@@ -58,7 +58,7 @@ pub struct Maps<T> {
     pub link_buckets: T,
     /// Per-CPU array: slot to [`Counter::COUNT`] u64.
     pub counters: T,
-    /// LRU hash table: [`FragmentKey`] to slot.
+    /// LRU hash table: [`FragmentKey`] to [`FragmentValue`].
     pub fragments: T,
     /// Per-CPU array: what a program leaves to those that it calls.
     pub scratch: T,
@@ -123,7 +123,7 @@ pub const SPECS: Maps<MapSpec> = Maps {
         "fragments",
         MapType::LruHash,
         FragmentKey::LEN,
-        4,
+        FragmentValue::LEN,
         FRAGMENTS_MAX,
     ),
     scratch: spec("scratch", MapType::PercpuArray, 4, SCRATCH_LEN, 2),

@@ -6,8 +6,8 @@
 
 use super::counter::Counter;
 use super::layout::{
-    AddressFlags, Bucket, Config, FlowKey, FlowValue, FragmentKey, LINK_RX, LINK_TX, Shape, Share,
-    Slot, SlotKind, address_bytes,
+    AddressFlags, Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, LINK_RX, LINK_TX,
+    Shape, Share, Slot, SlotKind, address_bytes,
 };
 use super::limits::{FADE_NS, FADE_SHIFT, QUEUES_MAX, REFILL_NS_MAX, REFILL_NS_MIN, SLOTS};
 use super::packet::{Fault, Packet, Part};
@@ -64,8 +64,8 @@ pub struct Model {
     pub queue_owner: Vec<u32>,
     /// The link's buckets.
     pub link: [Bucket; 2],
-    /// Slots by packets whose fragments are under way.
-    pub fragments: HashMap<FragmentKey, u32>,
+    /// Grants by packets whose fragments are under way.
+    pub fragments: HashMap<FragmentKey, FragmentValue>,
     /// General filters with their slots, in the order of their programs.
     pub generals: Vec<(Filter, u32)>,
     /// What slots may send beside what their exact grants cover: the filters of their own programs.
@@ -263,18 +263,22 @@ impl Model {
         };
         let mut shapes = self.config.shapes;
         if packet.part == Part::Later {
-            if let Some(slot) = self.fragments.get(&fragment) {
-                return Some(*slot);
+            let first = self.fragments.get(&fragment);
+            let now = first.and_then(|first| Some((first.grant, self.flows.get(&first.flow)?)));
+            if let Some((_, value)) = now.filter(|(grant, value)| *grant == value.grant) {
+                return Some(value.slot);
             }
             shapes &= Shape::Protocol as u32 | Shape::Address as u32;
         }
         let whole = flow_key(packet, sending);
         let mut shapes = Shape::ALL.into_iter().filter(|s| shapes & *s as u32 != 0);
-        let slot = shapes
-            .find_map(|shape| self.flows.get(&whole.masked(shape)))?
-            .slot;
+        let (flow, FlowValue { slot, grant }) = shapes.find_map(|shape| {
+            let flow = whole.masked(shape);
+            Some((flow, *self.flows.get(&flow)?))
+        })?;
         if packet.part == Part::First {
-            self.fragments.insert(fragment, slot);
+            let first = FragmentValue { flow, grant };
+            self.fragments.insert(fragment, first);
         }
         Some(slot)
     }

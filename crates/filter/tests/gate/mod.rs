@@ -6,7 +6,7 @@ pub mod wire;
 
 use exos_filter::gate::maps::SPECS;
 use exos_filter::gate::model::Model;
-use exos_filter::gate::{Counter, FlowKey, FlowValue, FragmentKey, Maps, Slot};
+use exos_filter::gate::{Counter, FlowKey, FlowValue, FragmentKey, FragmentValue, Maps, Slot};
 use exos_filter::{Filter, Program, gate};
 use exos_host::bpf::{Map, MapKind, Prog};
 use exos_host::netlink::Netlink;
@@ -90,9 +90,9 @@ impl Tables {
         Slot::from_bytes(&bytes.try_into().unwrap())
     }
 
-    pub fn fragment(&self, key: &FragmentKey) -> Option<u32> {
+    pub fn fragment(&self, key: &FragmentKey) -> Option<FragmentValue> {
         let value = self.0.fragments.lookup(&key.to_bytes()).unwrap()?;
-        Some(u32::from_ne_bytes(value.try_into().unwrap()))
+        Some(FragmentValue::from_bytes(&value.try_into().unwrap()))
     }
 
     pub fn link(&self, index: u32) -> gate::Bucket {
