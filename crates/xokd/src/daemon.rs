@@ -38,7 +38,7 @@ use crate::limits::REATTACH_TIME;
 use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::reservations::Reservations;
-use crate::server::{ConnectionId, Cut, Server, Turns};
+use crate::server::{ConnectionId, Server, Turns};
 use crate::slot::Place;
 use crate::state;
 use crate::tables::Tables;
@@ -206,15 +206,6 @@ impl Daemon {
 
     fn interface(&self, index: u32) -> Option<&Interface> {
         self.interfaces.iter().find(|i| i.link.index == index)
-    }
-
-    /// A program is gone, or is to go.
-    fn end_connection(&mut self, id: ConnectionId, why: Cut) {
-        self.server.cut(id, why);
-        let seat = self.seats.iter().find(|(_, s)| s.connection == Some(id));
-        if let Some(slot) = seat.map(|(slot, _)| *slot) {
-            self.remove_seat(slot);
-        }
     }
 }
 

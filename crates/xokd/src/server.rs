@@ -124,6 +124,8 @@ pub struct Server {
     is_open: bool,
     connections: BTreeMap<ConnectionId, Connection>,
     last: ConnectionId,
+    /// Those that ended and were not asked about since.
+    ended: Vec<ConnectionId>,
     cuts: BTreeMap<Cut, u64>,
 }
 
@@ -165,6 +167,7 @@ impl Server {
             is_open: false,
             connections: BTreeMap::new(),
             last: 0,
+            ended: Vec::new(),
             cuts: BTreeMap::new(),
         })
     }
@@ -342,8 +345,14 @@ impl Server {
     /// Ends a connection.
     pub fn cut(&mut self, id: ConnectionId, why: Cut) {
         if self.connections.remove(&id).is_some() {
+            self.ended.push(id);
             self.count(why);
         }
+    }
+
+    /// Those that ended since the last call, in whatever way: what they held is to be taken.
+    pub fn take_ended(&mut self) -> Vec<ConnectionId> {
+        std::mem::take(&mut self.ended)
     }
 
     fn count(&mut self, why: Cut) {

@@ -65,9 +65,7 @@ impl Daemon {
             Answer::Granted { .. } | Answer::GrantedFilter { .. } | Answer::Done
         );
         let attached = matches!(answer, Answer::Attached { .. });
-        if !self.server.say(id, answer.encode(tag), fds) {
-            self.forget(id);
-        }
+        self.server.say(id, answer.encode(tag), fds);
         match self.slot_of(id) {
             Some(slot) if granted => self.write_slot(slot),
             Some(slot) if attached => self.remind(slot),

@@ -186,15 +186,6 @@ impl Daemon {
         }
     }
 
-    /// Programs that were told too much without listening are cut off: so are their slots.
-    fn forget_cut(&mut self) {
-        let seated = self.seats.values().filter_map(|seat| seat.connection);
-        let cut = seated.filter(|id| self.server.connection(*id).is_none());
-        for id in cut.collect::<Vec<_>>() {
-            self.forget(id);
-        }
-    }
-
     /// Takes what was asked for and not given back in time, and what was made of it since.
     pub(super) fn take_revoked(&mut self, now: Now) {
         let due = |seat: &Seat| seat.revoked.deadline().is_some_and(|at| at <= now);

@@ -182,8 +182,8 @@ impl Daemon {
             .map(|tap| tap.connection);
         for id in refused.collect::<Vec<_>>() {
             self.server.cut(id, Cut::NotAllowed);
-            self.forget(id);
         }
+        self.forget_cut();
     }
 
     fn may_tap(&self, tap: &Tap) -> bool {

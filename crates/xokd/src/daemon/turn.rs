@@ -132,17 +132,25 @@ impl Daemon {
                     };
                     self.handle(id, tag, request);
                 }
-                Heard::Gone(_) => {
-                    work += self.slot_of(id).map_or(1, |_| WORK_PER_TURN);
-                    self.forget(id);
-                }
+                Heard::Gone(_) => work += 1,
             }
         }
-        work
+        work + self.forget_cut() * WORK_PER_TURN
+    }
+
+    /// Connections that ended, and wherever it was noticed: while they were heard, answered or told something. Returns
+    /// how many programs lost their places with them.
+    pub(super) fn forget_cut(&mut self) -> usize {
+        let mut seats = 0;
+        for id in self.server.take_ended() {
+            seats += usize::from(self.slot_of(id).is_some());
+            self.forget(id);
+        }
+        seats
     }
 
     /// The connection is gone: so is what it held.
-    pub(super) fn forget(&mut self, id: ConnectionId) {
+    fn forget(&mut self, id: ConnectionId) {
         self.forget_taps(id);
         if let Some(slot) = self.slot_of(id) {
             self.remove_seat(slot);
@@ -217,8 +225,9 @@ impl Daemon {
 
     fn end_what_is_due(&mut self, now: Now) {
         for id in self.server.silent(now) {
-            self.end_connection(id, Cut::Silent);
+            self.server.cut(id, Cut::Silent);
         }
+        self.forget_cut();
         self.take_revoked(now);
         let due = |end: Option<Now>| end.is_some_and(|end| end <= now);
         let seats = self.seats.iter().filter(|(_, seat)| due(seat.ends));

@@ -110,6 +110,8 @@ fn a_program_that_does_not_listen_is_cut_off() {
     }
     assert_eq!(count(&server, "connections_cut_slow"), 1);
     assert!(server.is_empty());
+    assert_eq!(server.take_ended(), [id]);
+    assert!(server.take_ended().is_empty());
     drop(program);
 }
 

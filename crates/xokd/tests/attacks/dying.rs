@@ -257,3 +257,28 @@ fn after_policy_took_it_back() {
         },
     );
 }
+
+/// Killed while answers wait that it never read: its place goes like everybody's.
+#[test]
+fn with_answers_unread() {
+    case(
+        |hostile| {
+            let request = Request::Release { grant: 0 };
+            let first = hostile.attach();
+            let cut_after = first.connection.send_until_cut(&request, 5000);
+            drop(first);
+            let second = hostile.attach();
+            // So many that some wait in the daemon, and too few to be cut off for it.
+            second.connection.send_until_cut(&request, cut_after - 30);
+            hostile.say("asked");
+            hostile.kill_itself();
+        },
+        |world| {
+            let mut attacker = world.attacker();
+            attacker.must_say("asked");
+            attacker.has_killed_itself();
+            let is_gone = within(|| world.slots().is_empty());
+            assert!(is_gone, "it is dead and has {:?}", world.slots());
+        },
+    );
+}

@@ -65,6 +65,19 @@ impl Connection {
         rustix::net::sendmsg(&self.0, &parts, &mut ancillary, SendFlags::NOSIGNAL).map(drop)
     }
 
+    /// Sends a request again and again, each when the one before has had time to be answered, and reads nothing.
+    /// Returns how often until the daemon ended the connection, at most `most`.
+    pub fn send_until_cut(&self, request: &Request, most: usize) -> usize {
+        let bytes = request.encode(TAG);
+        for sent in 0..most {
+            if self.send(&bytes, &[]).is_err() {
+                return sent;
+            }
+            std::thread::sleep(std::time::Duration::from_micros(1500));
+        }
+        most
+    }
+
     /// The next message with its descriptors; `None` when the daemon has closed the connection.
     pub fn receive(&self) -> Option<(FromDaemon, Vec<OwnedFd>)> {
         let mut buffer = vec![0; MESSAGE_BYTES_MAX];
