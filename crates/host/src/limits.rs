@@ -52,9 +52,26 @@ pub fn raise_memlock(bytes: Option<u64>) -> Result<Option<u64>> {
     Ok(was.current)
 }
 
+/// Raises `RLIMIT_NOFILE`, which bounds the descriptors of this process, to its hard limit. Returns what it is then;
+/// `None` is unlimited.
+pub fn raise_descriptors() -> Result<Option<u64>> {
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let current = maximum;
+    setrlimit(Resource::Nofile, Rlimit { current, maximum })
+        .context(|| "cannot raise the limit on descriptors (RLIMIT_NOFILE)")?;
+    Ok(maximum)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn descriptors_are_raised_to_the_hard_limit() {
+        let raised = raise_descriptors().expect("always allowed");
+        let limit = getrlimit(Resource::Nofile);
+        assert_eq!((limit.current, limit.maximum), (raised, raised));
+    }
 
     #[test]
     fn asking_for_what_we_have_changes_nothing() {

@@ -102,6 +102,7 @@ pub fn run(args: &DaemonArgs) -> Result<ExitCode> {
     if args.clean {
         return clean::run(&args.socket);
     }
+    exos_host::limits::raise_descriptors()?;
     if args.replace {
         replace::ask(&args.socket)?;
     }

@@ -68,6 +68,10 @@ pub const NEWCOMERS_WAITING_MAX: i32 = 4096;
 /// meanwhile, so that those who connect again and again do not keep the others from the queue.
 pub const NEWCOMERS_PER_TURN: usize = 512;
 
+/// How long newcomers wait when the daemon has no descriptors left: somebody may go meanwhile. No longer than between
+/// two looks at the counters, for which the loop wakes up anyway.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(400);
+
 /// Programs of one user that may attach at once: as many as he may have.
 pub const ATTACHES_AT_ONCE: u32 = PROGRAMS_PER_USER as u32;
 

@@ -28,8 +28,8 @@ use rustix::net::{
 
 use crate::ledger::Now;
 use crate::limits::{
-    ANSWERS_WAITING_MAX, CONNECTIONS_MAX, CONNECTIONS_PER_USER_MAX, HELLO_TIME, NEWCOMERS_PER_TURN,
-    NEWCOMERS_WAITING_MAX,
+    ACCEPT_PAUSE, ANSWERS_WAITING_MAX, CONNECTIONS_MAX, CONNECTIONS_PER_USER_MAX, HELLO_TIME,
+    NEWCOMERS_PER_TURN, NEWCOMERS_WAITING_MAX,
 };
 use crate::policy::Who;
 
@@ -90,7 +90,7 @@ impl Connection {
         }
     }
 
-    /// True when answers wait because the program does not read. What has a descriptor with it is not added to
+    /// True when answers wait because the program does not read. What has descriptors with it is not to be added to
     /// them: sixty-four for each connection would be all that a process may have.
     pub fn is_behind(&self) -> bool {
         !self.waiting.is_empty()
@@ -122,6 +122,8 @@ pub struct Server {
     listener: OwnedFd,
     path: PathBuf,
     is_open: bool,
+    /// Until when nobody is let in, because there are no descriptors left for that.
+    full_until: Now,
     connections: BTreeMap<ConnectionId, Connection>,
     last: ConnectionId,
     /// Those that ended and were not asked about since.
@@ -165,6 +167,7 @@ impl Server {
             listener: listener.context(what)?,
             path: path.to_owned(),
             is_open: false,
+            full_until: Now::ZERO,
             connections: BTreeMap::new(),
             last: 0,
             ended: Vec::new(),
@@ -211,8 +214,11 @@ impl Server {
     /// What to poll: the listening socket first, without a name, then each connection and its process.
     pub fn interest(
         &self,
+        now: Now,
     ) -> impl Iterator<Item = (Option<ConnectionId>, BorrowedFd<'_>, PollFlags)> {
-        let listener = (None, self.listener.as_fd(), PollFlags::IN);
+        let mut awaited = PollFlags::IN;
+        awaited.set(PollFlags::IN, now >= self.full_until);
+        let listener = (None, self.listener.as_fd(), awaited);
         let each = self.connections.iter().flat_map(|(id, connection)| {
             let mut flags = PollFlags::IN;
             flags.set(PollFlags::OUT, !connection.waiting.is_empty());
@@ -228,8 +234,14 @@ impl Server {
     pub fn accept(&mut self, now: Now) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         for _ in 0..NEWCOMERS_PER_TURN {
-            let Ok(socket) = rustix::net::accept_with(&self.listener, flags) else {
-                break;
+            let socket = match rustix::net::accept_with(&self.listener, flags) {
+                Ok(socket) => socket,
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    // Newcomers stay in the queue, and asking for them at once again would be all that is done.
+                    self.full_until = now + ACCEPT_PAUSE;
+                    break;
+                }
+                Err(_) => break,
             };
             // Whoever has too many is turned away for little.
             let uid = socket_peercred(&socket).map(|c| c.uid.as_raw());

@@ -47,6 +47,12 @@ impl From<exos_host::Error> for Refused {
 /// An answer and the descriptors with it.
 pub(super) type Answered = Result<(Answer, Vec<OwnedFd>), Refused>;
 
+/// Whether the answer passes descriptors, which take places in the daemon's table while it waits to be read.
+fn is_answered_with_descriptors(request: &Request) -> bool {
+    use Request::{Attach, Hello, Status, Tap};
+    matches!(request, Hello { .. } | Attach { .. } | Status | Tap { .. })
+}
+
 /// An answer without descriptors.
 pub(super) fn plain(answer: Answer) -> Answered {
     Ok((answer, Vec::new()))
@@ -77,6 +83,10 @@ impl Daemon {
         let connection = self.server.connection(id);
         let connection = connection.ok_or_else(|| refuse(Refusal::NotFound, "gone"))?;
         let (who, pid) = (connection.who(), connection.peer.pid);
+        if connection.is_behind() && is_answered_with_descriptors(&request) {
+            let text = "read the answers that wait before asking for what descriptors come with";
+            return Err(refuse(Refusal::Limit, text));
+        }
         match request {
             Request::Hello { version } => self.hello(version),
             Request::Attach {
@@ -119,10 +129,6 @@ impl Daemon {
             Request::Share { grant } => self.ticket(self.slot(id)?, grant, TicketKind::Share),
             Request::Import { ticket } => self.import(self.slot(id)?, &ticket),
             Request::Resolve { ip } => self.resolve(self.slot(id)?, ip),
-            Request::Status if connection.is_behind() => {
-                let text = "read the answers that wait before asking for another report";
-                Err(refuse(Refusal::Limit, text))
-            }
             Request::Status => {
                 let (bytes, fd) = self.lend_report(&who)?;
                 Ok((Answer::Report { bytes }, vec![fd]))

@@ -65,7 +65,7 @@ impl Daemon {
             fds.extend(link.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         }
         whose.resize(fds.len(), Ready::Other);
-        for (id, fd, flags) in self.server.interest() {
+        for (id, fd, flags) in self.server.interest(now) {
             whose.push(id.map_or(Ready::Newcomer, Ready::Program));
             fds.push(PollFd::from_borrowed_fd(fd, flags));
         }

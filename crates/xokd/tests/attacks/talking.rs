@@ -272,3 +272,38 @@ fn without_room_for_descriptors() {
         },
     );
 }
+
+/// Greets over many connections and takes no welcome, each of which has a descriptor with it.
+#[test]
+fn without_taking_descriptors() {
+    const CONNECTIONS: usize = 60;
+    case(
+        |hostile| {
+            let hello = Request::Hello { version: VERSION };
+            let cut_after = hostile.connect().send_until_cut(&hello, 5000);
+            let all: Vec<Connection> = (0..CONNECTIONS).map(|_| hostile.connect()).collect();
+            // So many that some wait in the daemon, and too few to be cut off for it.
+            for _ in 0..cut_after - 20 {
+                for connection in &all {
+                    let _ = connection.send(&hello.encode(1), &[]);
+                }
+            }
+            hostile.say("greeted");
+            hostile.wait_for("go");
+        },
+        |world| {
+            let before = world.daemon_descriptors();
+            let mut attacker = world.attacker();
+            attacker.must_say("greeted");
+            world.daemon_must_count("refused_limit", CONNECTIONS as u64);
+            // Each connection has its socket, its process, and one welcome that waits.
+            let bound = before + 3 * (CONNECTIONS + 2);
+            let now = world.daemon_descriptors();
+            assert!(now <= bound, "{now} descriptors, {before} before");
+            attacker.tell("go");
+            attacker.finish();
+            let program: Program = world.program();
+            program.connection.must_claim(HELD);
+        },
+    );
+}
