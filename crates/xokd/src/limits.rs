@@ -6,7 +6,8 @@ use std::time::Duration;
 /// (`exos top`, `exos dump`) some more.
 pub const CONNECTIONS_MAX: usize = 512;
 
-/// Connections of one user: its programs, and some lookers-on. A user cannot keep others out.
+/// Connections of one user: its programs, and some lookers-on. One user cannot keep others out; eight together, or one who
+/// may be many (subordinate user numbers), can.
 pub const CONNECTIONS_PER_USER_MAX: usize = 64;
 
 /// Programs of one user at the same time, unless policy says otherwise.
@@ -25,7 +26,8 @@ pub const GRANTS_MAX: usize = exos_xok::limits::TABLE_GRANTS;
 pub const FILTERS_PER_SLOT_MAX: usize = 8;
 
 /// In this time a slot may ask for as many filters as it may have. For each the kernel verifies two programs while others
-/// wait, some 100 ms (`strace -T -e bpf` of the daemon, on a busy virtual machine): a tenth of the daemon's time.
+/// wait, some 100 ms (`strace -T -e bpf` of the daemon, on a busy virtual machine): a tenth of the daemon's time for one
+/// slot, of which a user may have several.
 pub const FILTERS_PERIOD: Duration = Duration::from_secs(8);
 
 /// Steps of one comparison of a claim with a filter of another's: less than a millisecond. What cannot be told apart in
@@ -80,7 +82,8 @@ pub const ATTACHES_AT_ONCE: u32 = PROGRAMS_PER_USER as u32;
 pub const ATTACH_EVERY: Duration = Duration::from_millis(250);
 
 /// What one user gets done before the others have their turn, in requests: a grant takes some 20 µs. Making and removing
-/// a program's place takes a whole turn: it is some 10 ms of the kernel's work.
+/// a program's place counts as a whole turn, being tens of milliseconds of the kernel's work; but messages are taken so
+/// many at a time and counted afterwards, so a turn may hold several.
 pub const WORK_PER_TURN: usize = 16;
 
 /// How long a connection may be silent before its first message: longer than a program takes to say hello, shorter
