@@ -4,15 +4,19 @@
 //! mapping, and no change of length, which would kill readers (SIGBUS). Its descriptor is passed to others, who
 //! [`SharedWords::open`] it for reading.
 //!
-//! [`LentText`] is text for reading alone, whose memory its maker can take back.
+//! [`LentText`] is text for reading alone, whose memory its maker can take back. [`LentMemory`] is memory for writing,
+//! whose maker can tell when nobody has it any more.
 //!
 //! Words are atomic because another process may change them at any time; what they mean together is for the user
 //! to secure (sequence numbers, say). Storing to words that were opened for reading ends the process (SIGSEGV).
 
 use crate::error::{Context as _, Error, Result};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, Mode, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create,
+};
+use std::fs::File;
 use std::io::Write as _;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
@@ -86,7 +90,6 @@ impl Drop for SharedWords {
 }
 
 fn map(fd: BorrowedFd<'_>, len: usize, access: i32) -> std::io::Result<NonNull<AtomicU64>> {
-    use std::os::fd::AsRawFd as _;
     let (nowhere, raw) = (std::ptr::null_mut(), fd.as_raw_fd());
     // SAFETY: without MAP_FIXED a new mapping touches no existing memory.
     let start = unsafe { libc::mmap(nowhere, len * 8, access, libc::MAP_SHARED, raw, 0) };
@@ -101,7 +104,7 @@ fn map(fd: BorrowedFd<'_>, len: usize, access: i32) -> std::io::Result<NonNull<A
 /// either. Its readers read: a mapping of what was taken back is none (SIGBUS).
 #[derive(Debug)]
 pub struct LentText {
-    file: std::fs::File,
+    file: File,
     len: usize,
 }
 
@@ -109,8 +112,8 @@ impl LentText {
     /// Puts a text into memory.
     pub fn new(name: &str, text: &str) -> Result<Self> {
         let what = || format!("cannot make {} bytes of shared memory", text.len());
-        let mut file = std::fs::File::from(memfd_create(name, MemfdFlags::CLOEXEC).context(what)?);
-        rustix::fs::fchmod(&file, rustix::fs::Mode::RUSR).context(what)?;
+        let mut file = File::from(memfd_create(name, MemfdFlags::CLOEXEC).context(what)?);
+        rustix::fs::fchmod(&file, Mode::RUSR).context(what)?;
         file.write_all(text.as_bytes()).context(what)?;
         let len = text.len();
         Ok(Self { file, len })
@@ -128,9 +131,8 @@ impl LentText {
 
     /// A descriptor for one reader, at the beginning.
     pub fn lend(&self) -> Result<OwnedFd> {
-        use std::os::fd::AsRawFd as _;
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let file = std::fs::File::open(path).context(|| "cannot lend a text")?;
+        let file = File::open(path).context(|| "cannot lend a text")?;
         Ok(file.into())
     }
 
@@ -138,6 +140,55 @@ impl LentText {
     pub fn take_back(self) {
         // It cannot fail: the file is ours, and it is memory.
         let _ = self.file.set_len(0);
+    }
+}
+
+/// Memory that is lent to another user for writing. Its length cannot be changed, which would kill whoever else has it
+/// mapped (SIGBUS). Whoever has it can use it, and its maker can tell when nobody has it any more
+/// ([`Self::is_returned`]).
+///
+/// A file of its own user and nobody else's: who has only its name under /proc, or a descriptor for that alone (O_PATH),
+/// cannot open it.
+#[derive(Debug)]
+pub struct LentMemory {
+    file: File,
+    len: u64,
+}
+
+impl LentMemory {
+    /// Zeroed memory, and the descriptor of it that is for the borrower.
+    pub fn new(name: &str, len: u64) -> Result<(Self, OwnedFd)> {
+        let what = || format!("cannot make {len} bytes of memory to be lent");
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let made = memfd_create(name, flags).context(what)?;
+        rustix::fs::fchmod(&made, Mode::RUSR | Mode::WUSR).context(what)?;
+        rustix::fs::ftruncate(&made, len).context(what)?;
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        fcntl_add_seals(&made, seals).context(what)?;
+        // Each opened for itself: the kernel counts who has a file open, but not whom it was made open for.
+        let path = format!("/proc/self/fd/{}", made.as_raw_fd());
+        let open = || File::options().read(true).write(true).open(&path);
+        let (file, lent) = (open().context(what)?, open().context(what)?);
+        Ok((Self { file, len }, lent.into()))
+    }
+
+    /// True when no process has it any more, be it open, mapped, or on its way through a socket. Its bytes are given back
+    /// then, though somebody may have its name.
+    pub fn is_returned(&self) -> bool {
+        // Nobody may open the file while a write lease is on it, so there is none while anybody else has it open
+        // (fcntl(2), "Leases"). Only its owner gets one.
+        let lease = |kind: i32| {
+            // SAFETY: numbers only.
+            unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_SETLEASE, kind) }
+        };
+        if lease(libc::F_WRLCK) < 0 {
+            return std::io::Error::last_os_error().raw_os_error() != Some(libc::EAGAIN);
+        }
+        let all = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        // It is memory, and sealed against neither.
+        let _ = rustix::fs::fallocate(&self.file, all, 0, self.len);
+        lease(libc::F_UNLCK);
+        true
     }
 }
 
@@ -189,5 +240,65 @@ mod tests {
         }
         text.take_back();
         assert_eq!(one.metadata().expect("still a file").len(), 0);
+    }
+
+    fn bytes_of(memory: &LentMemory) -> u64 {
+        use std::os::unix::fs::MetadataExt as _;
+        memory.file.metadata().expect("a file").blocks() * 512
+    }
+
+    /// Open, mapped, on its way through a socket, open for reading: it is not returned as long as any of these is true.
+    #[test]
+    fn memory_is_lent_until_nobody_has_it() {
+        let (memory, lent) = LentMemory::new("exos-test", 8192).expect("memory");
+        assert!(!memory.is_returned(), "open");
+        for bytes in [0, 16_384] {
+            let changed = rustix::fs::ftruncate(&lent, bytes);
+            assert_eq!(changed, Err(rustix::io::Errno::PERM));
+        }
+        let start = map(lent.as_fd(), 1024, libc::PROT_READ | libc::PROT_WRITE).expect("ours");
+        drop(lent);
+        assert!(!memory.is_returned(), "mapped");
+        // SAFETY: the mapping is this test's, and nothing refers to it.
+        unsafe { libc::munmap(start.as_ptr().cast(), 8192) };
+        assert!(memory.is_returned());
+
+        let (memory, lent) = LentMemory::new("exos-test", 8192).expect("memory");
+        let path = format!("/proc/self/fd/{}", lent.as_raw_fd());
+        let reader = File::open(path).expect("the user's own");
+        drop(lent);
+        assert!(!memory.is_returned(), "for reading");
+        drop(reader);
+        assert!(memory.is_returned());
+
+        let (memory, lent) = LentMemory::new("exos-test", 8192).expect("memory");
+        let (one, other) = std::os::unix::net::UnixStream::pair().expect("a pair");
+        let fds = [lent.as_fd()];
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = rustix::net::SendAncillaryBuffer::new(&mut space);
+        ancillary.push(rustix::net::SendAncillaryMessage::ScmRights(&fds));
+        let parts = [std::io::IoSlice::new(b"x")];
+        let flags = rustix::net::SendFlags::empty();
+        rustix::net::sendmsg(&one, &parts, &mut ancillary, flags).expect("room");
+        drop(lent);
+        assert!(!memory.is_returned(), "on its way");
+        drop((one, other));
+        assert!(memory.is_returned());
+    }
+
+    /// A descriptor of the name alone keeps the file, and not its bytes.
+    #[test]
+    fn bytes_go_with_the_last_who_can_have_them() {
+        let (memory, lent) = LentMemory::new("exos-test", 8192).expect("memory");
+        rustix::io::write(&lent, &[7; 8192]).expect("room");
+        let path = format!("/proc/self/fd/{}", lent.as_raw_fd());
+        let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
+        let name = rustix::fs::open(path, flags, Mode::empty()).expect("it is there");
+        drop(lent);
+        assert!(bytes_of(&memory) >= 8192);
+        assert!(memory.is_returned());
+        assert_eq!(bytes_of(&memory), 0);
+        let mode = rustix::fs::fstat(&name).expect("a file").st_mode & 0o777;
+        assert_eq!(mode, 0o600, "nobody else opens it by its name");
     }
 }

@@ -9,10 +9,12 @@
 
 mod adoption;
 mod attach;
+mod bounds;
 mod claims;
 mod direct;
 mod exposition;
 mod generals;
+mod leftovers;
 mod rates;
 mod report;
 mod requests;
@@ -29,6 +31,7 @@ use std::time::Duration;
 use exos_host::error::Result;
 use exos_host::netlink::{Address, Netlink, RouteEntry, Watch};
 use exos_host::netns::NetNs;
+use exos_host::shared::LentMemory;
 use exos_xok::message::{Farewell, Notice};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -63,6 +66,8 @@ pub(crate) struct Seat {
     interface: u32,
     /// Its place in the kernel, kept for what it holds; `None` when it has a queue of the interface itself.
     _place: Option<Place>,
+    /// Tells who has its memory; `None` for what an earlier daemon lent.
+    memory: Option<LentMemory>,
     /// When it is taken because its program has not come back.
     ends: Option<Now>,
     /// What it is asked to give back.
@@ -101,6 +106,7 @@ pub struct Daemon {
     metrics: Option<Metrics>,
     interfaces: Vec<Interface>,
     seats: BTreeMap<SlotId, Seat>,
+    leftovers: leftovers::Leftovers,
     /// Interfaces on which something was passed on that is not written down yet.
     unsaved: BTreeSet<u32>,
     tables: Tables,
@@ -133,6 +139,7 @@ impl Daemon {
             ledger: Ledger::new(u64::from_le_bytes(random())),
             reservations: Reservations::default(),
             seats: BTreeMap::new(),
+            leftovers: leftovers::Leftovers::default(),
             unsaved: BTreeSet::new(),
             tables: Tables::new()?,
             watch: Watch::everything()?,

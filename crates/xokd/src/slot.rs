@@ -16,10 +16,15 @@ use exos_host::netns::NetNs;
 use exos_link::{Feed, Held, Offer, OfferConfig};
 use exos_wire::Mac;
 
+use crate::daemon::random;
 use crate::ledger::SlotId;
 
 /// The program's end.
 pub const INNER: &str = "exos0";
+
+/// Namespaces of slots are numbered with this bit and random ones below it: the kernel numbers from 0, and a number of one
+/// that has gone is not given again.
+const NAMESPACE_NUMBERS: u32 = 1 << 30;
 
 /// What a place is made for.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +50,8 @@ pub struct PlaceConfig<'a> {
 pub struct Place {
     /// The name of its namespace.
     pub namespace: String,
+    /// Its number in the interface's namespace; none when an earlier daemon gave it none.
+    pub number: Option<u32>,
     /// Our end.
     pub ifindex: u32,
     /// What keeps the ring working while we live.
@@ -67,12 +74,17 @@ impl Place {
         let namespace = namespace_name(config.prefix, config.id);
         remove(netlink, config.prefix, config.ifindex, config.id)?;
         let inside = NetNs::create(&namespace)?;
-        let made = build(netlink, config, &inside);
+        let number = NAMESPACE_NUMBERS | u32::from_le_bytes(random()) >> 2;
+        // Before the kernel chooses one, which it does for the pair.
+        let made = netlink
+            .number_namespace(inside.as_fd(), number)
+            .and_then(|()| build(netlink, config, &inside));
         if made.is_err() {
             let _ = remove(netlink, config.prefix, config.ifindex, config.id);
         }
         Ok(Self {
             namespace,
+            number: Some(number),
             ifindex: made?,
             held: Held::default(),
         })

@@ -53,6 +53,9 @@ pub struct Slot {
     pub filters: Vec<(u32, String)>,
     /// Our end of its pair, else 0.
     pub ifindex: u32,
+    /// The number of its namespace in the interface's; none for a queue.
+    #[serde(default)]
+    pub namespace: Option<u32>,
     /// Bytes of its memory.
     pub memory: u64,
     /// Its share.
@@ -70,6 +73,28 @@ impl Slot {
     }
 }
 
+impl Slot {
+    /// What may be left when it goes.
+    pub fn leftover(&self) -> Leftover {
+        Leftover {
+            uid: self.uid,
+            memory: self.memory,
+            namespace: self.namespace,
+        }
+    }
+}
+
+/// What somebody may have of a slot that has gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Leftover {
+    /// The user.
+    pub uid: u32,
+    /// Bytes of its memory.
+    pub memory: u64,
+    /// The number of its namespace, as long as that is there.
+    pub namespace: Option<u32>,
+}
+
 /// Everything about the slots of one interface.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct State {
@@ -77,6 +102,9 @@ pub struct State {
     pub version: u32,
     /// The slots.
     pub slots: Vec<Slot>,
+    /// What is left of earlier ones.
+    #[serde(default)]
+    pub leftovers: Vec<Leftover>,
     /// Grants of which the kernel's table does not say everything.
     #[serde(default)]
     pub passed_on: Vec<PassedOn>,
@@ -253,6 +281,7 @@ mod tests {
             token: [9; 16],
             link: vec![1; 64],
             ifindex: 5,
+            namespace: Some(7),
             memory: 1 << 20,
             weight: 2,
             rate_max: Some(1000),
@@ -262,6 +291,7 @@ mod tests {
         };
         let state = State {
             version: VERSION,
+            leftovers: vec![slot.leftover()],
             slots: vec![slot],
             passed_on: vec![PassedOn {
                 grant: 5,

@@ -151,6 +151,70 @@ fn what_the_state_file_would_have_told_is_found_without_it() {
     assert_eq!(queue_owner(&lab, 1), 1);
 }
 
+/// How much memory of slots that are gone is counted still.
+fn kept(lab: &Lab) -> Vec<u64> {
+    // The daemon lends a report for a while.
+    std::thread::sleep(exos_xokd::limits::REPORT_EVERY * 2);
+    let (answer, fds) = Program::connect(lab).ask(&Request::Status);
+    let (Answer::Report { .. }, Some(fd)) = (&answer, fds.into_iter().next()) else {
+        panic!("no report: {answer:?}")
+    };
+    let text = std::io::read_to_string(std::fs::File::from(fd)).expect("readable");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let left = report["interfaces"][0]["leftovers"].as_array();
+    let left = left.expect("a list").iter();
+    left.map(|l| l["memory_bytes"].as_u64().expect("a number"))
+        .collect()
+}
+
+/// Sockets of slots that are gone count under the next daemon, too, be they gone before it or with the earlier one; the
+/// memory of a queue counts as long as somebody has it open.
+#[test]
+fn what_programs_keep_of_slots_is_counted_by_the_next_daemon() {
+    const BYTES: u64 = 512 * 2048;
+    let Some(mut lab) = Lab::new("kept") else {
+        return;
+    };
+    lab.start(&[]);
+    let keep = |mode, what: usize| {
+        let program = Program::connect(&lab);
+        let (answer, mut fds) = program.attach_by(mode);
+        assert!(matches!(answer, Answer::Attached { .. }), "{answer:?}");
+        (program, fds.swap_remove(what))
+    };
+    let (one, socket) = keep(Mode::Shared, 0);
+    let (other, packets) = keep(Mode::Shared, 2);
+    let (third, memory) = keep(Mode::Direct(None), 1);
+    drop((one, third));
+    let count = |lab: &Lab, n: usize| {
+        let counted = || kept(lab) == vec![BYTES; n];
+        assert!(within(Duration::from_secs(20), counted), "{:?}", kept(lab));
+    };
+    count(&lab, 2);
+    drop(memory);
+    count(&lab, 1);
+    lab.kill();
+    drop(other);
+    lose_process(&lab);
+    lab.start(&[]);
+    count(&lab, 2);
+    drop(socket);
+    count(&lab, 1);
+    drop(packets);
+    count(&lab, 0);
+}
+
+/// As if the processes of the slots had ended with the daemon.
+fn lose_process(lab: &Lab) {
+    let file = format!("/run/exos/{}.json", gate_name(lab));
+    let text = std::fs::read_to_string(&file).expect("it was written");
+    let mut state: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    for slot in state["slots"].as_array_mut().expect("a list") {
+        slot["began"] = 0.into();
+    }
+    std::fs::write(&file, state.to_string()).expect("root may");
+}
+
 /// What a slot sends is checked by the daemon that runs now, not by the program of the one that attached it.
 #[test]
 fn a_daemon_replaces_the_checks_of_an_earlier_one() {

@@ -5,7 +5,8 @@
 //! of the thread that opened it, for good; [`crate::netns::NetNs::netlink`] opens one elsewhere.
 //!
 //! The work is divided by what is asked about: `links`, `addresses`, `routes`, `neighbours`, `netdev` for what a
-//! driver can do with XDP, and `watch` for being told of changes. This file has the exchange itself.
+//! driver can do with XDP, `nsid` for whether a namespace is there, and `watch` for being told of changes. This file has
+//! the exchange itself.
 //!
 //! Layout of an answer (netlink(7)): a chain of `nlmsghdr { len u32, type u16, flags u16, seq u32, port u32 }`
 //! each padded to 4 bytes, ended by `NLMSG_DONE` for dumps or `NLMSG_ERROR` (code 0 = acknowledged).
@@ -14,6 +15,7 @@ mod addresses;
 mod links;
 mod neighbours;
 mod netdev;
+mod nsid;
 mod routes;
 mod watch;
 

@@ -6,7 +6,7 @@
 //! | descriptor | allows | does not allow |
 //! |---|---|---|
 //! | `socket`, AF_XDP, bound | mapping the rings, sending and receiving on this queue of this interface | binding it elsewhere, other memory, other rings (EBUSY: it is bound) |
-//! | `memory`, a memfd, the socket's UMEM | mapping it | shrinking, growing, other seals (EPERM: sealed) |
+//! | `memory`, a memfd, the socket's UMEM | mapping it | shrinking, growing, other seals (EPERM: sealed); opening it anew by its name under /proc (EACCES) |
 //! | `packet`, a packet socket for super-packets | sending and receiving on any interface *of its network namespace* | any other namespace, other interface settings (EPERM), rings of kernel memory of its own (EBUSY, see below) |
 //!
 //! Hence a link on an interface that others use has no packet socket (`super_packets`), and what it sends is not
@@ -25,12 +25,12 @@
 //!
 //! - Pass `socket`, `memory` and `packet` in this order and drop them: a queue stays busy as long as
 //!   anyone has the socket open.
-//! - Keep `held` as long as the link is to work, or pin its attachment. Dropped, the link receives
+//! - Keep `held` as long as the link is to work, or pin its attachment, and `held.memory` as long as it matters who has the
+//!   memory. Dropped, the link receives
 //!   nothing more; what it sends must be stopped at the other end.
 //! - The fill ring is empty: the program puts chunks there when it adopts the link.
 
-use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use exos_filter::{Action, Filter, ProgramMaps, Rule, compile};
@@ -39,6 +39,7 @@ use exos_host::kernel;
 use exos_host::limits::raise_memlock;
 use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
+use exos_host::shared::LentMemory;
 use exos_wire::Mac;
 
 use super::Interface;
@@ -51,10 +52,6 @@ use crate::Error;
 use crate::limits::GSO_FRAME_LEN_MAX;
 use crate::mapping::Mapping;
 use crate::meta::RxChecksum;
-
-/// Seals of the memory. Without SHRINK a holder could cut it off, and every other holder that touches
-/// it would be killed (SIGBUS).
-const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
 /// What to offer.
 #[derive(Debug)]
@@ -118,6 +115,9 @@ pub struct Held {
     pub sockets: Option<Map>,
     /// Keeps the packet socket's holder from asking for memory. Ends with the daemon.
     pub lock: Option<RingLock>,
+    /// Tells when nobody has the memory any more. What the socket has of it is the kernel's as long as the socket is
+    /// open, whoever has the memory.
+    pub memory: Option<LentMemory>,
 }
 
 impl Offer {
@@ -144,7 +144,8 @@ fn make_here(config: &OfferConfig<'_>) -> Result<Offer, Error> {
         Feed::Everything => held.attach(&interface, multi_buffer)?,
         Feed::Attached(mode) => mode,
     };
-    let (memory, socket) = make_socket(config, &interface)?;
+    let (lent, memory, socket) = make_socket(config, &interface)?;
+    held.memory = Some(lent);
     let flags = open::bind_flags(mode, multi_buffer);
     open::bind(&socket, &interface, flags, config.queue_wait)?;
     if let Some(sockets) = &held.sockets {
@@ -202,11 +203,10 @@ impl Held {
 fn make_socket(
     config: &OfferConfig<'_>,
     interface: &Interface,
-) -> Result<(OwnedFd, OwnedFd), Error> {
+) -> Result<(LentMemory, OwnedFd, OwnedFd), Error> {
     let chunk_size = chunk_size_for(interface.mtu);
     let len = u64::from(config.chunks) * u64::from(chunk_size);
-    let memory = sealed_memory(len)
-        .map_err(|source| Error::io(format!("{len} bytes of memory for packets"), source))?;
+    let (lent, memory) = LentMemory::new("exos-packets", len)?;
     // Mapped here only to be registered: the kernel keeps the pages, not the mapping.
     let mapping = Mapping::shared(memory.as_fd(), len as usize, 0)
         .map_err(|source| Error::io(format!("{len} bytes of memory for packets"), source))?;
@@ -214,21 +214,7 @@ fn make_socket(
     let socket = calls::new_socket(&mapping, chunk_size, sizes)
         .map_err(|source| open::explain_socket(source, len))?;
     open::prepare(&socket, &interface.name, config.prefer_busy_poll)?;
-    Ok((memory, socket))
-}
-
-fn sealed_memory(len: u64) -> io::Result<OwnedFd> {
-    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: a name that ends in a zero byte.
-    let fd = unsafe { libc::memfd_create(c"exos-packets".as_ptr(), flags) };
-    calls::done(fd)?;
-    // SAFETY: the kernel has just given it to us.
-    let memory = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: numbers only.
-    calls::done(unsafe { libc::ftruncate(memory.as_raw_fd(), len.cast_signed()) })?;
-    // SAFETY: numbers only.
-    calls::done(unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_ADD_SEALS, SEALS) })?;
-    Ok(memory)
+    Ok((lent, memory, socket))
 }
 
 fn facts(config: &OfferConfig<'_>, interface: &Interface) -> Facts {

@@ -66,6 +66,7 @@ const ALWAYS: &[c_long] = &[
 const FILES: &[c_long] = &[
     libc::SYS_close,
     libc::SYS_faccessat,
+    libc::SYS_fallocate,
     libc::SYS_fchmod,
     libc::SYS_fcntl,
     libc::SYS_fstat,

@@ -44,6 +44,7 @@ impl Daemon {
                 .filter(|slot| self.interfaces[at].adopted && self.adopt(at, slot))
                 .map(|slot| slot.slot)
                 .collect();
+            self.adopt_leftovers(index, &saved, &kept);
             self.adopt_grants(at, &saved, &kept)?;
             self.take_down_others(at, &kept)?;
             kept.iter().for_each(|slot| self.adopt_filters(*slot));
@@ -69,6 +70,15 @@ impl Daemon {
         Ok(())
     }
 
+    /// What was left before, and what may be left of the slots that are not kept.
+    fn adopt_leftovers(&mut self, index: u32, saved: &State, kept: &[SlotId]) {
+        let gone = saved.slots.iter().filter(|slot| !kept.contains(&slot.slot));
+        let gone = gone.map(state::Slot::leftover);
+        for leftover in saved.leftovers.iter().copied().chain(gone) {
+            self.leftovers.add(index, leftover, None);
+        }
+    }
+
     /// Makes a seat of a saved slot; false when there is nothing to keep.
     fn adopt(&mut self, at: usize, saved: &state::Slot) -> bool {
         let interface = &self.interfaces[at];
@@ -84,7 +94,7 @@ impl Daemon {
             },
         };
         match place.filter(|_| alive && whole) {
-            Some(place) => self.seat(index, saved.clone(), place, None),
+            Some(place) => self.seat(index, saved.clone(), (place, None), None),
             None => return false,
         }
         true
@@ -174,6 +184,7 @@ impl Daemon {
                 .filter_map(|(id, grant)| self.passed_on(id, grant))
                 .collect(),
             tickets: tickets.map(saved_ticket).collect(),
+            leftovers: self.leftovers.of(index).collect(),
             ..State::default()
         };
         if let Err(error) = state::write(&interface.name, state) {
@@ -231,6 +242,7 @@ fn adopt_place(netlink: &Netlink, interface: &Interface, saved: &state::Slot) ->
     let ring = bpf::Link::open_pinned(&interface.gate.ring_name(saved.slot)).ok()?;
     (outer.index == saved.ifindex).then(|| Place {
         namespace: slot::namespace_name(&interface.prefix, saved.slot),
+        number: saved.namespace,
         ifindex: saved.ifindex,
         held: Held {
             attachment: Some(ring),

@@ -149,6 +149,7 @@ fn place(interface: &Interface, slot: SlotId, queue: u32, offer: Offer) -> Resul
         slot,
         place: None,
         facts: offer.facts,
+        memory: offer.held.memory,
         fds: vec![offer.socket, offer.memory],
     })
 }

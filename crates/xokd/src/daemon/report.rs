@@ -17,6 +17,7 @@ use crate::interface::Interface;
 use crate::ledger::{Now, SlotId};
 use crate::limits::{REPORT_EVERY, REPORT_TIME_PART, REPORTS_MAX};
 use crate::policy::Who;
+use crate::state;
 
 /// The reports that can be read.
 #[derive(Debug, Default)]
@@ -100,6 +101,7 @@ impl Daemon {
             "addresses": addresses.collect::<Vec<_>>(),
             "host": counters(interface, 0),
             "daemon": stack,
+            "leftovers": self.leftovers.of(index).map(report_leftover).collect::<Vec<_>>(),
             "slots": seats.map(|(slot, _)| self.report_slot(interface, *slot)).collect::<Vec<_>>(),
         })
     }
@@ -135,6 +137,10 @@ impl Daemon {
             "counters": counters(interface, slot),
         })
     }
+}
+
+fn report_leftover(left: state::Leftover) -> Value {
+    json!({"uid": left.uid, "memory_bytes": left.memory})
 }
 
 fn counters(interface: &Interface, slot: SlotId) -> Map<String, Value> {

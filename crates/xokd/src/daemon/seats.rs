@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use exos_filter::gate::{Slot, SlotKind};
+use exos_host::shared::LentMemory;
 use exos_link::Facts as LinkFacts;
 use exos_xok::limits::SLOTS_MAX;
 use exos_xok::message::{Mode, Refusal};
@@ -13,7 +14,7 @@ use super::requests::{Refused, refuse};
 use super::revocation::Revocations;
 use super::{Daemon, Pace, Seat, now, random};
 use crate::ledger::{Change, Owner, SlotId};
-use crate::limits::{CHUNKS_DEFAULT, REATTACH_TIME};
+use crate::limits::REATTACH_TIME;
 use crate::policy::{Rule, Who};
 use crate::server::ConnectionId;
 use crate::slot::{self, Place, PlaceConfig};
@@ -33,6 +34,8 @@ pub(super) struct Made {
     /// None for a queue of the interface itself.
     pub(super) place: Option<Place>,
     pub(super) facts: LinkFacts,
+    /// Tells who has the memory.
+    pub(super) memory: Option<LentMemory>,
     /// What is passed.
     pub(super) fds: Vec<OwnedFd>,
 }
@@ -46,6 +49,7 @@ impl Daemon {
         pid: u32,
         wanted: Wanted,
     ) -> Result<(SlotId, Vec<OwnedFd>), Refused> {
+        self.leftovers.sweep(&self.netlink);
         let interface = self.choose_interface(&wanted.interface)?;
         let (index, name) = (interface.link.index, &interface.link.name);
         let policy = &self.config.policy;
@@ -74,12 +78,13 @@ impl Daemon {
             filters: Vec::new(),
             queue: made.place.is_none().then_some(made.facts.queue),
             ifindex: made.place.as_ref().map_or(0, |place| place.ifindex),
+            namespace: made.place.as_ref().and_then(|place| place.number),
             memory: made.facts.memory_len(),
             weight: rule.weight,
             rate_max: rule.rate_max,
             since_ms: now().as_millis() as u64,
         };
-        self.seat(index, record, made.place, Some(id));
+        self.seat(index, record, (made.place, made.memory), Some(id));
         self.retell_taps();
         self.divide(index);
         self.save(index);
@@ -107,9 +112,10 @@ impl Daemon {
             let _ = interface.gate.forget(slot);
             let _ = slot::remove(&self.netlink, config.prefix, config.ifindex, slot);
         }
-        let (place, facts, fds) = made.map_err(|e| refuse(Refusal::System, e))?;
+        let (mut place, facts, fds) = made.map_err(|e| refuse(Refusal::System, e))?;
         let made = Made {
             slot,
+            memory: place.held.memory.take(),
             place: Some(place),
             facts,
             fds,
@@ -122,7 +128,7 @@ impl Daemon {
         &mut self,
         interface: u32,
         record: state::Slot,
-        place: Option<Place>,
+        (place, memory): (Option<Place>, Option<LentMemory>),
         connection: Option<ConnectionId>,
     ) {
         let slot = record.slot;
@@ -140,6 +146,7 @@ impl Daemon {
             connection,
             interface,
             _place: place,
+            memory,
             ends: connection.is_none().then(|| now() + REATTACH_TIME),
             revoked: Revocations::default(),
             resolves: Pace::default(),
@@ -185,35 +192,6 @@ impl Daemon {
         }
     }
 
-    /// How many chunks a newcomer gets that asks for so many, 0 for the usual: when the bounds of a rule have room, and a
-    /// link can have so many.
-    pub(super) fn check_bounds(&self, who: &Who, rule: &Rule, chunks: u32) -> Result<u32, Refused> {
-        let (programs_max, memory_max) = (rule.programs_max, rule.memory_max);
-        let chunks = match chunks {
-            0 => CHUNKS_DEFAULT,
-            chunks => chunks,
-        };
-        let records = || self.seats.values().map(|seat| &seat.record);
-        let mine = || records().filter(|record| record.uid == who.uid);
-        let programs = mine().count();
-        if programs >= programs_max {
-            let text = format!(
-                "{programs} programs of this user are attached, and policy allows no more (programs_max = {programs_max})"
-            );
-            return Err(refuse(Refusal::Limit, text));
-        }
-        let memory: u64 = mine().map(|record| record.memory).sum();
-        let wanted = u64::from(chunks) * 4096;
-        if memory + wanted > memory_max {
-            let text = format!(
-                "the programs of this user have {memory} bytes of packet memory, and policy allows {memory_max} (memory_max); ask for fewer chunks than {chunks}"
-            );
-            return Err(refuse(Refusal::Limit, text));
-        }
-        exos_link::check_chunks(chunks).map_err(|e| refuse(Refusal::BadRequest, e))?;
-        Ok(chunks)
-    }
-
     pub(super) fn free_slot(&self) -> Result<SlotId, Refused> {
         let free = (1..SLOTS_MAX as u32).find(|slot| !self.seats.contains_key(slot));
         free.ok_or_else(|| refuse(Refusal::Limit, "all slots are taken; end some program"))
@@ -242,6 +220,8 @@ impl Daemon {
         }
         self.tables
             .write(|w| w.set::<tables::Slot>(slot as usize, None));
+        let leftover = seat.record.leftover();
+        self.leftovers.add(seat.interface, leftover, seat.memory);
         self.divide(seat.interface);
         self.save(seat.interface);
     }

@@ -241,6 +241,7 @@ impl Daemon {
             return;
         }
         self.counted = now;
+        self.leftovers.sweep(&self.netlink);
         for slot in self.seats.keys().copied().collect::<Vec<_>>() {
             self.write_slot(slot);
         }

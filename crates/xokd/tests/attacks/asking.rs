@@ -519,9 +519,11 @@ fn for_slots_again_and_again() {
                     Answer::Refused {
                         code: Refusal::Busy,
                         text,
-                    } => break text,
+                    } if !text.contains("given back") => break text,
                     // Those that it has left may be counted still.
-                    Answer::Refused { code, .. } => assert_eq!(code, Refusal::Limit),
+                    Answer::Refused { code, .. } => {
+                        assert!(matches!(code, Refusal::Limit | Refusal::Busy));
+                    }
                     other => panic!("{other:?}"),
                 }
                 assert!(attached < 1000, "it never ends");

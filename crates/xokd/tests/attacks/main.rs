@@ -16,6 +16,7 @@
 //! | `asking` | what others were granted, by what is asked |
 //! | `dying` | what a program leaves behind |
 //! | `filters` | what others have, by filters that are claimed |
+//! | `keeping` | the machine's memory, by what is kept of slots that are given back |
 //! | `reading` | others' packets, and the memory that all read |
 //! | `revoking` | what is asked back, by cutting it up and handing it on |
 //! | `rings` | the kernel, by what is written to memory that it shares |
@@ -31,6 +32,7 @@ mod dying;
 mod far_end;
 mod filters;
 mod games;
+mod keeping;
 mod packets;
 mod program;
 mod raw_rings;

@@ -1,0 +1,165 @@
+//! Keeping what was given back: descriptors in a process that goes on, mappings, and the next slot on top of it.
+//!
+//! The kernel takes no socket and no memory from whoever has it. So it counts as long as anybody has it, and the user who
+//! does that again and again comes to the bounds of policy: 16 programs, 64 MiB.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use exos_xok::message::{Answer, Mode, Refusal, Request};
+use rustix::io::FdFlags;
+
+use crate::attacker::Hostile;
+use crate::games;
+use crate::program::attach_request;
+use crate::world::{World, case, within};
+
+/// Half of a user's memory, as it is asked for; a quarter, as it is counted then: chunks are 2048 bytes at this MTU.
+const MANY_CHUNKS: u32 = 8192;
+
+/// A process that has these descriptors and does nothing, until it is told to end.
+struct Keeper(Child);
+
+impl Keeper {
+    fn of(descriptors: &[OwnedFd]) -> Self {
+        for descriptor in descriptors {
+            rustix::io::fcntl_setfd(descriptor, FdFlags::empty()).expect("it is open");
+        }
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        Self(command.spawn().expect("a child"))
+    }
+
+    fn end(mut self) {
+        drop(self.0.stdin.take());
+        self.0.wait().expect("it ends");
+    }
+}
+
+/// Attaches, keeps what `keep` makes of the descriptors, and lets the slot go, until that is refused for what was kept.
+fn until_refused<T>(
+    hostile: &Hostile,
+    request: &Request,
+    keep: impl Fn(Vec<OwnedFd>) -> T,
+) -> (Vec<T>, String) {
+    let mut kept = Vec::new();
+    loop {
+        let connection = hostile.connect();
+        let (answer, fds) = connection.ask(request);
+        match answer {
+            Answer::Attached { .. } => kept.push(keep(fds)),
+            Answer::Refused {
+                code: Refusal::Busy,
+                text,
+            } if text.contains("given back") => return (kept, text),
+            // One slot is being taken still, or another may be had in a while.
+            Answer::Refused {
+                code: Refusal::Busy | Refusal::Limit,
+                ..
+            } => std::thread::sleep(Duration::from_millis(20)),
+            other => panic!("{other:?}"),
+        }
+        assert!(kept.len() <= 16, "it never ends");
+    }
+}
+
+/// How many slots are gone of which something is left.
+fn leftovers(world: &World) -> usize {
+    let report = world.report();
+    let left = report["interfaces"][0]["leftovers"].as_array();
+    left.expect("a list").len()
+}
+
+/// There is a slot to be had again.
+fn must_be_free(hostile: &Hostile, request: &Request) {
+    let (answer, _) = hostile.connect().attach_with(request);
+    assert!(matches!(answer, Answer::Attached { .. }), "{answer:?}");
+}
+
+/// All descriptors in children, as many slots as a user may have.
+#[test]
+fn descriptors_in_children() {
+    case(
+        |hostile| {
+            let request = attach_request();
+            let (kept, text) = until_refused(hostile, &request, |fds| Keeper::of(&fds));
+            assert_eq!(kept.len(), 16);
+            assert!(text.contains("programs_max = 16"), "{text}");
+            hostile.say("refused");
+            hostile.wait_for("go");
+            kept.into_iter().for_each(Keeper::end);
+            must_be_free(hostile, &request);
+            hostile.say("free");
+        },
+        |world| {
+            let mut attacker = world.attacker();
+            attacker.must_say("refused");
+            assert!(within(|| world.slots().is_empty()), "they were let go");
+            assert_eq!(leftovers(world), 16);
+            // Nobody else pays for it.
+            drop(world.program());
+            attacker.tell("go");
+            attacker.must_say("free");
+            attacker.finish();
+        },
+    );
+}
+
+/// One thing of each slot at a time: the ring's socket, a mapping of its rings, the memory, a mapping of that, the packet
+/// socket.
+#[test]
+fn one_thing_of_each_slot() {
+    enum Kept {
+        Open(#[allow(dead_code)] OwnedFd),
+        Mapped(*mut u8, usize),
+    }
+    impl Drop for Kept {
+        fn drop(&mut self) {
+            if let Self::Mapped(start, len) = *self {
+                // SAFETY: the mapping was made here, and nothing refers to it.
+                unsafe { rustix::mm::munmap(start.cast(), len) }.expect("it is ours");
+            }
+        }
+    }
+    fn keep(role: &str, mut fds: Vec<OwnedFd>) -> Kept {
+        let map = |fd: &OwnedFd, offset| {
+            let start = games::map_for_writing(fd.as_fd(), 4096, offset);
+            Kept::Mapped(start.expect("it can be mapped"), 4096)
+        };
+        match role {
+            "socket" => Kept::Open(fds.swap_remove(0)),
+            "ring" => map(&fds[0], 0),
+            "memory" => Kept::Open(fds.swap_remove(1)),
+            "mapping" => map(&fds[1], 0),
+            "packets" => Kept::Open(fds.swap_remove(2)),
+            other => panic!("no such role: {other}"),
+        }
+    }
+    case(
+        |hostile| {
+            let request = Request::Attach {
+                interface: String::new(),
+                mode: Mode::Auto,
+                chunks: MANY_CHUNKS,
+                program: "program".to_owned(),
+            };
+            let keep = |fds| keep(&hostile.role, fds);
+            let (kept, text) = until_refused(hostile, &request, keep);
+            assert_eq!(kept.len(), 3, "16 MiB each, and 32 are asked for");
+            assert!(text.contains("memory_max"), "{text}");
+            drop(kept);
+            must_be_free(hostile, &request);
+            hostile.say("free");
+        },
+        |world| {
+            for role in ["socket", "ring", "memory", "mapping", "packets"] {
+                // The kernel takes a moment to take down what the one before had.
+                assert!(within(|| world.slots().is_empty() && leftovers(world) == 0));
+                let mut attacker = world.attacker_as(crate::attacker::NOBODY, role);
+                attacker.must_say("free");
+                attacker.finish();
+            }
+        },
+    );
+}
