@@ -110,8 +110,8 @@ impl Connection {
     }
 
     /// RFC 5681 §4.2: what comes beyond a gap is acknowledged at once, each for itself: the peer counts
-    /// these. One that is told which ranges are there counts what is in them, and gets as many
-    /// acknowledgements as it takes to report them.
+    /// these. One that is told which ranges are there counts what is in them, and gets an acknowledgement for
+    /// each range that grew.
     fn owe_duplicate_ack(&mut self) {
         self.ack_owed = Owed::Now;
         if !self.sack {
