@@ -106,8 +106,16 @@ pub const PACING_RTT_MIN: Duration = Duration::from_millis(1);
 /// again and again, and pacing by it would hold back even what the retransmission timer asks for.
 pub const PACING_RTT_MAX: Duration = Duration::from_secs(1);
 
-/// Pacing catches up with so much lateness of its timer: some ten times what waking up takes.
-pub const PACING_BURST: Duration = Duration::from_micros(500);
+/// Pacing catches up with so much lateness of its timer in any case: some ten times what waking up takes.
+pub const PACING_LATE_MIN: Duration = Duration::from_micros(500);
+
+/// With data in flight it catches up with a part of the round trip, which is what other processes on the
+/// same core take now and then: half a window leaves at once at worst, where a sender without pacing sends
+/// all that late acknowledgements allow.
+pub const PACING_LATE_RTT_DIVISOR: u32 = 4;
+
+/// On long paths with no more than this, a few slices of a scheduler's time.
+pub const PACING_LATE_MAX: Duration = Duration::from_millis(10);
 
 /// A super-packet holds at most this fraction of a second's data at the pacing rate: a millisecond's, as
 /// in Linux.

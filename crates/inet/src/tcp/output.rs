@@ -511,7 +511,8 @@ impl Connection {
                 repair.left_again(now);
             }
         }
-        self.loss.pacer.left(now, len);
+        let rested = self.loss.board.outstanding() == len;
+        self.loss.pacer.left(now, len, rested);
         if self.retransmit_at == NEVER || (self.timer == Timer::Tail && !again) {
             self.set_loss_timer(now);
         }

@@ -4,10 +4,14 @@
 //! start, 1.2 afterwards, as in Linux. Paths shorter than [`PACING_RTT_MIN`] are not paced: there the
 //! acknowledgements come faster than any timer. After a rest an initial window may leave at once, no
 //! more: this is the cure for the bursts that RFC 7661 §4.3 is about.
+//!
+//! A program is woken late when others use its core: what did not leave meanwhile, while data was in
+//! flight, leaves when it runs again, up to a part of the round trip. Else a pace kept by a late timer
+//! would be slower than the rate by as much as the timer is late each time.
 
 use crate::limits::{
-    INITIAL_WINDOW_SEGMENTS, PACING_BURST, PACING_RTT_MAX, PACING_RTT_MIN,
-    PACING_SUPER_PACKET_PER_SECOND,
+    INITIAL_WINDOW_SEGMENTS, PACING_LATE_MAX, PACING_LATE_MIN, PACING_LATE_RTT_DIVISOR,
+    PACING_RTT_MAX, PACING_RTT_MIN, PACING_SUPER_PACKET_PER_SECOND,
 };
 use crate::time::Instant;
 
@@ -18,8 +22,10 @@ pub struct Pacer {
     rate: u64,
     /// In nanoseconds, because a segment may take less than a microsecond.
     next_ns: u64,
-    /// How far behind the time `next_ns` may lag: an initial window's worth.
-    credit_ns: u64,
+    /// How far behind the time `next_ns` may lag, in microseconds: after a rest, an initial window's worth;
+    rest_us: u32,
+    /// with data in flight, how late a timer or an acknowledgement may be.
+    late_us: u32,
 }
 
 impl Pacer {
@@ -28,7 +34,8 @@ impl Pacer {
         Self {
             rate: 0,
             next_ns: 0,
-            credit_ns: 0,
+            rest_us: 0,
+            late_us: 0,
         }
     }
 
@@ -67,7 +74,10 @@ impl Pacer {
         if rate != self.rate {
             self.rate = rate;
             let burst = u64::from(INITIAL_WINDOW_SEGMENTS * mss);
-            self.credit_ns = (burst * 1_000_000_000).checked_div(rate).unwrap_or(0);
+            let rest_us = (burst * 1_000_000).checked_div(rate).unwrap_or(0);
+            self.rest_us = u32::try_from(rest_us).unwrap_or(u32::MAX).max(LATE_MIN_US);
+            let late_us = (srtt_us / PACING_LATE_RTT_DIVISOR).clamp(LATE_MIN_US, LATE_MAX_US);
+            self.late_us = late_us.max(self.rest_us);
         }
     }
 
@@ -80,16 +90,17 @@ impl Pacer {
         Some(Instant::from_micros(self.next_ns.div_ceil(1000)))
     }
 
-    /// `bytes` have left.
+    /// `bytes` have left, after a rest when nothing else was in flight. Lateness is caught up with, a rest
+    /// is not.
     #[inline]
-    pub fn left(&mut self, now: Instant, bytes: u32) {
+    pub fn left(&mut self, now: Instant, bytes: u32, rested: bool) {
         if self.rate == 0 {
             return;
         }
-        // What leaves late, because the timer was, is caught up with, but not a rest.
-        let rested = (now.micros() * 1000).saturating_sub(self.credit_ns.max(BURST_NS));
+        let lag_us = if rested { self.rest_us } else { self.late_us };
+        let earliest = now.micros().saturating_sub(lag_us.into()) * 1000;
         let cost = u64::from(bytes) * 1_000_000_000 / self.rate;
-        self.next_ns = self.next_ns.max(rested) + cost;
+        self.next_ns = self.next_ns.max(earliest) + cost;
     }
 
     /// The most that should leave in one piece: a millisecond's worth, two segments at least.
@@ -103,7 +114,8 @@ impl Pacer {
     }
 }
 
-const BURST_NS: u64 = PACING_BURST.as_nanos() as u64;
+const LATE_MIN_US: u32 = PACING_LATE_MIN.as_micros() as u32;
+const LATE_MAX_US: u32 = PACING_LATE_MAX.as_micros() as u32;
 
 #[cfg(test)]
 mod tests {
@@ -117,7 +129,7 @@ mod tests {
         for at in from..from + micros {
             let now = Instant::from_micros(at);
             while pacer.wait(now).is_none() {
-                pacer.left(now, MSS);
+                pacer.left(now, MSS, sent == 0);
                 sent += 1;
             }
         }
@@ -139,9 +151,9 @@ mod tests {
     fn an_absurd_round_trip_holds_nothing_back() {
         let mut pacer = Pacer::default();
         pacer.set(None, MSS, false, 136_000_000, MSS);
-        pacer.left(Instant::from_micros(1), 10 * MSS);
+        pacer.left(Instant::from_micros(1), 10 * MSS, true);
         let now = Instant::from_micros(20_000_000);
-        pacer.left(now, MSS);
+        pacer.left(now, MSS, false);
         assert!(pacer.wait(now).is_none_or(|at| at - now <= PACING_RTT_MAX));
     }
 
@@ -156,6 +168,31 @@ mod tests {
         assert_eq!(pacer.rate(), 0, "too short a path to pace");
         assert_eq!(run(&mut pacer.clone(), 0, 0), 0);
         assert!(pacer.wait(Instant::START).is_none());
+    }
+
+    /// Woken each 4 ms instead of when it asked: with data in flight the rate is kept all the same, up to a quarter
+    /// of the round trip of 20 ms.
+    #[test]
+    fn a_late_timer_does_not_slow_the_pace() {
+        let mut pacer = Pacer::default();
+        pacer.set(Some(10_000_000), 0, false, 20_000, MSS);
+        let sent = |pacer: &mut Pacer, late_us: u64| {
+            let mut sent = 0;
+            for wake in 0..100 {
+                let now = Instant::from_micros(1_000_000 + late_us * wake);
+                while pacer.wait(now).is_none() {
+                    pacer.left(now, MSS, false);
+                    sent += 1;
+                }
+            }
+            sent
+        };
+        let on_time = 10 * 4 * 100;
+        let kept = sent(&mut pacer.clone(), 4_000);
+        assert!((on_time - 40..=on_time + 60).contains(&kept), "{kept}");
+        // No more than a quarter of the round trip at once, however late.
+        let at_once = sent(&mut pacer, 100_000) / 100;
+        assert!((50..=51).contains(&at_once), "{at_once}");
     }
 
     #[test]

@@ -280,7 +280,8 @@ impl Connection {
         if let Some(repair) = &mut loss.repair {
             repair.left(len);
         }
-        loss.pacer.left(now, len);
+        let rested = loss.board.outstanding() == len;
+        loss.pacer.left(now, len, rested);
         (self.snd_max, self.snd_nxt) = (end, end);
         if self.retransmit_at == NEVER || self.timer == Timer::Tail {
             self.set_loss_timer(now);
