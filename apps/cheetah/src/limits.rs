@@ -82,3 +82,10 @@ pub const STOP_TIME: Duration = Duration::from_secs(10);
 /// Response bytes queued on one connection before further pipelined requests wait. The bytes are
 /// references to documents; the bound is for what a client can make us remember.
 pub const QUEUE_LEN_MAX: usize = 1024 * 1024;
+
+/// Parts of a document in one answer. Players and download managers ask for one or a few; more is an
+/// attack on servers that copy each (RFC 9110 §17.15).
+pub const RANGES_MAX: usize = 32;
+
+/// Bytes between two parts that are sent along, as one part: about what the head of a part takes.
+pub const RANGE_GAP_LEN: u64 = 128;

@@ -68,6 +68,38 @@ const CASES: &[Case] = &[
     same("GET http://h HTTP/1.1\r\nHost: h\r\n\r\n", &[200]),
     same("GET a.txt HTTP/1.1\r\nHost: h\r\n\r\n", &[400]),
     same("GET * HTTP/1.1\r\nHost: h\r\n\r\n", &[400]),
+    same(
+        "GET /a.txt HTTP/1.1\r\nHost: h\r\nRange: bytes=0-1\r\n\r\n",
+        &[206],
+    ),
+    same(
+        "GET /a.txt HTTP/1.1\r\nHost: h\r\nRange: bytes=0-1,-1\r\n\r\n",
+        &[206],
+    ),
+    same(
+        "GET /a.txt HTTP/1.1\r\nHost: h\r\nRange: bytes=1000-\r\n\r\n",
+        &[416],
+    ),
+    same(
+        "GET /a.txt HTTP/1.1\r\nHost: h\r\nRange: lines=0-1\r\n\r\n",
+        &[200],
+    ),
+    same(
+        "GET /a.txt HTTP/1.1\r\nHost: h\r\nRange: bytes=0-1\r\nIf-Range: \"other\"\r\n\r\n",
+        &[200],
+    ),
+    differs(
+        "GET /a.txt HTTP/1.1\r\nHost: h\r\nRange: bytes=3-2\r\n\r\n",
+        &[200],
+        &[416],
+        "RFC 9110 §14.2: an invalid ranges-specifier is ignored",
+    ),
+    differs(
+        "OPTIONS /a.txt HTTP/1.1\r\nHost: h\r\n\r\n",
+        &[200],
+        &[405],
+        "nginx does not offer OPTIONS for files",
+    ),
     same("GET / HTTP/1.1\r\n\r\n", &[400]),
     same("GET / HTTP/1.1\r\nHost: h\r\nHost: h\r\n\r\n", &[400]),
     same("GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", &[400]),

@@ -66,7 +66,7 @@ fn a_response_is_complete() {
              Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
              Content-Type: text/plain; charset=utf-8\r\n\
              Content-Length: 6\r\n\
-             Accept-Ranges: none\r\n\
+             Accept-Ranges: bytes\r\n\
              ETag: {tag}\r\n\
              Last-Modified: Sun, 06 Nov 1994 08:00:00 GMT\r\n\
              \r\n\
@@ -238,16 +238,15 @@ fn connections_persist_as_each_version_has_it() {
 
 #[test]
 fn methods_that_are_not_offered_say_so() {
-    for method in ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"] {
+    for method in ["POST", "PUT", "DELETE", "TRACE", "PATCH"] {
         let text = check(
             &format!("{method} / HTTP/1.1\r\nHost: h\r\n\r\n"),
             405,
             Open,
         );
-        assert!(text.contains("\r\nAllow: GET, HEAD\r\n"), "{text}");
+        assert!(text.contains("\r\nAllow: GET, HEAD, OPTIONS\r\n"), "{text}");
     }
     check("CONNECT h:80 HTTP/1.1\r\nHost: h\r\n\r\n", 405, Open);
-    check("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", 405, Open);
     for method in ["get", "BREW", "GETX", "PROPFIND", "X!#$%&'*+-.^_`|~9"] {
         check(
             &format!("{method} / HTTP/1.1\r\nHost: h\r\n\r\n"),
@@ -466,9 +465,122 @@ fn expectations_get_a_final_answer_at_once() {
 }
 
 #[test]
-fn ranges_are_ignored_politely() {
-    let text = check(&get("/a.txt", "Range: bytes=0-1\r\n"), 200, Open);
-    assert!(text.contains("\r\nAccept-Ranges: none\r\n") && text.ends_with("text a"));
+fn options_say_what_can_be_done() {
+    for (target, status) in [
+        ("*", 200),
+        ("/a.txt", 200),
+        ("/dir", 200),
+        ("/nothing", 404),
+        ("/secret", 403),
+        ("relative", 400),
+    ] {
+        let request = format!("OPTIONS {target} HTTP/1.1\r\nHost: h\r\n\r\n");
+        let after = if status == 400 { Closed } else { Open };
+        let text = check(&request, status, after);
+        let says = text.contains("\r\nAllow: GET, HEAD, OPTIONS\r\n");
+        assert_eq!(says, status == 200, "{text}");
+        assert!(status != 200 || text.ends_with("\r\n\r\n"), "{text}");
+    }
+}
+
+#[test]
+fn a_part_is_sent_with_its_place() {
+    let tag = tag_of("/a.txt");
+    assert_eq!(
+        check(&get("/a.txt", "Range: bytes=1-3\r\n"), 206, Open),
+        format!(
+            "HTTP/1.1 206 Partial Content\r\n\
+             Server: exos\r\n\
+             Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
+             Content-Type: text/plain; charset=utf-8\r\n\
+             Content-Range: bytes 1-3/6\r\n\
+             Content-Length: 3\r\n\
+             ETag: {tag}\r\n\
+             Last-Modified: Sun, 06 Nov 1994 08:00:00 GMT\r\n\
+             \r\n\
+             ext"
+        )
+    );
+    for (value, status, end) in [
+        ("bytes=0-", 206, "text a"),
+        ("bytes=-1", 206, "\r\n\r\na"),
+        ("bytes=6-", 416, "</html>\n"),
+        ("bytes=-0", 416, "</html>\n"),
+        ("lines=0-1", 200, "text a"),
+        ("bytes=3-2", 200, "text a"),
+        ("bytes=0-1\r\nRange: bytes=0-1", 200, "text a"),
+    ] {
+        let text = check(&get("/a.txt", &format!("Range: {value}\r\n")), status, Open);
+        assert!(text.ends_with(end), "{value}: {text}");
+        let says = text.contains("\r\nContent-Range: bytes */6\r\n");
+        assert_eq!(says, status == 416, "{text}");
+    }
+    // Only GET has parts (RFC 9110 §14.2).
+    check(
+        "HEAD /a.txt HTTP/1.1\r\nHost: h\r\nRange: bytes=0-1\r\n\r\n",
+        200,
+        Open,
+    );
+}
+
+#[test]
+fn several_parts_are_sent_as_one_body_of_parts() {
+    let content: Vec<u8> = (0..2000u32).map(|n| b'a' + (n % 26) as u8).collect();
+    let mut site = exos_cheetah::Site::new();
+    let document = exos_cheetah::site::Document::new(&content, "text/plain", 0);
+    site.insert(b"/long.txt", document);
+    let mut server = Server::new(std::rc::Rc::new(site), NOW_SECS);
+    let mut client = Client::new(&mut server, usize::MAX);
+    client.send(get("/long.txt", "Range: bytes=1000-1002,-2,0-0\r\n").as_bytes());
+    let text = client.end().text();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let (_, boundary) = head
+        .split_once("Content-Type: multipart/byteranges; boundary=")
+        .unwrap();
+    let boundary = boundary.lines().next().unwrap();
+    let part = |range: &str, content: &str| {
+        format!(
+            "--{boundary}\r\nContent-Type: text/plain; charset=utf-8\r\n\
+             Content-Range: bytes {range}/2000\r\n\r\n{content}\r\n"
+        )
+    };
+    let want = [
+        part("1000-1002", "mno"),
+        part("1998-1999", "wx"),
+        part("0-0", "a"),
+        format!("--{boundary}--\r\n"),
+    ];
+    assert_eq!(body, want.concat());
+    assert!(
+        head.contains(&format!("\r\nContent-Length: {}\r\n", body.len())),
+        "{head}"
+    );
+    assert!(head.contains("\r\nETag: "), "{head}");
+}
+
+#[test]
+fn parts_are_of_the_version_that_was_asked_for() {
+    let tag = tag_of("/a.txt");
+    for (value, status) in [
+        ("\"TAG\"", 206),
+        ("W/\"TAG\"", 200),
+        ("\"other\"", 200),
+        ("Sun, 06 Nov 1994 08:00:00 GMT", 206),
+        ("Sun, 06 Nov 1994 08:00:01 GMT", 200),
+        ("Sunday, 06-Nov-94 08:00:00 GMT", 200),
+        ("", 200),
+        ("\"TAG\"\r\nIf-Range: \"TAG\"", 200),
+    ] {
+        let value = value.replace(TAG_OF_A, &tag);
+        let fields = format!("Range: bytes=0-0\r\nIf-Range: {value}\r\n");
+        check(&get("/a.txt", &fields), status, Open);
+    }
+    // Preconditions come first, and If-Range alone is nothing.
+    let known = format!("Range: bytes=0-0\r\nIf-None-Match: {tag}\r\n");
+    check(&get("/a.txt", &known), 304, Open);
+    let wrong = "Range: bytes=0-0\r\nIf-Match: \"other\"\r\n";
+    check(&get("/a.txt", wrong), 412, Open);
+    check(&get("/a.txt", &format!("If-Range: {tag}\r\n")), 200, Open);
 }
 
 #[test]

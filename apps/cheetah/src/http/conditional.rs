@@ -1,4 +1,4 @@
-//! Preconditions: whether a document is sent, is already known, or is the wrong version.
+//! Preconditions: whether a document or its parts are sent, are already known, or are the wrong version.
 //!
 //! Evaluated in the order of RFC 9110 §13.2.2. Entity tags are compared whole: ours are strong,
 //! made from the content, so a weak tag from the client matches only If-None-Match (§8.8.3.2).
@@ -32,6 +32,27 @@ pub fn evaluate(request: &Request, document: &Document) -> Status {
     } else {
         Status::Ok
     }
+}
+
+/// Whether the parts asked for are of this version, so that they are sent, rather than the whole
+/// (If-Range, §13.1.5). Only strong validators count: a date that is the same to the letter, and no
+/// longer the present second, in which the document may change again (§8.8.2.2).
+pub fn range_applies(request: &Request, document: &Document, now_secs: u64) -> bool {
+    let mut values = values(request, "if-range");
+    match (values.next(), values.next()) {
+        (None, _) => true,
+        (Some(value), None) => {
+            let is_settled = document.modified_secs() < now_secs;
+            value == document.entity_tag() || (value == document.last_modified() && is_settled)
+        }
+        (Some(_), Some(_)) => false,
+    }
+}
+
+/// The value of the Range field, if there is one and no more.
+pub fn range<'b>(request: &Request<'b, '_>) -> Option<&'b [u8]> {
+    let mut values = values(request, "range");
+    values.next().filter(|_| values.next().is_none())
 }
 
 /// Whether a field of entity tags names the document; `None` without such a field.

@@ -6,7 +6,7 @@
 //!    stays in the TCP receive buffer, so a connection holds no bytes of its own;
 //! 2. [`request`]: one head becomes a [`request::Request`] or a [`fault::Fault`];
 //! 3. [`target`]: the request target becomes the path of a document;
-//! 4. [`conditional`]: preconditions (If-Modified-Since and its kin);
+//! 4. [`conditional`]: preconditions (If-Modified-Since and its kin), and [`range`]: parts;
 //! 5. [`server`]: the answer, put together from slices that exist already: an
 //!    [`opening`], shared by all responses of the same second, and the document's fields and
 //!    body, made when the site was loaded.
@@ -24,7 +24,9 @@
 //! | body on GET and HEAD | skipped up to a limit, else 413, then closed |
 //! | unknown method / known but not offered | 501 / 405 with Allow |
 //! | HTTP/2.0, HTTP/1.2, HTTP/0.9 version numbers | 505, then closed; no version at all is 400 |
-//! | Range | ignored (RFC 9110 §14.2), announced by `Accept-Ranges: none` |
+//! | Range | single and several parts for GET; parts that touch are one, at the place of the first (§15.3.7.2) |
+//! | Range with more parts than a limit, malformed, twice, or of another unit | ignored (§14.2, §17.15) |
+//! | OPTIONS | 200 with Allow, for `*` and for whatever GET finds |
 //! | `Expect: 100-continue` | final answer at once; closed after it if a body was announced |
 //! | status line | `HTTP/1.1` for 1.0 clients too (RFC 9110 §2.5) |
 
@@ -32,6 +34,7 @@ pub mod conditional;
 pub mod connection;
 pub mod fault;
 pub mod opening;
+pub mod range;
 pub mod request;
 pub mod server;
 pub mod status;

@@ -33,6 +33,8 @@ pub enum Method {
     Get,
     /// Its header fields.
     Head,
+    /// What can be done with it.
+    Options,
     /// A method that HTTP defines and this server does not offer.
     NotOffered,
     /// Anything else.
@@ -69,7 +71,7 @@ pub struct Request<'b, 'f> {
     pub expects_continue: bool,
     /// The client expects something else, unknown to us.
     pub expects_unknown: bool,
-    /// There are preconditions among the fields.
+    /// There are preconditions among the fields, or parts of the document are asked for.
     pub conditional: bool,
     /// All header fields.
     pub fields: &'f [Header<'b>],
@@ -201,8 +203,9 @@ fn method(name: &str) -> Method {
     match name {
         "GET" => Method::Get,
         "HEAD" => Method::Head,
+        "OPTIONS" => Method::Options,
         // RFC 9110 §9.3 and RFC 5789.
-        "POST" | "PUT" | "DELETE" | "CONNECT" | "OPTIONS" | "TRACE" | "PATCH" => Method::NotOffered,
+        "POST" | "PUT" | "DELETE" | "CONNECT" | "TRACE" | "PATCH" => Method::NotOffered,
         _ => Method::Unknown,
     }
 }
@@ -234,6 +237,7 @@ impl Noted {
         let is = |known: &str| name.eq_ignore_ascii_case(known);
         match name.len() {
             4 if is("host") => self.note_host(value)?,
+            5 if is("range") => self.conditional = true,
             6 if is("expect") => self.note_expect(value),
             8 if is("if-match") => self.conditional = true,
             10 if is("connection") => self.note_connection(value),

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use exos_buf::Slice;
 
 use super::opening::{Openings, Persistence};
+use super::range::{self, Parts};
 use super::request::{Body, Method, Request};
 use super::target::{Target, encode};
 use super::{Fault, Status, conditional};
@@ -21,6 +22,8 @@ pub struct Server {
     site: Rc<Site>,
     openings: Openings,
     pages: Box<[Document]>,
+    /// The answer to OPTIONS.
+    allowed: Document,
     counters: Counters,
 }
 
@@ -48,6 +51,7 @@ impl Server {
             site,
             openings: Openings::new(now_secs),
             pages: Status::ALL.into_iter().map(page).collect(),
+            allowed: Document::page(ALLOW, ""),
             counters: Counters {
                 responses: [0; _],
                 faults: [0; _],
@@ -82,7 +86,7 @@ impl Server {
     /// does not arrive in time or 503 when there are too many connections. Always the last one.
     pub fn refuse(&mut self, status: Status, out: &mut Vec<Slice>) {
         let page = self.pages[status as usize].clone();
-        self.push(status, Persistence::Close, page.whole(), out);
+        self.push(status, Persistence::Close, [page.whole()], out);
     }
 
     pub(super) fn refuse_fault(&mut self, fault: Fault, out: &mut Vec<Slice>) {
@@ -107,6 +111,10 @@ impl Server {
                 let page = redirect(&location);
                 self.send(Status::MovedPermanently, &page, request, answered, out);
             }
+            Ok(Choice::Allow) => {
+                let page = self.allowed.clone();
+                self.send(Status::Ok, &page, request, answered, out);
+            }
             Ok(Choice::Refuse(status)) => self.send_page(status, request, answered, out),
             Err(fault) => {
                 self.counters.faults[fault as usize] += 1;
@@ -120,8 +128,13 @@ impl Server {
     #[inline]
     fn choose(&self, request: &Request) -> Result<Choice<'_>, Fault> {
         check(request)?;
+        let asks_what = request.method == Method::Options;
+        if asks_what && request.target == b"*" {
+            return Ok(Choice::Allow);
+        }
         let target = Target::parse(request.target)?;
         Ok(match self.site.find(&target.path) {
+            Some(Entry::Document(_) | Entry::Directory) if asks_what => Choice::Allow,
             Some(Entry::Document(document)) => Choice::Send(document),
             Some(Entry::Directory) => {
                 let path = [&target.path, &b"/"[..]].concat();
@@ -132,6 +145,7 @@ impl Server {
         })
     }
 
+    /// Preconditions, then parts (RFC 9110 §13.2.2).
     fn send_conditionally(
         &mut self,
         document: &Document,
@@ -141,18 +155,38 @@ impl Server {
     ) {
         match conditional::evaluate(request, document) {
             Status::NotModified => {
-                let persistence = persistence(request, answered);
-                self.push(
-                    Status::NotModified,
-                    persistence,
-                    document.not_modified_fields(),
-                    out,
-                );
+                let how = persistence(request, answered);
+                self.push(Status::NotModified, how, [document.validators()], out);
             }
             Status::PreconditionFailed => {
                 self.send_page(Status::PreconditionFailed, request, answered, out);
             }
-            _ => self.send(Status::Ok, document, request, answered, out),
+            _ => match self.parts(document, request) {
+                Parts::Ignored => self.send(Status::Ok, document, request, answered, out),
+                Parts::Unsatisfiable => {
+                    let page = unsatisfiable(document.body().len());
+                    let status = Status::RangeNotSatisfiable;
+                    self.send(status, &page, request, answered, out);
+                }
+                Parts::Some(parts) => {
+                    let how = persistence(request, answered);
+                    let rest = range::response(document, &parts);
+                    self.push(Status::PartialContent, how, rest, out);
+                }
+            },
+        }
+    }
+
+    /// The parts that a request asks for; only GET has any (§14.2).
+    fn parts(&self, document: &Document, request: &Request) -> Parts {
+        match conditional::range(request) {
+            Some(value)
+                if request.method == Method::Get
+                    && conditional::range_applies(request, document, self.openings.now_secs()) =>
+            {
+                range::parse(value, document.body().len() as u64)
+            }
+            _ => Parts::Ignored,
         }
     }
 
@@ -178,23 +212,33 @@ impl Server {
     ) {
         let rest = match request.method {
             Method::Head => document.fields(),
-            Method::Get | Method::NotOffered | Method::Unknown => document.whole(),
+            _ => document.whole(),
         };
-        self.push(status, persistence(request, answered), rest, out);
+        self.push(status, persistence(request, answered), [rest], out);
     }
 
     #[inline]
-    fn push(&mut self, status: Status, how: Persistence, rest: Slice, out: &mut Vec<Slice>) {
-        let opening = self.openings.get(status, how);
+    fn push(
+        &mut self,
+        status: Status,
+        how: Persistence,
+        rest: impl IntoIterator<Item = Slice>,
+        out: &mut Vec<Slice>,
+    ) {
+        let before = out.len();
+        out.push(self.openings.get(status, how));
+        out.extend(rest);
+        let len: usize = out[before..].iter().map(Slice::len).sum();
         self.counters.responses[status as usize] += 1;
-        self.counters.response_bytes += (opening.len() + rest.len()) as u64;
-        out.extend([opening, rest]);
+        self.counters.response_bytes += len as u64;
     }
 }
 
 enum Choice<'a> {
     Send(&'a Document),
     Redirect(String),
+    /// Say which methods there are.
+    Allow,
     Refuse(Status),
 }
 
@@ -202,7 +246,7 @@ enum Choice<'a> {
 #[inline]
 fn check(request: &Request) -> Result<(), Fault> {
     match request.method {
-        Method::Get | Method::Head => {}
+        Method::Get | Method::Head | Method::Options => {}
         Method::NotOffered => return Err(Fault::MethodNotAllowed),
         Method::Unknown => return Err(Fault::MethodUnknown),
     }
@@ -248,10 +292,13 @@ fn persistence(request: &Request, answered: Answered) -> Persistence {
     }
 }
 
-/// The page of a status; those of 200 and 304 are never sent.
+/// The methods that documents have.
+const ALLOW: &str = "Allow: GET, HEAD, OPTIONS\r\n";
+
+/// The page of a status; those of 200, 206 and 304 are never sent.
 fn page(status: Status) -> Document {
     let fields = match status {
-        Status::MethodNotAllowed => "Allow: GET, HEAD\r\n", // RFC 9110 §15.5.6
+        Status::MethodNotAllowed => ALLOW, // RFC 9110 §15.5.6
         _ => "",
     };
     Document::page(fields, &page_text(status))
@@ -260,6 +307,12 @@ fn page(status: Status) -> Document {
 fn redirect(location: &str) -> Document {
     let fields = format!("Location: {location}\r\n");
     Document::page(&fields, &page_text(Status::MovedPermanently))
+}
+
+/// The page of a 416, which says how long the document is (RFC 9110 §14.4).
+fn unsatisfiable(len: usize) -> Document {
+    let fields = format!("Content-Range: bytes */{len}\r\n");
+    Document::page(&fields, &page_text(Status::RangeNotSatisfiable))
 }
 
 fn page_text(status: Status) -> String {

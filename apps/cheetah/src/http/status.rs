@@ -6,6 +6,8 @@
 pub enum Status {
     /// 200
     Ok,
+    /// 206
+    PartialContent,
     /// 301
     MovedPermanently,
     /// 304
@@ -28,6 +30,8 @@ pub enum Status {
     ContentTooLarge,
     /// 414
     UriTooLong,
+    /// 416
+    RangeNotSatisfiable,
     /// 417
     ExpectationFailed,
     /// 431
@@ -44,8 +48,9 @@ use Status::*;
 
 impl Status {
     /// Every status, in the order of their numbers; `Status::ALL[s as usize] == s`.
-    pub const ALL: [Status; 17] = [
+    pub const ALL: [Status; 19] = [
         Ok,
+        PartialContent,
         MovedPermanently,
         NotModified,
         BadRequest,
@@ -57,6 +62,7 @@ impl Status {
         PreconditionFailed,
         ContentTooLarge,
         UriTooLong,
+        RangeNotSatisfiable,
         ExpectationFailed,
         HeaderFieldsTooLarge,
         NotImplemented,
@@ -68,6 +74,7 @@ impl Status {
     pub const fn code(self) -> u16 {
         match self {
             Ok => 200,
+            PartialContent => 206,
             MovedPermanently => 301,
             NotModified => 304,
             BadRequest => 400,
@@ -79,6 +86,7 @@ impl Status {
             PreconditionFailed => 412,
             ContentTooLarge => 413,
             UriTooLong => 414,
+            RangeNotSatisfiable => 416,
             ExpectationFailed => 417,
             HeaderFieldsTooLarge => 431,
             NotImplemented => 501,
@@ -91,6 +99,7 @@ impl Status {
     pub const fn reason(self) -> &'static str {
         match self {
             Ok => "OK",
+            PartialContent => "Partial Content",
             MovedPermanently => "Moved Permanently",
             NotModified => "Not Modified",
             BadRequest => "Bad Request",
@@ -102,6 +111,7 @@ impl Status {
             PreconditionFailed => "Precondition Failed",
             ContentTooLarge => "Content Too Large",
             UriTooLong => "URI Too Long",
+            RangeNotSatisfiable => "Range Not Satisfiable",
             ExpectationFailed => "Expectation Failed",
             HeaderFieldsTooLarge => "Request Header Fields Too Large",
             NotImplemented => "Not Implemented",
@@ -113,7 +123,7 @@ impl Status {
     /// One sentence for the person who sees the error page.
     pub const fn explanation(self) -> &'static str {
         match self {
-            Ok | NotModified => "",
+            Ok | PartialContent | NotModified => "",
             MovedPermanently => "The document is at the address in the Location field.",
             BadRequest => "The request does not follow the rules of HTTP.",
             Forbidden => "This address exists but is not open to reading.",
@@ -124,6 +134,7 @@ impl Status {
             PreconditionFailed => "The document is not the version that the request asked for.",
             ContentTooLarge => "The request body is longer than this server reads.",
             UriTooLong => "The address is longer than this server reads.",
+            RangeNotSatisfiable => "The document ends before the part that was asked for.",
             ExpectationFailed => "The request expects something that this server does not know.",
             HeaderFieldsTooLarge => "The request's header is longer than this server reads.",
             NotImplemented => "This server does not know the method or transfer coding.",
@@ -136,6 +147,7 @@ impl Status {
     pub const fn counter(self) -> &'static str {
         match self {
             Ok => "http_responses_200",
+            PartialContent => "http_responses_206",
             MovedPermanently => "http_responses_301",
             NotModified => "http_responses_304",
             BadRequest => "http_responses_400",
@@ -147,6 +159,7 @@ impl Status {
             PreconditionFailed => "http_responses_412",
             ContentTooLarge => "http_responses_413",
             UriTooLong => "http_responses_414",
+            RangeNotSatisfiable => "http_responses_416",
             ExpectationFailed => "http_responses_417",
             HeaderFieldsTooLarge => "http_responses_431",
             NotImplemented => "http_responses_501",

@@ -7,11 +7,11 @@
 //!
 //! ```text
 //! ETag: "0123456789abcdef"                        |
-//! Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT    | not_modified_fields()
+//! Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT    | validators()
 //! (empty line)                                    |
 //! Content-Type: text/html; charset=utf-8          |            |
 //! Content-Length: 1234                            | fields()   |
-//! Accept-Ranges: none                             |            | whole()
+//! Accept-Ranges: bytes                             |            | whole()
 //! Last-Modified, ETag                             |            |
 //! (empty line)                                    |            |
 //! content                                         | body()     |
@@ -25,9 +25,9 @@ use super::{content_hash, media_type};
 use crate::http::opening::date_text;
 use crate::limits::RESPONSE_FIELDS_LEN_MAX;
 
-/// The entity tag in `not_modified_fields()`: after `ETag: `, sixteen digits in quotes.
+/// The entity tag in `validators()`: after `ETag: `, sixteen digits in quotes.
 const TAG: std::ops::Range<usize> = 6..24;
-/// The date in `not_modified_fields()`: after the tag's line end and `Last-Modified: `.
+/// The date in `validators()`: after the tag's line end and `Last-Modified: `.
 const DATE: std::ops::Range<usize> = 41..70;
 
 /// A document with its header fields; cloning it counts one reference.
@@ -53,7 +53,7 @@ impl Document {
         let not_modified = format!("ETag: \"{tag:016x}\"\r\nLast-Modified: {date}\r\n\r\n");
         let fields = format!(
             "Content-Type: {media_type}{charset}\r\nContent-Length: {}\r\n\
-             Accept-Ranges: none\r\n{not_modified}",
+             Accept-Ranges: bytes\r\n{not_modified}",
             content.len()
         );
         let document = Document::assemble(&not_modified, &fields, content, modified_secs);
@@ -101,8 +101,9 @@ impl Document {
             .slice(self.fields_start as usize..self.body_start as usize)
     }
 
-    /// Header fields of a 304 response, with the empty line that ends them.
-    pub fn not_modified_fields(&self) -> Slice {
+    /// Entity tag and date, with the empty line that ends them: what a 304 is answered with, and the
+    /// end of a 206's fields.
+    pub fn validators(&self) -> Slice {
         self.buffer.slice(0..self.fields_start as usize)
     }
 
@@ -110,6 +111,16 @@ impl Document {
     pub fn body(&self) -> Slice {
         self.buffer
             .slice(self.body_start as usize..self.buffer.len())
+    }
+
+    /// The line of the Content-Type field, with its CRLF.
+    pub fn content_type_field(&self) -> &[u8] {
+        let fields = &self.buffer.as_slice()[self.fields_start as usize..self.body_start as usize];
+        let end = fields
+            .iter()
+            .position(|&b| b == b'\n')
+            .map_or(0, |at| at + 1);
+        &fields[..end]
     }
 
     /// The buffer that all of these are parts of.
@@ -160,9 +171,9 @@ mod tests {
             format!("ETag: {tag}\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n");
         let fields = format!(
             "Content-Type: text/html; charset=utf-8\r\nContent-Length: 5\r\n\
-             Accept-Ranges: none\r\n{validators}"
+             Accept-Ranges: bytes\r\n{validators}"
         );
-        assert_eq!(text(&document.not_modified_fields()), validators);
+        assert_eq!(text(&document.validators()), validators);
         assert_eq!(text(&document.fields()), fields);
         assert_eq!(text(&document.body()), "<p>hi");
         assert_eq!(text(&document.whole()), fields + "<p>hi");
