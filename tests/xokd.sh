@@ -41,8 +41,17 @@ said=$(nobody "$work/exos" serve --via xokd --xokd "$socket" 2>&1)
 same "without a daemon a program ends" 1 $?
 has "and says what to do" "exos daemon" "$said"
 
+# What Prometheus reads, from a process of its own that needs no privilege and outlives daemons.
+"${as_nobody[@]}" "$work/exos" metrics --listen 127.0.0.1:0 --xokd "$socket" >"$work/metrics.out" 2>"$work/metrics.err" &
+programs+=($!)
+until_so 10 grep -q '^metrics at' "$work/metrics.out" || bad "exos metrics starts" "$(cat "$work/metrics.err")"
+scrape() { curl -sS -m 10 "$(sed 's/^metrics at //' "$work/metrics.out")"; }
+scraped() { scrape | grep -qx "$1"; }
+check "without a daemon there are metrics that say so" scraped 'exos_up 0'
+
 start_daemon || { bad "the daemon starts" "$(cat "$work/daemon.out")"; exit 1; }
 ok "the daemon starts"
+check "metrics find the daemon" until_so 5 scraped 'exos_up 1'
 
 # One program, without a capability.
 if start one serve "$site" --address 10.10.0.10/24 --address fd10::10/64; then
@@ -53,6 +62,8 @@ if start one serve "$site" --address 10.10.0.10/24 --address fd10::10/64; then
         client curl -sS -m 30 -o "$work/got" "$base/large.bin"
         check "curl $base/large.bin is the file" cmp "$work/got" "$site/large.bin"
     done
+    check "metrics have a program's counters" scraped \
+        "exos_rx_packets_total{interface=\"$wire\",slot=\"[0-9]*\",program=\"serve\",uid=\"$user\"} [1-9][0-9]*"
     if command -v ping >/dev/null; then
         check "the daemon answers pings" client ping -c 2 -i 0.2 -W 2 10.10.0.10
     else
@@ -186,9 +197,11 @@ sleep 1
 kill -KILL $daemon; wait $daemon 2>/dev/null
 until_so 5 grep -q 'the daemon has gone' "$work/one.err"
 has "a program notices that the daemon is gone" "packets still flow" "$(cat "$work/one.err")"
+check "metrics say that it is gone" until_so 5 scraped 'exos_up 0'
 same "and serves on" "<title>home</title>" "$(fetch $v4/)"
 start_daemon || bad "the daemon starts again" "$(cat "$work/daemon.out")"
 until_so 5 grep -q 'the daemon is back' "$work/one.err"
+check "metrics are back with it" until_so 5 scraped 'exos_up 1'
 has "it notices that the daemon is back" "the daemon is back" "$(cat "$work/one.err")"
 wait $download; same "the download went through it" 0 $?
 check "and is the file" cmp "$work/got" "$site/large.bin"

@@ -4,9 +4,46 @@
 //! empty, and those that are not known are left out.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use exos::Error;
+use exos::via::control::{Control, report};
+use exos_xok::message::{Answer, Request, VERSION};
 use serde::Deserialize;
+
+/// A connection with the daemon, for asking how it is.
+#[derive(Debug)]
+pub struct Daemon {
+    control: Control,
+}
+
+impl Daemon {
+    /// Connects, and says hello.
+    ///
+    /// # Errors
+    /// There is no daemon; with what to do about it.
+    pub fn connect(path: &Path) -> Result<Self, Error> {
+        let mut control = Control::connect(path).map_err(|e| {
+            e.mend(
+                "start it as root (exos daemon --interface NAME), or name its socket with --xokd",
+            )
+        })?;
+        control.ask(&Request::Hello { version: VERSION })?;
+        Ok(Self { control })
+    }
+
+    /// Its report, as text.
+    ///
+    /// # Errors
+    /// It has gone or does not answer: connect again.
+    pub fn report(&mut self) -> Result<String, Error> {
+        match self.control.ask(&Request::Status)? {
+            (Answer::Report { bytes }, fds) => report(fds, bytes),
+            _ => Err(Error::new("the daemon sends no report")
+                .mend("use a daemon and a program of the same version of exos")),
+        }
+    }
+}
 
 /// A daemon's report.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -20,6 +57,10 @@ pub struct Status {
     pub uptime_ms: Option<u64>,
     /// When the report was made: nanoseconds of CLOCK_MONOTONIC.
     pub time_ns: Option<u64>,
+    /// Connections to its socket.
+    pub connections: Option<u64>,
+    /// What it did to connections and refused, by name.
+    pub counters: BTreeMap<String, u64>,
     /// The interfaces that it serves.
     pub interfaces: Vec<InterfaceStatus>,
     /// Who has copies of packets made.

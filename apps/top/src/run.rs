@@ -5,10 +5,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use exos::signals::Signals;
-use exos::via::control::{Control, report};
 use exos_host::Error;
-use exos_program::status::Status;
-use exos_xok::message::{Answer, Request, VERSION};
+use exos_program::status::{Daemon, Status};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
@@ -35,31 +33,6 @@ pub fn run(args: &TopArgs) -> Result<ExitCode, Error> {
     let ended = watch(&mut terminal, first, path, args.interval(), &signals);
     ratatui::restore();
     ended.map(|()| ExitCode::SUCCESS)
-}
-
-/// A connection with the daemon.
-struct Daemon {
-    control: Control,
-}
-
-impl Daemon {
-    fn connect(path: &Path) -> Result<Self, Error> {
-        let mut control = Control::connect(path).map_err(|e| {
-            e.mend(
-                "start it as root (exos daemon --interface NAME), or name its socket with --xokd",
-            )
-        })?;
-        control.ask(&Request::Hello { version: VERSION })?;
-        Ok(Self { control })
-    }
-
-    fn report(&mut self) -> Result<String, Error> {
-        match self.control.ask(&Request::Status)? {
-            (Answer::Report { bytes }, fds) => report(fds, bytes),
-            _ => Err(Error::new("the daemon sends no report")
-                .mend("use a daemon and a program of the same version of exos")),
-        }
-    }
 }
 
 fn print_json(mut daemon: Daemon, interval: Duration) -> Result<ExitCode, Error> {

@@ -1,6 +1,6 @@
 //! `exos daemon`: what a person starts.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -17,7 +17,6 @@ mod signals;
 
 use crate::daemon::{Config, Daemon};
 use crate::gate;
-use crate::metrics::Metrics;
 use crate::policy::{self, Policy};
 use signals::Signals;
 
@@ -72,10 +71,6 @@ pub struct DaemonArgs {
     #[arg(long, conflicts_with_all = ["policy", "interface", "replace"])]
     clean: bool,
 
-    /// Counters for Prometheus: answer GET /metrics here, on a loopback address of the namespace that this is started in.
-    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "clean")]
-    metrics: Option<SocketAddr>,
-
     /// The network namespace of the interface.
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
@@ -95,7 +90,6 @@ const NEEDED: CapabilitySet = CapabilitySet::NET_ADMIN
 /// Runs the daemon until it is told to stop.
 pub fn run(args: &DaemonArgs) -> Result<ExitCode> {
     caps::require(NEEDED, "share an interface")?;
-    let here = NetNs::current()?;
     if let Some(name) = &args.namespace {
         NetNs::open(name)?.enter()?;
     }
@@ -116,16 +110,6 @@ pub fn run(args: &DaemonArgs) -> Result<ExitCode> {
     if gate::are_private() {
         // A warning, because all else works.
         eprintln!("{PRIVATE}");
-    }
-    if let Some(address) = args.metrics {
-        // After an earlier daemon has stepped aside, which had the address.
-        match here.run(|| Metrics::listen(address)).flatten() {
-            Ok(metrics) => daemon.serve_metrics(metrics),
-            Err(error) => {
-                daemon.stop()?;
-                return Err(error);
-            }
-        }
     }
     if let Err(error) = confinement::confine() {
         daemon.stop()?;

@@ -12,7 +12,6 @@ mod attach;
 mod bounds;
 mod claims;
 mod direct;
-mod exposition;
 mod generals;
 mod leftovers;
 mod rates;
@@ -38,7 +37,6 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::interface::Interface;
 use crate::ledger::{Ledger, Now, SlotId};
 use crate::limits::REATTACH_TIME;
-use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::reservations::Reservations;
 use crate::server::{ConnectionId, Server, Turns};
@@ -103,7 +101,6 @@ pub struct Daemon {
     ledger: Ledger,
     reservations: Reservations,
     taps: taps::Taps,
-    metrics: Option<Metrics>,
     interfaces: Vec<Interface>,
     seats: BTreeMap<SlotId, Seat>,
     leftovers: leftovers::Leftovers,
@@ -135,7 +132,6 @@ impl Daemon {
             interfaces: opened.collect::<Result<_>>()?,
             server,
             taps: taps::Taps::default(),
-            metrics: None,
             ledger: Ledger::new(u64::from_le_bytes(random())),
             reservations: Reservations::default(),
             seats: BTreeMap::new(),
@@ -163,11 +159,6 @@ impl Daemon {
         let away = daemon.seats.values_mut().filter(|seat| seat.ends.is_some());
         away.for_each(|seat| seat.ends = Some(ends));
         Ok(daemon)
-    }
-
-    /// Answers scrapers, too.
-    pub fn serve_metrics(&mut self, metrics: Metrics) {
-        self.metrics = Some(metrics);
     }
 
     /// The interfaces that are served.

@@ -13,7 +13,6 @@
 //! - [`interface`], [`responder`], [`neighbours`]: an interface with its addresses, and the daemon's own place on it;
 //! - [`reservations`]: ports that the host is kept from, where its addresses are shared;
 //! - [`tables`], [`shares`]: what everybody can read, and how a link is divided;
-//! - [`metrics`]: counters for Prometheus;
 //! - [`daemon`]: all of it together, one loop, one thread.
 #![forbid(unsafe_code)]
 
@@ -23,7 +22,6 @@ pub mod gate;
 pub mod interface;
 pub mod ledger;
 pub mod limits;
-pub mod metrics;
 pub mod neighbours;
 pub mod policy;
 pub mod reservations;

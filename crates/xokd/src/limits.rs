@@ -129,18 +129,6 @@ pub const REPORTS_MAX: usize = 16;
 /// a fraction of a second at full speed for the client to be late.
 pub const TAP_RING_BYTES: u32 = 8 << 20;
 
-/// Scrapers at once: there is one as a rule, and each is answered in a turn or two.
-pub const METRICS_CLIENTS_MAX: usize = 8;
-
-/// Bytes of a scraper's request: Prometheus sends some 300.
-pub const METRICS_REQUEST_BYTES_MAX: usize = 4096;
-
-/// How long a scraper may take, from connecting to having read everything: on this machine it takes milliseconds.
-pub const METRICS_TIME: Duration = Duration::from_secs(5);
-
-/// How often the text for scrapers is made at most: a millisecond's work with all slots taken.
-pub const METRICS_EVERY: Duration = Duration::from_millis(250);
-
 /// Dump clients of one user at the same time, of the eight that a gate has place for.
 pub const TAPS_PER_USER_MAX: usize = 2;
 

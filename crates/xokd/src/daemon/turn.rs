@@ -11,7 +11,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::{Daemon, now};
 use crate::ledger::{Now, SlotId};
 use crate::limits::{COUNTERS_EVERY, WORK_PER_TURN};
-use crate::metrics::Metrics;
 use crate::neighbours::host_news;
 use crate::server::{ConnectionId, Cut, Heard};
 
@@ -20,7 +19,6 @@ use crate::server::{ConnectionId, Cut, Heard};
 enum Ready {
     Newcomer,
     Program(ConnectionId),
-    Scraper,
     Other,
 }
 
@@ -29,17 +27,12 @@ impl Daemon {
     pub fn turn(&mut self, signals: BorrowedFd<'_>) -> Result<()> {
         let ready = self.wait(signals)?;
         let now = now();
-        let late = |m: &Metrics| m.deadline().is_some_and(|at| at <= now);
-        let scraped = ready.contains(&Ready::Scraper) || self.metrics.as_ref().is_some_and(late);
         if ready.contains(&Ready::Newcomer) {
             self.server.accept(now);
         }
         self.hear_everybody(&ready);
         self.serve_interfaces(now)?;
         self.serve_host(now)?;
-        if scraped {
-            self.serve_scrapers(now);
-        }
         self.end_what_is_due(now);
         self.count(now);
         self.save_passed_on();
@@ -69,10 +62,6 @@ impl Daemon {
             whose.push(id.map_or(Ready::Newcomer, Ready::Program));
             fds.push(PollFd::from_borrowed_fd(fd, flags));
         }
-        for (fd, flags) in self.metrics.iter().flat_map(Metrics::interest) {
-            whose.push(Ready::Scraper);
-            fds.push(PollFd::from_borrowed_fd(fd, flags));
-        }
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(Error::io("cannot wait for something to do", e)),
@@ -88,8 +77,6 @@ impl Daemon {
 
     fn next_deadline(&mut self, now: Now) -> Now {
         let mut next = self.counted + COUNTERS_EVERY;
-        let scrapers = self.metrics.as_ref().and_then(Metrics::deadline);
-        next = scrapers.map_or(next, |at| next.min(at));
         for seat in self.seats.values() {
             let due = seat.revoked.deadline().into_iter();
             next = due.chain(seat.ends).fold(next, Now::min);
@@ -213,14 +200,6 @@ impl Daemon {
         let new = self.host_seen.as_ref() != Some(&seen);
         self.host_seen = Some(seen);
         new
-    }
-
-    fn serve_scrapers(&mut self, now: Now) {
-        let Some(mut metrics) = self.metrics.take() else {
-            return;
-        };
-        metrics.serve(now, || self.exposition());
-        self.metrics = Some(metrics);
     }
 
     fn end_what_is_due(&mut self, now: Now) {

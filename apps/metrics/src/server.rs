@@ -1,26 +1,28 @@
-//! Counters for Prometheus: its text format over HTTP, on a loopback address.
+//! Who scrapes: just enough HTTP/1.1 for one request on a connection, answered and closed.
 //!
-//! Off unless asked for. Just enough HTTP/1.1 for a scraper: one request on a connection, answered and closed. Whoever
-//! may connect to a loopback address is a stranger like everybody else: connections, bytes and time are bounded, and
-//! the text is made at most every [`METRICS_EVERY`], however often it is asked for. What it says is no secret: any
-//! program gets more by `Status`.
+//! Whoever may connect to a loopback address is a stranger like everybody else: connections, bytes and time are bounded,
+//! and the text is made at most every [`TEXT_EVERY`], however often it is asked for. What it says is no secret: any
+//! program gets more from the daemon.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use exos_host::Error;
 use exos_host::error::{Context as _, Result};
 use rustix::event::PollFlags;
 
-use crate::ledger::Now;
-use crate::limits::{METRICS_CLIENTS_MAX, METRICS_EVERY, METRICS_REQUEST_BYTES_MAX, METRICS_TIME};
+use crate::limits::{CLIENT_TIME, CLIENTS_MAX, REQUEST_BYTES_MAX, TEXT_EVERY};
+
+/// Time since this program started.
+pub type Now = Duration;
 
 /// The listener and whoever is on it.
 #[derive(Debug)]
-pub struct Metrics {
+pub struct Server {
     listener: TcpListener,
     clients: VecDeque<Client>,
     /// The text as it was made last.
@@ -37,8 +39,8 @@ struct Client {
     since: Now,
 }
 
-impl Metrics {
-    /// Listens, in the network namespace of the calling thread.
+impl Server {
+    /// Listens.
     pub fn listen(address: SocketAddr) -> Result<Self> {
         let what = || format!("cannot serve metrics at {address}");
         if !address.ip().is_loopback() {
@@ -62,7 +64,7 @@ impl Metrics {
 
     /// What to wait for. Newcomers wait in the kernel's queue while there are as many as may be.
     pub fn interest(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
-        let room = self.clients.len() < METRICS_CLIENTS_MAX;
+        let room = self.clients.len() < CLIENTS_MAX;
         let listener = room.then(|| (self.listener.as_fd(), PollFlags::IN));
         let clients = self.clients.iter().map(|client| {
             let flags = match client.answer[..] {
@@ -78,12 +80,12 @@ impl Metrics {
     pub fn deadline(&self) -> Option<Now> {
         self.clients
             .front()
-            .map(|client| client.since + METRICS_TIME)
+            .map(|client| client.since + CLIENT_TIME)
     }
 
     /// Hears and answers all that can be without waiting.
     pub fn serve(&mut self, now: Now, make: impl FnOnce() -> String) {
-        while self.clients.len() < METRICS_CLIENTS_MAX
+        while self.clients.len() < CLIENTS_MAX
             && let Ok((stream, _)) = self.listener.accept()
         {
             if stream.set_nonblocking(true).is_ok() {
@@ -94,9 +96,7 @@ impl Metrics {
         let text = &mut self.text;
         self.clients.retain_mut(|client| {
             let fresh = || {
-                let old = text
-                    .as_ref()
-                    .is_none_or(|(at, _)| now - *at >= METRICS_EVERY);
+                let old = text.as_ref().is_none_or(|(at, _)| now - *at >= TEXT_EVERY);
                 if old && let Some(make) = make.take() {
                     *text = Some((now, make().into()));
                 }
@@ -104,7 +104,7 @@ impl Metrics {
                     .map(|(_, text)| text.clone())
                     .unwrap_or_default()
             };
-            now < client.since + METRICS_TIME && client.step(fresh)
+            now < client.since + CLIENT_TIME && client.step(fresh)
         });
     }
 }
@@ -149,7 +149,7 @@ impl Client {
                 Err(_) => return Err(()),
             }
             let whole = self.request.windows(4).any(|w| w == b"\r\n\r\n");
-            if whole || self.request.len() > METRICS_REQUEST_BYTES_MAX {
+            if whole || self.request.len() > REQUEST_BYTES_MAX {
                 return Ok(true);
             }
         }
@@ -162,7 +162,7 @@ fn answer(request: &[u8], text: impl FnOnce() -> Arc<str>) -> Vec<u8> {
     let mut words = line.split(|b| *b == b' ');
     let (method, target) = (words.next(), words.next().unwrap_or_default());
     let path = target.split(|b| *b == b'?').next();
-    let (status, kind, body) = if request.len() > METRICS_REQUEST_BYTES_MAX {
+    let (status, kind, body) = if request.len() > REQUEST_BYTES_MAX {
         (
             "431 Request Header Fields Too Large",
             "text/plain",
@@ -190,15 +190,14 @@ fn answer(request: &[u8], text: impl FnOnce() -> Arc<str>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     const START: Now = Duration::from_secs(100);
 
-    fn listen() -> (Metrics, SocketAddr) {
-        let metrics = Metrics::listen("127.0.0.1:0".parse().expect("an address"));
-        let metrics = metrics.expect("loopback has free ports");
-        let address = metrics.address().expect("it listens");
-        (metrics, address)
+    fn listen() -> (Server, SocketAddr) {
+        let server = Server::listen("127.0.0.1:0".parse().expect("an address"));
+        let server = server.expect("loopback has free ports");
+        let address = server.address().expect("it listens");
+        (server, address)
     }
 
     fn ask(address: SocketAddr, request: &[u8]) -> TcpStream {
@@ -214,69 +213,65 @@ mod tests {
     }
 
     /// Serves until everybody is answered.
-    fn serve(metrics: &mut Metrics, now: Now) {
+    fn serve(server: &mut Server, now: Now) {
         for _ in 0..50 {
-            metrics.serve(now, || format!("made_at {}\n", now.as_millis()));
+            server.serve(now, || format!("made_at {}\n", now.as_millis()));
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 
     #[test]
     fn a_scraper_gets_the_text_and_others_are_told() {
-        let (mut metrics, address) = listen();
+        let (mut server, address) = listen();
         let scraper = ask(address, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         let lost = ask(address, b"GET / HTTP/1.1\r\n\r\n");
         let writer = ask(address, b"POST /metrics HTTP/1.1\r\n\r\n");
-        serve(&mut metrics, START);
+        serve(&mut server, START);
         let got = read(scraper);
         assert!(got.starts_with("HTTP/1.1 200 OK\r\n"), "{got}");
         assert!(got.contains("Content-Length: 15\r\n"), "{got}");
         assert!(got.ends_with("\r\n\r\nmade_at 100000\n"), "{got}");
         assert!(read(lost).starts_with("HTTP/1.1 404 "));
         assert!(read(writer).starts_with("HTTP/1.1 405 "));
-        assert_eq!(metrics.deadline(), None, "all are gone");
+        assert_eq!(server.deadline(), None, "all are gone");
     }
 
     #[test]
     fn the_text_is_made_once_in_a_while() {
-        let (mut metrics, address) = listen();
+        let (mut server, address) = listen();
         for (after, made) in [
             (0, "100000"),
             (1, "100000"),
-            (METRICS_EVERY.as_millis(), "100250"),
+            (TEXT_EVERY.as_millis(), "100250"),
         ] {
             let scraper = ask(address, b"GET /metrics HTTP/1.1\r\n\r\n");
-            serve(&mut metrics, START + Duration::from_millis(after as u64));
+            serve(&mut server, START + Duration::from_millis(after as u64));
             assert!(read(scraper).ends_with(&format!("made_at {made}\n")));
         }
     }
 
     #[test]
     fn slow_and_endless_requests_are_bounded() {
-        let (mut metrics, address) = listen();
-        let endless = ask(address, &[b'x'; METRICS_REQUEST_BYTES_MAX + 1]);
-        serve(&mut metrics, START);
+        let (mut server, address) = listen();
+        let endless = ask(address, &[b'x'; REQUEST_BYTES_MAX + 1]);
+        serve(&mut server, START);
         let mut status = [0; 12];
         (&endless).read_exact(&mut status).expect("an answer");
         assert_eq!(&status, b"HTTP/1.1 431");
-        let slow: Vec<_> = (0..METRICS_CLIENTS_MAX + 3)
+        let slow: Vec<_> = (0..CLIENTS_MAX + 3)
             .map(|_| ask(address, b"GET "))
             .collect();
-        serve(&mut metrics, START);
-        assert_eq!(
-            metrics.interest().count(),
-            METRICS_CLIENTS_MAX,
-            "and no newcomers"
-        );
-        assert_eq!(metrics.deadline(), Some(START + METRICS_TIME));
-        serve(&mut metrics, START + METRICS_TIME);
-        assert_eq!(metrics.interest().count(), 1 + 3, "those who waited");
+        serve(&mut server, START);
+        assert_eq!(server.interest().count(), CLIENTS_MAX, "and no newcomers");
+        assert_eq!(server.deadline(), Some(START + CLIENT_TIME));
+        serve(&mut server, START + CLIENT_TIME);
+        assert_eq!(server.interest().count(), 1 + 3, "those who waited");
         drop(slow);
     }
 
     #[test]
     fn only_local_addresses() {
-        let error = Metrics::listen("0.0.0.0:0".parse().expect("an address"));
+        let error = Server::listen("0.0.0.0:0".parse().expect("an address"));
         let error = error.expect_err("everybody could ask");
         assert!(error.what.contains("not a loopback address"), "{error}");
     }

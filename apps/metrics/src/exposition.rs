@@ -1,0 +1,167 @@
+//! The daemon's report as Prometheus text (the exposition format, version 0.0.4).
+//!
+//! Names: `exos_NAME_total` for each counter of a slot, with the labels interface, slot, program and uid. Slot 0 is what
+//! belongs to no program: its program is `host`. The daemon writes the names of counters, programs choose their own:
+//! both are made harmless here, because the daemon that answers need not be of this version.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{Display, Write as _};
+
+use exos_program::status::Status;
+
+/// What is served while there is no daemon.
+pub const DOWN: &str = "# TYPE exos_up gauge\nexos_up 0\n";
+
+/// A slot: its labels, and its counters by name.
+struct Row<'a> {
+    labels: String,
+    counters: &'a BTreeMap<String, u64>,
+    grants: usize,
+}
+
+/// The text for a report.
+pub fn text(status: &Status) -> String {
+    let mut text = String::new();
+    let rows = rows(status);
+    let slots = status.interfaces.iter().map(|i| i.slots.len());
+    gauge(&mut text, "up", 1);
+    if let Some(ms) = status.uptime_ms {
+        gauge(&mut text, "uptime_seconds", ms as f64 / 1000.0);
+    }
+    if let Some(connections) = status.connections {
+        gauge(&mut text, "connections", connections);
+    }
+    gauge(&mut text, "slots", slots.sum::<usize>());
+    reasons(&mut text, status);
+    let _ = writeln!(text, "# TYPE exos_grants gauge");
+    for Row { labels, grants, .. } in &rows {
+        let _ = writeln!(text, "exos_grants{{{labels}}} {grants}");
+    }
+    let names: BTreeSet<_> = rows.iter().flat_map(|row| row.counters.keys()).collect();
+    for name in names {
+        let safe = metric_name(name);
+        let _ = writeln!(text, "# TYPE exos_{safe}_total counter");
+        for Row {
+            labels, counters, ..
+        } in &rows
+        {
+            let value = counters.get(name).copied().unwrap_or_default();
+            let _ = writeln!(text, "exos_{safe}_total{{{labels}}} {value}");
+        }
+    }
+    text
+}
+
+fn gauge(text: &mut String, name: &str, value: impl Display) {
+    let _ = writeln!(text, "# TYPE exos_{name} gauge\nexos_{name} {value}");
+}
+
+/// Requests refused and connections cut, by reason.
+fn reasons(text: &mut String, status: &Status) {
+    let refused = |name: &str| name.starts_with("refused_");
+    for (family, wanted) in [
+        ("exos_connections_cut_total", false),
+        ("exos_requests_refused_total", true),
+    ] {
+        let _ = writeln!(text, "# TYPE {family} counter");
+        let of_family = status.counters.iter();
+        for (name, value) in of_family.filter(|(name, _)| refused(name) == wanted) {
+            let reason = escape(name.strip_prefix("refused_").unwrap_or(name));
+            let _ = writeln!(text, "{family}{{reason=\"{reason}\"}} {value}");
+        }
+    }
+}
+
+fn rows(status: &Status) -> Vec<Row<'_>> {
+    let mut rows = Vec::new();
+    for interface in &status.interfaces {
+        let name = escape(&interface.name);
+        let mut add = |slot: u16, program: &str, uid: Option<u32>, counters, grants| {
+            let program = escape(program);
+            let uid = uid.map_or_else(String::new, |uid| uid.to_string());
+            rows.push(Row {
+                labels: format!(
+                    "interface=\"{name}\",slot=\"{slot}\",program=\"{program}\",uid=\"{uid}\""
+                ),
+                counters,
+                grants,
+            });
+        };
+        add(0, "host", Some(0), &interface.host, 0);
+        for slot in &interface.slots {
+            let grants = slot.grants.len();
+            add(slot.slot, &slot.program, slot.uid, &slot.counters, grants);
+        }
+    }
+    rows
+}
+
+/// A counter's name as far as it can be one of a metric.
+fn metric_name(name: &str) -> String {
+    let usual = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.replace(|c| !usual(c), "_")
+}
+
+/// A label's value.
+fn escape(value: &str) -> String {
+    let mut text = String::new();
+    for c in value.chars() {
+        match c {
+            '\\' | '"' => text.extend(['\\', c]),
+            '\n' => text.push_str("\\n"),
+            c => text.push(c),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = r#"{"uptime_ms": 1500, "connections": 3,
+        "counters": {"connections_cut_slow": 2, "refused_limit": 5},
+        "interfaces": [{"name": "eth0", "host": {"rx_packets": 9}, "slots": [
+            {"slot": 4, "program": "a\"} 1\nb\\", "uid": 1000, "grants": [{"id": 1}, {"id": 2}],
+             "counters": {"rx_packets": 7, "odd name\n": 1}}]}]}"#;
+
+    #[test]
+    fn a_report_as_prometheus_reads_it() {
+        let status = Status::parse(REPORT).expect("a report");
+        let host = r#"{interface="eth0",slot="0",program="host",uid="0"}"#;
+        let program = r#"{interface="eth0",slot="4",program="a\"} 1\nb\\",uid="1000"}"#;
+        let wanted = format!(
+            r#"# TYPE exos_up gauge
+exos_up 1
+# TYPE exos_uptime_seconds gauge
+exos_uptime_seconds 1.5
+# TYPE exos_connections gauge
+exos_connections 3
+# TYPE exos_slots gauge
+exos_slots 1
+# TYPE exos_connections_cut_total counter
+exos_connections_cut_total{{reason="connections_cut_slow"}} 2
+# TYPE exos_requests_refused_total counter
+exos_requests_refused_total{{reason="limit"}} 5
+# TYPE exos_grants gauge
+exos_grants{host} 0
+exos_grants{program} 2
+# TYPE exos_odd_name__total counter
+exos_odd_name__total{host} 0
+exos_odd_name__total{program} 1
+# TYPE exos_rx_packets_total counter
+exos_rx_packets_total{host} 9
+exos_rx_packets_total{program} 7
+"#
+        );
+        assert_eq!(text(&status), wanted);
+    }
+
+    #[test]
+    fn what_a_daemon_does_not_say_is_left_out() {
+        let text = text(&Status::default());
+        assert!(text.contains("exos_up 1\n"), "{text}");
+        assert!(!text.contains("exos_connections "), "{text}");
+        assert!(!text.contains("uptime"), "{text}");
+    }
+}
