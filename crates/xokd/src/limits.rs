@@ -81,10 +81,13 @@ pub const ATTACHES_AT_ONCE: u32 = PROGRAMS_PER_USER as u32;
 /// this is a fifth of the time at most.
 pub const ATTACH_EVERY: Duration = Duration::from_millis(250);
 
-/// What one user gets done before the others have their turn, in requests: a grant takes some 20 µs. Making and removing
-/// a program's place counts as a whole turn, being tens of milliseconds of the kernel's work; but messages are taken so
-/// many at a time and counted afterwards, so a turn may hold several.
-pub const WORK_PER_TURN: usize = 16;
+/// Messages of one user that are heard before the others have their turn: a grant takes some 20 µs, so this is a third of a
+/// millisecond.
+pub const MESSAGES_PER_TURN: usize = 16;
+
+/// How long one user's turn may last before its last message is heard: what takes longer than a turn of grants (a place
+/// for a program, programs for the kernel to verify) is a turn of its own.
+pub const TURN_TIME: Duration = Duration::from_millis(1);
 
 /// How long a connection may be silent before its first message: longer than a program takes to say hello, shorter
 /// than is worth holding connections for.

@@ -33,7 +33,7 @@ use crate::limits::{
 };
 use crate::policy::Who;
 
-pub use turns::Turns;
+pub use turns::{Turn, Turns};
 
 /// Names a connection as long as the daemon runs.
 pub type ConnectionId = u64;
@@ -96,6 +96,14 @@ impl Connection {
         !self.waiting.is_empty()
     }
 
+    /// True when nobody is at the other end any more, whatever can still be read. What was asked there is not to be done:
+    /// a slot that is taken up for somebody who has gone goes with him.
+    pub fn has_hung_up(&self) -> bool {
+        let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
+        let now = Timespec::default();
+        rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
+    }
+
     /// Sends one message; false when the socket is full.
     fn send(&self, message: &[u8], fds: &[OwnedFd]) -> Result<bool, Errno> {
         let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(OwnedFd::as_fd).collect();
@@ -129,6 +137,8 @@ pub struct Server {
     /// Those that ended and were not asked about since.
     ended: Vec<ConnectionId>,
     cuts: BTreeMap<Cut, u64>,
+    /// For one message, and a byte more by which a longer one is known.
+    buffer: Box<[u8]>,
 }
 
 /// What a program said, or that it went.
@@ -172,6 +182,7 @@ impl Server {
             last: 0,
             ended: Vec::new(),
             cuts: BTreeMap::new(),
+            buffer: vec![0; MESSAGE_BYTES_MAX + 1].into(),
         })
     }
 
@@ -267,39 +278,26 @@ impl Server {
         }
     }
 
-    /// Takes what one connection has to say, at most so many messages. When the last is [`Heard::Gone`], nothing of it
-    /// is left here.
-    pub fn receive(&mut self, id: ConnectionId, messages_max: usize) -> Vec<Heard> {
-        let mut heard = Vec::new();
-        let mut buffer = vec![0; MESSAGE_BYTES_MAX + 1];
-        while heard.len() < messages_max {
-            let Some(connection) = self.connections.get_mut(&id) else {
-                break;
-            };
-            let received = rustix::net::recv(&connection.socket, &mut *buffer, RecvFlags::DONTWAIT);
-            let cut = match received {
-                Err(Errno::AGAIN) => {
-                    let ended = has_ended(&connection.peer.process);
-                    ended.then_some(Cut::ProcessEnded)
+    /// Takes the next of what a connection has to say; `None` when that is nothing now. After [`Heard::Gone`] nothing of
+    /// it is left here.
+    pub fn receive(&mut self, id: ConnectionId) -> Option<Heard> {
+        let connection = self.connections.get_mut(&id)?;
+        let flags = RecvFlags::DONTWAIT;
+        let cut = match rustix::net::recv(&connection.socket, &mut *self.buffer, flags) {
+            Err(Errno::AGAIN) if has_ended(&connection.peer.process) => Cut::ProcessEnded,
+            Err(Errno::AGAIN | Errno::INTR) => return None,
+            Ok((0, _)) | Err(_) => Cut::HungUp,
+            Ok((len, _)) if len > MESSAGE_BYTES_MAX => Cut::BadMessage,
+            Ok((len, _)) => match Request::decode(&self.buffer[..len]) {
+                Ok((tag, request)) => {
+                    connection.greeted = true;
+                    return Some(Heard::Request(tag, request));
                 }
-                Err(Errno::INTR) => None,
-                Ok((0, _)) | Err(_) => Some(Cut::HungUp),
-                Ok((len, _)) if len > MESSAGE_BYTES_MAX => Some(Cut::BadMessage),
-                Ok((len, _)) => match Request::decode(&buffer[..len]) {
-                    Ok((tag, request)) => {
-                        connection.greeted = true;
-                        heard.push(Heard::Request(tag, request));
-                        continue;
-                    }
-                    Err(_) => Some(Cut::BadMessage),
-                },
-            };
-            let Some(cut) = cut else { break };
-            self.cut(id, cut);
-            heard.push(Heard::Gone(cut));
-            break;
-        }
-        heard
+                Err(_) => Cut::BadMessage,
+            },
+        };
+        self.cut(id, cut);
+        Some(Heard::Gone(cut))
     }
 
     /// Says something to a program. False when it does not listen, and was cut off for it.

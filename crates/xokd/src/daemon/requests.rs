@@ -81,6 +81,7 @@ impl Daemon {
 
     fn answer(&mut self, id: ConnectionId, request: Request) -> Answered {
         let connection = self.server.connection(id);
+        let connection = connection.filter(|connection| !connection.has_hung_up());
         let connection = connection.ok_or_else(|| refuse(Refusal::NotFound, "gone"))?;
         let (who, pid) = (connection.who(), connection.peer.pid);
         if connection.is_behind() && is_answered_with_descriptors(&request) {

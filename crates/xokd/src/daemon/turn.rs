@@ -4,15 +4,14 @@ use std::os::fd::BorrowedFd;
 
 use exos_host::Error;
 use exos_host::error::Result;
-use exos_xok::Request;
 use exos_xok::message::Notice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{Daemon, now};
 use crate::ledger::{Now, SlotId};
-use crate::limits::{COUNTERS_EVERY, WORK_PER_TURN};
+use crate::limits::COUNTERS_EVERY;
 use crate::neighbours::host_news;
-use crate::server::{ConnectionId, Cut, Heard};
+use crate::server::{ConnectionId, Cut, Heard, Turn};
 
 /// Whose descriptor is ready.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -95,45 +94,39 @@ impl Daemon {
             _ => None,
         };
         for (user, ids) in self.turns.order(ready.iter().filter_map(user)) {
-            let mut left = WORK_PER_TURN;
+            let mut turn = Turn::begin(now());
             for id in ids {
-                left = left.saturating_sub(self.hear(id, left));
                 self.turns.heard(user, id);
-                if left == 0 {
+                if !self.hear(id, &mut turn) {
                     break;
                 }
             }
         }
     }
 
-    /// Hears one connection; returns how much work it was.
-    fn hear(&mut self, id: ConnectionId, messages_max: usize) -> usize {
+    /// Hears one connection until it says nothing more; false when its user's turn is over before. What is not heard
+    /// then stays in the socket, which is ready again when the others have been heard.
+    fn hear(&mut self, id: ConnectionId, turn: &mut Turn) -> bool {
         self.server.flush(id);
-        let mut work = 1;
-        for heard in self.server.receive(id, messages_max) {
-            match heard {
-                Heard::Request(tag, request) => {
-                    work += match request {
-                        Request::Attach { .. } => WORK_PER_TURN,
-                        _ => 1,
-                    };
-                    self.handle(id, tag, request);
-                }
-                Heard::Gone(_) => work += 1,
+        loop {
+            let heard = self.server.receive(id);
+            let more = heard.is_some();
+            if let Some(Heard::Request(tag, request)) = heard {
+                self.handle(id, tag, request);
+            }
+            self.forget_cut();
+            let goes_on = turn.goes_on(now());
+            if !more || !goes_on {
+                return goes_on;
             }
         }
-        work + self.forget_cut() * WORK_PER_TURN
     }
 
-    /// Connections that ended, and wherever it was noticed: while they were heard, answered or told something. Returns
-    /// how many programs lost their places with them.
-    pub(super) fn forget_cut(&mut self) -> usize {
-        let mut seats = 0;
+    /// Connections that ended, and wherever it was noticed: while they were heard, answered or told something.
+    pub(super) fn forget_cut(&mut self) {
         for id in self.server.take_ended() {
-            seats += usize::from(self.slot_of(id).is_some());
             self.forget(id);
         }
-        seats
     }
 
     /// The connection is gone: so is what it held.

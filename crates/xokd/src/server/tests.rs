@@ -52,23 +52,42 @@ fn requests_come_in_order_and_answers_go_back() {
     let id = server.ids()[0];
     send(&program, &Request::Hello { version: VERSION }.encode(1));
     send(&program, &Request::Status.encode(2));
-    let heard = server.receive(id, 16);
     assert!(matches!(
-        heard[0],
-        Heard::Request(1, Request::Hello { version: VERSION })
+        server.receive(id),
+        Some(Heard::Request(1, Request::Hello { version: VERSION }))
     ));
-    assert!(matches!(heard[1], Heard::Request(2, Request::Status)));
-    assert_eq!(heard.len(), 2);
+    assert!(matches!(
+        server.receive(id),
+        Some(Heard::Request(2, Request::Status))
+    ));
+    assert!(server.receive(id).is_none());
     let connection = server.connection(id).expect("connected");
     assert_eq!(connection.peer.pid, std::process::id());
     assert!(server.say(id, Answer::Done.encode(2), Vec::new()));
     assert_eq!(hear(&program), Some(FromDaemon::Answer(2, Answer::Done)));
     drop(program);
-    assert!(matches!(
-        server.receive(id, 16)[..],
-        [Heard::Gone(Cut::HungUp)]
-    ));
+    assert!(matches!(server.receive(id), Some(Heard::Gone(Cut::HungUp))));
     assert!(server.is_empty());
+}
+
+/// That a program has gone is known before all that it said has been heard.
+#[test]
+fn who_has_hung_up_is_known_at_once() {
+    let (mut server, path) = server("hung-up");
+    let program = connect(&path);
+    server.accept(START);
+    let id = server.ids()[0];
+    let gone = |server: &Server| server.connection(id).map(Connection::has_hung_up);
+    for tag in 1..=20 {
+        send(&program, &Request::Status.encode(tag));
+    }
+    assert_eq!(gone(&server), Some(false));
+    drop(program);
+    assert_eq!(gone(&server), Some(true));
+    for _ in 1..=20 {
+        assert!(matches!(server.receive(id), Some(Heard::Request(..))));
+    }
+    assert!(matches!(server.receive(id), Some(Heard::Gone(Cut::HungUp))));
 }
 
 #[test]
@@ -85,8 +104,8 @@ fn what_cannot_be_read_ends_the_connection() {
         let id = server.ids()[0];
         send(&program, bytes);
         assert!(matches!(
-            server.receive(id, 16)[..],
-            [Heard::Gone(Cut::BadMessage)]
+            server.receive(id),
+            Some(Heard::Gone(Cut::BadMessage))
         ));
         assert!(server.is_empty());
     }
@@ -131,8 +150,8 @@ fn descriptors_that_are_sent_to_us_are_not_kept() {
     rustix::net::sendmsg(&program, &parts, &mut ancillary, SendFlags::empty()).expect("room");
     drop(theirs);
     assert!(matches!(
-        server.receive(id, 16)[..],
-        [Heard::Request(1, Request::Status)]
+        server.receive(id),
+        Some(Heard::Request(1, Request::Status))
     ));
     // Nobody has the other end any more.
     ours.set_nonblocking(true).expect("a socket");

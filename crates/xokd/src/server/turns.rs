@@ -1,14 +1,38 @@
 //! Whose turn it is: users take turns, and so do the connections of each.
 //!
-//! In a turn of the daemon each user gets so much done and no more ([`WORK_PER_TURN`]), over however many connections
-//! he asks. What he could not say waits in his sockets; the next turn begins with the connection behind the last one
-//! that was heard, so that none of them waits for ever.
-//!
-//! [`WORK_PER_TURN`]: crate::limits::WORK_PER_TURN
+//! In a turn of the daemon each user gets so much done and no more ([`Turn`]), over however many connections he asks.
+//! What he could not say waits in his sockets; the next turn begins with the connection behind the last one that was
+//! heard, so that none of them waits for ever.
 
 use std::collections::BTreeMap;
 
 use super::ConnectionId;
+use crate::ledger::Now;
+use crate::limits::{MESSAGES_PER_TURN, TURN_TIME};
+
+/// What is left of a user's turn. It ends by whichever comes first: messages, so that many small ones do not keep the
+/// others waiting, or time, so that a large one is the last. The others wait for one large one at most.
+#[derive(Debug)]
+pub struct Turn {
+    messages: usize,
+    until: Now,
+}
+
+impl Turn {
+    /// A turn that begins now.
+    pub fn begin(now: Now) -> Self {
+        Self {
+            messages: MESSAGES_PER_TURN,
+            until: now + TURN_TIME,
+        }
+    }
+
+    /// A message was heard and what it asks is done; false when the turn is over with that.
+    pub fn goes_on(&mut self, now: Now) -> bool {
+        self.messages = self.messages.saturating_sub(1);
+        self.messages > 0 && now < self.until
+    }
+}
 
 /// How far each user's turn went.
 #[derive(Debug, Default)]
@@ -46,6 +70,20 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_turn_ends_by_messages_or_by_time() {
+        let start = Now::from_secs(7);
+        let mut turn = Turn::begin(start);
+        for _ in 1..MESSAGES_PER_TURN {
+            assert!(turn.goes_on(start));
+        }
+        assert!(!turn.goes_on(start), "so many messages");
+        let mut turn = Turn::begin(start);
+        let nearly = TURN_TIME - Now::from_nanos(1);
+        assert!(turn.goes_on(start + nearly));
+        assert!(!turn.goes_on(start + TURN_TIME), "so much time");
+    }
 
     /// One user with a hundred connections and one with one; three are heard of a user in a turn.
     #[test]

@@ -21,6 +21,9 @@ pub const NOBODY: u32 = 65_534;
 /// Another user, who is allowed the same.
 pub const SOMEBODY: u32 = 65_533;
 
+/// A third, who may claim ports and nothing else.
+pub const ANYBODY: u32 = 65_532;
+
 /// Which case a process is to attack in, and where.
 const CASE: &str = "EXOS_ATTACK_CASE";
 const SOCKET: &str = "EXOS_ATTACK_SOCKET";

@@ -22,6 +22,7 @@
 //! | `rings` | the kernel, by what is written to memory that it shares |
 //! | `sending` | others' addresses, by what is sent |
 //! | `talking` | the daemon, by how it is spoken to |
+//! | `turns` | the others' time, by asking for what takes the daemon long |
 //! | `wire` | programs and the daemon, by what comes from outside |
 //!
 //! Needs root, and says that it was skipped otherwise. One case runs at a time.
@@ -41,5 +42,6 @@ mod revoking;
 mod rings;
 mod sending;
 mod talking;
+mod turns;
 mod wire;
 mod world;

@@ -66,7 +66,11 @@ dump = "own"
 [[allow]]
 user = "65533"
 addresses = ["10.79.0.7", "fd79::7"]
+filters = ["udp and dst portrange 5000-5099"]
 dump = "none"
+[[allow]]
+user = "65532"
+addresses = ["10.79.0.7"]
 "#;
 
 /// One case at a time: each has the machine to itself, as far as this program goes.
@@ -145,6 +149,18 @@ impl World {
         std::thread::spawn(move || lines.for_each(drop));
         *self.daemon.borrow_mut() = Some(child);
         *self.asker.borrow_mut() = None;
+    }
+
+    /// Runs `attack` while the daemon stands still, so that all that is said to it meanwhile is there at once when it
+    /// goes on.
+    pub fn while_the_daemon_stands<T>(&self, attack: impl FnOnce() -> T) -> T {
+        self.signal(rustix::process::Signal::STOP);
+        let state = format!("/proc/{}/stat", self.daemon_pid());
+        let stands = || std::fs::read_to_string(&state).is_ok_and(|text| text.contains(") T "));
+        assert!(within(stands), "it goes on");
+        let done = attack();
+        self.signal(rustix::process::Signal::CONT);
+        done
     }
 
     /// Has the daemon read another policy.

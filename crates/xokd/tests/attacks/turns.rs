@@ -1,0 +1,93 @@
+//! Keeping the daemon for oneself: much of what takes it long, said all at once.
+//!
+//! What is shown is an order. The attacker is the second of three users, and all three have said what they want before
+//! the daemon hears any of it. In whatever order it takes the users, one of the other two is heard after the attacker
+//! for the first time: he gets what he asks for only if the attacker's last request is not done yet.
+
+use exos_xok::Protocol;
+use exos_xok::message::{Answer, FromDaemon, PortWish, Request};
+
+use crate::attacker::{ANYBODY, Hostile, NOBODY, SOMEBODY};
+use crate::program::{Connection, Program};
+use crate::world::{World, case};
+
+/// What the attacker asks for at last, and the others exactly.
+const LAST: std::ops::RangeInclusive<u16> = 5010..=5011;
+
+/// Says all of it without waiting for an answer.
+fn say(connection: &Connection, requests: &[Request]) {
+    for (tag, request) in (1..).zip(requests) {
+        connection.send(&request.encode(tag), &[]).expect("room");
+    }
+}
+
+/// The answers to what was said.
+fn answers(connection: &Connection, count: usize) -> Vec<Answer> {
+    let answer = |message| match message {
+        FromDaemon::Answer(_, answer) => Some(answer),
+        FromDaemon::Notice(_) => None,
+    };
+    let messages = std::iter::from_fn(|| connection.receive());
+    let answers = messages.filter_map(|(message, _)| answer(message));
+    answers.take(count).collect()
+}
+
+fn filter(text: String) -> Request {
+    Request::ClaimFilter { filter: text }
+}
+
+/// One program of each of three users: the one in the middle is the attacker, the others claim a port each.
+fn one_of_three(hostile: &Hostile, attack: impl FnOnce(&Hostile, Program)) {
+    let program = hostile.attach();
+    hostile.say("attached");
+    hostile.wait_for("go");
+    let Ok(port) = hostile.role.parse() else {
+        return attack(hostile, program);
+    };
+    let claim = Request::Claim {
+        protocol: Protocol::Udp,
+        local: None,
+        port: PortWish::Number(port),
+        remote: None,
+    };
+    say(&program.connection, &[claim]);
+    hostile.say("asked");
+    let answer = answers(&program.connection, 1).remove(0);
+    assert!(matches!(answer, Answer::Granted { .. }), "{answer:?}");
+}
+
+/// Has the three say what they want while the daemon does not hear, and waits until they have their answers.
+fn all_at_once(world: &World) {
+    let honest = [(ANYBODY, LAST.start()), (NOBODY, LAST.end())];
+    let honest = honest.map(|(user, port)| world.attacker_as(user, &port.to_string()));
+    let [first, last] = honest;
+    let mut all = [first, world.attacker_as(SOMEBODY, "greedy"), last];
+    all.iter_mut().for_each(|one| one.must_say("attached"));
+    world.while_the_daemon_stands(|| {
+        for one in &mut all {
+            one.tell("go");
+            one.must_say("asked");
+        }
+    });
+    all.into_iter().for_each(|one| one.finish());
+}
+
+/// Each is programs for the kernel to verify. Another's claim is heard before the last of them.
+#[test]
+fn asking_for_filters_all_at_once() {
+    case(
+        |hostile| {
+            one_of_three(hostile, |hostile, program| {
+                let ports = (0..7).map(|n| format!("udp dst port {}", 5000 + n));
+                let last = format!("udp dst portrange {}-{}", LAST.start(), LAST.end());
+                let filters: Vec<Request> = ports.chain([last]).map(filter).collect();
+                say(&program.connection, &filters);
+                hostile.say("asked");
+                for answer in answers(&program.connection, filters.len()) {
+                    assert!(matches!(answer, Answer::GrantedFilter { .. }), "{answer:?}");
+                }
+            });
+        },
+        all_at_once,
+    );
+}
