@@ -78,7 +78,7 @@ impl Live {
             snap: args.snaplen(),
             all: args.all,
         };
-        let (answer, fds) = control.ask(&request)?;
+        let (answer, fds) = control.ask_while_busy(&request)?;
         let (Answer::Tapped { tap }, Some(fd)) = (answer, fds.into_iter().next()) else {
             return Err(Error::new("the daemon gives no ring of packets")
                 .mend("use a daemon and a program of the same version of exos"));

@@ -6,11 +6,12 @@ use std::time::Duration;
 /// an attachment within some tens (an interface is made); a machine under load takes longer.
 pub const ANSWER_TIME: Duration = Duration::from_secs(5);
 
-/// How long an attachment is tried that the daemon is too busy for: it lets each user attach some four times a second.
-pub const ATTACH_TIME: Duration = Duration::from_secs(10);
+/// How long the daemon is asked for what it is too busy for: it lets each user attach some four times a second, and have
+/// one filter.
+pub const BUSY_TIME: Duration = Duration::from_secs(10);
 
 /// The pause before such an attempt is repeated.
-pub const ATTACH_PAUSE: Duration = Duration::from_millis(100);
+pub const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
 /// The pauses between attempts to connect while the daemon's queue of newcomers is full, each twice the last.
 pub const CONNECT_PAUSES: std::ops::RangeInclusive<Duration> =

@@ -172,7 +172,7 @@ impl Via {
             chunks: 0,
             program: program.to_owned(),
         };
-        let (answer, fds) = control.attach(&attach)?;
+        let (answer, fds) = control.ask_while_busy(&attach)?;
         let Answer::Attached {
             slot, token, facts, ..
         } = answer
@@ -251,14 +251,18 @@ impl Via {
     }
 
     /// Claims all packets that a filter matches and nobody's exact grant covers, as policy allows (`filters`). They
-    /// come as they are: the stack knows only those of its own addresses and ports.
+    /// come as they are: the stack knows only those of its own addresses and ports. Waits while the programs of our user
+    /// have asked for too many.
     ///
     /// # Errors
     ///
     /// The daemon refuses, or is not there.
     pub fn claim_filter(&mut self, filter: &str) -> Result<GrantId, AskError> {
         let filter = filter.to_owned();
-        match self.ask(&Request::ClaimFilter { filter })? {
+        let (answer, _) = self
+            .control()?
+            .ask_while_busy(&Request::ClaimFilter { filter })?;
+        match answer {
             Answer::GrantedFilter { grant } => Ok(grant),
             _ => Err(AskError::Failed(control::bad("no grant"))),
         }
@@ -295,8 +299,12 @@ impl Via {
     }
 
     fn ask(&mut self, request: &Request) -> Result<Answer, AskError> {
+        self.control()?.ask(request).map(|(answer, _)| answer)
+    }
+
+    fn control(&mut self) -> Result<&mut Control, AskError> {
         match &mut self.state {
-            State::There(control) => control.ask(request).map(|(answer, _)| answer),
+            State::There(control) => Ok(control),
             _ => Err(AskError::Failed(
                 Error::new("the daemon is not there now").mend("start it again"),
             )),

@@ -72,8 +72,6 @@ pub(crate) struct Seat {
     revoked: revocation::Revocations,
     /// Neighbours asked for lately.
     resolves: Pace,
-    /// Filters asked for lately.
-    filters: Pace,
 }
 
 /// How often something was done in the period that began then.
@@ -114,7 +112,7 @@ pub struct Daemon {
     refusals: BTreeMap<&'static str, u64>,
     reports: report::Reports,
     turns: Turns,
-    attaches: rates::Attaches,
+    rates: rates::Rates,
     started: Now,
     counted: Now,
     replaced: bool,
@@ -144,7 +142,7 @@ impl Daemon {
             refusals: BTreeMap::new(),
             reports: report::Reports::default(),
             turns: Turns::default(),
-            attaches: rates::Attaches::default(),
+            rates: rates::Rates::default(),
             started: now(),
             counted: now(),
             replaced: false,

@@ -25,10 +25,13 @@ pub const GRANTS_MAX: usize = exos_xok::limits::TABLE_GRANTS;
 /// General filters of one slot: they are one program, of as many alternatives as all of them have.
 pub const FILTERS_PER_SLOT_MAX: usize = 8;
 
-/// In this time a slot may ask for as many filters as it may have. For each the kernel verifies two programs while others
-/// wait, some 100 ms (`strace -T -e bpf` of the daemon, on a busy virtual machine): a tenth of the daemon's time for one
-/// slot, of which a user may have several.
-pub const FILTERS_PERIOD: Duration = Duration::from_secs(8);
+/// Filters that one user may ask for at once, to claim them or for copies: as many as a slot may have.
+pub const FILTERS_AT_ONCE: u32 = FILTERS_PER_SLOT_MAX as u32;
+
+/// How often one user may ask for a filter after that. For each the kernel verifies two programs while others wait, some
+/// 100 ms (`strace -T -e bpf` of the daemon, on a busy virtual machine), and as much when it is given back: a fifth of the
+/// daemon's time at most.
+pub const FILTER_EVERY: Duration = Duration::from_secs(1);
 
 /// Steps of one comparison of a claim with a filter of another's: less than a millisecond. What cannot be told apart in
 /// that is refused.

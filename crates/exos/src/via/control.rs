@@ -4,7 +4,8 @@
 //! ([`Control::send`], [`Control::receive`]). Answers come in the order of the requests; notices come at
 //! any time, and those met while waiting are kept for [`Control::receive`].
 //!
-//! Nothing here blocks but `connect` and `ask`, and those not longer than [`ANSWER_TIME`].
+//! Nothing here blocks but `connect` and `ask`, and those not longer than [`ANSWER_TIME`], and
+//! [`Control::ask_while_busy`].
 
 use std::collections::VecDeque;
 use std::io::{IoSliceMut, Read as _};
@@ -23,7 +24,7 @@ use rustix::net::{
     SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg, send, socket_with,
 };
 
-use crate::limits::{ANSWER_TIME, ATTACH_PAUSE, ATTACH_TIME, CONNECT_PAUSES};
+use crate::limits::{ANSWER_TIME, BUSY_PAUSE, BUSY_TIME, CONNECT_PAUSES};
 
 /// A connection with the daemon.
 #[derive(Debug)]
@@ -106,13 +107,17 @@ impl Control {
         })
     }
 
-    /// Asks for a slot, again as long as the daemon is busy.
-    pub(super) fn attach(&mut self, request: &Request) -> Result<(Answer, Vec<OwnedFd>), AskError> {
-        let until = Instant::now() + ATTACH_TIME;
+    /// Sends a request and waits for its answer, and again as long as the daemon has no time for it: slots and filters are
+    /// made for each user so many in a second. Not longer than [`BUSY_TIME`].
+    pub fn ask_while_busy(
+        &mut self,
+        request: &Request,
+    ) -> Result<(Answer, Vec<OwnedFd>), AskError> {
+        let until = Instant::now() + BUSY_TIME;
         loop {
             match self.ask(request) {
                 Err(AskError::Refused(Refusal::Busy, _)) if Instant::now() < until => {
-                    std::thread::sleep(ATTACH_PAUSE);
+                    std::thread::sleep(BUSY_PAUSE);
                 }
                 answer => return answer,
             }

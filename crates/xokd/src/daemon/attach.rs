@@ -2,10 +2,9 @@
 
 use exos_xok::message::{Answer, Facts, Refusal, Secret};
 
-use super::rates::too_often;
+use super::Daemon;
 use super::requests::{Answered, Refused, plain, refuse};
 use super::seats::Wanted;
-use super::{Daemon, now};
 use crate::ledger::SlotId;
 use crate::policy::Who;
 use crate::server::ConnectionId;
@@ -19,9 +18,7 @@ impl Daemon {
         wanted: Wanted,
     ) -> Answered {
         self.check_seatless(id)?;
-        if who.uid != rustix::process::geteuid().as_raw() {
-            self.attaches.count(who.uid, now()).map_err(too_often)?;
-        }
+        self.count_attach(who.uid)?;
         let (slot, fds) = self.add_seat(id, who, pid, wanted)?;
         Ok((self.attached(slot), fds))
     }

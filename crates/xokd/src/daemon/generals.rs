@@ -7,17 +7,16 @@ use exos_filter::Filter;
 use exos_filter::gate::sending;
 use exos_xok::message::{Answer, GrantId, Refusal};
 
+use super::Daemon;
 use super::requests::{Answered, Refused, plain, refuse};
-use super::{Daemon, now};
 use crate::gate::GeneralFilters;
 use crate::interface::Interface;
 use crate::ledger::{General, SlotId};
-use crate::limits::{FILTERS_PER_SLOT_MAX, FILTERS_PERIOD};
 use crate::policy::{Rule, Who};
 
 impl Daemon {
     pub(super) fn claim_filter(&mut self, slot: SlotId, who: &Who, text: String) -> Answered {
-        self.wait_for_filters(slot)?;
+        self.count_filter(who.uid)?;
         let interface = self.seats[&slot].interface;
         let seated = self.interface(interface).expect("a seat's interface");
         let filter = Filter::parse(&text);
@@ -36,20 +35,6 @@ impl Daemon {
         self.seat_mut(slot).record.filters.push((grant, text));
         self.save(interface);
         plain(Answer::GrantedFilter { grant })
-    }
-
-    /// Each is a program for the kernel to verify, and others wait meanwhile.
-    fn wait_for_filters(&mut self, slot: SlotId) -> Result<(), Refused> {
-        let max = FILTERS_PER_SLOT_MAX as u32;
-        let filters = &mut self.seat_mut(slot).filters;
-        if filters.step(now(), FILTERS_PERIOD, max) {
-            return Ok(());
-        }
-        let seconds = FILTERS_PERIOD.as_secs();
-        let text = format!(
-            "more than {max} filters asked for in {seconds} s; ask for several as one, with \"or\""
-        );
-        Err(refuse(Refusal::Limit, text))
     }
 
     /// Takes the programs of a slot's filters out of the packet path.

@@ -85,7 +85,7 @@ impl Daemon {
             since_ms: now().as_millis() as u64,
         };
         self.seat(index, record, (made.place, made.memory), Some(id));
-        self.retell_taps();
+        self.retell_taps(who.uid);
         self.divide(index);
         self.save(index);
         Ok((made.slot, made.fds))
@@ -150,7 +150,6 @@ impl Daemon {
             ends: connection.is_none().then(|| now() + REATTACH_TIME),
             revoked: Revocations::default(),
             resolves: Pace::default(),
-            filters: Pace::default(),
         };
         self.ledger.add_slot(slot, owner);
         self.seats.insert(slot, seat);
@@ -205,7 +204,7 @@ impl Daemon {
         for change in self.ledger.remove_slot(slot, now()) {
             self.apply(&change);
         }
-        self.retell_taps();
+        self.retell_taps(seat.record.uid);
         self.forget_filters(seat.interface, slot);
         let Some(interface) = self.interface(seat.interface) else {
             return;

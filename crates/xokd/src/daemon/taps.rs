@@ -56,6 +56,7 @@ impl Daemon {
     /// Begins to make copies.
     pub(super) fn tap(&mut self, id: ConnectionId, who: &Who, wanted: Wanted) -> Answered {
         let interfaces = self.tapped_interfaces(who, &wanted)?;
+        self.count_filter(who.uid)?;
         let filter = match wanted.filter.trim() {
             "" => Filter::everything(),
             text => Filter::parse(text).map_err(|e| refuse(Refusal::BadRequest, e))?,
@@ -210,10 +211,10 @@ impl Daemon {
         }
     }
 
-    /// A program came or went: what its user may see is another. A slot's number is given away again, so that this
+    /// A program of this user came or went: what he may see is another. A slot's number is given away again, so that this
     /// is done before its next holder gets a packet.
-    pub(super) fn retell_taps(&mut self) {
-        let own = |(number, tap): (&u32, &Tap)| (!tap.all).then_some(*number);
+    pub(super) fn retell_taps(&mut self, uid: u32) {
+        let own = |(number, tap): (&u32, &Tap)| (!tap.all && tap.uid == uid).then_some(*number);
         let numbers: Vec<u32> = self.taps.taps.iter().filter_map(own).collect();
         for number in numbers {
             if self.put_tap(number).is_err() {

@@ -4,11 +4,14 @@
 //! the daemon hears any of it. In whatever order it takes the users, one of the other two is heard after the attacker
 //! for the first time: he gets what he asks for only if the attacker's last request is not done yet.
 
+use std::time::Instant;
+
 use exos_xok::Protocol;
-use exos_xok::message::{Answer, FromDaemon, PortWish, Request};
+use exos_xok::message::{Answer, FromDaemon, PortWish, Refusal, Request};
+use exos_xokd::limits::{FILTER_EVERY, FILTERS_AT_ONCE};
 
 use crate::attacker::{ANYBODY, Hostile, NOBODY, SOMEBODY};
-use crate::program::{Connection, Program};
+use crate::program::{Connection, Program, refusal};
 use crate::world::{World, case};
 
 /// What the attacker asks for at last, and the others exactly.
@@ -89,5 +92,50 @@ fn asking_for_filters_all_at_once() {
             });
         },
         all_at_once,
+    );
+}
+
+/// The bound is the user's, over all his slots and whatever the filters are for. What cannot be read is counted like the
+/// rest.
+#[test]
+fn asking_for_filters_by_many_slots() {
+    const ASKED: usize = 60;
+    const NONE: &str = "no such words";
+    case(
+        |hostile| {
+            let programs = [(); 3].map(|()| hostile.attach());
+            let copies = Request::Tap {
+                interface: String::new(),
+                filter: NONE.to_owned(),
+                snap: 100,
+                all: false,
+            };
+            let began = Instant::now();
+            let ask = |n: usize| {
+                let connection = &programs[n % 3].connection;
+                let answer = match n % 4 {
+                    0 => connection.ask(&copies).0,
+                    _ => connection.claim_filter(NONE),
+                };
+                refusal(&answer)
+            };
+            let refused: Vec<Refusal> = (0..ASKED).map(ask).collect();
+            let heard = refused.iter().filter(|code| **code == Refusal::BadRequest);
+            let (heard, passed) = (heard.count() as u128, began.elapsed());
+            let most = u128::from(FILTERS_AT_ONCE) + passed.as_millis() / FILTER_EVERY.as_millis();
+            assert!(heard >= FILTERS_AT_ONCE.into(), "{refused:?}");
+            assert!(heard <= most + 1, "{heard} heard in {passed:?}");
+            hostile.say("busy");
+            hostile.wait_for("go");
+        },
+        |world| {
+            let mut attacker = world.attacker();
+            attacker.must_say("busy");
+            world.daemon_must_count("refused_bad_request", FILTERS_AT_ONCE.into());
+            let program = world.program();
+            program.connection.must_claim_filter("udp dst port 5000");
+            attacker.tell("go");
+            attacker.finish();
+        },
     );
 }
