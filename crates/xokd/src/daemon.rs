@@ -113,6 +113,8 @@ pub struct Daemon {
     reports: report::Reports,
     turns: Turns,
     rates: rates::Rates,
+    /// When queues of interfaces were given back.
+    given_back: BTreeMap<(u32, u32), Now>,
     started: Now,
     counted: Now,
     replaced: bool,
@@ -143,6 +145,7 @@ impl Daemon {
             reports: report::Reports::default(),
             turns: Turns::default(),
             rates: rates::Rates::default(),
+            given_back: BTreeMap::new(),
             started: now(),
             counted: now(),
             replaced: false,

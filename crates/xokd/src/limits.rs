@@ -108,9 +108,11 @@ pub const REVOKE_TIME: Duration = Duration::from_secs(2);
 /// Chunks of a program's memory when it does not ask: 4 MiB, or 8 at chunks of 4 KiB.
 pub const CHUNKS_DEFAULT: u32 = 2048;
 
-/// How long a newcomer's queue may still be with whoever had it: the kernel gives it back some 30 ms after its last
-/// holder has gone. Everybody else's requests wait meanwhile.
-pub const QUEUE_WAIT: Duration = Duration::from_millis(100);
+/// When to ask again for a queue that was given back: the kernel has it some 30 ms after its last holder has gone.
+pub const QUEUE_RETRY: Duration = Duration::from_millis(30);
+
+/// How long programs are told to ask again, which a machine under load may need. Then somebody keeps the queue.
+pub const QUEUE_WAIT: Duration = Duration::from_secs(1);
 
 /// Bytes of a policy file: a page per user would be a lot.
 pub const POLICY_BYTES_MAX: u64 = 1 << 20;

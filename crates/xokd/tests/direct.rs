@@ -178,6 +178,44 @@ fn a_queue_outlives_the_daemon_and_not_its_program() {
     assert_eq!(lab.interfaces(), ["lo", "wire"], "nothing is left");
 }
 
+/// Whoever asks for a queue too early is told when to ask again, and nobody waits for him. Who keeps its socket all the
+/// same is not waited for either.
+#[test]
+fn a_queue_that_was_given_back_and_is_kept() {
+    let Some(mut lab) = Lab::new("queue-busy") else {
+        return;
+    };
+    lab.start(&[]);
+    let program = Program::connect(&lab);
+    let has = program.attached_by(Mode::Direct(Some(0)));
+    drop(program);
+    let other = Program::connect(&lab);
+    let ask = || {
+        let (answer, _) = other.attach_by(Mode::Direct(Some(0)));
+        let (code, text) = refusal(&answer);
+        (code, text.to_owned())
+    };
+    // The end of the connection may be heard after what is asked on another.
+    let mut first = ask();
+    let noticed = within(Duration::from_secs(10), || {
+        let held = first.0 == Refusal::Held;
+        first = if held { ask() } else { first.clone() };
+        !held
+    });
+    assert!(noticed && first.0 == Refusal::Busy, "{first:?}");
+    assert!(first.1.contains("try again in"), "{first:?}");
+    let kept = within(Duration::from_secs(10), || ask().0 == Refusal::System);
+    assert!(kept, "it is somebody's: {:?}", ask());
+    drop(has);
+    let mut next = None;
+    let lent = within(Duration::from_secs(10), || {
+        let (answer, fds) = other.attach_by(Mode::Direct(Some(0)));
+        next = matches!(answer, Answer::Attached { .. }).then_some(fds);
+        next.is_some()
+    });
+    assert!(lent, "nobody keeps it");
+}
+
 /// A policy that does not say direct any more takes what comes in; who prefers it gets it unasked.
 #[test]
 fn policy_lends_queues_and_takes_them_back() {

@@ -9,19 +9,23 @@
 //! What the program receives is checked and shared as everybody's. A queue can be taken back only as far as that goes:
 //! the kernel has no way to take a bound socket from its holder, so the sending ends with the holder's process.
 
+use std::time::Duration;
+
 use exos_filter::gate::limits::QUEUES_MAX;
 use exos_filter::gate::{Slot, SlotKind};
 use exos_host::Error;
 use exos_host::netns::NetNs;
 use exos_link::{Feed, Offer, OfferConfig};
 use exos_xok::message::Refusal;
+use rustix::io::Errno;
 
-use super::Daemon;
+use super::rates::busy;
 use super::requests::{Refused, refuse};
 use super::seats::Made;
+use super::{Daemon, now};
 use crate::interface::Interface;
 use crate::ledger::SlotId;
-use crate::limits::QUEUE_WAIT;
+use crate::limits::{QUEUE_RETRY, QUEUE_WAIT};
 use crate::policy::{Rule, Who};
 
 impl Daemon {
@@ -39,20 +43,31 @@ impl Daemon {
         let rule = self.direct_rule(interface, who, first)?;
         let chunks = self.check_bounds(who, rule, chunks)?;
         let slot = self.free_slot()?;
-        // Others may hold queues of whom we do not know. The one that is waited for at last was perhaps just given back.
-        let attempts = queues.into_iter().map(|queue| (queue, Default::default()));
-        let mut refusal = None;
-        for (queue, wait) in attempts.chain([(first, QUEUE_WAIT)]) {
-            let offer = offer(interface, queue, chunks, wait);
+        let mut refused = Vec::new();
+        for queue in queues {
+            let offer = offer(interface, queue, chunks);
             match offer.and_then(|offer| place(interface, slot, queue, offer)) {
                 Ok(made) => return Ok((made, self.direct_rule(interface, who, queue)?.clone())),
-                Err(error) => refusal = Some(error),
+                Err(error) => refused.push(self.unlent(interface, queue, error)),
             }
         }
-        Err(refuse(
-            Refusal::System,
-            refusal.expect("there was an attempt"),
-        ))
+        // One that comes free in a moment is what to tell of.
+        let last = refused.pop().expect("there was an attempt");
+        let soon = refused.into_iter().find(|r| r.code == Refusal::Busy);
+        Err(soon.unwrap_or(last))
+    }
+
+    /// Why a queue that nobody has of us cannot be lent: for a moment after it was given back it is still with whoever had
+    /// it, and nobody waits for that here. Otherwise somebody has it of whom we do not know.
+    fn unlent(&self, interface: &Interface, queue: u32, error: Error) -> Refused {
+        let given_back = self.given_back.get(&(interface.link.index, queue));
+        let lately = given_back.is_some_and(|at| now() < *at + QUEUE_WAIT);
+        if lately && error.is(Errno::BUSY.raw_os_error()) {
+            let name = &interface.link.name;
+            let why = format!("queue {queue} of {name} was given back just now");
+            return busy(&why, QUEUE_RETRY);
+        }
+        refuse(Refusal::System, error)
     }
 
     /// The queues to try: allowed, and not lent. At least one.
@@ -112,12 +127,7 @@ impl Daemon {
 }
 
 /// A socket on a queue of the interface, with its memory.
-fn offer(
-    interface: &Interface,
-    queue: u32,
-    chunks: u32,
-    queue_wait: std::time::Duration,
-) -> Result<Offer, Error> {
+fn offer(interface: &Interface, queue: u32, chunks: u32) -> Result<Offer, Error> {
     Offer::make(&OfferConfig {
         namespace: &NetNs::current()?,
         interface: interface.link.name.clone(),
@@ -128,7 +138,7 @@ fn offer(
         super_packets: false,
         prefer_busy_poll: false,
         feed: Feed::Attached(interface.gate.mode()),
-        queue_wait,
+        queue_wait: Duration::ZERO,
     })
 }
 

@@ -59,7 +59,9 @@ impl Daemon {
             Mode::Direct(queue) => self.make_direct(index, who, wanted.chunks, queue)?,
             Mode::Auto if policy.prefers_direct(who, name) => {
                 match self.make_direct(index, who, wanted.chunks, None) {
-                    Err(_) if shared() => self.make_shared(index, who, wanted.chunks)?,
+                    Err(refused) if refused.code != Refusal::Busy && shared() => {
+                        self.make_shared(index, who, wanted.chunks)?
+                    }
                     made => made?,
                 }
             }
@@ -203,6 +205,9 @@ impl Daemon {
         };
         for change in self.ledger.remove_slot(slot, now()) {
             self.apply(&change);
+        }
+        if let Some(queue) = seat.record.queue {
+            self.given_back.insert((seat.interface, queue), now());
         }
         self.retell_taps(seat.record.uid);
         self.forget_filters(seat.interface, slot);
