@@ -32,6 +32,7 @@ use exos_host::netlink::{Address, Netlink, RouteEntry, Watch};
 use exos_host::netns::NetNs;
 use exos_host::shared::LentMemory;
 use exos_xok::message::{Farewell, Notice};
+use exos_xok::tables::Route;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::interface::Interface;
@@ -109,6 +110,8 @@ pub struct Daemon {
     watch: Watch,
     /// Addresses and routes of the host as they were last told of.
     host_seen: Option<(Vec<Address>, Vec<RouteEntry>)>,
+    /// The routes that are in the tables.
+    routes: Vec<Route>,
     refusals: BTreeMap<&'static str, u64>,
     reports: report::Reports,
     turns: Turns,
@@ -140,6 +143,7 @@ impl Daemon {
             tables: Tables::new()?,
             watch: Watch::everything()?,
             host_seen: None,
+            routes: Vec::new(),
             netlink,
             refusals: BTreeMap::new(),
             reports: report::Reports::default(),
@@ -200,6 +204,7 @@ impl Daemon {
             w.replace(&addresses);
             w.replace(&routes);
         });
+        self.routes = routes;
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 mod lab;
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use exos_filter::gate::{FlowKey, FlowValue};
@@ -172,6 +173,70 @@ fn ports_of_a_shared_address_are_the_programs_or_the_hosts() {
     bind_udp(&lab, 5353).expect_err("this one was not");
     drop((again, link));
     assert!(within(Duration::from_secs(2), || bind_udp(&lab, 5353).is_ok()));
+}
+
+/// The processor time of the daemon so far.
+fn spent(lab: &Lab) -> Duration {
+    let pid = lab.daemon.as_ref().expect("it runs").id();
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("it runs");
+    let ns = text.split(' ').next().and_then(|ns| ns.parse().ok());
+    Duration::from_nanos(ns.expect("nanoseconds"))
+}
+
+/// Runs `ip` with these lines in the namespace of the daemon.
+fn ip(lab: &Lab, lines: &str) {
+    let mut command = Command::new("ip");
+    command.args(["-n", &lab.side('a'), "-batch", "-"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("ip is of iproute2");
+    let mut to = child.stdin.take().expect("a pipe");
+    std::io::Write::write_all(&mut to, lines.as_bytes()).expect("it reads");
+    drop(to);
+    assert!(child.wait().expect("ours").success());
+}
+
+/// The gateways that a newcomer is told are the host's of the moment, and telling them costs the same on a host that has
+/// many routes.
+#[test]
+fn greeting_costs_the_same_however_many_routes() {
+    const GREETINGS: u32 = 100;
+    let Some(mut lab) = Lab::new("routes") else {
+        return;
+    };
+    lab.launch(&["--share-address"]);
+    let program = Program::connect(&lab);
+    let gateways = || match program.ask(&Request::Hello { version: VERSION }).0 {
+        Answer::Welcome { interfaces, .. } => interfaces[0].gateways.clone(),
+        other => panic!("{other:?}"),
+    };
+    let cost = || {
+        let before = spent(&lab);
+        (0..GREETINGS).for_each(|_| drop(gateways()));
+        spent(&lab) - before
+    };
+    assert!(gateways().is_empty());
+    ip(&lab, "route add default via 10.78.0.2\n");
+    let gateway: std::net::IpAddr = "10.78.0.2".parse().expect("an address");
+    assert_eq!(gateways(), [gateway], "at once");
+    let few = cost();
+    let route = |n: u32| {
+        format!(
+            "route add 172.16.{}.{}/32 via 10.78.0.2\n",
+            n / 256,
+            n % 256
+        )
+    };
+    ip(&lab, &(0..10_000).map(route).collect::<String>());
+    assert_eq!(gateways(), [gateway], "beside many others");
+    let many = cost();
+    assert!(
+        many < few * 5,
+        "{many:?} of processor time, with few {few:?}"
+    );
+    ip(&lab, "route del default\n");
+    assert!(gateways().is_empty(), "gone at once");
 }
 
 /// The counters of a slot, as the daemon reports them.

@@ -163,16 +163,19 @@ impl Daemon {
         }
     }
 
-    fn hello(&self, version: u16) -> Answered {
+    fn hello(&mut self, version: u16) -> Answered {
         if version != VERSION {
             let text = format!(
                 "this daemon speaks version {VERSION} and the program {version}; use programs and a daemon of one version"
             );
             return Err(refuse(Refusal::Version, text));
         }
+        // What the host has said until now, and nothing is asked: it may have many routes.
+        self.serve_host(now())?;
         let info = |i: &crate::interface::Interface| {
-            let routes = i.routes(&self.netlink).unwrap_or_default();
-            let gateways = routes.iter().filter(|r| r.prefix == 0);
+            let index = i.link.index;
+            let routes = self.routes.iter().filter(|r| r.interface == index);
+            let gateways = routes.filter(|r| r.prefix == 0);
             let gateways = gateways.filter_map(|r| r.gateway);
             i.info(gateways.take(exos_xok::limits::GATEWAYS_MAX).collect())
         };

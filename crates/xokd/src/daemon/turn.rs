@@ -8,7 +8,7 @@ use exos_xok::message::Notice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{Daemon, now};
-use crate::ledger::{Now, SlotId};
+use crate::ledger::Now;
 use crate::limits::COUNTERS_EVERY;
 use crate::neighbours::host_news;
 use crate::server::{ConnectionId, Cut, Heard, Turn};
@@ -158,7 +158,7 @@ impl Daemon {
     }
 
     /// What the host says of its neighbours, addresses and routes, where they are shared.
-    fn serve_host(&mut self, now: Now) -> Result<()> {
+    pub(super) fn serve_host(&mut self, now: Now) -> Result<()> {
         let news = host_news(&mut self.watch, now)?;
         for neighbour in news.neighbours {
             let shared = |i: &crate::interface::Interface| i.policy.share_address;
@@ -201,9 +201,10 @@ impl Daemon {
         }
         self.forget_cut();
         self.take_revoked(now);
+        // One in a turn: each takes long, and others may have come back meanwhile.
         let due = |end: Option<Now>| end.is_some_and(|end| end <= now);
-        let seats = self.seats.iter().filter(|(_, seat)| due(seat.ends));
-        for slot in seats.map(|(slot, _)| *slot).collect::<Vec<SlotId>>() {
+        let first = self.seats.iter().find(|(_, seat)| due(seat.ends));
+        if let Some(slot) = first.map(|(slot, _)| *slot) {
             self.remove_seat(slot);
         }
     }
