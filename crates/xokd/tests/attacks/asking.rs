@@ -6,11 +6,12 @@
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 use exos_xok::limits::TABLE_GRANTS;
 use exos_xok::message::{Answer, GrantId, Mode, PortWish, Refusal, Request, Secret};
 use exos_xok::{Endpoint, Protocol};
-use exos_xokd::limits::{REPORT_EVERY, REPORTS_MAX};
+use exos_xokd::limits::{ATTACH_EVERY, ATTACHES_AT_ONCE, REPORT_EVERY, REPORTS_MAX};
 
 use crate::attacker::{NOBODY, SOMEBODY};
 use crate::packets;
@@ -506,35 +507,54 @@ fn for_reports_without_end() {
     );
 }
 
+/// A slot that cannot be: refused at once, and counted like the others.
+fn impossible() -> Request {
+    Request::Attach {
+        interface: String::new(),
+        mode: Mode::Auto,
+        chunks: 3,
+        program: "program".to_owned(),
+    }
+}
+
 /// Comes and goes, each time some tens of milliseconds of the daemon's time: a few times at once, then seldom.
 #[test]
 fn for_slots_again_and_again() {
     case(
         |hostile| {
+            let began = Instant::now();
             let mut attached = 0;
-            let text = loop {
-                let connection = hostile.connect();
-                match connection.ask(&attach_request()).0 {
+            for _ in 0..24 {
+                // Each is waited for by itself.
+                hostile.say("again");
+                match hostile.connect().ask(&attach_request()).0 {
                     Answer::Attached { .. } => attached += 1,
-                    Answer::Refused {
-                        code: Refusal::Busy,
-                        text,
-                    } if !text.contains("given back") => break text,
                     // Those that it has left may be counted still.
                     Answer::Refused { code, .. } => {
                         assert!(matches!(code, Refusal::Limit | Refusal::Busy));
                     }
                     other => panic!("{other:?}"),
                 }
-                assert!(attached < 1000, "it never ends");
-            };
+            }
+            let since = began.elapsed().as_millis() / ATTACH_EVERY.as_millis();
+            assert!(attached <= u128::from(ATTACHES_AT_ONCE) + since + 1);
+            // Asked for faster than any machine makes them.
+            let connection = hostile.connect();
+            let busy = (0..1000).find_map(|_| match connection.ask(&impossible()).0 {
+                Answer::Refused {
+                    code: Refusal::Busy,
+                    text,
+                } if text.contains("too often") => Some(text),
+                _ => None,
+            });
+            let text = busy.expect("it ends");
             assert!(text.contains("try again in"), "{text}");
             hostile.say("busy");
             hostile.wait_for("go");
         },
         |world| {
             let mut attacker = world.attacker();
-            attacker.must_say("busy");
+            while attacker.says() != "busy" {}
             world.daemon_must_count("refused_busy", 1);
             // Another user need not wait.
             world.program().connection.must_claim(HELD);
@@ -588,15 +608,9 @@ fn for_slots_that_cannot_be_made() {
     case(
         |hostile| {
             let connection = hostile.connect();
-            let impossible = Request::Attach {
-                interface: String::new(),
-                mode: Mode::Auto,
-                chunks: 3,
-                program: "program".to_owned(),
-            };
             let mut refused = 0;
             for _ in 0..300 {
-                let (answer, _) = connection.ask(&impossible);
+                let (answer, _) = connection.ask(&impossible());
                 let code = refusal(&answer);
                 assert!(
                     matches!(code, Refusal::BadRequest | Refusal::Busy),

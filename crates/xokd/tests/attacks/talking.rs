@@ -6,6 +6,7 @@ use std::os::fd::AsFd as _;
 
 use exos_xok::limits::MESSAGE_BYTES_MAX;
 use exos_xok::message::{Answer, Refusal, Request, VERSION};
+use exos_xokd::limits::REPORTS_MAX;
 
 use crate::attacker::Hostile;
 use crate::program::{Connection, Program, refusal};
@@ -263,8 +264,8 @@ fn without_room_for_descriptors() {
             let before = world.daemon_descriptors();
             let mut attacker = world.attacker();
             attacker.must_say("received");
-            // Its connection, its process, and what keeps a slot's link working.
-            assert!(world.daemon_descriptors() <= before + 8);
+            // Its connection, its process, what keeps a slot's link working, and the reports that can be read.
+            assert!(world.daemon_descriptors() <= before + 8 + REPORTS_MAX);
             attacker.tell("go");
             attacker.finish();
             let program: Program = world.program();
