@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use exos_wire::checksum::Sum;
 
-use crate::Slice;
+use crate::{Buffer, Slice};
 
 /// An ordered list of slices of immutable buffers. An empty one owns no memory until first used.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +34,24 @@ struct Entry {
     /// Stream position after the slice's last byte.
     end: u64,
     slice: Slice,
+}
+
+impl Entry {
+    /// Stream position of the slice's first byte.
+    #[inline]
+    fn start(&self) -> u64 {
+        self.end - self.slice.len() as u64
+    }
+
+    /// `len` bytes, which begin `before_end` bytes before the slice's end.
+    #[inline]
+    fn piece(&self, before_end: usize, len: usize) -> Piece<'_> {
+        let start = self.slice.range().end - before_end;
+        Piece {
+            buffer: self.slice.buffer(),
+            range: start..start + len,
+        }
+    }
 }
 
 impl Aggregate {
@@ -130,25 +148,28 @@ impl Aggregate {
         }
     }
 
-    /// The bytes of a range that is not empty, if they lie in one slice.
+    /// The bytes of a range that is not empty, if they lie in one slice. That with the index `near` is looked at
+    /// first; `near` becomes the index of the slice in which they begin. Ranges are asked for one behind the other, as a
+    /// rule, so nearly all are found without a search; with any `near` the answer is the same.
     ///
     /// # Panics
     ///
     /// When the range does not lie within what is held.
     #[inline]
-    pub fn piece(&self, range: Range<usize>) -> Option<Piece<'_>> {
+    pub fn piece(&self, range: Range<usize>, near: &mut usize) -> Option<Piece<'_>> {
         assert!(
             range.start <= range.end && range.end <= self.len(),
             "{range:?} of {}",
             self.len()
         );
         let position = self.front + range.start as u64;
-        let entry = self.entries.get(self.index_of(position))?;
-        let start = (position + entry.slice.len() as u64 - entry.end) as usize;
-        (start + range.len() <= entry.slice.len()).then(|| Piece {
-            slice: &entry.slice,
-            range: start..start + range.len(),
-        })
+        let holds = |e: &&Entry| e.start() <= position && position < e.end;
+        let entry = match self.entries.get(*near).filter(holds) {
+            Some(entry) => entry,
+            None => self.find(position, near)?,
+        };
+        let before_end = (entry.end - position) as usize;
+        (range.len() <= before_end).then(|| entry.piece(before_end, range.len()))
     }
 
     /// A range as an aggregate of its own, sharing the bytes.
@@ -206,21 +227,16 @@ impl Aggregate {
         out
     }
 
-    /// The entry that holds a stream position, or the number of entries at the very end.
-    #[inline]
+    /// The index of the entry that holds a stream position, or the number of entries at the very end.
     fn index_of(&self, position: u64) -> usize {
-        // A short response and most retransmissions are in the first entry, new data of a long stream is in one
-        // of the last two: a look before bisecting.
-        let begins = |entry: &Entry| entry.end - entry.slice.len() as u64 <= position;
-        let count = self.entries.len();
-        match self.entries.front() {
-            Some(first) if position < first.end => 0,
-            _ if self.entries.get(count.wrapping_sub(1)).is_some_and(begins) => {
-                count - usize::from(position < self.back)
-            }
-            _ if self.entries.get(count.wrapping_sub(2)).is_some_and(begins) => count - 2,
-            _ => self.entries.partition_point(|entry| entry.end <= position),
-        }
+        self.entries.partition_point(|entry| entry.end <= position)
+    }
+
+    /// The entry that holds a stream position, and its index; `None` at the very end.
+    #[inline(never)]
+    fn find(&self, position: u64, index: &mut usize) -> Option<&Entry> {
+        *index = self.index_of(position);
+        self.entries.get(*index)
     }
 }
 
@@ -241,7 +257,8 @@ impl FromIterator<Slice> for Aggregate {
 /// A part of a slice, borrowed from an aggregate: nothing is counted until it is kept.
 #[derive(Clone, Debug)]
 pub struct Piece<'a> {
-    slice: &'a Slice,
+    buffer: &'a Buffer,
+    /// Where it lies in the buffer.
     range: Range<usize>,
 }
 
@@ -249,7 +266,7 @@ impl<'a> Piece<'a> {
     /// The bytes.
     #[inline]
     pub fn as_bytes(&self) -> &'a [u8] {
-        &self.slice.as_bytes()[self.range.clone()]
+        &self.buffer.as_slice()[self.range.clone()]
     }
 
     /// Length in bytes, never 0.
@@ -262,12 +279,12 @@ impl<'a> Piece<'a> {
     /// The ones' complement sum, as if the piece began at an even offset of a packet.
     #[inline]
     pub fn sum(&self) -> Sum {
-        self.slice.sum(self.range.clone())
+        self.buffer.sum(self.range.clone())
     }
 
     /// A slice that keeps the bytes alive.
     pub fn to_slice(&self) -> Slice {
-        self.slice.sub(self.range.clone())
+        self.buffer.slice(self.range.clone())
     }
 }
 
@@ -290,13 +307,9 @@ impl<'a> Iterator for Pieces<'a> {
         }
         let entry = &self.aggregate.entries[self.index];
         let until = entry.end.min(self.end);
-        let slice_start = entry.end - entry.slice.len() as u64;
-        let range = (self.position - slice_start) as usize..(until - slice_start) as usize;
+        let (before_end, len) = (entry.end - self.position, until - self.position);
         self.index += 1;
         self.position = until;
-        Some(Piece {
-            slice: &entry.slice,
-            range,
-        })
+        Some(entry.piece(before_end as usize, len as usize))
     }
 }

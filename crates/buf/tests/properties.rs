@@ -88,7 +88,9 @@ proptest! {
     }
 
     #[test]
-    fn an_aggregate_reads_like_its_bytes((slices, flat) in slices(), a: prop::sample::Index, b: prop::sample::Index) {
+    fn an_aggregate_reads_like_its_bytes(
+        (slices, flat) in slices(), a: prop::sample::Index, b: prop::sample::Index, near in 0..9usize,
+    ) {
         let aggregate: Aggregate = slices.into_iter().collect();
         prop_assert_eq!(aggregate.len(), flat.len());
         let (a, b) = (a.index(flat.len() + 1), b.index(flat.len() + 1));
@@ -98,7 +100,11 @@ proptest! {
         assert_same_sum(aggregate.sum(range.clone()), want);
         if !range.is_empty() {
             let first = aggregate.pieces(range.clone()).next().filter(|p| p.len() == want.len());
-            let piece = aggregate.piece(range.clone());
+            // Wherever the search begins, and once more from where it ended.
+            let mut near = near;
+            let piece = aggregate.piece(range.clone(), &mut near);
+            let again = aggregate.piece(range.clone(), &mut near);
+            prop_assert_eq!(piece.as_ref().map(|p| p.as_bytes()), again.as_ref().map(|p| p.as_bytes()));
             prop_assert_eq!(piece.as_ref().map(|p| p.as_bytes()), first.as_ref().map(|p| p.as_bytes()));
         }
         let part = aggregate.range(range);

@@ -39,18 +39,19 @@ impl<'a> Body<'a> {
 }
 
 /// The data of a segment: slices of the send queue, or one copy where they are too many; and its sum, if that
-/// is wanted.
+/// is wanted. `near` is [`Aggregate::piece`]'s.
 #[inline(always)]
 pub(super) fn gather<'a>(
     queue: &'a Aggregate,
     data: Range<usize>,
+    near: &mut usize,
     copy: &'a mut Vec<u8>,
     summed: bool,
 ) -> (Body<'a>, Option<Sum>) {
     if data.is_empty() {
         return (Body::EMPTY, summed.then_some(Sum::ZERO));
     }
-    match queue.piece(data.clone()) {
+    match queue.piece(data.clone(), near) {
         Some(piece) => {
             let sum = summed.then(|| piece.sum());
             (Body::whole(piece.as_bytes()), sum)

@@ -167,6 +167,8 @@ pub struct Stack {
     last_head: LastHead,
     /// The body of a segment of too many pieces to be handed out one by one.
     gathered: Vec<u8>,
+    /// In which slice of its queue the last segment's data began ([`Aggregate::piece`](exos_buf::Aggregate::piece)).
+    near: usize,
     echo_replies: VecDeque<EchoReply>,
     random: Random,
     /// How often the routes have been replaced.
@@ -195,6 +197,7 @@ impl Stack {
             head: [0; HEAD_BYTES],
             last_head: LastHead::new(),
             gathered: Vec::new(),
+            near: 0,
             echo_replies: VecDeque::new(),
             random,
             epoch: 0,

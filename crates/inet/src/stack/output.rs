@@ -74,7 +74,9 @@ impl Stack {
     fn poll_usual(&mut self, now: Instant) -> Option<Transmit<'_>> {
         let generation = self.path_generation();
         match self.tcp.poll_short(now, self.data_max(), generation) {
-            Next::Segment => Some(self.plain_segment(generation)),
+            next @ (Next::Segment | Next::Alike) => {
+                Some(self.plain_segment(generation, next == Next::Alike))
+            }
             Next::Nothing => None,
             Next::SynAck => self.syn_ack(now, generation),
             Next::General => self.poll_any(now),
@@ -189,7 +191,8 @@ impl Stack {
         let cut = out.data.len() > usize::from(out.mss);
         let partial = self.config.offload.checksum || cut;
         let queue = connection.queue();
-        let (body, sum) = gather(queue, out.data.clone(), &mut self.gathered, !partial);
+        let (near, copy) = (&mut self.near, &mut self.gathered);
+        let (body, sum) = gather(queue, out.data.clone(), near, copy, !partial);
         let flow = connection.flow();
         let head = write_segment(&mut self.head, self.config.mac, mac, flow, out, sum);
         Transmit {
@@ -201,9 +204,9 @@ impl Stack {
         }
     }
 
-    /// The same for a segment that goes the short way.
+    /// The same for a segment that goes the short way; `alike` is as for [`Next::Alike`].
     #[inline]
-    fn plain_segment(&mut self, generation: NonZeroU64) -> Transmit<'_> {
+    fn plain_segment(&mut self, generation: NonZeroU64, alike: bool) -> Transmit<'_> {
         self.counters.tcp_segments_sent += 1;
         self.counters.frames_sent += 1;
         let Leaving { id, plain, .. } = self.tcp.leaving();
@@ -215,17 +218,18 @@ impl Stack {
             plain.start..plain.start + plain.len,
             !self.config.offload.checksum,
         );
-        let (body, sum) = gather(connection.queue(), data, &mut self.gathered, summed);
-        let next = self.last_head.write_next(*id, generation, plain, sum);
-        let checksum = match next {
-            Some(checksum) => checksum,
-            None => {
-                let path = connection.path.expect("the short way has a path");
-                let macs = (self.config.mac, path.mac);
-                self.last_head
-                    .write_first((*id, generation), macs, connection.flow(), plain, sum)
-            }
+        let (near, copy) = (&mut self.near, &mut self.gathered);
+        let (body, sum) = gather(connection.queue(), data, near, copy, summed);
+        let head = &mut self.last_head;
+        let next = match sum.filter(|_| alike) {
+            Some(data) => Some(head.write_alike(plain.seq, data)),
+            None => head.write_next(*id, generation, plain, sum),
         };
+        let checksum = next.unwrap_or_else(|| {
+            let path = connection.path.expect("the short way has a path");
+            let macs = (self.config.mac, path.mac);
+            head.write_first((*id, generation), macs, connection.flow(), plain, sum)
+        });
         Transmit {
             head: self.last_head.bytes(),
             body,

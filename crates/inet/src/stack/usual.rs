@@ -9,7 +9,8 @@
 
 use std::num::NonZeroU64;
 
-use exos_wire::{Mac, Sum, protocol};
+use exos_wire::tcp::Timestamps;
+use exos_wire::{Mac, SeqNumber, Sum, protocol};
 
 use super::TxChecksum;
 use super::segments::Head;
@@ -74,6 +75,8 @@ pub(super) struct LastHead {
     pseudo: u64,
     header: u64,
     ipv4: u64,
+    /// The sum of all that the TCP checksum covers but the sequence number and the data.
+    alike: u64,
 }
 
 impl LastHead {
@@ -90,6 +93,7 @@ impl LastHead {
             pseudo: 0,
             header: 0,
             ipv4: 0,
+            alike: 0,
         }
     }
 
@@ -145,27 +149,50 @@ impl LastHead {
 
     #[inline]
     fn write_tcp(&mut self, segment: &Plain, length: u32, sum: Option<Sum>) -> TxChecksum {
-        let at = self.len - TCP;
-        let bytes: &mut [u8; TCP] = self.bytes[at..]
-            .first_chunk_mut()
-            .expect("the TCP header is the last part of the head");
-        let (seq, ack, flags) = (segment.seq.0, segment.ack.0, flags_and_window(segment));
-        let (value, echo) = (segment.timestamps.value, segment.timestamps.echo);
-        put(bytes, 4, [seq, ack, flags]);
+        let (ack, flags) = (segment.ack.0, flags_and_window(segment));
+        let Timestamps { value, echo } = segment.timestamps;
+        self.keep_alike(segment, length);
+        let bytes = self.tcp();
+        put(bytes, 8, [ack, flags]);
         put(bytes, 24, [value, echo]);
-        let (field, checksum) = match sum {
-            Some(data) => {
-                let changing = wide(&[length, seq, ack, flags, value, echo]);
-                let all = self.header + changing + u64::from(data.value());
-                (Sum::from_wide(all).finish(), TxChecksum::Complete)
-            }
+        match sum {
+            Some(data) => self.write_alike(segment.seq, data),
             None => {
                 let pseudo = Sum::from_wide(self.pseudo + u64::from(length));
-                (pseudo.value(), words::partial(at))
+                self.put_changing(segment.seq, pseudo.value());
+                words::partial(self.len - TCP)
             }
-        };
+        }
+    }
+
+    /// Write the head of a segment that differs from the last one in its number and the sum of its data alone.
+    #[inline]
+    pub(super) fn write_alike(&mut self, seq: SeqNumber, data: Sum) -> TxChecksum {
+        let all = self.alike + u64::from(seq.0) + u64::from(data.value());
+        self.put_changing(seq, Sum::from_wide(all).finish());
+        TxChecksum::Complete
+    }
+
+    #[inline]
+    fn keep_alike(&mut self, segment: &Plain, length: u32) {
+        let (ack, flags) = (segment.ack.0, flags_and_window(segment));
+        let Timestamps { value, echo } = segment.timestamps;
+        self.alike = self.header + wide(&[length, ack, flags, value, echo]);
+    }
+
+    /// The sequence number, and the checksum's field.
+    #[inline]
+    fn put_changing(&mut self, seq: SeqNumber, field: u16) {
+        let bytes = self.tcp();
+        put(bytes, 4, [seq.0]);
         bytes[CHECKSUM..CHECKSUM + 2].copy_from_slice(&field.to_be_bytes());
-        checksum
+    }
+
+    #[inline]
+    fn tcp(&mut self) -> &mut [u8; TCP] {
+        self.bytes[..self.len]
+            .last_chunk_mut()
+            .expect("the TCP header is the last part of the head")
     }
 
     /// Write the head of a segment of any connection, to be the last one from now on.
@@ -198,6 +225,7 @@ impl LastHead {
         self.pseudo = addresses + u64::from(protocol::TCP);
         self.header = self.pseudo + ports + u64::from(TIMESTAMPS);
         self.ipv4 = addresses + u64::from(hops) + u64::from(ATOMIC);
+        self.keep_alike(segment, self.shape.0);
         head.checksum
     }
 }
@@ -209,7 +237,6 @@ mod tests {
     use crate::limits::HEAD_BYTES;
     use crate::siphash::Random;
     use crate::tcp::Outgoing;
-    use exos_wire::SeqNumber;
     use exos_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
 
     fn flows() -> [Flow; 2] {
@@ -296,6 +323,12 @@ mod tests {
                 assert_eq!(last.bytes(), &whole[..head.len], "{segment:?}");
                 assert_eq!(checksum, Some(head.checksum));
                 assert_eq!(last.is_ipv6(), flow.is_ipv6());
+                // Another of a run behind it.
+                segment.seq += segment.len as u32;
+                let data = Sum::from_value(random.next_u64() as u16);
+                let head = write(&mut whole, (from, to), flow, &segment, Some(data));
+                assert_eq!(last.write_alike(segment.seq, data), head.checksum);
+                assert_eq!(last.bytes(), &whole[..head.len], "behind it: {segment:?}");
             }
             let mut other = first;
             other.ip.hop_limit = other.ip.hop_limit.wrapping_add(1);

@@ -100,6 +100,8 @@ fn timestamps_alone(options: &TcpOptions) -> Option<Timestamps> {
 pub(crate) enum Next {
     /// The segment that [`Tcp::leaving`] tells.
     Segment,
+    /// The same; it differs from the one before it, which left this way too, in its number and its data alone.
+    Alike,
     /// A SYN-ACK, from [`Tcp::poll_syn_ack`].
     SynAck,
     /// No connection has anything to send now.
@@ -119,7 +121,7 @@ impl Tcp {
         generation: NonZeroU64,
     ) -> Next {
         if self.next_of_run(now, data_max, generation) {
-            return Next::Segment;
+            return Next::Alike;
         }
         if self.memory.pressure() != Pressure::None || !self.short_ways {
             return Next::General;

@@ -47,6 +47,8 @@ use record::{LOST, RETRANSMITTED, SACKED};
 pub struct Scoreboard {
     records: VecDeque<Sent>,
     una: SeqNumber,
+    /// The end of the last record; `una` where there is none.
+    end: SeqNumber,
     sacked: VecDeque<(SeqNumber, SeqNumber)>,
     sacked_bytes: u32,
     lost_bytes: u32,
@@ -68,6 +70,7 @@ impl Scoreboard {
         Self {
             records: VecDeque::new(),
             una,
+            end: una,
             sacked: VecDeque::new(),
             sacked_bytes: 0,
             lost_bytes: 0,
@@ -118,8 +121,8 @@ impl Scoreboard {
 
     /// Sequence numbers sent and not cumulatively acknowledged.
     #[inline]
-    pub fn outstanding(&self) -> u32 {
-        self.records.back().map_or(0, |r| (r.end - self.una) as u32)
+    pub const fn outstanding(&self) -> u32 {
+        self.end.0.wrapping_sub(self.una.0)
     }
 
     /// Bytes selectively acknowledged.
@@ -164,6 +167,7 @@ impl Scoreboard {
     #[inline]
     pub fn sent(&mut self, end: SeqNumber, departure: Departure) {
         self.records.push_back(Sent::new(end, departure));
+        self.end = end;
     }
 
     /// `start` to `end`, all of it within one record, has left again.
@@ -210,6 +214,7 @@ impl Scoreboard {
             self.records.pop_front();
         }
         self.una = ack;
+        self.end = self.end.max(ack);
         self.highest = self.highest.max(ack);
         self.once_from = self.once_from.max(ack);
         if self.records.is_empty() {
@@ -239,22 +244,20 @@ impl Scoreboard {
         if holes || !self.sacked.is_empty() || first.end.lt(self.highest) {
             return None;
         }
-        let (oldest_at, mut count) = (first.at, 0);
-        let last = loop {
-            let record = self.records.get(count)?;
-            if !record.is_plain() || record.end.gt(ack) {
-                return None;
-            }
+        let (mut last, mut count) = (first, 1);
+        while last.is_plain() && last.end.lt(ack) {
+            last = self.records.get(count)?;
             count += 1;
-            if record.end == ack {
-                break *record;
-            }
-        };
+        }
+        if !last.is_plain() || last.end != ack {
+            return None;
+        }
         if let Some(next) = self.records.get(count)
             && (!next.is_plain() || newest.is_some_and(|n| n.left_after(next)))
         {
             return None;
         }
+        let (oldest_at, last) = (first.at, *last);
         for _ in 0..count {
             self.records.pop_front();
         }
@@ -266,10 +269,7 @@ impl Scoreboard {
 
     /// `left` to `right` has arrived, the peer says. What was not sent, or is known, is left out.
     pub fn sack(&mut self, left: SeqNumber, right: SeqNumber, delivered: &mut Delivered) {
-        let Some(end) = self.records.back().map(|r| r.end) else {
-            return;
-        };
-        if left.ge(right) || right.gt(end) || right.le(self.una) {
+        if left.ge(right) || right.gt(self.end) || right.le(self.una) {
             return;
         }
         let left = left.max(self.una);

@@ -38,6 +38,7 @@ fn check(board: &Scoreboard) {
         assert_eq!(covered, r.is(SACKED));
         start = r.end;
     }
+    assert_eq!(start, board.end, "the last record ends there");
     assert_eq!((sacked, lost), (board.sacked_bytes, board.lost_bytes));
     let apart = board.sacked.iter().zip(board.sacked.iter().skip(1));
     for (one, next) in apart {
