@@ -407,8 +407,12 @@ impl Via {
                 self.handle_revoke(now, what, within, reason);
             }
             Notice::Goodbye(Farewell::Stopping) => self.over("it stops"),
-            // It is followed by the end of the connection.
-            Notice::Goodbye(Farewell::Restarting) => {}
+            Notice::Goodbye(Farewell::Revoked) => {
+                self.over("its policy does not allow the link any more");
+            }
+            // These are followed by the end of the connection, and we look for the daemon again. One that is full has turned
+            // away a connection by which we wanted to come back.
+            Notice::Goodbye(Farewell::Restarting | Farewell::Full) => {}
             // The tables are looked at anyway.
             Notice::Changed { .. } => {}
         }

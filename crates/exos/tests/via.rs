@@ -453,6 +453,14 @@ fn a_farewell_says_whether_to_wait() {
                 reason: "it stops".into(),
             },
         ),
+        (
+            Farewell::Revoked,
+            News::Revoked {
+                what: Lost::Link,
+                within: Duration::ZERO,
+                reason: "its policy does not allow the link any more".into(),
+            },
+        ),
     ] {
         let (listener, wire, lent) = (Listener::new(), Wire::new(), Lent::new());
         thread::scope(|scope| {

@@ -28,8 +28,8 @@ use std::time::Duration;
 use exos_xok::message::{GrantId, Secret};
 use exos_xok::{Claim, Endpoint};
 
-use crate::limits::{GRANTS_MAX, GRANTS_PER_USER_MAX, PORTS_BESIDE_FILTERS};
-use crate::policy::Who;
+use crate::limits::{GRANTS, GRANTS_PER_USER_MAX, PORTS_BESIDE_FILTERS};
+use crate::policy::{Standing, Who};
 pub use denied::Denied;
 pub use generals::General;
 use generals::Generals;
@@ -112,6 +112,13 @@ impl Ledger {
     pub fn add_slot(&mut self, slot: SlotId, owner: Owner) {
         let before = self.slots.insert(slot, owner);
         assert!(before.is_none(), "slot {slot} is taken");
+    }
+
+    /// The policy knows users otherwise than before.
+    pub fn set_standings(&mut self, standing: impl Fn(&Who) -> Standing) {
+        for owner in self.slots.values_mut() {
+            owner.standing = standing(&owner.who);
+        }
     }
 
     /// A slot goes, with all that it holds.
@@ -319,14 +326,15 @@ impl Ledger {
         let uid = self.who(slot)?.uid;
         let slots = self.slots.iter().filter(|(_, o)| o.who.uid == uid);
         let mine: usize = slots.map(|(slot, _)| self.count_held_by(*slot)).sum();
-        if self.grants.len() >= GRANTS_MAX || mine >= GRANTS_PER_USER_MAX {
-            let text = format!(
-                "there are {} grants already; release some",
-                self.grants.len()
-            );
+        if mine >= GRANTS_PER_USER_MAX {
+            let text = format!("the programs of this user have {mine} grants; release some");
             return Err(Denied::Limit(text));
         }
-        Ok(())
+        // Of each holder: what is shared counts as often.
+        let slots = self.slots.iter();
+        let taken = slots.map(|(slot, owner)| (owner.standing, self.count_held_by(*slot)));
+        let room = GRANTS.check(self.slots[&slot].standing, "grants", taken);
+        room.map_err(Denied::Limit)
     }
 
     /// A claim of another slot that would lose packets to this one, and its owner.

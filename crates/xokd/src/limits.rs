@@ -2,13 +2,32 @@
 
 use std::time::Duration;
 
-/// Connections of all users. Each costs a descriptor and a few hundred bytes; a slot needs one, and lookers-on
-/// (`exos top`, `exos dump`) some more.
-pub const CONNECTIONS_MAX: usize = 512;
+use exos_filter::gate::limits::{GENERALS_MAX, TAPS_MAX};
+use exos_xok::limits::{SLOTS_MAX, TABLE_GRANTS};
 
-/// Connections of one user: its programs, and some lookers-on. One user cannot keep others out; eight together, or one who
-/// may be many (subordinate user numbers), can.
+use crate::policy::Pool;
+
+/// Connections. Each costs two descriptors and a few hundred bytes; a slot needs one, and lookers-on (`exos top`,
+/// `exos dump`) some more. Whom a rule names finds three times what one user may have left by those who are only members of
+/// a group, and the daemon's own user always finds 64.
+pub const CONNECTIONS: Pool = Pool::new([64, 256, 448, 512]);
+
+/// Connections of one user: its programs, and some lookers-on.
 pub const CONNECTIONS_PER_USER_MAX: usize = 64;
+
+/// Connections of one user whom no rule names: four such users fill what they share.
+pub const CONNECTIONS_UNNAMED_MAX: usize = 16;
+
+/// How long a connection that holds nothing is left alone when others wait to be let in: longer than a program takes to
+/// attach, and a look at a report.
+pub const UNSEATED_TIME: Duration = Duration::from_secs(5);
+
+/// Programs: of those whom no rule names as many as of three users, who have connections left then; and for the daemon's
+/// own user one user's are kept. The slots are numbered, and number 0 is the daemon's own.
+pub const PROGRAMS: Pool = Pool::new([48, 192, SLOTS_MAX - 1 - PROGRAMS_PER_USER, SLOTS_MAX - 1]);
+
+/// Packet memory in bytes of all users together whom no rule names: as much as of four users.
+pub const MEMORY_UNNAMED: u64 = 4 * MEMORY_PER_USER;
 
 /// Programs of one user at the same time, unless policy says otherwise.
 pub const PROGRAMS_PER_USER: usize = 16;
@@ -19,8 +38,15 @@ pub const MEMORY_PER_USER: u64 = 64 << 20;
 /// Grants of one user: the reach is 10,000 exact ones; what is left of the table is for the others.
 pub const GRANTS_PER_USER_MAX: usize = 12_000;
 
-/// Grants of everybody: as many as the shared tables hold.
-pub const GRANTS_MAX: usize = exos_xok::limits::TABLE_GRANTS;
+/// Grants: all are as many as the shared tables hold. Beside all that those whom no rule names can have, one user can have
+/// all of his; each better standing finds some left.
+pub const GRANTS: Pool = Pool::new([2048, 14_336, 16_128, TABLE_GRANTS]);
+
+/// Programs that have general filters, on one interface.
+pub const FILTERING: Pool = Pool::new([2, 8, 14, GENERALS_MAX as usize]);
+
+/// Dump clients.
+pub const TAPS: Pool = Pool::new([2, 4, 6, TAPS_MAX as usize]);
 
 /// General filters of one slot: they are one program, of as many alternatives as all of them have.
 pub const FILTERS_PER_SLOT_MAX: usize = 8;

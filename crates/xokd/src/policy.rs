@@ -10,6 +10,7 @@
 mod accounts;
 mod file;
 mod rate;
+mod standing;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -23,6 +24,7 @@ use crate::limits::{COMPARISON_STEPS_MAX, MEMORY_PER_USER, PROGRAMS_PER_USER, UN
 pub(crate) use file::prefixed;
 pub use file::read;
 pub use rate::parse_rate;
+pub use standing::{Pool, Standing};
 
 /// What the file says.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -6,8 +6,9 @@
 //!
 //! A connection is the world. It is cut off, with a counter that says why ([`Cut`]), when it says what cannot be
 //! read, asks without taking its answers, stays silent at the beginning, or sends descriptors' worth of nothing; it
-//! is not let in when its user has too many. Descriptors that it sends are closed by the kernel: none are asked for.
+//! is not let in when its user has too many, or users like him have ([`newcomers`]). Descriptors that it sends are closed by the kernel: none are asked for.
 
+mod newcomers;
 mod turns;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,19 +21,16 @@ use exos_xok::Request;
 use exos_xok::limits::{MESSAGE_BYTES_MAX, MESSAGE_DESCRIPTORS_MAX};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
     SocketFlags, SocketType,
 };
 
 use crate::ledger::Now;
-use crate::limits::{
-    ACCEPT_PAUSE, ANSWERS_WAITING_MAX, CONNECTIONS_MAX, CONNECTIONS_PER_USER_MAX, HELLO_TIME,
-    NEWCOMERS_PER_TURN, NEWCOMERS_WAITING_MAX,
-};
-use crate::policy::Who;
+use crate::limits::{ANSWERS_WAITING_MAX, HELLO_TIME, NEWCOMERS_WAITING_MAX};
+use crate::policy::{Standing, Who};
 
+pub use newcomers::Guests;
 pub use turns::{Turn, Turns};
 
 /// Names a connection as long as the daemon runs.
@@ -51,21 +49,24 @@ pub enum Cut {
     Slow,
     /// It connected and said nothing.
     Silent,
-    /// There were too many connections of its user, or at all.
+    /// There were too many connections of its user, or of users like him.
     TooMany,
-    /// It was shown packets, which policy does not allow any more.
+    /// It held nothing, and somebody else wanted to come in.
+    MadeRoom,
+    /// It had a slot, or was shown packets, which policy does not allow any more.
     NotAllowed,
 }
 
 impl Cut {
     /// All of them with their names.
-    pub const ALL: [(Self, &'static str); 7] = [
+    pub const ALL: [(Self, &'static str); 8] = [
         (Self::HungUp, "connections_hung_up"),
         (Self::ProcessEnded, "connections_process_ended"),
         (Self::BadMessage, "connections_cut_bad_message"),
         (Self::Slow, "connections_cut_slow"),
         (Self::Silent, "connections_cut_silent"),
         (Self::TooMany, "connections_refused_too_many"),
+        (Self::MadeRoom, "connections_cut_made_room"),
         (Self::NotAllowed, "connections_cut_not_allowed"),
     ];
 }
@@ -78,10 +79,26 @@ pub struct Connection {
     pub peer: Peer,
     waiting: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
     since: Now,
+    /// When it last said something.
+    heard: Now,
     greeted: bool,
+    /// How well the policy knows its user.
+    pub standing: Standing,
 }
 
 impl Connection {
+    fn new(socket: OwnedFd, peer: Peer, now: Now) -> Self {
+        Self {
+            socket,
+            peer,
+            waiting: VecDeque::new(),
+            since: now,
+            heard: now,
+            greeted: false,
+            standing: Standing::Unnamed,
+        }
+    }
+
     /// Who it is, for policy.
     pub fn who(&self) -> Who {
         Who {
@@ -241,46 +258,9 @@ impl Server {
         std::iter::once(listener).chain(each)
     }
 
-    /// Lets in whoever waits, up to a turn's worth: who connects again and again must not keep us here.
-    pub fn accept(&mut self, now: Now) {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        for _ in 0..NEWCOMERS_PER_TURN {
-            let socket = match rustix::net::accept_with(&self.listener, flags) {
-                Ok(socket) => socket,
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                    // Newcomers stay in the queue, and asking for them at once again would be all that is done.
-                    self.full_until = now + ACCEPT_PAUSE;
-                    break;
-                }
-                Err(_) => break,
-            };
-            // Whoever has too many is turned away for little.
-            let uid = socket_peercred(&socket).map(|c| c.uid.as_raw());
-            let of_user = self.connections.values().map(|c| c.peer.uid);
-            let of_user = of_user.filter(|user| uid == Ok(*user)).count();
-            let full = of_user >= CONNECTIONS_PER_USER_MAX;
-            if full || self.connections.len() >= CONNECTIONS_MAX {
-                self.count(Cut::TooMany);
-                continue;
-            }
-            let Ok(peer) = Peer::of(&socket) else {
-                continue; // It has gone again.
-            };
-            self.last += 1;
-            let connection = Connection {
-                socket,
-                peer,
-                waiting: VecDeque::new(),
-                since: now,
-                greeted: false,
-            };
-            self.connections.insert(self.last, connection);
-        }
-    }
-
     /// Takes the next of what a connection has to say; `None` when that is nothing now. After [`Heard::Gone`] nothing of
     /// it is left here.
-    pub fn receive(&mut self, id: ConnectionId) -> Option<Heard> {
+    pub fn receive(&mut self, id: ConnectionId, now: Now) -> Option<Heard> {
         let connection = self.connections.get_mut(&id)?;
         let flags = RecvFlags::DONTWAIT;
         let cut = match rustix::net::recv(&connection.socket, &mut *self.buffer, flags) {
@@ -291,6 +271,7 @@ impl Server {
             Ok((len, _)) => match Request::decode(&self.buffer[..len]) {
                 Ok((tag, request)) => {
                     connection.greeted = true;
+                    connection.heard = now;
                     return Some(Heard::Request(tag, request));
                 }
                 Err(_) => Cut::BadMessage,

@@ -78,6 +78,7 @@ impl Slot {
     pub fn leftover(&self) -> Leftover {
         Leftover {
             uid: self.uid,
+            groups: self.groups.clone(),
             memory: self.memory,
             namespace: self.namespace,
         }
@@ -85,10 +86,12 @@ impl Slot {
 }
 
 /// What somebody may have of a slot that has gone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Leftover {
     /// The user.
     pub uid: u32,
+    /// The user's groups.
+    pub groups: Vec<u32>,
     /// Bytes of its memory.
     pub memory: u64,
     /// The number of its namespace, as long as that is there.

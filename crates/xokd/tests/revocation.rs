@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use exos_link::{Link, TxMeta};
 use exos_xok::Protocol;
-use exos_xok::message::{PortWish, Request, Revoked};
+use exos_xok::message::{Farewell, Notice, PortWish, Request, Revoked};
 use exos_xok::tables::Tables;
 use lab::*;
+use rustix::net::RecvFlags;
 
 /// Where the peer listens.
 const THERE: u16 = 7000;
@@ -55,6 +56,33 @@ impl Flood<'_> {
         });
         assert!(so, "{what}: {:?} of {}", self.arrived, self.next);
     }
+}
+
+/// The connection was there for the slot: it ends with a word that says so.
+#[test]
+fn a_slot_that_is_taken_ends_its_connection() {
+    let Some(mut lab) = Lab::new("revoked-slot") else {
+        return;
+    };
+    lab.start_by(&allow("\"5000\""));
+    let (program, other) = (Program::connect(&lab), Program::connect(&lab));
+    let has = program.attached();
+    other.tables();
+    lab.reload("[[allow]]\nuser = \"1\"\n");
+    assert_eq!(program.revoked(), Revoked::Slot);
+    let mut last = None;
+    let ended = within(Duration::from_secs(20), || {
+        last = program.notice().or(last.take());
+        matches!(last, Some(Notice::Goodbye(_)))
+    });
+    assert!(ended, "{last:?}");
+    assert_eq!(last, Some(Notice::Goodbye(Farewell::Revoked)));
+    let end = rustix::net::recv(&program.0, &mut [0; 1][..], RecvFlags::empty());
+    assert_eq!(end.map(|(len, _)| len), Ok(0));
+    // Who has no slot is not concerned, and the ring has nobody behind it.
+    other.tables();
+    assert!(!lab.interfaces().iter().any(|name| name.ends_with("-1")));
+    drop(has);
 }
 
 #[test]
@@ -134,8 +162,6 @@ fn a_slot_and_a_share_are_asked_for_too() {
     lab.reload("[[allow]]\nuser = \"65534\"\n");
     assert_eq!(program.revoked(), Revoked::Slot);
     assert!(within(Duration::from_secs(10), || weight_of().is_none()));
-    let request = Request::Release { grant: 1 };
-    assert_eq!(refusal(&program.ask(&request).0).1, "attach first");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use exos_host::Error;
 use exos_xok::limits::{MESSAGE_BYTES_MAX, MESSAGE_DESCRIPTORS_MAX};
-use exos_xok::message::{Answer, FromDaemon, Notice, Refusal, Request};
+use exos_xok::message::{Answer, Farewell, FromDaemon, Notice, Refusal, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -151,7 +151,7 @@ impl Control {
             match self.send(request) {
                 Ok(tag) => break tag,
                 Err(Errno::AGAIN) => self.sleep(PollFlags::OUT, until)?,
-                Err(Errno::PIPE | Errno::CONNRESET) => return Err(gone()),
+                Err(Errno::PIPE | Errno::CONNRESET) => return Err(self.gone()),
                 Err(e) => {
                     return Err(AskError::Failed(Error::io("cannot write to the daemon", e)));
                 }
@@ -167,9 +167,23 @@ impl Control {
                 Heard::Answer(..) => {}
                 Heard::Notice(notice) => self.notices.push_back(notice),
                 Heard::Nothing => self.sleep(PollFlags::IN, until)?,
-                Heard::Closed => return Err(gone()),
+                Heard::Closed => return Err(self.gone()),
             }
         }
+    }
+
+    /// The connection is closed. What was said last may be there still, after an error that is told once.
+    fn gone(&mut self) -> AskError {
+        for _ in 0..2 {
+            while let Ok(Heard::Notice(notice)) = self.take_datagram() {
+                self.notices.push_back(notice);
+            }
+        }
+        let farewell = self.notices.iter().find_map(|notice| match notice {
+            Notice::Goodbye(farewell) => Some(*farewell),
+            _ => None,
+        });
+        AskError::Failed(explain_end(farewell))
     }
 
     fn take_datagram(&mut self) -> Result<Heard, Error> {
@@ -251,11 +265,20 @@ pub fn report(fds: Vec<OwnedFd>, bytes: u32) -> Result<String, Error> {
     Ok(text)
 }
 
-fn gone() -> AskError {
-    AskError::Failed(
-        Error::new("the daemon has closed the connection")
-            .mend("see why (its standard error says it), and start it again if it has ended"),
-    )
+/// Why the daemon has closed the connection, by its last words.
+fn explain_end(farewell: Option<Farewell>) -> Error {
+    match farewell {
+        Some(Farewell::Full) => {
+            Error::new("the daemon has as many connections of this user, or of users like him, as it takes")
+                .mend("end other programs, or have its policy name the user in a rule of his own (user = \"NAME\")")
+        }
+        Some(Farewell::Revoked) => Error::new("the daemon has taken the link back")
+            .mend("its policy must allow it again"),
+        Some(Farewell::Stopping | Farewell::Restarting) | None => {
+            Error::new("the daemon has closed the connection")
+                .mend("see why (its standard error says it), and start it again if it has ended")
+        }
+    }
 }
 
 pub(super) fn bad(what: &str) -> Error {

@@ -15,13 +15,17 @@ pub enum Revoked {
     Rate(u64),
 }
 
-/// Why the daemon goes.
+/// Why the connection ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Farewell {
     /// Another takes over: keep going, connect again, and reattach.
     Restarting,
     /// Everything is taken down.
     Stopping,
+    /// There are as many connections as there may be, of one user or of users whom the policy knows no better.
+    Full,
+    /// The slot was asked for and not given back, and is taken.
+    Revoked,
 }
 
 /// What the daemon says unasked.
@@ -41,7 +45,7 @@ pub enum Notice {
         /// The tables' generation.
         generation: u64,
     },
-    /// The daemon goes.
+    /// The daemon goes, or has no place for this connection any more: nothing comes after this.
     Goodbye(Farewell),
 }
 
@@ -64,10 +68,12 @@ impl Notice {
             Some(1) => Self::Changed {
                 generation: r.u64()?,
             },
-            Some(2) => Self::Goodbye(if r.bool("farewell")? {
-                Farewell::Stopping
-            } else {
-                Farewell::Restarting
+            Some(2) => Self::Goodbye(match r.u8()? {
+                0 => Farewell::Restarting,
+                1 => Farewell::Stopping,
+                2 => Farewell::Full,
+                3 => Farewell::Revoked,
+                _ => return Err(DecodeError::BadField("farewell")),
             }),
             _ => return Err(DecodeError::UnknownKind(kind)),
         })
@@ -102,7 +108,12 @@ impl Notice {
                 w.text(reason, TEXT_BYTES_MAX);
             }
             Self::Changed { generation } => w.u64(*generation),
-            Self::Goodbye(farewell) => w.bool(*farewell == Farewell::Stopping),
+            Self::Goodbye(farewell) => w.u8(match farewell {
+                Farewell::Restarting => 0,
+                Farewell::Stopping => 1,
+                Farewell::Full => 2,
+                Farewell::Revoked => 3,
+            }),
         }
         w.bytes
     }

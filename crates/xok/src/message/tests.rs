@@ -188,7 +188,12 @@ fn notice() -> impl Strategy<Value = Notice> {
         any::<u32>().prop_map(Revoked::Grant),
         any::<u64>().prop_map(Revoked::Rate),
     ];
-    let farewell = prop_oneof![Just(Farewell::Restarting), Just(Farewell::Stopping)];
+    let farewell = prop_oneof![
+        Just(Farewell::Restarting),
+        Just(Farewell::Stopping),
+        Just(Farewell::Full),
+        Just(Farewell::Revoked),
+    ];
     prop_oneof![
         (what, any::<u32>(), "[ -~]{0,80}").prop_map(|(what, deadline_ms, reason)| {
             Notice::Revoke {

@@ -74,7 +74,7 @@ impl Daemon {
     fn adopt_leftovers(&mut self, index: u32, saved: &State, kept: &[SlotId]) {
         let gone = saved.slots.iter().filter(|slot| !kept.contains(&slot.slot));
         let gone = gone.map(state::Slot::leftover);
-        for leftover in saved.leftovers.iter().copied().chain(gone) {
+        for leftover in saved.leftovers.iter().cloned().chain(gone) {
             self.leftovers.add(index, leftover, None);
         }
     }

@@ -1,14 +1,19 @@
-//! How many programs a user may have, and how much memory.
+//! How many programs a user may have, and how much memory; and all users of a standing together.
 //!
 //! What is left of slots that have gone ([`super::leftovers`]) counts as if they were there. When that alone is in the way
 //! the refusal is `busy` and not `limit`: as a rule a program is about to end, and ours ask again.
 
+use std::collections::BTreeMap;
+
 use exos_xok::message::Refusal;
 
-use super::Daemon;
 use super::requests::{Refused, refuse};
-use crate::limits::CHUNKS_DEFAULT;
-use crate::policy::{Rule, Who};
+use super::taps::Taps;
+use super::{Daemon, Seat};
+use crate::ledger::SlotId;
+use crate::limits::{CHUNKS_DEFAULT, MEMORY_UNNAMED, PROGRAMS};
+use crate::policy::{Policy, Rule, Standing, Who};
+use crate::server::{ConnectionId, Guests};
 
 /// How many programs, and how much memory.
 #[derive(Clone, Copy, Default)]
@@ -39,9 +44,65 @@ impl Daemon {
         let left = self.leftovers.records();
         let left = left.filter(|r| r.uid == who.uid).map(|r| r.memory);
         check_user(rule, chunks, Taken::sum(seats), Taken::sum(left))?;
+        self.check_standing(who, chunks)?;
         exos_link::check_chunks(chunks).map_err(|e| refuse(Refusal::BadRequest, e))?;
         Ok(chunks)
     }
+
+    /// How well the policy knows somebody.
+    pub(super) fn standing(&self, who: &Who) -> Standing {
+        self.config.policy.standing(who, own_user())
+    }
+
+    /// One more program beside those of users like this one, and what is left of others.
+    fn check_standing(&self, who: &Who, chunks: u32) -> Result<(), Refused> {
+        let standing_of = |uid: u32, groups: &[u32]| {
+            let groups = groups.to_vec();
+            self.standing(&Who { uid, groups })
+        };
+        let seats = self.seats.values().map(|seat| &seat.record);
+        let seats = seats.map(|r| (standing_of(r.uid, &r.groups), r.memory));
+        let left = self.leftovers.records();
+        let left = left.map(|r| (standing_of(r.uid, &r.groups), r.memory));
+        let all: Vec<(Standing, u64)> = seats.chain(left).collect();
+        let standing = self.standing(who);
+        let programs = all.iter().map(|(standing, _)| (*standing, 1));
+        let room = PROGRAMS.check(standing, "programs", programs);
+        room.map_err(|text| refuse(Refusal::Limit, text))?;
+        let unnamed = all.iter().filter(|(s, _)| *s == Standing::Unnamed);
+        let memory: u64 = unnamed.map(|(_, memory)| memory).sum();
+        let wanted = u64::from(chunks) * 4096;
+        if standing == Standing::Unnamed && memory + wanted > MEMORY_UNNAMED {
+            let text = format!(
+                "users whom no rule of the policy names may have {MEMORY_UNNAMED} bytes of packet memory together, and have {memory}; ask for fewer chunks than {chunks}, or have the user named in a rule of his own (user = \"NAME\")"
+            );
+            return Err(refuse(Refusal::Limit, text));
+        }
+        Ok(())
+    }
+}
+
+/// What the server asks about its connections.
+pub(super) struct House<'a> {
+    pub(super) policy: &'a Policy,
+    pub(super) seats: &'a BTreeMap<SlotId, Seat>,
+    pub(super) taps: &'a Taps,
+}
+
+impl Guests for House<'_> {
+    fn standing(&self, who: &Who) -> Standing {
+        self.policy.standing(who, own_user())
+    }
+
+    fn holds(&self, id: ConnectionId) -> bool {
+        let mut seats = self.seats.values();
+        seats.any(|seat| seat.connection == Some(id)) || self.taps.are_shown_to(id)
+    }
+}
+
+/// The user that the daemon runs as.
+pub(super) fn own_user() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 /// One more of so many chunks, beside what a user's programs have and what is left of others.

@@ -54,7 +54,7 @@ impl Leftovers {
     /// What is left of slots of an interface, as a successor is told.
     pub(super) fn of(&self, interface: u32) -> impl Iterator<Item = state::Leftover> {
         let here = self.0.iter().filter(move |l| l.interface == interface);
-        here.map(|leftover| leftover.record)
+        here.map(|leftover| leftover.record.clone())
     }
 
     /// All of it.

@@ -6,15 +6,20 @@
 //! What is asked for cannot be kept by cutting it up or handing it on: parts of it and tickets for it are refused, and
 //! at the deadline it is looked at anew what policy does not allow.
 //!
+//! A slot that is taken ends its connection, with a farewell that says so: a connection is the life of a slot, and who may
+//! have no slot has no use for one.
+//!
 //! A program that is away, because the daemon was, is told when it comes back; its time runs all the same.
 
 use exos_xok::Claim;
-use exos_xok::message::{Notice, Revoked};
+use exos_xok::message::{Farewell, Notice, Revoked};
 
+use super::bounds::own_user;
 use super::{Daemon, Seat, now};
 use crate::ledger::{Now, SlotId};
 use crate::limits::REVOKE_TIME;
 use crate::policy::{Policy, Rule, Who};
+use crate::server::Cut;
 use crate::shares;
 
 /// What a person is told.
@@ -55,6 +60,10 @@ impl Daemon {
     /// slots, grants and rates are asked for.
     pub fn set_policy(&mut self, policy: Policy) -> usize {
         self.config.policy.rules = policy.rules;
+        let policy = &self.config.policy;
+        let standing = |who: &Who| policy.standing(who, own_user());
+        self.server.set_standings(standing);
+        self.ledger.set_standings(standing);
         self.end_taps_not_allowed();
         self.enforce()
     }
@@ -195,6 +204,18 @@ impl Daemon {
         for slot in self.seats.keys().copied().collect::<Vec<_>>() {
             self.take_from(slot, now);
         }
+        self.forget_cut();
+    }
+
+    /// Takes a slot, and with it its connection, which was there for it.
+    fn take_slot(&mut self, slot: SlotId) {
+        let connection = self.seats[&slot].connection;
+        self.remove_seat(slot);
+        if let Some(id) = connection {
+            let goodbye = Notice::Goodbye(Farewell::Revoked).encode();
+            self.server.say(id, goodbye, Vec::new());
+            self.server.cut(id, Cut::NotAllowed);
+        }
     }
 
     /// What is taken is what policy does not allow now, whatever was asked for: all of it whose deadline has not still
@@ -209,7 +230,7 @@ impl Daemon {
             return;
         }
         if refused.contains(&Revoked::Slot) {
-            self.remove_seat(slot);
+            self.take_slot(slot);
             return;
         }
         for what in refused {

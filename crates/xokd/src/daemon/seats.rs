@@ -134,11 +134,13 @@ impl Daemon {
         connection: Option<ConnectionId>,
     ) {
         let slot = record.slot;
+        let who = Who {
+            uid: record.uid,
+            groups: record.groups.clone(),
+        };
         let owner = Owner {
-            who: Rc::new(Who {
-                uid: record.uid,
-                groups: record.groups.clone(),
-            }),
+            standing: self.standing(&who),
+            who: Rc::new(who),
             pid: record.pid,
             program: record.program.clone(),
             interface,

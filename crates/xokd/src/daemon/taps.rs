@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::Daemon;
 use super::requests::{Answered, Refused, refuse};
-use crate::limits::{TAP_RING_BYTES, TAPS_PER_USER_MAX};
+use crate::limits::{TAP_RING_BYTES, TAPS, TAPS_PER_USER_MAX};
 use crate::policy::{Dump, Who};
 use crate::server::{Connection, ConnectionId, Cut};
 
@@ -52,6 +52,13 @@ pub(super) struct Wanted {
     pub(super) all: bool,
 }
 
+impl Taps {
+    /// Whether packets are copied for a connection.
+    pub(super) fn are_shown_to(&self, id: ConnectionId) -> bool {
+        self.taps.values().any(|tap| tap.connection == id)
+    }
+}
+
 impl Daemon {
     /// Begins to make copies.
     pub(super) fn tap(&mut self, id: ConnectionId, who: &Who, wanted: Wanted) -> Answered {
@@ -68,12 +75,18 @@ impl Daemon {
             .filter(|tap| tap.uid == who.uid)
             .count();
         let free = (0..TAPS_MAX).find(|at| self.taps.taps.values().all(|tap| tap.index != *at));
-        let (true, Some(index)) = (of_user < TAPS_PER_USER_MAX, free) else {
+        if of_user >= TAPS_PER_USER_MAX {
             let text = format!(
-                "there are as many copies made as may be: {TAPS_PER_USER_MAX} for a user, {TAPS_MAX} in all; end another"
+                "there are as many copies made as may be: {TAPS_PER_USER_MAX} for a user; end another"
             );
             return Err(refuse(Refusal::Limit, text));
-        };
+        }
+        let taken = self.taps.taps.values();
+        let taken = taken.filter_map(|tap| self.server.connection(tap.connection));
+        let taken = taken.map(|connection| (connection.standing, 1));
+        let room = TAPS.check(self.standing(who), "copies of packets", taken);
+        room.map_err(|text| refuse(Refusal::Limit, text))?;
+        let index = free.expect("there are as many places as there may be taps");
         let ring = Map::ringbuf("exos_tap", TAP_RING_BYTES)?;
         let fd = ring.as_fd().try_clone_to_owned();
         let fd = fd.context(|| "cannot pass the ring of packets")?;

@@ -7,6 +7,7 @@ use exos_host::error::Result;
 use exos_xok::message::Notice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::bounds::House;
 use super::{Daemon, now};
 use crate::ledger::Now;
 use crate::limits::COUNTERS_EVERY;
@@ -27,7 +28,7 @@ impl Daemon {
         let ready = self.wait(signals)?;
         let now = now();
         if ready.contains(&Ready::Newcomer) {
-            self.server.accept(now);
+            self.let_in(now);
         }
         self.hear_everybody(&ready);
         self.serve_interfaces(now)?;
@@ -87,6 +88,15 @@ impl Daemon {
         next
     }
 
+    fn let_in(&mut self, now: Now) {
+        let house = House {
+            policy: &self.config.policy,
+            seats: &self.seats,
+            taps: &self.taps,
+        };
+        self.server.accept(now, &house);
+    }
+
     /// Hears who has something to say, each user as long as his turn lasts.
     fn hear_everybody(&mut self, ready: &[Ready]) {
         let user = |ready: &Ready| match *ready {
@@ -109,7 +119,7 @@ impl Daemon {
     fn hear(&mut self, id: ConnectionId, turn: &mut Turn) -> bool {
         self.server.flush(id);
         loop {
-            let heard = self.server.receive(id);
+            let heard = self.server.receive(id, now());
             let more = heard.is_some();
             if let Some(Heard::Request(tag, request)) = heard {
                 self.handle(id, tag, request);

@@ -12,12 +12,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use exos_filter::Filter;
-use exos_filter::gate::limits::GENERALS_MAX;
 use exos_xok::message::GrantId;
 use exos_xok::{Claim, Protocol};
 
 use super::{Denied, Ledger, SlotId};
-use crate::limits::{COMPARISON_STEPS_MAX, FILTERS_PER_SLOT_MAX};
+use crate::limits::{COMPARISON_STEPS_MAX, FILTERING, FILTERS_PER_SLOT_MAX};
 use crate::policy::Who;
 
 /// A filter that is somebody's.
@@ -161,11 +160,14 @@ impl Ledger {
         let mut slots: Vec<SlotId> = here.map(|general| general.slot).collect();
         slots.sort_unstable();
         slots.dedup();
-        if !slots.contains(&slot) && slots.len() >= GENERALS_MAX as usize {
-            let count = slots.len();
-            let text = format!("{count} programs have filters on this interface, and no more can");
-            return Err(Denied::Limit(text));
+        if slots.contains(&slot) {
+            return Ok(());
         }
-        Ok(())
+        let standing = |slot: SlotId| self.owner(slot).map(|owner| owner.standing);
+        let asker = standing(slot).ok_or(Denied::NotFound("slot"))?;
+        let taken = slots.into_iter().filter_map(standing);
+        let taken = taken.map(|standing| (standing, 1));
+        let room = FILTERING.check(asker, "programs with filters on an interface", taken);
+        room.map_err(Denied::Limit)
     }
 }

@@ -7,13 +7,15 @@ use exos_xok::Claim;
 use exos_xok::message::GrantId;
 
 use super::SlotId;
-use crate::policy::Who;
+use crate::policy::{Standing, Who};
 
 /// Whose a slot is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Owner {
     /// The user, for policy.
     pub who: Rc<Who>,
+    /// How well the policy knows the user.
+    pub standing: Standing,
     /// The process.
     pub pid: u32,
     /// The program's name.

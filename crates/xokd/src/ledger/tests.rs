@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::index::{Key, key};
 use super::*;
-use crate::limits::{FILTERS_PER_SLOT_MAX, TICKET_LIFE, TICKETS_PER_SLOT_MAX};
+use crate::limits::{FILTERS_PER_SLOT_MAX, GRANTS, TICKET_LIFE, TICKETS_PER_SLOT_MAX};
 
 const START: Now = Duration::ZERO;
 
@@ -21,6 +21,7 @@ fn owner(slot: SlotId) -> Owner {
             uid: 1000 + slot,
             groups: Vec::new(),
         }),
+        standing: Standing::Own,
         pid: 4000 + slot,
         program: format!("program{slot}"),
         interface: 2,
@@ -31,6 +32,59 @@ fn ledger(slots: u32) -> Ledger {
     let mut ledger = Ledger::new(7);
     (1..=slots).for_each(|slot| ledger.add_slot(slot, owner(slot)));
     ledger
+}
+
+/// Whom the policy does not name has what is left of his pool, whoever else is there.
+#[test]
+fn users_whom_nobody_names_leave_grants_to_the_others() {
+    let mut ledger = Ledger::new(7);
+    for slot in 1..=2 {
+        let standing = Standing::Unnamed;
+        ledger.add_slot(
+            slot,
+            Owner {
+                standing,
+                ..owner(slot)
+            },
+        );
+    }
+    ledger.add_slot(3, owner(3));
+    let pool = GRANTS.most(Standing::Unnamed) as u16;
+    for port in 1..=pool {
+        let slot = SlotId::from(port % 2 + 1);
+        ledger.claim(slot, tcp(port)).expect("there is room");
+    }
+    for slot in [1, 2] {
+        let denied = ledger.claim(slot, tcp(9000)).expect_err("full");
+        assert_eq!(denied.code(), Refusal::Limit);
+        assert!(denied.to_string().contains("no rule"), "{denied}");
+    }
+    ledger.claim(3, tcp(9000)).expect("his pool is another");
+    ledger.release(1, 2, START).expect("it has it");
+    ledger.claim(2, tcp(9001)).expect("one was given back");
+    // A policy that names them has more for them.
+    ledger.set_standings(|_| Standing::Named);
+    ledger.claim(1, tcp(9002)).expect("as for others");
+}
+
+/// Filters of programs whose users nobody names are two on an interface; each of those may have several.
+#[test]
+fn users_whom_nobody_names_leave_filters_to_the_others() {
+    let mut ledger = ledger(4);
+    ledger.set_standings(|who| match who.uid {
+        1004 => Standing::Member,
+        _ => Standing::Unnamed,
+    });
+    let mut claim = |slot: SlotId, port: u32| {
+        let text = format!("udp dst port {port}");
+        let filter = Filter::parse(&text).expect("a filter");
+        ledger.claim_general(slot, text, filter).map(drop)
+    };
+    for (slot, port) in [(1, 1), (2, 2), (1, 3), (2, 4)] {
+        claim(slot, port).expect("two programs");
+    }
+    assert_eq!(claim(3, 5).expect_err("full").code(), Refusal::Limit);
+    claim(4, 6).expect("his group is named");
 }
 
 fn ip(last: u8) -> IpAddr {

@@ -2,10 +2,13 @@
 
 use std::os::unix::net::UnixStream;
 
-use exos_xok::message::{Answer, FromDaemon, VERSION};
+use exos_xok::message::{Answer, Farewell, FromDaemon, Notice, VERSION};
 use rustix::net::SocketAddrUnix;
 
 use super::*;
+use crate::limits::{
+    CONNECTIONS, CONNECTIONS_PER_USER_MAX, CONNECTIONS_UNNAMED_MAX, UNSEATED_TIME,
+};
 
 const START: Now = Now::ZERO;
 
@@ -39,6 +42,35 @@ fn hear(socket: &OwnedFd) -> Option<FromDaemon> {
     FromDaemon::decode(&buffer[..len]).ok()
 }
 
+/// Everybody is of one standing, and some connections hold something.
+struct Everybody {
+    standing: Standing,
+    holding: Vec<ConnectionId>,
+}
+
+impl Everybody {
+    fn named() -> Self {
+        Self::of(Standing::Named)
+    }
+
+    fn of(standing: Standing) -> Self {
+        Self {
+            standing,
+            holding: Vec::new(),
+        }
+    }
+}
+
+impl Guests for Everybody {
+    fn standing(&self, _: &Who) -> Standing {
+        self.standing
+    }
+
+    fn holds(&self, id: ConnectionId) -> bool {
+        self.holding.contains(&id)
+    }
+}
+
 fn count(server: &Server, name: &str) -> u64 {
     let found = server.cuts().find(|(n, _)| *n == name);
     found.expect("a counter").1
@@ -48,25 +80,28 @@ fn count(server: &Server, name: &str) -> u64 {
 fn requests_come_in_order_and_answers_go_back() {
     let (mut server, path) = server("order");
     let program = connect(&path);
-    server.accept(START);
+    server.accept(START, &Everybody::named());
     let id = server.ids()[0];
     send(&program, &Request::Hello { version: VERSION }.encode(1));
     send(&program, &Request::Status.encode(2));
     assert!(matches!(
-        server.receive(id),
+        server.receive(id, START),
         Some(Heard::Request(1, Request::Hello { version: VERSION }))
     ));
     assert!(matches!(
-        server.receive(id),
+        server.receive(id, START),
         Some(Heard::Request(2, Request::Status))
     ));
-    assert!(server.receive(id).is_none());
+    assert!(server.receive(id, START).is_none());
     let connection = server.connection(id).expect("connected");
     assert_eq!(connection.peer.pid, std::process::id());
     assert!(server.say(id, Answer::Done.encode(2), Vec::new()));
     assert_eq!(hear(&program), Some(FromDaemon::Answer(2, Answer::Done)));
     drop(program);
-    assert!(matches!(server.receive(id), Some(Heard::Gone(Cut::HungUp))));
+    assert!(matches!(
+        server.receive(id, START),
+        Some(Heard::Gone(Cut::HungUp))
+    ));
     assert!(server.is_empty());
 }
 
@@ -75,7 +110,7 @@ fn requests_come_in_order_and_answers_go_back() {
 fn who_has_hung_up_is_known_at_once() {
     let (mut server, path) = server("hung-up");
     let program = connect(&path);
-    server.accept(START);
+    server.accept(START, &Everybody::named());
     let id = server.ids()[0];
     let gone = |server: &Server| server.connection(id).map(Connection::has_hung_up);
     for tag in 1..=20 {
@@ -85,9 +120,15 @@ fn who_has_hung_up_is_known_at_once() {
     drop(program);
     assert_eq!(gone(&server), Some(true));
     for _ in 1..=20 {
-        assert!(matches!(server.receive(id), Some(Heard::Request(..))));
+        assert!(matches!(
+            server.receive(id, START),
+            Some(Heard::Request(..))
+        ));
     }
-    assert!(matches!(server.receive(id), Some(Heard::Gone(Cut::HungUp))));
+    assert!(matches!(
+        server.receive(id, START),
+        Some(Heard::Gone(Cut::HungUp))
+    ));
 }
 
 #[test]
@@ -100,11 +141,11 @@ fn what_cannot_be_read_ends_the_connection() {
     .encode(1);
     for bytes in [&b"x"[..], &[0; 6], &cut[..9], &endless] {
         let program = connect(&path);
-        server.accept(START);
+        server.accept(START, &Everybody::named());
         let id = server.ids()[0];
         send(&program, bytes);
         assert!(matches!(
-            server.receive(id),
+            server.receive(id, START),
             Some(Heard::Gone(Cut::BadMessage))
         ));
         assert!(server.is_empty());
@@ -116,7 +157,7 @@ fn what_cannot_be_read_ends_the_connection() {
 fn a_program_that_does_not_listen_is_cut_off() {
     let (mut server, path) = server("slow");
     let program = connect(&path);
-    server.accept(START);
+    server.accept(START, &Everybody::named());
     let id = server.ids()[0];
     let long = Answer::Refused {
         code: exos_xok::message::Refusal::System,
@@ -138,7 +179,7 @@ fn a_program_that_does_not_listen_is_cut_off() {
 fn descriptors_that_are_sent_to_us_are_not_kept() {
     let (mut server, path) = server("descriptors");
     let program = connect(&path);
-    server.accept(START);
+    server.accept(START, &Everybody::named());
     let id = server.ids()[0];
     let (ours, theirs) = UnixStream::pair().expect("a pair");
     let fds = [theirs.as_fd()];
@@ -150,7 +191,7 @@ fn descriptors_that_are_sent_to_us_are_not_kept() {
     rustix::net::sendmsg(&program, &parts, &mut ancillary, SendFlags::empty()).expect("room");
     drop(theirs);
     assert!(matches!(
-        server.receive(id),
+        server.receive(id, START),
         Some(Heard::Request(1, Request::Status))
     ));
     // Nobody has the other end any more.
@@ -165,13 +206,105 @@ fn one_user_cannot_keep_the_others_out() {
     let mut programs = Vec::new();
     for _ in 0..CONNECTIONS_PER_USER_MAX + 3 {
         programs.push(connect(&path));
-        server.accept(START);
+        server.accept(START, &Everybody::named());
     }
     assert_eq!(server.len(), CONNECTIONS_PER_USER_MAX);
     assert_eq!(count(&server, "connections_refused_too_many"), 3);
     assert!(server.silent(HELLO_TIME).is_empty());
     let late = HELLO_TIME + Now::from_millis(1);
     assert_eq!(server.silent(late).len(), CONNECTIONS_PER_USER_MAX);
+}
+
+/// Fills the server as if connections of so many other users were there, of one standing.
+fn fill(server: &mut Server, path: &Path, connections: usize, standing: Standing) -> Vec<OwnedFd> {
+    let mut programs = Vec::new();
+    for _ in 0..connections {
+        programs.push(connect(path));
+        server.accept(START, &Everybody::of(standing));
+        let user = 100_000 + server.last as u32;
+        let connection = server.connections.get_mut(&server.last);
+        connection.expect("it was let in").peer.uid = user;
+    }
+    programs
+}
+
+/// The last words of a daemon that has closed the connection.
+fn last_words(program: &OwnedFd) -> Option<FromDaemon> {
+    let words = hear(program);
+    let mut byte = [0];
+    let end = rustix::net::recv(program, &mut byte[..], RecvFlags::DONTWAIT);
+    assert!(matches!(end, Ok((0, _)) | Err(Errno::CONNRESET)), "{end:?}");
+    words
+}
+
+const FULL: FromDaemon = FromDaemon::Notice(Notice::Goodbye(Farewell::Full));
+
+#[test]
+fn users_whom_nobody_names_cannot_keep_the_others_out() {
+    let (mut server, path) = server("crowd");
+    let most = CONNECTIONS.most(Standing::Unnamed);
+    let _crowd = fill(&mut server, &path, most, Standing::Unnamed);
+    let turned_away = connect(&path);
+    send(&turned_away, &Request::Status.encode(1));
+    server.accept(START, &Everybody::of(Standing::Unnamed));
+    assert_eq!((server.len(), last_words(&turned_away)), (most, Some(FULL)));
+    assert_eq!(count(&server, "connections_refused_too_many"), 1);
+    for standing in [Standing::Member, Standing::Named, Standing::Own] {
+        let more = CONNECTIONS.most(standing) - server.len();
+        let _all = fill(&mut server, &path, more, standing);
+        assert_eq!(server.len(), CONNECTIONS.most(standing), "{standing:?}");
+        if standing < Standing::Own {
+            let late = connect(&path);
+            server.accept(START, &Everybody::of(standing));
+            assert_eq!(last_words(&late), Some(FULL));
+        }
+    }
+}
+
+#[test]
+fn one_that_holds_nothing_makes_room_when_it_has_had_its_time() {
+    let (mut server, path) = server("room");
+    let most = CONNECTIONS.most(Standing::Unnamed);
+    let crowd = fill(&mut server, &path, most, Standing::Unnamed);
+    let mut guests = Everybody::of(Standing::Unnamed);
+    let ids = server.ids();
+    // The first holds something, the second has asked lately, so the third is idle for longest.
+    guests.holding.push(ids[0]);
+    send(&crowd[1], &Request::Status.encode(1));
+    server.receive(ids[1], START + Now::from_secs(1));
+    let early = connect(&path);
+    server.accept(START + UNSEATED_TIME - Now::from_millis(1), &guests);
+    assert_eq!(last_words(&early), Some(FULL));
+    let _newcomer = connect(&path);
+    server.accept(START + UNSEATED_TIME, &guests);
+    assert_eq!(server.len(), most);
+    assert!(server.connection(ids[2]).is_none() && server.connection(ids[1]).is_some());
+    assert_eq!(last_words(&crowd[2]), Some(FULL));
+    assert_eq!(count(&server, "connections_cut_made_room"), 1);
+    assert_eq!(server.take_ended(), [ids[2]]);
+    // When all hold something nobody makes room; and nobody does for one whom the policy knows less.
+    guests.holding = server.ids();
+    let late = connect(&path);
+    server.accept(START + UNSEATED_TIME, &guests);
+    assert_eq!(last_words(&late), Some(FULL));
+    server.set_standings(|_| Standing::Named);
+    let more = CONNECTIONS.most(Standing::Named) - server.len();
+    let _named = fill(&mut server, &path, more, Standing::Named);
+    let late = connect(&path);
+    let later = START + UNSEATED_TIME * 2;
+    server.accept(later, &Everybody::of(Standing::Unnamed));
+    assert_eq!(last_words(&late), Some(FULL));
+    assert_eq!(count(&server, "connections_cut_made_room"), 1);
+}
+
+#[test]
+fn a_user_whom_nobody_names_has_a_few() {
+    let (mut server, path) = server("few");
+    let connect = |_| connect(&path);
+    let _programs: Vec<_> = (0..CONNECTIONS_UNNAMED_MAX + 3).map(connect).collect();
+    server.accept(START, &Everybody::of(Standing::Unnamed));
+    assert_eq!(server.len(), CONNECTIONS_UNNAMED_MAX);
+    assert_eq!(count(&server, "connections_refused_too_many"), 3);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::mem::ManuallyDrop;
 
 use exos_xok::Protocol;
-use exos_xok::message::{Answer, PortWish, Refusal, Request, VERSION};
+use exos_xok::message::{Answer, PortWish, Request, VERSION};
 
 use crate::attacker::Hostile;
 use crate::packets;
@@ -219,15 +219,14 @@ fn after_policy_took_it_back() {
             let mut program = hostile.attach();
             program.connection.must_claim(PORT);
             hostile.say("claimed");
-            // It hears the request to give back, and does not, until there is no slot to claim anything for.
-            let (protocol, port) = (Protocol::Udp, PortWish::Number(PORT));
-            let no_slot = |answer: &Answer| {
-                let code = Refusal::BadRequest;
-                matches!(answer, Answer::Refused { code: c, .. } if *c == code)
+            // It hears the request to give back, and claims it again, until the daemon has nothing to say to it any more.
+            let again = Request::Claim {
+                protocol: Protocol::Udp,
+                local: None,
+                port: PortWish::Number(PORT),
+                remote: None,
             };
-            assert!(within(|| no_slot(
-                &program.connection.claim(protocol, port)
-            )));
+            assert!(within(|| program.connection.try_ask(&again).is_none()));
             let frame = packets::udp(&from_us(OURS, PORT), MARK);
             for _ in 0..100 {
                 program

@@ -14,6 +14,7 @@
 //! | file | who is attacked |
 //! |---|---|
 //! | `asking` | what others were granted, by what is asked |
+//! | `crowding` | users whom the policy names, by being many |
 //! | `dying` | what a program leaves behind |
 //! | `filters` | what others have, by filters that are claimed |
 //! | `keeping` | the machine's memory, by what is kept of slots that are given back |
@@ -29,6 +30,7 @@
 
 mod asking;
 mod attacker;
+mod crowding;
 mod dying;
 mod far_end;
 mod filters;

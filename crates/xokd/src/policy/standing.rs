@@ -1,0 +1,163 @@
+//! Whom a policy names, and what is kept for him from those whom it does not.
+//!
+//! A rule for everybody lets in users of whom there is no end: one person may be many (subordinate user numbers). So what
+//! the daemon has of something is divided by standing ([`Pool`]): whoever is named better always finds some left.
+
+use super::{Policy, Subject, Who};
+
+/// How well a policy knows somebody, the least first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Standing {
+    /// By the rules for everybody at most.
+    Unnamed,
+    /// By a group of his, which may have many members.
+    Member,
+    /// By his name.
+    Named,
+    /// He is the user that the daemon runs as.
+    Own,
+}
+
+impl Standing {
+    /// All of them in order.
+    pub const ALL: [Self; 4] = [Self::Unnamed, Self::Member, Self::Named, Self::Own];
+
+    /// Whose pool it is, for a sentence.
+    const fn whom(self) -> &'static str {
+        match self {
+            Self::Unnamed => "users whom no rule of the policy names",
+            Self::Member => "users whom no rule of the policy names but by a group",
+            Self::Named => "users other than the daemon's own",
+            Self::Own => "all users",
+        }
+    }
+
+    /// How to get more, for a sentence.
+    const fn remedy(self) -> &'static str {
+        match self {
+            Self::Unnamed | Self::Member => {
+                "end some, or have the user named in a rule of his own (user = \"NAME\")"
+            }
+            Self::Named | Self::Own => "end some",
+        }
+    }
+}
+
+/// How many of something there may be: of each standing with all that are below it.
+#[derive(Clone, Copy, Debug)]
+pub struct Pool([usize; 4]);
+
+impl Pool {
+    /// By standing, in the order of [`Standing::ALL`].
+    pub const fn new(most: [usize; 4]) -> Self {
+        assert!(most[0] <= most[1] && most[1] <= most[2] && most[2] <= most[3]);
+        Self(most)
+    }
+
+    /// How many users of a standing may have, with those below it.
+    pub const fn most(&self, standing: Standing) -> usize {
+        self.0[standing as usize]
+    }
+
+    /// Whether somebody may have one more; else in whose way it would be, in words that say what to do. `taken` is how
+    /// many there are, by the standing of who has them.
+    pub fn check(
+        &self,
+        standing: Standing,
+        things: &str,
+        taken: impl IntoIterator<Item = (Standing, usize)>,
+    ) -> Result<(), String> {
+        let mut counts = [0; 4];
+        for (standing, count) in taken {
+            counts[standing as usize] += count;
+        }
+        let up_to = |level: Standing| counts[..=level as usize].iter().sum::<usize>();
+        let mut levels = Standing::ALL.into_iter().filter(|level| *level >= standing);
+        match levels.find(|level| up_to(*level) >= self.most(*level)) {
+            None => Ok(()),
+            Some(full) => Err(format!(
+                "{} may have {} {things} together, and have them; {}",
+                full.whom(),
+                self.most(full),
+                standing.remedy(),
+            )),
+        }
+    }
+}
+
+impl Policy {
+    /// How well this policy knows somebody. `own` is the user that the daemon runs as.
+    pub fn standing(&self, who: &Who, own: u32) -> Standing {
+        let named = self.rules.iter().filter_map(|rule| match rule.subject {
+            Subject::User(_) if who.is(rule.subject) => Some(Standing::Named),
+            Subject::Group(_) if who.is(rule.subject) => Some(Standing::Member),
+            _ => None,
+        });
+        match who.uid == own {
+            true => Standing::Own,
+            false => named.max().unwrap_or(Standing::Unnamed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Standing::{Member, Named, Own, Unnamed};
+    use super::*;
+    use crate::policy::Rule;
+
+    #[test]
+    fn whom_the_rules_name() {
+        let subjects = [Subject::Anyone, Subject::Group(50), Subject::User(1000)];
+        let policy = Policy {
+            rules: subjects.into_iter().map(Rule::everything).collect(),
+            ..Policy::default()
+        };
+        for (uid, groups, standing) in [
+            (1000, vec![1000, 50], Named),
+            (1001, vec![1001, 50], Member),
+            (1001, vec![1001], Unnamed),
+            (0, vec![0], Own),
+            // Numbers of users and of groups are not the same thing.
+            (50, vec![1000], Unnamed),
+        ] {
+            assert_eq!(policy.standing(&Who { uid, groups }, 0), standing, "{uid}");
+        }
+    }
+
+    #[test]
+    fn who_is_named_better_finds_some_left() {
+        const POOL: Pool = Pool::new([2, 4, 6, 8]);
+        let check = |standing, taken: [usize; 4]| {
+            let taken = Standing::ALL.into_iter().zip(taken);
+            POOL.check(standing, "things", taken)
+        };
+        for (taken, last_refused) in [
+            ([0, 0, 0, 0], None),
+            ([2, 0, 0, 0], Some(Unnamed)),
+            ([2, 2, 0, 0], Some(Member)),
+            ([0, 4, 0, 0], Some(Member)),
+            ([2, 2, 2, 0], Some(Named)),
+            ([0, 0, 6, 0], Some(Named)),
+            ([2, 2, 2, 2], Some(Own)),
+            ([0, 0, 0, 8], Some(Own)),
+            // Not only their own part, but all that is kept from them.
+            ([1, 0, 0, 6], None),
+        ] {
+            for standing in Standing::ALL {
+                let refused = check(standing, taken).is_err();
+                assert_eq!(
+                    refused,
+                    Some(standing) <= last_refused,
+                    "{standing:?} {taken:?}"
+                );
+            }
+        }
+        let text = check(Unnamed, [2, 0, 0, 0]).expect_err("full");
+        assert!(
+            text.contains("no rule of the policy names may have 2 things"),
+            "{text}"
+        );
+        assert!(text.contains("user = \"NAME\""), "{text}");
+    }
+}

@@ -1,0 +1,122 @@
+//! Letting in, and whom for.
+//!
+//! Connections are divided by the standing of their users ([`CONNECTIONS`]). When those of a newcomer's standing are all
+//! taken, one that holds nothing makes room for him, if there is one of his standing or below that has had its time
+//! ([`UNSEATED_TIME`]): first of the least standing, and of these whoever has said nothing for longest. So who wants to
+//! attach gets in after a while, however many have connected and do not. Nobody is turned away without a word, but
+//! for those who have too many themselves.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use exos_host::peer::Peer;
+use exos_xok::limits::MESSAGE_BYTES_MAX;
+use exos_xok::message::{Farewell, Notice};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{RecvFlags, SendFlags, SocketFlags};
+
+use super::{Connection, ConnectionId, Cut, Server};
+use crate::ledger::Now;
+use crate::limits::{
+    ACCEPT_PAUSE, CONNECTIONS, CONNECTIONS_PER_USER_MAX, CONNECTIONS_UNNAMED_MAX,
+    NEWCOMERS_PER_TURN, UNSEATED_TIME,
+};
+use crate::policy::{Standing, Who};
+
+/// What is known of connections elsewhere.
+pub trait Guests {
+    /// How well the policy knows somebody.
+    fn standing(&self, who: &Who) -> Standing;
+    /// Whether a connection has what others depend on: a slot, or packets that it is shown.
+    fn holds(&self, id: ConnectionId) -> bool;
+}
+
+impl Server {
+    /// Lets in whoever waits, up to a turn's worth: who connects again and again must not keep us here.
+    pub fn accept(&mut self, now: Now, guests: &impl Guests) {
+        for _ in 0..NEWCOMERS_PER_TURN {
+            match self.accept_one() {
+                Ok(socket) => self.welcome(socket, now, guests),
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    // Newcomers stay in the queue, and asking for them at once again would be all that is done.
+                    self.full_until = now + ACCEPT_PAUSE;
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+    }
+
+    /// The next in the queue, when there is a descriptor for its process, too: whoever is taken out of the queue cannot be
+    /// put back.
+    fn accept_one(&self) -> Result<OwnedFd, Errno> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let _place = rustix::io::fcntl_dupfd_cloexec(&self.listener, 0)?;
+        rustix::net::accept_with(&self.listener, flags)
+    }
+
+    fn welcome(&mut self, socket: OwnedFd, now: Now, guests: &impl Guests) {
+        // Whoever has too many is turned away for little.
+        let uid = socket_peercred(&socket).map(|c| c.uid.as_raw());
+        let of_user = self.connections.values().map(|c| c.peer.uid);
+        let of_user = of_user.filter(|user| uid == Ok(*user)).count();
+        if of_user >= CONNECTIONS_PER_USER_MAX {
+            self.count(Cut::TooMany);
+            return;
+        }
+        let Ok(peer) = Peer::of(&socket) else {
+            return; // It has gone again.
+        };
+        let mut connection = Connection::new(socket, peer, now);
+        connection.standing = guests.standing(&connection.who());
+        let unnamed = connection.standing == Standing::Unnamed;
+        let too_many = unnamed && of_user >= CONNECTIONS_UNNAMED_MAX;
+        if too_many || !self.has_room(connection.standing, now, guests) {
+            self.count(Cut::TooMany);
+            turn_away(&connection);
+            return;
+        }
+        self.last += 1;
+        self.connections.insert(self.last, connection);
+    }
+
+    /// Whether there is room for a connection of this standing, which is made when it can be.
+    fn has_room(&mut self, standing: Standing, now: Now, guests: &impl Guests) -> bool {
+        let taken = self.connections.values().map(|c| (c.standing, 1));
+        if CONNECTIONS.check(standing, "connections", taken).is_ok() {
+            return true;
+        }
+        let idle = |(id, c): &(&ConnectionId, &Connection)| {
+            let has_had_its_time = now.saturating_sub(c.since) >= UNSEATED_TIME;
+            c.standing <= standing && has_had_its_time && !guests.holds(**id)
+        };
+        let idle = self.connections.iter().filter(idle);
+        let Some((id, _)) = idle.min_by_key(|(_, c)| (c.standing, c.heard)) else {
+            return false;
+        };
+        let id = *id;
+        let goodbye = Notice::Goodbye(Farewell::Full).encode();
+        self.say(id, goodbye, Vec::new());
+        self.cut(id, Cut::MadeRoom);
+        // It was one too many at most: whose room it is, is looked at for each newcomer.
+        let taken = self.connections.values().map(|c| (c.standing, 1));
+        CONNECTIONS.check(standing, "connections", taken).is_ok()
+    }
+
+    /// Looks anew how well the policy knows everybody.
+    pub fn set_standings(&mut self, standing: impl Fn(&Who) -> Standing) {
+        for connection in self.connections.values_mut() {
+            connection.standing = standing(&connection.who());
+        }
+    }
+}
+
+/// Says why. What it has said already is taken first: closed over that, a socket tells its peer of an error before all else.
+fn turn_away(connection: &Connection) {
+    let mut buffer = vec![0; MESSAGE_BYTES_MAX];
+    let socket = connection.socket.as_fd();
+    let _ = rustix::net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT);
+    let goodbye = Notice::Goodbye(Farewell::Full).encode();
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    let _ = rustix::net::send(socket, &goodbye, flags);
+}
