@@ -106,12 +106,16 @@ pub const PACING_RTT_MIN: Duration = Duration::from_millis(1);
 /// again and again, and pacing by it would hold back even what the retransmission timer asks for.
 pub const PACING_RTT_MAX: Duration = Duration::from_secs(1);
 
-/// Pacing catches up with so much lateness of its timer in any case: some ten times what waking up takes.
-pub const PACING_LATE_MIN: Duration = Duration::from_micros(500);
+/// What leaves at once after a rest is an initial window, or so much of the rate: some ten times what waking up
+/// takes.
+pub const PACING_REST_MIN: Duration = Duration::from_micros(500);
 
-/// With data in flight it catches up with a part of the round trip, which is what other processes on the
-/// same core take now and then: half a window leaves at once at worst, where a sender without pacing sends
-/// all that late acknowledgements allow.
+/// With data in flight pacing catches up with so much lateness of its timer in any case: most of a slice that a
+/// scheduler gives to another process. Paths of no more than this keep their pace by acknowledgements.
+pub const PACING_LATE_MIN: Duration = Duration::from_millis(2);
+
+/// On longer ones it catches up with a part of the round trip: half a window leaves at once at worst, where a sender
+/// without pacing sends all that late acknowledgements allow.
 pub const PACING_LATE_RTT_DIVISOR: u32 = 4;
 
 /// On long paths with no more than this, a few slices of a scheduler's time.

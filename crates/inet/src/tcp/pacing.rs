@@ -11,7 +11,7 @@
 
 use crate::limits::{
     INITIAL_WINDOW_SEGMENTS, PACING_LATE_MAX, PACING_LATE_MIN, PACING_LATE_RTT_DIVISOR,
-    PACING_RTT_MAX, PACING_RTT_MIN, PACING_SUPER_PACKET_PER_SECOND,
+    PACING_REST_MIN, PACING_RTT_MAX, PACING_RTT_MIN, PACING_SUPER_PACKET_PER_SECOND,
 };
 use crate::time::Instant;
 
@@ -75,7 +75,7 @@ impl Pacer {
             self.rate = rate;
             let burst = u64::from(INITIAL_WINDOW_SEGMENTS * mss);
             let rest_us = (burst * 1_000_000).checked_div(rate).unwrap_or(0);
-            self.rest_us = u32::try_from(rest_us).unwrap_or(u32::MAX).max(LATE_MIN_US);
+            self.rest_us = u32::try_from(rest_us).unwrap_or(u32::MAX).max(REST_MIN_US);
             let late_us = (srtt_us / PACING_LATE_RTT_DIVISOR).clamp(LATE_MIN_US, LATE_MAX_US);
             self.late_us = late_us.max(self.rest_us);
         }
@@ -114,6 +114,7 @@ impl Pacer {
     }
 }
 
+const REST_MIN_US: u32 = PACING_REST_MIN.as_micros() as u32;
 const LATE_MIN_US: u32 = PACING_LATE_MIN.as_micros() as u32;
 const LATE_MAX_US: u32 = PACING_LATE_MAX.as_micros() as u32;
 
