@@ -24,7 +24,7 @@ mod ringbuf;
 mod tcx;
 
 pub use btf::{KernelTypes, Member};
-pub use info::{ProgInfo, XdpHolder, who_holds_xdp};
+pub use info::{ProgInfo, XdpHolder, map_exists, who_holds_xdp};
 pub use link::{Link, XdpMode};
 pub use map::{Map, MapKind, possible_cpus};
 pub use pin::{is_bpffs, is_private, require_bpffs};
@@ -50,6 +50,7 @@ enum Command {
     ObjGet = 7,
     ProgTestRun = 10,
     ProgGetFdById = 13,
+    MapGetFdById = 14,
     ObjGetInfoByFd = 15,
     LinkCreate = 28,
     LinkUpdate = 29,

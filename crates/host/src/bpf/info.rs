@@ -149,6 +149,31 @@ pub(super) fn map_shape(fd: BorrowedFd<'_>) -> Result<MapShape, Error> {
     })
 }
 
+/// The system-wide id of the map behind a descriptor.
+pub(super) fn map_id(fd: BorrowedFd<'_>) -> Result<u32, Error> {
+    let words: [u32; 2] = object_info(fd)
+        .map_err(|source| failed("cannot ask for a BPF map's id".to_owned(), source))?;
+    Ok(words[1])
+}
+
+/// Whether a map is there still: some process has a descriptor of it or has it mapped, a program uses it, or it
+/// has a name. Needs `CAP_BPF` and `CAP_SYS_ADMIN`.
+pub fn map_exists(id: u32) -> Result<bool, Error> {
+    let mut attr = IdAttr {
+        id,
+        next_id: 0,
+        open_flags: 0,
+    };
+    match bpf_fd(Command::MapGetFdById, &mut attr) {
+        Ok(_) => Ok(true),
+        Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+        Err(e) => Err(failed(
+            format!("cannot look for the BPF map with id {id}"),
+            e,
+        )),
+    }
+}
+
 /// The XDP link that holds an interface of this network namespace, if any.
 ///
 /// Programs attached without a link (`ip link set … xdp`) are not found here: netlink reports their id.

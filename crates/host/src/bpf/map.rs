@@ -173,6 +173,11 @@ impl Map {
         Self::create(MapKind::Ringbuf, name, 0, 0, bytes)
     }
 
+    /// Its system-wide id, by which it can be looked for when its descriptors are closed here: [`super::map_exists`].
+    pub fn id(&self) -> Result<u32, Error> {
+        info::map_id(self.fd.as_fd())
+    }
+
     /// Give it a name in a BPF file system, so that it outlives this process.
     pub fn pin(&self, path: &Path) -> Result<(), Error> {
         pin::pin(self.fd.as_fd(), path)

@@ -73,6 +73,26 @@ fn a_refused_program_says_why() {
     assert!(error.to_string().contains("R0 !read_ok"), "{error}");
 }
 
+/// A map is there as long as anybody has it, whoever made it.
+#[test]
+fn a_map_exists_while_somebody_has_it() {
+    if !allowed("a_map_exists_while_somebody_has_it") {
+        return;
+    }
+    let map = Map::ringbuf("test", 4096).unwrap();
+    let id = map.id().unwrap();
+    let kept = map.as_fd().try_clone_to_owned().unwrap();
+    drop(map);
+    assert!(map_exists(id).unwrap());
+    drop(kept);
+    // The kernel takes it away in its own time.
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while map_exists(id).unwrap() {
+        assert!(std::time::Instant::now() < until, "nobody has it");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn maps_store_find_and_forget() {
     if !allowed("maps_store_find_and_forget") {

@@ -4,6 +4,9 @@
 //! buffer, whose descriptor the client gets: with it the client can harm nobody's copies but its own. A client that
 //! may see only its own programs' packets has that compiled into its programs, which are made anew when one of its
 //! programs comes or goes.
+//!
+//! The descriptor can be kept, or passed on, when the tap has ended. Its memory goes on counting as a tap of the user's
+//! until nobody has it: the ring's number in the kernel then leads nowhere ([`map_exists`]).
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd};
@@ -11,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use exos_filter::Filter;
 use exos_filter::gate;
 use exos_filter::gate::limits::{SNAP_LEN_MAX, TAPS_MAX};
-use exos_host::bpf::Map;
+use exos_host::bpf::{Map, map_exists};
 use exos_host::error::Context as _;
 use exos_xok::message::{Answer, Refusal};
 use serde_json::{Value, json};
@@ -19,7 +22,7 @@ use serde_json::{Value, json};
 use super::Daemon;
 use super::requests::{Answered, Refused, refuse};
 use crate::limits::{TAP_RING_BYTES, TAPS, TAPS_PER_USER_MAX};
-use crate::policy::{Dump, Who};
+use crate::policy::{Dump, Standing, Who};
 use crate::server::{Connection, ConnectionId, Cut};
 
 /// The taps that there are, by number.
@@ -27,12 +30,23 @@ use crate::server::{Connection, ConnectionId, Cut};
 pub(super) struct Taps {
     taps: BTreeMap<u32, Tap>,
     last: u32,
+    /// Of taps that have ended: rings that somebody may have still.
+    ended: Vec<Ended>,
+}
+
+#[derive(Debug)]
+struct Ended {
+    uid: u32,
+    standing: Standing,
+    /// The ring's number in the kernel.
+    ring: u32,
 }
 
 #[derive(Debug)]
 struct Tap {
     connection: ConnectionId,
     uid: u32,
+    standing: Standing,
     /// Its place in the gates.
     index: u32,
     /// The interfaces, by index.
@@ -42,6 +56,8 @@ struct Tap {
     snap_len: u32,
     all: bool,
     ring: Map,
+    /// The ring's number in the kernel.
+    ring_id: u32,
 }
 
 /// What a client asks for.
@@ -57,6 +73,36 @@ impl Taps {
     pub(super) fn are_shown_to(&self, id: ConnectionId) -> bool {
         self.taps.values().any(|tap| tap.connection == id)
     }
+
+    /// Whether somebody may have one more. What the kernel does not say of an ended one's ring is taken for kept.
+    fn check(&mut self, uid: u32, standing: Standing) -> Result<(), Refused> {
+        self.ended
+            .retain(|ended| map_exists(ended.ring).unwrap_or(true));
+        let living = self.taps.values().map(|tap| (tap.uid, tap.standing));
+        let living: Vec<(u32, Standing)> = living.collect();
+        has_room(&living, uid, standing).map_err(|text| refuse(Refusal::Limit, text))?;
+        let ended = self.ended.iter().map(|ended| (ended.uid, ended.standing));
+        let all: Vec<(u32, Standing)> = living.iter().copied().chain(ended).collect();
+        has_room(&all, uid, standing).map_err(|text| {
+            let text = format!(
+                "{text}; {} of them have ended, and processes keep their rings: try again when these have ended too",
+                self.ended.len()
+            );
+            refuse(Refusal::Busy, text)
+        })
+    }
+}
+
+/// Whether there may be one more tap of a user, and of all users of his standing, beside these.
+fn has_room(taps: &[(u32, Standing)], uid: u32, standing: Standing) -> Result<(), String> {
+    let of_user = taps.iter().filter(|tap| tap.0 == uid).count();
+    if of_user >= TAPS_PER_USER_MAX {
+        return Err(format!(
+            "there are as many copies made as may be: {TAPS_PER_USER_MAX} for a user; end another"
+        ));
+    }
+    let taken = taps.iter().map(|tap| (tap.1, 1));
+    TAPS.check(standing, "copies of packets", taken)
 }
 
 impl Daemon {
@@ -68,33 +114,20 @@ impl Daemon {
             "" => Filter::everything(),
             text => Filter::parse(text).map_err(|e| refuse(Refusal::BadRequest, e))?,
         };
-        let of_user = self
-            .taps
-            .taps
-            .values()
-            .filter(|tap| tap.uid == who.uid)
-            .count();
+        let standing = self.standing(who);
+        self.taps.check(who.uid, standing)?;
         let free = (0..TAPS_MAX).find(|at| self.taps.taps.values().all(|tap| tap.index != *at));
-        if of_user >= TAPS_PER_USER_MAX {
-            let text = format!(
-                "there are as many copies made as may be: {TAPS_PER_USER_MAX} for a user; end another"
-            );
-            return Err(refuse(Refusal::Limit, text));
-        }
-        let taken = self.taps.taps.values();
-        let taken = taken.filter_map(|tap| self.server.connection(tap.connection));
-        let taken = taken.map(|connection| (connection.standing, 1));
-        let room = TAPS.check(self.standing(who), "copies of packets", taken);
-        room.map_err(|text| refuse(Refusal::Limit, text))?;
         let index = free.expect("there are as many places as there may be taps");
         let ring = Map::ringbuf("exos_tap", TAP_RING_BYTES)?;
         let fd = ring.as_fd().try_clone_to_owned();
         let fd = fd.context(|| "cannot pass the ring of packets")?;
+        let ring_id = ring.id()?;
         self.taps.last += 1;
         let number = self.taps.last;
         let tap = Tap {
             connection: id,
             uid: who.uid,
+            standing,
             index,
             interfaces,
             text: wanted.filter,
@@ -102,6 +135,7 @@ impl Daemon {
             snap_len: wanted.snap.clamp(1, SNAP_LEN_MAX),
             all: wanted.all,
             ring,
+            ring_id,
         };
         self.taps.taps.insert(number, tap);
         if let Err(error) = self.put_tap(number) {
@@ -222,6 +256,11 @@ impl Daemon {
                 let _ = interface.gate.take_tap(tap.index);
             }
         }
+        self.taps.ended.push(Ended {
+            uid: tap.uid,
+            standing: tap.standing,
+            ring: tap.ring_id,
+        });
     }
 
     /// A program of this user came or went: what he may see is another. A slot's number is given away again, so that this

@@ -1,13 +1,14 @@
 //! Keeping what was given back: descriptors in a process that goes on, mappings, and the next slot on top of it.
 //!
 //! The kernel takes no socket and no memory from whoever has it. So it counts as long as anybody has it, and the user who
-//! does that again and again comes to the bounds of policy: 16 programs, 64 MiB.
+//! does that again and again comes to the bounds of policy: 16 programs, 64 MiB, two rings for copies of packets.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use exos_xok::message::{Answer, Mode, Refusal, Request};
+use exos_xokd::limits::TAPS_PER_USER_MAX;
 use rustix::io::FdFlags;
 
 use crate::attacker::Hostile;
@@ -160,6 +161,54 @@ fn one_thing_of_each_slot() {
                 attacker.must_say("free");
                 attacker.finish();
             }
+        },
+    );
+}
+
+/// The rings of copies that have ended, each 8 MiB of the kernel's memory.
+#[test]
+fn rings_of_copies_that_have_ended() {
+    case(
+        |hostile| {
+            let ask = || {
+                let connection = hostile.connect();
+                connection.ask(&Request::Tap {
+                    interface: String::new(),
+                    filter: String::new(),
+                    snap: 64,
+                    all: false,
+                })
+            };
+            let mut kept = Vec::new();
+            let text = loop {
+                // The connection, and the copies with it, end at once.
+                match ask() {
+                    (Answer::Tapped { .. }, fds) => kept.push(Keeper::of(&fds)),
+                    (Answer::Refused { code, text }, _) if text.contains("have ended") => {
+                        assert_eq!(code, Refusal::Busy, "{text}");
+                        break text;
+                    }
+                    // The connection of the one before is being taken still.
+                    (Answer::Refused { .. }, _) => std::thread::sleep(Duration::from_millis(20)),
+                    (other, _) => panic!("{other:?}"),
+                }
+                assert!(kept.len() <= TAPS_PER_USER_MAX, "it never ends");
+            };
+            assert_eq!(kept.len(), TAPS_PER_USER_MAX, "{text}");
+            kept.into_iter().for_each(Keeper::end);
+            // The kernel takes the rings down in its own time, and asking too often is refused, too.
+            let free = within(|| {
+                std::thread::sleep(Duration::from_millis(100));
+                matches!(ask().0, Answer::Tapped { .. })
+            });
+            assert!(free, "there are copies to be had again");
+            hostile.say("free");
+        },
+        |world| {
+            // One who may see his own.
+            let mut attacker = world.attacker();
+            attacker.must_say("free");
+            attacker.finish();
         },
     );
 }
