@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The systemd units as systemd reads them, without running it: no mistakes (`systemd-analyze verify`), and no more
-# exposure than is known (`systemd-analyze security`). Prints "ok NAME", "not ok NAME" or "SKIPPED: ..." lines.
+# exposure than is known (`systemd-analyze security`); and what their commands call (strace) is what they allow. Prints
+# "ok NAME", "not ok NAME" or "SKIPPED: ..." lines.
 #
 #   tests/units.sh PATH/TO/exos
 set -uo pipefail
@@ -42,7 +43,7 @@ exposed() {
         bad "$1 is exposed by at most $2 of 100" "$(tail -n 1 <<<"$said")"
     fi
 }
-# What the daemon's start and its end call, in namespaces of its own, lies in what the unit allows.
+# What the programs of the units call, in namespaces of the daemon's own, lies in what the units allow.
 # calls GROUP: the system calls of a group of systemd's.
 calls() {
     local name
@@ -50,42 +51,90 @@ calls() {
         case $name in @*) calls "$name" ;; *) echo "$name" ;; esac
     done
 }
-# allowed UNIT SIGN: what its SystemCallFilter lines name, those that forbid (~) or those that allow ("").
+# allowed UNIT: what its SystemCallFilter lines leave, one after the other: each adds its calls or (~) takes them away.
 allowed() {
-    local name
-    for name in $(sed -n "s/^SystemCallFilter=$2\([@a-z]\)/\1/p" "$1"); do
-        case $name in @*) calls "$name" ;; *) echo "$name" ;; esac
-    done | sort -u
+    local line name
+    calls @default | sort -u >"$work/set"
+    sed -n 's/^SystemCallFilter=//p' "$1" | while read -r line; do
+        for name in ${line#\~}; do
+            case $name in @*) calls "$name" ;; *) echo "$name" ;; esac
+        done | sort -u >"$work/named"
+        case $line in
+            \~*) comm -23 "$work/set" "$work/named" >"$work/next" ;;
+            *) sort -u "$work/set" "$work/named" >"$work/next" ;;
+        esac
+        mv "$work/next" "$work/set"
+    done
+    cat "$work/set"
 }
-# traced: runs the daemon on a wire of a namespace, until it has started, and stops it.
+# within UNIT: what was called and the unit does not allow.
+within() { allowed "$1" | comm -23 "$work/used" - | xargs; }
+# trace OUT COMMAND...: counts a command's system calls; what it says is in OUT.
+trace() {
+    local out=$1
+    shift
+    strace -f -qq -c -o "$out.calls" "$@" >"$out" 2>&1 &
+    tracer=$!
+}
+# said OUT WORDS: waits for a traced command to say something.
+said() {
+    for _ in $(seq 400); do grep -q "$2" "$1" && return; sleep 0.05; done
+    return 1
+}
+# ended OUT: stops the command that TRACER traces and leaves what it called in "used".
+ended() {
+    kill -TERM "$(pgrep -P "$1")"
+    wait "$1" || return 1
+    awk '$NF ~ /^[a-z]/ && $NF !~ /^(syscall|total)$/ { print $NF }' "$2.calls" | sort -u >"$work/used"
+    [ -s "$work/used" ]
+}
+# scraped: runs the metrics beside the daemon, with one scrape, and stops them.
+scraped() {
+    local port status=1 answer
+    trace "$work/metrics" "$exos" metrics --listen 127.0.0.1:0 --xokd "$work/sock"
+    if said "$work/metrics" 'metrics at'; then
+        port=$(sed -n 's,^metrics at http://127.0.0.1:\([0-9]*\)/.*,\1,p' "$work/metrics")
+        exec 3<>"/dev/tcp/127.0.0.1/$port" && printf 'GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n' >&3
+        answer=$(timeout 20 cat <&3)
+        exec 3>&-
+        grep -q '^exos_up 1' <<<"$answer" && status=0
+    fi
+    ended "$tracer" "$work/metrics" && return $status
+}
+# traced: runs the daemon on a wire of a namespace, until it has started, the metrics beside it, and stops both. What
+# they called is in daemon.used and metrics.used.
 traced() {
-    local tracer space=units-$$
+    local daemon space=units-$$ status=0
     ip netns add $space && ip -n $space link add wire type veth peer name far || return 1
     ip -n $space link set wire up
-    strace -f -qq -c -o "$work/calls" "$exos" daemon --namespace $space --interface wire --address 10.99.0.7/24 \
-        --user 0 --socket "$work/sock" >"$work/daemon" 2>&1 &
-    tracer=$!
-    for _ in $(seq 400); do grep -q listening "$work/daemon" && break; sleep 0.05; done
-    kill -TERM "$(pgrep -P $tracer)"; wait $tracer
+    trace "$work/daemon" "$exos" daemon --namespace $space --interface wire --address 10.99.0.7/24 \
+        --user 0 --socket "$work/sock"
+    daemon=$tracer
+    if said "$work/daemon" listening && scraped; then mv "$work/used" "$work/metrics.used"; else status=1; fi
+    ended "$daemon" "$work/daemon" && mv "$work/used" "$work/daemon.used" || status=1
     ip netns del $space
-    awk '$NF ~ /^[a-z]/ && $NF !~ /^(syscall|total)$/ { print $NF }' "$work/calls" | sort -u >"$work/used"
-    grep -q stopping "$work/daemon" && [ -s "$work/used" ]
+    grep -q stopping "$work/daemon" && return $status
 }
-# So does all that it may call once it is up.
-{ allowed exos-daemon.service ""; calls @default; } | sort -u >"$work/listed"
-allowed exos-daemon.service '~' | comm -23 "$work/listed" - >"$work/allowed"
-sed -n 's/^ *libc::SYS_\([a-z0-9_]*\),$/\1/p' ../crates/xokd/src/command/confinement.rs | sort -u >"$work/kept"
-said=$(comm -23 "$work/kept" "$work/allowed" | xargs)
-if [ -s "$work/kept" ] && [ -z "$said" ]; then ok "it allows what the daemon allows itself"; else bad "not in SystemCallFilter" "$said"; fi
+# allows UNIT USED CALL: the unit allows what was called; without CALL, which is one of them, that would be found.
+allows() {
+    local said
+    cp "$work/$2" "$work/used"
+    said=$(within "$work/$1")
+    if [ -z "$said" ]; then ok "$1 allows what is called"; else bad "not in SystemCallFilter of $1" "$said"; fi
+    said=$(allowed "$work/$1" | grep -vx "$3" | comm -23 "$work/used" - | xargs)
+    if [ "$said" = "$3" ]; then ok "one that $1 lacks would be found"; else bad "one that is missing would be found" "$said"; fi
+}
+# What the daemon allows itself once it is up lies in what its unit allows, too.
+sed -n 's/^ *libc::SYS_\([a-z0-9_]*\),$/\1/p' ../crates/xokd/src/command/confinement.rs | sort -u >"$work/used"
+said=$(within "$work/exos-daemon.service")
+if [ -s "$work/used" ] && [ -z "$said" ]; then ok "it allows what the daemon allows itself"; else bad "not in SystemCallFilter" "$said"; fi
 if [ "$(id -u)" != 0 ] || ! command -v strace >/dev/null; then
-    echo "SKIPPED: system calls of the daemon beside its unit's: needs root and strace (apt-get install strace)"
+    echo "SKIPPED: system calls beside the units': needs root and strace (apt-get install strace)"
 elif ! traced; then
-    bad "the daemon under strace" "$(tail -n 2 "$work/daemon")"
+    bad "the daemon and the metrics under strace" "$(tail -qn 2 "$work/daemon" "$work/metrics")"
 else
-    said=$(comm -23 "$work/used" "$work/allowed" | xargs)
-    if [ -z "$said" ]; then ok "exos-daemon.service allows what the daemon calls"; else bad "not in SystemCallFilter" "$said"; fi
-    said=$(grep -v '^seccomp$' "$work/allowed" | comm -23 "$work/used" - | xargs)
-    if [ "$said" = seccomp ]; then ok "one that is missing would be found"; else bad "one that is missing would be found" "$said"; fi
+    allows exos-daemon.service daemon.used seccomp
+    allows exos-metrics.service metrics.used capset
 fi
 
 exposed exos-daemon.service 50
