@@ -71,14 +71,10 @@ fn ask(socket: &Path) -> Result<Daemon> {
             "the daemon answers without a welcome",
         ));
     };
-    let (answer, fds) = control.ask(&Request::Status)?;
-    let Answer::Report { bytes } = answer else {
-        return Err(exos_host::Error::new("the daemon answers without a report"));
-    };
     Ok(Daemon {
         pid,
         served: interfaces,
-        status: Status::parse(&control::report(fds, bytes)?)?,
+        status: Status::parse(&control.report()?)?,
     })
 }
 

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use exos::signals::Signals;
-use exos::via::control::{AskError, Control, Heard, report};
+use exos::via::control::{AskError, Control, Heard};
 use exos_filter::gate::TapRecord;
 use exos_host::Error;
 use exos_host::bpf::RingbufReader;
@@ -159,11 +159,7 @@ impl Live {
     }
 
     fn status(&mut self) -> Result<Status, AskError> {
-        let (answer, fds) = self.control.ask(&Request::Status)?;
-        let Answer::Report { bytes } = answer else {
-            return Err(AskError::Failed(Error::new("the daemon sends no report")));
-        };
-        let text = report(fds, bytes).map_err(AskError::Failed)?;
+        let text = self.control.report()?;
         Status::parse(&text).map_err(AskError::Failed)
     }
 

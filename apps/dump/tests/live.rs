@@ -93,7 +93,8 @@ fn answer(request: &Request, ring: &Map) -> (Answer, Vec<OwnedFd>) {
             let mut file = File::from(memfd_create("report", MemfdFlags::CLOEXEC).expect("a file"));
             file.write_all(REPORT.as_bytes()).expect("written");
             let bytes = REPORT.len() as u32;
-            (Answer::Report { bytes }, vec![file.into()])
+            let asker = "{}".to_owned();
+            (Answer::Report { bytes, asker }, vec![file.into()])
         }
         other => panic!("not expected: {other:?}"),
     }

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use exos::Error;
-use exos::via::control::{Control, report};
-use exos_xok::message::{Answer, Request, VERSION};
+use exos::via::control::Control;
+use exos_xok::message::{Request, VERSION};
 use serde::Deserialize;
 
 /// A connection with the daemon, for asking how it is.
@@ -37,11 +37,7 @@ impl Daemon {
     /// # Errors
     /// It has gone or does not answer: connect again.
     pub fn report(&mut self) -> Result<String, Error> {
-        match self.control.ask(&Request::Status)? {
-            (Answer::Report { bytes }, fds) => report(fds, bytes),
-            _ => Err(Error::new("the daemon sends no report")
-                .mend("use a daemon and a program of the same version of exos")),
-        }
+        Ok(self.control.report()?)
     }
 }
 

@@ -4,11 +4,10 @@ use super::figure::{Figures, Goal};
 use super::session::{Experiment, OURS, PEER, SINK_PORT, Session};
 use super::web::{self, Kind, Server};
 use crate::stage::Started;
-use exos::via::control::{self, Control};
+use exos::via::control::Control;
 use exos_host::{Error, Result, error::Context as _};
 use exos_lab::{INTERFACE, Side};
 use exos_program::status::{SlotStatus, Status};
-use exos_xok::message::{Answer, Request};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -56,10 +55,7 @@ impl<'s> Daemon<'s> {
     /// What it reports.
     pub fn status(&self) -> Result<Status> {
         let mut control = Control::connect(&self.path)?;
-        match control.ask(&Request::Status)? {
-            (Answer::Report { bytes }, fds) => Status::parse(&control::report(fds, bytes)?),
-            _ => Err(Error::new("the daemon did not report")),
-        }
+        Status::parse(&control.report()?)
     }
 
     fn pid(&self) -> u32 {

@@ -16,6 +16,10 @@ pub const PROGRAM_NAME_BYTES_MAX: usize = 16;
 /// Bytes of a sentence for people: the reason of a refusal or of a revocation.
 pub const TEXT_BYTES_MAX: usize = 1024;
 
+/// Bytes of what a report says of whoever asks for it: for each interface a sentence, each byte of which may be two in
+/// JSON, and names and numbers (a name of control characters is 90 bytes in JSON, all else some 70).
+pub const ASKER_BYTES_MAX: usize = INTERFACES_MAX * (2 * TEXT_BYTES_MAX + 256);
+
 /// Bytes of a filter's text: what `exos_filter` takes.
 pub const FILTER_BYTES_MAX: usize = 4096;
 

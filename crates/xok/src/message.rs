@@ -28,7 +28,7 @@ use crate::bytes::{DecodeError, Reader, Writer};
 use crate::limits::SECRET_BYTES;
 
 /// The version of this protocol.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// A number that names a grant as long as the daemon knows it, also over a restart.
 pub type GrantId = u32;

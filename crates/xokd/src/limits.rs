@@ -155,8 +155,8 @@ pub const REPORT_EVERY: Duration = Duration::from_millis(100);
 /// The part of the daemon's time that making reports may take: with thousands of grants one takes several ms.
 pub const REPORT_TIME_PART: u32 = 10;
 
-/// Reports that can be read at the same time: two users who ask all the time have most of a second to read theirs. Their
-/// memory is bounded by this, whoever keeps descriptors of how many.
+/// Reports that can be read at the same time: whoever asks has a second and a half to read his. Their memory is bounded by
+/// this, whoever keeps descriptors of how many.
 pub const REPORTS_MAX: usize = 16;
 
 /// Bytes of the ring of copied packets of one dump client: some 5,000 full packets, or 80,000 acknowledgements, which is

@@ -239,10 +239,29 @@ fn greeting_costs_the_same_however_many_routes() {
     assert!(gateways().is_empty(), "gone at once");
 }
 
+/// A program of an older or newer version is told so, with both versions, and may go on to ask as one of this.
+#[test]
+fn a_program_of_another_version_is_told_both() {
+    let Some(mut lab) = Lab::new("version") else {
+        return;
+    };
+    lab.start(&[]);
+    let program = Program::connect(&lab);
+    for version in [VERSION - 1, VERSION + 1, u16::MAX] {
+        let (answer, fds) = program.ask(&Request::Hello { version });
+        let (code, text) = refusal(&answer);
+        assert_eq!((code, fds.len()), (Refusal::Version, 0));
+        let both = format!("this daemon speaks version {VERSION} and the program {version};");
+        assert!(text.starts_with(&both), "{text}");
+    }
+    let (welcome, _) = program.ask(&Request::Hello { version: VERSION });
+    assert!(matches!(welcome, Answer::Welcome { .. }), "{welcome:?}");
+}
+
 /// The counters of a slot, as the daemon reports them.
 fn counters(program: &Program, slot: u32) -> serde_json::Value {
     let (answer, fds) = program.ask(&Request::Status);
-    let Answer::Report { bytes } = answer else {
+    let Answer::Report { bytes, .. } = answer else {
         panic!("{answer:?}")
     };
     let mut text = vec![0; bytes as usize];

@@ -172,6 +172,21 @@ impl Control {
         }
     }
 
+    /// How everything is: the daemon's report, an object of JSON (`docs/json.md`).
+    ///
+    /// # Errors
+    ///
+    /// The daemon refuses, is not there, or has taken the report back before it was read.
+    pub fn report(&mut self) -> Result<String, AskError> {
+        let (Answer::Report { bytes, asker }, fds) = self.ask(&Request::Status)? else {
+            return Err(AskError::Failed(bad("no report")));
+        };
+        let text = read_lent(fds, bytes).map_err(AskError::Failed)?;
+        let common = text.trim_end().strip_suffix('}');
+        let common = common.ok_or_else(|| AskError::Failed(bad("the report is no object")))?;
+        Ok(format!("{common},\"asker\":{asker}}}"))
+    }
+
     /// The connection is closed. What was said last may be there still, after an error that is told once.
     fn gone(&mut self) -> AskError {
         for _ in 0..2 {
@@ -247,8 +262,8 @@ impl AsFd for Control {
     }
 }
 
-/// The text that came with a report.
-pub fn report(fds: Vec<OwnedFd>, bytes: u32) -> Result<String, Error> {
+/// The text of which a report is lent.
+fn read_lent(fds: Vec<OwnedFd>, bytes: u32) -> Result<String, Error> {
     let fd = fds.into_iter().next().ok_or_else(|| bad("no report"))?;
     let mut text = String::new();
     let mut file = std::fs::File::from(fd).take(u64::from(bytes));

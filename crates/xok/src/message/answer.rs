@@ -10,7 +10,8 @@ use super::{ANSWERS, GrantId, Secret, header};
 use crate::bytes::{DecodeError, Reader, Writer};
 use crate::claim::Claim;
 use crate::limits::{
-    ADDRESSES_MAX, GATEWAYS_MAX, INTERFACE_NAME_BYTES_MAX, INTERFACES_MAX, TEXT_BYTES_MAX,
+    ADDRESSES_MAX, ASKER_BYTES_MAX, GATEWAYS_MAX, INTERFACE_NAME_BYTES_MAX, INTERFACES_MAX,
+    TEXT_BYTES_MAX,
 };
 
 /// An address of an interface.
@@ -145,10 +146,12 @@ pub enum Answer {
         /// Its number.
         tap: u32,
     },
-    /// To `Status`, with a descriptor of the text.
+    /// To `Status`, with a descriptor of the text, which is the same for all who ask: an object of JSON.
     Report {
         /// Length of the text.
         bytes: u32,
+        /// What is about whoever asks: the object's member `asker`.
+        asker: String,
     },
     /// No.
     Refused {
@@ -189,7 +192,10 @@ impl Answer {
             Some(3) => Self::Done,
             Some(4) => Self::Ticket(Secret(r.array()?)),
             Some(5) => Self::Tapped { tap: r.u32()? },
-            Some(6) => Self::Report { bytes: r.u32()? },
+            Some(6) => Self::Report {
+                bytes: r.u32()?,
+                asker: r.text(ASKER_BYTES_MAX, "asker")?,
+            },
             Some(7) => Self::Refused {
                 code: refusal(r)?,
                 text: r.text(TEXT_BYTES_MAX, "text")?,
@@ -235,7 +241,10 @@ impl Answer {
             Self::Ticket(ticket) => w.raw(&ticket.0),
             Self::Tapped { tap } => w.u32(*tap),
             Self::GrantedFilter { grant } => w.u32(*grant),
-            Self::Report { bytes } => w.u32(*bytes),
+            Self::Report { bytes, asker } => {
+                w.u32(*bytes);
+                w.text(asker, ASKER_BYTES_MAX);
+            }
             Self::Refused { code, text } => {
                 w.u8(code.number());
                 w.text(text, TEXT_BYTES_MAX);

@@ -172,7 +172,8 @@ fn answer() -> impl Strategy<Value = Answer> {
         Just(Answer::Done),
         secret().prop_map(Answer::Ticket),
         any::<u32>().prop_map(|tap| Answer::Tapped { tap }),
-        any::<u32>().prop_map(|bytes| Answer::Report { bytes }),
+        (any::<u32>(), "[ -~äß€]{0,300}")
+            .prop_map(|(bytes, asker)| Answer::Report { bytes, asker }),
         any::<u32>().prop_map(|grant| Answer::GrantedFilter { grant }),
         (
             prop::sample::select(Refusal::ALL.to_vec()),

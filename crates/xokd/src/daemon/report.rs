@@ -1,8 +1,8 @@
 //! How everything is, as JSON.
 //!
-//! Made when somebody asks, at most ten times a second, and lent to everybody who asks until the next ([`Reports`]). So
-//! asking costs the daemon little however often it is done, and however many reports are kept: the memory of old ones
-//! is taken back.
+//! Made when somebody asks, at most ten times a second, and lent to everybody who asks until the next ([`Reports`]): one
+//! text for all, so that asking costs the daemon little however often it is done and by however many, and nobody's
+//! report is taken back for another's. However many are kept, the memory of old ones is taken back.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -16,47 +16,34 @@ use super::{Daemon, now};
 use crate::interface::Interface;
 use crate::ledger::{Now, SlotId};
 use crate::limits::{REPORT_EVERY, REPORT_TIME_PART, REPORTS_MAX};
-use crate::policy::Who;
 use crate::state;
 
 /// The reports that can be read.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
-    /// What is the same for all, as JSON without its last brace.
-    common: String,
-    /// Until when that is new enough.
+    /// Until when the newest is new enough.
     fresh: Now,
-    /// What was lent to whom, the newest last, and until when the part for all in it was new enough.
-    lent: VecDeque<(Who, Now, LentText)>,
+    /// All of them, the newest last.
+    lent: VecDeque<LentText>,
 }
 
 impl Daemon {
-    /// The report for somebody who asks: its length in bytes and a descriptor.
-    pub(super) fn lend_report(&mut self, who: &Who) -> Result<(u32, OwnedFd)> {
+    /// The report for whoever asks: its length in bytes and a descriptor.
+    pub(super) fn lend_report(&mut self) -> Result<(u32, OwnedFd)> {
         let asked = now();
         if asked >= self.reports.fresh {
-            let mut common = self.report().to_string();
-            assert_eq!(common.pop(), Some('}'), "the end of an object");
-            self.reports.common = common;
+            let text = LentText::new("exos-report", &self.report().to_string())?;
             let made = now();
             self.reports.fresh = made + REPORT_EVERY.max((made - asked) * REPORT_TIME_PART);
+            self.reports.lent.push_back(text);
+            if self.reports.lent.len() > REPORTS_MAX
+                && let Some(oldest) = self.reports.lent.pop_front()
+            {
+                oldest.take_back();
+            }
         }
-        let fresh = self.reports.fresh;
-        let same = |(of, until, _): &&(Who, Now, LentText)| of == who && *until == fresh;
-        if let Some((_, _, text)) = self.reports.lent.iter().find(same) {
-            return Ok((text.len() as u32, text.lend()?));
-        }
-        let asker = self.report_asker(who);
-        let text = format!("{},\"asker\":{asker}}}", self.reports.common);
-        let text = LentText::new("exos-report", &text)?;
-        let lent = (text.len() as u32, text.lend()?);
-        self.reports.lent.push_back((who.clone(), fresh, text));
-        if self.reports.lent.len() > REPORTS_MAX
-            && let Some((_, _, oldest)) = self.reports.lent.pop_front()
-        {
-            oldest.take_back();
-        }
-        Ok(lent)
+        let newest = self.reports.lent.back().expect("one was made");
+        Ok((newest.len() as u32, newest.lend()?))
     }
 
     /// The report that `Status` asks for, without what is about who asks. Its shape is described in docs/json.md.

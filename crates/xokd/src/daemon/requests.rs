@@ -131,8 +131,9 @@ impl Daemon {
             Request::Import { ticket } => self.import(self.slot(id)?, &ticket),
             Request::Resolve { ip } => self.resolve(self.slot(id)?, ip),
             Request::Status => {
-                let (bytes, fd) = self.lend_report(&who)?;
-                Ok((Answer::Report { bytes }, vec![fd]))
+                let (bytes, fd) = self.lend_report()?;
+                let asker = self.report_asker(&who).to_string();
+                Ok((Answer::Report { bytes, asker }, vec![fd]))
             }
             Request::StepAside => {
                 if who.uid != rustix::process::geteuid().as_raw() {

@@ -6,6 +6,7 @@ use super::Daemon;
 use super::requests::{Refused, refuse};
 use crate::interface::Interface;
 use crate::policy::{Mode, Who};
+use exos_xok::limits::TEXT_BYTES_MAX;
 use exos_xok::message::Refusal;
 
 /// What a program that does not ask for a mode is attached by.
@@ -24,6 +25,7 @@ impl Daemon {
                 Ok(terms) => (Some(terms.mode.name()), terms.queue, terms.why),
                 Err(refused) => (None, None, refused.text),
             };
+            let why = sentence(&why);
             json!({"interface": interface.link.name, "mode": mode, "queue": queue, "why": why})
         });
         json!({"uid": who.uid, "interfaces": interfaces.collect::<Vec<_>>()})
@@ -75,5 +77,38 @@ impl Daemon {
             queue: Some(queue),
             why: format!("{}: {rule}, and queue {queue} is free", policy.origin(rule)),
         })
+    }
+}
+
+/// A text as it goes into a message, where it is neither cut again nor grows to more than twice its length: see
+/// [`exos_xok::limits::ASKER_BYTES_MAX`].
+fn sentence(text: &str) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let mut text: String = text.chars().map(plain).collect();
+    text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use exos_xok::limits::{ASKER_BYTES_MAX, INTERFACE_NAME_BYTES_MAX, INTERFACES_MAX};
+
+    #[test]
+    fn the_longest_that_is_said_of_an_asker_fits() {
+        // A name may have control characters, each of which becomes six bytes.
+        let name = "\u{1}".repeat(INTERFACE_NAME_BYTES_MAX);
+        let why = sentence(&"\"".repeat(5000));
+        assert_eq!(json!(why).to_string().len(), 2 * TEXT_BYTES_MAX + 2);
+        let terms = json!({"interface": name, "mode": "shared", "queue": u32::MAX, "why": why});
+        let all = json!({"uid": u32::MAX, "interfaces": vec![terms; INTERFACES_MAX]}).to_string();
+        assert!(all.len() <= ASKER_BYTES_MAX, "{} bytes", all.len());
+    }
+
+    #[test]
+    fn a_sentence_is_one_line_and_ends_between_characters() {
+        assert_eq!(sentence("two\nlines\u{7f}\u{9b}"), "two lines  ");
+        let long = sentence(&format!("x{}", "ß".repeat(5000)));
+        assert_eq!(long.len(), TEXT_BYTES_MAX - 1);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use exos_xok::Protocol;
 use exos_xok::message::{Answer, FromDaemon, PortWish, Refusal, Request};
-use exos_xokd::limits::{FILTER_EVERY, FILTERS_AT_ONCE};
+use exos_xokd::limits::{FILTER_EVERY, FILTERS_AT_ONCE, REPORTS_MAX};
 
 use crate::attacker::{ANYBODY, Hostile, NOBODY, SOMEBODY};
 use crate::program::{Connection, Program, refusal};
@@ -136,6 +136,46 @@ fn asking_for_filters_by_many_slots() {
             program.connection.must_claim_filter("udp dst port 5000");
             attacker.tell("go");
             attacker.finish();
+        },
+    );
+}
+
+/// More users than there are reports in memory ask at the same time, and all of them have theirs before one reads his.
+#[test]
+fn asking_for_reports_as_many_users() {
+    const USERS: u32 = REPORTS_MAX as u32 + 4;
+    case(
+        |hostile| {
+            let connection = hostile.connect();
+            hostile.say("connected");
+            hostile.wait_for("go");
+            say(&connection, &[Request::Status]);
+            hostile.say("asked");
+            let (message, mut fds) = connection.receive().expect("an answer");
+            let FromDaemon::Answer(_, Answer::Report { bytes, asker }) = message else {
+                panic!("{message:?}")
+            };
+            hostile.say("lent");
+            hostile.wait_for("read");
+            let report = std::fs::File::from(fds.pop().expect("a report"));
+            let text = std::io::read_to_string(report).expect("readable");
+            assert_eq!(text.len(), bytes as usize, "it was taken back");
+            let asker: serde_json::Value = serde_json::from_str(&asker).expect("JSON");
+            assert_eq!(asker["uid"], rustix::process::geteuid().as_raw());
+        },
+        |world| {
+            let users = (0..USERS).map(|n| world.attacker_as(61_000 + n, ""));
+            let mut users: Vec<_> = users.collect();
+            users.iter_mut().for_each(|user| user.must_say("connected"));
+            world.while_the_daemon_stands(|| {
+                for user in &mut users {
+                    user.tell("go");
+                    user.must_say("asked");
+                }
+            });
+            users.iter_mut().for_each(|user| user.must_say("lent"));
+            users.iter().for_each(|user| user.tell("read"));
+            users.into_iter().for_each(|user| user.finish());
         },
     );
 }
