@@ -5,7 +5,7 @@ use std::time::Duration;
 use exos_filter::gate::limits::{GENERALS_MAX, TAPS_MAX};
 use exos_xok::limits::{SLOTS_MAX, TABLE_GRANTS};
 
-use crate::policy::Pool;
+use crate::policy::{Pool, Standing};
 
 /// Connections. Each costs two descriptors and a few hundred bytes; a slot needs one, and lookers-on (`exos top`,
 /// `exos dump`) some more. Whom a rule names finds three times what one user may have left by those who are only members of
@@ -110,6 +110,19 @@ pub const ATTACHES_AT_ONCE: u32 = PROGRAMS_PER_USER as u32;
 /// this is a fifth of the time at most.
 pub const ATTACH_EVERY: Duration = Duration::from_millis(250);
 
+/// Programs that may attach at once of all users whom no rule names, and of all whom rules name by a group: as many as they
+/// may have. After that they attach together as often as one user may.
+pub const ATTACHES_OF_MANY: [u32; 2] = [
+    PROGRAMS.most(Standing::Unnamed) as u32,
+    PROGRAMS.most(Standing::Member) as u32,
+];
+
+/// Filters that they may ask for at once, likewise: as many as the programs may have that they may have with filters.
+pub const FILTERS_OF_MANY: [u32; 2] = [
+    (FILTERING.most(Standing::Unnamed) * FILTERS_PER_SLOT_MAX) as u32,
+    (FILTERING.most(Standing::Member) * FILTERS_PER_SLOT_MAX) as u32,
+];
+
 /// Messages of one user that are heard before the others have their turn: a grant takes some 20 µs, so this is a third of a
 /// millisecond.
 pub const MESSAGES_PER_TURN: usize = 16;
@@ -117,6 +130,10 @@ pub const MESSAGES_PER_TURN: usize = 16;
 /// How long one user's turn may last before its last message is heard: what takes longer than a turn of grants (a place
 /// for a program, programs for the kernel to verify) is a turn of its own.
 pub const TURN_TIME: Duration = Duration::from_millis(1);
+
+/// How long the turn of all users whom no rule names may last before the last of them begins his, and of all whom rules
+/// name by a group: as many grants as of a dozen users, or one thing that takes long. Each may be one person.
+pub const STANDING_TURN_TIME: Duration = Duration::from_millis(4);
 
 /// How long a connection may be silent before its first message: longer than a program takes to say hello, shorter
 /// than is worth holding connections for.

@@ -31,7 +31,7 @@ use crate::limits::{ANSWERS_WAITING_MAX, HELLO_TIME, NEWCOMERS_WAITING_MAX};
 use crate::policy::{Standing, Who};
 
 pub use newcomers::Guests;
-pub use turns::{Turn, Turns};
+pub use turns::{Turn, Turns, User, goes_on};
 
 /// Names a connection as long as the daemon runs.
 pub type ConnectionId = u64;

@@ -18,7 +18,7 @@ impl Daemon {
         wanted: Wanted,
     ) -> Answered {
         self.check_seatless(id)?;
-        self.count_attach(who.uid)?;
+        self.count_attach(who)?;
         let (slot, fds) = self.add_seat(id, who, pid, wanted)?;
         Ok((self.attached(slot), fds))
     }

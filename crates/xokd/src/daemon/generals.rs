@@ -16,7 +16,7 @@ use crate::policy::{Rule, Who};
 
 impl Daemon {
     pub(super) fn claim_filter(&mut self, slot: SlotId, who: &Who, text: String) -> Answered {
-        self.count_filter(who.uid)?;
+        self.count_filter(who)?;
         let interface = self.seats[&slot].interface;
         let seated = self.interface(interface).expect("a seat's interface");
         let filter = Filter::parse(&text);

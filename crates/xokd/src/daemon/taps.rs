@@ -109,7 +109,7 @@ impl Daemon {
     /// Begins to make copies.
     pub(super) fn tap(&mut self, id: ConnectionId, who: &Who, wanted: Wanted) -> Answered {
         let interfaces = self.tapped_interfaces(who, &wanted)?;
-        self.count_filter(who.uid)?;
+        self.count_filter(who)?;
         let filter = match wanted.filter.trim() {
             "" => Filter::everything(),
             text => Filter::parse(text).map_err(|e| refuse(Refusal::BadRequest, e))?,

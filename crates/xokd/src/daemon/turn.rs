@@ -12,7 +12,7 @@ use super::{Daemon, now};
 use crate::ledger::Now;
 use crate::limits::COUNTERS_EVERY;
 use crate::neighbours::host_news;
-use crate::server::{ConnectionId, Cut, Heard, Turn};
+use crate::server::{ConnectionId, Cut, Heard, Turn, User, goes_on};
 
 /// Whose descriptor is ready.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -97,19 +97,34 @@ impl Daemon {
         self.server.accept(now, &house);
     }
 
-    /// Hears who has something to say, each user as long as his turn lasts.
+    /// Hears who has something to say, each user as long as his turn lasts, and those of a standing together.
     fn hear_everybody(&mut self, ready: &[Ready]) {
         let user = |ready: &Ready| match *ready {
-            Ready::Program(id) => Some((self.server.connection(id)?.peer.uid, id)),
+            Ready::Program(id) => {
+                let connection = self.server.connection(id)?;
+                Some(((connection.standing, connection.peer.uid), id))
+            }
             _ => None,
         };
-        for (user, ids) in self.turns.order(ready.iter().filter_map(user)) {
-            let mut turn = Turn::begin(now());
-            for id in ids {
-                self.turns.heard(user, id);
-                if !self.hear(id, &mut turn) {
+        let order = self.turns.order(ready.iter().filter_map(user));
+        for alike in order.chunk_by(|(one, _), (next, _)| one.0 == next.0) {
+            let begun = now();
+            for (user, ids) in alike {
+                self.hear_user(*user, ids);
+                if !goes_on(user.0, begun, now()) {
                     break;
                 }
+            }
+        }
+    }
+
+    /// Hears a user as long as his turn lasts.
+    fn hear_user(&mut self, user: User, ids: &[ConnectionId]) {
+        let mut turn = Turn::begin(now());
+        for id in ids {
+            self.turns.heard(user, *id);
+            if !self.hear(*id, &mut turn) {
+                break;
             }
         }
     }

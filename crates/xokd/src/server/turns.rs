@@ -3,12 +3,18 @@
 //! In a turn of the daemon each user gets so much done and no more ([`Turn`]), over however many connections he asks.
 //! What he could not say waits in his sockets; the next turn begins with the connection behind the last one that was
 //! heard, so that none of them waits for ever.
+//!
+//! Whom the policy knows better is heard first, and one person may be many users whom it does not name: these have so
+//! much time together ([`goes_on`]), as those have who are named by a group only. Users who had none of it are the
+//! first of the next turn.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::ConnectionId;
 use crate::ledger::Now;
-use crate::limits::{MESSAGES_PER_TURN, TURN_TIME};
+use crate::limits::{MESSAGES_PER_TURN, STANDING_TURN_TIME, TURN_TIME};
+use crate::policy::Standing;
 
 /// What is left of a user's turn. It ends by whichever comes first: messages, so that many small ones do not keep the
 /// others waiting, or time, so that a large one is the last. The others wait for one large one at most.
@@ -34,19 +40,29 @@ impl Turn {
     }
 }
 
-/// How far each user's turn went.
+/// A user as the policy knows him: one whose connections are of different groups may be two.
+pub type User = (Standing, u32);
+
+/// Whether more users of a standing are heard in a turn of the daemon that came to them at `begun`.
+pub fn goes_on(standing: Standing, begun: Now, now: Now) -> bool {
+    standing >= Standing::Named || now < begun + STANDING_TURN_TIME
+}
+
+/// How far each user's turn went, and that of the users of each standing.
 #[derive(Debug, Default)]
 pub struct Turns {
-    last: BTreeMap<u32, ConnectionId>,
+    last: BTreeMap<User, ConnectionId>,
+    last_user: BTreeMap<Standing, u32>,
 }
 
 impl Turns {
-    /// Connections that have something to say, by user, each user's in the order in which they are to be heard.
+    /// Connections that have something to say, by user, best known first, each user's in the order in which they are to
+    /// be heard.
     pub fn order(
         &mut self,
-        ready: impl Iterator<Item = (u32, ConnectionId)>,
-    ) -> BTreeMap<u32, Vec<ConnectionId>> {
-        let mut users: BTreeMap<u32, Vec<ConnectionId>> = BTreeMap::new();
+        ready: impl Iterator<Item = (User, ConnectionId)>,
+    ) -> Vec<(User, Vec<ConnectionId>)> {
+        let mut users: BTreeMap<User, Vec<ConnectionId>> = BTreeMap::new();
         for (user, id) in ready {
             users.entry(user).or_default().push(id);
         }
@@ -58,12 +74,20 @@ impl Turns {
             let behind = last.map_or(0, |last| ids.partition_point(|id| id <= last));
             ids.rotate_left(behind);
         }
-        users
+        let mut order: Vec<_> = users.into_iter().collect();
+        order.sort_by_key(|((standing, _), _)| Reverse(*standing));
+        for alike in order.chunk_by_mut(|(one, _), (next, _)| one.0 == next.0) {
+            let last = self.last_user.get(&alike[0].0.0);
+            let behind = last.map_or(0, |last| alike.partition_point(|(user, _)| user.1 <= *last));
+            alike.rotate_left(behind);
+        }
+        order
     }
 
     /// This one of a user's was heard.
-    pub fn heard(&mut self, user: u32, id: ConnectionId) {
+    pub fn heard(&mut self, user: User, id: ConnectionId) {
         self.last.insert(user, id);
+        self.last_user.insert(user.0, user.1);
     }
 }
 
@@ -89,7 +113,8 @@ mod tests {
     #[test]
     fn all_connections_of_all_users_are_heard() {
         let mut turns = Turns::default();
-        let ready = || (1..=100).map(|id| (7, id)).chain([(8, 101)]);
+        let [many, one] = [(Standing::Named, 7), (Standing::Named, 8)];
+        let ready = || (1..=100).map(|id| (many, id)).chain([(one, 101)]);
         let mut heard = BTreeMap::new();
         for _ in 0..34 {
             for (user, ids) in turns.order(ready()) {
@@ -102,5 +127,34 @@ mod tests {
         assert_eq!(heard.remove(&101), Some(34), "in every turn");
         assert_eq!(heard.len(), 100);
         assert!(heard.values().all(|times| (1..=2).contains(times)));
+    }
+
+    /// A hundred strangers of whom each keeps the daemon longer than all of them may, and one user who is named.
+    #[test]
+    fn strangers_are_heard_one_in_a_turn_and_all_of_them() {
+        let mut turns = Turns::default();
+        let named = ((Standing::Named, 1000), 0);
+        let strangers = (1..=100).map(|id| ((Standing::Unnamed, id as u32), id));
+        let ready: Vec<_> = strangers.chain([named]).collect();
+        let mut heard: BTreeMap<User, usize> = BTreeMap::new();
+        for _ in 0..100 {
+            let order = turns.order(ready.iter().copied());
+            assert_eq!(order[0].0, named.0, "first");
+            let (begun, mut now) = (Now::ZERO, Now::ZERO);
+            for (user, ids) in &order[1..] {
+                turns.heard(*user, ids[0]);
+                *heard.entry(*user).or_default() += 1;
+                now += STANDING_TURN_TIME;
+                if !goes_on(user.0, begun, now) {
+                    break;
+                }
+            }
+        }
+        assert_eq!(heard.len(), 100);
+        assert!(heard.values().all(|times| *times == 1), "{heard:?}");
+        assert!(
+            goes_on(Standing::Named, Now::ZERO, Now::MAX),
+            "each has a turn of his own"
+        );
     }
 }

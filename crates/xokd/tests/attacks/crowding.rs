@@ -16,13 +16,18 @@ use crate::world::{OURS, OURS_V6, World, case, to_us, within};
 /// Nobody's names; the policy has none of them.
 const STRANGERS: std::ops::Range<u32> = 70_000..70_010;
 
+/// One behind all of them whom it names.
+const LAST_NAMED: u32 = STRANGERS.end + 1;
+
 const HELD: u16 = 8000;
 const LAST: &[u8] = b"this is honest";
 
 /// Has everybody allowed what users are that the policy names.
 fn allow_everybody(world: &World) {
-    let anyone = "[[allow]]\nanyone = true\naddresses = [\"10.79.0.7\", \"fd79::7\"]\n";
-    world.set_policy(|policy| format!("{policy}{anyone}"));
+    let addresses = "addresses = [\"10.79.0.7\", \"fd79::7\"]\n";
+    let anyone = format!("[[allow]]\nanyone = true\n{addresses}");
+    let named = format!("[[allow]]\nuser = \"{LAST_NAMED}\"\n{addresses}");
+    world.set_policy(|policy| format!("{policy}{anyone}{named}"));
     let allowed = || {
         let mut stranger = world.attacker_as(STRANGERS.end, "try");
         let allowed = stranger.says() == "true";
@@ -270,6 +275,65 @@ fn for_all_slots() {
             assert_eq!(left, 0);
             others_have_what_is_theirs(world);
             end(crowd);
+        },
+    );
+}
+
+/// All of the daemon's time: each asks for a place, before a user who is named, and his two are made first and third, or
+/// first and second. The numbers of slots say in which order they were given.
+#[test]
+fn for_the_daemons_time() {
+    const CROWD: usize = 8;
+    case(
+        |hostile| {
+            if try_it(hostile) {
+                return;
+            }
+            let connections = match &hostile.role[..] {
+                "named" => vec![hostile.connect(), hostile.connect()],
+                _ => vec![hostile.connect()],
+            };
+            assert!(connections.iter().all(is_heard));
+            hostile.say("connected");
+            hostile.wait_for("go");
+            for connection in &connections {
+                let attach = crate::program::attach_request();
+                connection.send(&attach.encode(1), &[]).expect("room");
+            }
+            hostile.say("asked");
+            for connection in &connections {
+                let slot = match connection.receive() {
+                    Some((FromDaemon::Answer(_, Answer::Attached { slot, .. }), _)) => slot,
+                    other => panic!("{other:?}"),
+                };
+                hostile.say(&slot.to_string());
+            }
+            hostile.wait_for("go");
+        },
+        |world| {
+            allow_everybody(world);
+            let mut crowd = strangers(world, CROWD);
+            let mut named = world.attacker_as(LAST_NAMED, "named");
+            crowd.iter_mut().for_each(|one| one.must_say("connected"));
+            named.must_say("connected");
+            world.while_the_daemon_stands(|| {
+                for one in crowd.iter_mut().chain([&mut named]) {
+                    one.tell("go");
+                    one.must_say("asked");
+                }
+            });
+            let slots: Vec<u32> = (0..2).map(|_| named.says().parse().expect("one")).collect();
+            assert!(
+                slots.contains(&1) && slots.iter().all(|slot| *slot <= 3),
+                "{slots:?}"
+            );
+            let mut others: Vec<u32> = Vec::new();
+            for one in &mut crowd {
+                others.push(one.says().parse().expect("one"));
+            }
+            assert_eq!(others.len(), CROWD, "all of them in the end");
+            end(crowd);
+            end(vec![named]);
         },
     );
 }
