@@ -157,10 +157,14 @@ impl fmt::Display for Rule {
         for (text, _) in &self.filters {
             write!(f, ", filters within {text:?}")?;
         }
-        match self.modes.contains(&Mode::Direct) {
-            true => f.write_str(", unchecked on queues of the interface itself"),
-            false => Ok(()),
+        if self.modes.contains(&Mode::Direct) {
+            f.write_str(", unchecked on queues of the interface itself")?;
         }
+        f.write_str(match self.dump {
+            Dump::None => ", and see no packets",
+            Dump::Own => ", and see own packets",
+            Dump::All => ", and see all packets",
+        })
     }
 }
 
@@ -361,17 +365,16 @@ impl Rule {
     }
 }
 
-/// The policy for when there is no file: root and one user may do everything above the system's ports.
+/// The policy for when there is no file: root and one user may do everything above the system's ports. Others' packets
+/// are root's alone to see, as are queues of the interface itself.
 pub fn without_file(interface: Interface, user: u32) -> Policy {
-    let mut rules = vec![Rule::everything(Subject::User(0))];
+    let mut rules = vec![Rule {
+        modes: vec![Mode::Shared, Mode::Direct],
+        dump: Dump::All,
+        ..Rule::everything(Subject::User(0))
+    }];
     if user != 0 {
         rules.push(Rule::everything(Subject::User(user)));
-    }
-    for rule in &mut rules {
-        rule.dump = Dump::All;
-        if rule.subject == Subject::User(0) {
-            rule.modes = vec![Mode::Shared, Mode::Direct];
-        }
     }
     Policy {
         interfaces: vec![interface],

@@ -266,4 +266,15 @@ fn without_a_file_the_systems_ports_are_nobodys() {
     let refused = may(0, 80).expect_err("a system port").to_string();
     assert!(refused.contains("--policy FILE"), "{refused}");
     assert!(may(1001, 8080).is_err());
+    // Other people's packets, and queues that nobody checks, are root's alone.
+    let dump = |uid| policy.dump(&who(uid), "eth0");
+    assert_eq!(
+        [0, 1000, 1001].map(dump),
+        [Dump::All, Dump::Own, Dump::None]
+    );
+    let direct = |uid| policy.attach(&who(uid), "eth0", Some(0)).is_ok();
+    assert_eq!([0, 1000, 1001].map(direct), [true, false, false]);
+    let said: Vec<String> = policy.rules.iter().map(ToString::to_string).collect();
+    assert!(said[0].ends_with("see all packets"), "{said:?}");
+    assert!(said[1].ends_with("see own packets"), "{said:?}");
 }
