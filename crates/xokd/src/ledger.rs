@@ -274,6 +274,10 @@ impl Ledger {
                 if let Some(held) = self.held.get_mut(&from) {
                     held.remove(&id);
                 }
+                if slot != from {
+                    // Who has handed a grant over hands it to nobody else.
+                    self.tickets.forget(from, id);
+                }
             }
         }
         self.held.entry(slot).or_default().insert(id);

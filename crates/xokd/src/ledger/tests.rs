@@ -308,6 +308,32 @@ fn tickets_end_with_time_with_the_slot_and_at_their_bound() {
     );
 }
 
+/// Who hands a grant over has nothing of it left: no ticket of his brings him or anybody else in again.
+#[test]
+fn tickets_end_when_the_grant_is_handed_over() {
+    for other in [TicketKind::Share, TicketKind::Move] {
+        let mut ledger = ledger(3);
+        let grant = ledger.claim(1, tcp(80)).expect("free").grant;
+        let mut write = |slot, kind, secret| {
+            let secret = Secret([secret; 16]);
+            ledger.write_ticket(slot, grant, kind, secret, START)
+        };
+        write(1, other, 1).expect("it holds it");
+        write(1, TicketKind::Move, 2).expect("it holds it");
+        let own = ledger.present(1, &Secret([2; 16]), START);
+        own.expect("to itself: it goes on holding it");
+        let secret = Secret([3; 16]);
+        let written = ledger.write_ticket(1, grant, TicketKind::Move, secret, START);
+        written.expect("it holds it");
+        ledger.present(2, &secret, START).expect("handed over");
+        for slot in [1, 3] {
+            let kept = ledger.present(slot, &Secret([1; 16]), START);
+            assert_eq!(kept.expect_err("not his").code(), Refusal::NotFound);
+        }
+        assert_eq!(ledger.grant(grant).map(|g| &g.holders[..]), Some(&[2][..]));
+    }
+}
+
 #[test]
 fn chosen_ports_are_nobodys_and_rested() {
     let mut ledger = ledger(2);
@@ -549,6 +575,11 @@ proptest! {
                 let held = ledger.held_by(slot).map(|(id, _)| id);
                 let expected = ledger.grants().filter(|(_, g)| g.holders.contains(&slot));
                 prop_assert!(held.eq(expected.map(|(id, _)| id)), "slot {slot}");
+            }
+            // Who does not hold a grant (any more) hands it to nobody.
+            for ticket in ledger.tickets() {
+                let holders = ledger.grant(ticket.grant).map(|g| g.holders.contains(&ticket.from));
+                prop_assert_eq!(holders, Some(true), "{:?}", ticket);
             }
             // Two slots whose claims meet, without a ticket: one of the claims is a connection, which wins.
             for (a, one) in ledger.grants().filter(|_| !handed_on) {
