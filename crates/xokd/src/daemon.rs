@@ -105,6 +105,8 @@ pub struct Daemon {
     leftovers: leftovers::Leftovers,
     /// Interfaces on which something was passed on that is not written down yet.
     unsaved: BTreeSet<u32>,
+    /// When it is written down at the earliest.
+    save_after: Now,
     tables: Tables,
     netlink: Netlink,
     watch: Watch,
@@ -140,6 +142,7 @@ impl Daemon {
             seats: BTreeMap::new(),
             leftovers: leftovers::Leftovers::default(),
             unsaved: BTreeSet::new(),
+            save_after: Now::ZERO,
             tables: Tables::new()?,
             watch: Watch::everything()?,
             host_seen: None,

@@ -160,6 +160,16 @@ pub const QUEUE_WAIT: Duration = Duration::from_secs(1);
 /// Bytes of a policy file: a page per user would be a lot.
 pub const POLICY_BYTES_MAX: u64 = 1 << 20;
 
+/// Groups of a user in the state file that no rule of the policy is for: more than an ordinary user has.
+pub const GROUPS_SAVED: usize = 64;
+
+/// Bytes of the state file that are written down at the end of each turn that passes something on: some dozens of grants.
+pub const SAVE_AT_ONCE_BYTES: usize = 4096;
+
+/// How fast more is written. With thousands of grants it takes several ms, at some 100 MB/s; so this is a tenth of the
+/// daemon's time.
+pub const SAVE_BYTES_PER_SECOND: u64 = 10_000_000;
+
 /// How often counters are copied into the shared tables: what a person watching takes for now.
 pub const COUNTERS_EVERY: Duration = Duration::from_millis(500);
 

@@ -7,6 +7,8 @@
 //! A file that cannot be understood is no file: then what the kernel still has is taken down. Fields that were added
 //! since the first form have defaults, so that an older daemon's programs live through an upgrade.
 
+mod groups;
+
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
@@ -21,6 +23,8 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::LOCK_PATIENCE;
+use crate::policy::Who;
+pub use groups::{GroupLists, Groups};
 
 /// Where state is kept.
 const FOLDER: &str = "/run/exos";
@@ -111,6 +115,9 @@ pub struct State {
     /// Grants of which the kernel's table does not say everything.
     #[serde(default)]
     pub passed_on: Vec<PassedOn>,
+    /// The groups of those by whose right they are held, each list once.
+    #[serde(default)]
+    pub groups: Vec<Vec<u32>>,
     /// Tickets that nobody has presented yet.
     #[serde(default)]
     pub tickets: Vec<Ticket>,
@@ -126,7 +133,21 @@ pub struct PassedOn {
     /// Who claimed it first: the user.
     pub uid: u32,
     /// And the user's groups.
-    pub groups: Vec<u32>,
+    pub groups: Groups,
+}
+
+impl State {
+    /// By whose right a grant is held; `None` when the file does not say.
+    pub fn origin(&self, of: &PassedOn) -> Option<Who> {
+        let groups = match &of.groups {
+            Groups::At(at) => self.groups.get(*at)?,
+            Groups::Here(groups) => groups,
+        };
+        Some(Who {
+            uid: of.uid,
+            groups: groups.clone(),
+        })
+    }
 }
 
 /// A ticket.
@@ -220,8 +241,8 @@ pub fn read(name: &str) -> State {
     }
 }
 
-/// Writes it for the next.
-pub fn write(name: &str, state: State) -> Result<()> {
+/// Writes it for the next. Returns how many bytes that is.
+pub fn write(name: &str, state: State) -> Result<usize> {
     let what = || format!("cannot write {}", path(name).display());
     let state = State {
         version: VERSION,
@@ -241,7 +262,8 @@ pub fn write(name: &str, state: State) -> Result<()> {
         .open(&new);
     file.and_then(|mut file| file.write_all(&text))
         .context(what)?;
-    std::fs::rename(&new, path(name)).context(what)
+    std::fs::rename(&new, path(name)).context(what)?;
+    Ok(text.len())
 }
 
 /// Forgets it. To be called with the lock.
@@ -300,8 +322,9 @@ mod tests {
                 grant: 5,
                 holders: vec![3, 4],
                 uid: 1000,
-                groups: vec![27],
+                groups: Groups::At(0),
             }],
+            groups: vec![vec![27]],
             tickets: vec![Ticket {
                 secret: [8; 16],
                 grant: 5,
@@ -312,6 +335,8 @@ mod tests {
         };
         write(&name, state.clone()).expect("it was written before");
         assert_eq!(read(&name), state);
+        let origin = state.origin(&state.passed_on[0]).map(|who| who.groups);
+        assert_eq!(origin, Some(vec![27]));
         let mode =
             std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(path(&name)).expect("there"));
         assert_eq!(mode & 0o777, 0o600);

@@ -4,8 +4,9 @@
 //! read from the kernel's own table, the slots from the state file. A slot is kept when its process lives and its
 //! interface is there; the program then has `REATTACH_TIME` to come back. Everything else is taken down.
 //!
-//! What is passed on, shared grants and tickets, is written at the end of the turn that did it: a daemon that is killed
-//! in that very turn loses it, which leaves the grant with whoever had it.
+//! What is passed on, shared grants and tickets, is written at the end of the turn that did it, or, when there is so much
+//! of it that writing takes long, a while after the last time: a daemon that is killed before loses it, which
+//! leaves the grant with whoever had it.
 //!
 //! Lost with the earlier daemon:
 //!
@@ -15,7 +16,9 @@
 //!   can have, and the socket is the program's alone. What it could waste is the kernel's memory for its own socket; the
 //!   socket goes with the program.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use exos_host::bpf;
 use exos_host::error::Result;
@@ -28,9 +31,10 @@ use exos_xok::message::{Farewell, GrantId, LINK_BYTES, Notice, Secret};
 use super::Daemon;
 use crate::interface::Interface;
 use crate::ledger::{Change, Grant, Now, SlotId, Ticket, TicketKind};
+use crate::limits::{SAVE_AT_ONCE_BYTES, SAVE_BYTES_PER_SECOND};
 use crate::policy::Who;
 use crate::slot::{self, Place};
-use crate::state::{self, PassedOn, State};
+use crate::state::{self, GroupLists, Groups, PassedOn, State};
 
 impl Daemon {
     /// Takes over what is there, of all interfaces.
@@ -102,21 +106,18 @@ impl Daemon {
 
     /// The grants of the slots that are kept go on; the others end.
     fn adopt_grants(&mut self, at: usize, saved: &State, kept: &[SlotId]) -> Result<()> {
+        let passed_on = passed_on_by_grant(saved);
         for (id, slot, claim) in self.interfaces[at].gate.grants()? {
-            let more = saved.passed_on.iter().find(|more| more.grant == id);
-            let others = more.into_iter().flat_map(|more| &more.holders);
+            let more = passed_on.get(&id);
+            let others = more.into_iter().flat_map(|(more, _)| &more.holders);
             let mut holders: Vec<SlotId> = vec![slot];
             holders.extend(others.filter(|other| **other != slot));
             holders.retain(|holder| kept.contains(holder));
             let change = match holders.first() {
                 Some(first) if claim.check().is_ok() && self.ledger.grant(id).is_none() => {
-                    let origin = match more {
-                        Some(more) => Rc::new(Who {
-                            uid: more.uid,
-                            groups: more.groups.clone(),
-                        }),
-                        None => Rc::clone(&self.ledger.owner(*first).expect("it was kept").who),
-                    };
+                    let owner = &self.ledger.owner(*first).expect("it was kept").who;
+                    let origin = more.and_then(|(_, origin)| origin.as_ref());
+                    let origin = Rc::clone(origin.unwrap_or(owner));
                     self.reserve_again(id, &claim);
                     let grant = Grant {
                         claim,
@@ -163,9 +164,10 @@ impl Daemon {
     }
 
     /// Writes down the slots of an interface for whoever comes after us, and who has what of whom.
-    pub(super) fn save(&self, index: u32) {
+    /// Returns how many bytes that is.
+    pub(super) fn save(&self, index: u32) -> usize {
         let Some(interface) = self.interface(index) else {
-            return;
+            return 0;
         };
         let seats = self.seats.values().filter(|s| s.interface == index);
         let here = |id: GrantId| {
@@ -178,41 +180,72 @@ impl Daemon {
             .grants()
             .filter(|(_, g)| g.claim.interface == index);
         let tickets = self.ledger.tickets().iter().filter(|t| here(t.grant));
+        let mut groups = GroupLists::default();
         let state = State {
             slots: seats.map(|seat| seat.record.clone()).collect(),
             passed_on: grants
-                .filter_map(|(id, grant)| self.passed_on(id, grant))
+                .filter(|(_, grant)| self.is_by_another(grant))
+                .map(|(id, grant)| self.passed_on(id, grant, &mut groups))
                 .collect(),
+            groups: groups.into_lists(),
             tickets: tickets.map(saved_ticket).collect(),
             leftovers: self.leftovers.of(index).collect(),
             ..State::default()
         };
-        if let Err(error) = state::write(&interface.name, state) {
+        state::write(&interface.name, state).unwrap_or_else(|error| {
             eprintln!("{error}; a daemon after this one will not know the programs");
-        }
-    }
-
-    /// What there is to say of a grant beside what the kernel's table does.
-    fn passed_on(&self, id: GrantId, grant: &Grant) -> Option<PassedOn> {
-        let owner = self.ledger.owner(grant.slot())?;
-        let passed_on = grant.holders.len() > 1 || owner.who != grant.origin;
-        passed_on.then(|| PassedOn {
-            grant: id,
-            holders: grant.holders.clone(),
-            uid: grant.origin.uid,
-            groups: grant.origin.groups.clone(),
+            0
         })
     }
 
-    /// Writes down what was passed on in this turn.
-    pub(super) fn save_passed_on(&mut self) {
-        for index in std::mem::take(&mut self.unsaved) {
-            self.save(index);
+    /// Whether there is something to say of a grant beside what the kernel's table does: it has several holders, or one who
+    /// has it by another's right.
+    fn is_by_another(&self, grant: &Grant) -> bool {
+        let owner = self.ledger.owner(grant.slot());
+        grant.holders.len() > 1 || owner.is_some_and(|owner| owner.who != grant.origin)
+    }
+
+    fn passed_on(&self, id: GrantId, grant: &Grant, groups: &mut GroupLists) -> PassedOn {
+        PassedOn {
+            grant: id,
+            holders: grant.holders.clone(),
+            uid: grant.origin.uid,
+            groups: groups.place(&grant.origin, &self.config.policy),
         }
+    }
+
+    /// A grant is entered or about to go: what a successor must be told of it is to be written down.
+    pub(super) fn note_passed_on(&mut self, id: GrantId) {
+        if let Some(grant) = self.ledger.grant(id)
+            && (self.is_by_another(grant) || self.ledger.is_passed_on(id))
+        {
+            let interface = grant.claim.interface;
+            self.unsaved.insert(interface);
+        }
+    }
+
+    /// When what was passed on is written down, if something was.
+    pub(super) fn saves_at(&self) -> Option<Now> {
+        (!self.unsaved.is_empty()).then_some(self.save_after)
+    }
+
+    /// Writes down what was passed on, unless that was much and done just now.
+    pub(super) fn save_passed_on(&mut self, now: Now) {
+        if self.saves_at().is_some_and(|at| now >= at) {
+            self.save_after = now + self.save_unsaved();
+        }
+    }
+
+    /// Returns how long it is to be before there is such a file again.
+    fn save_unsaved(&mut self) -> Duration {
+        let unsaved = std::mem::take(&mut self.unsaved).into_iter();
+        let pause = unsaved.map(|index| pause_behind(self.save(index)));
+        pause.sum()
     }
 
     /// Goes without taking anything down.
     pub fn leave(mut self) {
+        self.save_unsaved();
         for id in self.server.ids() {
             let goodbye = Notice::Goodbye(Farewell::Restarting).encode();
             self.server.say(id, goodbye, Vec::new());
@@ -223,6 +256,28 @@ impl Daemon {
     pub fn is_replaced(&self) -> bool {
         self.replaced
     }
+}
+
+/// What was passed on by its number, with whose right it is held by; each list of groups that the file has once is once
+/// here, too.
+fn passed_on_by_grant(saved: &State) -> BTreeMap<GrantId, (&PassedOn, Option<Rc<Who>>)> {
+    let mut known: BTreeMap<(u32, usize), Option<Rc<Who>>> = BTreeMap::new();
+    let origin = |of: &PassedOn| saved.origin(of).map(Rc::new);
+    let mut entry = |of: &'_ PassedOn| match of.groups {
+        Groups::At(at) => known
+            .entry((of.uid, at))
+            .or_insert_with(|| origin(of))
+            .clone(),
+        Groups::Here(_) => origin(of),
+    };
+    let all = saved.passed_on.iter();
+    all.map(|of| (of.grant, (of, entry(of)))).collect()
+}
+
+/// How long nothing is written after so many bytes.
+fn pause_behind(bytes: usize) -> Duration {
+    let more = bytes.saturating_sub(SAVE_AT_ONCE_BYTES) as u64;
+    Duration::from_micros(more * 1_000_000 / SAVE_BYTES_PER_SECOND)
 }
 
 fn saved_ticket(ticket: &Ticket) -> state::Ticket {
@@ -249,4 +304,17 @@ fn adopt_place(netlink: &Netlink, interface: &Interface, saved: &state::Slot) ->
             ..Held::default()
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_is_written_in_each_turn_and_much_now_and_then() {
+        assert_eq!(pause_behind(0), Duration::ZERO);
+        assert_eq!(pause_behind(SAVE_AT_ONCE_BYTES), Duration::ZERO);
+        let much = pause_behind(SAVE_AT_ONCE_BYTES + 2_000_000);
+        assert_eq!(much, Duration::from_millis(200));
+    }
 }

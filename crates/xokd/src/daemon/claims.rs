@@ -140,6 +140,7 @@ impl Daemon {
             return Err(error.into());
         }
         self.tables.grant(&self.ledger, change);
+        self.note_passed_on(change.grant);
         plain(Answer::Granted {
             grant: change.grant,
             claim: change.claim,
@@ -150,12 +151,9 @@ impl Daemon {
         if self.release_filter(slot, grant) {
             return plain(Answer::Done);
         }
-        let passed_on = self.ledger.is_passed_on(grant);
+        self.note_passed_on(grant);
         if let Some(change) = self.ledger.release(slot, grant, now())? {
             self.apply(&change);
-        }
-        if passed_on {
-            self.unsaved.insert(self.seats[&slot].interface);
         }
         plain(Answer::Done)
     }

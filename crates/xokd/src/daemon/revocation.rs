@@ -64,6 +64,9 @@ impl Daemon {
         let standing = |who: &Who| policy.standing(who, own_user());
         self.server.set_standings(standing);
         self.ledger.set_standings(standing);
+        // What is written of users' groups goes by the rules.
+        let all = self.interfaces.iter().map(|i| i.link.index);
+        self.unsaved.extend(all);
         self.end_taps_not_allowed();
         self.enforce()
     }
@@ -234,8 +237,11 @@ impl Daemon {
             return;
         }
         for what in refused {
-            if let Revoked::Grant(grant) = what
-                && !self.release_filter(slot, grant)
+            let Revoked::Grant(grant) = what else {
+                continue;
+            };
+            self.note_passed_on(grant);
+            if !self.release_filter(slot, grant)
                 && let Ok(Some(change)) = self.ledger.release(slot, grant, now)
             {
                 self.apply(&change);

@@ -35,7 +35,7 @@ impl Daemon {
         self.serve_host(now)?;
         self.end_what_is_due(now);
         self.count(now);
-        self.save_passed_on();
+        self.save_passed_on(now);
         self.tell_changes();
         Ok(())
     }
@@ -77,6 +77,7 @@ impl Daemon {
 
     fn next_deadline(&mut self, now: Now) -> Now {
         let mut next = self.counted + COUNTERS_EVERY;
+        next = self.saves_at().map_or(next, |at| next.min(at));
         for seat in self.seats.values() {
             let due = seat.revoked.deadline().into_iter();
             next = due.chain(seat.ends).fold(next, Now::min);

@@ -3,13 +3,13 @@
 //! What is tried after the daemon has asked is refused because policy does not allow it, or, when that was two seconds
 //! ago on a slow machine, because it has been taken. In the end nobody has any of it, and another program gets it.
 
-use exos_xok::Endpoint;
-use exos_xok::message::{Answer, FromDaemon, GrantId, Notice, Refusal, Request, Secret};
+use exos_xok::message::{Answer, FromDaemon, GrantId, Notice, PortWish, Refusal, Request, Secret};
+use exos_xok::{Endpoint, Protocol};
 
 use crate::attacker::{NOBODY, SOMEBODY};
 use crate::packets;
-use crate::program::{Connection, refusal, secret_from_hex, secret_to_hex};
-use crate::world::{OURS, World, case, to_us, within};
+use crate::program::{Connection, Program, refusal, secret_from_hex, secret_to_hex};
+use crate::world::{OURS, ROOTS, World, case, to_us, within};
 
 const PORTS: [u16; 4] = [7000, 7001, 7002, 7003];
 const LAST: &[u8] = b"this is honest";
@@ -147,6 +147,84 @@ fn what_is_asked_back_by_another_hand() {
                 attacker.tell("go");
                 attacker.finish();
             }
+        },
+    );
+}
+
+/// Parts of what root has handed on are held by root's right, also when the daemon is killed: none of it is asked back.
+#[test]
+fn what_is_handed_on_in_good_order_is_not() {
+    case(
+        |hostile| {
+            let Program {
+                connection,
+                token,
+                link: _link,
+                ..
+            } = hostile.attach();
+            hostile.say("attached");
+            let ticket = secret_from_hex(&hostile.hear());
+            let (answer, _) = connection.ask(&Request::Import { ticket });
+            let Answer::Granted { grant, .. } = answer else {
+                panic!("not handed on: {answer:?}")
+            };
+            hostile.say("imported");
+            hostile.wait_for("narrow");
+            let ip = "10.79.0.2".parse().expect("an address");
+            let remote = Endpoint { ip, port: 9 };
+            let port = 0;
+            let (part, _) = connection.ask(&Request::Narrow {
+                grant,
+                remote,
+                port,
+            });
+            assert!(matches!(part, Answer::Granted { .. }), "{part:?}");
+            hostile.say("narrowed");
+            hostile.wait_for("again");
+            let again = hostile.connect();
+            again
+                .send(&Request::Reattach { token }.encode(1), &[])
+                .expect("room");
+            // The answer to this comes behind what the daemon says on coming back.
+            again.send(&Request::Status.encode(2), &[]).expect("room");
+            let said = std::iter::from_fn(|| Some(again.receive()?.0));
+            let is_last = |said: &FromDaemon| matches!(said, FromDaemon::Answer(2, _));
+            for said in said.take_while(|said| !is_last(said)) {
+                let FromDaemon::Answer(1, Answer::Attached { grants, .. }) = &said else {
+                    panic!("{said:?}")
+                };
+                assert_eq!(grants.len(), 2, "{said:?}");
+            }
+            hostile.say("has both");
+            hostile.wait_for("go");
+        },
+        |world| {
+            let mut worker = world.attacker();
+            worker.must_say("attached");
+            let root = world.program();
+            let (answer, _) = root.connection.ask(&Request::Claim {
+                protocol: Protocol::Udp,
+                local: Some(ROOTS.parse().expect("an address")),
+                port: PortWish::Number(PORTS[0]),
+                remote: None,
+            });
+            let Answer::Granted { grant, .. } = answer else {
+                panic!("not granted: {answer:?}")
+            };
+            let export = ticket(&root.connection, &Request::Export { grant });
+            worker.tell(&secret_to_hex(&export.expect("a ticket")));
+            worker.must_say("imported");
+            // A report each: the turn before it is over.
+            world.report();
+            worker.tell("narrow");
+            worker.must_say("narrowed");
+            world.report();
+            world.kill();
+            world.start();
+            worker.tell("again");
+            worker.must_say("has both");
+            worker.tell("go");
+            worker.finish();
         },
     );
 }

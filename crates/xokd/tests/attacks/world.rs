@@ -163,6 +163,13 @@ impl World {
         done
     }
 
+    /// Kills the daemon.
+    pub fn kill(&self) {
+        self.signal(rustix::process::Signal::KILL);
+        let child = self.daemon.borrow_mut().take();
+        child.expect("it runs").wait().expect("ours");
+    }
+
     /// Has the daemon read another policy.
     pub fn set_policy(&self, change: impl FnOnce(&str) -> String) {
         std::fs::write(self.folder.join("policy.toml"), change(POLICY)).expect("room");
@@ -222,23 +229,24 @@ impl World {
         serde_json::from_str(&text).expect("JSON")
     }
 
+    fn listed(&self) -> Vec<Value> {
+        let mut report = self.report();
+        let slots = report["interfaces"][0]["slots"].take();
+        slots.as_array().expect("a list").clone()
+    }
+
     /// The numbers of the slots that are taken.
     pub fn slots(&self) -> Vec<u32> {
-        let report = self.report();
-        let slots = report["interfaces"][0]["slots"].as_array().expect("a list");
-        slots
-            .iter()
-            .map(|s| s["slot"].as_u64().expect("a number") as u32)
-            .collect()
+        let number = |s: &Value| s["slot"].as_u64().expect("a number") as u32;
+        self.listed().iter().map(number).collect()
     }
 
     /// What is counted of a slot.
     pub fn counted(&self, slot: u32, counter: &str) -> u64 {
-        let report = self.report();
-        let slots = report["interfaces"][0]["slots"].as_array().expect("a list");
+        let slots = self.listed();
         let found = slots.iter().find(|s| s["slot"] == slot);
-        let counters = &found.expect("it has its slot")["counters"];
-        counters[counter].as_u64().expect("a counter of this name")
+        let counter = &found.expect("it has its slot")["counters"][counter];
+        counter.as_u64().expect("a counter of this name")
     }
 
     /// A counter of a slot comes to this number, and not past it.
