@@ -31,6 +31,16 @@ for unit in "$work"/*.service; do
     command=$(sed -n 's/^ExecStart=//p' "$unit")
     if $command --help >"$work/said" 2>&1; then ok "$(basename "$unit") has a sound command"; else bad "$command" "$(tail -n 2 "$work/said")"; fi
 done
+# The user whom the unit of the metrics names is one whom a policy can name: with a line in /etc/passwd.
+user=$(sed -n 's/^User=//p' exos-metrics.service)
+mkdir -p "$work/root/etc"
+if [ "$(id -u)" != 0 ] || ! command -v systemd-sysusers >/dev/null; then
+    echo "SKIPPED: the user of the metrics: needs root and systemd-sysusers"
+elif said=$(systemd-sysusers --root="$work/root" "$PWD/exos-metrics.sysusers" 2>&1) && grep -q "^$user:" "$work/root/etc/passwd"; then
+    ok "the user of the metrics is made"
+else
+    bad "the user of the metrics" "$said"
+fi
 sed 's/^ProtectClock=/ProtectClocks=/' "$work/exos-daemon.service" >"$work/wrong.service"
 if [ -n "$(verify "$work/wrong.service")" ]; then ok "a mistake is found"; else bad "a mistake is found"; fi
 
