@@ -1,7 +1,10 @@
 //! What programs ask, and what is answered.
 //!
-//! Each request is looked at in this order: is it in place here (greeted, has a slot), does policy allow it, does the
-//! ledger. Only then is anything changed, and the packet path is told before the program is.
+//! Each request is looked at in this order: is it in place here (has a slot), does policy allow it, does the ledger. Only
+//! then is anything changed, and the packet path is told before the program is.
+//!
+//! Nothing asks whether Hello came before, or was refused. It tells a newcomer early that versions differ, and protects
+//! nothing: every request is checked by itself, and a program of another version that holds a slot comes back by it.
 
 use std::fmt::Display;
 use std::net::IpAddr;
