@@ -213,19 +213,25 @@ impl<'a> TablesWriter<'a> {
         sequence.store((before | 1) + 1, Ordering::Release);
     }
 
-    /// Enters what is known of a neighbour, in place of what was. When all its places are taken the one confirmed
-    /// longest ago goes. Returns true when readers see something new: confirming alone is nothing new.
+    /// Enters what is known of a neighbour, in place of what was. When all its places are taken the one that is worth
+    /// least goes, and of several the one confirmed longest ago; who is worth less than all of them is left out. So
+    /// addresses at which nobody is, which anybody can ask for, take no place of a neighbour's. Returns true when readers
+    /// see something new: confirming alone is nothing new.
     pub fn set_neighbour(&self, neighbour: &Neighbour) -> bool {
         let tables = self.tables();
         let was = tables.neighbour(neighbour.interface, neighbour.ip);
         let same = |n: &Neighbour| n.interface == neighbour.interface && n.ip == neighbour.ip;
-        let rank = |at: &usize| match read::<Neighbour>(self.words, *at) {
+        let rank = |at: usize| match read::<Neighbour>(self.words, at) {
             Some(n) if same(&n) => (0, 0),
             None => (1, 0),
-            Some(n) => (2, n.confirmed_ns),
+            Some(n) => (2 + worth(n.state), n.confirmed_ns),
         };
-        let place = places(neighbour.interface, neighbour.ip).min_by_key(rank);
-        self.set(place.expect("there are places"), Some(neighbour));
+        let ranked = places(neighbour.interface, neighbour.ip).map(|at| (rank(at), at));
+        let ((least, _), place) = ranked.min().expect("there are places");
+        if least > 2 + worth(neighbour.state) {
+            return false;
+        }
+        self.set(place, Some(neighbour));
         was.is_none_or(|was| (was.mac, was.state) != (neighbour.mac, neighbour.state))
     }
 
@@ -284,7 +290,18 @@ fn read<R: Row>(words: &[AtomicU64], at: usize) -> Option<R> {
     None
 }
 
-/// Where a neighbour may stand. FNV-1a: its weakness against chosen addresses costs an entry, not time.
+/// How much there is to lose: whoever has been heard of comes before whoever has not.
+fn worth(state: NeighbourState) -> u8 {
+    match state {
+        NeighbourState::Failed => 0,
+        NeighbourState::Incomplete => 1,
+        NeighbourState::Stale => 2,
+        NeighbourState::Reachable => 3,
+    }
+}
+
+/// Where a neighbour may stand. FNV-1a: its weakness against chosen addresses costs no time, and an entry only when as many
+/// neighbours as there are places are really there. A key would be no secret: every reader needs it.
 fn places(interface: u32, ip: IpAddr) -> impl Iterator<Item = usize> {
     let bytes = rows::octets(ip);
     let mut hash = 0xcbf2_9ce4_8422_2325 ^ u64::from(interface);

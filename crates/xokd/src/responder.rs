@@ -6,6 +6,8 @@
 //!
 //! Not fast, and does not have to be: packets of granted ports never come here.
 
+mod told;
+
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
@@ -38,7 +40,9 @@ pub struct Responder {
     pub place: Place,
     interface: u32,
     /// The neighbours as the tables have them.
-    told: Vec<Neighbour>,
+    told: told::Told,
+    /// Whether the stack may know them otherwise by now.
+    stirred: bool,
 }
 
 impl std::fmt::Debug for Responder {
@@ -77,7 +81,8 @@ impl Responder {
             link,
             place,
             interface: config.ifindex,
-            told: Vec::new(),
+            told: told::Told::default(),
+            stirred: true,
         })
     }
 
@@ -98,12 +103,15 @@ impl Responder {
     /// Finds out about a neighbour, or makes sure of it.
     pub fn resolve(&mut self, now: Now, ip: IpAddr) {
         self.stack.resolve(instant(now), ip);
+        self.told.tell_again(ip);
+        self.stirred = true;
     }
 
     /// Answers what is there.
     pub fn serve(&mut self, now: Now) -> Result<()> {
         let (stack, at) = (&mut self.stack, instant(now));
         let mut taken = 0;
+        self.stirred |= stack.poll_timeout(at).is_some_and(|due| due <= at);
         while taken < FRAMES_PER_TURN {
             let batch = self
                 .link
@@ -113,6 +121,7 @@ impl Responder {
                 break;
             }
         }
+        self.stirred |= taken > 0;
         self.stack.handle_timeout(at);
         while self.link.room() > 0 {
             let Some(out) = self.stack.poll_transmit(at) else {
@@ -148,8 +157,12 @@ impl Responder {
         self.stack.tcp.put_time_wait(instant(now), records, take)
     }
 
-    /// What is new about the neighbours: those that are known otherwise than before, and those forgotten.
+    /// What is new about the neighbours: those that are known otherwise than before, and those forgotten. Looks only when
+    /// the stack has heard, asked or waited for something.
     pub fn news(&mut self, now: Now) -> (Vec<Neighbour>, Vec<IpAddr>) {
+        if !std::mem::take(&mut self.stirred) {
+            return (Vec::new(), Vec::new());
+        }
         let rows = self
             .stack
             .neighbors()
@@ -161,19 +174,7 @@ impl Responder {
                 state: worth(state),
                 confirmed_ns: now.as_nanos() as u64,
             });
-        let rows: Vec<Neighbour> = rows.collect();
-        let same = |a: &Neighbour, b: &Neighbour| (a.ip, a.mac, a.state) == (b.ip, b.mac, b.state);
-        let new = rows
-            .iter()
-            .filter(|row| !self.told.iter().any(|told| same(told, row)));
-        let new = new.copied().collect();
-        let gone = self
-            .told
-            .iter()
-            .filter(|told| !rows.iter().any(|row| row.ip == told.ip));
-        let gone = gone.map(|told| told.ip).collect();
-        self.told = rows;
-        (new, gone)
+        self.told.news(&rows.collect::<Vec<_>>())
     }
 
     /// What the stack counted, by name.

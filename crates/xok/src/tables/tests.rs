@@ -244,3 +244,54 @@ proptest! {
         prop_assert!(tables.route(3, v4(1)).is_none_or(|route| route.contains(v4(1))));
     }
 }
+
+/// Addresses with the same places as this one, beside it.
+fn colliding(ip: IpAddr) -> impl Iterator<Item = IpAddr> {
+    let first = move |ip| places(3, ip).next();
+    (1_u128..)
+        .map(v6)
+        .filter(move |other| *other != ip && first(*other) == first(ip))
+}
+
+#[test]
+fn addresses_at_which_nobody_is_take_no_neighbours_place() {
+    let memory = memory();
+    let writer = TablesWriter::new(&memory, 1);
+    let gateway = Neighbour {
+        state: NeighbourState::Stale,
+        ..neighbour(v6(0), 1)
+    };
+    writer.set_neighbour(&gateway);
+    let rubbish = |(n, ip): (usize, IpAddr), state| Neighbour {
+        state,
+        ..neighbour(ip, 2 + n as u64)
+    };
+    let many = || {
+        colliding(gateway.ip)
+            .take(3 * TABLE_NEIGHBOUR_PROBES)
+            .enumerate()
+    };
+    for state in [NeighbourState::Incomplete, NeighbourState::Failed] {
+        for one in many() {
+            writer.set_neighbour(&rubbish(one, state));
+            assert_eq!(writer.tables().neighbour(3, gateway.ip), Some(gateway));
+        }
+    }
+    // Neighbours that are there take the places of those that are not.
+    for one in many().take(TABLE_NEIGHBOUR_PROBES - 1) {
+        assert!(writer.set_neighbour(&rubbish(one, NeighbourState::Reachable)));
+    }
+    // All places are neighbours' now.
+    let absent = many().last().expect("many");
+    assert!(!writer.set_neighbour(&rubbish(absent, NeighbourState::Incomplete)));
+    assert_eq!(writer.tables().neighbour(3, absent.1), None);
+    assert_eq!(writer.tables().neighbour(3, gateway.ip), Some(gateway));
+    // Whoever is known to be gone makes room for whoever is asked for.
+    let gone = Neighbour {
+        state: NeighbourState::Failed,
+        ..gateway
+    };
+    assert!(writer.set_neighbour(&gone));
+    assert!(writer.set_neighbour(&rubbish(absent, NeighbourState::Incomplete)));
+    assert_eq!(writer.tables().neighbour(3, gateway.ip), None);
+}
