@@ -112,6 +112,8 @@ pub struct Daemon {
     watch: Watch,
     /// Addresses and routes of the host as they were last told of.
     host_seen: Option<(Vec<Address>, Vec<RouteEntry>)>,
+    /// There may be others by now.
+    host_due: bool,
     /// The routes that are in the tables.
     routes: Vec<Route>,
     refusals: BTreeMap<&'static str, u64>,
@@ -146,6 +148,7 @@ impl Daemon {
             tables: Tables::new()?,
             watch: Watch::everything()?,
             host_seen: None,
+            host_due: false,
             routes: Vec::new(),
             netlink,
             refusals: BTreeMap::new(),

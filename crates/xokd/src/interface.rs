@@ -1,5 +1,6 @@
 //! An interface that is served: what it is, whose addresses, and the gate on it.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use exos_filter::gate::{AddressFlags, Slot, SlotKind};
@@ -189,13 +190,8 @@ impl Interface {
             routes.extend(all.map(|e| route(e.destination, e.prefix, e.gateway)));
         }
         // Of several to one network the first counts.
-        let mut seen = Vec::new();
-        routes.retain(|r| {
-            let network = (r.destination, r.prefix);
-            let new = !seen.contains(&network);
-            seen.push(network);
-            new
-        });
+        let mut seen = HashSet::new();
+        routes.retain(|r| seen.insert((r.destination, r.prefix)));
         Ok(routes)
     }
 }

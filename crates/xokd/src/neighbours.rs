@@ -82,23 +82,72 @@ pub struct HostNews {
     pub neighbours: Vec<Neighbour>,
     /// Neighbours that are forgotten: interface and address.
     pub gone: Vec<(u32, IpAddr)>,
-    /// Addresses, routes or interfaces changed: all of them are to be read anew.
+    /// Addresses, routes or an interface that is served changed: they are to be read anew.
     pub rest: bool,
+    /// The kernel had no room for all of it: neighbours are to be read anew, too.
+    pub missed: bool,
 }
 
-/// Everything that has changed since the last call.
-pub fn host_news(watch: &mut Watch, now: Now) -> Result<HostNews> {
-    let mut news = HostNews::default();
-    while let Some(change) = watch.next()? {
+impl HostNews {
+    /// One change more. Of links only those that are served matter: others come and go with every program, and what
+    /// they mean for the host's addresses is said of these.
+    fn add(&mut self, change: Change, now: Now, served: &impl Fn(u32) -> bool) {
         match change {
-            Change::Neighbour(n) => news.neighbours.extend(of_host(&n, now)),
-            Change::NeighbourGone(n) => news.gone.push((n.index, n.ip)),
-            Change::Link(_)
-            | Change::LinkGone(_)
-            | Change::Routes
-            | Change::Addresses
-            | Change::Missed => news.rest = true,
+            Change::Neighbour(n) => self.neighbours.extend(of_host(&n, now)),
+            Change::NeighbourGone(n) => self.gone.push((n.index, n.ip)),
+            Change::Link(link) | Change::LinkGone(link) => self.rest |= served(link.index),
+            Change::Routes | Change::Addresses => self.rest = true,
+            Change::Missed => (self.rest, self.missed) = (true, true),
         }
     }
+}
+
+/// Everything that has changed since the last call; `served` tells the interfaces that matter, by index.
+pub fn host_news(watch: &mut Watch, now: Now, served: impl Fn(u32) -> bool) -> Result<HostNews> {
+    let mut news = HostNews::default();
+    while let Some(change) = watch.next()? {
+        news.add(change, now, &served);
+    }
     Ok(news)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use exos_host::netlink::LinkInfo;
+
+    fn link(index: u32) -> LinkInfo {
+        LinkInfo {
+            index,
+            name: String::new(),
+            mac: None,
+            mtu: 1500,
+            up: true,
+            running: true,
+            loopback: false,
+            kind: None,
+            peer_index: None,
+            peer_netns: None,
+            rx_queues: 1,
+            tx_queues: 1,
+            xdp: None,
+        }
+    }
+
+    /// Routes and addresses of the host are not read for every program that comes and goes.
+    #[test]
+    fn links_that_are_not_served_are_no_reason_to_read_the_hosts_routes() {
+        let news = |change| {
+            let mut news = HostNews::default();
+            news.add(change, Now::ZERO, &|index| index == 2);
+            (news.rest, news.missed)
+        };
+        assert_eq!(news(Change::Link(link(7))), (false, false));
+        assert_eq!(news(Change::LinkGone(link(7))), (false, false));
+        assert_eq!(news(Change::Link(link(2))), (true, false));
+        assert_eq!(news(Change::LinkGone(link(2))), (true, false));
+        assert_eq!(news(Change::Routes), (true, false));
+        assert_eq!(news(Change::Addresses), (true, false));
+        assert_eq!(news(Change::Missed), (true, true));
+    }
 }

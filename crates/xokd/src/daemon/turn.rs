@@ -11,7 +11,7 @@ use super::bounds::House;
 use super::{Daemon, now};
 use crate::ledger::Now;
 use crate::limits::COUNTERS_EVERY;
-use crate::neighbours::host_news;
+use crate::neighbours::{host_news, of_host};
 use crate::server::{ConnectionId, Cut, Heard, Turn, User, goes_on};
 
 /// Whose descriptor is ready.
@@ -185,40 +185,66 @@ impl Daemon {
 
     /// What the host says of its neighbours, addresses and routes, where they are shared.
     pub(super) fn serve_host(&mut self, now: Now) -> Result<()> {
-        let news = host_news(&mut self.watch, now)?;
+        let interfaces = &self.interfaces;
+        let served = |index| interfaces.iter().any(|i| i.link.index == index);
+        let news = host_news(&mut self.watch, now, served)?;
         for neighbour in news.neighbours {
-            let shared = |i: &crate::interface::Interface| i.policy.share_address;
-            if !self.interface(neighbour.interface).is_some_and(shared) {
-                continue;
-            }
-            if self.tables.write_quietly(|w| w.set_neighbour(&neighbour)) {
+            let mut all = self.interfaces.iter().filter(|i| i.policy.share_address);
+            if all.any(|i| i.link.index == neighbour.interface)
+                && self.tables.write_quietly(|w| w.set_neighbour(&neighbour))
+            {
                 self.tables.news();
             }
         }
         for (interface, ip) in news.gone {
             self.tables.write(|w| w.remove_neighbour(interface, ip));
         }
-        if news.rest && self.host_changed() {
-            for interface in &self.interfaces {
-                interface.tell_addresses(&self.netlink)?;
-            }
-            self.write_tables()?;
+        if news.missed {
+            self.tell_neighbours(now)?;
+        }
+        // What an error kept from being told is told next time.
+        self.host_due |= news.rest;
+        if self.host_due {
+            self.tell_host()?;
+            self.host_due = false;
         }
         Ok(())
     }
 
-    /// Whether it is more than our own links, which come and go with every program.
-    fn host_changed(&mut self) -> bool {
-        let Ok(all) = self.netlink.all_addresses() else {
-            return true;
-        };
-        let Ok(routes) = self.netlink.routes() else {
-            return true;
-        };
-        let seen = (all, routes);
-        let new = self.host_seen.as_ref() != Some(&seen);
-        self.host_seen = Some(seen);
-        new
+    /// All neighbours that the host knows, where its addresses are shared, and no others.
+    fn tell_neighbours(&mut self, now: Now) -> Result<()> {
+        let shared = self.interfaces.iter().filter(|i| i.policy.share_address);
+        for interface in shared {
+            let index = interface.link.index;
+            let known = self.netlink.neighbours(index)?;
+            let known: Vec<_> = known.iter().filter_map(|n| of_host(n, now)).collect();
+            self.tables.write(|w| {
+                let told = w.tables().neighbours();
+                let gone = told.filter(|n| n.interface == index);
+                let gone = gone.filter(|n| known.iter().all(|k| k.ip != n.ip));
+                for neighbour in gone.collect::<Vec<_>>() {
+                    w.remove_neighbour(index, neighbour.ip);
+                }
+                for neighbour in &known {
+                    w.set_neighbour(neighbour);
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Addresses and routes, when they are others than were told last. What cannot be read is taken for others.
+    fn tell_host(&mut self) -> Result<()> {
+        let addresses = self.netlink.all_addresses().ok();
+        let seen = addresses.zip(self.netlink.routes().ok());
+        if seen.is_none() || seen != self.host_seen {
+            for interface in &self.interfaces {
+                interface.tell_addresses(&self.netlink)?;
+            }
+            self.write_tables()?;
+            self.host_seen = seen;
+        }
+        Ok(())
     }
 
     fn end_what_is_due(&mut self, now: Now) {
