@@ -86,7 +86,7 @@ impl Gate {
         gate.config.ifindex = ifindex;
         gate.config.mac = mac.0;
         gate.write_config()?;
-        // Those of an earlier daemon copy into rings that went with it.
+        // Those of an earlier daemon copy into rings that clients may have still, and that this one knows nothing of.
         gate.take_taps()?;
         Ok((gate, adopted))
     }

@@ -85,8 +85,7 @@ impl Taps {
         let all: Vec<(u32, Standing)> = living.iter().copied().chain(ended).collect();
         has_room(&all, uid, standing).map_err(|text| {
             let text = format!(
-                "{text}; {} of them have ended, and processes keep their rings: try again when these have ended too",
-                self.ended.len()
+                "{text}; some have ended, and processes keep their rings: try again when these have ended too"
             );
             refuse(Refusal::Busy, text)
         })
@@ -109,13 +108,14 @@ impl Daemon {
     /// Begins to make copies.
     pub(super) fn tap(&mut self, id: ConnectionId, who: &Who, wanted: Wanted) -> Answered {
         let interfaces = self.tapped_interfaces(who, &wanted)?;
+        let standing = self.standing(who);
+        // First: who waits for room asks again and again.
+        self.taps.check(who.uid, standing)?;
         self.count_filter(who)?;
         let filter = match wanted.filter.trim() {
             "" => Filter::everything(),
             text => Filter::parse(text).map_err(|e| refuse(Refusal::BadRequest, e))?,
         };
-        let standing = self.standing(who);
-        self.taps.check(who.uid, standing)?;
         let free = (0..TAPS_MAX).find(|at| self.taps.taps.values().all(|tap| tap.index != *at));
         let index = free.expect("there are as many places as there may be taps");
         let ring = Map::ringbuf("exos_tap", TAP_RING_BYTES)?;
@@ -252,7 +252,7 @@ impl Daemon {
         };
         for interface in &mut self.interfaces {
             if tap.interfaces.contains(&interface.link.index) {
-                // What cannot be taken out copies into a ring that nobody reads.
+                // What cannot be taken out goes on copying to whoever has the ring still, until another takes its place.
                 let _ = interface.gate.take_tap(tap.index);
             }
         }
