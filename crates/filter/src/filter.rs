@@ -23,9 +23,26 @@ pub struct Filter {
     any: Vec<Conjunction>,
 }
 
-/// The result would need more conjunctions or literals than a filter may have.
+/// The result would need more conjunctions or literals than a filter may have, or more work than there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLarge;
+
+/// How many pairs of literals may be looked at while filters are combined, about: texts of strangers are parsed by those
+/// who have others to serve.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work(usize);
+
+impl Work {
+    /// So many pairs.
+    pub(crate) const fn at_most(pairs: usize) -> Self {
+        Self(pairs)
+    }
+
+    fn take(&mut self, pairs: usize) -> Result<(), TooLarge> {
+        self.0 = self.0.checked_sub(pairs).ok_or(TooLarge)?;
+        Ok(())
+    }
+}
 
 impl Conjunction {
     /// The conjunction of the literals, simplified; None when it plainly contradicts itself.
@@ -83,6 +100,11 @@ impl Conjunction {
         Self::new(self.literals.iter().chain(&other.literals).copied())
     }
 
+    /// How much work it makes to combine it, for the literals that are looked at: ordinary ones have a few.
+    const fn cost(&self) -> usize {
+        1 + self.literals.len() / 8
+    }
+
     /// Whether each literal of `other` follows from one of `self`.
     fn plainly_implies(&self, other: &Self) -> bool {
         other
@@ -109,7 +131,7 @@ impl Filter {
 
     /// The packets that pass all the literals.
     pub fn all_of(literals: impl IntoIterator<Item = Literal>) -> Result<Self, TooLarge> {
-        Self::of(Conjunction::new(literals))
+        Self::of(Conjunction::new(literals), &mut Work(usize::MAX))
     }
 
     /// The packets that pass one test.
@@ -120,9 +142,13 @@ impl Filter {
     }
 
     /// The disjunction of what is given, simplified, within the limits.
-    fn of(conjunctions: impl IntoIterator<Item = Conjunction>) -> Result<Self, TooLarge> {
+    fn of(
+        conjunctions: impl IntoIterator<Item = Conjunction>,
+        work: &mut Work,
+    ) -> Result<Self, TooLarge> {
         let mut any: Vec<Conjunction> = Vec::new();
         for new in conjunctions {
+            work.take(any.len() * new.cost())?;
             if any.iter().any(|kept| new.plainly_implies(kept)) {
                 continue;
             }
@@ -150,29 +176,44 @@ impl Filter {
 
     /// Packets in both.
     pub fn and(&self, other: &Self) -> Result<Self, TooLarge> {
-        let other = &other.any;
-        Self::of(
-            self.any
-                .iter()
-                .flat_map(|a| other.iter().filter_map(|b| a.and(b))),
-        )
+        self.and_within(other, &mut Work(usize::MAX))
     }
 
     /// Packets in either.
     pub fn or(&self, other: &Self) -> Result<Self, TooLarge> {
-        Self::of(self.any.iter().chain(&other.any).cloned())
+        self.or_within(other, &mut Work(usize::MAX))
     }
 
     /// Packets not in it.
     pub fn not(&self) -> Result<Self, TooLarge> {
-        self.any
-            .iter()
-            .try_fold(Self::everything(), |outside, conjunction| {
-                let escapes = conjunction.literals.iter().map(|l| Conjunction {
-                    literals: vec![l.negate()],
-                });
-                outside.and(&Self::of(escapes)?)
-            })
+        self.not_within(&mut Work(usize::MAX))
+    }
+
+    pub(crate) fn and_within(&self, other: &Self, work: &mut Work) -> Result<Self, TooLarge> {
+        let other = &other.any;
+        let longest = |any: &[Conjunction]| any.iter().map(Conjunction::cost).max().unwrap_or(0);
+        let pair = longest(&self.any).max(longest(other));
+        work.take(self.any.len() * other.len() * pair * pair)?;
+        let both = |a: &'_ Conjunction| -> Vec<Conjunction> {
+            other.iter().filter_map(|b| a.and(b)).collect()
+        };
+        Self::of(self.any.iter().flat_map(both), work)
+    }
+
+    pub(crate) fn or_within(&self, other: &Self, work: &mut Work) -> Result<Self, TooLarge> {
+        Self::of(self.any.iter().chain(&other.any).cloned(), work)
+    }
+
+    pub(crate) fn not_within(&self, work: &mut Work) -> Result<Self, TooLarge> {
+        let mut outside = Self::everything();
+        for conjunction in &self.any {
+            let escapes = conjunction.literals.iter().map(|l| Conjunction {
+                literals: vec![l.negate()],
+            });
+            let escapes = Self::of(escapes, work)?;
+            outside = outside.and_within(&escapes, work)?;
+        }
+        Ok(outside)
     }
 
     /// True when no packet can match both: only then may two owners hold them.
@@ -233,7 +274,7 @@ impl fmt::Display for TooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the filter is too large: it needs more than {CONJUNCTIONS_MAX} alternatives; split it into several rules"
+            "the filter is too large: it needs more than {CONJUNCTIONS_MAX} alternatives, or too long to be worked out; split it into several rules"
         )
     }
 }

@@ -212,6 +212,23 @@ fn printing_and_reading_are_inverse() {
 }
 
 /// Hostile texts end in an error, in bounded time and depth.
+/// Texts that are short and would take seconds to work out are refused, and a long list is not.
+#[test]
+fn what_takes_too_long_is_refused() {
+    let ports: Vec<String> = (0..=129).map(|port| port.to_string()).collect();
+    let list = format!("(dst port {})", ports.join(" or "));
+    for text in [
+        format!("{list} and {list}"),
+        format!("not (not (not {list}))"),
+        format!("{list} and not {list}"),
+    ] {
+        let error = Filter::parse(&text).expect_err("it takes too long");
+        assert!(error.message().contains("too long"), "{}", error.message());
+    }
+    let hosts: Vec<String> = (1..=100).map(|n| format!("10.0.0.{n}")).collect();
+    Filter::parse(&format!("host {}", hosts.join(" or "))).expect("a list of a hundred hosts");
+}
+
 #[test]
 fn hostile_texts_are_refused() {
     let deep = format!("{}tcp{}", "(".repeat(1000), ")".repeat(1000));

@@ -7,8 +7,8 @@ use super::cursor::{Cursor, Token};
 use super::names;
 use super::primitive::{self, Direction, Kind, Protocol};
 use super::value::address;
-use crate::filter::{Filter, TooLarge};
-use crate::limits::{NESTING_MAX, OFFSET_MAX, TEXT_MAX};
+use crate::filter::{Filter, TooLarge, Work};
+use crate::limits::{NESTING_MAX, OFFSET_MAX, PARSE_PAIRS_MAX, TEXT_MAX};
 use crate::literal::Base;
 use exos_wire::Mac;
 
@@ -25,6 +25,8 @@ pub(super) struct Parser<'a> {
     /// Of the last value: repeated by a value alone.
     last: Option<Qualifiers>,
     depth: usize,
+    /// What is left for combining filters.
+    work: Work,
 }
 
 pub(super) type Result<T> = std::result::Result<T, ParseError>;
@@ -36,6 +38,7 @@ pub(super) fn parse(text: &str) -> Result<Filter> {
         cursor: Cursor::new(text),
         last: None,
         depth: 0,
+        work: Work::at_most(PARSE_PAIRS_MAX),
     };
     if text.len() > TEXT_MAX {
         let end = Token { text: "", at: 0 };
@@ -60,10 +63,12 @@ impl<'a> Parser<'a> {
             let operator = self.cursor.peek();
             filter = if self.cursor.take(&["and", "&&"]) {
                 let right = self.term()?;
-                self.sized(operator, filter.and(&right))?
+                let both = filter.and_within(&right, &mut self.work);
+                self.sized(operator, both)?
             } else if self.cursor.take(&["or", "||"]) {
                 let right = self.term()?;
-                self.sized(operator, filter.or(&right))?
+                let either = filter.or_within(&right, &mut self.work);
+                self.sized(operator, either)?
             } else {
                 return Ok(filter);
             };
@@ -80,7 +85,8 @@ impl<'a> Parser<'a> {
         }
         let filter = if self.cursor.take(&["not", "!"]) {
             let inner = self.term()?;
-            self.sized(start, inner.not())
+            let outside = inner.not_within(&mut self.work);
+            self.sized(start, outside)
         } else if start.text == "(" {
             self.parenthesis()
         } else {
