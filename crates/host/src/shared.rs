@@ -5,20 +5,20 @@
 //! [`SharedWords::open`] it for reading.
 //!
 //! [`LentText`] is text for reading alone, whose memory its maker can take back. [`LentMemory`] is memory for writing,
-//! whose maker can tell when nobody has it any more.
+//! whose maker can tell when neither a process nor the kernel has it any more.
 //!
 //! Words are atomic because another process may change them at any time; what they mean together is for the user
 //! to secure (sequence numbers, say). Storing to words that were opened for reading ends the process (SIGSEGV).
 
 use crate::error::{Context as _, Error, Result};
 use rustix::fs::{
-    FallocateFlags, MemfdFlags, Mode, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create,
+    IFlags, MemfdFlags, Mode, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create,
 };
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Words shared with other processes.
 #[derive(Debug)]
@@ -143,16 +143,18 @@ impl LentText {
     }
 }
 
-/// Memory that is lent to another user for writing. Its length cannot be changed, which would kill whoever else has it
-/// mapped (SIGBUS). Whoever has it can use it, and its maker can tell when nobody has it any more
-/// ([`Self::is_returned`]).
+/// Memory that is lent to another user for writing, whose maker can tell when nobody has it any more: no process
+/// ([`Self::is_let_go`]), and nothing of the kernel's that was made of its pages ([`Self::take_back`]).
 ///
 /// A file of its own user and nobody else's: who has only its name under /proc, or a descriptor for that alone (O_PATH),
-/// cannot open it.
+/// cannot open it. It cannot grow. It can be cut short, which kills those who read behind its end (SIGBUS): its maker must
+/// not map what is lent, and never takes back what was cut or sealed. No single page can be taken out of it (the file is marked as
+/// immutable), as far as its maker has CAP_LINUX_IMMUTABLE: pages that were could not be looked at any more.
 #[derive(Debug)]
 pub struct LentMemory {
     file: File,
     len: u64,
+    returned: AtomicBool,
 }
 
 impl LentMemory {
@@ -163,18 +165,23 @@ impl LentMemory {
         let made = memfd_create(name, flags).context(what)?;
         rustix::fs::fchmod(&made, Mode::RUSR | Mode::WUSR).context(what)?;
         rustix::fs::ftruncate(&made, len).context(what)?;
-        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-        fcntl_add_seals(&made, seals).context(what)?;
+        fcntl_add_seals(&made, SealFlags::GROW).context(what)?;
         // Each opened for itself: the kernel counts who has a file open, but not whom it was made open for.
         let path = format!("/proc/self/fd/{}", made.as_raw_fd());
         let open = || File::options().read(true).write(true).open(&path);
         let (file, lent) = (open().context(what)?, open().context(what)?);
-        Ok((Self { file, len }, lent.into()))
+        // Who may not, or has a kernel without this (before 6.1), does without.
+        let _ = rustix::fs::ioctl_setflags(&file, IFlags::IMMUTABLE);
+        let memory = Self {
+            file,
+            len,
+            returned: AtomicBool::new(false),
+        };
+        Ok((memory, lent.into()))
     }
 
-    /// True when no process has it any more, be it open, mapped, or on its way through a socket. Its bytes are given back
-    /// then, though somebody may have its name.
-    pub fn is_returned(&self) -> bool {
+    /// True when no process has it any more, be it open, mapped, or on its way through a socket, and it is whole.
+    pub fn is_let_go(&self) -> bool {
         // Nobody may open the file while a write lease is on it, so there is none while anybody else has it open
         // (fcntl(2), "Leases"). Only its owner gets one.
         let lease = |kind: i32| {
@@ -184,11 +191,30 @@ impl LentMemory {
         if lease(libc::F_WRLCK) < 0 {
             return std::io::Error::last_os_error().raw_os_error() != Some(libc::EAGAIN);
         }
-        let all = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        // It is memory, and sealed against neither.
-        let _ = rustix::fs::fallocate(&self.file, all, 0, self.len);
         lease(libc::F_UNLCK);
-        true
+        let whole = self
+            .file
+            .metadata()
+            .is_ok_and(|file| file.len() == self.len);
+        whole || self.is_returned()
+    }
+
+    /// Takes back what was let go, when the kernel has nothing of it either: a socket of AF_XDP keeps pages that no process
+    /// has, and any socket, of any namespace, shares them with another. Its bytes are given back then, though somebody may
+    /// have its name. Waits for a fifth of a second when the pages are in use.
+    pub fn take_back(&self) {
+        // The kernel seals against writing only what nothing but the file refers to (fcntl(2), `F_SEAL_WRITE`).
+        // When its borrower did that, or forbids it, there is no telling.
+        let ours = fcntl_get_seals(&self.file) == Ok(SealFlags::GROW);
+        let unused = ours && fcntl_add_seals(&self.file, SealFlags::WRITE).is_ok();
+        if unused && self.file.set_len(0).is_ok() {
+            self.returned.store(true, Ordering::Release);
+        }
+    }
+
+    /// True when it was taken back.
+    pub fn is_returned(&self) -> bool {
+        self.returned.load(Ordering::Acquire)
     }
 }
 
@@ -242,6 +268,14 @@ mod tests {
         assert_eq!(one.metadata().expect("still a file").len(), 0);
     }
 
+    /// Asks as the maker does.
+    fn returned(memory: &LentMemory) -> bool {
+        if memory.is_let_go() {
+            memory.take_back();
+        }
+        memory.is_returned()
+    }
+
     fn bytes_of(memory: &LentMemory) -> u64 {
         use std::os::unix::fs::MetadataExt as _;
         memory.file.metadata().expect("a file").blocks() * 512
@@ -251,25 +285,23 @@ mod tests {
     #[test]
     fn memory_is_lent_until_nobody_has_it() {
         let (memory, lent) = LentMemory::new("exos-test", 8192).expect("memory");
-        assert!(!memory.is_returned(), "open");
-        for bytes in [0, 16_384] {
-            let changed = rustix::fs::ftruncate(&lent, bytes);
-            assert_eq!(changed, Err(rustix::io::Errno::PERM));
-        }
+        assert!(!returned(&memory), "open");
+        let changed = rustix::fs::ftruncate(&lent, 16_384);
+        assert_eq!(changed, Err(rustix::io::Errno::PERM));
         let start = map(lent.as_fd(), 1024, libc::PROT_READ | libc::PROT_WRITE).expect("ours");
         drop(lent);
-        assert!(!memory.is_returned(), "mapped");
+        assert!(!returned(&memory), "mapped");
         // SAFETY: the mapping is this test's, and nothing refers to it.
         unsafe { libc::munmap(start.as_ptr().cast(), 8192) };
-        assert!(memory.is_returned());
+        assert!(returned(&memory));
 
         let (memory, lent) = LentMemory::new("exos-test", 8192).expect("memory");
         let path = format!("/proc/self/fd/{}", lent.as_raw_fd());
         let reader = File::open(path).expect("the user's own");
         drop(lent);
-        assert!(!memory.is_returned(), "for reading");
+        assert!(!returned(&memory), "for reading");
         drop(reader);
-        assert!(memory.is_returned());
+        assert!(returned(&memory));
 
         let (memory, lent) = LentMemory::new("exos-test", 8192).expect("memory");
         let (one, other) = std::os::unix::net::UnixStream::pair().expect("a pair");
@@ -281,9 +313,9 @@ mod tests {
         let flags = rustix::net::SendFlags::empty();
         rustix::net::sendmsg(&one, &parts, &mut ancillary, flags).expect("room");
         drop(lent);
-        assert!(!memory.is_returned(), "on its way");
+        assert!(!returned(&memory), "on its way");
         drop((one, other));
-        assert!(memory.is_returned());
+        assert!(returned(&memory));
     }
 
     /// A descriptor of the name alone keeps the file, and not its bytes.
@@ -296,9 +328,34 @@ mod tests {
         let name = rustix::fs::open(path, flags, Mode::empty()).expect("it is there");
         drop(lent);
         assert!(bytes_of(&memory) >= 8192);
-        assert!(memory.is_returned());
+        assert!(returned(&memory));
         assert_eq!(bytes_of(&memory), 0);
         let mode = rustix::fs::fstat(&name).expect("a file").st_mode & 0o777;
         assert_eq!(mode, 0o600, "nobody else opens it by its name");
+    }
+
+    /// What was taken out of it could be in use without anybody's seeing it.
+    #[test]
+    fn memory_that_is_not_whole_is_not_returned() {
+        let (memory, lent) = LentMemory::new("exos-test", 8192).expect("memory");
+        rustix::fs::ftruncate(&lent, 4096).expect("its borrower may cut it");
+        drop(lent);
+        assert!(!returned(&memory));
+
+        if !crate::caps::has(crate::caps::CapabilitySet::LINUX_IMMUTABLE) {
+            eprintln!("SKIPPED: pages can be taken out, since only root forbids it");
+            return;
+        }
+        let (_memory, lent) = LentMemory::new("exos-test", 8192).expect("memory");
+        let hole = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+        let punched = rustix::fs::fallocate(&lent, hole, 0, 4096);
+        assert_eq!(punched, Err(rustix::io::Errno::PERM));
+        let start = map(lent.as_fd(), 1024, libc::PROT_READ | libc::PROT_WRITE).expect("ours");
+        // SAFETY: the mapping is this test's, and nothing refers to it.
+        let removed = unsafe { libc::madvise(start.as_ptr().cast(), 4096, libc::MADV_REMOVE) };
+        let error = std::io::Error::last_os_error().raw_os_error();
+        assert_eq!((removed, error), (-1, Some(libc::EPERM)));
+        // SAFETY: as above.
+        unsafe { libc::munmap(start.as_ptr().cast(), 8192) };
     }
 }

@@ -1,7 +1,7 @@
 //! A link that a daemon made: the program's side, without privilege.
 //!
 //! What was passed is looked at before it is used: that the descriptors are what they should be, that
-//! the numbers fit each other, that nobody can cut the memory off. The kernel says where in a ring's
+//! the numbers fit each other. The kernel says where in a ring's
 //! mapping its parts are and refuses mappings longer than the ring. A daemon that wanted to harm its
 //! programs could: it decides what they receive. This is against a mixed-up one.
 
@@ -98,12 +98,13 @@ fn check_family(socket: impl AsFd, family: i32, name: &str) -> Result<(), Error>
     }
 }
 
-/// Maps the memory when it has the length that was told and keeps it.
+/// Maps the memory when it is some that is lent, of the length that was told. Whoever else has it could cut it short under
+/// this process: those are whom it was passed on to, and whoever passed it to this one.
 fn map_memory(memory: &OwnedFd, facts: &Facts) -> Result<Mapping, Error> {
     // SAFETY: a call without pointers.
     let seals = unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_GET_SEALS) };
-    if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
-        return Err(mixed_up("the memory is not sealed against shrinking"));
+    if seals < 0 || seals & libc::F_SEAL_GROW == 0 {
+        return Err(mixed_up("the memory is not sealed against growing"));
     }
     let len = length(memory).map_err(|e| Error::io("the memory cannot be examined", e))?;
     if len != facts.memory_len() {

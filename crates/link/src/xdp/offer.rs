@@ -6,7 +6,7 @@
 //! | descriptor | allows | does not allow |
 //! |---|---|---|
 //! | `socket`, AF_XDP, bound | mapping the rings, sending and receiving on this queue of this interface | binding it elsewhere, other memory, other rings (EBUSY: it is bound) |
-//! | `memory`, a memfd, the socket's UMEM | mapping it | shrinking, growing, other seals (EPERM: sealed); opening it anew by its name under /proc (EACCES) |
+//! | `memory`, a memfd, the socket's UMEM | mapping it | growing (EPERM: sealed); taking pages out of it (EPERM: immutable, where the maker may say so); opening it anew by its name under /proc (EACCES) |
 //! | `packet`, a packet socket for super-packets | sending and receiving on any interface *of its network namespace* | any other namespace, other interface settings (EPERM), rings of kernel memory of its own (EBUSY, see below) |
 //!
 //! Hence a link on an interface that others use has no packet socket (`super_packets`), and what it sends is not

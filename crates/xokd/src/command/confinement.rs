@@ -1,8 +1,8 @@
 //! What the daemon cannot do any more once it has started.
 //!
 //! First it gives up the capabilities that only the start needs. From here on it makes namespaces and interfaces for
-//! newcomers (SYS_ADMIN, NET_ADMIN), sockets (NET_RAW), programs (BPF) and locked memory (IPC_LOCK), keeps the host from
-//! granted ports (NET_BIND_SERVICE), and does nothing else that takes a privilege: it reads and changes no files of
+//! newcomers (SYS_ADMIN, NET_ADMIN), sockets (NET_RAW), programs (BPF) and locked memory (IPC_LOCK) that keeps its pages
+//! (LINUX_IMMUTABLE), keeps the host from granted ports (NET_BIND_SERVICE), and does nothing else that takes a privilege: it reads and changes no files of
 //! others, and becomes nobody else. Then it gives up all system calls but those of its loop: it starts no program,
 //! looks into no process and signals none, and loads no module. A call that is not on the list ends it; programs keep
 //! their links, and the service manager starts it again.
@@ -19,7 +19,8 @@ use super::NEEDED;
 
 /// For the life of the process.
 pub(super) fn confine() -> Result<()> {
-    caps::keep_only(NEEDED | CapabilitySet::IPC_LOCK | CapabilitySet::NET_BIND_SERVICE)?;
+    let memory = CapabilitySet::IPC_LOCK | CapabilitySet::LINUX_IMMUTABLE;
+    caps::keep_only(NEEDED | memory | CapabilitySet::NET_BIND_SERVICE)?;
     let calls: Vec<c_long> = [ALWAYS, FILES, SOCKETS, KERNEL, OLD].concat();
     seccomp::allow_only(&calls)
 }

@@ -4,12 +4,14 @@
 //! does that again and again comes to the bounds of policy: 16 programs, 64 MiB, two rings for copies of packets.
 
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use exos_xok::message::{Answer, Mode, Refusal, Request};
 use exos_xokd::limits::TAPS_PER_USER_MAX;
 use rustix::io::FdFlags;
+use rustix::thread::UnshareFlags;
 
 use crate::attacker::Hostile;
 use crate::games;
@@ -36,6 +38,34 @@ impl Keeper {
         drop(self.0.stdin.take());
         self.0.wait().expect("it ends");
     }
+}
+
+/// A process with a socket of AF_XDP in a namespace of its own, which shares the memory of a slot's and has nothing else of
+/// it. None where users may make no namespaces.
+fn sharer(slots: &OwnedFd) -> Option<Keeper> {
+    let slots = slots.try_clone().expect("a descriptor");
+    let share = move || {
+        use rustix::net::{AddressFamily, SocketFlags, SocketType};
+        // SAFETY: no memory is shared with anybody: this is a child that does nothing but this and starts a program.
+        unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWUSER | UnshareFlags::NEWNET)? };
+        let (family, flags) = (AddressFamily::XDP, SocketFlags::empty());
+        let own = rustix::net::socket_with(family, SocketType::RAW, flags, None)?;
+        for ring in [
+            libc::XDP_TX_RING,
+            libc::XDP_UMEM_FILL_RING,
+            libc::XDP_UMEM_COMPLETION_RING,
+        ] {
+            games::set_option(&own, libc::SOL_XDP, ring, &64_u32)?;
+        }
+        games::bind_xdp(&own, 1, 0, Some(&slots))?;
+        std::mem::forget(own); // It stays with the program.
+        Ok(())
+    };
+    let mut command = Command::new("cat");
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    // SAFETY: calls of the kernel alone, and no memory is taken.
+    unsafe { command.pre_exec(share) };
+    command.spawn().ok().map(Keeper)
 }
 
 /// Attaches, keeps what `keep` makes of the descriptors, and lets the slot go, until that is refused for what was kept.
@@ -161,6 +191,43 @@ fn one_thing_of_each_slot() {
                 attacker.must_say("free");
                 attacker.finish();
             }
+        },
+    );
+}
+
+/// The memory of each slot in a socket of another namespace, where the program may make what it likes. Nobody has a socket
+/// of the slot's own namespace, nor its memory open or mapped.
+#[test]
+fn memory_in_sockets_of_another_namespace() {
+    case(
+        |hostile| {
+            let request = Request::Attach {
+                interface: String::new(),
+                mode: Mode::Auto,
+                chunks: MANY_CHUNKS,
+                program: "program".to_owned(),
+            };
+            let (kept, text) = until_refused(hostile, &request, |fds| sharer(&fds[0]));
+            if kept.iter().any(Option::is_none) {
+                return hostile.say("no namespaces");
+            }
+            assert_eq!(kept.len(), 3, "16 MiB each, and 32 are asked for");
+            assert!(text.contains("memory_max"), "{text}");
+            hostile.say("refused");
+            kept.into_iter().flatten().for_each(Keeper::end);
+            must_be_free(hostile, &request);
+            hostile.say("free");
+        },
+        |world| {
+            let mut attacker = world.attacker();
+            match attacker.says().as_str() {
+                "no namespaces" => eprintln!("SKIPPED: users may make no namespaces here"),
+                said => {
+                    assert_eq!(said, "refused");
+                    attacker.must_say("free");
+                }
+            }
+            attacker.finish();
         },
     );
 }

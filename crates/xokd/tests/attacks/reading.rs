@@ -7,6 +7,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use exos_host::bpf::RingbufReader;
 use exos_xok::message::{Answer, Refusal, Request, VERSION};
+use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
 use crate::attacker::{Attacker, Hostile, NOBODY, SOMEBODY};
@@ -202,10 +203,13 @@ fn by_writing_to_what_all_read() {
                 }
             }
             let memory: &OwnedFd = &program.descriptors[1];
-            assert_eq!(rustix::fs::ftruncate(memory, 0), Err(Errno::PERM));
             assert_eq!(rustix::fs::ftruncate(memory, 1 << 40), Err(Errno::PERM));
+            // The ring has its pages, and none of them can be taken out.
             let write = rustix::fs::SealFlags::WRITE;
-            assert_eq!(rustix::fs::fcntl_add_seals(memory, write), Err(Errno::PERM));
+            assert_eq!(rustix::fs::fcntl_add_seals(memory, write), Err(Errno::BUSY));
+            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            let punched = rustix::fs::fallocate(memory, hole, 0, 4096);
+            assert_eq!(punched, Err(Errno::PERM));
             hostile.say("refused");
         },
         |world| {
