@@ -30,7 +30,7 @@ use crate::ledger::Now;
 use crate::limits::{ANSWERS_WAITING_MAX, HELLO_TIME, NEWCOMERS_WAITING_MAX};
 use crate::policy::{Standing, Who};
 
-pub use newcomers::Guests;
+pub use newcomers::{Awaited, Guests};
 pub use turns::{Turn, Turns, User, goes_on};
 
 /// Names a connection as long as the daemon runs.

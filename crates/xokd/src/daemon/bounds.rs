@@ -13,7 +13,7 @@ use super::{Daemon, Seat};
 use crate::ledger::SlotId;
 use crate::limits::{CHUNKS_DEFAULT, MEMORY_UNNAMED, PROGRAMS};
 use crate::policy::{Policy, Rule, Standing, Who};
-use crate::server::{ConnectionId, Guests};
+use crate::server::{Awaited, ConnectionId, Guests};
 
 /// How many programs, and how much memory.
 #[derive(Clone, Copy, Default)]
@@ -97,6 +97,29 @@ impl Guests for House<'_> {
     fn holds(&self, id: ConnectionId) -> bool {
         let mut seats = self.seats.values();
         seats.any(|seat| seat.connection == Some(id)) || self.taps.are_shown_to(id)
+    }
+
+    fn awaited(&self) -> Vec<Awaited> {
+        let mut users: BTreeMap<u32, Awaited> = BTreeMap::new();
+        for seat in self.seats.values().filter(|seat| seat.ends.is_some()) {
+            let uid = seat.record.uid;
+            let groups = seat.record.groups.clone();
+            let standing = self.standing(&Who { uid, groups });
+            let user = users.entry(uid).or_insert(Awaited {
+                uid,
+                standing,
+                away: 0,
+                present: 0,
+            });
+            user.standing = user.standing.min(standing);
+            user.away += 1;
+        }
+        for seat in self.seats.values().filter(|seat| seat.ends.is_none()) {
+            if let Some(user) = users.get_mut(&seat.record.uid) {
+                user.present += 1;
+            }
+        }
+        users.into_values().collect()
     }
 }
 

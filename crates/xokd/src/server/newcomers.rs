@@ -5,6 +5,9 @@
 //! ([`UNSEATED_TIME`]): first of the least standing, and of these whoever has said nothing for longest. So who wants to
 //! attach gets in after a while, however many have connected and do not. Nobody is turned away without a word, but
 //! for those who have too many themselves.
+//!
+//! A daemon that has just started has nobody connected, and slots whose programs are about to come back. For each of
+//! these a connection is kept free for its user, whoever comes first.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 
@@ -29,6 +32,21 @@ pub trait Guests {
     fn standing(&self, who: &Who) -> Standing;
     /// Whether a connection has what others depend on: a slot, or packets that it is shown.
     fn holds(&self, id: ConnectionId) -> bool;
+    /// Users whose programs have not come back to their slots yet.
+    fn awaited(&self) -> Vec<Awaited>;
+}
+
+/// A user of whom programs are awaited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Awaited {
+    /// The user.
+    pub uid: u32,
+    /// How well the policy knows him.
+    pub standing: Standing,
+    /// Slots whose programs have not come back.
+    pub away: usize,
+    /// Slots whose programs are connected.
+    pub present: usize,
 }
 
 impl Server {
@@ -71,7 +89,7 @@ impl Server {
         connection.standing = guests.standing(&connection.who());
         let unnamed = connection.standing == Standing::Unnamed;
         let too_many = unnamed && of_user >= CONNECTIONS_UNNAMED_MAX;
-        if too_many || !self.has_room(connection.standing, now, guests) {
+        if too_many || !self.has_room(&connection, now, guests) {
             self.count(Cut::TooMany);
             turn_away(&connection);
             return;
@@ -80,10 +98,11 @@ impl Server {
         self.connections.insert(self.last, connection);
     }
 
-    /// Whether there is room for a connection of this standing, which is made when it can be.
-    fn has_room(&mut self, standing: Standing, now: Now, guests: &impl Guests) -> bool {
-        let taken = self.connections.values().map(|c| (c.standing, 1));
-        if CONNECTIONS.check(standing, "connections", taken).is_ok() {
+    /// Whether a newcomer finds room, which is made when it can be.
+    fn has_room(&mut self, newcomer: &Connection, now: Now, guests: &impl Guests) -> bool {
+        let standing = newcomer.standing;
+        let kept = self.kept_free(newcomer.peer.uid, guests);
+        if self.is_free(standing, &kept) {
             return true;
         }
         let idle = |(id, c): &(&ConnectionId, &Connection)| {
@@ -99,8 +118,26 @@ impl Server {
         self.say(id, goodbye, Vec::new());
         self.cut(id, Cut::MadeRoom);
         // It was one too many at most: whose room it is, is looked at for each newcomer.
+        self.is_free(standing, &kept)
+    }
+
+    fn is_free(&self, standing: Standing, kept: &[(Standing, usize)]) -> bool {
         let taken = self.connections.values().map(|c| (c.standing, 1));
+        let taken = taken.chain(kept.iter().copied());
         CONNECTIONS.check(standing, "connections", taken).is_ok()
+    }
+
+    /// Connections that others than this user find free when their programs come back. What a user has beside his slots
+    /// he has of these.
+    fn kept_free(&self, uid: u32, guests: &impl Guests) -> Vec<(Standing, usize)> {
+        let others = guests.awaited().into_iter().filter(|user| user.uid != uid);
+        let kept = others.map(|user| {
+            let connections = self.connections.values();
+            let has = connections.filter(|c| c.peer.uid == user.uid).count();
+            let beside = has.saturating_sub(user.present);
+            (user.standing, user.away.saturating_sub(beside))
+        });
+        kept.collect()
     }
 
     /// Looks anew how well the policy knows everybody.

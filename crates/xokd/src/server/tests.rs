@@ -46,6 +46,7 @@ fn hear(socket: &OwnedFd) -> Option<FromDaemon> {
 struct Everybody {
     standing: Standing,
     holding: Vec<ConnectionId>,
+    awaited: Vec<Awaited>,
 }
 
 impl Everybody {
@@ -57,6 +58,7 @@ impl Everybody {
         Self {
             standing,
             holding: Vec::new(),
+            awaited: Vec::new(),
         }
     }
 }
@@ -68,6 +70,10 @@ impl Guests for Everybody {
 
     fn holds(&self, id: ConnectionId) -> bool {
         self.holding.contains(&id)
+    }
+
+    fn awaited(&self) -> Vec<Awaited> {
+        self.awaited.clone()
     }
 }
 
@@ -295,6 +301,50 @@ fn one_that_holds_nothing_makes_room_when_it_has_had_its_time() {
     server.accept(later, &Everybody::of(Standing::Unnamed));
     assert_eq!(last_words(&late), Some(FULL));
     assert_eq!(count(&server, "connections_cut_made_room"), 1);
+}
+
+/// After a start whoever comes first does not take the places of those who are about to come back.
+#[test]
+fn there_is_room_for_who_comes_back() {
+    const AWAY: usize = 3;
+    const ABSENT: u32 = 7;
+    let (mut server, path) = server("back");
+    let most = CONNECTIONS.most(Standing::Unnamed);
+    let _crowd = fill(&mut server, &path, most - AWAY, Standing::Unnamed);
+    let awaiting = |uid, present| Everybody {
+        awaited: vec![Awaited {
+            uid,
+            standing: Standing::Unnamed,
+            away: AWAY,
+            present,
+        }],
+        ..Everybody::of(Standing::Unnamed)
+    };
+    let stranger = connect(&path);
+    server.accept(START, &awaiting(ABSENT, 0));
+    assert_eq!(last_words(&stranger), Some(FULL), "another's");
+    // One of the crowd is his, beside his slots: that is one of the three. As a slot's it is not.
+    let first = server.ids()[0];
+    server
+        .connections
+        .get_mut(&first)
+        .expect("it is there")
+        .peer
+        .uid = ABSENT;
+    let stranger = connect(&path);
+    server.accept(START, &awaiting(ABSENT, 1));
+    assert_eq!(last_words(&stranger), Some(FULL), "another's");
+    let mut let_in = vec![connect(&path)];
+    server.accept(START, &awaiting(ABSENT, 0));
+    assert_eq!(server.len(), most - AWAY + 1);
+    // And who is awaited himself finds what is left.
+    let ours = rustix::process::geteuid().as_raw();
+    while server.len() < most {
+        let_in.push(connect(&path));
+        let before = server.len();
+        server.accept(START, &awaiting(ours, 0));
+        assert_eq!(server.len(), before + 1);
+    }
 }
 
 #[test]
