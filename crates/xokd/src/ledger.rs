@@ -121,6 +121,13 @@ impl Ledger {
         }
     }
 
+    /// Another process of the owner's has a slot now.
+    pub fn set_process(&mut self, slot: SlotId, pid: u32) {
+        if let Some(owner) = self.slots.get_mut(&slot) {
+            owner.pid = pid;
+        }
+    }
+
     /// A slot goes, with all that it holds.
     pub fn remove_slot(&mut self, slot: SlotId, now: Now) -> Vec<Change> {
         self.tickets.forget_slot(slot);

@@ -258,13 +258,21 @@ impl Server {
         std::iter::once(listener).chain(each)
     }
 
+    /// Ends a connection whose process has ended. Others may have the socket and go on speaking: what policy knows is the
+    /// process.
+    pub fn end_with_process(&mut self, id: ConnectionId) {
+        let connection = self.connections.get(&id);
+        if connection.is_some_and(|c| has_ended(&c.peer.process)) {
+            self.cut(id, Cut::ProcessEnded);
+        }
+    }
+
     /// Takes the next of what a connection has to say; `None` when that is nothing now. After [`Heard::Gone`] nothing of
     /// it is left here.
     pub fn receive(&mut self, id: ConnectionId, now: Now) -> Option<Heard> {
         let connection = self.connections.get_mut(&id)?;
         let flags = RecvFlags::DONTWAIT;
         let cut = match rustix::net::recv(&connection.socket, &mut *self.buffer, flags) {
-            Err(Errno::AGAIN) if has_ended(&connection.peer.process) => Cut::ProcessEnded,
             Err(Errno::AGAIN | Errno::INTR) => return None,
             Ok((0, _)) | Err(_) => Cut::HungUp,
             Ok((len, _)) if len > MESSAGE_BYTES_MAX => Cut::BadMessage,

@@ -8,6 +8,7 @@ use super::seats::Wanted;
 use crate::ledger::SlotId;
 use crate::policy::Who;
 use crate::server::ConnectionId;
+use crate::state;
 
 impl Daemon {
     pub(super) fn attach(
@@ -23,7 +24,13 @@ impl Daemon {
         Ok((self.attached(slot), fds))
     }
 
-    pub(super) fn reattach(&mut self, id: ConnectionId, who: &Who, token: &Secret) -> Answered {
+    /// Gives a slot to who has its token. From now on it is this process that it lives and ends with.
+    pub(super) fn reattach(
+        &mut self,
+        id: ConnectionId,
+        (who, pid): (&Who, u32),
+        token: &Secret,
+    ) -> Answered {
         // Two slots on a connection, and the second would outlive it.
         self.check_seatless(id)?;
         let found = self
@@ -46,6 +53,14 @@ impl Daemon {
         seat.connection = Some(id);
         seat.ends = None;
         let slot = *slot;
+        if seat.record.pid != pid {
+            seat.record.pid = pid;
+            seat.record.began = state::began(pid).unwrap_or_default();
+            let interface = seat.interface;
+            self.ledger.set_process(slot, pid);
+            self.write_slot(slot);
+            self.save(interface);
+        }
         plain(self.attached(slot))
     }
 

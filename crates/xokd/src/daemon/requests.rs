@@ -107,7 +107,7 @@ impl Daemon {
                 };
                 self.attach(id, &who, pid, wanted)
             }
-            Request::Reattach { token } => self.reattach(id, &who, &token),
+            Request::Reattach { token } => self.reattach(id, (&who, pid), &token),
             Request::Claim {
                 protocol,
                 local,

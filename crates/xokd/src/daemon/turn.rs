@@ -133,6 +133,7 @@ impl Daemon {
     /// Hears one connection until it says nothing more; false when its user's turn is over before. What is not heard
     /// then stays in the socket, which is ready again when the others have been heard.
     fn hear(&mut self, id: ConnectionId, turn: &mut Turn) -> bool {
+        self.server.end_with_process(id);
         self.server.flush(id);
         loop {
             let heard = self.server.receive(id, now());

@@ -137,6 +137,38 @@ fn who_has_hung_up_is_known_at_once() {
     ));
 }
 
+/// A child has the socket and goes on asking: the process that connected has ended all the same.
+#[test]
+fn a_connection_ends_with_its_process_whoever_goes_on_speaking() {
+    let (mut server, path) = server("outlived");
+    let program = connect(&path);
+    server.accept(START, &Everybody::named());
+    let id = server.ids()[0];
+    send(&program, &Request::Status.encode(1));
+    server.end_with_process(id);
+    assert!(matches!(
+        server.receive(id, START),
+        Some(Heard::Request(1, _))
+    ));
+    let mut ended = std::process::Command::new("true")
+        .spawn()
+        .expect("it starts");
+    let pid = rustix::process::Pid::from_child(&ended);
+    let flags = rustix::process::PidfdFlags::empty();
+    let process = rustix::process::pidfd_open(pid, flags).expect("it is ours");
+    ended.wait().expect("ours");
+    let connection = server.connections.get_mut(&id);
+    connection.expect("connected").peer.process = process;
+    send(&program, &Request::Status.encode(2));
+    server.end_with_process(id);
+    assert!(
+        server.receive(id, START).is_none(),
+        "it is not heard any more"
+    );
+    assert_eq!(server.take_ended(), [id]);
+    assert_eq!(count(&server, "connections_process_ended"), 1);
+}
+
 #[test]
 fn what_cannot_be_read_ends_the_connection() {
     let (mut server, path) = server("bad");

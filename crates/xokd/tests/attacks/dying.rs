@@ -9,7 +9,7 @@ use exos_xok::message::{Answer, PortWish, Request, VERSION};
 
 use crate::attacker::Hostile;
 use crate::packets;
-use crate::program::{Program, attach_request};
+use crate::program::{Program, attach_request, secret_from_hex, secret_to_hex};
 use crate::world::{MARK, OURS, World, case, from_us, must_be_clean, to_us, within};
 
 const PORT: u16 = 7000;
@@ -278,6 +278,46 @@ fn with_answers_unread() {
             attacker.has_killed_itself();
             let is_gone = within(|| world.slots().is_empty());
             assert!(is_gone, "it is dead and has {:?}", world.slots());
+        },
+    );
+}
+
+/// A slot that another process of the user's has taken up is that one's: it does not end with the first.
+#[test]
+fn after_another_has_taken_it_up() {
+    case(
+        |hostile| {
+            if hostile.role == "first" {
+                let program = hostile.attach();
+                hostile.say(&secret_to_hex(&program.token));
+                return hostile.wait_for("end");
+            }
+            for _ in 0..2 {
+                let token = secret_from_hex(&hostile.hear());
+                let connection = hostile.connect();
+                let (back, _) = connection.ask(&Request::Reattach { token });
+                assert!(matches!(back, Answer::Attached { .. }), "{back:?}");
+                hostile.say("has it");
+                hostile.wait_for("go");
+            }
+        },
+        |world| {
+            let mut first = world.attacker_as(crate::attacker::NOBODY, "first");
+            let mut heir = world.attacker_as(crate::attacker::NOBODY, "heir");
+            let token = first.says();
+            world.kill();
+            world.start();
+            heir.tell(&token);
+            heir.must_say("has it");
+            first.tell("end");
+            first.finish();
+            world.kill();
+            world.start();
+            heir.tell("go");
+            heir.tell(&token);
+            heir.must_say("has it");
+            heir.tell("go");
+            heir.finish();
         },
     );
 }
