@@ -110,6 +110,10 @@ pub const ATTACHES_AT_ONCE: u32 = PROGRAMS_PER_USER as u32;
 /// this is a fifth of the time at most.
 pub const ATTACH_EVERY: Duration = Duration::from_millis(250);
 
+/// What it counts as besides, for each of the user's own copies (`exos dump`) and interface of them: its two programs are
+/// verified anew when the place is made and when it is removed, some 100 ms each, as at [`FILTER_EVERY`].
+pub const ATTACHES_PER_COPY: u32 = 2;
+
 /// Programs that may attach at once of all users whom no rule names, and of all whom rules name by a group: as many as they
 /// may have. After that they attach together as often as one user may.
 pub const ATTACHES_OF_MANY: [u32; 2] = [

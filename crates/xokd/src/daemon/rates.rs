@@ -16,8 +16,8 @@ use super::requests::{Refused, refuse};
 use super::{Daemon, now};
 use crate::ledger::Now;
 use crate::limits::{
-    ATTACH_EVERY, ATTACHES_AT_ONCE, ATTACHES_OF_MANY, FILTER_EVERY, FILTERS_AT_ONCE,
-    FILTERS_OF_MANY,
+    ATTACH_EVERY, ATTACHES_AT_ONCE, ATTACHES_OF_MANY, ATTACHES_PER_COPY, FILTER_EVERY,
+    FILTERS_AT_ONCE, FILTERS_OF_MANY,
 };
 use crate::policy::{Standing, Who};
 use crate::server::User;
@@ -43,14 +43,16 @@ impl Daemon {
     pub(super) fn count_attach(&mut self, who: &Who) -> Result<(), Refused> {
         let asker = (self.standing(who), who.uid);
         let what = "attach too often";
-        self.rates.attaches.ask(asker, what)
+        // The programs of copies are made anew when the place is made, and when it is removed.
+        let times = 1 + ATTACHES_PER_COPY * self.taps.made_anew_for(who.uid);
+        self.rates.attaches.ask(asker, times, what)
     }
 
     /// Counts a filter that is asked for, to claim it or for copies, and refuses it when there are too many.
     pub(super) fn count_filter(&mut self, who: &Who) -> Result<(), Refused> {
         let asker = (self.standing(who), who.uid);
         let what = "ask for filters too often (several can be one, with \"or\")";
-        self.rates.filters.ask(asker, what)
+        self.rates.filters.ask(asker, 1, what)
     }
 }
 
@@ -94,13 +96,20 @@ impl Rate {
         }
     }
 
-    fn ask(&mut self, asker: User, what: &str) -> Result<(), Refused> {
-        let counted = self.count(asker, now());
+    fn ask(&mut self, asker: User, times: u32, what: &str) -> Result<(), Refused> {
+        let counted = self.count(asker, times, now());
         counted.map_err(|(whose, wait)| busy(&format!("{} {what}", whose.name()), wait))
     }
 
-    /// Counts an attempt, or says in whose way it is and when there may be one again.
-    fn count(&mut self, (standing, uid): User, now: Now) -> Result<(), (Whose, Duration)> {
+    /// Counts an attempt that takes as long as so many, or says in whose way it is and when there may be one again.
+    fn count(
+        &mut self,
+        (standing, uid): User,
+        times: u32,
+        now: Now,
+    ) -> Result<(), (Whose, Duration)> {
+        // No more than there may be at once, or it would never be allowed.
+        let takes = self.every * times.min(self.at_once);
         let user = (Whose::User(uid), self.at_once);
         let counted = match standing {
             Standing::Own => return Ok(()),
@@ -113,14 +122,14 @@ impl Rate {
         self.until.retain(|_, until| *until > now);
         // Who is refused for one of them uses up nothing of the other.
         for (whose, at_once) in &counted {
-            let ahead = self.until(*whose, now) + self.every - now;
+            let ahead = self.until(*whose, now) + takes - now;
             let wait = ahead.saturating_sub(self.every * *at_once);
             if !wait.is_zero() {
                 return Err((*whose, wait));
             }
         }
         for (whose, _) in counted {
-            let until = self.until(whose, now) + self.every;
+            let until = self.until(whose, now) + takes;
             self.until.insert(whose, until);
         }
         Ok(())
@@ -156,17 +165,17 @@ mod tests {
         let [one, other] = [(Standing::Named, 1), (Standing::Named, 2)];
         let wait = Err((Whose::User(1), EVERY));
         for _ in 0..AT_ONCE {
-            assert_eq!(rate.count(one, START), Ok(()));
+            assert_eq!(rate.count(one, 1, START), Ok(()));
         }
-        assert_eq!(rate.count(one, START), wait);
-        assert_eq!(rate.count(other, START), Ok(()), "another user");
+        assert_eq!(rate.count(one, 1, START), wait);
+        assert_eq!(rate.count(other, 1, START), Ok(()), "another user");
         let later = START + EVERY;
-        assert_eq!(rate.count(one, later), Ok(()));
-        assert_eq!(rate.count(one, later), wait);
+        assert_eq!(rate.count(one, 1, later), Ok(()));
+        assert_eq!(rate.count(one, 1, later), wait);
         // After a while it is as if nothing had been.
         let rested = later + EVERY * AT_ONCE;
         for _ in 0..AT_ONCE {
-            assert_eq!(rate.count(one, rested), Ok(()));
+            assert_eq!(rate.count(one, 1, rested), Ok(()));
         }
         assert_eq!(rate.until.len(), 1);
     }
@@ -181,7 +190,7 @@ mod tests {
             let all = Whose::All(standing);
             let mut ask = |at| {
                 (1..100)
-                    .map(|uid| rate.count((standing, uid), at))
+                    .map(|uid| rate.count((standing, uid), 1, at))
                     .collect()
             };
             let asked: Vec<_> = ask(START);
@@ -195,7 +204,7 @@ mod tests {
             assert_eq!(later.iter().flatten().count(), 1);
             let named = (Standing::Named, 0);
             assert_eq!(
-                rate.count(named, START),
+                rate.count(named, 1, START),
                 Ok(()),
                 "who is named does not wait for them"
             );
@@ -205,9 +214,26 @@ mod tests {
     #[test]
     fn who_asks_too_often_himself_takes_nothing_from_those_like_him() {
         let mut rate = rate();
-        let count = |_| rate.count((Standing::Unnamed, 1), START);
+        let count = |_| rate.count((Standing::Unnamed, 1), 1, START);
         let granted: Vec<_> = (0..100).map(count).collect();
         assert_eq!(granted.iter().flatten().count(), AT_ONCE as usize);
-        assert_eq!(rate.count((Standing::Unnamed, 2), START), Ok(()));
+        assert_eq!(rate.count((Standing::Unnamed, 2), 1, START), Ok(()));
+    }
+
+    #[test]
+    fn what_takes_longer_is_counted_as_often() {
+        let mut rate = rate();
+        let user = (Standing::Named, 1);
+        assert_eq!(rate.count(user, AT_ONCE - 1, START), Ok(()));
+        let wait = Err((Whose::User(1), EVERY));
+        assert_eq!(rate.count(user, 2, START), wait);
+        assert_eq!(rate.count(user, 1, START), Ok(()));
+        let rested = START + EVERY * AT_ONCE;
+        assert_eq!(
+            rate.count(user, u32::MAX, rested),
+            Ok(()),
+            "it is allowed some time"
+        );
+        assert_eq!(rate.count(user, 1, rested), wait);
     }
 }

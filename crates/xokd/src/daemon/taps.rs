@@ -74,6 +74,12 @@ impl Taps {
         self.taps.values().any(|tap| tap.connection == id)
     }
 
+    /// How many interfaces copies are made anew on when a program of this user comes or goes.
+    pub(super) fn made_anew_for(&self, uid: u32) -> u32 {
+        let own = self.taps.values().filter(|tap| !tap.all && tap.uid == uid);
+        own.map(|tap| tap.interfaces.len() as u32).sum()
+    }
+
     /// Whether somebody may have one more. What the kernel does not say of an ended one's ring is taken for kept.
     fn check(&mut self, uid: u32, standing: Standing) -> Result<(), Refused> {
         self.ended
