@@ -2,17 +2,21 @@
 //!
 //! First it gives up the capabilities that only the start needs. From here on it makes namespaces and interfaces for
 //! newcomers (SYS_ADMIN, NET_ADMIN), sockets (NET_RAW), programs (BPF) and locked memory (IPC_LOCK) that keeps its pages
-//! (LINUX_IMMUTABLE), keeps the host from granted ports (NET_BIND_SERVICE), and does nothing else that takes a privilege: it reads and changes no files of
-//! others, and becomes nobody else. Then it gives up all system calls but those of its loop: it starts no program,
-//! looks into no process and signals none, and loads no module. A call that is not on the list ends it; programs keep
-//! their links, and the service manager starts it again.
+//! (LINUX_IMMUTABLE), keeps the host from granted ports (NET_BIND_SERVICE), and does nothing else that takes a privilege:
+//! it becomes nobody else, and reads and changes no files but root's, whose user it stays. Then it gives up all system
+//! calls but those of its loop: it starts no program, looks into no process, signals none but itself, and loads no module.
+//! A call that is not on the list, or not as its guard says, ends it; programs keep their links, and the service manager
+//! starts it again.
+//!
+//! What this is no wall against: files of root's (the calls that write the state file write any), and what SYS_ADMIN and
+//! NET_ADMIN can do by the calls that are left.
 //!
 //! The list was taken from what the tests make it do, and completed with the calls that other C libraries use for the
 //! same purpose.
 
 use exos_host::caps::{self, CapabilitySet};
 use exos_host::error::Result;
-use exos_host::seccomp;
+use exos_host::seccomp::{self, Guard};
 use libc::c_long;
 
 use super::NEEDED;
@@ -22,8 +26,28 @@ pub(super) fn confine() -> Result<()> {
     let memory = CapabilitySet::IPC_LOCK | CapabilitySet::LINUX_IMMUTABLE;
     caps::keep_only(NEEDED | memory | CapabilitySet::NET_BIND_SERVICE)?;
     let calls: Vec<c_long> = [ALWAYS, FILES, SOCKETS, KERNEL, OLD].concat();
-    seccomp::allow_only(&calls)
+    seccomp::allow_only(&calls, &guards())
 }
+
+/// Calls that reach other processes, by what they are used for here: the signal of a panic that aborts, and the limits of
+/// this process. Nobody gets a signal as the owner of a descriptor either.
+fn guards() -> [Guard; 7] {
+    [
+        Guard::itself(libc::SYS_tgkill),
+        Guard::Only(libc::SYS_prlimit64, 0, 0),
+        Guard::Never(libc::SYS_fcntl, 1, libc::F_SETOWN as u32),
+        Guard::Never(libc::SYS_fcntl, 1, F_SETOWN_EX),
+        Guard::Never(libc::SYS_fcntl, 1, F_SETSIG),
+        Guard::Never(libc::SYS_ioctl, 1, FIOSETOWN),
+        Guard::Never(libc::SYS_ioctl, 1, SIOCSPGRP),
+    ]
+}
+
+/// linux/fcntl.h and asm-generic/sockios.h.
+const F_SETSIG: u32 = 10;
+const F_SETOWN_EX: u32 = 15;
+const FIOSETOWN: u32 = 0x8901;
+const SIOCSPGRP: u32 = 0x8902;
 
 /// Memory, time, threads (entering a namespace is a property of a thread), signals of our own, the end.
 const ALWAYS: &[c_long] = &[
@@ -59,7 +83,6 @@ const ALWAYS: &[c_long] = &[
     libc::SYS_set_tid_address,
     libc::SYS_sigaltstack,
     libc::SYS_uname,
-    // Of a panic that aborts: to this process only is not something that a filter can say.
     libc::SYS_tgkill,
 ];
 
@@ -96,12 +119,11 @@ const FILES: &[c_long] = &[
     libc::SYS_writev,
 ];
 
-/// Programs, the host by netlink, rings, reservations, scrapers.
+/// Programs, the host by netlink, rings, reservations.
 const SOCKETS: &[c_long] = &[
     libc::SYS_accept4,
     libc::SYS_bind,
     libc::SYS_connect,
-    libc::SYS_getpeername,
     libc::SYS_getsockname,
     libc::SYS_getsockopt,
     libc::SYS_ioctl,
@@ -110,15 +132,13 @@ const SOCKETS: &[c_long] = &[
     libc::SYS_sendmsg,
     libc::SYS_sendto,
     libc::SYS_setsockopt,
-    libc::SYS_shutdown,
     libc::SYS_socket,
 ];
 
-/// Programs and maps of the packet path, namespaces, and who is at the other end.
+/// Programs and maps of the packet path, namespaces.
 const KERNEL: &[c_long] = &[
     libc::SYS_bpf,
     libc::SYS_mount,
-    libc::SYS_pidfd_open,
     libc::SYS_setns,
     libc::SYS_umount2,
     libc::SYS_unshare,
@@ -144,6 +164,7 @@ const OLD: &[c_long] = &[];
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{Resource, getpid, getrlimit, prlimit};
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::{Command, ExitStatus};
 
@@ -169,6 +190,12 @@ mod tests {
                 let init = rustix::process::Pid::INIT;
                 let _ = rustix::process::test_kill_process(init);
             }
+            "abort" => std::process::abort(),
+            // By its number it is a process like any other; without one it is this one.
+            "limits" => {
+                let core = Resource::Core;
+                let _ = prlimit(Some(getpid()), core, getrlimit(core));
+            }
             other => panic!("no such role: {other}"),
         }
         std::process::exit(42);
@@ -183,8 +210,10 @@ mod tests {
     #[test]
     fn it_works_on_and_a_call_that_it_has_no_use_for_ends_it() {
         assert_eq!(child("work").code(), Some(42));
-        for forbidden in ["exec", "signal"] {
+        assert_eq!(child("abort").signal(), Some(libc::SIGABRT));
+        for forbidden in ["exec", "signal", "limits"] {
             assert_eq!(child(forbidden).signal(), Some(libc::SIGSYS), "{forbidden}");
         }
+        assert!(guards().contains(&Guard::itself(libc::SYS_tgkill)));
     }
 }
