@@ -54,8 +54,7 @@ impl NetNs {
             unshare_network().context(|| "cannot make a network namespace")?;
             Self::current()
         };
-        let made = std::thread::scope(|scope| scope.spawn(make).join());
-        made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        on_a_thread(make)?
     }
 
     /// The namespace of this name; `None` when there is none.
@@ -94,15 +93,10 @@ impl NetNs {
         let path = path_of(name)?;
         prepare_directory().context(what)?;
         std::fs::File::create(&path).context(what)?;
-        let mounted = std::thread::scope(|scope| {
-            scope
-                .spawn(|| mount_new(&path))
-                .join()
-                .expect("it does not panic")
-        });
+        let mounted = on_a_thread(|| mount_new(&path).context(what)).flatten();
         if let Err(e) = mounted {
             let _ = std::fs::remove_file(&path);
-            return Err(Error::io(what(), e));
+            return Err(e);
         }
         Self::open(name)
     }
@@ -177,12 +171,7 @@ impl NetNs {
 
     /// Does something inside it, on a thread of its own, and waits for it.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
-        std::thread::scope(|scope| {
-            let inside = scope.spawn(|| self.enter().map(|()| work()));
-            inside
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+        on_a_thread(|| self.enter().map(|()| work())).flatten()
     }
 
     /// A netlink socket of this namespace, usable from anywhere.
@@ -304,6 +293,16 @@ impl AsFd for NetNs {
     }
 }
 
+/// Does something on a thread of its own, and waits for it. Fails when the machine has no thread left.
+fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, work);
+        let thread = thread.context(|| "cannot start a thread for a network namespace")?;
+        let done = thread.join();
+        Ok(done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
 fn open_path(path: &Path) -> rustix::io::Result<OwnedFd> {
     openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
 }
@@ -347,4 +346,40 @@ fn mount_new(path: &Path) -> io::Result<()> {
 fn unshare_network() -> rustix::io::Result<()> {
     // SAFETY: a network namespace is a property of the thread alone, and unsharing it closes nothing.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Resource, Rlimit, setrlimit};
+
+    const ROLE: &str = "EXOS_TEST_NO_THREADS";
+
+    /// In a process of its own, which has no memory left for the stack of a thread.
+    #[test]
+    fn role() {
+        if std::env::var_os(ROLE).is_none() {
+            return;
+        }
+        let here = NetNs::current().expect("every thread has one");
+        let none = Rlimit {
+            current: Some(0),
+            maximum: None,
+        };
+        setrlimit(Resource::As, none).expect("less is always allowed");
+        let refused = [here.run(|| ()).err(), NetNs::anonymous().err()];
+        for error in refused {
+            let text = error.expect("there is no thread").to_string();
+            assert!(text.contains("cannot start a thread"), "{text}");
+        }
+        std::process::exit(42);
+    }
+
+    #[test]
+    fn without_a_thread_to_be_had_it_says_so() {
+        let mut command = Command::new(std::env::current_exe().expect("we run"));
+        command.args(["--exact", "netns::tests::role"]);
+        let ended = command.env(ROLE, "1").status().expect("it starts");
+        assert_eq!(ended.code(), Some(42));
+    }
 }

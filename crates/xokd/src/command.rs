@@ -18,6 +18,7 @@ mod signals;
 use crate::daemon::{Config, Daemon};
 use crate::gate;
 use crate::policy::{self, Policy};
+use crate::say::{say, warn};
 use signals::Signals;
 
 /// Share an interface between programs that need no privilege (xokd).
@@ -109,7 +110,7 @@ pub fn run(args: &DaemonArgs) -> Result<ExitCode> {
     let mut daemon = Daemon::start(config)?;
     if gate::are_private() {
         // A warning, because all else works.
-        eprintln!("{PRIVATE}");
+        warn(format_args!("{PRIVATE}"));
     }
     if let Err(error) = confinement::confine() {
         daemon.stop()?;
@@ -122,12 +123,12 @@ pub fn run(args: &DaemonArgs) -> Result<ExitCode> {
             reload(&mut daemon, args);
         }
         if daemon.is_replaced() {
-            println!("stepping aside: programs keep their links");
+            say(format_args!("stepping aside: programs keep their links"));
             daemon.leave();
             return Ok(ExitCode::SUCCESS);
         }
     }
-    println!("stopping: programs lose their links");
+    say(format_args!("stopping: programs lose their links"));
     daemon.stop()?;
     Ok(ExitCode::SUCCESS)
 }
@@ -137,9 +138,9 @@ fn reload(daemon: &mut Daemon, args: &DaemonArgs) {
     match args.policy() {
         Ok(policy) => {
             let revoked = daemon.set_policy(policy);
-            println!("the policy was read again; {revoked} revoked");
+            say(format_args!("the policy was read again; {revoked} revoked"));
         }
-        Err(error) => eprintln!("the policy stays as it is: {error}"),
+        Err(error) => warn(format_args!("the policy stays as it is: {error}")),
     }
 }
 
@@ -178,19 +179,19 @@ fn say_what_it_does(daemon: &Daemon, args: &DaemonArgs) {
         let addresses: Vec<String> = addresses
             .map(|a| format!("{}/{}", a.ip, a.prefix))
             .collect();
-        println!(
+        say(format_args!(
             "{}: {}, MTU {}, {:?} XDP, addresses {}",
             interface.link.name,
             interface.mac,
             interface.link.mtu,
             interface.gate.mode(),
             addresses.join(" "),
-        );
+        ));
     }
     for rule in daemon.rules() {
-        println!("{rule}");
+        say(format_args!("{rule}"));
     }
-    println!("listening at {}", args.socket.display());
+    say(format_args!("listening at {}", args.socket.display()));
 }
 
 fn prefixed(text: &str) -> std::result::Result<(IpAddr, u8), String> {

@@ -26,6 +26,7 @@ pub mod neighbours;
 pub mod policy;
 pub mod reservations;
 pub mod responder;
+mod say;
 pub mod server;
 pub mod shares;
 pub mod slot;

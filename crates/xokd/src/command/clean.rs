@@ -15,6 +15,7 @@ use exos_host::netns::NetNs;
 
 use crate::gate;
 use crate::interface::{NAMESPACES, gate_name};
+use crate::say::{say, warn};
 use crate::server::Server;
 use crate::slot::INNER;
 use crate::state::{self, Lock};
@@ -32,11 +33,11 @@ pub(super) fn run(socket: &Path) -> Result<ExitCode> {
     clean.namespaces()?;
     clean.states()?;
     match clean.removed.is_empty() {
-        true => println!("nothing was left"),
+        true => say(format_args!("nothing was left")),
         false => clean
             .removed
             .iter()
-            .for_each(|what| println!("removed {what}")),
+            .for_each(|what| say(format_args!("removed {what}"))),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -54,7 +55,9 @@ impl Clean {
         if !self.locks.contains_key(name) {
             let lock = Lock::try_take(name)?;
             if lock.is_none() {
-                println!("left alone: {name}, which a running daemon serves");
+                say(format_args!(
+                    "left alone: {name}, which a running daemon serves"
+                ));
             }
             self.locks.insert(name.to_owned(), lock);
         }
@@ -69,7 +72,7 @@ impl Clean {
     fn note(&mut self, what: String, done: Result<()>) {
         match done {
             Ok(()) => self.removed.push(what),
-            Err(error) => eprintln!("{error}"),
+            Err(error) => warn(format_args!("{error}")),
         }
     }
 

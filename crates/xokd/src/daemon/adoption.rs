@@ -33,6 +33,7 @@ use crate::interface::Interface;
 use crate::ledger::{Change, Grant, Now, SlotId, Ticket, TicketKind};
 use crate::limits::{SAVE_AT_ONCE_BYTES, SAVE_BYTES_PER_SECOND};
 use crate::policy::Who;
+use crate::say::warn;
 use crate::slot::{self, Place};
 use crate::state::{self, GroupLists, Groups, PassedOn, State};
 
@@ -146,7 +147,7 @@ impl Daemon {
         if self.is_shared(claim)
             && let Err(error) = self.reservations.hold(id, claim)
         {
-            eprintln!("{claim} goes on, but {error}");
+            warn(format_args!("{claim} goes on, but {error}"));
         }
     }
 
@@ -193,7 +194,9 @@ impl Daemon {
             ..State::default()
         };
         state::write(&interface.name, state).unwrap_or_else(|error| {
-            eprintln!("{error}; a daemon after this one will not know the programs");
+            warn(format_args!(
+                "{error}; a daemon after this one will not know the programs"
+            ));
             0
         })
     }

@@ -13,6 +13,7 @@ use crate::gate::GeneralFilters;
 use crate::interface::Interface;
 use crate::ledger::{General, SlotId};
 use crate::policy::{Rule, Who};
+use crate::say::warn;
 
 impl Daemon {
     pub(super) fn claim_filter(&mut self, slot: SlotId, who: &Who, text: String) -> Answered {
@@ -42,7 +43,7 @@ impl Daemon {
         let mut interfaces = self.interfaces.iter_mut();
         let interface = interfaces.find(|i| i.link.index == interface);
         if let Some(Err(error)) = interface.map(|i| i.gate.clear_general(slot)) {
-            eprintln!("slot {slot}: {error}");
+            warn(format_args!("slot {slot}: {error}"));
         }
     }
 
@@ -52,7 +53,7 @@ impl Daemon {
             return false;
         }
         if let Err(refused) = self.apply_general(slot) {
-            eprintln!("slot {slot}: {}", refused.text);
+            warn(format_args!("slot {slot}: {}", refused.text));
         }
         let seat = self.seat_mut(slot);
         seat.record.filters.retain(|(id, _)| *id != grant);
@@ -88,13 +89,13 @@ impl Daemon {
         let Err(refused) = self.apply_general(slot) else {
             return;
         };
-        eprintln!("slot {slot}: {}", refused.text);
+        warn(format_args!("slot {slot}: {}", refused.text));
         let interface = self.seats[&slot].interface;
         let mut interfaces = self.interfaces.iter_mut();
         let interface = interfaces.find(|i| i.link.index == interface);
         let gate = &mut interface.expect("a seat's interface").gate;
         if let Err(error) = gate.set_general(slot, None) {
-            eprintln!("slot {slot}: {error}");
+            warn(format_args!("slot {slot}: {error}"));
             self.remove_seat(slot);
         }
     }
@@ -103,7 +104,7 @@ impl Daemon {
     pub(super) fn renew_filters(&mut self, slot: SlotId) {
         let has = self.ledger.generals_of(slot).next().is_some();
         if has && let Err(refused) = self.apply_general(slot) {
-            eprintln!("slot {slot}: {}", refused.text);
+            warn(format_args!("slot {slot}: {}", refused.text));
         }
     }
 

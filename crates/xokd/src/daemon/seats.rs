@@ -16,6 +16,7 @@ use super::{Daemon, Pace, Seat, now, random};
 use crate::ledger::{Change, Owner, SlotId};
 use crate::limits::REATTACH_TIME;
 use crate::policy::{Rule, Who};
+use crate::say::warn;
 use crate::server::ConnectionId;
 use crate::slot::{self, Place, PlaceConfig};
 use crate::state;
@@ -222,7 +223,7 @@ impl Daemon {
             slot::remove(&self.netlink, prefix, seat.interface, slot),
         ];
         for error in done.into_iter().filter_map(Result::err) {
-            eprintln!("slot {slot}: {error}");
+            warn(format_args!("slot {slot}: {error}"));
         }
         self.tables
             .write(|w| w.set::<tables::Slot>(slot as usize, None));
@@ -235,7 +236,7 @@ impl Daemon {
     /// Tells the packet path and the tables of a change of the ledger. What the kernel refuses is said.
     pub(super) fn apply(&mut self, change: &Change) {
         if let Err(error) = self.enter(change) {
-            eprintln!("{}: {error}", change.claim);
+            warn(format_args!("{}: {error}", change.claim));
         }
         // After the packet path: what still comes for the grant does not meet the host's own socket.
         if change.slot.is_none() {
@@ -259,7 +260,7 @@ impl Daemon {
         };
         let parts = self.parts(ifindex);
         if let Err(error) = crate::shares::divide(&interface.gate, interface.policy.rate, &parts) {
-            eprintln!("{}: {error}", interface.link.name);
+            warn(format_args!("{}: {error}", interface.link.name));
         }
     }
 
