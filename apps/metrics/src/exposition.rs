@@ -37,15 +37,19 @@ pub fn text(status: &Status) -> String {
     for Row { labels, grants, .. } in &rows {
         let _ = writeln!(text, "exos_grants{{{labels}}} {grants}");
     }
-    let names: BTreeSet<_> = rows.iter().flat_map(|row| row.counters.keys()).collect();
-    for name in names {
-        let safe = metric_name(name);
+    let names = rows.iter().flat_map(|row| row.counters.keys());
+    let names: BTreeSet<String> = names.map(|name| metric_name(name)).collect();
+    for safe in names {
         let _ = writeln!(text, "# TYPE exos_{safe}_total counter");
         for Row {
             labels, counters, ..
         } in &rows
         {
-            let value = counters.get(name).copied().unwrap_or_default();
+            // Names that become one are one series: Prometheus takes none twice.
+            let same = counters
+                .iter()
+                .filter(|(name, _)| metric_name(name) == safe);
+            let value: u64 = same.map(|(_, value)| value).sum();
             let _ = writeln!(text, "exos_{safe}_total{{{labels}}} {value}");
         }
     }
@@ -56,18 +60,32 @@ fn gauge(text: &mut String, name: &str, value: impl Display) {
     let _ = writeln!(text, "# TYPE exos_{name} gauge\nexos_{name} {value}");
 }
 
-/// Requests refused and connections cut, by reason.
+/// Counters of the daemon's own: what their names begin with, the first that fits, and the metric that has the rest of the
+/// name as its reason. A connection is refused, cut by the daemon, or ends by itself.
+const FAMILIES: [(&str, &str); 5] = [
+    ("refused_", "exos_requests_refused_total"),
+    ("connections_refused_", "exos_connections_refused_total"),
+    ("connections_cut_", "exos_connections_cut_total"),
+    ("connections_", "exos_connections_ended_total"),
+    ("", "exos_other_total"),
+];
+
+fn family(name: &str) -> Option<(&str, &'static str)> {
+    let mut all = FAMILIES.iter();
+    all.find_map(|(prefix, family)| Some((name.strip_prefix(prefix)?, *family)))
+}
+
 fn reasons(text: &mut String, status: &Status) {
-    let refused = |name: &str| name.starts_with("refused_");
-    for (family, wanted) in [
-        ("exos_connections_cut_total", false),
-        ("exos_requests_refused_total", true),
-    ] {
-        let _ = writeln!(text, "# TYPE {family} counter");
-        let of_family = status.counters.iter();
-        for (name, value) in of_family.filter(|(name, _)| refused(name) == wanted) {
-            let reason = escape(name.strip_prefix("refused_").unwrap_or(name));
-            let _ = writeln!(text, "{family}{{reason=\"{reason}\"}} {value}");
+    for (_, wanted) in FAMILIES {
+        let all = status.counters.iter();
+        let all = all.filter_map(|(name, value)| Some((family(name)?, value)));
+        let of_family: Vec<_> = all.filter(|((_, family), _)| *family == wanted).collect();
+        if !of_family.is_empty() {
+            let _ = writeln!(text, "# TYPE {wanted} counter");
+        }
+        for ((reason, _), value) in of_family {
+            let reason = escape(reason);
+            let _ = writeln!(text, "{wanted}{{reason=\"{reason}\"}} {value}");
         }
     }
 }
@@ -120,10 +138,11 @@ mod tests {
     use super::*;
 
     const REPORT: &str = r#"{"uptime_ms": 1500, "connections": 3,
-        "counters": {"connections_cut_slow": 2, "refused_limit": 5},
+        "counters": {"connections_cut_slow": 2, "refused_limit": 5, "connections_hung_up": 6,
+            "connections_refused_too_many": 8},
         "interfaces": [{"name": "eth0", "host": {"rx_packets": 9}, "slots": [
             {"slot": 4, "program": "a\"} 1\nb\\", "uid": 1000, "grants": [{"id": 1}, {"id": 2}],
-             "counters": {"rx_packets": 7, "odd name\n": 1}}]}]}"#;
+             "counters": {"rx_packets": 7, "odd name\n": 1, "odd_name_": 2}}]}]}"#;
 
     #[test]
     fn a_report_as_prometheus_reads_it() {
@@ -139,16 +158,20 @@ exos_uptime_seconds 1.5
 exos_connections 3
 # TYPE exos_slots gauge
 exos_slots 1
-# TYPE exos_connections_cut_total counter
-exos_connections_cut_total{{reason="connections_cut_slow"}} 2
 # TYPE exos_requests_refused_total counter
 exos_requests_refused_total{{reason="limit"}} 5
+# TYPE exos_connections_refused_total counter
+exos_connections_refused_total{{reason="too_many"}} 8
+# TYPE exos_connections_cut_total counter
+exos_connections_cut_total{{reason="slow"}} 2
+# TYPE exos_connections_ended_total counter
+exos_connections_ended_total{{reason="hung_up"}} 6
 # TYPE exos_grants gauge
 exos_grants{host} 0
 exos_grants{program} 2
 # TYPE exos_odd_name__total counter
 exos_odd_name__total{host} 0
-exos_odd_name__total{program} 1
+exos_odd_name__total{program} 3
 # TYPE exos_rx_packets_total counter
 exos_rx_packets_total{host} 9
 exos_rx_packets_total{program} 7
