@@ -21,6 +21,7 @@ mod revocation;
 mod seats;
 mod taps;
 mod terms;
+mod time_wait;
 mod turn;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,8 +72,6 @@ pub(crate) struct Seat {
     ends: Option<Now>,
     /// What it is asked to give back.
     revoked: revocation::Revocations,
-    /// Neighbours asked for lately.
-    resolves: Pace,
 }
 
 /// How often something was done in the period that began then.
@@ -119,6 +118,9 @@ pub struct Daemon {
     refusals: BTreeMap<&'static str, u64>,
     reports: report::Reports,
     turns: Turns,
+    time_waits: time_wait::TimeWaits,
+    /// Neighbours that users have asked for lately.
+    resolves: BTreeMap<u32, Pace>,
     rates: rates::Rates,
     /// When queues of interfaces were given back.
     given_back: BTreeMap<(u32, u32), Now>,
@@ -154,6 +156,8 @@ impl Daemon {
             refusals: BTreeMap::new(),
             reports: report::Reports::default(),
             turns: Turns::default(),
+            time_waits: time_wait::TimeWaits::default(),
+            resolves: BTreeMap::new(),
             rates: rates::Rates::default(),
             given_back: BTreeMap::new(),
             started: now(),

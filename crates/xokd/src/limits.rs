@@ -177,7 +177,7 @@ pub const SAVE_BYTES_PER_SECOND: u64 = 10_000_000;
 /// How often counters are copied into the shared tables: what a person watching takes for now.
 pub const COUNTERS_EVERY: Duration = Duration::from_millis(500);
 
-/// Neighbours asked for at once on behalf of one connection.
+/// Neighbours that the programs of one user may ask for in a second: each can cost a broadcast.
 pub const RESOLVES_PER_SECOND: u32 = 256;
 
 /// How often the report is made anew, at most: who watches takes it for now, and all who ask meanwhile get the same.
@@ -197,6 +197,12 @@ pub const TAP_RING_BYTES: u32 = 8 << 20;
 /// Dump clients of one user at the same time, of the eight that a gate has place for.
 pub const TAPS_PER_USER_MAX: usize = 2;
 
-/// Connections in TIME-WAIT that programs have left with the daemon: 64 bytes each, so 4 MiB. When there are more,
+/// Connections in TIME-WAIT that programs have left with the daemon: 64 bytes each, so 4 MiB in all. When there are more,
 /// those that come are not taken, and their peers are answered with resets as if nobody had been there.
-pub const TIME_WAIT_MAX: usize = 65_536;
+pub const TIME_WAITS: Pool = Pool::new([8192, 32_768, 57_344, 65_536]);
+
+/// Such connections of one user.
+pub const TIME_WAIT_PER_USER_MAX: usize = 16_384;
+
+/// How long one stays at most: 2 MSL of 30 s, as Linux has it.
+pub const TIME_WAIT_LIFE: Duration = Duration::from_secs(60);

@@ -22,7 +22,6 @@ use exos_xok::tables::{Neighbour, NeighbourState};
 use exos_xok::{Claim, Endpoint, Protocol};
 
 use crate::ledger::Now;
-use crate::limits::TIME_WAIT_MAX;
 use crate::slot::{Place, PlaceConfig};
 
 /// Frames taken in before others have their turn: a flood to ports that nobody has costs the daemon at most this
@@ -136,9 +135,15 @@ impl Responder {
             .map_err(|e| Error::io("cannot send from slot 0", e))
     }
 
-    /// Takes over connections in TIME-WAIT, as far as they are of this claim; returns how many.
-    pub fn keep_time_wait(&mut self, now: Now, records: &[u8], claim: &Claim) -> usize {
-        let room = TIME_WAIT_MAX.saturating_sub(self.stack.tcp.time_wait_connections());
+    /// Takes over connections in TIME-WAIT, as far as they are of this claim and no more than there is room for; returns
+    /// how many.
+    pub fn keep_time_wait(
+        &mut self,
+        now: Now,
+        records: &[u8],
+        claim: &Claim,
+        room: usize,
+    ) -> usize {
         let records = &records[..records.len().min(room * RECORD_LEN)];
         let take = |flow: &Flow| {
             let far = Endpoint {

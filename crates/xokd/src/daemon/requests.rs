@@ -192,18 +192,22 @@ impl Daemon {
     }
 
     fn resolve(&mut self, slot: SlotId, ip: IpAddr) -> Answered {
-        let seat = self.seats.get_mut(&slot).expect("the slot has a seat");
-        if !seat
-            .resolves
-            .step(now(), Duration::from_secs(1), RESOLVES_PER_SECOND)
-        {
-            let text = format!("more than {RESOLVES_PER_SECOND} neighbours asked for in a second");
+        let (now, second) = (now(), Duration::from_secs(1));
+        let seat = &self.seats[&slot];
+        // Of those that asked nothing for a second there is nothing to remember.
+        self.resolves
+            .retain(|_, pace| now.saturating_sub(pace.since) < second);
+        let pace = self.resolves.entry(seat.record.uid).or_default();
+        if !pace.step(now, second, RESOLVES_PER_SECOND) {
+            let text = format!(
+                "programs of this user asked for more than {RESOLVES_PER_SECOND} neighbours in a second"
+            );
             return Err(refuse(Refusal::Limit, text));
         }
         let index = seat.interface;
         let (netlink, tables) = (&self.netlink, &mut self.tables);
         if let Some(interface) = self.interfaces.iter_mut().find(|i| i.link.index == index)
-            && let Some(known) = interface.neighbours.resolve(netlink, now(), ip)?
+            && let Some(known) = interface.neighbours.resolve(netlink, now, ip)?
             && tables.write_quietly(|w| w.set_neighbour(&known))
         {
             tables.news();

@@ -12,7 +12,7 @@ use exos_xok::tables;
 
 use super::requests::{Refused, refuse};
 use super::revocation::Revocations;
-use super::{Daemon, Pace, Seat, now, random};
+use super::{Daemon, Seat, now, random};
 use crate::ledger::{Change, Owner, SlotId};
 use crate::limits::REATTACH_TIME;
 use crate::policy::{Rule, Who};
@@ -154,7 +154,6 @@ impl Daemon {
             memory,
             ends: connection.is_none().then(|| now() + REATTACH_TIME),
             revoked: Revocations::default(),
-            resolves: Pace::default(),
         };
         self.ledger.add_slot(slot, owner);
         self.seats.insert(slot, seat);

@@ -59,6 +59,22 @@ impl Pool {
         self.0[standing as usize]
     }
 
+    /// How many more somebody may have. `taken` is how many there are, by the standing of who has them.
+    pub fn room(
+        &self,
+        standing: Standing,
+        taken: impl IntoIterator<Item = (Standing, usize)>,
+    ) -> usize {
+        let mut counts = [0; 4];
+        for (standing, count) in taken {
+            counts[standing as usize] += count;
+        }
+        let up_to = |level: Standing| counts[..=level as usize].iter().sum::<usize>();
+        let levels = Standing::ALL.into_iter().filter(|level| *level >= standing);
+        let rooms = levels.map(|level| self.most(level).saturating_sub(up_to(level)));
+        rooms.min().unwrap_or(0)
+    }
+
     /// Whether somebody may have one more; else in whose way it would be, in words that say what to do. `taken` is how
     /// many there are, by the standing of who has them.
     pub fn check(
