@@ -88,6 +88,11 @@ impl Ledger {
         self.grants.get(&id)
     }
 
+    /// Whether this very claim is somebody's.
+    pub fn has(&self, claim: &Claim) -> bool {
+        self.index.get(claim).is_some()
+    }
+
     /// All grants.
     pub fn grants(&self) -> impl Iterator<Item = (GrantId, &Grant)> {
         self.grants.iter().map(|(id, grant)| (*id, grant))

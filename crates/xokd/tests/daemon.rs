@@ -175,6 +175,36 @@ fn ports_of_a_shared_address_are_the_programs_or_the_hosts() {
     assert!(within(Duration::from_secs(2), || bind_udp(&lab, 5353).is_ok()));
 }
 
+/// Who asks again for what he has keeps it, in the books as in the packet path, although the host took the port while there
+/// was no daemon.
+#[test]
+fn what_the_host_took_meanwhile_is_not_lost_by_asking_again() {
+    let Some(mut lab) = Lab::new("meanwhile") else {
+        return;
+    };
+    lab.launch(&["--share-address"]);
+    let program = Program::connect(&lab);
+    let Attached {
+        token, mut link, ..
+    } = program.attached();
+    let (grant, _) = port_of(&program.claim(Protocol::Udp, PortWish::Number(5353)));
+    lab.kill();
+    let host = lab.on_the_host(|| UdpSocket::bind(("10.78.0.1", 5353)));
+    let host = host.expect("nobody holds it now");
+    lab.launch(&["--share-address"]);
+    let again = Program::connect(&lab);
+    let (back, _) = again.ask(&Request::Reattach { token });
+    assert!(matches!(back, Answer::Attached { .. }), "{back:?}");
+    let claimed = again.claim(Protocol::Udp, PortWish::Number(5353));
+    assert_eq!(port_of(&claimed).0, grant, "it has it already");
+    assert!(receives_at(&lab, &mut link, ("10.78.0.1", 5353), "still"));
+    // What is in the books can be given back, and then nothing is left of it.
+    assert_eq!(again.ask(&Request::Release { grant }).0, Answer::Done);
+    let lost = receives_at(&lab, &mut link, ("10.78.0.1", 5353), "no more");
+    assert!(!lost, "the host has the packets now");
+    drop(host);
+}
+
 /// The processor time of the daemon so far.
 fn spent(lab: &Lab) -> Duration {
     let pid = lab.daemon.as_ref().expect("it runs").id();

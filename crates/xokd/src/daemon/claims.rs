@@ -55,8 +55,11 @@ impl Daemon {
         if wish.port == PortWish::Ephemeral {
             return self.claim_ephemeral(slot, wanted, &ports);
         }
+        let is_new = !self.ledger.has(&wanted);
         let change = self.ledger.claim(slot, wanted)?;
-        self.reserve(slot, &change)?;
+        if is_new {
+            self.reserve(slot, &change)?;
+        }
         self.granted(slot, &change)
     }
 
@@ -89,8 +92,11 @@ impl Daemon {
     ) -> Answered {
         let (part, origin) = self.ledger.part_of(slot, grant, remote, port)?;
         self.check_right(slot, &part, &origin)?;
+        let is_new = !self.ledger.has(&part);
         let change = self.ledger.narrow(slot, grant, remote, port)?;
-        self.reserve(slot, &change)?;
+        if is_new {
+            self.reserve(slot, &change)?;
+        }
         self.granted(slot, &change)
     }
 
@@ -110,7 +116,8 @@ impl Daemon {
         allowed.map_err(|e| refuse(Refusal::NotAllowed, e))
     }
 
-    /// Keeps the host from the port of a new grant where the address is the host's, too; else takes it back.
+    /// Keeps the host from the port of a new grant where the address is the host's, too; else takes it back. Not for what
+    /// is held already: that goes on as it is, also where the host took the port while there was no daemon.
     pub(super) fn reserve(&mut self, slot: SlotId, change: &Change) -> Result<(), Refused> {
         if !self.is_shared(&change.claim) {
             return Ok(());
