@@ -80,6 +80,9 @@ pub struct DaemonArgs {
 /// What is wrong with a daemon in a mount namespace with a /sys of its own.
 const PRIVATE: &str = "warning: /sys/fs/bpf is of this mount namespace alone, as `ip netns exec` makes it: when the daemon ends its programs lose their links. Start it outside, with --namespace NAME";
 
+/// What is wrong with a gate that a daemon which is gone has left, on an interface that this one does not serve.
+const UNSERVED: &str = "(namespace, interface) has programs of an earlier daemon, and no daemon now: they go on as it allowed. Serve that interface, too, or run exos daemon --clean with a --socket that no daemon has";
+
 const POLICY: &str = "/etc/exos/xokd.toml";
 
 /// What it takes, and what for.
@@ -108,6 +111,9 @@ pub fn run(args: &DaemonArgs) -> Result<ExitCode> {
         policy,
     };
     let mut daemon = Daemon::start(config)?;
+    for gate in clean::unserved().unwrap_or_default() {
+        warn(format_args!("warning: {gate} {UNSERVED}"));
+    }
     if gate::are_private() {
         // A warning, because all else works.
         warn(format_args!("{PRIVATE}"));

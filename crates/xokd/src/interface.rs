@@ -131,6 +131,11 @@ impl Interface {
         self.gate.set_addresses(&all)
     }
 
+    /// Whether it is an address that may be claimed here.
+    pub fn has(&self, ip: IpAddr) -> bool {
+        self.addresses.iter().any(|a| a.ip == ip)
+    }
+
     /// What a program is told.
     pub fn info(&self, gateways: Vec<IpAddr>) -> InterfaceInfo {
         InterfaceInfo {

@@ -7,9 +7,9 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use exos_link::{Link, TxMeta};
-use exos_xok::Protocol;
-use exos_xok::message::{Farewell, Notice, PortWish, Request, Revoked};
+use exos_xok::message::{Answer, Farewell, Notice, PortWish, Refusal, Request, Revoked};
 use exos_xok::tables::Tables;
+use exos_xok::{Endpoint, Protocol};
 use lab::*;
 use rustix::net::RecvFlags;
 
@@ -83,6 +83,47 @@ fn a_slot_that_is_taken_ends_its_connection() {
     other.tables();
     assert!(!lab.interfaces().iter().any(|name| name.ends_with("-1")));
     drop(has);
+}
+
+/// An address that the next daemon's policy has not is taken back like anything else.
+#[test]
+fn what_the_next_policy_has_no_address_for_is_taken() {
+    let Some(mut lab) = Lab::new("moved") else {
+        return;
+    };
+    lab.start_by("[[allow]]\nuser = \"0\"\n");
+    let program = Program::connect(&lab);
+    let Attached { token, .. } = program.attached();
+    let (grant, _) = port_of(&program.claim(Protocol::Udp, PortWish::Number(5000)));
+    lab.kill();
+    let policy =
+        "[[interface]]\nname = \"wire\"\naddresses = [\"10.78.0.8/24\"]\n[[allow]]\nuser = \"0\"\n";
+    std::fs::write(lab.policy(), policy).expect("room");
+    let file = lab.policy();
+    lab.run(&["--policy", file.to_str().expect("a name")]);
+    let again = Program::connect(&lab);
+    again.tell(&Request::Reattach { token });
+    let (back, _) = again.answer();
+    assert!(matches!(back, Answer::Attached { .. }), "{back:?}");
+    let part = Request::Narrow {
+        grant,
+        remote: Endpoint {
+            ip: "10.78.0.2".parse().expect("an address"),
+            port: 9,
+        },
+        port: 0,
+    };
+    let (kept, _) = again.ask(&part);
+    let (code, text) = refusal(&kept);
+    // Its time runs since the start: it may be over.
+    let asked_back = code == Refusal::NotAllowed && text.contains("has not the address 10.78.0.7");
+    assert!(asked_back || code == Refusal::NotFound, "{text}");
+    let words = again.tables();
+    let tables = Tables::new(words.words()).expect("tables");
+    let taken = within(Duration::from_secs(20), || tables.grants().next().is_none());
+    assert!(taken, "it is taken");
+    let claimed = again.claim(Protocol::Udp, PortWish::Number(5000));
+    assert_eq!(port_of(&claimed).1.local.to_string(), "10.78.0.8");
 }
 
 #[test]

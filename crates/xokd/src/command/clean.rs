@@ -42,6 +42,20 @@ pub(super) fn run(socket: &Path) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Gates of this namespace's interfaces that no daemon serves: an earlier one did, and its programs go on by what it
+/// allowed. Another daemon may be about to take them over, so they are not taken down here.
+pub(super) fn unserved() -> Result<Vec<String>> {
+    let here = format!("{}-", NetNs::current()?.inode()?);
+    let mut found = Vec::new();
+    for folder in gate::folders() {
+        let name = folder.file_name().and_then(|n| n.to_str()).unwrap_or("");
+        if name.starts_with(&here) && !gate::is_orphan(&folder) && Lock::try_take(name)?.is_some() {
+            found.push(name.to_owned());
+        }
+    }
+    Ok(found)
+}
+
 struct Clean {
     inode: u64,
     /// Held until everything is done, so that no daemon begins with half of it; `None` where one runs.

@@ -109,10 +109,12 @@ impl Daemon {
         let interface = self
             .interface(claim.interface)
             .expect("a grant's interface");
-        let allowed = self
-            .config
-            .policy
-            .claim(&owner.who, &interface.link.name, claim);
+        let name = &interface.link.name;
+        if !interface.has(claim.local) {
+            let text = format!("{name} has not the address {} any more", claim.local);
+            return Err(refuse(Refusal::NotAllowed, text));
+        }
+        let allowed = self.config.policy.claim(&owner.who, name, claim);
         allowed.map_err(|e| refuse(Refusal::NotAllowed, e))
     }
 

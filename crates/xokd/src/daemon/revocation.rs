@@ -106,16 +106,16 @@ impl Daemon {
         all.map(Revoked::Grant).collect()
     }
 
-    /// Whether policy lets the holder of a slot, or who claimed it first, have a claim.
+    /// Whether policy lets the holder of a slot, or who claimed it first, have a claim: its address is one that the policy
+    /// (or the host, where they are shared) has on the interface, which an earlier daemon's need not be.
     pub(super) fn may_hold(&self, slot: SlotId, claim: &Claim, origin: &Who) -> bool {
         let interface = self.interface(claim.interface);
         let (Some(interface), Some(owner)) = (interface, self.ledger.owner(slot)) else {
             return false;
         };
         let (policy, name) = (&self.config.policy, &interface.link.name);
-        [&*owner.who, origin]
-            .iter()
-            .any(|who| policy.allows(who, name, claim))
+        let mut either = [&*owner.who, origin].into_iter();
+        interface.has(claim.local) && either.any(|who| policy.allows(who, name, claim))
     }
 
     /// The rule by which a slot is there.
