@@ -143,7 +143,10 @@ if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24 --address fd10::
     has "HEAD gives the length" "Content-Length: 100" "$head"
     modified=$(sed -n 's/^Last-Modified: //p' <<<"$head" | tr -d '\r')
     code() { client curl -sS -m 10 -o /dev/null -w '%{http_code}' "$@"; }
-    same "a range is politely ignored" "200 100" "$(client curl -sS -m 10 -r 0-9 -o /dev/null -w '%{http_code} %{size_download}' $v4/small.txt)"
+    same "a part is sent" "206 10" "$(client curl -sS -m 10 -r 0-9 -o /dev/null -w '%{http_code} %{size_download}' $v4/small.txt)"
+    head -c 400000 "$site/large.bin" >"$work/got"
+    client curl -sS -m 10 -C - -o "$work/got" $v4/large.bin
+    check "curl resumes a download" cmp "$work/got" "$site/large.bin"
     same "If-Modified-Since" 304 "$(code -H "If-Modified-Since: $modified" $v4/small.txt)"
     same "a directory is redirected" "301 $v4/dir/" "$(client curl -sS -m 10 -o /dev/null -w '%{http_code} %{redirect_url}' $v4/dir)"
     same "a directory's index" "<title>dir</title>" "$(client curl -sS -m 10 $v4/dir/)"
