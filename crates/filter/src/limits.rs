@@ -23,9 +23,9 @@ pub const TRANSPORT_OFFSET_MAX: usize = 14 + 4 + 40 + EXTENSION_HEADERS_MAX * 25
 /// Bytes of one filter text: a policy file's line, not a book.
 pub const TEXT_MAX: usize = 4096;
 
-/// Pairs of alternatives that are looked at while one text is parsed (long ones count for several): some tens of milliseconds. A hundred hosts in both
-/// directions take three millions; a daemon that serves others parses what strangers write.
-pub const PARSE_PAIRS_MAX: usize = 4_000_000;
+/// Pairs of alternatives that are looked at while one text is parsed (long ones count for several): a tenth of a second.
+/// A hundred hosts in both directions take three millions; a daemon that serves others parses what strangers write.
+pub const PARSE_PAIRS_MAX: usize = 8_000_000;
 
 /// How deep parentheses and negations may nest: bounds the parser's recursion.
 pub const NESTING_MAX: usize = 64;
