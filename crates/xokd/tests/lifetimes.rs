@@ -11,6 +11,7 @@ use exos_host::shared::SharedWords;
 use exos_xok::Protocol;
 use exos_xok::message::{Answer, PortWish, Refusal, Request, VERSION};
 use exos_xok::tables::Tables;
+use exos_xokd::limits::MESSAGES_PER_TURN;
 use lab::*;
 use rustix::process::Signal;
 
@@ -199,8 +200,10 @@ fn what_is_passed_on_outlives_the_daemon() {
     let share = ticket(first.ask(&Request::Share { grant: shared }).0);
     port_of(&second.ask(&Request::Import { ticket: share }).0);
     let export = ticket(first.ask(&Request::Export { grant: moved }).0);
-    // An answer after it: the turn of the one before is over, and what it did is written down.
-    first.ask(&Request::Status);
+    // More answers than a user has in a turn: that of the one before is over, and what it did is written down.
+    for _ in 0..=MESSAGES_PER_TURN {
+        first.ask(&Request::Hello { version: VERSION });
+    }
     lab.kill();
     lab.start(&[]);
     let [first, second] = [one.token, two.token].map(|token| {
