@@ -32,7 +32,9 @@ impl<'s> Daemon<'s> {
     /// Starts it on side a, with a link of so many Mbit/s, or of what the device says.
     pub fn start(session: &'s Session<'s>, rate: Option<u64>) -> Result<Self> {
         let path = session.scratch.file("xokd.sock");
-        let policy = session.scratch.write("policy.toml", policy(rate))?;
+        let policy = session
+            .scratch
+            .write("policy.toml", policy(session.args.uid, rate))?;
         let mut command = Command::new(session.program());
         command.arg("daemon").arg("--policy").arg(policy);
         command.arg("--socket").arg(&path);
@@ -98,12 +100,13 @@ impl Drop for Daemon<'_> {
     }
 }
 
-/// Everybody may claim everything; some users have another weight, a cap, a queue of the device.
-fn policy(rate: Option<u64>) -> String {
+/// The user whose programs are measured may claim everything, and is named: users whom no rule names have few grants
+/// together. Some others have another weight, a cap, a queue of the device.
+fn policy(uid: u32, rate: Option<u64>) -> String {
     let line = rate.map_or(String::new(), |mbit| format!("rate = \"{mbit}mbit\"\n"));
     let cap = rate.map_or(1000, |mbit| (mbit as f64 * CAP) as u64);
     let rules = [
-        "anyone = true\n".to_owned(),
+        format!("user = \"{uid}\"\n"),
         format!("user = \"{DIRECT_UID}\"\nmodes = [\"shared\", \"direct\"]\n"),
         format!("user = \"{HEAVY_UID}\"\nweight = 3\n"),
         format!("user = \"{CAPPED_UID}\"\nweight = 2\nrate_max = \"{cap}mbit\"\n"),
