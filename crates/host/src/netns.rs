@@ -353,12 +353,10 @@ mod tests {
     use super::*;
     use rustix::process::{Resource, Rlimit, setrlimit};
 
-    const ROLE: &str = "EXOS_TEST_NO_THREADS";
-
     /// In a process of its own, which has no memory left for the stack of a thread.
     #[test]
     fn role() {
-        if std::env::var_os(ROLE).is_none() {
+        if exos_testing::role().is_none() {
             return;
         }
         let here = NetNs::current().expect("every thread has one");
@@ -372,14 +370,12 @@ mod tests {
             let text = error.expect("there is no thread").to_string();
             assert!(text.contains("cannot start a thread"), "{text}");
         }
-        std::process::exit(42);
+        exos_testing::done();
     }
 
     #[test]
     fn without_a_thread_to_be_had_it_says_so() {
-        let mut command = Command::new(std::env::current_exe().expect("we run"));
-        command.args(["--exact", "netns::tests::role"]);
-        let ended = command.env(ROLE, "1").status().expect("it starts");
-        assert_eq!(ended.code(), Some(42));
+        let ended = exos_testing::play("netns::tests::role", "without memory");
+        assert!(exos_testing::is_done(ended), "{ended}");
     }
 }

@@ -122,14 +122,12 @@ fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
 mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt as _;
-    use std::process::{Command, ExitStatus};
-
-    const ROLE: &str = "EXOS_TEST_SECCOMP";
+    use std::process::ExitStatus;
 
     /// What runs in a process of its own: confined to few calls, it makes one of them or another.
     #[test]
     fn role() {
-        let Ok(role) = std::env::var(ROLE) else {
+        let Some(role) = exos_testing::role() else {
             return;
         };
         rustix::thread::set_no_new_privs(true).expect("always allowed");
@@ -158,9 +156,7 @@ mod tests {
     }
 
     fn child(role: &str) -> ExitStatus {
-        let mut command = Command::new(std::env::current_exe().expect("we run"));
-        command.args(["--exact", "seccomp::tests::role"]);
-        command.env(ROLE, role).status().expect("it starts")
+        exos_testing::play("seccomp::tests::role", role)
     }
 
     #[test]

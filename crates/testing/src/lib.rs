@@ -1,10 +1,13 @@
-//! What the tests of several crates share: random choices that a seed repeats, and the replay of fuzzing corpora.
+//! What the tests of several crates share: random choices that a seed repeats, the replay of fuzzing corpora, and
+//! parts that run in a process of their own.
 //!
 //! Only tests depend on it. It depends on nothing, so that a seed means the same choices whatever is updated. The
 //! simulator has random numbers of its own (`exos_sim::Random`), because it is a library for programs too.
 
 mod corpus;
+mod elsewhere;
 mod random;
 
 pub use corpus::{corpus, replay, run};
+pub use elsewhere::{done, is_done, play, role};
 pub use random::Random;

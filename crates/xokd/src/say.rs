@@ -19,14 +19,11 @@ pub(crate) fn warn(line: Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
-
-    const ROLE: &str = "EXOS_TEST_UNHEARD";
 
     /// In a process of its own, whose output nobody reads.
     #[test]
     fn role() {
-        if std::env::var_os(ROLE).is_none() {
+        if exos_testing::role().is_none() {
             return;
         }
         let (reader, writer) = rustix::pipe::pipe().expect("descriptors are left");
@@ -37,14 +34,12 @@ mod tests {
             say(format_args!("one line"));
             warn(format_args!("and another"));
         }
-        std::process::exit(42);
+        exos_testing::done();
     }
 
     #[test]
     fn what_nobody_hears_is_no_reason_to_end() {
-        let mut command = Command::new(std::env::current_exe().expect("we run"));
-        command.args(["--exact", "say::tests::role"]);
-        let ended = command.env(ROLE, "1").status().expect("it starts");
-        assert_eq!(ended.code(), Some(42));
+        let ended = exos_testing::play("say::tests::role", "unheard");
+        assert!(exos_testing::is_done(ended), "{ended}");
     }
 }

@@ -56,6 +56,9 @@ pub struct Map {
     kind: MapKind,
     key_size: usize,
     value_size: usize,
+    /// Bytes of one value as user space sees it. Known from the beginning, and not looked up for each access: the
+    /// kernel writes so many, and whoever is out of descriptors could not tell how many CPUs there are.
+    user_value_size: usize,
     entries: u32,
     name: String,
 }
@@ -82,7 +85,8 @@ struct ElementAttr {
     value: u64,
     flags: u64,
 }
-// SAFETY: the prefix for BPF_MAP_*_ELEM; padding explicit; `Map::element` checks the sizes behind both addresses.
+// SAFETY: the prefix for BPF_MAP_*_ELEM; padding explicit; behind both addresses is as much as the kernel reads or
+// writes: `Map::element` checks the key, `Map::update` and `Map::lookup` have `user_value_size` bytes.
 unsafe impl Attr for ElementAttr {}
 
 impl Map {
@@ -94,6 +98,7 @@ impl Map {
         value_size: usize,
         entries: u32,
     ) -> Result<Self, Error> {
+        let user_value_size = user_value_size(kind, value_size)?;
         let mut attr = CreateAttr {
             map_type: kind as u32,
             key_size: key_size as u32,
@@ -115,6 +120,7 @@ impl Map {
             kind,
             key_size,
             value_size,
+            user_value_size,
             entries,
             name: name.to_owned(),
         })
@@ -200,6 +206,7 @@ impl Map {
             kind,
             key_size: shape.key_size,
             value_size: shape.value_size,
+            user_value_size: user_value_size(kind, shape.value_size)?,
             entries: shape.entries,
             name: shape.name,
         })
@@ -243,10 +250,7 @@ impl Map {
 
     /// Bytes of one value as user space sees it: all CPUs' copies for a per-CPU map.
     pub fn user_value_size(&self) -> usize {
-        match self.kind {
-            MapKind::PercpuArray => self.value_size.next_multiple_of(8) * possible_cpus(),
-            _ => self.value_size,
-        }
+        self.user_value_size
     }
 
     /// Store `value` at `key`.
@@ -335,22 +339,32 @@ impl AsFd for Map {
     }
 }
 
-/// How many CPUs the kernel may ever have: the number of copies in a per-CPU map.
-///
-/// Reads `/sys/devices/system/cpu/possible`, for example `0-3,8-11`; 1 when that cannot be read.
-pub fn possible_cpus() -> usize {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    // The kernel's num_possible_cpus() is the number of CPUs in the mask.
-    count_cpus(text.trim()).max(1)
+/// Bytes of one value of such a map as user space sees it.
+fn user_value_size(kind: MapKind, value_size: usize) -> Result<usize, Error> {
+    match kind {
+        MapKind::PercpuArray => Ok(value_size.next_multiple_of(8) * possible_cpus()?),
+        _ => Ok(value_size),
+    }
 }
 
-/// CPUs in a list such as `0-3,8`; what cannot be read counts as none.
-pub(super) fn count_cpus(list: &str) -> usize {
-    list.split(',')
-        .filter_map(|part| {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
-            (last + 1).checked_sub(first)
-        })
-        .sum()
+/// How many CPUs the kernel may ever have: the number of copies in a per-CPU map. Its `num_possible_cpus()` is the number
+/// of CPUs in `/sys/devices/system/cpu/possible`.
+///
+/// Fails when that cannot be read. A guess would not do: the kernel writes as many copies as it has CPUs.
+pub fn possible_cpus() -> Result<usize, Error> {
+    let path = "/sys/devices/system/cpu/possible";
+    let what = || format!("cannot tell from {path} how many CPUs there may be");
+    let list = std::fs::read_to_string(path)
+        .map_err(|source| Error::io(what(), source).mend("mount sysfs at /sys"))?;
+    count_cpus(list.trim()).ok_or_else(|| Error::new(format!("{}: it says `{list}`", what())))
+}
+
+/// CPUs in a list such as `0-3,8`; None when it is not such a list.
+pub(super) fn count_cpus(list: &str) -> Option<usize> {
+    let parts = list.split(',').map(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
+        (last.checked_add(1)?).checked_sub(first).filter(|n| *n > 0)
+    });
+    parts.sum()
 }

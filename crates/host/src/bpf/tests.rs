@@ -36,12 +36,16 @@ fn names_are_cut_and_cleaned() {
 #[test]
 fn cpu_lists_are_counted() {
     for (list, count) in [
-        ("0", 1),
-        ("0-1", 2),
-        ("0-3,8-11", 8),
-        ("0-3,8", 5),
-        ("", 0),
-        ("x", 0),
+        ("0", Some(1)),
+        ("0-1", Some(2)),
+        ("0-3,8-11", Some(8)),
+        ("0-3,8", Some(5)),
+        ("", None),
+        ("x", None),
+        ("0-3,", None),
+        ("3-1", None),
+        ("1-0", None),
+        ("0-18446744073709551615", None),
     ] {
         assert_eq!(map::count_cpus(list), count, "{list}");
     }
@@ -127,13 +131,43 @@ fn percpu_counters_are_summed() {
     }
     let map = Map::percpu_array("test", 16, 1).unwrap();
     let mut value = Vec::new();
-    for cpu in 0..possible_cpus() as u64 {
+    let n = possible_cpus().unwrap() as u64;
+    for cpu in 0..n {
         value.extend(cpu.to_ne_bytes());
         value.extend(1u64.to_ne_bytes());
     }
     map.update(&0u32.to_ne_bytes(), &value).unwrap();
-    let n = possible_cpus() as u64;
     assert_eq!(map.sum_percpu_u64(0).unwrap(), [n * (n - 1) / 2, n]);
+}
+
+/// In a process of its own, which can open nothing more: it cannot ask any more how many copies the kernel writes.
+#[test]
+fn role_without_descriptors() {
+    if exos_testing::role().is_none() {
+        return;
+    }
+    let map = Map::percpu_array("test", 16, 1).unwrap();
+    let before = map.lookup(&0u32.to_ne_bytes()).unwrap().unwrap();
+    let none = rustix::process::Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, none).unwrap();
+    assert!(std::fs::File::open("/dev/null").is_err());
+    assert_eq!(map.lookup(&0u32.to_ne_bytes()).unwrap(), Some(before));
+    let error = possible_cpus().unwrap_err().to_string();
+    assert!(error.contains("how many CPUs"), "{error}");
+    exos_testing::done();
+}
+
+/// The kernel writes a copy for each CPU, whatever this process can find out: too little memory for that is overwritten.
+#[test]
+fn values_have_their_copies_when_no_descriptor_is_left() {
+    if !allowed("values_have_their_copies_when_no_descriptor_is_left") {
+        return;
+    }
+    let ended = exos_testing::play("bpf::tests::role_without_descriptors", "short");
+    assert!(exos_testing::is_done(ended), "{ended}");
 }
 
 #[test]

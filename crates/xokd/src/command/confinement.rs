@@ -168,12 +168,10 @@ mod tests {
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::{Command, ExitStatus};
 
-    const ROLE: &str = "EXOS_TEST_CONFINED";
-
     /// What runs in a process of its own.
     #[test]
     fn role() {
-        let Ok(role) = std::env::var(ROLE) else {
+        let Some(role) = exos_testing::role() else {
             return;
         };
         confine().expect("always allowed");
@@ -198,18 +196,16 @@ mod tests {
             }
             other => panic!("no such role: {other}"),
         }
-        std::process::exit(42);
+        exos_testing::done();
     }
 
     fn child(role: &str) -> ExitStatus {
-        let mut command = Command::new(std::env::current_exe().expect("we run"));
-        command.args(["--exact", "command::confinement::tests::role"]);
-        command.env(ROLE, role).status().expect("it starts")
+        exos_testing::play("command::confinement::tests::role", role)
     }
 
     #[test]
     fn it_works_on_and_a_call_that_it_has_no_use_for_ends_it() {
-        assert_eq!(child("work").code(), Some(42));
+        assert!(exos_testing::is_done(child("work")));
         assert_eq!(child("abort").signal(), Some(libc::SIGABRT));
         for forbidden in ["exec", "signal", "limits"] {
             assert_eq!(child(forbidden).signal(), Some(libc::SIGSYS), "{forbidden}");
