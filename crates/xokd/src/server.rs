@@ -14,6 +14,7 @@ mod turns;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use exos_host::error::{Context as _, Error, Result};
 use exos_host::peer::Peer;
@@ -77,7 +78,7 @@ pub struct Connection {
     socket: OwnedFd,
     /// Who it is.
     pub peer: Peer,
-    waiting: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
+    waiting: VecDeque<(Vec<u8>, Vec<Rc<OwnedFd>>)>,
     since: Now,
     /// When it last said something.
     heard: Now,
@@ -122,8 +123,8 @@ impl Connection {
     }
 
     /// Sends one message; false when the socket is full.
-    fn send(&self, message: &[u8], fds: &[OwnedFd]) -> Result<bool, Errno> {
-        let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(OwnedFd::as_fd).collect();
+    fn send(&self, message: &[u8], fds: &[Rc<OwnedFd>]) -> Result<bool, Errno> {
+        let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(|fd| fd.as_fd()).collect();
         let mut space = [std::mem::MaybeUninit::uninit();
             rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -290,7 +291,7 @@ impl Server {
     }
 
     /// Says something to a program. False when it does not listen, and was cut off for it.
-    pub fn say(&mut self, id: ConnectionId, message: Vec<u8>, fds: Vec<OwnedFd>) -> bool {
+    pub fn say(&mut self, id: ConnectionId, message: Vec<u8>, fds: Vec<Rc<OwnedFd>>) -> bool {
         let Some(connection) = self.connections.get_mut(&id) else {
             return false;
         };

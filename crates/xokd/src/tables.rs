@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::rc::Rc;
 
 use exos_filter::gate::Counter;
 use exos_host::error::{Context as _, Result};
@@ -17,6 +18,7 @@ const _: () = assert!(Counter::COUNT <= TABLE_COUNTERS);
 #[derive(Debug)]
 pub struct Tables {
     words: SharedWords,
+    descriptor: Rc<OwnedFd>,
     /// The places of grants.
     places: HashMap<u32, usize>,
     /// Places that were given back, below those that never were any.
@@ -29,9 +31,12 @@ impl Tables {
     /// Empty tables.
     pub fn new() -> Result<Self> {
         let words = SharedWords::create("exos-tables", WORDS)?;
+        let descriptor = words.as_fd().try_clone_to_owned();
+        let descriptor = descriptor.context(|| "cannot pass the tables on")?;
         TablesWriter::new(words.words(), std::process::id());
         Ok(Self {
             words,
+            descriptor: descriptor.into(),
             places: HashMap::new(),
             free: Vec::new(),
             changed: false,
@@ -59,10 +64,9 @@ impl Tables {
         TablesWriter::new(self.words.words(), std::process::id())
     }
 
-    /// A descriptor for a program.
-    pub fn descriptor(&self) -> Result<OwnedFd> {
-        let fd = self.words.as_fd().try_clone_to_owned();
-        fd.context(|| "cannot pass the tables on")
+    /// The descriptor for programs. One for all: who is let in has it also when the daemon has none left.
+    pub fn descriptor(&self) -> Rc<OwnedFd> {
+        self.descriptor.clone()
     }
 
     /// Raises the generation when something has changed since the last call. Returns it when programs are to be told:

@@ -1,5 +1,7 @@
 //! Which connection has which slot: attaching, coming back, and whose a request is.
 
+use std::rc::Rc;
+
 use exos_xok::message::{Answer, Facts, Refusal, Secret};
 
 use super::Daemon;
@@ -21,7 +23,7 @@ impl Daemon {
         self.check_seatless(id)?;
         self.count_attach(who)?;
         let (slot, fds) = self.add_seat(id, who, pid, wanted)?;
-        Ok((self.attached(slot), fds))
+        Ok((self.attached(slot), fds.into_iter().map(Rc::new).collect()))
     }
 
     /// Gives a slot to who has its token. From now on it is this process that it lives and ends with.

@@ -9,6 +9,7 @@
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::time::Duration;
 
 use exos_xok::message::{Answer, Refusal, Request, VERSION};
@@ -47,8 +48,8 @@ impl From<exos_host::Error> for Refused {
     }
 }
 
-/// An answer and the descriptors with it.
-pub(super) type Answered = Result<(Answer, Vec<OwnedFd>), Refused>;
+/// An answer and the descriptors with it, which others may be passed, too.
+pub(super) type Answered = Result<(Answer, Vec<Rc<OwnedFd>>), Refused>;
 
 /// Whether the answer passes descriptors, which take places in the daemon's table while it waits to be read.
 fn is_answered_with_descriptors(request: &Request) -> bool {
@@ -136,7 +137,7 @@ impl Daemon {
             Request::Status => {
                 let (bytes, fd) = self.lend_report()?;
                 let asker = self.report_asker(&who).to_string();
-                Ok((Answer::Report { bytes, asker }, vec![fd]))
+                Ok((Answer::Report { bytes, asker }, vec![fd.into()]))
             }
             Request::StepAside => {
                 if who.uid != rustix::process::geteuid().as_raw() {
@@ -188,7 +189,7 @@ impl Daemon {
             pid: std::process::id(),
             interfaces: self.interfaces.iter().map(info).collect(),
         };
-        Ok((welcome, vec![self.tables.descriptor()?]))
+        Ok((welcome, vec![self.tables.descriptor()]))
     }
 
     fn resolve(&mut self, slot: SlotId, ip: IpAddr) -> Answered {

@@ -148,7 +148,7 @@ impl Daemon {
             self.remove_tap(number);
             return Err(error);
         }
-        Ok((Answer::Tapped { tap: number }, vec![fd]))
+        Ok((Answer::Tapped { tap: number }, vec![fd.into()]))
     }
 
     /// Which interfaces, if policy allows it.

@@ -382,10 +382,8 @@ fn for_the_daemons_last_descriptors() {
             attacker.tell("go");
             attacker.finish();
             let (answer, _) = newcomer.receive().expect("it is let in");
-            assert!(matches!(
-                answer,
-                FromDaemon::Answer(_, Answer::Welcome { .. })
-            ));
+            let welcome = matches!(&answer, FromDaemon::Answer(_, Answer::Welcome { .. }));
+            assert!(welcome, "{answer:?}");
             assert_eq!(world.daemon_counted("connections_refused_too_many"), 0);
         },
     );
