@@ -29,9 +29,11 @@ pub fn play(test: &str, role: &str) -> ExitStatus {
         .args(["--exact", test, "--nocapture"])
         .env(ROLE, role);
     let played = command.output().expect("it starts");
-    // Shown when the test that asked for it fails.
+    // Shown when the test that asked for it fails; indented, for it has results of tests of its own.
     for said in [&played.stdout, &played.stderr] {
-        print!("{}", String::from_utf8_lossy(said));
+        for line in String::from_utf8_lossy(said).lines() {
+            println!("    {role}: {line}");
+        }
     }
     played.status
 }
