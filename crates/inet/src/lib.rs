@@ -27,5 +27,7 @@ pub mod tcp;
 pub mod time;
 pub mod udp;
 
-pub use stack::{Config, Neighbors, Offload, RouteTo, RxChecksum, Stack, Transmit, TxChecksum};
+pub use stack::{
+    Concern, Config, Neighbors, Offload, RouteTo, RxChecksum, Stack, Transmit, TxChecksum,
+};
 pub use time::{Duration, Instant};

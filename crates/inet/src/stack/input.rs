@@ -43,7 +43,46 @@ struct Packet<'a> {
     checksum: RxChecksum,
 }
 
+/// Whom else a frame concerns, where several stacks have an address together.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub enum Concern {
+    /// Nobody else.
+    Nobody,
+    /// Whoever knows the connection: this stack does not, and has done nothing.
+    Another,
+    /// Everybody: a neighbour's answer, an ICMP error, a fragment.
+    Everybody,
+}
+
 impl Stack {
+    /// Take in a frame that may be for another stack with the same address: one for each core, say, to which a device
+    /// spreads what comes by a hash of its own. Such a device keeps the segments of a connection together, nearly: a
+    /// kernel on the other side of a virtual one may change its mind, answers to ARP and errors of ICMP have other
+    /// hashes than what they are about, and fragments have no ports.
+    ///
+    /// The caller hands the frame on as the result says: [`Concern::Everybody`] to this method of all others, whose
+    /// results no longer matter; [`Concern::Another`] to this method of the next, and so on, and when nobody knows it to
+    /// [`Self::handle_frame`] of any, which answers it as what belongs to nobody.
+    ///
+    /// The stacks are to be made with the same seed: then a cookie of one is good in another, and sequence numbers grow
+    /// over a connection's next lives, wherever each is led.
+    pub fn handle_frame_among(
+        &mut self,
+        now: Instant,
+        frame: &[u8],
+        checksum: RxChecksum,
+    ) -> Concern {
+        self.tcp.among_others = true;
+        (self.tcp.unknown, self.concerns_all) = (false, false);
+        self.handle_frame(now, frame, checksum);
+        self.tcp.among_others = false;
+        match (self.tcp.unknown, self.concerns_all) {
+            (_, true) => Concern::Everybody,
+            (true, false) => Concern::Another,
+            (false, false) => Concern::Nobody,
+        }
+    }
+
     /// Take in a received Ethernet frame.
     pub fn handle_frame(&mut self, now: Instant, frame: &[u8], checksum: RxChecksum) {
         if self.handle_expected(now, frame, checksum) || self.handle_syn(now, frame, checksum) {
@@ -93,6 +132,7 @@ impl Stack {
         }
         let for_us = self.routes.is_local(packet.target_ip.into());
         let gratuitous = packet.sender_ip == packet.target_ip;
+        self.concerns_all |= packet.operation == arp::REPLY || gratuitous;
         let evidence = match packet.operation {
             arp::REQUEST if for_us && !gratuitous => Evidence::Request,
             arp::REPLY if for_us && self.neighbors.awaits(packet.sender_ip.into()) => {
@@ -129,6 +169,7 @@ impl Stack {
         };
         let quote = &bytes[..view.total_len()];
         if view.is_fragment() {
+            self.concerns_all = true;
             let key = FragmentKey {
                 src,
                 dst,
@@ -182,6 +223,7 @@ impl Stack {
             return;
         }
         if let Some(part) = upper.fragment {
+            self.concerns_all = true;
             let key = FragmentKey {
                 src,
                 dst,
@@ -415,6 +457,7 @@ impl Stack {
         match self.udp.deliver(from, to, packet.how, view.payload()) {
             Delivered::Queued(_) => {}
             Delivered::Full => self.counters.drop_udp_queue_full += 1,
+            Delivered::NoSocket if self.tcp.among_others => self.tcp.unknown = true,
             Delivered::NoSocket => {
                 self.counters.drop_udp_no_socket += 1;
                 self.report(now, packet.quote, Problem::PortUnreachable, packet.group);
@@ -538,6 +581,7 @@ impl Stack {
             return;
         }
         let Some(mac) = na.target_mac else { return };
+        self.concerns_all = true;
         // A forged answer that nobody waits for is verified like any news, and not believed for as
         // long as one that was asked for.
         let asked_for = na.solicited && self.neighbors.awaits(na.target.into());
@@ -568,6 +612,7 @@ impl Stack {
             return;
         }
         self.counters.icmp_errors_received += 1;
+        self.concerns_all = true;
         if error.protocol == protocol::UDP {
             self.udp.handle_error(error);
         }

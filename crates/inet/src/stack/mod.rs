@@ -47,6 +47,7 @@ use usual::LastHead;
 use ways::Ways;
 
 pub use body::Body;
+pub use input::Concern;
 pub use output::{Transmit, TxChecksum};
 
 /// What the link says about a received frame's transport checksum.
@@ -173,6 +174,8 @@ pub struct Stack {
     random: Random,
     /// How often the routes have been replaced.
     epoch: u64,
+    /// The frame at hand concerns every stack that has our addresses.
+    concerns_all: bool,
 }
 
 impl Stack {
@@ -201,6 +204,7 @@ impl Stack {
             echo_replies: VecDeque::new(),
             random,
             epoch: 0,
+            concerns_all: false,
             config,
         };
         stack

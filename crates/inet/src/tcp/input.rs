@@ -58,6 +58,11 @@ impl<'a> Segment<'a> {
         self.flags.0 & flags.0 != 0
     }
 
+    /// True when it asks for a connection.
+    pub fn opens(&self) -> bool {
+        self.has(TcpFlags::SYN) && !self.has(TcpFlags::ACK) && !self.has(TcpFlags::RST)
+    }
+
     /// The sequence numbers it takes: data, SYN and FIN.
     pub fn len(&self) -> u32 {
         self.payload.len() as u32
@@ -307,9 +312,14 @@ impl Connection {
         }
     }
 
+    /// Whether what a segment acknowledges, if it does, is our SYN (or SYN and data).
+    pub(super) fn is_answered_by(&self, seg: &Segment<'_>) -> bool {
+        !seg.has(TcpFlags::ACK) || seg.ack.gt(self.iss) && seg.ack.le(self.snd_max)
+    }
+
     /// SYN-RECEIVED: the ACK must be of our SYN (or SYN and data); then the connection stands.
     fn establish(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> bool {
-        if seg.ack.le(self.iss) || seg.ack.gt(self.snd_max) {
+        if !self.is_answered_by(seg) {
             cx.counters.drop_tcp_bad_ack += 1;
             cx.replies
                 .push(Reply::reset_for(self.flow, seg), cx.now, cx.counters);

@@ -173,6 +173,10 @@ pub struct Tcp {
     next_listener: NonZeroU32,
     next_port: u32,
     connections_max: usize,
+    /// The segment at hand may be of another stack's connection ([`Stack::handle_frame_among`](crate::Stack)).
+    pub(crate) among_others: bool,
+    /// It is of none that is known here.
+    pub(crate) unknown: bool,
     /// What is usual goes the short ways (`short_in`).
     short_ways: bool,
     /// The segment that left the short way last, and whether others leave as it did.
@@ -216,6 +220,8 @@ impl Tcp {
             next_listener: NonZeroU32::MIN,
             next_port: 0,
             connections_max,
+            among_others: false,
+            unknown: false,
             short_ways: true,
             leaving: Leaving::NOTHING,
             taken: ShortWays::default(),
@@ -495,6 +501,11 @@ impl Tcp {
         };
         let acknowledged = c.snd_una;
         let before = Before::of(c);
+        if self.among_others && before.half_open && !c.is_answered_by(seg) {
+            // A SYN that was repeated may have gone to another stack, which has answered it anew.
+            self.unknown = true;
+            return false;
+        }
         c.pressure = self.memory.pressure();
         let outcome = c.handle_segment(
             seg,

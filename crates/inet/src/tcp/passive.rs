@@ -39,6 +39,17 @@ pub(super) struct Arrived<'a> {
     pub local: Local,
 }
 
+/// Whether an acknowledgement brings a cookie of ours back.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+enum Redeemed {
+    /// It does, and has been seen to.
+    Yes,
+    /// It brings none that is right.
+    Wrong,
+    /// None is expected.
+    No,
+}
+
 impl Tcp {
     /// RFC 9293 §3.10.7.2: a listener, or nobody. Returns through counters, replies and events.
     ///
@@ -51,6 +62,9 @@ impl Tcp {
         counters: &mut Counters,
     ) {
         let Arrived { now, flow, seg, .. } = arrived;
+        if self.among_others && !seg.opens() {
+            return self.leave_to_others(arrived, counters);
+        }
         // First: a reset is for nothing that exists.
         if seg.has(TcpFlags::RST) {
             counters.drop_tcp_no_connection += 1;
@@ -67,10 +81,13 @@ impl Tcp {
         };
         // Second: an ACK is of no connection, unless it brings one that we have not kept.
         if seg.has(TcpFlags::ACK) {
-            if !self.redeem(arrived, at, counters) {
-                self.stray(now, flow, seg, counters);
-            }
-            return;
+            return match self.redeem(arrived, at, counters) {
+                Redeemed::Yes => {}
+                // Data may be the second segment of an honest peer whose first was lost: that comes again, so it
+                // is not reset.
+                Redeemed::Wrong if !seg.payload.is_empty() => {}
+                Redeemed::Wrong | Redeemed::No => self.stray(now, flow, seg, counters),
+            };
         }
         // Third: a SYN opens a connection. Fourth: what has neither is dropped.
         if !seg.has(TcpFlags::SYN) {
@@ -83,6 +100,19 @@ impl Tcp {
             return;
         }
         self.in_listen_syn(arrived, at, after, counters);
+    }
+
+    /// Of several stacks with one address this is not the one that knows the connection, unless the segment brings a
+    /// cookie back.
+    fn leave_to_others(&mut self, arrived: Arrived<'_>, counters: &mut Counters) {
+        let acknowledges = arrived.seg.has(TcpFlags::ACK) && !arrived.seg.has(TcpFlags::RST);
+        let redeemed = match self.taker(&arrived.flow) {
+            Taker::Listener(at) if acknowledges => self.redeem(arrived, at, counters),
+            _ => Redeemed::No,
+        };
+        if redeemed != Redeemed::Yes {
+            self.unknown = true;
+        }
     }
 
     /// What belongs to nobody is reset (RFC 9293 §3.10.7.1), at a bounded rate.
@@ -192,20 +222,18 @@ impl Tcp {
     }
 
     /// An ACK to a listener: false when it is a stray to be reset, else it has been seen to.
-    fn redeem(&mut self, arrived: Arrived<'_>, at: usize, counters: &mut Counters) -> bool {
+    fn redeem(&mut self, arrived: Arrived<'_>, at: usize, counters: &mut Counters) -> Redeemed {
         let Arrived { now, flow, seg, .. } = arrived;
         if seg.has(TcpFlags::SYN) || !self.listeners[at].expects_cookies(now) {
-            return false;
+            return Redeemed::No;
         }
         let Some(kept) = Kept::redeem(&self.key, now, &flow, seg) else {
             counters.drop_tcp_cookie += 1;
-            // Data may be the second segment of an honest peer whose first was lost: that comes again,
-            // so it is not reset.
-            return !seg.payload.is_empty();
+            return Redeemed::Wrong;
         };
         if self.index.len() >= self.connections_max {
             counters.drop_tcp_connections_full += 1;
-            return true;
+            return Redeemed::Yes;
         }
         let mut connection = self.embryo(arrived, at, |_| seg.ack - 1);
         connection.learn_from_syn(now, seg.seq - 1, seg.window, &kept.options);
@@ -216,7 +244,7 @@ impl Tcp {
         // Half open only until the next line.
         self.listeners[at].half_open += 1;
         self.deliver(now, id, seg, counters);
-        true
+        Redeemed::Yes
     }
 
     /// True when a half-open connection whose timer has run out is to make room instead of asking

@@ -1,0 +1,270 @@
+//! Several stacks with one address, and a device that brings each frame to any of them: what a stack does not know it
+//! leaves to the others, and nobody outside can tell how many there are.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+use exos_buf::Buffer;
+use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions, Options};
+use exos_inet::{Concern, Config, Instant, RxChecksum, Stack};
+use exos_testing::Random;
+use exos_wire::Mac;
+
+const ADDRESSES: [[&str; 2]; 2] = [["10.0.0.1", "fd00::1"], ["10.0.0.2", "fd00::2"]];
+const REQUEST: usize = 20_000;
+
+fn stack(n: usize) -> Stack {
+    let mut config = Config::new(Mac([2, 0, 0, 0, 0, n as u8 + 1]), 1500);
+    let ip = |s: &str| s.parse::<IpAddr>().unwrap();
+    config.addresses = vec![(ip(ADDRESSES[n][0]), 24), (ip(ADDRESSES[n][1]), 64)];
+    Stack::new(config, 42 + n as u64, Instant::from_millis(1)).unwrap()
+}
+
+fn frames(stack: &mut Stack, now: Instant) -> Vec<Vec<u8>> {
+    stack.handle_timeout(now);
+    let mut frames = Vec::new();
+    while let Some(t) = stack.poll_transmit(now) {
+        frames.push([&[t.head], t.body.parts()].concat().concat());
+    }
+    frames
+}
+
+/// How the device chooses among the servers.
+#[derive(Copy, Clone)]
+enum Steering {
+    /// Each frame anew.
+    Anyhow,
+    /// By what the frame says of its connection, but for one in so many.
+    Mostly(usize),
+}
+
+struct Wire {
+    client: Stack,
+    servers: Vec<Stack>,
+    now: Instant,
+    random: Random,
+    steering: Steering,
+    /// Of a hundred frames so many are lost on the way to the servers.
+    lost: u64,
+    passed_on: u64,
+}
+
+impl Wire {
+    fn new(servers: usize, seed: u64, steering: Steering, lost: u64) -> Self {
+        let mut servers: Vec<Stack> = (0..servers).map(|_| stack(1)).collect();
+        for server in &mut servers {
+            let options = ListenOptions::default();
+            server.tcp.listen(None, 80, options).unwrap();
+        }
+        Self {
+            client: stack(0),
+            servers,
+            now: Instant::from_millis(1),
+            random: Random(seed),
+            steering,
+            lost,
+            passed_on: 0,
+        }
+    }
+
+    fn whose(&mut self, frame: &[u8]) -> usize {
+        let of = self.servers.len();
+        let anyhow = match self.steering {
+            Steering::Anyhow => true,
+            Steering::Mostly(exception) => self.random.one_in(exception),
+        };
+        if anyhow {
+            return self.random.below(of);
+        }
+        // The client's port, or whatever lies there. Ports to one server are all even.
+        let ports = if frame[12] == 0x86 { 54 } else { 34 };
+        frame.get(ports + 1).map_or(0, |b| usize::from(*b >> 1)) % of
+    }
+
+    /// What the caller of several stacks does with a frame.
+    fn bring(&mut self, frame: &[u8]) {
+        let (of, first) = (self.servers.len(), self.whose(frame));
+        let link = RxChecksum::Unknown;
+        for n in 0..of {
+            let server = &mut self.servers[(first + n) % of];
+            match server.handle_frame_among(self.now, frame, link) {
+                Concern::Nobody => return,
+                Concern::Another => self.passed_on += 1,
+                Concern::Everybody => {
+                    for other in (1..of).map(|n| (first + n) % of) {
+                        self.servers[other].handle_frame_among(self.now, frame, link);
+                    }
+                    return;
+                }
+            }
+        }
+        self.servers[first].handle_frame(self.now, frame, link);
+    }
+
+    /// Servers answer each whole request with itself, and finish.
+    fn serve(&mut self) {
+        for server in &mut self.servers {
+            while let Some(event) = server.poll_event() {
+                let id = event.connection;
+                if event.set.contains(EventSet::READABLE)
+                    && server.tcp.readable(id).len() == REQUEST
+                {
+                    let answer = Buffer::from(server.tcp.readable(id));
+                    server.tcp.consume(id, REQUEST);
+                    server.tcp.send(id, answer.into());
+                    server.tcp.finish(id);
+                }
+            }
+        }
+    }
+
+    /// Frames to and fro until nothing is to be done before `until`.
+    fn run(&mut self, until: Instant, mut heard: impl FnMut(&mut Stack)) {
+        loop {
+            let out = frames(&mut self.client, self.now);
+            let mut moved = !out.is_empty();
+            for frame in &out {
+                if !self.random.chance(self.lost) {
+                    self.bring(frame);
+                }
+            }
+            self.serve();
+            for n in 0..self.servers.len() {
+                for frame in frames(&mut self.servers[n], self.now) {
+                    moved = true;
+                    self.client
+                        .handle_frame(self.now, &frame, RxChecksum::Unknown);
+                }
+            }
+            heard(&mut self.client);
+            if !moved {
+                let all = self.servers.iter().chain([&self.client]);
+                let next = all.filter_map(|stack| stack.poll_timeout(self.now)).min();
+                match next.filter(|next| *next < until) {
+                    None => return,
+                    Some(next) => self.now = self.now.max(next),
+                }
+            }
+            self.now += std::time::Duration::from_micros(50);
+        }
+    }
+}
+
+/// So many requests, each on a connection of its own: all are answered with themselves.
+fn exchange(wire: &mut Wire, clients: usize) {
+    let mut answers: HashMap<ConnectionId, (Vec<u8>, Vec<u8>)> = HashMap::new();
+    for n in 0..clients {
+        let remote: SocketAddr = ["10.0.0.2:80", "[fd00::2]:80"][n % 2].parse().unwrap();
+        let options = Options::default();
+        let id = wire.client.tcp_connect(wire.now, None, remote, &options);
+        let id = id.unwrap();
+        let request: Vec<u8> = wire.random.bytes(REQUEST);
+        wire.client.tcp.send(id, Buffer::from(&request[..]).into());
+        answers.insert(id, (request, Vec::new()));
+    }
+    let until = wire.now + std::time::Duration::from_secs(60);
+    wire.run(until, |client| {
+        while let Some(event) = client.poll_event() {
+            let id = event.connection;
+            let bytes = client.tcp.readable(id).to_vec();
+            client.tcp.consume(id, bytes.len());
+            answers.get_mut(&id).unwrap().1.extend(bytes);
+            if event.set.contains(EventSet::FINISHED) {
+                client.tcp.finish(id);
+            }
+        }
+    });
+    for (request, answer) in answers.values() {
+        assert!(
+            request == answer,
+            "{} of {REQUEST} bytes came back",
+            answer.len()
+        );
+    }
+    for server in &wire.servers {
+        assert_eq!(server.counters().tcp_resets_sent, 0);
+    }
+}
+
+#[test]
+fn connections_stand_however_their_segments_are_spread() {
+    for seed in 0..20 {
+        let mut wire = Wire::new(3, seed, Steering::Anyhow, 0);
+        exchange(&mut wire, 30);
+        assert!(wire.passed_on > 100, "seed {seed}: {}", wire.passed_on);
+        let accepted = wire.servers.iter().map(|s| s.counters().tcp_accepted);
+        assert_eq!(accepted.sum::<u64>(), 30, "seed {seed}");
+    }
+}
+
+/// A SYN that is repeated may be answered by two of them.
+#[test]
+fn and_when_some_are_lost() {
+    for seed in 0..20 {
+        exchange(&mut Wire::new(3, seed, Steering::Anyhow, 10), 30);
+    }
+}
+
+/// As a device does it: little is to be passed on.
+#[test]
+fn what_comes_to_the_right_one_is_not_passed_on() {
+    let mut wire = Wire::new(2, 1, Steering::Mostly(100), 0);
+    exchange(&mut wire, 100);
+    let received: u64 = wire
+        .servers
+        .iter()
+        .map(|s| s.counters().tcp_segments_received)
+        .sum();
+    assert!(
+        wire.passed_on * 20 < received,
+        "{} of {received}",
+        wire.passed_on
+    );
+    for server in &wire.servers {
+        assert!(server.counters().tcp_accepted > 20);
+    }
+}
+
+/// What nobody knows is reset once, as one stack would.
+#[test]
+fn what_nobody_knows_is_reset_once() {
+    let mut wire = Wire::new(3, 1, Steering::Anyhow, 0);
+    let closed: SocketAddr = "10.0.0.2:81".parse().unwrap();
+    let options = Options::default();
+    let now = wire.now;
+    wire.client
+        .tcp_connect(now, None, closed, &options)
+        .unwrap();
+    let mut ended = 0;
+    wire.run(now + std::time::Duration::from_secs(5), |client| {
+        while let Some(event) = client.poll_event() {
+            ended += usize::from(event.set.contains(EventSet::CLOSED));
+        }
+    });
+    assert_eq!(ended, 1, "refused");
+    let resets = wire.servers.iter().map(|s| s.counters().tcp_resets_sent);
+    assert_eq!(resets.sum::<u64>(), 1);
+}
+
+/// With a full backlog nothing is kept of a SYN: the cookie comes back to another stack, which takes it.
+#[test]
+fn a_cookie_of_one_is_good_in_another() {
+    use exos_inet::tcp::SynCookies;
+    for seed in 0..10 {
+        let mut wire = Wire::new(2, seed, Steering::Anyhow, 0);
+        for server in &mut wire.servers {
+            let options = ListenOptions {
+                syn_cookies: SynCookies::Always,
+                ..ListenOptions::default()
+            };
+            *server = stack(1);
+            server.tcp.listen(None, 80, options).unwrap();
+        }
+        exchange(&mut wire, 20);
+        let redeemed = wire
+            .servers
+            .iter()
+            .map(|s| s.counters().tcp_syn_cookies_accepted);
+        assert_eq!(redeemed.sum::<u64>(), 20, "seed {seed}");
+    }
+}
