@@ -19,8 +19,8 @@
 //!   so, and the next flush goes on with it.
 //! - Everything is released when the link is dropped, or by the kernel when the
 //!   process dies in any way.
-//! - One link per interface, which has room for one XDP program, whatever its
-//!   number of queues.
+//! - An interface has room for one XDP program, hence for one link, or for several that are opened together, one on
+//!   each queue ([`XdpLink::open_queues`]).
 
 mod adopt;
 mod calls;
@@ -35,6 +35,7 @@ mod umem;
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use exos_filter::{Action, Rule};
 use exos_wire::Mac;
@@ -58,7 +59,9 @@ use super_packets::SuperPackets;
 #[derive(Debug)]
 pub struct XdpLink {
     /// What takes packets from the interface; a daemon's business where the link is adopted.
-    program: Option<Program>,
+    program: Option<Arc<Program>>,
+    /// Of several links with one program the first tells of its verdicts.
+    tells_verdicts: bool,
     mode: Mode,
     queue: Queue,
     /// The way of super-packets, where the interface copies.
@@ -95,9 +98,8 @@ impl XdpLink {
         self.interface.queue
     }
 
-    /// How many queues the interface has. Packets that it steers to another than
-    /// ours go to the host's stack: with more than one, steer them
-    /// (`ethtool -X`, `ethtool -L`).
+    /// How many queues the interface has. Packets that it steers to others than ours go to the host's stack: with
+    /// more than one, open them all ([`open_queues`](Self::open_queues)) or steer them (`ethtool -X`, `ethtool -L`).
     pub fn queues(&self) -> u32 {
         self.interface.queues
     }
@@ -142,7 +144,7 @@ impl XdpLink {
         self.queue.fd()
     }
 
-    /// Claims other packets from now on. Takes effect at once for each packet
+    /// Claims other packets from now on, on all queues that are open. Takes effect at once for each packet
     /// and loses none in between.
     ///
     /// # Errors
@@ -150,7 +152,7 @@ impl XdpLink {
     /// The rules are too many for a program, or the kernel refuses it; the old
     /// ones stay. The link is adopted: what comes is for the daemon to say.
     pub fn set_rules(&mut self, rules: &[Rule], otherwise: Action) -> Result<(), Error> {
-        match &mut self.program {
+        match &self.program {
             Some(program) => program.set_rules(rules, otherwise),
             None => Err(Error::new("a link of the daemon has no rules of ours")
                 .mend("claim addresses and ports from the daemon")),
@@ -231,7 +233,8 @@ impl XdpLink {
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.queue.counters();
         all.extend(self.large.iter().flat_map(SuperPackets::counters));
-        all.extend(self.program.iter().flat_map(Program::verdicts));
+        let program = self.program.iter().filter(|_| self.tells_verdicts);
+        all.extend(program.flat_map(|program| program.verdicts()));
         all
     }
 }

@@ -56,6 +56,7 @@ impl XdpLink {
         let frame_len_max = interface.mtu + FRAME_OVERHEAD_LEN;
         Ok(Self {
             program: None,
+            tells_verdicts: false,
             mode: if facts.has(Facts::NATIVE) {
                 Mode::Native
             } else {

@@ -8,6 +8,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use exos_filter::{Action, Rule};
@@ -88,27 +89,52 @@ impl XdpLink {
     /// Whatever is in the way, with the remedy: an old kernel, a missing
     /// privilege, the interface, its queue, its MTU, another XDP program.
     pub fn open(config: &XdpConfig) -> Result<Self, Error> {
-        let version = kernel::check()?;
-        let needed = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW | CapabilitySet::BPF;
-        caps::require(
-            needed,
-            &format!("open an AF_XDP link on {}", config.interface),
-        )?;
-        let info = Netlink::new()?.link_by_name(&config.interface)?;
-        let interface = check_interface(&info, config.queue)?;
-        let multi_buffer = multi_buffer(&interface, version)?;
-        wait_until_unheld(&interface)?;
-        // Without CAP_SYS_RESOURCE it stays; that it is too low shows at `Umem`.
-        let _ = raise_memlock(None);
+        let (interface, program, multi_buffer) = attach(config, config.queue)?;
+        let link = Self::open_queue(interface, program, config, multi_buffer)?;
+        Ok(link.telling())
+    }
 
-        let program = Program::attach(&interface, config, multi_buffer)?;
+    /// Opens the first `count` queues of an interface (at least one), one for each core: a link for each, with the same
+    /// program, which stays until the last of them is dropped. Which queue the configuration names does not matter.
+    ///
+    /// # Errors
+    ///
+    /// As for [`open`](Self::open).
+    pub fn open_queues(config: &XdpConfig, count: u32) -> Result<Vec<Self>, Error> {
+        let (interface, program, multi_buffer) = attach(config, count - 1)?;
+        let open = |queue| {
+            let interface = Interface {
+                queue,
+                ..interface.clone()
+            };
+            Self::open_queue(interface, program.clone(), config, multi_buffer)
+        };
+        let first = open(0)?.telling();
+        let others = (1..count).map(open);
+        std::iter::once(Ok(first)).chain(others).collect()
+    }
+
+    /// Of several links on one interface one tells of the program's verdicts.
+    fn telling(self) -> Self {
+        Self {
+            tells_verdicts: true,
+            ..self
+        }
+    }
+
+    fn open_queue(
+        interface: Interface,
+        program: Arc<Program>,
+        config: &XdpConfig,
+        multi_buffer: bool,
+    ) -> Result<Self, Error> {
         let (mut umem, mut socket) = make_socket(&interface, config.prefer_busy_poll)?;
         // Before the binding: drivers with zero copy take what they need there.
         let filled = socket.refill(&mut umem, RX_RING_SIZE).map_err(ring_fault)?;
         let flags = bind_flags(program.mode(), multi_buffer);
         bind(&socket, &interface, flags, QUEUE_RELEASE_WAIT)?;
         let zero_copy = calls::is_zero_copy(&socket).unwrap_or(false);
-        program.set_socket(config.queue, socket.as_fd())?;
+        program.set_socket(interface.queue, socket.as_fd())?;
         let frame_len_max = interface.mtu + FRAME_OVERHEAD_LEN;
         let mut queue = Queue::new(socket, umem, filled, frame_len_max, interface.rx_checksum);
         if config.arrival_times {
@@ -122,12 +148,31 @@ impl XdpLink {
         Ok(XdpLink {
             mode: program.mode(),
             program: Some(program),
+            tells_verdicts: false,
             queue,
             large,
             interface,
             zero_copy,
         })
     }
+}
+
+/// Sees that nothing is in the way of opening a queue, and attaches the program, with an empty map.
+fn attach(config: &XdpConfig, queue: u32) -> Result<(Interface, Arc<Program>, bool), Error> {
+    let version = kernel::check()?;
+    let needed = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW | CapabilitySet::BPF;
+    caps::require(
+        needed,
+        &format!("open an AF_XDP link on {}", config.interface),
+    )?;
+    let info = Netlink::new()?.link_by_name(&config.interface)?;
+    let interface = check_interface(&info, queue)?;
+    let multi_buffer = multi_buffer(&interface, version)?;
+    wait_until_unheld(&interface)?;
+    // Without CAP_SYS_RESOURCE it stays; that it is too low shows at `Umem`.
+    let _ = raise_memlock(None);
+    let program = Program::attach(&interface, config, multi_buffer)?;
+    Ok((interface, Arc::new(program), multi_buffer))
 }
 
 pub(super) fn check_interface(info: &LinkInfo, queue: u32) -> Result<Interface, Error> {

@@ -98,7 +98,7 @@ impl Program {
     }
 
     /// Puts other rules in force.
-    pub(super) fn set_rules(&mut self, rules: &[Rule], otherwise: Action) -> Result<(), Error> {
+    pub(super) fn set_rules(&self, rules: &[Rule], otherwise: Action) -> Result<(), Error> {
         let filter = generate(&self.maps, rules, otherwise, self.multi_buffer)?;
         self.slot.set_fd(0, filter.as_fd())
     }

@@ -59,6 +59,11 @@ pub const OUR_INTERFACE: &str = "va";
 
 impl Wire {
     pub fn new(mtu: u32) -> Self {
+        Self::with_queues(mtu, 1)
+    }
+
+    /// Both ends receive and send by so many queues.
+    pub fn with_queues(mtu: u32, queues: u32) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let stem = format!(
             "exos-link-{}-{}",
@@ -76,15 +81,16 @@ impl Wire {
             names,
         };
         wire.our_ns.enter().unwrap();
-        wire.join(mtu);
+        wire.join(mtu, queues);
         wire
     }
 
-    fn join(&self, mtu: u32) {
+    fn join(&self, mtu: u32, queues: u32) {
         let (ours, theirs) = (Netlink::new().unwrap(), self.their_ns.netlink().unwrap());
         let end = |name, mac: Mac| VethEnd {
             mac: Some(mac.0),
             mtu: Some(mtu),
+            queues,
             ..VethEnd::named(name)
         };
         let there = their_end(self.their_ns.as_fd(), end("vb", self.their_mac));
