@@ -24,10 +24,10 @@ use exos_host::Error;
 use exos_host::caps;
 use exos_host::netlink::{LinkInfo, Netlink};
 use exos_host::ports::{self, Reservation};
-use exos_inet::{Config, Neighbors, Offload, Stack};
+use exos_inet::{Config, Neighbors};
 use exos_link::{Link, Mode, TapConfig, TapLink, XdpConfig, XdpLink};
 
-use crate::clock;
+use crate::cores::join;
 use crate::host_tables::HostTables;
 use crate::node::Exos;
 use crate::pair::{INNER_NAME, Pair};
@@ -151,6 +151,8 @@ pub struct Attachment {
     pub datagrams: bool,
     /// Use the interface's own addresses, beside the host.
     pub share_address: bool,
+    /// On so many cores at once: as many queues of the interface, with a stack each ([`Exos::take_cores`]).
+    pub cores: u32,
     /// Hand over large segments to be cut by the link, where it can. Off to measure what it brings.
     pub segmentation: bool,
 }
@@ -165,6 +167,7 @@ impl Attachment {
             port,
             datagrams: false,
             share_address: false,
+            cores: 1,
             segmentation: true,
         }
     }
@@ -194,6 +197,7 @@ impl Attachment {
             return Err(Error::new("no address to answer for")
                 .mend("give --address ADDRESS/PREFIX (one that nobody has), or --share-address for the interface's own"));
         }
+        self.check_cores()?;
         for gateway in &self.gateways {
             if !self
                 .addresses
@@ -211,6 +215,23 @@ impl Attachment {
 }
 
 impl Attachment {
+    /// Several cores need an interface that has a queue for each.
+    fn check_cores(&self) -> Result<(), Error> {
+        match &self.link {
+            _ if self.cores == 1 => Ok(()),
+            LinkName::Xdp { queue: 0, .. } | LinkName::OwnPair => Ok(()),
+            LinkName::Xdp { interface, .. } => Err(Error::new("one queue is one core's").mend(
+                format!("write --link xdp:{interface}, without the queue, or leave --cores out"),
+            )),
+            LinkName::Daemon { .. } => Err(Error::new("the daemon lends one queue to a program")
+                .mend("start a program for each core, with a port each, or leave --cores out")),
+            LinkName::OwnTap | LinkName::Tap(_) => {
+                Err(Error::new("a TAP device has one queue here")
+                    .mend("give --link xdp:INTERFACE (as root), or leave --cores out"))
+            }
+        }
+    }
+
     fn check_daemon(&self) -> Result<(), Error> {
         if self.share_address || !self.gateways.is_empty() {
             return Err(
@@ -218,7 +239,7 @@ impl Attachment {
                     .mend("leave --gateway and --share-address out, or do without it (--via none)"),
             );
         }
-        Ok(())
+        self.check_cores()
     }
 }
 
@@ -228,7 +249,7 @@ impl Exos {
     pub fn attach(wanted: &Attachment) -> Result<Self, Error> {
         wanted.check()?;
         match &wanted.link {
-            LinkName::OwnPair => own_pair(wanted.segmentation),
+            LinkName::OwnPair => own_pair(wanted.cores, wanted.segmentation),
             LinkName::OwnTap => own_tap(wanted.segmentation),
             LinkName::Daemon {
                 interface,
@@ -242,21 +263,22 @@ impl Exos {
                 wanted.segmentation,
             ),
             LinkName::Xdp { interface, queue } if wanted.share_address => {
-                shared(interface, *queue, wanted.port, wanted.segmentation)
+                shared(interface, *queue, wanted)
             }
             LinkName::Xdp { interface, queue } => {
                 let rules = rules_for_addresses(wanted)?;
-                let link = XdpLink::open(&XdpConfig {
+                let settings = XdpConfig {
                     queue: *queue,
                     ..XdpConfig::new(interface, rules)
-                })?;
+                };
+                let (link, others) = open(&settings, wanted.cores)?;
                 refuse_host_addresses(interface, &wanted.addresses)?;
                 taken::refuse(
                     Netlink::new()?.link_by_name(interface)?.index,
                     &wanted.addresses,
                 )?;
                 let config = config(&link.mac(), link.mtu(), &wanted.addresses, &wanted.gateways);
-                join(Link::Xdp(link), config, wanted.segmentation)
+                join(Link::Xdp(link), others, config, None, wanted.segmentation)
             }
         }
     }
@@ -299,8 +321,29 @@ impl Exos {
     }
 }
 
-fn own_pair(segmentation: bool) -> Result<Exos, Error> {
-    let pair = Pair::make()?;
+/// A queue for each core: all that the interface has, for what comes by another would not be seen.
+/// The first is apart.
+fn open(settings: &XdpConfig, cores: u32) -> Result<(XdpLink, Vec<XdpLink>), Error> {
+    if cores == 1 {
+        return Ok((XdpLink::open(settings)?, Vec::new()));
+    }
+    let name = &settings.interface;
+    let queues = Netlink::new()?.link_by_name(name)?.rx_queues;
+    if queues != cores {
+        return Err(Error::new(format!(
+            "{name} has {queues} queues, and {cores} cores are to serve it"
+        ))
+        .mend(format!(
+            "let it have as many (ethtool -L {name} combined {cores}; a veth is made with them: ip link add ... \
+             numrxqueues {cores} numtxqueues {cores}), or give --cores {queues}"
+        )));
+    }
+    let mut links = XdpLink::open_queues(settings, cores)?;
+    Ok((links.remove(0), links))
+}
+
+fn own_pair(cores: u32, segmentation: bool) -> Result<Exos, Error> {
+    let pair = Pair::make(cores)?;
     let rules = vec![Rule {
         filter: Filter::everything(),
         action: Action::RedirectToSocket,
@@ -309,11 +352,11 @@ fn own_pair(segmentation: bool) -> Result<Exos, Error> {
         otherwise: Action::Drop,
         ..XdpConfig::new(INNER_NAME, rules)
     };
-    let link = pair.namespace.run(|| XdpLink::open(&settings))??;
+    let (link, others) = pair.namespace.run(|| open(&settings, cores))??;
     let addresses = pair.addresses.map(|(ip, prefix)| Prefixed { ip, prefix });
     let gateways: Vec<IpAddr> = pair.host_addresses.iter().map(|(ip, _)| *ip).collect();
     let config = config(&link.mac(), link.mtu(), &addresses, &gateways);
-    let mut exos = join(Link::Xdp(link), config, segmentation)?;
+    let mut exos = join(Link::Xdp(link), others, config, None, segmentation)?;
     exos.pair = Some(pair);
     Ok(exos)
 }
@@ -350,11 +393,12 @@ fn tap(
 ) -> Result<Exos, Error> {
     let link = TapLink::open(&TapConfig::named(name))?;
     let config = config(&link.mac(), link.mtu(), addresses, gateways);
-    join(Link::Tap(link), config, segmentation)
+    join(Link::Tap(link), Vec::new(), config, None, segmentation)
 }
 
 /// Beside the host on its own addresses: our port is ours, all else the host's.
-fn shared(interface: &str, queue: u32, port: u16, segmentation: bool) -> Result<Exos, Error> {
+fn shared(interface: &str, queue: u32, wanted: &Attachment) -> Result<Exos, Error> {
+    let port = wanted.port;
     let netlink = Netlink::new()?;
     let info = netlink.link_by_name(interface)?;
     let addresses = addresses_of(&netlink, &info)?;
@@ -367,10 +411,11 @@ fn shared(interface: &str, queue: u32, port: u16, segmentation: bool) -> Result<
             address.ip
         ))?);
     }
-    let link = XdpLink::open(&XdpConfig {
+    let settings = XdpConfig {
         queue,
         ..XdpConfig::new(interface, rules)
-    })?;
+    };
+    let (link, others) = open(&settings, wanted.cores)?;
     let tables = HostTables::new(info.index)?;
     let mut config = config(&link.mac(), link.mtu(), &addresses, &[]);
     config.neighbors = Neighbors::External;
@@ -383,8 +428,13 @@ fn shared(interface: &str, queue: u32, port: u16, segmentation: bool) -> Result<
     config
         .routes
         .retain(|r| r.gateway.is_some() || !on_link(r.network, r.prefix));
-    let mut exos = join(Link::Xdp(link), config, segmentation)?;
-    exos.tables = Some(tables);
+    let mut exos = join(
+        Link::Xdp(link),
+        others,
+        config,
+        Some(info.index),
+        wanted.segmentation,
+    )?;
     exos._reservations = reservations;
     Ok(exos)
 }
@@ -458,23 +508,6 @@ fn config(mac: &exos_wire::Mac, mtu: usize, addresses: &[Prefixed], gateways: &[
         gateways: gateways.to_vec(),
         ..Config::new(*mac, mtu)
     }
-}
-
-pub(crate) fn join(link: Link, mut config: Config, segmentation: bool) -> Result<Exos, Error> {
-    let offload = link.offload();
-    config.offload = Offload {
-        checksum: offload.tx_checksum,
-        segmentation: offload.tx_segmentation.filter(|_| segmentation),
-    };
-    let mut seed = [0; 8];
-    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
-        .map_err(|e| Error::io("cannot draw a secret for sequence numbers", e))?;
-    let stack = Stack::new(config, u64::from_le_bytes(seed), clock::now()).map_err(|e| {
-        Error::new(format!(
-            "these addresses and routes do not fit together: {e}"
-        ))
-    })?;
-    Ok(Exos::new(stack, link))
 }
 
 #[cfg(test)]

@@ -25,11 +25,13 @@
 //! [`attach`] is how a program gets its packets, [`node`] the loop's parts, [`wait`] when to spin
 //! and when to sleep, [`host_tables`] next hops by the host's tables, [`pair`] an interface pair of
 //! the program's own, [`user_netns`] the same without privilege, [`via`] a part of an interface that the
-//! daemon lends.
+//! daemon lends. [`cores`] is for a program on several cores, [`among`] for what comes to the wrong one.
 #![forbid(unsafe_code)]
 
+pub mod among;
 pub mod attach;
 pub mod clock;
+pub mod cores;
 pub mod host_tables;
 pub mod limits;
 pub mod node;
@@ -41,5 +43,6 @@ pub mod via;
 pub mod wait;
 
 pub use attach::{Attachment, LinkName, Prefixed};
+pub use cores::Core;
 pub use exos_host::Error;
 pub use node::Exos;

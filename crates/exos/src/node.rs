@@ -7,7 +7,9 @@ use std::time::Duration;
 use exos_inet::{Instant, RxChecksum, Stack, TxChecksum};
 use exos_link::{Link, RxMeta, TxMeta};
 
+use crate::among::Among;
 use crate::clock;
+use crate::cores::Core;
 use crate::host_tables::HostTables;
 use crate::pair::Pair;
 use crate::via::{News, Via};
@@ -43,6 +45,10 @@ pub struct Exos {
     pub(crate) pair: Option<Pair>,
     /// Ports of the host that must not be answered by it.
     pub(crate) _reservations: Vec<Reservation>,
+    /// Its place among the program's cores, where there are several.
+    pub(crate) among: Option<Among>,
+    /// The other cores, until they are taken.
+    pub(crate) cores: Vec<Core>,
     now: Instant,
     waiting: Waiting,
     worked: bool,
@@ -60,6 +66,8 @@ impl Exos {
             via: None,
             pair: None,
             _reservations: Vec::new(),
+            among: None,
+            cores: Vec::new(),
             now: clock::now(),
             waiting: Waiting::default(),
             worked: false,
@@ -128,11 +136,19 @@ impl Exos {
     pub fn receive(&mut self) -> usize {
         self.now = clock::now();
         let (stack, now) = (&mut self.stack, self.now);
-        let mut count = 0;
+        let mut count = match &mut self.among {
+            Some(among) => among.receive(stack, now),
+            None => 0,
+        };
         for _ in 0..RECEIVE_BATCHES {
-            let batch = self
-                .link
-                .receive(|frame, meta| stack.handle_frame(now, frame, checksum_of(meta)));
+            let batch = match &mut self.among {
+                None => self
+                    .link
+                    .receive(|frame, meta| stack.handle_frame(now, frame, checksum_of(meta))),
+                Some(among) => self
+                    .link
+                    .receive(|frame, meta| among.take_in(stack, now, frame, checksum_of(meta))),
+            };
             count += batch;
             if batch < exos_link::RX_BATCH as usize {
                 break;
@@ -221,6 +237,7 @@ impl Exos {
         let mut fds = others.to_vec();
         fds.extend(self.tables.as_ref().map(HostTables::fd));
         fds.extend(self.via.as_ref().and_then(Via::fd));
+        fds.extend(self.among.as_mut().map(Among::fd_to_sleep_on));
         let writing = self.link.wants_write();
         let link = self.link.fd().map(|fd| (fd, writing));
         wait::sleep(now, Some(until), link, &fds)
@@ -241,7 +258,10 @@ impl Exos {
             .list()
             .into_iter()
             .map(|(name, value)| (name.to_owned(), value));
+        let among = self.among.iter().flat_map(Among::counters);
+        let among = among.map(|(name, value)| (name.to_owned(), value));
         link.chain(stack)
+            .chain(among)
             .chain([("sleeps".to_owned(), self.waiting.sleeps)])
             .collect()
     }

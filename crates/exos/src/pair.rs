@@ -35,13 +35,18 @@ pub struct Pair {
 
 impl Pair {
     /// Make a pair, with the first numbers that nothing on this host uses.
-    pub fn make() -> Result<Self, Error> {
+    /// Our end has so many queues.
+    pub fn make(queues: u32) -> Result<Self, Error> {
         let netlink = Netlink::new()?;
         let namespace = NetNs::anonymous()?;
         let (number, host_name) = free_number(&netlink)?;
-        let host_end = VethEnd::named(&host_name);
+        let host_end = VethEnd {
+            queues,
+            ..VethEnd::named(&host_name)
+        };
         let our_end = VethEnd {
             netns: Some(namespace.as_fd()),
+            queues,
             ..VethEnd::named(INNER_NAME)
         };
         netlink.create_veth_pair(&host_end, &our_end)?;

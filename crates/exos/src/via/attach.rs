@@ -15,7 +15,8 @@ use exos_xok::message::{LocalAddress, Mode, PortWish, Refusal};
 
 use super::Via;
 use super::control::AskError;
-use crate::attach::{Attachment, join};
+use crate::attach::Attachment;
+use crate::cores::join;
 use crate::node::Exos;
 
 /// A stack on a link of the daemon that listens at `path`.
@@ -35,7 +36,13 @@ pub(crate) fn attach(
         claim_all(&mut via, wanted)?
     };
     let config = config(&via, &link, &addresses);
-    let mut exos = join(Link::Xdp(link), config, wanted.segmentation)?;
+    let mut exos = join(
+        Link::Xdp(link),
+        Vec::new(),
+        config,
+        None,
+        wanted.segmentation,
+    )?;
     exos.via = Some(via);
     Ok(exos)
 }

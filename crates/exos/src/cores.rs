@@ -1,0 +1,93 @@
+//! A program on several cores: a queue of the interface, a stack and a loop on each, and nothing shared between them.
+//!
+//! [`Exos::attach`] opens all queues when [`Attachment::cores`](crate::Attachment) says how many, and gives the first
+//! core's [`Exos`]; the others are taken from it ([`Exos::take_cores`]) and started, each in its own thread. A stack does
+//! not know of the others. The interface has exactly as many queues as there are cores, so that all that comes is seen, and
+//! spreads connections over them; what it brings to the wrong core is handed on ([`crate::among`]).
+//!
+//! All stacks accept connections on the same ports. A program that opens connections does so on one core, or gives each
+//! its own ports: two stacks may choose the same one.
+
+use exos_host::Error;
+use exos_inet::{Config, Offload, Stack};
+use exos_link::{Link, XdpLink};
+
+use crate::among::Among;
+use crate::clock;
+use crate::host_tables::HostTables;
+use crate::node::Exos;
+
+/// What a core's thread begins with.
+pub struct Core {
+    pub(crate) link: XdpLink,
+    pub(crate) config: Config,
+    pub(crate) seed: u64,
+    /// The interface whose host's tables say the next hops, where they do.
+    pub(crate) tables: Option<u32>,
+    pub(crate) among: Among,
+}
+
+impl Core {
+    /// A stack on the core's queue, in the thread that calls.
+    ///
+    /// # Errors
+    ///
+    /// The host's tables cannot be read.
+    pub fn start(self) -> Result<Exos, Error> {
+        let mut exos = Exos::new(stack(self.config, self.seed)?, Link::Xdp(self.link));
+        exos.tables = self.tables.map(HostTables::new).transpose()?;
+        exos.among = Some(self.among);
+        Ok(exos)
+    }
+}
+
+impl Exos {
+    /// The other cores, to be started in threads of their own. Empty when asked for again.
+    pub fn take_cores(&mut self) -> Vec<Core> {
+        std::mem::take(&mut self.cores)
+    }
+}
+
+/// A stack on a link for each core: the first as it is, the others to be started. All are made with one seed, as
+/// [`Stack::handle_frame_among`] wants it.
+pub(crate) fn join(
+    first: Link,
+    others: Vec<XdpLink>,
+    mut config: Config,
+    tables: Option<u32>,
+    segmentation: bool,
+) -> Result<Exos, Error> {
+    let offload = first.offload();
+    config.offload = Offload {
+        checksum: offload.tx_checksum,
+        segmentation: offload.tx_segmentation.filter(|_| segmentation),
+    };
+    let mut seed = [0; 8];
+    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
+        .map_err(|e| Error::io("cannot draw a secret for sequence numbers", e))?;
+    let seed = u64::from_le_bytes(seed);
+    let mut exos = Exos::new(stack(config.clone(), seed)?, first);
+    exos.tables = tables.map(HostTables::new).transpose()?;
+    if others.is_empty() {
+        return Ok(exos);
+    }
+    let mut places = Among::make(others.len() + 1)?.into_iter();
+    exos.among = places.next();
+    let core = |(link, among)| Core {
+        link,
+        config: config.clone(),
+        seed,
+        tables,
+        among,
+    };
+    exos.cores = others.into_iter().zip(places).map(core).collect();
+    Ok(exos)
+}
+
+fn stack(config: Config, seed: u64) -> Result<Stack, Error> {
+    Stack::new(config, seed, clock::now()).map_err(|e| {
+        Error::new(format!(
+            "these addresses and routes do not fit together: {e}"
+        ))
+    })
+}
