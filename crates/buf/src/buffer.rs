@@ -31,6 +31,7 @@ use std::rc::Rc;
 
 use exos_wire::checksum::Sum;
 
+use crate::SharedBytes;
 use crate::Slice;
 use crate::limits::{BLOCK_LEN, BUFFER_LEN_MAX};
 
@@ -50,6 +51,7 @@ struct Shared {
 enum Bytes {
     Owned(Box<[u8]>),
     Static(&'static [u8]),
+    Shared(SharedBytes),
 }
 
 impl Buffer {
@@ -60,6 +62,10 @@ impl Buffer {
     /// When there are more than [`BUFFER_LEN_MAX`] bytes.
     pub fn from_static(bytes: &'static [u8]) -> Buffer {
         Buffer::new(Bytes::Static(bytes))
+    }
+
+    pub(crate) fn over_shared(shared: SharedBytes) -> Buffer {
+        Buffer::new(Bytes::Shared(shared))
     }
 
     fn new(bytes: Bytes) -> Buffer {
@@ -93,6 +99,7 @@ impl Buffer {
         match &self.0.bytes {
             Bytes::Owned(bytes) => bytes,
             Bytes::Static(bytes) => bytes,
+            Bytes::Shared(shared) => shared.as_slice(),
         }
     }
 
@@ -182,12 +189,15 @@ impl Buffer {
     }
 
     fn sums(&self) -> &[u16] {
+        if let Bytes::Shared(shared) = &self.0.bytes {
+            return shared.sums();
+        }
         self.0.sums.get_or_init(|| prefix_sums(self.as_slice()))
     }
 }
 
 /// The table that the module's documentation describes.
-fn prefix_sums(bytes: &[u8]) -> Box<[u16]> {
+pub(crate) fn prefix_sums(bytes: &[u8]) -> Box<[u16]> {
     let mut sum = Sum::ZERO;
     let rest = bytes.chunks(BLOCK_LEN).map(|block| {
         sum = sum.plus(Sum::of(block)); // Every block but the last is whole, hence even.

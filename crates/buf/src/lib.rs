@@ -9,15 +9,18 @@
 //! Because the bytes never change, their Internet checksum is computed once for the whole buffer
 //! and the checksum of any segment follows from it (IO-Lite, section 3.9), see [`buffer`].
 //!
-//! Everything here belongs to one thread: reference counts are not atomic.
+//! All of these belong to one thread: reference counts are not atomic. What several threads send is
+//! [`SharedBytes`], of which each makes a buffer of its own.
 
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
 pub mod buffer;
 pub mod limits;
+pub mod shared;
 pub mod slice;
 
 pub use aggregate::Aggregate;
 pub use buffer::Buffer;
+pub use shared::SharedBytes;
 pub use slice::Slice;

@@ -1,0 +1,103 @@
+//! Immutable bytes for several threads: each makes a [`Buffer`] of its own over them.
+//!
+//! A buffer's reference count is one thread's, so that it costs no atomic operation on the data path and no cache line
+//! that cores fight over. What lies behind it may all the same be one memory: these bytes and their sums are shared by a
+//! count of their own, which is touched when a thread makes its buffer or drops its last reference, and never between.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::buffer::{Buffer, prefix_sums};
+
+/// Bytes that buffers of several threads are made of. `clone` costs an atomic reference count.
+#[derive(Clone)]
+pub struct SharedBytes(Arc<Shared>);
+
+struct Shared {
+    bytes: Box<[u8]>,
+    /// As [`Buffer`] has them, made once for all threads.
+    sums: OnceLock<Box<[u16]>>,
+}
+
+impl SharedBytes {
+    /// This thread's buffer over the bytes. One for each thread is enough: it is cloned there.
+    ///
+    /// # Panics
+    ///
+    /// When there are more than [`BUFFER_LEN_MAX`](crate::limits::BUFFER_LEN_MAX) bytes.
+    pub fn buffer(&self) -> Buffer {
+        Buffer::over_shared(self.clone())
+    }
+
+    /// All bytes.
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        &self.0.bytes
+    }
+
+    /// Makes the table of sums now rather than when first needed.
+    pub fn prepare_sums(&self) {
+        self.sums();
+    }
+
+    pub(crate) fn sums(&self) -> &[u16] {
+        self.0.sums.get_or_init(|| prefix_sums(&self.0.bytes))
+    }
+
+    /// How many hold these bytes: the threads that have a buffer, and whoever keeps them to make more.
+    pub fn holders(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+}
+
+impl From<Vec<u8>> for SharedBytes {
+    /// Takes the bytes; they are moved only if the vector holds spare room.
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(Arc::new(Shared {
+            bytes: bytes.into_boxed_slice(),
+            sums: OnceLock::new(),
+        }))
+    }
+}
+
+impl std::fmt::Debug for SharedBytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (len, holders) = (self.as_slice().len(), self.holders());
+        write!(f, "SharedBytes({len} bytes, {holders} holders)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_have_the_same_bytes_and_sums_in_buffers_of_their_own() {
+        let bytes: Vec<u8> = (0..10_000_u32).map(|i| (i * 7) as u8).collect();
+        let alone = Buffer::from(bytes.clone());
+        let shared = SharedBytes::from(bytes);
+        let sums = |buffer: &Buffer| [0..10_000, 1..9999, 1448..2896].map(|r| buffer.sum(r));
+        let expected = sums(&alone);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let shared = shared.clone();
+                scope.spawn(move || {
+                    let buffer = shared.buffer();
+                    let clones = [buffer.clone(), buffer.clone()];
+                    assert_eq!(buffer.as_slice().as_ptr(), shared.as_slice().as_ptr());
+                    assert_eq!(sums(&clones[1]), expected);
+                    assert_eq!(buffer.reference_count(), 3);
+                });
+            }
+        });
+        assert_eq!(shared.holders(), 1, "all threads have ended");
+    }
+
+    #[test]
+    fn a_buffer_keeps_the_bytes() {
+        let shared = SharedBytes::from(b"kept".to_vec());
+        let slice = shared.buffer().slice(1..3);
+        assert_eq!(shared.holders(), 2);
+        drop(shared);
+        assert_eq!(slice.as_bytes(), b"ep");
+    }
+}
