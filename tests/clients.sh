@@ -4,11 +4,15 @@
 #
 #   tests/clients.sh PATH/TO/exos
 #
-# Everything happens in namespaces of a lab of its own and on interfaces that go with the process;
-# what is started is ended by its id, also when this script is interrupted.
+# Everything happens in namespaces of its own and on interfaces that go with the process; what is
+# started is ended by its id, also when this script is interrupted. Nothing here judges how fast it is.
 set -uo pipefail
+# In a network namespace of its own: what other runs make at the same time, or have left, is not there.
+if [ "$(id -u)" = 0 ] && [ -z "${EXOS_TEST_ALONE:-}" ]; then
+    EXOS_TEST_ALONE=yes exec unshare --net -- "$0" "$@"
+fi
 exos=$(realpath "$1")
-lab=clients
+lab=clients-$$
 work=$(mktemp -d)
 failures=0
 server=
@@ -40,7 +44,7 @@ start() {
         "$exos" serve "$@" >"$work/serve.out" 2>"$work/serve.err" &
     fi
     server=$!
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         grep -q '^http' "$work/serve.out" && return 0
         kill -0 "$server" 2>/dev/null || break
         sleep 0.05
@@ -48,8 +52,10 @@ start() {
     return 1
 }
 stop() { kill -TERM "$server" 2>/dev/null; wait "$server"; code=$?; server=; return $code; }
+# await COMMAND...: until it succeeds, for a minute at most.
+await() { local end=$((SECONDS + 60)); until "$@" >/dev/null 2>&1; do [ $SECONDS -lt $end ] || return 1; sleep 0.05; done; }
 # await_port PORT: wait until side a's own stack listens there.
-await_port() { for _ in $(seq 200); do "$exos" lab exec --name $lab a -- bash -c "</dev/tcp/10.10.0.1/$1" 2>/dev/null && return; sleep 0.1; done; }
+await_port() { await "$exos" lab exec --name $lab a -- bash -c "</dev/tcp/10.10.0.1/$1"; }
 client() { "$exos" lab exec --name $lab b -- "$@"; }
 
 # load WHERE RUNNER URL: wrk and ab, on persistent and on new connections.
@@ -116,7 +122,7 @@ unprivileged() {
     cp "$exos" "$work/exos" && chmod 755 "$work" "$work/exos"
     setpriv --reuid 65534 --regid 65534 --clear-groups "$work/exos" serve >"$work/user.out" 2>"$work/user.err" &
     server=$!
-    for _ in $(seq 200); do grep -q 'was answered\|was not answered\|exos:' "$work/user.err" && break; sleep 0.05; done
+    await grep 'was answered\|was not answered\|exos:' "$work/user.err"
     has "without privilege a kernel socket is answered" "HTTP/1.1 200" "$(cat "$work/user.err")"
     stop; same "without privilege it stops in order" 0 $?
 }
@@ -133,23 +139,23 @@ v4=http://10.10.0.10 v6="http://[fd10::10]"
 
 if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24 --address fd10::10/64 --json; then
     for base in "$v4" "$v6"; do
-        same "curl $base/" "<title>home</title>" "$(client curl -sS -m 10 "$base/")"
-        client curl -sS -m 20 -o "$work/got" "$base/large.bin"
+        same "curl $base/" "<title>home</title>" "$(client curl -sS -m 60 "$base/")"
+        client curl -sS -m 60 -o "$work/got" "$base/large.bin"
         check "curl $base/large.bin is the file" cmp "$work/got" "$site/large.bin"
     done
-    reused=$(client curl -sS -m 10 -o /dev/null -o /dev/null -w '%{num_connects} ' $v4/ $v4/small.txt)
+    reused=$(client curl -sS -m 60 -o /dev/null -o /dev/null -w '%{num_connects} ' $v4/ $v4/small.txt)
     same "keep-alive" "1 0 " "$reused"
-    head=$(client curl -sS -m 10 -I $v4/small.txt)
+    head=$(client curl -sS -m 60 -I $v4/small.txt)
     has "HEAD gives the length" "Content-Length: 100" "$head"
     modified=$(sed -n 's/^Last-Modified: //p' <<<"$head" | tr -d '\r')
-    code() { client curl -sS -m 10 -o /dev/null -w '%{http_code}' "$@"; }
-    same "a part is sent" "206 10" "$(client curl -sS -m 10 -r 0-9 -o /dev/null -w '%{http_code} %{size_download}' $v4/small.txt)"
+    code() { client curl -sS -m 60 -o /dev/null -w '%{http_code}' "$@"; }
+    same "a part is sent" "206 10" "$(client curl -sS -m 60 -r 0-9 -o /dev/null -w '%{http_code} %{size_download}' $v4/small.txt)"
     head -c 400000 "$site/large.bin" >"$work/got"
-    client curl -sS -m 10 -C - -o "$work/got" $v4/large.bin
+    client curl -sS -m 60 -C - -o "$work/got" $v4/large.bin
     check "curl resumes a download" cmp "$work/got" "$site/large.bin"
     same "If-Modified-Since" 304 "$(code -H "If-Modified-Since: $modified" $v4/small.txt)"
-    same "a directory is redirected" "301 $v4/dir/" "$(client curl -sS -m 10 -o /dev/null -w '%{http_code} %{redirect_url}' $v4/dir)"
-    same "a directory's index" "<title>dir</title>" "$(client curl -sS -m 10 $v4/dir/)"
+    same "a directory is redirected" "301 $v4/dir/" "$(client curl -sS -m 60 -o /dev/null -w '%{http_code} %{redirect_url}' $v4/dir)"
+    same "a directory's index" "<title>dir</title>" "$(client curl -sS -m 60 $v4/dir/)"
     same "a directory without one" 403 "$(code $v4/dir/empty/)"
     same "no such document" 404 "$(code $v4/none)"
     same "POST" 405 "$(code -X POST $v4/)"
@@ -158,31 +164,32 @@ if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24 --address fd10::
     same "encoded dots" 400 "$(code --path-as-is "$v4/%2e%2e/%2e%2e/etc/passwd")"
     same "a long target" 414 "$(code "$v4/$(head -c 9000 /dev/zero | tr '\0' a)")"
     same "large fields" 431 "$(code -H "X-Large: $(head -c 17000 /dev/zero | tr '\0' a)" $v4/)"
-    raw() { printf "$1" | client timeout 5 curl -sS -m 4 telnet://10.10.0.10:80 2>/dev/null | head -1 | tr -d '\r'; }
+    raw() { printf "$1" | client curl -sS -m 60 telnet://10.10.0.10:80 2>/dev/null | head -1 | tr -d '\r'; }
     has "a bad version" " 505 " "$(raw 'GET / HTTP/9.9\r\n\r\n')"
     has "nonsense" " 400 " "$(raw 'nonsense\r\n\r\n')"
     has "HTTP/1.0" " 200 " "$(raw 'GET / HTTP/1.0\r\n\r\n')"
     pipelined=$(printf 'GET /small.txt HTTP/1.1\r\nHost: x\r\n\r\nGET /small.txt HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n' |
-        client timeout 5 curl -sS -m 4 telnet://10.10.0.10:80 2>/dev/null | grep -o 'HTTP/1.1 200' | wc -l)
+        client curl -sS -m 60 telnet://10.10.0.10:80 2>/dev/null | grep -o 'HTTP/1.1 200' | wc -l)
     same "pipelining" 2 "$pipelined"
-    check "ping v4" client ping -c 2 -i 0.2 -W 2 10.10.0.10
-    check "ping v6" client ping -6 -c 2 -i 0.2 -W 2 fd10::10
-    check "a ping in fragments" client ping -c 1 -s 4000 -W 2 10.10.0.10
+    check "ping v4" client ping -c 2 -i 0.2 -W 20 10.10.0.10
+    check "ping v6" client ping -6 -c 2 -i 0.2 -W 20 fd10::10
+    check "a ping in fragments" client ping -c 1 -s 4000 -W 20 10.10.0.10
     check "nobody listens on other ports" bash -c "! \"$exos\" lab exec --name $lab b -- timeout 2 bash -c '</dev/tcp/10.10.0.10/81'"
     load "lab wire" client $v4
     browse "lab wire" client $v4
     # A connection that sends nothing whole does not keep others waiting.
-    printf 'GET / HT' | client timeout 3 curl -sS -m 3 telnet://10.10.0.10:80 >/dev/null 2>&1 &
+    printf 'GET / HT' | "$exos" lab exec --name $lab b -- curl -sS -m 100 telnet://10.10.0.10:80 >/dev/null 2>&1 &
     stalled=$!
+    await eval '[ -n "$(client ss -Htn state established dst 10.10.0.10)" ]'
     same "others are served beside a stalled request" 200 "$(code $v4/)"
     kill $stalled 2>/dev/null; wait $stalled 2>/dev/null
     # A second server on the same queue is refused and the first goes on.
-    second=$(timeout 20 "$exos" lab exec --name $lab a -- "$exos" serve --link "xdp:$wire" --address 10.10.0.11/24 2>&1); status=$?
+    second=$(timeout 60 "$exos" lab exec --name $lab a -- "$exos" serve --link "xdp:$wire" --address 10.10.0.11/24 2>&1); status=$?
     same "a second server on the queue is refused" 1 $status
     has "and the line names what is in the way" "XDP" "$second"
     same "and the first goes on" 200 "$(code $v4/)"
     serve_pid=$(pgrep -P "$server" -x exos || echo "$server")
-    kill -USR1 "$serve_pid"; sleep 0.3
+    kill -USR1 "$serve_pid"; await grep '^{.*}$' "$work/serve.out"
     check "statistics on SIGUSR1 are JSON" bash -c "grep -m1 '^{' '$work/serve.out' | python3 -m json.tool >/dev/null"
     stop; same "it stops in order" 0 $?
     has "the interface is as it was" "none" "none$("$exos" lab exec --name $lab a -- ip -d link show "$wire" | grep -o 'xdp')"
@@ -194,7 +201,7 @@ fi
 if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24; then
     kill -KILL "$(pgrep -P "$server" -x exos || echo "$server")"; wait "$server" 2>/dev/null
     if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24; then
-        same "after SIGKILL the next start works" "<title>home</title>" "$(client curl -sS -m 10 $v4/)"
+        same "after SIGKILL the next start works" "<title>home</title>" "$(client curl -sS -m 60 $v4/)"
         stop
     else
         bad "after SIGKILL the next start works" "$(cat "$work/serve.err")"
@@ -205,17 +212,17 @@ fi
 
 # Beside the host on its own address.
 if start lab "$site" --link "xdp:$wire" --share-address --port 8080; then
-    same "--share-address v4" "<title>home</title>" "$(client curl -sS -m 10 http://10.10.0.1:8080/)"
-    same "--share-address v6" "<title>home</title>" "$(client curl -sS -m 10 "http://[fd10::1]:8080/")"
-    client curl -sS -m 20 -o "$work/got" http://10.10.0.1:8080/large.bin
+    same "--share-address v4" "<title>home</title>" "$(client curl -sS -m 60 http://10.10.0.1:8080/)"
+    same "--share-address v6" "<title>home</title>" "$(client curl -sS -m 60 "http://[fd10::1]:8080/")"
+    client curl -sS -m 60 -o "$work/got" http://10.10.0.1:8080/large.bin
     check "--share-address, a large document" cmp "$work/got" "$site/large.bin"
     load "shared address" client http://10.10.0.1:8080
     browse "shared address" client http://10.10.0.1:8080
     "$exos" lab exec --name $lab a -- python3 -m http.server 8081 --directory "$site" >/dev/null 2>&1 &
     other=$!; await_port 8081
-    same "the host's own ports go on" 200 "$(client curl -sS -m 10 -o /dev/null -w '%{http_code}' http://10.10.0.1:8081/small.txt)"
+    same "the host's own ports go on" 200 "$(client curl -sS -m 60 -o /dev/null -w '%{http_code}' http://10.10.0.1:8081/small.txt)"
     kill $(pgrep -P $other) $other 2>/dev/null; wait $other 2>/dev/null
-    check "the host's ping goes on" client ping -c 1 -W 2 10.10.0.1
+    check "the host's ping goes on" client ping -c 1 -W 20 10.10.0.1
     stop
 else
     bad "--share-address starts" "$(cat "$work/serve.err")"
@@ -224,7 +231,7 @@ fi
 # A port of the host that is taken.
 "$exos" lab exec --name $lab a -- python3 -m http.server 8082 --directory "$site" >/dev/null 2>&1 &
 other=$!; await_port 8082
-taken=$(timeout 20 "$exos" lab exec --name $lab a -- "$exos" serve "$site" --link "xdp:$wire" --share-address --port 8082 2>&1); status=$?
+taken=$(timeout 60 "$exos" lab exec --name $lab a -- "$exos" serve "$site" --link "xdp:$wire" --share-address --port 8082 2>&1); status=$?
 same "a taken port is refused" 1 $status
 has "and the line says so" "8082" "$taken"
 kill $(pgrep -P $other) $other 2>/dev/null; wait $other 2>/dev/null
@@ -232,14 +239,17 @@ kill $(pgrep -P $other) $other 2>/dev/null; wait $other 2>/dev/null
 # On its own interface pair.
 if start here "$site"; then
     for url in $(cat "$work/serve.out"); do
-        same "own interface pair, $url" "<title>home</title>" "$(curl -sS -m 10 "$url")"
+        same "own interface pair, $url" "<title>home</title>" "$(curl -sS -m 60 "$url")"
     done
     url=$(head -1 "$work/serve.out")
-    curl -sS -m 20 -o "$work/got" "${url}large.bin"; check "own interface pair, a large document" cmp "$work/got" "$site/large.bin"
+    curl -sS -m 60 -o "$work/got" "${url}large.bin"; check "own interface pair, a large document" cmp "$work/got" "$site/large.bin"
     load "own pair" here "${url%/}"
     browse "own pair" here "${url%/}"
     name=$(ip -br link | grep -o '^exos[0-9]*' | head -1)
-    kill -KILL "$server"; wait "$server" 2>/dev/null; server=; sleep 0.5
+    has "it has interfaces" exos "$name"
+    kill -KILL "$server"; wait "$server" 2>/dev/null; server=
+    # The kernel takes them away at leisure.
+    await eval '[ -z "$(ip -br link show "$name" 2>/dev/null)" ]'
     same "its interfaces go with it, also by SIGKILL" "" "$(ip -br link show "$name" 2>/dev/null)"
 else
     bad "the server starts on its own interface pair" "$(cat "$work/serve.err")"
@@ -248,7 +258,7 @@ fi
 # A TAP device.
 if start lab "$site" --link tap:exostap --address 10.99.0.2/24; then
     "$exos" lab exec --name $lab a -- sh -c 'ip address add 10.99.0.1/24 dev exostap; ip link set exostap up'
-    "$exos" lab exec --name $lab a -- curl -sS -m 20 -o "$work/got" http://10.99.0.2/large.bin
+    "$exos" lab exec --name $lab a -- curl -sS -m 60 -o "$work/got" http://10.99.0.2/large.bin
     check "TAP with offload, a large document" cmp "$work/got" "$site/large.bin"
     stop
 else
@@ -256,7 +266,7 @@ else
 fi
 
 # What cannot work says so.
-refused() { local name=$1 wanted=$2 out; shift 2; out=$(timeout 20 "$exos" serve "$@" 2>&1); [ $? != 0 ] && has "$name" "$wanted" "$out" || bad "$name" "$out"; }
+refused() { local name=$1 wanted=$2 out; shift 2; out=$(timeout 60 "$exos" serve "$@" 2>&1); [ $? != 0 ] && has "$name" "$wanted" "$out" || bad "$name" "$out"; }
 refused "no such directory" "/no/such" /no/such
 refused "no such interface" "nope0" --link xdp:nope0 --address 10.0.0.1/24
 refused "no address" "--address" --link xdp:lo

@@ -118,10 +118,24 @@ def icmp(kind, code, rest, data, six=False, sum_=None):
     return head[:2] + struct.pack("!H", sum_) + head[4:]
 
 
+# What must happen comes within this many seconds, whatever else the machine does.
+PATIENCE = 60
+
+
+def wait_until(holds):
+    """Whether it holds before patience ends."""
+    until = time.time() + PATIENCE
+    while not holds():
+        if time.time() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
 def find_server():
     """Its MAC address: a unicast frame to another is dropped."""
     raw.settimeout(0.3)
-    for _ in range(10):
+    for _ in range(PATIENCE * 3):
         send([arp(1, MAC, HERE, SERVER)])
         until = time.time() + 0.3
         while time.time() < until:
@@ -141,7 +155,7 @@ def statistics():
     """What its counters are now."""
     before = os.path.getsize(STATISTICS)
     os.kill(PID, signal.SIGUSR1)
-    for _ in range(250):
+    for _ in range(PATIENCE * 50):
         time.sleep(0.02)
         with open(STATISTICS) as file:
             file.seek(before)
@@ -157,16 +171,22 @@ def grown(before):
     return {name: now[name] - before[name] for name in now if now[name] != before[name]}
 
 
+def grown_to(before, counter, least):
+    """The same, once a counter has grown by this much: frames that were sent need not have arrived yet."""
+    wait_until(lambda: grown(before).get(counter, 0) >= least)
+    return grown(before)
+
+
 def resident_kib():
     with open(f"/proc/{PID}/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("VmRSS"))
 
 
-def connect(timeout=5):
+def connect(timeout=PATIENCE):
     return socket.create_connection((SERVER, 80), timeout=timeout)
 
 
-def fetch(timeout=5):
+def fetch(timeout=PATIENCE):
     """Seconds that a small document takes over a connection of its own; None when it fails."""
     began = time.time()
     try:
@@ -227,8 +247,7 @@ def malformed_frames():
     for name, counter, frame in kinds:
         before = statistics()
         send([frame] * 20)
-        time.sleep(0.05)
-        change = grown(before)
+        change = grown_to(before, counter, 20)
         got = change.get(counter, 0)
         # What the server passes to its host includes what others say on the wire.
         say(f"counted: {name}", got == 20 or got > 20 and counter == "link_xdp_pass", f"{counter} of {change}")
@@ -242,8 +261,7 @@ def overlapping_fragments():
         ip4(1, data[800:2000], ident=70, fragment=0x2000 | 100),
         ip4(1, data[2000:], ident=70, fragment=250),
     ])
-    time.sleep(0.05)
-    change = grown(before)
+    change = grown_to(before, "drop_fragment", 1)
     say("overlapping fragments make no datagram",
         "fragments_reassembled" not in change and change.get("drop_fragment", 0) > 0, change)
 
@@ -335,12 +353,20 @@ def syn_flood():
     served = sum(t is not None for t in times)
     say("clients are served during a flood of SYNs", served >= 0.9 * len(times) > 10,
         f"{served} of {len(times)}, {sent[0]} SYNs, {grown(before)}")
-    after = [fetch(timeout=1) for _ in range(10)]
+    after = [fetch() for _ in range(10)]
     say("and after it", None not in after, after)
+    # One that is lost is sent again after a second; what a loaded machine delays is not every one of ten.
+    say("at once", min(t or PATIENCE for t in after) < 1, after)
+
+
+def slowest_of_20():
+    """The longest that a small document takes, of 20; the patience when one does not come."""
+    return max(fetch() or PATIENCE for _ in range(20))
 
 
 def slow_clients():
     """Clients that never read or never finish cost others nothing."""
+    usual = slowest_of_20()
     before, idle = resident_kib(), []
     for n in range(300):
         s = socket.socket()
@@ -349,8 +375,9 @@ def slow_clients():
         # Closed windows, unfinished requests, and clients that never say a word.
         s.sendall((b"GET /large.bin HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/1.1\r\nX: y\r\n", b"")[n % 3])
         idle.append(s)
-    slowest = max(fetch() or 9 for _ in range(20))
-    say("others are served beside 300 slow clients", slowest < 0.5, f"{slowest:.3f} s")
+    slowest = slowest_of_20()
+    say("others are served beside 300 slow clients", slowest < 0.5 + 2 * usual,
+        f"{slowest:.3f} s, without them {usual:.3f} s")
     each = (resident_kib() - before) / len(idle)
     say("which cost under 16 KiB each", each < 16, f"{each:.1f} KiB")
     return idle
@@ -368,7 +395,7 @@ def pipelining():
         more = resident_kib() - before
         say("which take bounded memory", more < 4096, f"{more} KiB")
         got = b""
-        s.settimeout(5)
+        s.settimeout(PATIENCE)
         while got.count(b"HTTP/1.1 200") < count or not got.endswith(b"x" * 100):
             part = s.recv(1 << 20)
             if not part:
@@ -385,7 +412,7 @@ def broken_requests():
                 s.sendall(request)
             except OSError:
                 pass
-            s.settimeout(3)
+            s.settimeout(PATIENCE)
             try:
                 return s.recv(4096)[9:12].decode()
             except OSError as error:
@@ -413,13 +440,11 @@ def broken_off():
         if n % 3:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         s.close()
-    time.sleep(0.5)
-    after = statistics()["connections"]
-    say("600 connections broken off leave none behind", after <= before, f"{before} -> {after}")
+    none_left = wait_until(lambda: statistics()["connections"] <= before)
+    say("600 connections broken off leave none behind", none_left, f"{before} -> {statistics()['connections']}")
 
 
 SERVER_MAC = find_server()
-began = time.time()
 idle = slow_clients()
 malformed_frames()
 overlapping_fragments()
@@ -431,7 +456,7 @@ broken_requests()
 broken_off()
 syn_flood()
 # The unfinished requests have 20 s, and those that say nothing too.
-time.sleep(max(0.0, began + 22 - time.time()))
+wait_until(lambda: min(statistics()[name] for name in ("http_request_timeouts", "http_idle_timeouts")) >= 100)
 ended = statistics()
 say("unfinished requests are ended after 20 s", ended["http_request_timeouts"] >= 100, ended["http_request_timeouts"])
 say("silent clients are ended after 20 s", ended["http_idle_timeouts"] >= 100, ended["http_idle_timeouts"])

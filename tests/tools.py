@@ -9,8 +9,8 @@ import time
 
 
 def connect(address, port):
-    s = socket.create_connection((address, int(port)), timeout=10)
-    s.settimeout(20)
+    s = socket.create_connection((address, int(port)), timeout=100)
+    s.settimeout(100)
     return s
 
 
@@ -58,7 +58,7 @@ def datagram(address, port, source, wanted, length="500"):
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     s = socket.socket(family, socket.SOCK_DGRAM)
     s.bind(("", int(source)))
-    s.settimeout(2 if wanted == "answered" else 0.5)
+    s.settimeout(60 if wanted == "answered" else 0.5)
     data = noise(int(length), 1)
     s.sendto(data, (address, int(port)))
     try:
@@ -110,17 +110,17 @@ def exchange(address, port, path):
 def listen(port):
     s = socket.create_server(("::", int(port)), family=socket.AF_INET6, dualstack_ipv6=True)
     print("listening", flush=True)
-    s.settimeout(20)
+    s.settimeout(100)
     return s
 
 
-def serve_sink(port):
-    """Takes what comes on the connections that begin within a second of the first, and tells how much."""
+def serve_sink(port, connections):
+    """Takes what comes on so many connections, and tells how much."""
     server, total, taken, open_ones = listen(port), 0, 0, 0
     watch = selectors.DefaultSelector()
     watch.register(server, selectors.EVENT_READ)
-    end = time.monotonic() + 20
-    while (taken == 0 or open_ones) and time.monotonic() < end:
+    end = time.monotonic() + 100
+    while (taken < int(connections) or open_ones) and time.monotonic() < end:
         for key, _ in watch.select(1):
             if key.fileobj is server:
                 watch.register(server.accept()[0], selectors.EVENT_READ)

@@ -88,7 +88,7 @@ trace() {
 }
 # said OUT WORDS: waits for a traced command to say something.
 said() {
-    for _ in $(seq 400); do grep -q "$2" "$1" && return; sleep 0.05; done
+    for _ in $(seq 1200); do grep -q "$2" "$1" && return; sleep 0.05; done
     return 1
 }
 # ended OUT: stops the command that TRACER traces and leaves what it called in "used".
@@ -105,7 +105,7 @@ scraped() {
     if said "$work/metrics" 'metrics at'; then
         port=$(sed -n 's,^metrics at http://127.0.0.1:\([0-9]*\)/.*,\1,p' "$work/metrics")
         exec 3<>"/dev/tcp/127.0.0.1/$port" && printf 'GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n' >&3
-        answer=$(timeout 20 cat <&3)
+        answer=$(timeout 60 cat <&3)
         exec 3>&-
         grep -q '^exos_up 1' <<<"$answer" && status=0
     fi

@@ -10,7 +10,7 @@
 set -uo pipefail
 exos=$(realpath "$1")
 linux=$(dirname "$(realpath "$0")")/wire.py
-lab=badwire
+lab=badwire-$$
 work=$(mktemp -d)
 failures=0
 peer=
@@ -24,7 +24,7 @@ ok() { echo "ok $1"; }
 bad() { echo "not ok $1: ${2:-}"; failures=$((failures + 1)); }
 inside() { "$exos" lab exec --name $lab "$@"; }
 # await SECONDS COMMAND...: until it succeeds.
-await() { local tries=$(($1 * 20)); shift; while ! "$@" 2>/dev/null; do tries=$((tries - 1)); [ $tries -gt 0 ] || return 1; sleep 0.05; done; }
+await() { local end=$((SECONDS + $1)); shift; until "$@" 2>/dev/null; do [ $SECONDS -lt $end ] || return 1; sleep 0.05; done; }
 
 [ "$(id -u)" = 0 ] || { echo "SKIPPED: bad wires: needs root"; exit 0; }
 command -v python3 >/dev/null || { echo "SKIPPED: bad wires: python3 is not installed (apt-get install python3)"; exit 0; }
@@ -52,7 +52,7 @@ we_open() {
     local name=$1 address=$2; shift 2
     rm -f "$work"/got-*
     inside b -- python3 "$linux" listen "$address" $port "$work/other" "$work/got-one" 2>"$work/err-linux" & peer=$!
-    await 20 listening $port
+    await 60 listening $port
     inside a -- timeout 120 "$@" <"$work/one" >"$work/got-other" 2>"$work/err"
     wait $peer; peer=
     whole "$name"
@@ -64,7 +64,7 @@ they_open() {
     rm -f "$work"/got-* "$work/err"
     # Like netcat, one that listens ends when its peer has finished: so its file is the shorter.
     inside a -- timeout 120 "$exos" cat --listen --port $port "${own[@]}" <"$work/short" >"$work/got-one" 2>"$work/err" & peer=$!
-    await 20 grep -q "listening" "$work/err"
+    await 60 grep -q "listening" "$work/err"
     inside b -- python3 "$linux" connect "$2" $port "$work/one" "$work/got-other" 2>"$work/err-linux"
     wait $peer; peer=
     whole "$1" short

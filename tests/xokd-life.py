@@ -17,8 +17,8 @@ def last_ack(address, port, wire):
     """Lets the server close first; after a line on the input sends its last FIN again, and says what is answered."""
     ours = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
     ours.bind((wire, 0))
-    ours.settimeout(10)
-    s = socket.create_connection((address, int(port)), timeout=10)
+    ours.settimeout(60)
+    s = socket.create_connection((address, int(port)), timeout=60)
     local = s.getsockname()[1]
     s.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     while s.recv(1 << 16):

@@ -57,12 +57,12 @@ far ip route add default via 10.20.0.1; far ip -6 route add default via fd20::1
 start one serve "$site" --address 10.10.0.10/24 --address fd10::10/64 || { bad "a program serves" "$(cat "$work/one.err")"; exit 1; }
 one=$started
 for base in "$v4" "$v6"; do
-    far curl -sS -m 30 -o "$work/got" "$base/large.bin"
+    far curl -sS -m 100 -o "$work/got" "$base/large.bin"
     check "over a short link, $base sends less and all arrives" cmp "$work/got" "$site/large.bin"
 done
 errors=$(client nstat -asz 'IcmpOutDestUnreachs' 'Icmp6OutPktTooBigs' | awk '$2 > 0' | grep -c Out)
 same "because the router has said so, in both families" 2 "$errors"
-said=$(head -c 5 /dev/zero | nobody timeout 10 "$work/exos" cat --xokd "$socket" 10.10.0.2:7999 2>&1)
+said=$(head -c 5 /dev/zero | nobody timeout 100 "$work/exos" cat --xokd "$socket" 10.10.0.2:7999 2>&1)
 has "a reset reaches the program that connected" "refused" "$said"
 ip netns del exos-$lab-c
 
@@ -71,7 +71,7 @@ mkfifo "$work/go"
 client python3 "$peer" last_ack 10.10.0.10 80 "$wire" <"$work/go" >"$work/peer" &
 peer_pid=$!; programs+=($peer_pid)
 exec 9>"$work/go"
-until_so 10 grep -q closed "$work/peer"
+until_so 60 grep -q closed "$work/peer"
 kill -TERM $one; wait $one; same "the program ends in order" 0 $?
 echo >&9; exec 9>&-
 wait $peer_pid
@@ -84,19 +84,19 @@ kill -TERM $one; wait $one
 start one serve "$site" --address 10.10.0.10/24 --address 10.10.0.11/24 || bad "a program with two addresses" "$(cat "$work/one.err")"
 one=$started
 start two serve --port 8080 --address 10.10.0.11/24; two=$started
-client curl -sS -m 60 --limit-rate 4M -o "$work/kept" $v4/large.bin 2>"$work/kept.err" & kept=$!
-client curl -sS -m 60 --limit-rate 4M -o "$work/lost" $other/large.bin 2>"$work/lost.err" & lost=$!
+client curl -sS -m 200 --limit-rate 4M -o "$work/kept" $v4/large.bin 2>"$work/kept.err" & kept=$!
+client curl -sS -m 200 --limit-rate 4M -o "$work/lost" $other/large.bin 2>"$work/lost.err" & lost=$!
 programs+=($kept $lost)
-until_so 10 test -s "$work/lost"; until_so 10 test -s "$work/kept"
+until_so 60 test -s "$work/lost"; until_so 60 test -s "$work/kept"
 # It does not answer: what it has is taken all the same.
 kill -STOP $two
 reload '["10.10.0.10", "fd10::10"]' '"80", "1024-65535"' own
-until_so 5 grep -q '10.10.0.11:80 back' "$work/one.err"
+until_so 60 grep -q '10.10.0.11:80 back' "$work/one.err"
 has "it is told which grant goes" "the daemon takes tcp 10.10.0.11:80 back within" "$(cat "$work/one.err")"
 wait $lost; same "connections of that grant are reset" 56 $?
-refused() { [[ $(client timeout 2 bash -c "</dev/tcp/$1/$2" 2>&1) == *refused* ]]; }
-check "then nobody is there" until_so 5 refused 10.10.0.11 80
-check "nor where the program does not answer" until_so 5 refused 10.10.0.11 8080
+refused() { [[ $(client timeout 20 bash -c "</dev/tcp/$1/$2" 2>&1) == *refused* ]]; }
+check "then nobody is there" until_so 60 refused 10.10.0.11 80
+check "nor where the program does not answer" until_so 60 refused 10.10.0.11 8080
 wait $kept; same "connections of the other grant go on" 0 $?
 check "and all of it arrives" cmp "$work/kept" "$site/large.bin"
 has "new ones are served" "200" "$(status_of $v4/large.bin)"
@@ -104,25 +104,25 @@ kill -CONT $two; wait $two; same "who slept through it ends with an error" 1 $?
 
 # Each user sees the packets of his own programs; all of them takes policy's leave.
 as_nobody=(setpriv --reuid 65533 --regid 65533 --clear-groups --inh-caps=-all --bounding-set=-all)
-reload '"any"' '"80", "1024-65535"' own; until_so 5 grep -q 'read again' "$work/daemon.out"
-until_so 5 start theirs serve --port 9000 --address 10.10.0.10/24 || bad "a program of another user" "$(cat "$work/theirs.err")"
+reload '"any"' '"80", "1024-65535"' own; until_so 60 grep -q 'read again' "$work/daemon.out"
+until_so 60 start theirs serve --port 9000 --address 10.10.0.10/24 || bad "a program of another user" "$(cat "$work/theirs.err")"
 theirs=$started
 # look NAME ARGUMENTS...: what the other user sees of a page from each program.
 look() {
     local name=$1; shift
-    "${as_nobody[@]}" timeout 20 "$work/exos" dump --xokd "$socket" -c 12 "$@" >"$work/$name" 2>"$work/$name.err" &
+    "${as_nobody[@]}" timeout 100 "$work/exos" dump --xokd "$socket" -c 12 "$@" >"$work/$name" 2>"$work/$name.err" &
     local dump=$!
-    until_so 5 grep -q . "$work/$name.err"
+    until_so 60 grep -q . "$work/$name.err"
     for _ in 1 2 3; do fetch -o /dev/null $v4/; fetch -o /dev/null $v4:9000/; done
     wait $dump
 }
 look own
 has "a user sees his program's packets" "10.10.0.10.9000" "$(cat "$work/own" "$work/own.err")"
 same "and no other's" "" "$(grep -F '10.10.0.10.80 ' "$work/own")"
-said=$("${as_nobody[@]}" timeout 5 "$work/exos" dump --xokd "$socket" --all -c 1 2>&1)
+said=$("${as_nobody[@]}" timeout 60 "$work/exos" dump --xokd "$socket" --all -c 1 2>&1)
 has "all packets need a line of policy" 'dump = "all"' "$said"
 reload '"any"' '"80", "1024-65535"' all
-until_so 5 eval '[ "$(grep -c "read again" "$work/daemon.out")" -ge 3 ]'
+until_so 60 eval '[ "$(grep -c "read again" "$work/daemon.out")" -ge 3 ]'
 look all --all
 has "with it a user sees the others'" "10.10.0.10.80 " "$(cat "$work/all" "$work/all.err")"
 has "and his own" "10.10.0.10.9000" "$(cat "$work/all")"
