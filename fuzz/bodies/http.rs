@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use exos_buf::Slice;
 use exos_cheetah::limits::HEAD_LEN_MAX;
-use exos_cheetah::site::Document;
+use exos_cheetah::site::{Description, Document};
 use exos_cheetah::{Next, Server, ServerConnection, Site};
 
 /// What a connection has sent, and how it ended.
@@ -45,7 +45,10 @@ fn site() -> Site {
         ("/dir/index.html", "<p>dir"),
         ("/dir/with space.txt", "b"),
     ] {
-        let document = Document::new(content.as_bytes(), "text/plain", 784_108_800);
+        let document = Document::new(
+            content.as_bytes(),
+            &Description::plain("text/plain", 784_108_800),
+        );
         site.insert(path.as_bytes(), document);
     }
     site.insert_forbidden(b"/SECRET");

@@ -44,8 +44,13 @@ pub const SITE_FILES_MAX: usize = 500_000;
 /// Directories inside one another. Linux paths end at 4,096 bytes; people stop well before 64.
 pub const SITE_DEPTH_MAX: usize = 64;
 
-/// Room for the header fields of a response before its body in one buffer.
-pub const RESPONSE_FIELDS_LEN_MAX: usize = 1024;
+/// Header fields that rules add to a document's response: a long Content-Security-Policy takes 2 KiB.
+/// With the rest they fit the 8 KiB that clients and proxies take for a response's head at least.
+pub const MORE_FIELDS_LEN_MAX: usize = 4 * 1024;
+
+/// Room for the header fields of a response before its body in one buffer: our own, and twice those
+/// of rules, which stand for 200 and for 304.
+pub const RESPONSE_FIELDS_LEN_MAX: usize = 1024 + 2 * MORE_FIELDS_LEN_MAX;
 
 const _: () = assert!(
     DOCUMENT_LEN_MAX + RESPONSE_FIELDS_LEN_MAX as u64 <= exos_buf::limits::BUFFER_LEN_MAX as u64,

@@ -4,6 +4,7 @@ mod common;
 
 use common::{Client, NOW_SECS, exchange, exchange_in_pieces, server};
 use exos_cheetah::limits::{BODY_SKIP_LEN_MAX, FIELDS_MAX, HEAD_LEN_MAX, REQUEST_LINE_LEN_MAX};
+use exos_cheetah::site::{Description, Document};
 use exos_cheetah::{Server, ServerConnection, Status};
 
 /// What comes of a single request.
@@ -527,7 +528,7 @@ fn a_part_is_sent_with_its_place() {
 fn several_parts_are_sent_as_one_body_of_parts() {
     let content: Vec<u8> = (0..2000u32).map(|n| b'a' + (n % 26) as u8).collect();
     let mut site = exos_cheetah::Site::new();
-    let document = exos_cheetah::site::Document::new(&content, "text/plain", 0);
+    let document = Document::new(&content, &Description::plain("text/plain", 0));
     site.insert(b"/long.txt", document);
     let mut server = Server::new(std::rc::Rc::new(site), NOW_SECS);
     let mut client = Client::new(&mut server, usize::MAX);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use exos_buf::Buffer;
 use exos_cheetah::serve::Cheetah;
-use exos_cheetah::site::Document;
+use exos_cheetah::site::{Description, Document};
 use exos_cheetah::{Server, Site};
 use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions, Options};
 use exos_inet::{Config, Instant, RxChecksum, Stack};
@@ -42,7 +42,7 @@ impl Visit {
         let mut site = Site::new();
         site.insert(
             b"/big",
-            Document::new(&vec![7; DOCUMENT_LEN], "image/png", 0),
+            Document::new(&vec![7; DOCUMENT_LEN], &Description::plain("image/png", 0)),
         );
         let id = client
             .tcp_connect(

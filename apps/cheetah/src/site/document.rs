@@ -8,27 +8,62 @@
 //! ```text
 //! ETag: "0123456789abcdef"                        |
 //! Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT    | validators()
+//! [Vary: Accept-Encoding] [fields of rules]       |
 //! (empty line)                                    |
 //! Content-Type: text/html; charset=utf-8          |            |
+//! [Content-Encoding: br]                          |            |
 //! Content-Length: 1234                            | fields()   |
-//! Accept-Ranges: bytes                             |            | whole()
-//! Last-Modified, ETag                             |            |
+//! Accept-Ranges: bytes                            |            | whole()
+//! ETag and what follows it above                  |            |
 //! (empty line)                                    |            |
 //! content                                         | body()     |
 //! ```
+//!
+//! What stands with the validators is what a 304 has to repeat (RFC 9110 §15.4.5).
 //!
 //! A page made by the server itself has no validators and nothing before `fields()`.
 
 use exos_buf::{Buffer, Slice};
 
-use super::{content_hash, media_type};
+use super::{Coding, content_hash, media_type};
 use crate::http::opening::date_text;
-use crate::limits::RESPONSE_FIELDS_LEN_MAX;
+use crate::limits::{MORE_FIELDS_LEN_MAX, RESPONSE_FIELDS_LEN_MAX};
 
 /// The entity tag in `validators()`: after `ETag: `, sixteen digits in quotes.
 const TAG: std::ops::Range<usize> = 6..24;
 /// The date in `validators()`: after the tag's line end and `Last-Modified: `.
 const DATE: std::ops::Range<usize> = 41..70;
+
+/// What is said about content that becomes a document.
+#[derive(Clone, Copy, Debug)]
+pub struct Description<'a> {
+    /// Its `type/subtype`; a text that is UTF-8 is said to be so. Of coded content it is the type of
+    /// what was coded, parameters included, which nobody can tell from the coded bytes.
+    pub media_type: &'a str,
+    /// The time of its last change in seconds since 1970, which must not lie in the future (RFC
+    /// 9110 §8.8.2.1).
+    pub modified_secs: u64,
+    /// How the content is coded, if it is.
+    pub coding: Option<Coding>,
+    /// Whether there are other variants of it, of which Accept-Encoding chooses.
+    pub vary: bool,
+    /// Further header fields, each a line ended by CRLF, for 200 and 206 and also for 304. At most
+    /// [`MORE_FIELDS_LEN_MAX`] bytes.
+    pub more_fields: &'a str,
+}
+
+impl<'a> Description<'a> {
+    /// Content as it is, without variants or further fields.
+    pub const fn plain(media_type: &'a str, modified_secs: u64) -> Description<'a> {
+        Description {
+            media_type,
+            modified_secs,
+            coding: None,
+            vary: false,
+            more_fields: "",
+        }
+    }
+}
 
 /// A document with its header fields; cloning it counts one reference.
 #[derive(Clone, Debug)]
@@ -42,17 +77,35 @@ pub struct Document {
 impl Document {
     /// A document of some content.
     ///
-    /// `media_type` is a `type/subtype`; a text that is UTF-8 is said to be so. `modified_secs` is
-    /// its time of last change in seconds since 1970, which must not lie in the future (RFC 9110
-    /// §8.8.2.1). The entity tag is a hash of the content: equal content, equal tag, whatever the
-    /// times of its file.
-    pub fn new(content: &[u8], media_type: &str, modified_secs: u64) -> Document {
-        let tag = content_hash(content);
+    /// The entity tag is a hash of the content and its coding: equal content, equal tag, whatever
+    /// the times of its file.
+    pub fn new(content: &[u8], description: &Description) -> Document {
+        let &Description {
+            media_type,
+            modified_secs,
+            coding,
+            vary,
+            more_fields,
+        } = description;
+        assert!(
+            more_fields.len() <= MORE_FIELDS_LEN_MAX,
+            "checked where the fields come from"
+        );
+        let tag = content_hash(content, coding);
         let date = date_text(modified_secs);
-        let charset = media_type::charset(media_type, content);
-        let not_modified = format!("ETag: \"{tag:016x}\"\r\nLast-Modified: {date}\r\n\r\n");
+        let vary = if vary {
+            "Vary: Accept-Encoding\r\n"
+        } else {
+            ""
+        };
+        let not_modified =
+            format!("ETag: \"{tag:016x}\"\r\nLast-Modified: {date}\r\n{vary}{more_fields}\r\n");
+        let (charset, coding_field) = match coding {
+            None => (media_type::charset(media_type, content), String::new()),
+            Some(coding) => ("", format!("Content-Encoding: {}\r\n", coding.name())),
+        };
         let fields = format!(
-            "Content-Type: {media_type}{charset}\r\nContent-Length: {}\r\n\
+            "Content-Type: {media_type}{charset}\r\n{coding_field}Content-Length: {}\r\n\
              Accept-Ranges: bytes\r\n{not_modified}",
             content.len()
         );
@@ -163,7 +216,7 @@ mod tests {
 
     #[test]
     fn the_parts_of_a_document_lie_where_they_should() {
-        let document = Document::new(b"<p>hi", "text/html", 784_111_777);
+        let document = Document::new(b"<p>hi", &Description::plain("text/html", 784_111_777));
         let tag = str::from_utf8(document.entity_tag()).unwrap();
         assert_eq!(tag.len(), 18);
         assert_eq!(document.last_modified(), b"Sun, 06 Nov 1994 08:49:37 GMT");
@@ -180,9 +233,51 @@ mod tests {
     }
 
     #[test]
+    fn coding_is_said_with_the_content_and_vary_with_the_validators() {
+        let description = Description {
+            media_type: "text/html; charset=utf-8",
+            modified_secs: 784_111_777,
+            coding: Some(Coding::Br),
+            vary: true,
+            more_fields: "Cache-Control: no-cache\r\nX-Frame-Options: DENY\r\n",
+        };
+        let document = Document::new(b"\x0b\x02\x80", &description);
+        let tag = str::from_utf8(document.entity_tag()).unwrap();
+        let validators = format!(
+            "ETag: {tag}\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
+             Vary: Accept-Encoding\r\nCache-Control: no-cache\r\nX-Frame-Options: DENY\r\n\r\n"
+        );
+        assert_eq!(text(&document.validators()), validators);
+        assert_eq!(
+            text(&document.fields()),
+            format!(
+                "Content-Type: text/html; charset=utf-8\r\nContent-Encoding: br\r\n\
+                 Content-Length: 3\r\nAccept-Ranges: bytes\r\n{validators}"
+            )
+        );
+    }
+
+    /// Two variants of a document never share a tag, even where somebody stored the same bytes
+    /// under both names (RFC 9110 §8.8.3.3).
+    #[test]
+    fn equal_bytes_in_different_codings_have_different_tags() {
+        let codings = [None].into_iter().chain(Coding::ALL.map(Some));
+        let tags: Vec<Vec<u8>> = codings
+            .map(|coding| {
+                let plain = Description::plain("text/plain", 0);
+                let description = Description { coding, ..plain };
+                Document::new(b"same", &description).entity_tag().to_vec()
+            })
+            .collect();
+        for (at, tag) in tags.iter().enumerate() {
+            assert!(!tags[at + 1..].contains(tag), "{at}");
+        }
+    }
+
+    #[test]
     fn tags_follow_the_content() {
         let tag = |content: &[u8]| {
-            Document::new(content, "text/plain", 0)
+            Document::new(content, &Description::plain("text/plain", 0))
                 .entity_tag()
                 .to_vec()
         };

@@ -3,7 +3,7 @@
 //! Its files lie in the crate's `site/` folder. The mosaic page has one image per tile, so that a
 //! browser opens several connections and one look at the picture shows whether all answers came.
 
-use super::{Document, Site, media_type};
+use super::{Description, Document, Site, media_type};
 
 /// The date of all files, 2026-01-01 00:00:00 UTC: fixed, so that every build sends the same.
 const MODIFIED_SECS: u64 = 1_767_225_600;
@@ -83,7 +83,7 @@ impl Site {
             let media_type = media_type::of(path.as_bytes());
             site.insert(
                 path.as_bytes(),
-                Document::new(content, media_type, MODIFIED_SECS),
+                Document::new(content, &Description::plain(media_type, MODIFIED_SECS)),
             );
         }
         site

@@ -27,7 +27,7 @@ use rustix::fs::{
 };
 
 use super::document::CONTENT_LEN_MAX;
-use super::{Document, Site, media_type};
+use super::{Description, Document, Site, media_type};
 use crate::limits;
 
 /// How much a site may hold.
@@ -268,7 +268,7 @@ impl Loader {
         let content = self.content(fd, u64::try_from(stat.st_size).unwrap_or(0))?;
         // RFC 9110 §8.8.2.1: a time in the future is replaced by the present.
         let modified_secs = u64::try_from(stat.st_mtime).unwrap_or(0).min(self.now_secs);
-        let document = Document::new(&content, key.1, modified_secs);
+        let document = Document::new(&content, &Description::plain(key.1, modified_secs));
         self.shared.insert(key, document.clone());
         self.site.insert(url, document);
         Ok(())

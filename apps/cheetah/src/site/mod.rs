@@ -5,6 +5,7 @@
 //! loaded. [`load`] says what is loaded from a directory and what is left out; [`document`] how a
 //! document lies in memory; [`example`] is the site built into the program.
 
+pub mod coding;
 pub mod document;
 pub mod example;
 pub mod load;
@@ -14,7 +15,8 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 
 use hashbrown::HashMap;
 
-pub use document::Document;
+pub use coding::Coding;
+pub use document::{Description, Document};
 pub use load::{Limits, LoadError, Omission, Reason};
 
 /// What a path leads to.
@@ -159,10 +161,13 @@ impl Hasher for PathHasher {
     }
 }
 
-/// A hash of content for entity tags: the same in every run and on every machine.
-pub(crate) fn content_hash(bytes: &[u8]) -> u64 {
+/// A hash of content and its coding for entity tags: the same in every run and on every machine.
+pub(crate) fn content_hash(bytes: &[u8], coding: Option<Coding>) -> u64 {
     let mut hasher = BuildHasherDefault::<PathHasher>::default().build_hasher();
     hasher.write_usize(bytes.len());
     hasher.write(bytes);
+    if let Some(coding) = coding {
+        hasher.write(coding.name().as_bytes());
+    }
     hasher.finish()
 }

@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use exos_buf::Slice;
-use exos_cheetah::site::Document;
+use exos_cheetah::site::{Description, Document};
 use exos_cheetah::{Next, Server, ServerConnection, Site};
 
 /// Sun, 06 Nov 1994 08:49:37 GMT, the RFCs' favourite moment.
@@ -26,7 +26,10 @@ pub fn site() -> Site {
         ("/empty", "", "application/octet-stream"),
         ("/what?.txt", "question", "text/plain"),
     ] {
-        let document = Document::new(content.as_bytes(), media_type, MODIFIED_SECS);
+        let document = Document::new(
+            content.as_bytes(),
+            &Description::plain(media_type, MODIFIED_SECS),
+        );
         site.insert(path.as_bytes(), document);
     }
     site.insert_forbidden(b"/secret");
