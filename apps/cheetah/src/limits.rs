@@ -94,3 +94,9 @@ pub const RANGES_MAX: usize = 32;
 
 /// Bytes between two parts that are sent along, as one part: about what the head of a part takes.
 pub const RANGE_GAP_LEN: u64 = 128;
+
+/// The longest configuration file: some ten thousand redirects fit.
+pub const CONFIG_LEN_MAX: u64 = 4 << 20;
+
+/// Places in a configuration that do not fit its schema and are told at once; each costs another reading of it.
+pub const CONFIG_ERRORS_MAX: usize = 100;

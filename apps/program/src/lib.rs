@@ -12,8 +12,8 @@ mod printer;
 pub mod status;
 mod tcp;
 
-pub use link::{LinkArgs, ViaName};
+pub use link::{LinkArgs, ViaName, mode};
 pub use news::{taken_back, tell_news};
 pub use place::{inside_hint, reachable_addresses};
 pub use printer::{Printer, Stream};
-pub use tcp::TcpArgs;
+pub use tcp::{Congestion, Ecn, TcpArgs};

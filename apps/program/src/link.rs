@@ -65,8 +65,12 @@ impl FromStr for ViaName {
     }
 }
 
-/// A mode as a person names it.
-fn mode(text: &str) -> Result<Mode, String> {
+/// A mode as a person names it: shared, direct or direct:QUEUE.
+///
+/// # Errors
+///
+/// What to write instead.
+pub fn mode(text: &str) -> Result<Mode, String> {
     let queue = |text: &str| text.parse().ok().map(|queue| Mode::Direct(Some(queue)));
     let known = match text.split_once(':') {
         None if text == "shared" => Some(Mode::Shared),
@@ -129,6 +133,40 @@ impl LinkArgs {
         }
     }
 
+    /// These options, and those of a file where they say nothing. A link that is named here replaces the file's.
+    #[must_use]
+    pub fn or(self, file: Self) -> Self {
+        let named = self.link.is_some() || self.via.is_some();
+        let file = if named {
+            let (link, via, mode, xokd) = (None, None, None, None);
+            Self {
+                link,
+                via,
+                mode,
+                xokd,
+                ..file
+            }
+        } else {
+            file
+        };
+        let first = |mine: Vec<_>, its| if mine.is_empty() { its } else { mine };
+        Self {
+            link: self.link.or(file.link),
+            via: self.via.or(file.via),
+            mode: self.mode.or(file.mode),
+            xokd: self.xokd.or(file.xokd),
+            address: first(self.address, file.address),
+            gateway: if self.gateway.is_empty() {
+                file.gateway
+            } else {
+                self.gateway
+            },
+            share_address: self.share_address || file.share_address,
+            no_segmentation: self.no_segmentation || file.no_segmentation,
+            core: self.core.or(file.core),
+        }
+    }
+
     /// Go to the core that was asked for.
     pub fn pin(&self) -> Result<(), Error> {
         self.core.map_or(Ok(()), exos_host::affinity::pin)
@@ -180,6 +218,31 @@ mod tests {
         for bad in ["", "xok", "xokd:", "none:eth0"] {
             assert!(bad.parse::<ViaName>().is_err(), "{bad}");
         }
+    }
+
+    /// What the command line says comes before what a file says, and a link is taken from one of them whole.
+    #[test]
+    fn the_command_line_comes_before_a_file() {
+        let file = || LinkArgs {
+            link: Some("tap:t1".parse().unwrap()),
+            address: vec!["192.0.2.1/24".parse().unwrap()],
+            core: Some(1),
+            ..LinkArgs::default()
+        };
+        let said = LinkArgs::default().or(file());
+        assert_eq!(said.link, Some(LinkName::Tap("t1".into())));
+        assert_eq!((said.address.len(), said.core), (1, Some(1)));
+        let lent = args(None, Some("xokd"), None).or(file());
+        assert_eq!((lent.link, lent.via), (None, Some(ViaName::Xokd(None))));
+        assert_eq!(lent.address, file().address);
+        let mine = LinkArgs {
+            address: vec!["192.0.2.2/24".parse().unwrap()],
+            core: Some(0),
+            ..args(Some("tap:t0"), None, None)
+        };
+        let both = mine.clone().or(file());
+        assert_eq!((both.link, both.core), (mine.link, Some(0)));
+        assert_eq!(both.address, mine.address);
     }
 
     #[test]

@@ -26,6 +26,18 @@ pub struct TcpArgs {
 }
 
 impl TcpArgs {
+    /// These options, and those of a file where they say nothing.
+    #[must_use]
+    pub fn or(self, file: Self) -> Self {
+        Self {
+            congestion: self.congestion.or(file.congestion),
+            ecn: self.ecn.or(file.ecn),
+            no_sack: self.no_sack || file.no_sack,
+            receive_buffer: self.receive_buffer.or(file.receive_buffer),
+            nagle: self.nagle || file.nagle,
+        }
+    }
+
     /// What was asked for, all else as the stack has it.
     pub fn options(&self) -> Options {
         let mut options = Options {
@@ -112,6 +124,13 @@ mod tests {
         );
         assert!("on".parse::<Ecn>().unwrap_err().contains("request"));
         assert_eq!(options.receive_buffer_bytes, 50_000);
+        let both = TcpArgs {
+            receive_buffer: Some(60_000),
+            ..TcpArgs::default()
+        }
+        .or(args);
+        assert!(both.no_sack && both.nagle && both.congestion.is_some() && both.ecn.is_some());
+        assert_eq!(both.receive_buffer, Some(60_000));
         assert!("vegas".parse::<Congestion>().unwrap_err().contains("cubic"));
     }
 }

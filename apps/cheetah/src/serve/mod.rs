@@ -1,10 +1,11 @@
 //! `exos serve`: the web server as a program on a stack of its own.
 //!
-//! [`options`] is its command line, [`program`] what it does with connections, [`statistics`] what
+//! [`options`] is its command line, [`sites`] loads what the configuration names, [`program`] what it does with connections, [`statistics`] what
 //! it says about itself. This file sets up, runs the loop, and stops in order.
 
 mod options;
 mod program;
+mod sites;
 mod statistics;
 
 use std::io::Write as _;
@@ -17,6 +18,7 @@ use exos::{Attachment, Error, Exos, LinkName, clock};
 use exos_inet::tcp::{ListenOptions, ListenerId};
 use exos_program::{Printer, Stream, inside_hint, reachable_addresses, taken_back, tell_news};
 
+use crate::config::Config;
 use crate::http::Server;
 use crate::limits::{GOODBYE_TIME, RECEIVE_BUFFER_LEN, STOP_TIME};
 use crate::site::Site;
@@ -54,13 +56,17 @@ impl Reporter {
 /// Serve until a signal asks to stop.
 pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     // First what can be wrong without anything having been made.
-    let site = load(args)?;
-    args.link.pin()?;
-    let attachment = args.link.attachment(args.port)?;
+    let config = args.configuration()?;
+    if args.check {
+        return sites::check(&config);
+    }
+    let site = sites::load(&config)?;
+    config.link.pin()?;
+    let attachment = config.link.attachment(config.port)?;
     let mut exos = Exos::attach(&attachment)?;
     let signals = Signals::catch()?;
-    let listener = listen(&mut exos, args)?;
-    announce(&exos, args, &attachment, &site)?;
+    let listener = listen(&mut exos, &config)?;
+    announce(&exos, &config, &attachment, &site)?;
     let reporter = Reporter::start(args.json)?;
     let mut cheetah = Cheetah::new(Server::new(Rc::new(site), clock::unix_secs()), clock::now());
     let mut revoked = false;
@@ -118,20 +124,9 @@ fn stop(
     Ok(())
 }
 
-fn load(args: &ServeArgs) -> Result<Site, Error> {
-    let Some(directory) = &args.directory else {
-        return Ok(Site::example());
-    };
-    let site = Site::load(directory, args.limits()).map_err(|e| Error::new(e.to_string()))?;
-    for omission in site.omissions() {
-        eprintln!("exos serve: left out: {omission}");
-    }
-    Ok(site)
-}
-
-fn listen(exos: &mut Exos, args: &ServeArgs) -> Result<ListenerId, Error> {
-    let (port, mut connection) = (args.port, args.tcp.options());
-    if args.tcp.receive_buffer.is_none() {
+fn listen(exos: &mut Exos, config: &Config) -> Result<ListenerId, Error> {
+    let (port, mut connection) = (config.port, config.tcp.options());
+    if config.tcp.receive_buffer.is_none() {
         // Requests need no more, and nobody can have us keep more.
         connection.receive_buffer_bytes = RECEIVE_BUFFER_LEN;
         connection.receive_buffer_max_bytes = RECEIVE_BUFFER_LEN;
@@ -149,26 +144,20 @@ fn listen(exos: &mut Exos, args: &ServeArgs) -> Result<ListenerId, Error> {
 /// Tell a person where the site is.
 fn announce(
     exos: &Exos,
-    args: &ServeArgs,
+    config: &Config,
     attachment: &Attachment,
     site: &Site,
 ) -> Result<(), Error> {
-    let count = site.document_count();
-    let megabytes = site.content_len() as f64 / 1e6;
-    match &args.directory {
-        Some(d) => eprintln!(
-            "exos serve: {count} documents of {}, {megabytes:.1} MB",
-            d.display()
-        ),
-        None => eprintln!("exos serve: the example site, {count} documents, {megabytes:.1} MB"),
+    for one in &config.sites {
+        eprintln!("exos serve: {}", sites::describe(one, site));
     }
     eprintln!("exos serve: {}", exos.describe_link());
     for address in reachable_addresses(exos) {
         // Nobody may be reading; the site is served all the same.
-        let _ = writeln!(std::io::stdout(), "{}", url(address, args.port));
+        let _ = writeln!(std::io::stdout(), "{}", url(address, config.port));
     }
     if attachment.link == LinkName::OwnTap {
-        show_from_inside(exos, args.port)?;
+        show_from_inside(exos, config.port)?;
     }
     Ok(())
 }

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use exos::Error;
 use exos_program::{LinkArgs, TcpArgs};
 
-use crate::site::Limits;
+use crate::config::{Config, DEFAULT_PORT, Root};
 
 /// Serve a directory over HTTP on a TCP/IP stack of its own.
 ///
@@ -16,13 +17,19 @@ pub struct ServeArgs {
     /// The directory to serve; an example site when left out
     #[arg(value_name = "DIR")]
     pub directory: Option<PathBuf>,
+    /// What to serve, and how, as a TOML file says it (docs/serve.md); options of the link and of TCP add to it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "port", "document_max", "site_max"])]
+    pub config: Option<PathBuf>,
+    /// Say what would be served, or all that is wrong, and end
+    #[arg(long)]
+    pub check: bool,
     #[command(flatten)]
     pub(super) link: LinkArgs,
     #[command(flatten)]
     pub(super) tcp: TcpArgs,
-    /// TCP port to serve
-    #[arg(long, default_value_t = 80, value_parser = clap::value_parser!(u16).range(1..))]
-    pub port: u16,
+    /// TCP port to serve [default: 80]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
     /// Longest document to load, in MiB; longer ones are left out [default and most: 512]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=crate::limits::DOCUMENT_LEN_MAX >> 20))]
     pub document_max: Option<u64>,
@@ -35,15 +42,36 @@ pub struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// The limits of the documents.
-    pub(super) fn limits(&self) -> Limits {
-        let mut limits = Limits::default();
+    /// What the file and the options say together. What is wrong with the file is said on standard error.
+    pub(super) fn configuration(&self) -> Result<Config, Error> {
+        let config = match &self.config {
+            Some(file) => Config::read(file).map_err(|errors| {
+                for line in errors.to_string().lines() {
+                    eprintln!("exos serve: {line}");
+                }
+                let (count, file) = (errors.errors.len(), file.display());
+                let errors = if count == 1 { "error" } else { "errors" };
+                Error::new(format!("{file} has {count} {errors}")).mend("see docs/serve.md")
+            })?,
+            None => self.without_file(),
+        };
+        Ok(Config {
+            link: self.link.clone().or(config.link),
+            tcp: self.tcp.clone().or(config.tcp),
+            ..config
+        })
+    }
+
+    fn without_file(&self) -> Config {
+        let directory = self.directory.clone();
+        let mut config = Config::of(directory.map_or(Root::Example, Root::Directory));
+        config.port = self.port.unwrap_or(DEFAULT_PORT);
         if let Some(mib) = self.document_max {
-            limits.document_len = mib << 20;
+            config.limits.document_len = mib << 20;
         }
         if let Some(mib) = self.site_max {
-            limits.site_len = mib.saturating_mul(1 << 20);
+            config.limits.site_len = mib.saturating_mul(1 << 20);
         }
-        limits
+        config
     }
 }

@@ -1,0 +1,100 @@
+//! The configuration: what a file or the command line says is to be served, checked as a whole.
+//!
+//! A file is TOML: [`schema`] has its tables, `tables` reads them past errors, the checks turn them into a [`Config`].
+//! Every error names the line and says what to write; all are told at once. The command line says the same things for
+//! one site, so there is one kind of configuration, and `docs/serve.md` describes it.
+
+mod schema;
+mod site;
+mod source;
+mod stack;
+mod tables;
+mod units;
+
+use std::path::{Path, PathBuf};
+
+use crate::limits::CONFIG_LEN_MAX;
+use crate::site::Limits;
+
+pub use site::{Root, SiteConfig};
+pub use source::{ConfigError, ConfigErrors};
+pub use stack::{LinkConfig, TcpConfig};
+pub(crate) use units::in_units;
+
+use source::Source;
+
+/// The port of HTTP (RFC 9110 §4.2.1).
+pub const DEFAULT_PORT: u16 = 80;
+
+/// What is to be served, and how.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The TCP port.
+    pub port: u16,
+    /// Where packets come from.
+    pub link: LinkConfig,
+    /// How connections behave.
+    pub tcp: TcpConfig,
+    /// How much there may be in memory.
+    pub limits: Limits,
+    /// What is served; never empty.
+    pub sites: Vec<SiteConfig>,
+}
+
+impl Config {
+    /// Everything by default, and one site.
+    pub fn of(root: Root) -> Config {
+        Config {
+            port: DEFAULT_PORT,
+            link: LinkConfig::default(),
+            tcp: TcpConfig::default(),
+            limits: Limits::default(),
+            sites: vec![SiteConfig::of(root)],
+        }
+    }
+
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with it.
+    pub fn read(file: &Path) -> Result<Config, ConfigErrors> {
+        let fail = |what: String| ConfigErrors::whole(file, what);
+        let unreadable = |e: std::io::Error| fail(format!("cannot be read: {e}"));
+        let about = std::fs::metadata(file).map_err(unreadable)?;
+        if !about.is_file() {
+            return Err(fail("is not a file; give the path of a TOML file".into()));
+        }
+        if about.len() > CONFIG_LEN_MAX {
+            return Err(fail(format!("is longer than {}", in_units(CONFIG_LEN_MAX))));
+        }
+        let text = std::fs::read_to_string(file).map_err(unreadable)?;
+        Config::parse(file, &text)
+    }
+
+    /// Checks the text of a file. Relative paths in it begin where the file lies.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with it.
+    pub fn parse(file: &Path, text: &str) -> Result<Config, ConfigErrors> {
+        let source = Source::new(file, text);
+        let tables = tables::read(&source);
+        let port = tables.port.as_ref();
+        let config = Config {
+            port: port
+                .and_then(|port| source.number(port, 1, i64::from(u16::MAX)))
+                .map_or(DEFAULT_PORT, |port| port as u16),
+            link: stack::link(&source, &tables.link),
+            tcp: stack::tcp(&source, &tables.tcp),
+            limits: site::limits(&source, &tables.limits),
+            sites: site::all(&source, &folder_of(file), &tables.site),
+        };
+        source.finish(config)
+    }
+}
+
+/// Where a file lies.
+fn folder_of(file: &Path) -> PathBuf {
+    file.parent().map(Path::to_path_buf).unwrap_or_default()
+}

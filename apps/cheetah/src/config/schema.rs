@@ -1,0 +1,66 @@
+//! The tables of a configuration file, as they are written.
+//!
+//! Everything may be left out as far as serde is concerned; what must be there, and what values mean, is decided
+//! where a table is checked, with the line at hand. A new section is a struct here, a field in [`File`], a check in
+//! the module of its own that turns it into its meaning, and a paragraph in docs/serve.md.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+/// A text with its place.
+pub(super) type Text = Spanned<String>;
+/// A number with its place.
+pub(super) type Number = Spanned<i64>;
+
+/// The whole file.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+pub(super) struct File {
+    pub(super) port: Option<Number>,
+    pub(super) link: LinkTable,
+    pub(super) tcp: TcpTable,
+    pub(super) limits: LimitsTable,
+    pub(super) site: Vec<Spanned<SiteTable>>,
+}
+
+/// `[link]`: where packets come from.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: [link]")]
+pub(super) struct LinkTable {
+    pub(super) name: Option<Text>,
+    pub(super) via: Option<Text>,
+    pub(super) mode: Option<Text>,
+    pub(super) xokd: Option<String>,
+    pub(super) addresses: Vec<Text>,
+    pub(super) gateways: Vec<Text>,
+    pub(super) share_address: bool,
+    pub(super) segmentation: Option<bool>,
+    pub(super) core: Option<Number>,
+}
+
+/// `[tcp]`: how connections behave.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: [tcp]")]
+pub(super) struct TcpTable {
+    pub(super) congestion: Option<Text>,
+    pub(super) ecn: Option<Text>,
+    pub(super) sack: Option<bool>,
+    pub(super) nagle: Option<bool>,
+    pub(super) receive_buffer: Option<Text>,
+}
+
+/// `[limits]`: how much there may be.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: [limits]")]
+pub(super) struct LimitsTable {
+    pub(super) document: Option<Text>,
+    pub(super) site: Option<Text>,
+    pub(super) files: Option<Number>,
+}
+
+/// `[[site]]`: what is served.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: [[site]]")]
+pub(super) struct SiteTable {
+    pub(super) root: Option<Text>,
+}
