@@ -11,6 +11,7 @@ set -uo pipefail
 if [ "$(id -u)" = 0 ] && [ -z "${EXOS_TEST_ALONE:-}" ]; then
     EXOS_TEST_ALONE=yes exec unshare --net -- "$0" "$@"
 fi
+[ -z "${EXOS_TEST_ALONE:-}" ] || ip link set lo up
 exos=$(realpath "$1")
 lab=clients-$$
 work=$(mktemp -d)
