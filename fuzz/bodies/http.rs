@@ -3,8 +3,6 @@
 //! The file is included by the fuzz target and by `apps/cheetah/tests/corpus.rs`, which replays
 //! the corpus with a stable compiler; it depends on nothing but `exos_cheetah` and `exos_buf`.
 
-use std::rc::Rc;
-
 use exos_buf::Slice;
 use exos_cheetah::limits::HEAD_LEN_MAX;
 use exos_cheetah::site::{Description, Document};
@@ -26,7 +24,7 @@ pub fn request(data: &[u8]) {
         return;
     };
     let cut = usize::from(u16::from_le_bytes(*cut)) % (stream.len() + 1);
-    let mut server = Server::new(Rc::new(site()), 784_111_777);
+    let mut server = Server::new(site(), 784_111_777);
     let whole = exchange(&mut server, &[stream], usize::MAX);
     assert!(whole.left < HEAD_LEN_MAX);
     let (one, two) = stream.split_at(cut);

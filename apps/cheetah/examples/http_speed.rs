@@ -4,7 +4,6 @@
 //! `cargo run --release -p exos-cheetah --example http_speed`
 
 use std::hint::black_box;
-use std::rc::Rc;
 use std::time::Instant;
 
 use exos_cheetah::{Server, ServerConnection, Site};
@@ -47,7 +46,7 @@ fn measure(bytes: &[u8], requests_at_once: u32) -> f64 {
 }
 
 fn run(bytes: &[u8], requests_at_once: u32) -> f64 {
-    let mut server = Server::new(Rc::new(Site::example()), 784_111_777);
+    let mut server = Server::new(Site::example(), 784_111_777);
     let mut connection = ServerConnection::new();
     let mut out = Vec::new();
     let begin = Instant::now();

@@ -100,3 +100,13 @@ pub const CONFIG_LEN_MAX: u64 = 4 << 20;
 
 /// Places in a configuration that do not fit its schema and are told at once; each costs another reading of it.
 pub const CONFIG_ERRORS_MAX: usize = 100;
+
+/// Rules for header fields in one site: those that match a path are the bits of a word.
+pub const FIELD_RULES_MAX: usize = 64;
+
+/// Sets of rules whose text is kept. A path matches at most one prefix of each length and one suffix of each, so
+/// there are few; what is beyond is put together anew.
+pub const RULE_SETS_MAX: usize = 1024;
+
+/// Redirects with a star in one site: a path at which there is nothing is compared with each.
+pub const STAR_REDIRECTS_MAX: usize = 1000;

@@ -28,9 +28,10 @@ fn the_example_is_understood() {
     assert_eq!(config.link.address.len(), 2);
     assert_eq!(config.tcp.receive_buffer, Some(64 << 10));
     assert_eq!(config.sites[0].root, Root::Directory("/srv/www".into()));
+    assert_eq!((config.sites.len(), config.default_site), (2, 0));
     // So is every line of it that is commented out, in its place.
     let line = |line: &str| match line.strip_prefix("# ") {
-        Some(key) if key.contains(" = ") => key.to_owned(),
+        Some(key) if key.find(" = ") == key.find(' ') => key.to_owned(),
         _ => line.to_owned(),
     };
     let whole: Vec<String> = text.lines().map(line).collect();
@@ -94,6 +95,84 @@ fn what_is_missing_or_malformed_is_named() {
             "{text:?}: {said}"
         );
     }
+}
+
+/// What is said about a key of a site.
+#[test]
+fn sites_are_checked() {
+    let site = "[[site]]\nroot = \"a\"\n";
+    for (rest, line, what) in [
+        ("names = [\"a:80\"]", 3, "ports do not count"),
+        ("names = [\"a\", \"A.\"]", 3, "named in line 3"),
+        ("index = [\"a/b\"]", 3, "index.html"),
+        ("types = { \".txt\" = \"text/plain\" }", 3, "without dots"),
+        ("types = { txt = \"plain\" }", 3, "text/html"),
+        ("error_pages = { 200 = \"/a\" }", 3, "write one of 400"),
+        ("error_pages = { 404 = \"a.html\" }", 3, "/errors/404.html"),
+        ("[[site.fields]]\npath = \"a\"", 4, "*.css"),
+        ("[[site.fields]]\nset = {}", 3, "write path ="),
+        (
+            "[[site.fields]]\npath = \"*\"\nset = { Content-Length = \"1\" }",
+            5,
+            "by the server itself",
+        ),
+        (
+            "[[site.fields]]\npath = \"*\"\nset = { A = \"a\\r\\nB: c\" }",
+            5,
+            "one line of ASCII",
+        ),
+        (
+            "[[site.fields]]\npath = \"*\"\nset = { A = \"1\", a = \"2\" }",
+            5,
+            "write a list",
+        ),
+        (
+            "[[site.fields]]\npath = \"*\"\nset = { A = 1 }",
+            5,
+            "a list of such",
+        ),
+        (
+            "[[site.fields]]\npath = \"*\"\n[[site.fields]]\npath = \"*\"",
+            6,
+            "line 4 too",
+        ),
+        ("[[site.redirect]]\nfrom = \"/a\"", 3, "write from ="),
+        (
+            "[[site.redirect]]\nfrom = \"/a\"\nto = \"b\"",
+            5,
+            "https://example.org/*",
+        ),
+        (
+            "[[site.redirect]]\nfrom = \"/a\"\nto = \"/b/*\"",
+            3,
+            "write one there",
+        ),
+        (
+            "[[site.redirect]]\nfrom = \"/*\"\nto = \"/b/*\"",
+            3,
+            "back to itself",
+        ),
+        (
+            "[[site.redirect]]\nfrom = \"/a\"\nto = \"/b\"\nstatus = 303",
+            6,
+            "301, 302, 307 or 308",
+        ),
+        ("[[site]]\nroot = \"b\"", 3, "nothing leads to this site"),
+        (
+            "default = true\n[[site]]\ndefault = true\nnames = [\"b\"]\nroot = \"b\"",
+            4,
+            "line 1 already",
+        ),
+    ] {
+        let said = complaints(&format!("{site}{rest}"));
+        let is_it = |said: &String| said.starts_with(&format!("{line}: ")) && said.contains(what);
+        assert!(said.len() == 1 && is_it(&said[0]), "{rest:?}: {said:?}");
+    }
+    let said = complaints(&format!("unknown_hosts = \"421\"\n{site}"));
+    assert!(
+        said[0].starts_with("1: ") && said[0].contains("refuse"),
+        "{said:?}"
+    );
 }
 
 #[test]

@@ -6,7 +6,6 @@ mod common;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -330,7 +329,7 @@ fn a_file_arrives() {
         .map(|i| (i.wrapping_mul(i) >> 7) as u8)
         .collect();
     folder.write("picture.png", &picture);
-    let mut server = Server::new(Rc::new(folder.load()), common::NOW_SECS);
+    let mut server = Server::new(folder.load(), common::NOW_SECS);
     let mut client = Client::new(&mut server, usize::MAX);
     client.send(b"GET /picture.png HTTP/1.1\r\nHost: h\r\n\r\n");
     let output = client.end().output;

@@ -6,15 +6,16 @@
 //! falls silent.
 
 mod common;
+#[path = "common/nginx.rs"]
+mod nginx;
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
 
 use common::exchange;
+use nginx::Nginx;
 
 /// A request, our answers, and nginx's with the reason if they differ.
 struct Case {
@@ -245,7 +246,7 @@ const CASES: &[Case] = &[
 
 #[test]
 fn nginx_agrees_or_the_difference_is_explained() {
-    let Some(nginx) = Nginx::start() else {
+    let Some(nginx) = Nginx::start(prepare) else {
         eprintln!("nginx is not installed: nothing compared");
         return;
     };
@@ -263,7 +264,7 @@ fn nginx_agrees_or_the_difference_is_explained() {
         );
         let (want, why) = theirs.unwrap_or((ours, "the same"));
         assert!(!why.is_empty());
-        let got = nginx.verdict(request);
+        let got = nginx::statuses(&nginx.answer(request));
         if got != want {
             surprises.push(format!(
                 "{request:?}: nginx {got:?}, expected {want:?} ({why})"
@@ -278,76 +279,7 @@ fn nginx_agrees_or_the_difference_is_explained() {
     );
 }
 
-/// A running nginx with the documents of [`common::site`]; stopped when dropped.
-struct Nginx {
-    process: Child,
-    folder: PathBuf,
-    address: SocketAddr,
-    version: String,
-}
-
-impl Nginx {
-    fn start() -> Option<Nginx> {
-        let program = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"];
-        let program = program.into_iter().find(|path| Path::new(path).exists())?;
-        let version = Command::new(program).arg("-v").output().ok()?.stderr;
-        let folder = std::env::temp_dir().join(format!("exos-nginx-{}", std::process::id()));
-        let port = std::net::TcpListener::bind("127.0.0.1:0")
-            .ok()?
-            .local_addr()
-            .ok()?
-            .port();
-        prepare(&folder, port);
-        let process = Command::new(program)
-            .args(["-e", "error.log", "-c", "nginx.conf", "-p"])
-            .arg(&folder)
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let version = String::from_utf8_lossy(&version).into_owned();
-        let nginx = Nginx {
-            process,
-            folder,
-            address,
-            version,
-        };
-        let deadline = Instant::now() + Duration::from_secs(5);
-        while TcpStream::connect(address).is_err() {
-            assert!(Instant::now() < deadline, "nginx did not start");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Some(nginx)
-    }
-
-    /// The status codes that nginx answers a request with.
-    fn verdict(&self, request: &str) -> Vec<u16> {
-        let mut stream = TcpStream::connect(self.address).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_millis(150)))
-            .unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer); // Ends by silence where it does not close.
-        let text = String::from_utf8_lossy(&answer);
-        if !text.is_empty() && !text.starts_with("HTTP/") {
-            return vec![200]; // HTTP/0.9 has no status line.
-        }
-        let starts = text.match_indices("HTTP/1.1 ");
-        starts
-            .filter_map(|(at, _)| text.get(at + 9..at + 12)?.parse().ok())
-            .collect()
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
+/// The documents of [`common::site`], and a configuration that serves them.
 fn prepare(folder: &Path, port: u16) {
     for directory in ["root/dir", "root/bare/deep"] {
         fs::create_dir_all(folder.join(directory)).unwrap();
@@ -358,12 +290,6 @@ fn prepare(folder: &Path, port: u16) {
         file.write_all(b"content").unwrap();
         file.set_modified(std::time::UNIX_EPOCH + modified).unwrap();
     }
-    let configuration = format!(
-        "daemon off;\nmaster_process off;\npid nginx.pid;\nevents {{}}\nhttp {{\n\
-         access_log off;\nclient_body_temp_path body;\nproxy_temp_path proxy;\n\
-         fastcgi_temp_path fastcgi;\nuwsgi_temp_path uwsgi;\nscgi_temp_path scgi;\n\
-         types {{ text/html html; text/plain txt; }}\n\
-         server {{ listen 127.0.0.1:{port}; root root; }}\n}}\n"
-    );
-    fs::write(folder.join("nginx.conf"), configuration).unwrap();
+    let servers = format!("server {{ listen 127.0.0.1:{port}; root root; }}");
+    nginx::configure(folder, &servers);
 }

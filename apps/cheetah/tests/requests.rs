@@ -530,7 +530,7 @@ fn several_parts_are_sent_as_one_body_of_parts() {
     let mut site = exos_cheetah::Site::new();
     let document = Document::new(&content, &Description::plain("text/plain", 0));
     site.insert(b"/long.txt", document);
-    let mut server = Server::new(std::rc::Rc::new(site), NOW_SECS);
+    let mut server = Server::new(site, NOW_SECS);
     let mut client = Client::new(&mut server, usize::MAX);
     client.send(get("/long.txt", "Range: bytes=1000-1002,-2,0-0\r\n").as_bytes());
     let text = client.end().text();

@@ -2,7 +2,6 @@
 //! whoever is to close the connection, and a stop lets it end.
 
 use std::net::IpAddr;
-use std::rc::Rc;
 use std::time::Duration;
 
 use exos_buf::Buffer;
@@ -59,7 +58,7 @@ impl Visit {
             now,
             client,
             server,
-            cheetah: Cheetah::new(Server::new(Rc::new(site), 0), now),
+            cheetah: Cheetah::new(Server::new(site, 0), now),
             id,
             read: 0,
             over: None,

@@ -4,7 +4,6 @@
 //! Seeds are tried one after the other; a failing one is named. `EXOS_SEEDS` multiplies how
 //! many.
 
-use std::rc::Rc;
 use std::time::Duration;
 
 use exos_buf::Buffer;
@@ -49,7 +48,7 @@ struct Visit {
 }
 
 impl Visit {
-    fn new(seed: u64, conditions: Conditions, site: Rc<Site>) -> Self {
+    fn new(seed: u64, conditions: Conditions, site: Site) -> Self {
         let mut wire = Wire::new(Seed(seed), 2);
         wire.set_conditions(conditions);
         let now = Instant::from_millis(1);
@@ -229,7 +228,7 @@ fn documents(site: &Site) -> Vec<(String, Vec<u8>)> {
 
 /// One visit; gives how many segments the server had to send again.
 fn visit(seed: u64, conditions: Conditions) -> u64 {
-    let site = Rc::new(Site::example());
+    let site = Site::example();
     let wanted = documents(&site);
     assert!(wanted.len() >= 48, "the example site has its images");
     let mut visit = Visit::new(seed, conditions, site);
@@ -272,7 +271,7 @@ fn a_page_with_all_its_images_over_the_worst_wire() {
 
 #[test]
 fn a_page_over_a_perfect_wire_takes_no_retransmission() {
-    let site = Rc::new(Site::example());
+    let site = Site::example();
     let wanted = documents(&site);
     let mut visit = Visit::new(1, Conditions::PERFECT, site);
     visit.fetch(wanted.iter().map(|d| d.0.clone()).collect());

@@ -4,6 +4,7 @@
 //! Every error names the line and says what to write; all are told at once. The command line says the same things for
 //! one site, so there is one kind of configuration, and `docs/serve.md` describes it.
 
+mod rules;
 mod schema;
 mod site;
 mod source;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use crate::limits::CONFIG_LEN_MAX;
 use crate::site::Limits;
+use crate::site::hosts::Unknown;
 
 pub use site::{Root, SiteConfig};
 pub use source::{ConfigError, ConfigErrors};
@@ -39,6 +41,10 @@ pub struct Config {
     pub limits: Limits,
     /// What is served; never empty.
     pub sites: Vec<SiteConfig>,
+    /// The number of the site that answers when no other does.
+    pub default_site: usize,
+    /// What becomes of requests for hosts that no site names.
+    pub unknown_hosts: Unknown,
 }
 
 impl Config {
@@ -50,6 +56,8 @@ impl Config {
             tcp: TcpConfig::default(),
             limits: Limits::default(),
             sites: vec![SiteConfig::of(root)],
+            default_site: 0,
+            unknown_hosts: Unknown::Default,
         }
     }
 
@@ -89,6 +97,8 @@ impl Config {
             tcp: stack::tcp(&source, &tables.tcp),
             limits: site::limits(&source, &tables.limits),
             sites: site::all(&source, &folder_of(file), &tables.site),
+            default_site: site::default_site(&source, &tables.site),
+            unknown_hosts: site::unknown_hosts(&source, tables.unknown_hosts.as_ref()),
         };
         source.finish(config)
     }

@@ -4,6 +4,8 @@
 //! where a table is checked, with the line at hand. A new section is a struct here, a field in [`File`], a check in
 //! the module of its own that turns it into its meaning, and a paragraph in docs/serve.md.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -20,6 +22,7 @@ pub(super) struct File {
     pub(super) link: LinkTable,
     pub(super) tcp: TcpTable,
     pub(super) limits: LimitsTable,
+    pub(super) unknown_hosts: Option<Text>,
     pub(super) site: Vec<Spanned<SiteTable>>,
 }
 
@@ -62,5 +65,41 @@ pub(super) struct LimitsTable {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default, expecting = "a table: [[site]]")]
 pub(super) struct SiteTable {
+    pub(super) names: Vec<Text>,
+    pub(super) default: bool,
     pub(super) root: Option<Text>,
+    pub(super) index: Option<Vec<Text>>,
+    pub(super) types: BTreeMap<String, Text>,
+    pub(super) error_pages: BTreeMap<String, Text>,
+    pub(super) fields: Vec<Spanned<FieldsTable>>,
+    pub(super) redirect: Vec<Spanned<RedirectTable>>,
+}
+
+/// `[[site.fields]]`: header fields for the responses of some paths.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: [[site.fields]]")]
+pub(super) struct FieldsTable {
+    pub(super) path: Option<Text>,
+    pub(super) set: BTreeMap<String, Spanned<OneOrMany>>,
+}
+
+/// A text, or several.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "write a text in double quotes, or a list of such"
+)]
+pub(super) enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+/// `[[site.redirect]]`: another address for some paths.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: [[site.redirect]]")]
+pub(super) struct RedirectTable {
+    pub(super) from: Option<Text>,
+    pub(super) to: Option<Text>,
+    pub(super) status: Option<Number>,
+    pub(super) keep_query: Option<bool>,
 }

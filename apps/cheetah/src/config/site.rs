@@ -1,14 +1,19 @@
 //! Sites: `[[site]]` and `[limits]`.
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use toml::Spanned;
 
-use super::schema::{LimitsTable, SiteTable};
+use super::rules;
+use super::schema::{LimitsTable, SiteTable, Text};
 use super::source::Source;
 use super::units::size_within;
 use crate::limits::{DOCUMENT_LEN_MAX, SITE_FILES_MAX};
-use crate::site::Limits;
+use crate::site::hosts::{HostName, Unknown};
+use crate::site::{Limits, Settings};
 
 /// Where the documents of a site are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,14 +27,22 @@ pub enum Root {
 /// One site.
 #[derive(Clone, Debug)]
 pub struct SiteConfig {
+    /// The hosts whose site it is.
+    pub names: Vec<HostName>,
     /// Where its documents are.
     pub root: Root,
+    /// How they are found, named and sent.
+    pub settings: Arc<Settings>,
 }
 
 impl SiteConfig {
     /// Everything by default.
     pub fn of(root: Root) -> SiteConfig {
-        SiteConfig { root }
+        SiteConfig {
+            names: Vec::new(),
+            root,
+            settings: Arc::default(),
+        }
     }
 }
 
@@ -59,28 +72,84 @@ pub(super) fn all(
     folder: &Path,
     tables: &[Spanned<SiteTable>],
 ) -> Vec<SiteConfig> {
-    if tables.is_empty() && !source.has_errors() {
+    if tables.is_empty() {
         let write = "write [[site]], and root = \"/srv/www\" below it";
-        source.note_whole(format!("names no site; {write}"));
+        source.note_missing_whole(format!("names no site; {write}"));
     }
-    if let [_, second, ..] = tables {
-        let what = "there is more than one site; write one [[site]]";
-        source.note(&second.span(), what);
-    }
+    let mut seen = HashMap::new();
     tables
         .iter()
-        .map(|table| one(source, folder, table))
+        .map(|table| one(source, folder, table, &mut seen))
         .collect()
 }
 
-fn one(source: &Source, folder: &Path, table: &Spanned<SiteTable>) -> SiteConfig {
+/// One `[[site]]`. `seen` has the names of those before it, with their lines.
+fn one(
+    source: &Source,
+    folder: &Path,
+    table: &Spanned<SiteTable>,
+    seen: &mut HashMap<HostName, usize>,
+) -> SiteConfig {
     let (span, table) = (table.span(), table.get_ref());
-    if table.root.is_none() && !source.has_errors() {
-        source.note(
+    if table.root.is_none() {
+        source.note_missing(
             &span,
             "the site has no documents; write root = \"/srv/www\"",
         );
     }
     let root = table.root.as_ref().map_or("", |root| root.get_ref());
-    SiteConfig::of(Root::Directory(folder.join(root)))
+    let names = table.names.iter().filter_map(|text| {
+        let name = source.value(text, HostName::parse)?;
+        let line = source.line(&text.span());
+        if let Some(before) = seen.insert(name.clone(), line) {
+            let what = format!(
+                "{:?} is named in line {before} too; a host has one site",
+                text.get_ref()
+            );
+            source.note(&text.span(), what);
+        }
+        Some(name)
+    });
+    SiteConfig {
+        names: names.collect(),
+        root: Root::Directory(folder.join(root)),
+        settings: Arc::new(rules::settings(source, &span, table)),
+    }
+}
+
+/// The number of the site that answers when no other does: the one that says so, else the first.
+pub(super) fn default_site(source: &Source, tables: &[Spanned<SiteTable>]) -> usize {
+    let says_so = |(at, table): (usize, &Spanned<SiteTable>)| table.get_ref().default.then_some(at);
+    let mut defaults = tables.iter().enumerate().filter_map(says_so);
+    let default = defaults.next().unwrap_or(0);
+    let place = |at: usize| -> Range<usize> { tables[at].span() };
+    if let Some(second) = defaults.next() {
+        let what = format!(
+            "there is a default site in line {} already; write default = true once",
+            source.line(&place(default))
+        );
+        source.note(&place(second), what);
+    }
+    for (at, table) in tables.iter().enumerate() {
+        if at != default && table.get_ref().names.is_empty() {
+            let what =
+                "nothing leads to this site; write names = [\"example.org\"], or default = true";
+            source.note_missing(&place(at), what);
+        }
+    }
+    default
+}
+
+/// `unknown_hosts`.
+pub(super) fn unknown_hosts(source: &Source, text: Option<&Text>) -> Unknown {
+    let unknown = text.and_then(|text| {
+        source.value(text, |text| match text {
+            "default" => Ok(Unknown::Default),
+            "refuse" => Ok(Unknown::Refuse),
+            _ => Err(format!(
+                "{text:?} is not understood; write \"default\" or \"refuse\""
+            )),
+        })
+    });
+    unknown.unwrap_or_default()
 }

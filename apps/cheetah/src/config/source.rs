@@ -2,7 +2,7 @@
 //!
 //! Checking never ends with the first error: each is noted with its line, and all are told at once.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -63,6 +63,8 @@ pub(super) struct Source<'a> {
     file: &'a Path,
     text: &'a str,
     errors: RefCell<Vec<ConfigError>>,
+    /// Whether all that is written fits the schema; else something that seems to be missing may be what does not.
+    fits: Cell<bool>,
 }
 
 impl<'a> Source<'a> {
@@ -71,6 +73,7 @@ impl<'a> Source<'a> {
             file,
             text,
             errors: RefCell::default(),
+            fits: Cell::new(true),
         }
     }
 
@@ -93,14 +96,25 @@ impl<'a> Source<'a> {
         self.errors.borrow_mut().push(error);
     }
 
-    /// Takes note of an error about the file as a whole.
-    pub(super) fn note_whole(&self, what: impl Into<String>) {
-        let what = what.into();
-        self.errors.borrow_mut().push(ConfigError { line: 0, what });
+    /// Takes note of something that does not fit the schema.
+    pub(super) fn note_misfit(&self, at: &Range<usize>, what: impl Into<String>) {
+        self.fits.set(false);
+        self.note(at, what);
     }
 
-    pub(super) fn has_errors(&self) -> bool {
-        !self.errors.borrow().is_empty()
+    /// Takes note of something that is missing.
+    pub(super) fn note_missing(&self, at: &Range<usize>, what: impl Into<String>) {
+        if self.fits.get() {
+            self.note(at, what);
+        }
+    }
+
+    /// Takes note of something that is missing in the file as a whole.
+    pub(super) fn note_missing_whole(&self, what: impl Into<String>) {
+        if self.fits.get() {
+            let what = what.into();
+            self.errors.borrow_mut().push(ConfigError { line: 0, what });
+        }
     }
 
     /// A text turned into a value; what cannot be is noted with the reason, and is `None`.

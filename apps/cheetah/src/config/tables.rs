@@ -17,14 +17,14 @@ use crate::limits::CONFIG_ERRORS_MAX;
 pub(super) fn read(source: &Source) -> File {
     let (mut tree, errors) = DeTable::parse_recoverable(source.text());
     for error in &errors {
-        source.note(&place(error), format!("{}; see toml.io", error.message()));
+        source.note_misfit(&place(error), format!("{}; see toml.io", error.message()));
     }
     for _ in 0..CONFIG_ERRORS_MAX {
         let error = match File::deserialize(Deserializer::from(tree.clone())) {
             Ok(file) => return file,
             Err(error) => error,
         };
-        source.note(&place(&error), in_plain_words(error.message()));
+        source.note_misfit(&place(&error), in_plain_words(error.message()));
         if !remove(tree.get_mut(), &place(&error)) {
             break;
         }

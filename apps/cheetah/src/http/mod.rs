@@ -9,7 +9,7 @@
 //! 4. [`conditional`]: preconditions (If-Modified-Since and its kin), and [`range`]: parts;
 //! 5. [`server`]: the answer, put together from slices that exist already: an
 //!    [`opening`], shared by all responses of the same second, and the document's fields and
-//!    body, made when the site was loaded.
+//!    body, made when the site was loaded; else a [`page`].
 //!
 //! # Decisions where the RFCs leave a choice
 //!
@@ -17,6 +17,8 @@
 //! |---|---|
 //! | line ends with LF alone | accepted (RFC 9112 §2.2 MAY) |
 //! | empty lines before a request | ignored (§2.2) |
+//! | whole URI as target | its host decides, not Host (RFC 9112 §3.2.2); any host where there is one site |
+//! | host that no site names | the default site, or 421, as configured |
 //! | `..` above the root | 400; below it, resolved like `.` and empty segments |
 //! | `%2F` | a separator like any other, as in nginx; `%00` is refused |
 //! | Transfer-Encoding in a request | 411 for chunked, 501 otherwise, then closed |
@@ -32,8 +34,10 @@
 
 pub mod conditional;
 pub mod connection;
+pub mod counters;
 pub mod fault;
 pub mod opening;
+pub mod page;
 pub mod range;
 pub mod request;
 pub mod server;
@@ -41,6 +45,7 @@ pub mod status;
 pub mod target;
 
 pub use connection::{Handled, Next, ServerConnection};
+pub use counters::Counters;
 pub use fault::Fault;
 pub use server::Server;
 pub use status::Status;

@@ -59,6 +59,8 @@ pub struct Request<'b, 'f> {
     pub method: Method,
     /// The target as it came, see [`super::target::Target`].
     pub target: &'b [u8],
+    /// The Host field as it came; `None` where there is none, which HTTP/1.0 allows.
+    pub host: Option<&'b [u8]>,
     /// 0 for HTTP/1.0, 1 for HTTP/1.1.
     pub minor_version: u8,
     /// Length of the head, its final empty line included.
@@ -181,12 +183,13 @@ fn understand<'b, 'f>(
         noted.note(field)?;
     }
     let minor_version = parsed.version.unwrap_or(1);
-    if !noted.host && minor_version == 1 {
+    if noted.host.is_none() && minor_version == 1 {
         return Err(Fault::HostMissing); // RFC 9112 §3.2
     }
     Ok(Request {
         method: method(parsed.method.unwrap_or("")),
         target: parsed.path.unwrap_or("").as_bytes(),
+        host: noted.host,
         minor_version,
         head_len,
         body: noted.body(minor_version)?,
@@ -212,8 +215,8 @@ fn method(name: &str) -> Method {
 
 /// What the fields have said so far.
 #[derive(Default)]
-struct Noted {
-    host: bool,
+struct Noted<'b> {
+    host: Option<&'b [u8]>,
     close: bool,
     keep_alive: bool,
     conditional: bool,
@@ -229,10 +232,10 @@ enum Coding {
     Unknown,
 }
 
-impl Noted {
+impl<'b> Noted<'b> {
     /// Takes note of one field. Names of other lengths than these are nothing to us.
     #[inline]
-    fn note(&mut self, field: &Header) -> Result<(), Fault> {
+    fn note(&mut self, field: &Header<'b>) -> Result<(), Fault> {
         let (name, value) = (field.name, field.value);
         let is = |known: &str| name.eq_ignore_ascii_case(known);
         match name.len() {
@@ -251,14 +254,12 @@ impl Noted {
         Ok(())
     }
 
-    fn note_host(&mut self, value: &[u8]) -> Result<(), Fault> {
+    fn note_host(&mut self, value: &'b [u8]) -> Result<(), Fault> {
         // RFC 9112 §3.2: more than one, or an invalid one, is answered with 400.
-        let is_valid = !self.host && is_authority(value.trim_ascii());
-        self.host = true;
-        if is_valid {
-            Ok(())
-        } else {
-            Err(Fault::HostInvalid)
+        let value = value.trim_ascii();
+        match self.host.replace(value) {
+            None if is_authority(value) => Ok(()),
+            _ => Err(Fault::HostInvalid),
         }
     }
 

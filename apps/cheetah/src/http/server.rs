@@ -1,17 +1,15 @@
-//! What all connections of a thread share: the site, the openings of this second, the error
+//! What all connections of a thread share: the sites, the openings of this second, the error
 //! pages, and the counters. It turns a request into slices.
 
-use std::rc::Rc;
-
-use exos_buf::Slice;
+use exos_buf::{Buffer, Slice};
 
 use super::opening::{Openings, Persistence};
 use super::range::{self, Parts};
 use super::request::{Body, Method, Request};
 use super::target::{Target, encode};
-use super::{Fault, Status, conditional};
+use super::{Counters, Fault, Status, conditional, page};
 use crate::limits::BODY_SKIP_LEN_MAX;
-use crate::site::{Document, Entry, Site};
+use crate::site::{Document, Entry, Sites};
 
 /// The HTTP server of one thread.
 ///
@@ -19,21 +17,12 @@ use crate::site::{Document, Entry, Site};
 /// connection to its own [`ServerConnection`](super::ServerConnection).
 #[derive(Debug)]
 pub struct Server {
-    site: Rc<Site>,
+    sites: Sites,
     openings: Openings,
     pages: Box<[Document]>,
     /// The answer to OPTIONS.
     allowed: Document,
     counters: Counters,
-}
-
-/// What has been answered so far.
-#[derive(Debug)]
-pub struct Counters {
-    responses: [u64; Status::ALL.len()],
-    faults: [u64; Fault::ALL.len()],
-    /// Bytes of all responses, heads included.
-    pub response_bytes: u64,
 }
 
 /// How the connection goes on after an answer.
@@ -45,18 +34,14 @@ pub(super) struct Answered {
 }
 
 impl Server {
-    /// A server of a site; `now_secs` is the time in seconds since 1970 (UTC).
-    pub fn new(site: Rc<Site>, now_secs: u64) -> Server {
+    /// A server of one site or several; `now_secs` is the time in seconds since 1970 (UTC).
+    pub fn new(sites: impl Into<Sites>, now_secs: u64) -> Server {
         Server {
-            site,
+            sites: sites.into(),
             openings: Openings::new(now_secs),
-            pages: Status::ALL.into_iter().map(page).collect(),
-            allowed: Document::page(ALLOW, ""),
-            counters: Counters {
-                responses: [0; _],
-                faults: [0; _],
-                response_bytes: 0,
-            },
+            pages: Status::ALL.into_iter().map(page::of).collect(),
+            allowed: page::allowed(),
+            counters: Counters::new(),
         }
     }
 
@@ -67,14 +52,19 @@ impl Server {
         self.openings.set_time(now_secs);
     }
 
-    /// The documents served.
-    pub fn site(&self) -> &Site {
-        &self.site
+    /// What is served.
+    pub fn sites(&self) -> &Sites {
+        &self.sites
     }
 
-    /// Serves other documents from now on; responses under way keep theirs.
-    pub fn set_site(&mut self, site: Rc<Site>) {
-        self.site = site;
+    /// What is served, to be changed between turns; responses under way keep what they have.
+    pub fn sites_mut(&mut self) -> &mut Sites {
+        &mut self.sites
+    }
+
+    /// Serves other documents from now on, and returns those until now; responses under way keep theirs.
+    pub fn set_sites(&mut self, sites: impl Into<Sites>) -> Sites {
+        std::mem::replace(&mut self.sites, sites.into())
     }
 
     /// What has been answered so far.
@@ -85,7 +75,7 @@ impl Server {
     /// An error response that does not belong to a parsed request, such as 408 when a request
     /// does not arrive in time or 503 when there are too many connections. Always the last one.
     pub fn refuse(&mut self, status: Status, out: &mut Vec<Slice>) {
-        let page = self.pages[status as usize].clone();
+        let page = self.page(status, self.sites.default_number());
         self.push(status, Persistence::Close, [page.whole()], out);
     }
 
@@ -97,81 +87,137 @@ impl Server {
     /// Answers a request whose end is certain.
     #[inline]
     pub(super) fn answer(&mut self, request: &Request, out: &mut Vec<Slice>) -> Answered {
-        let mut answered = what_follows(request);
-        match self.choose(request) {
+        let answered = what_follows(request);
+        let target = Target::parse(request.target);
+        let host = target.as_ref().ok().and_then(|target| target.authority);
+        let site = self.sites.find(host.or(request.host));
+        let place = Place {
+            site: site.unwrap_or(self.sites.default_number()),
+            // Rules are those of the site that the request is for.
+            path: target
+                .as_ref()
+                .ok()
+                .filter(|_| site.is_some())
+                .map(|t| &*t.path),
+        };
+        let exchange = Exchange {
+            request,
+            answered,
+            place,
+        };
+        match self.choose(request, &target, site) {
             Ok(Choice::Send(document)) if !request.conditional => {
-                let (status, document) = (Status::Ok, document.clone());
-                self.send(status, &document, request, answered, out);
+                let document = document.clone();
+                self.send(Status::Ok, &document, &exchange, out);
+                answered
             }
             Ok(Choice::Send(document)) => {
                 let document = document.clone();
-                self.send_conditionally(&document, request, answered, out);
+                self.send_conditionally(&document, &exchange, out);
+                answered
             }
-            Ok(Choice::Redirect(location)) => {
-                let page = redirect(&location);
-                self.send(Status::MovedPermanently, &page, request, answered, out);
+            Ok(choice) => {
+                let (status, page) = self.other(choice, place.site);
+                self.send_page(status, &page, None, &exchange, out);
+                answered
             }
-            Ok(Choice::Allow) => {
-                let page = self.allowed.clone();
-                self.send(Status::Ok, &page, request, answered, out);
-            }
-            Ok(Choice::Refuse(status)) => self.send_page(status, request, answered, out),
-            Err(fault) => {
-                self.counters.faults[fault as usize] += 1;
-                answered.persistent &= fault.is_survivable();
-                self.send_page(fault.status(), request, answered, out);
-            }
+            Err(fault) => self.refuse_request(fault, exchange, out),
         }
-        answered
     }
 
     #[inline]
-    fn choose(&self, request: &Request) -> Result<Choice<'_>, Fault> {
+    fn choose(
+        &self,
+        request: &Request,
+        target: &Result<Target, Fault>,
+        site: Option<usize>,
+    ) -> Result<Choice<'_>, Fault> {
         check(request)?;
         let asks_what = request.method == Method::Options;
         if asks_what && request.target == b"*" {
             return Ok(Choice::Allow);
         }
-        let target = Target::parse(request.target)?;
-        Ok(match self.site.find(&target.path) {
+        let Target { path, query, .. } = target.as_ref().map_err(|&fault| fault)?;
+        let Some(site) = site else {
+            return Ok(Choice::Refuse(Status::MisdirectedRequest));
+        };
+        let site = self.sites.get(site);
+        Ok(match site.find(path) {
             Some(Entry::Document(_) | Entry::Directory) if asks_what => Choice::Allow,
             Some(Entry::Document(document)) => Choice::Send(document),
             Some(Entry::Directory) => {
-                let path = [&target.path, &b"/"[..]].concat();
-                Choice::Redirect(encode(&path, target.query))
+                let location = encode(&[path, &b"/"[..]].concat(), *query);
+                let status = Status::MovedPermanently;
+                Choice::Redirect(status, page::redirect(status, &location))
             }
             Some(Entry::Forbidden) => Choice::Refuse(Status::Forbidden),
-            None => Choice::Refuse(Status::NotFound),
+            None => match site.redirect(path, *query) {
+                Some(_) if asks_what => Choice::Allow,
+                Some((status, page)) => Choice::Redirect(status, page),
+                None => Choice::Refuse(Status::NotFound),
+            },
         })
+    }
+
+    /// What a choice other than a document is answered with.
+    fn other(&self, choice: Choice, site: usize) -> (Status, Document) {
+        match choice {
+            Choice::Send(document) => (Status::Ok, document.clone()),
+            Choice::Allow => (Status::Ok, self.allowed.clone()),
+            Choice::Redirect(status, page) => (status, page),
+            Choice::Refuse(status) => (status, self.page(status, site)),
+        }
+    }
+
+    fn refuse_request(
+        &mut self,
+        fault: Fault,
+        mut exchange: Exchange,
+        out: &mut Vec<Slice>,
+    ) -> Answered {
+        self.counters.faults[fault as usize] += 1;
+        exchange.answered.persistent &= fault.is_survivable();
+        let page = self.page(fault.status(), exchange.place.site);
+        self.send_page(fault.status(), &page, None, &exchange, out);
+        exchange.answered
+    }
+
+    /// The page of an error: the site's own, or else the server's.
+    fn page(&self, status: Status, site: usize) -> Document {
+        let own = self.sites.get(site).error_page(status);
+        own.unwrap_or(&self.pages[status as usize]).clone()
     }
 
     /// Preconditions, then parts (RFC 9110 §13.2.2).
     fn send_conditionally(
         &mut self,
         document: &Document,
-        request: &Request,
-        answered: Answered,
+        exchange: &Exchange,
         out: &mut Vec<Slice>,
     ) {
+        let request = exchange.request;
         match conditional::evaluate(request, document) {
             Status::NotModified => {
-                let how = persistence(request, answered);
-                self.push(Status::NotModified, how, [document.validators()], out);
+                let rest = [document.validators()];
+                self.push(Status::NotModified, exchange.persistence(), rest, out);
             }
             Status::PreconditionFailed => {
-                self.send_page(Status::PreconditionFailed, request, answered, out);
+                let status = Status::PreconditionFailed;
+                let page = self.page(status, exchange.place.site);
+                self.send_page(status, &page, None, exchange, out);
             }
             _ => match self.parts(document, request) {
-                Parts::Ignored => self.send(Status::Ok, document, request, answered, out),
+                Parts::Ignored => self.send(Status::Ok, document, exchange, out),
                 Parts::Unsatisfiable => {
-                    let page = unsatisfiable(document.body().len());
                     let status = Status::RangeNotSatisfiable;
-                    self.send(status, &page, request, answered, out);
+                    let field = page::content_range(document.body().len());
+                    let field = Some(Buffer::from(field).into());
+                    let page = self.page(status, exchange.place.site);
+                    self.send_page(status, &page, field, exchange, out);
                 }
                 Parts::Some(parts) => {
-                    let how = persistence(request, answered);
                     let rest = range::response(document, &parts);
-                    self.push(Status::PartialContent, how, rest, out);
+                    self.push(Status::PartialContent, exchange.persistence(), rest, out);
                 }
             },
         }
@@ -190,15 +236,20 @@ impl Server {
         }
     }
 
+    /// Sends what is no document, with the fields that rules add where it was asked for, and one field more.
     fn send_page(
         &mut self,
         status: Status,
-        request: &Request,
-        answered: Answered,
+        page: &Document,
+        field: Option<Slice>,
+        exchange: &Exchange,
         out: &mut Vec<Slice>,
     ) {
-        let page = self.pages[status as usize].clone();
-        self.send(status, &page, request, answered, out);
+        let Place { site, path } = exchange.place;
+        let rules = path.and_then(|path| self.sites.get_mut(site).rule_fields(path));
+        let rest = exchange.without_body(page).unwrap_or_else(|| page.whole());
+        let rest = rules.into_iter().chain(field).chain([rest]);
+        self.push(status, exchange.persistence(), rest, out);
     }
 
     #[inline]
@@ -206,15 +257,12 @@ impl Server {
         &mut self,
         status: Status,
         document: &Document,
-        request: &Request,
-        answered: Answered,
+        exchange: &Exchange,
         out: &mut Vec<Slice>,
     ) {
-        let rest = match request.method {
-            Method::Head => document.fields(),
-            _ => document.whole(),
-        };
-        self.push(status, persistence(request, answered), [rest], out);
+        let rest = exchange.without_body(document);
+        let rest = rest.unwrap_or_else(|| document.whole());
+        self.push(status, exchange.persistence(), [rest], out);
     }
 
     #[inline]
@@ -236,7 +284,7 @@ impl Server {
 
 enum Choice<'a> {
     Send(&'a Document),
-    Redirect(String),
+    Redirect(Status, Document),
     /// Say which methods there are.
     Allow,
     Refuse(Status),
@@ -283,67 +331,35 @@ fn what_follows(request: &Request) -> Answered {
     }
 }
 
-#[inline]
-fn persistence(request: &Request, answered: Answered) -> Persistence {
-    match (answered.persistent, request.minor_version) {
-        (false, _) => Persistence::Close,
-        (true, 0) => Persistence::KeepAlive,
-        (true, _) => Persistence::Implied,
-    }
+/// Where a request leads.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    /// The site that answers.
+    site: usize,
+    /// The path, if its rules count.
+    path: Option<&'a [u8]>,
 }
 
-/// The methods that documents have.
-const ALLOW: &str = "Allow: GET, HEAD, OPTIONS\r\n";
-
-/// The page of a status; those of 200, 206 and 304 are never sent.
-fn page(status: Status) -> Document {
-    let fields = match status {
-        Status::MethodNotAllowed => ALLOW, // RFC 9110 §15.5.6
-        _ => "",
-    };
-    Document::page(fields, &page_text(status))
+/// A request on its way to the answer.
+struct Exchange<'a, 'b, 'f> {
+    request: &'a Request<'b, 'f>,
+    answered: Answered,
+    place: Place<'a>,
 }
 
-fn redirect(location: &str) -> Document {
-    let fields = format!("Location: {location}\r\n");
-    Document::page(&fields, &page_text(Status::MovedPermanently))
-}
-
-/// The page of a 416, which says how long the document is (RFC 9110 §14.4).
-fn unsatisfiable(len: usize) -> Document {
-    let fields = format!("Content-Range: bytes */{len}\r\n");
-    Document::page(&fields, &page_text(Status::RangeNotSatisfiable))
-}
-
-fn page_text(status: Status) -> String {
-    let (code, reason, explanation) = (status.code(), status.reason(), status.explanation());
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<title>{code} {reason}</title>\n\
-         <h1>{code} {reason}</h1>\n<p>{explanation}</p>\n</html>\n"
-    )
-}
-
-impl Counters {
-    /// Responses with a status.
-    pub fn responses(&self, status: Status) -> u64 {
-        self.responses[status as usize]
+impl Exchange<'_, '_, '_> {
+    #[inline]
+    fn persistence(&self) -> Persistence {
+        match (self.answered.persistent, self.request.minor_version) {
+            (false, _) => Persistence::Close,
+            (true, 0) => Persistence::KeepAlive,
+            (true, _) => Persistence::Implied,
+        }
     }
 
-    /// Requests refused for a fault.
-    pub fn faults(&self, fault: Fault) -> u64 {
-        self.faults[fault as usize]
-    }
-
-    /// Responses of any status.
-    pub fn response_count(&self) -> u64 {
-        self.responses.iter().sum()
-    }
-
-    /// All counters with their names.
-    pub fn list(&self) -> Vec<(&'static str, u64)> {
-        let responses = Status::ALL.map(|status| (status.counter(), self.responses(status)));
-        let faults = Fault::ALL.map(|fault| (fault.counter(), self.faults(fault)));
-        let bytes = ("http_response_bytes", self.response_bytes);
-        responses.into_iter().chain(faults).chain([bytes]).collect()
+    /// What HEAD is answered with.
+    #[inline]
+    fn without_body(&self, document: &Document) -> Option<Slice> {
+        (self.request.method == Method::Head).then(|| document.fields())
     }
 }

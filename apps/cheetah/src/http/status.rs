@@ -10,8 +10,14 @@ pub enum Status {
     PartialContent,
     /// 301
     MovedPermanently,
+    /// 302
+    Found,
     /// 304
     NotModified,
+    /// 307
+    TemporaryRedirect,
+    /// 308
+    PermanentRedirect,
     /// 400
     BadRequest,
     /// 403
@@ -34,6 +40,8 @@ pub enum Status {
     RangeNotSatisfiable,
     /// 417
     ExpectationFailed,
+    /// 421
+    MisdirectedRequest,
     /// 431
     HeaderFieldsTooLarge,
     /// 501
@@ -48,11 +56,14 @@ use Status::*;
 
 impl Status {
     /// Every status, in the order of their numbers; `Status::ALL[s as usize] == s`.
-    pub const ALL: [Status; 19] = [
+    pub const ALL: [Status; 23] = [
         Ok,
         PartialContent,
         MovedPermanently,
+        Found,
         NotModified,
+        TemporaryRedirect,
+        PermanentRedirect,
         BadRequest,
         Forbidden,
         NotFound,
@@ -64,6 +75,7 @@ impl Status {
         UriTooLong,
         RangeNotSatisfiable,
         ExpectationFailed,
+        MisdirectedRequest,
         HeaderFieldsTooLarge,
         NotImplemented,
         ServiceUnavailable,
@@ -76,7 +88,10 @@ impl Status {
             Ok => 200,
             PartialContent => 206,
             MovedPermanently => 301,
+            Found => 302,
             NotModified => 304,
+            TemporaryRedirect => 307,
+            PermanentRedirect => 308,
             BadRequest => 400,
             Forbidden => 403,
             NotFound => 404,
@@ -88,6 +103,7 @@ impl Status {
             UriTooLong => 414,
             RangeNotSatisfiable => 416,
             ExpectationFailed => 417,
+            MisdirectedRequest => 421,
             HeaderFieldsTooLarge => 431,
             NotImplemented => 501,
             ServiceUnavailable => 503,
@@ -101,7 +117,10 @@ impl Status {
             Ok => "OK",
             PartialContent => "Partial Content",
             MovedPermanently => "Moved Permanently",
+            Found => "Found",
             NotModified => "Not Modified",
+            TemporaryRedirect => "Temporary Redirect",
+            PermanentRedirect => "Permanent Redirect",
             BadRequest => "Bad Request",
             Forbidden => "Forbidden",
             NotFound => "Not Found",
@@ -113,6 +132,7 @@ impl Status {
             UriTooLong => "URI Too Long",
             RangeNotSatisfiable => "Range Not Satisfiable",
             ExpectationFailed => "Expectation Failed",
+            MisdirectedRequest => "Misdirected Request",
             HeaderFieldsTooLarge => "Request Header Fields Too Large",
             NotImplemented => "Not Implemented",
             ServiceUnavailable => "Service Unavailable",
@@ -124,7 +144,9 @@ impl Status {
     pub const fn explanation(self) -> &'static str {
         match self {
             Ok | PartialContent | NotModified => "",
-            MovedPermanently => "The document is at the address in the Location field.",
+            MovedPermanently | Found | TemporaryRedirect | PermanentRedirect => {
+                "The document is at the address in the Location field."
+            }
             BadRequest => "The request does not follow the rules of HTTP.",
             Forbidden => "This address exists but is not open to reading.",
             NotFound => "There is no document at this address.",
@@ -136,6 +158,7 @@ impl Status {
             UriTooLong => "The address is longer than this server reads.",
             RangeNotSatisfiable => "The document ends before the part that was asked for.",
             ExpectationFailed => "The request expects something that this server does not know.",
+            MisdirectedRequest => "This server does not answer for the host in the request.",
             HeaderFieldsTooLarge => "The request's header is longer than this server reads.",
             NotImplemented => "This server does not know the method or transfer coding.",
             ServiceUnavailable => "The server has too much to do at the moment.",
@@ -149,7 +172,10 @@ impl Status {
             Ok => "http_responses_200",
             PartialContent => "http_responses_206",
             MovedPermanently => "http_responses_301",
+            Found => "http_responses_302",
             NotModified => "http_responses_304",
+            TemporaryRedirect => "http_responses_307",
+            PermanentRedirect => "http_responses_308",
             BadRequest => "http_responses_400",
             Forbidden => "http_responses_403",
             NotFound => "http_responses_404",
@@ -161,6 +187,7 @@ impl Status {
             UriTooLong => "http_responses_414",
             RangeNotSatisfiable => "http_responses_416",
             ExpectationFailed => "http_responses_417",
+            MisdirectedRequest => "http_responses_421",
             HeaderFieldsTooLarge => "http_responses_431",
             NotImplemented => "http_responses_501",
             ServiceUnavailable => "http_responses_503",

@@ -17,6 +17,8 @@ pub struct Target<'a> {
     pub path: Cow<'a, [u8]>,
     /// What follows the `?`, as it came.
     pub query: Option<&'a [u8]>,
+    /// Host and perhaps port of a whole URI, which come before the Host field (RFC 9112 §3.2.2).
+    pub authority: Option<&'a [u8]>,
 }
 
 impl<'a> Target<'a> {
@@ -28,9 +30,9 @@ impl<'a> Target<'a> {
     /// [`Fault::TargetSyntax`] or [`Fault::TargetAboveRoot`].
     #[inline]
     pub fn parse(target: &'a [u8]) -> Result<Target<'a>, Fault> {
-        let local = match target.first() {
-            Some(b'/') => target,
-            _ => without_authority(target)?,
+        let (authority, local) = match target.first() {
+            Some(b'/') => (None, target),
+            _ => split_authority(target)?,
         };
         let (plain, end) = scan(local);
         let (raw, query) = match local.get(end) {
@@ -44,7 +46,11 @@ impl<'a> Target<'a> {
             (false, b"") => Cow::Borrowed(&b"/"[..]), // RFC 9112 §3.2.2: an empty path is "/".
             (false, _) => Cow::Owned(resolve(&decode(raw)?)?),
         };
-        Ok(Target { path, query })
+        Ok(Target {
+            path,
+            query,
+            authority,
+        })
     }
 }
 
@@ -66,9 +72,8 @@ fn scan(local: &[u8]) -> (bool, usize) {
     (plain && !local.is_empty(), local.len())
 }
 
-/// The path and query of `http://authority/path?query`. The authority counts for nothing yet:
-/// there is one site (RFC 9112 §3.2.2 lets it replace Host).
-fn without_authority(target: &[u8]) -> Result<&[u8], Fault> {
+/// Authority and rest of `http://authority/path?query`.
+fn split_authority(target: &[u8]) -> Result<(Option<&[u8]>, &[u8]), Fault> {
     let colon = target
         .iter()
         .position(|&b| b == b':')
@@ -86,7 +91,7 @@ fn without_authority(target: &[u8]) -> Result<&[u8], Fault> {
     if end == 0 || !is_authority(&rest[..end]) {
         return Err(Fault::TargetSyntax); // RFC 9110 §4.2.1: an empty host is invalid.
     }
-    Ok(&rest[end..])
+    Ok((Some(&rest[..end]), &rest[end..]))
 }
 
 /// True for `host` and `host:port` (RFC 3986 §3.2.2), where a host is a name or a bracketed
@@ -313,6 +318,14 @@ mod tests {
         );
         assert_eq!(Target::parse(b"/a?").unwrap().query, Some(&b""[..]));
         assert_eq!(Target::parse(b"/a").unwrap().query, None);
+    }
+
+    #[test]
+    fn the_authority_is_kept_as_it_came() {
+        let authority = |target| Target::parse(target).unwrap().authority;
+        assert_eq!(authority(b"http://Host:80/a"), Some(&b"Host:80"[..]));
+        assert_eq!(authority(b"http://h"), Some(&b"h"[..]));
+        assert_eq!(authority(b"/a"), None);
     }
 
     #[test]

@@ -10,7 +10,6 @@ mod statistics;
 
 use std::io::Write as _;
 use std::process::ExitCode;
-use std::rc::Rc;
 use std::time::Duration;
 
 use exos::signals::Signals;
@@ -21,10 +20,11 @@ use exos_program::{Printer, Stream, inside_hint, reachable_addresses, taken_back
 use crate::config::Config;
 use crate::http::Server;
 use crate::limits::{GOODBYE_TIME, RECEIVE_BUFFER_LEN, STOP_TIME};
-use crate::site::Site;
+use crate::site::Sites;
 
 pub use options::ServeArgs;
 pub use program::Cheetah;
+pub use sites::load;
 
 /// Prints the statistics: JSON on standard output, text on standard error.
 struct Reporter {
@@ -60,15 +60,15 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     if args.check {
         return sites::check(&config);
     }
-    let site = sites::load(&config)?;
+    let served = sites::load_or_tell(&config)?;
     config.link.pin()?;
     let attachment = config.link.attachment(config.port)?;
     let mut exos = Exos::attach(&attachment)?;
     let signals = Signals::catch()?;
     let listener = listen(&mut exos, &config)?;
-    announce(&exos, &config, &attachment, &site)?;
+    announce(&exos, &config, &attachment, &served)?;
     let reporter = Reporter::start(args.json)?;
-    let mut cheetah = Cheetah::new(Server::new(Rc::new(site), clock::unix_secs()), clock::now());
+    let mut cheetah = Cheetah::new(Server::new(served, clock::unix_secs()), clock::now());
     let mut revoked = false;
     while !signals.stop_requested() && !revoked {
         turn(&mut exos, &mut cheetah, &signals, &reporter)?;
@@ -146,10 +146,10 @@ fn announce(
     exos: &Exos,
     config: &Config,
     attachment: &Attachment,
-    site: &Site,
+    served: &Sites,
 ) -> Result<(), Error> {
-    for one in &config.sites {
-        eprintln!("exos serve: {}", sites::describe(one, site));
+    for line in sites::describe(config, served) {
+        eprintln!("exos serve: {line}");
     }
     eprintln!("exos serve: {}", exos.describe_link());
     for address in reachable_addresses(exos) {

@@ -5,51 +5,106 @@ use std::process::ExitCode;
 use exos::Error;
 
 use crate::config::{Config, Root, SiteConfig};
-use crate::site::Site;
+use crate::site::hosts::{HostName, Unknown};
+use crate::site::{Site, Sites};
 
-/// Loads the site. What is left out is said on standard error.
-pub(super) fn load(config: &Config) -> Result<Site, Error> {
-    let [site] = config.sites.as_slice() else {
-        return Err(Error::new("there is more than one site"));
-    };
-    load_one(config, site)
+/// Loads all sites, or tells what stands in the way.
+pub(super) fn load_or_tell(config: &Config) -> Result<Sites, Error> {
+    load(config).map_err(tell_all)
 }
 
-fn load_one(config: &Config, site: &SiteConfig) -> Result<Site, Error> {
+/// Loads all sites of a configuration. What is left out of them is said on standard error.
+///
+/// # Errors
+///
+/// Everything that stands in the way.
+pub fn load(config: &Config) -> Result<Sites, Vec<Error>> {
+    let (mut named, mut wrong) = (Vec::new(), Vec::new());
+    for site in &config.sites {
+        match load_one(config, site) {
+            Ok(loaded) => named.push((site.names.clone(), loaded)),
+            Err(mut errors) => wrong.append(&mut errors),
+        }
+    }
+    if wrong.is_empty() {
+        Ok(Sites::new(named, config.default_site, config.unknown_hosts))
+    } else {
+        Err(wrong)
+    }
+}
+
+fn load_one(config: &Config, site: &SiteConfig) -> Result<Site, Vec<Error>> {
     let Root::Directory(directory) = &site.root else {
         return Ok(Site::example());
     };
-    let loaded = Site::load(directory, config.limits).map_err(|e| Error::new(e.to_string()))?;
+    let loaded = Site::load_with(directory, config.limits, site.settings.clone())
+        .map_err(|e| vec![Error::new(e.to_string())])?;
     for omission in loaded.omissions() {
         eprintln!("exos serve: left out: {omission}");
     }
-    Ok(loaded)
+    let missing = loaded.missing_pages().map(|(status, path)| {
+        let what = format!("there is no document {path} in {}", directory.display());
+        Error::new(what).mend(format!(
+            "write it, or leave the error page {} out",
+            status.code()
+        ))
+    });
+    let missing: Vec<Error> = missing.collect();
+    if missing.is_empty() {
+        Ok(loaded)
+    } else {
+        Err(missing)
+    }
 }
 
 /// Says what would be served, or everything that stands in the way.
 pub(super) fn check(config: &Config) -> Result<ExitCode, Error> {
-    let mut wrong = Vec::new();
-    if let Err(e) = config.link.attachment(config.port) {
-        wrong.push(e);
-    }
-    for site in &config.sites {
-        match load_one(config, site) {
-            Ok(loaded) => println!("{}", describe(site, &loaded)),
-            Err(e) => wrong.push(e),
+    let sites = load(config);
+    let link = config.link.attachment(config.port);
+    let wrong = match (sites, link) {
+        (Ok(sites), Ok(_)) => {
+            println!("port {}", config.port);
+            for line in describe(config, &sites) {
+                println!("{line}");
+            }
+            return Ok(ExitCode::SUCCESS);
         }
-    }
-    println!("port {}", config.port);
-    let Some(last) = wrong.pop() else {
-        return Ok(ExitCode::SUCCESS);
+        (Ok(_), Err(e)) => vec![e],
+        (Err(mut wrong), link) => {
+            wrong.extend(link.err());
+            wrong
+        }
     };
-    for error in wrong {
-        eprintln!("exos: {error}");
-    }
-    Err(last)
+    Err(tell_all(wrong))
 }
 
-/// What a site is, for people.
-pub(super) fn describe(site: &SiteConfig, loaded: &Site) -> String {
+/// Tells all errors but the last, which is for the caller to tell.
+fn tell_all(mut errors: Vec<Error>) -> Error {
+    let last = errors.pop();
+    for error in errors {
+        eprintln!("exos serve: {error}");
+    }
+    last.unwrap_or_else(|| Error::new("nothing is served"))
+}
+
+/// What is served, for people, a line for each site.
+pub(super) fn describe(config: &Config, sites: &Sites) -> Vec<String> {
+    let sites = config.sites.iter().zip(sites.iter()).enumerate();
+    let line = |(at, (site, loaded)): (usize, (&SiteConfig, &Site))| {
+        let is_alone = config.sites.len() == 1 && config.unknown_hosts == Unknown::Default;
+        let names: Vec<String> = site.names.iter().map(HostName::to_string).collect();
+        let default = (at == config.default_site).then(|| "other hosts".to_owned());
+        let default = default.filter(|_| config.unknown_hosts == Unknown::Default);
+        let names: Vec<String> = names.into_iter().chain(default).collect();
+        match is_alone {
+            true => describe_one(site, loaded),
+            false => format!("{}: {}", names.join(", "), describe_one(site, loaded)),
+        }
+    };
+    sites.map(line).collect()
+}
+
+fn describe_one(site: &SiteConfig, loaded: &Site) -> String {
     let count = loaded.document_count();
     let megabytes = loaded.content_len() as f64 / 1e6;
     match &site.root {

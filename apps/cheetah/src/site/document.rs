@@ -127,6 +127,17 @@ impl Document {
         Document::assemble("", &fields, html.as_bytes(), 0)
     }
 
+    /// A page with the content and type of a document, and further header fields, each ended by CRLF.
+    pub fn page_like(document: &Document, more_fields: &str) -> Document {
+        let content_type = String::from_utf8_lossy(document.content_type_field());
+        let body = document.body();
+        let fields = format!(
+            "{content_type}Content-Length: {}\r\n{more_fields}\r\n",
+            body.len()
+        );
+        Document::assemble("", &fields, body.as_bytes(), 0)
+    }
+
     fn assemble(not_modified: &str, fields: &str, content: &[u8], modified_secs: u64) -> Document {
         let body_start = not_modified.len() + fields.len();
         let mut bytes = Vec::with_capacity(body_start + content.len());
@@ -296,6 +307,16 @@ mod tests {
                 assert_ne!(tag(one), tag(other), "{one:?} {other:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_page_like_a_document_has_its_type_and_content() {
+        let document = Document::new(b"{}", &Description::plain("application/json", 0));
+        let page = Document::page_like(&document, "Allow: GET\r\n");
+        let head = "Content-Type: application/json\r\nContent-Length: 2\r\nAllow: GET\r\n\r\n";
+        assert_eq!(text(&page.fields()), head);
+        assert_eq!(text(&page.whole()), format!("{head}{{}}"));
+        assert_eq!(page.entity_tag(), b"");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! # What is loaded
 //!
 //! Every regular file below the directory, under its own name. Files reached by several names
-//! (hard links, symbolic links) are in memory once for each media type. What is left out is
+//! (hard links, symbolic links) are in memory once for each media type and set of fields by rules. What is left out is
 //! listed with its reason, see [`Reason`]: nothing disappears silently.
 //!
 //! # Nothing from outside
@@ -20,6 +20,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{
@@ -27,7 +28,8 @@ use rustix::fs::{
 };
 
 use super::document::CONTENT_LEN_MAX;
-use super::{Description, Document, Site, media_type};
+use super::settings::Manner;
+use super::{Document, Settings, Site};
 use crate::limits;
 
 /// How much a site may hold.
@@ -152,6 +154,19 @@ impl Site {
     /// When the directory itself cannot be opened. What is wrong inside it is listed in
     /// [`Site::omissions`].
     pub fn load(directory: &Path, limits: Limits) -> Result<Site, LoadError> {
+        Site::load_with(directory, limits, Arc::default())
+    }
+
+    /// Loads a directory into memory, with settings for its documents.
+    ///
+    /// # Errors
+    ///
+    /// As [`Site::load`].
+    pub fn load_with(
+        directory: &Path,
+        limits: Limits,
+        settings: Arc<Settings>,
+    ) -> Result<Site, LoadError> {
         let fail = |source| LoadError {
             directory: directory.into(),
             source,
@@ -167,7 +182,7 @@ impl Site {
             now_secs: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .map_or(0, |time| time.as_secs()),
-            site: Site::new(),
+            site: Site::with(settings),
             shared: HashMap::new(),
             trail: Vec::new(),
         };
@@ -187,7 +202,7 @@ struct Loader {
     limits: Limits,
     now_secs: u64,
     site: Site,
-    shared: HashMap<(Identity, &'static str), Document>,
+    shared: HashMap<(Identity, Manner), Document>,
     /// The directories that are being walked, from the root.
     trail: Vec<Identity>,
 }
@@ -260,7 +275,7 @@ impl Loader {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(Reason::NotRegular); // Exchanged since it was looked at.
         }
-        let key = (identity(&stat), media_type::of(url));
+        let key = (identity(&stat), self.site.settings().manner(url));
         if let Some(document) = self.shared.get(&key) {
             self.site.insert_again(url, document.clone());
             return Ok(());
@@ -268,7 +283,7 @@ impl Loader {
         let content = self.content(fd, u64::try_from(stat.st_size).unwrap_or(0))?;
         // RFC 9110 §8.8.2.1: a time in the future is replaced by the present.
         let modified_secs = u64::try_from(stat.st_mtime).unwrap_or(0).min(self.now_secs);
-        let document = Document::new(&content, &Description::plain(key.1, modified_secs));
+        let document = Document::new(&content, &key.1.description(modified_secs));
         self.shared.insert(key, document.clone());
         self.site.insert(url, document);
         Ok(())

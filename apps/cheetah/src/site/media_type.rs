@@ -92,20 +92,26 @@ const BY_EXTENSION: [(&str, &str); 77] = [
 
 /// The media type of a file name.
 pub fn of(name: &[u8]) -> &'static str {
-    let Some(dot) = name.iter().rposition(|&b| b == b'.') else {
+    let Some(extension) = extension(name) else {
         return UNKNOWN;
     };
-    let extension = String::from_utf8_lossy(&name[dot + 1..]).to_ascii_lowercase();
     match BY_EXTENSION.binary_search_by(|(known, _)| (*known).cmp(&extension)) {
         Ok(at) => BY_EXTENSION[at].1,
         Err(_) => UNKNOWN,
     }
 }
 
-/// The charset parameter for a text: UTF-8 if that is what it is, otherwise left to the document
-/// to say. JSON and XML have rules of their own.
+/// The extension of a file name in small letters, without its dot.
+pub fn extension(name: &[u8]) -> Option<String> {
+    let dot = name.iter().rposition(|&b| b == b'.')?;
+    Some(String::from_utf8_lossy(&name[dot + 1..]).to_ascii_lowercase())
+}
+
+/// The charset parameter for a text whose type says none: UTF-8 if that is what it is, otherwise left
+/// to the document to say. JSON and XML have rules of their own.
 pub fn charset(media_type: &str, content: &[u8]) -> &'static str {
-    match media_type.starts_with("text/") && str::from_utf8(content).is_ok() {
+    let is_open = media_type.starts_with("text/") && !media_type.contains(';');
+    match is_open && str::from_utf8(content).is_ok() {
         true => "; charset=utf-8",
         false => "",
     }
@@ -146,5 +152,6 @@ mod tests {
         assert_eq!(charset("text/html", "é".as_bytes()), "; charset=utf-8");
         assert_eq!(charset("text/html", b"\xe9"), "");
         assert_eq!(charset("image/png", b"a"), "");
+        assert_eq!(charset("text/plain; charset=utf-16", b"a"), "");
     }
 }

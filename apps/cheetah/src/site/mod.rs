@@ -4,20 +4,37 @@
 //! is answered from the table alone, so no request, however written, reaches a file that was not
 //! loaded. [`load`] says what is loaded from a directory and what is left out; [`document`] how a
 //! document lies in memory; [`example`] is the site built into the program.
+//!
+//! What a site is told beside its documents, its [`settings`], are rules by path: [`fields`] and
+//! [`redirect`], with [`pattern`]s of paths. They are applied when a document comes into the table. Of
+//! several sites [`hosts`] finds the one that a request is for.
 
 pub mod coding;
 pub mod document;
 pub mod example;
+pub mod fields;
+pub mod hosts;
 pub mod load;
 pub mod media_type;
+mod pages;
+pub mod pattern;
+pub mod redirect;
+pub mod settings;
 
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 
 pub use coding::Coding;
 pub use document::{Description, Document};
+pub use hosts::Sites;
 pub use load::{Limits, LoadError, Omission, Reason};
+pub use settings::{MediaTypes, Settings};
+
+use crate::http::Status;
+use exos_buf::Slice;
+use pages::Pages;
 
 /// What a path leads to.
 #[derive(Clone, Debug)]
@@ -41,12 +58,20 @@ impl Entry {
 }
 
 /// The documents of a site by path.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Site {
+    settings: Arc<Settings>,
+    pages: Pages,
     entries: HashMap<Box<[u8]>, Entry, BuildHasherDefault<PathHasher>>,
     omissions: Vec<Omission>,
     content_len: u64,
     document_count: usize,
+}
+
+impl Default for Site {
+    fn default() -> Site {
+        Site::with(Arc::default())
+    }
 }
 
 impl Site {
@@ -55,14 +80,53 @@ impl Site {
         Site::default()
     }
 
+    /// A site without documents, with settings for those that come.
+    pub fn with(settings: Arc<Settings>) -> Site {
+        Site {
+            pages: Pages::new(settings.clone()),
+            settings,
+            entries: HashMap::default(),
+            omissions: Vec::new(),
+            content_len: 0,
+            document_count: 0,
+        }
+    }
+
+    /// How documents are found, named and sent.
+    pub fn settings(&self) -> &Arc<Settings> {
+        &self.settings
+    }
+
+    /// The site's own page of an error.
+    pub fn error_page(&self, status: Status) -> Option<&Document> {
+        self.pages.error(status)
+    }
+
+    /// Error pages whose document is not there, with its path.
+    pub fn missing_pages(&self) -> impl Iterator<Item = &(Status, String)> {
+        let pages = self.settings.error_pages.iter();
+        pages.filter(|(status, _)| self.error_page(*status).is_none())
+    }
+
+    /// The answer to requests for a path about which a redirect decides. There are no entries at such paths.
+    pub fn redirect(&self, path: &[u8], query: Option<&[u8]>) -> Option<(Status, Document)> {
+        self.pages.redirect(path, query)
+    }
+
+    /// The lines of header fields that rules add to responses other than documents, which have theirs.
+    #[inline]
+    pub fn rule_fields(&mut self, path: &[u8]) -> Option<Slice> {
+        self.pages.rule_fields(path)
+    }
+
     /// What is at a resolved path, see [`crate::http::target::Target::path`].
     #[inline]
     pub fn find(&self, path: &[u8]) -> Option<&Entry> {
         self.entries.get(path)
     }
 
-    /// Puts a document at a path, which begins with `/`. A document named `index.html` is also
-    /// its directory's; the directories above it come into being.
+    /// Puts a document at a path, which begins with `/`. One with the name of an index is also
+    /// its directory's, unless a preferred one is there; the directories above it come into being.
     pub fn insert(&mut self, path: &[u8], document: Document) {
         assert!(
             path.starts_with(b"/") && !path.ends_with(b"/"),
@@ -70,16 +134,28 @@ impl Site {
         );
         self.content_len += document.body().len() as u64;
         self.document_count += 1;
-        if let Some(directory) = path
-            .strip_suffix(b"index.html")
-            .filter(|d| d.ends_with(b"/"))
-        {
+        self.pages.document_changed(path, &document);
+        if let Some(directory) = self.directory_of_index(path) {
             self.put(directory, Entry::Document(document.clone()));
         }
         for (at, _) in path.iter().enumerate().filter(|&(_, &byte)| byte == b'/') {
             self.insert_directory(&path[..=at]);
         }
         self.put(path, Entry::Document(document));
+    }
+
+    /// The directory whose document is the one at a path.
+    fn directory_of_index<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
+        let slash = path.iter().rposition(|&b| b == b'/')?;
+        let (directory, name) = path.split_at(slash + 1);
+        let names = &self.settings.index;
+        let rank = names.iter().position(|index| index.as_bytes() == name)?;
+        let is_there = |index: &String| {
+            let path = [directory, index.as_bytes()].concat();
+            matches!(self.find(&path), Some(Entry::Document(_)))
+        };
+        let is_preferred = !names[..rank].iter().any(is_there);
+        is_preferred.then_some(directory)
     }
 
     /// Makes a directory known by its path, which ends with `/`. Without a document of its own
@@ -103,8 +179,11 @@ impl Site {
         self.put(path, Entry::Forbidden);
     }
 
+    /// A redirect comes before whatever else is at its path.
     fn put(&mut self, path: &[u8], entry: Entry) {
-        self.entries.insert(path.into(), entry);
+        if self.settings.redirects.find(path).is_none() {
+            self.entries.insert(path.into(), entry);
+        }
     }
 
     /// What was left out when the site was loaded, and why.

@@ -2,8 +2,6 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-use std::rc::Rc;
-
 use exos_buf::Slice;
 use exos_cheetah::site::{Description, Document};
 use exos_cheetah::{Next, Server, ServerConnection, Site};
@@ -37,7 +35,7 @@ pub fn site() -> Site {
 }
 
 pub fn server() -> Server {
-    Server::new(Rc::new(site()), NOW_SECS)
+    Server::new(site(), NOW_SECS)
 }
 
 /// What a connection has sent, and how it ended.

@@ -1,0 +1,45 @@
+//! What has been answered, by status and by fault.
+
+use super::{Fault, Status};
+
+/// What has been answered so far.
+#[derive(Debug)]
+pub struct Counters {
+    pub(super) responses: [u64; Status::ALL.len()],
+    pub(super) faults: [u64; Fault::ALL.len()],
+    /// Bytes of all responses, heads included.
+    pub response_bytes: u64,
+}
+
+impl Counters {
+    pub(super) const fn new() -> Counters {
+        Counters {
+            responses: [0; _],
+            faults: [0; _],
+            response_bytes: 0,
+        }
+    }
+
+    /// Responses with a status.
+    pub fn responses(&self, status: Status) -> u64 {
+        self.responses[status as usize]
+    }
+
+    /// Requests refused for a fault.
+    pub fn faults(&self, fault: Fault) -> u64 {
+        self.faults[fault as usize]
+    }
+
+    /// Responses of any status.
+    pub fn response_count(&self) -> u64 {
+        self.responses.iter().sum()
+    }
+
+    /// All counters with their names.
+    pub fn list(&self) -> Vec<(&'static str, u64)> {
+        let responses = Status::ALL.map(|status| (status.counter(), self.responses(status)));
+        let faults = Fault::ALL.map(|fault| (fault.counter(), self.faults(fault)));
+        let bytes = ("http_response_bytes", self.response_bytes);
+        responses.into_iter().chain(faults).chain([bytes]).collect()
+    }
+}
