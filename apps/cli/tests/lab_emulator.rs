@@ -99,7 +99,7 @@ fn an_emulator_in_the_background_lives_until_down_and_is_replaced_after_a_crash(
 
 /// The kernel takes a moment to bury a process.
 fn wait_for(lab: &str, words: &str) -> String {
-    for _ in 0..100 {
+    for _ in 0..1000 {
         let text = said(&format!("lab status --name {lab}"), true);
         if text.contains(words) {
             return text;

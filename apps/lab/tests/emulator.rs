@@ -4,6 +4,7 @@
 
 use exos_host::caps::{self, CapabilitySet};
 use exos_host::netns::NetNs;
+use exos_host::priority;
 use exos_lab::{
     Conditions, Emulated, Emulation, Settings, Side, State, WireKind, down, emulate,
     middle_namespace, status, up,
@@ -40,13 +41,20 @@ fn delayed(millis: u64) -> Conditions {
     }
 }
 
+/// How long to wait for what must happen, on a machine that may do other things.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// How long it takes side b to be refused by side a, where nobody listens: a round trip.
 fn round_trip(lab: &Emulated, address: &str) -> Duration {
     let address: SocketAddr = address.parse().expect("an address");
     let begin = Instant::now();
     let error = lab
         .netns(Side::B)
-        .run(|| TcpStream::connect_timeout(&address, Duration::from_secs(5)))
+        .run(|| {
+            // As the emulator does, so that what is measured is the wire.
+            let _ = priority::real_time();
+            TcpStream::connect_timeout(&address, PATIENCE)
+        })
         .expect("entered")
         .expect_err("nobody listens");
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
@@ -60,10 +68,15 @@ fn a_round_trip_takes_twice_the_delay() {
     }
     let lab = emulate(&settings("delay", delayed(10))).expect("root may");
     round_trip(&lab, "10.10.0.1:9"); // Neighbours ask for each other first.
-    let best = (0..10).map(|_| round_trip(&lab, "10.10.0.1:9")).min();
-    let best = best.expect("there are some");
+    // None is sooner. Those that take longer were held up by the machine, not by the wire, as long as some do not.
+    let (begin, mut trips) = (Instant::now(), Vec::new());
+    let is_exact = |trip: &Duration| *trip < Duration::from_millis(23);
+    while trips.len() < 10 || !trips.iter().any(is_exact) && begin.elapsed() < PATIENCE {
+        trips.push(round_trip(&lab, "10.10.0.1:9"));
+    }
+    let best = *trips.iter().min().expect("there are some");
     assert!(
-        best >= Duration::from_millis(20) && best < Duration::from_millis(23),
+        best >= Duration::from_millis(20) && is_exact(&best),
         "{best:?}"
     );
     assert!(round_trip(&lab, "[fd10::1]:9") >= Duration::from_millis(20));

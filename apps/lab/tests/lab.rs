@@ -24,7 +24,12 @@ fn may(test: &str) -> bool {
 }
 
 fn settings(test: &str) -> Settings {
-    Settings::named(format!("t{}-{test}", std::process::id()))
+    let settings = Settings::named(format!("t{}-{test}", std::process::id()));
+    // A run that was killed may have had our process's number.
+    if caps::has(CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN) {
+        down(&settings.name).expect("root may");
+    }
+    settings
 }
 
 /// Makes the lab and checks what had to be done.
@@ -53,7 +58,7 @@ fn up_as(settings: &Settings, expected: Outcome) -> Guard {
 fn reaches(lab: &Guard) -> bool {
     let refused = |address: &str| {
         let address: std::net::SocketAddr = address.parse().expect("an address");
-        let wait = std::time::Duration::from_secs(2);
+        let wait = std::time::Duration::from_secs(60);
         let error = lab
             .netns(Side::B)
             .run(|| std::net::TcpStream::connect_timeout(&address, wait))

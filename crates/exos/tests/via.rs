@@ -79,9 +79,10 @@ fn a_lent_link_works_and_outlives_the_daemon() {
         datagrams: true,
         ..wanted(&listener, 7)
     };
-    let (to_test, from_daemon) = mpsc::channel();
-    let (to_daemon, from_test) = mpsc::channel();
     thread::scope(|scope| {
+        // In here, so that a failure ends the others' waiting too.
+        let (to_test, from_daemon) = mpsc::channel();
+        let (to_daemon, from_test) = mpsc::channel();
         let kernel = &wire.kernel;
         let (listener, wire) = (&listener, &wire);
         scope.spawn(move || {
@@ -147,9 +148,7 @@ fn a_lent_link_works_and_outlives_the_daemon() {
             let mut socket = kernel
                 .run(|| TcpStream::connect((OURS, 7)).unwrap())
                 .unwrap();
-            socket
-                .set_read_timeout(Some(Duration::from_secs(5)))
-                .unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
             for text in ["the daemon is there", "it is gone", "it is back"] {
                 bounce(&mut socket, text.as_bytes());
                 done.send(()).unwrap();
@@ -159,7 +158,7 @@ fn a_lent_link_works_and_outlives_the_daemon() {
         let mut news = Vec::new();
         let mut turns_until =
             |what: &str, exos: &mut Exos, done: &mut dyn FnMut(&[News]) -> bool| {
-                within_5_s(what, || {
+                until_so(what, || {
                     echo_turn(exos);
                     news.extend(exos.poll_news());
                     done(&news)
@@ -268,7 +267,7 @@ fn a_connection_has_a_port_of_the_daemons_choice() {
             .stack
             .tcp_connect(now, Some(source), to, &Default::default())
             .unwrap();
-        within_5_s("the connection", || {
+        until_so("the connection", || {
             exos.receive();
             while exos.stack.poll_event().is_some() {}
             exos.send().unwrap();
@@ -280,7 +279,7 @@ fn a_connection_has_a_port_of_the_daemons_choice() {
         // We finish first, so that it is for us to wait.
         exos.stack.tcp.finish(id);
         let mut socket = Some(socket);
-        within_5_s("the end", || {
+        until_so("the end", || {
             echo_turn(&mut exos);
             let finished = |mut socket: &TcpStream| socket.read(&mut [0; 8]).unwrap() == 0;
             if socket.as_ref().is_some_and(finished) {
@@ -477,7 +476,7 @@ fn a_farewell_says_whether_to_wait() {
             });
             let mut exos = Exos::attach(&wanted(&listener, 0)).unwrap();
             let mut news = None;
-            within_5_s("news", || {
+            until_so("news", || {
                 echo_turn(&mut exos);
                 news = exos.poll_news();
                 news.is_some()

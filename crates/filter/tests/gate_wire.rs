@@ -13,11 +13,11 @@ use exos_host::bpf::{Map, RingbufReader, permitted};
 use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
 use gate::packets::{arp, ethernet, ip, mapped, ports, tcp};
-use gate::wire::{Wire, checksum};
-use gate::{MAC, PEER_MAC, TCP, UDP, grant, sa, v};
+use gate::wire::{PATIENCE, Wire, checksum};
+use gate::{MAC, PEER_MAC, TCP, Tables, UDP, grant, sa, v};
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn in_namespace(test: &str, work: impl FnOnce() + Send) {
     if let Err(error) = permitted() {
@@ -51,8 +51,22 @@ fn wire() -> Wire {
     })
 }
 
-fn counted(wire: &Wire, slot: u32, counter: Counter) -> u64 {
-    wire.tables.counters(slot)[counter as usize]
+/// Each slot's counter comes to this; what was sent last need not have arrived yet.
+fn expect_counted(tables: &Tables, expected: &[(u32, Counter, u64)]) {
+    for &(slot, counter, count) in expected {
+        let counted = || tables.counters(slot)[counter as usize];
+        wait_until(|| counted() >= count);
+        let all = gate::named(&tables.counters(slot));
+        assert_eq!(counted(), count, "slot {slot} {counter:?}: {all}");
+    }
+}
+
+/// Until it is so, or [`PATIENCE`] ends.
+fn wait_until(mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() && start.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// From the slots' MAC address, to the peer.
@@ -96,15 +110,14 @@ fn packets_reach_their_slots_and_the_wire() {
         wire.slots[1].send(&tagged);
         wire.slots[2].send(&foreign);
         wire.peer.expect(&foreign);
-        for (slot, counter, count) in [
+        let expected = [
             (1, Counter::TxPackets, 1),
             (1, Counter::TxBadSource, 1),
             (1, Counter::TxBadEthertype, 1),
             (2, Counter::TxPackets, 1),
             (0, Counter::StrayToDaemon, 1),
-        ] {
-            assert_eq!(counted(&wire, slot, counter), count, "{slot} {counter:?}");
-        }
+        ];
+        expect_counted(&wire.tables, &expected);
     });
 }
 
@@ -132,13 +145,12 @@ fn mapped_addresses_are_refused_in_both_directions() {
         let arriving = tcp(PEER, OURS);
         wire.peer.send(&arriving);
         wire.slots[1].expect(&arriving);
-        for (slot, counter, count) in [
+        let expected = [
             (1, Counter::TxBadHeader, 3),
             (1, Counter::TxPackets, 1),
             (1, Counter::RxPackets, 1),
-        ] {
-            assert_eq!(counted(&wire, slot, counter), count, "{slot} {counter:?}");
-        }
+        ];
+        expect_counted(&wire.tables, &expected);
     });
 }
 
@@ -150,14 +162,14 @@ fn slots_and_host_reach_each_other() {
         let hairpin = sent(OURS, "192.0.2.7:443", UDP);
         wire.slots[1].send(&hairpin);
         wire.slots[2].expect(&hairpin);
-        assert_eq!(counted(&wire, 1, Counter::TxToSlot), 1);
+        expect_counted(&wire.tables, &[(1, Counter::TxToSlot, 1)]);
 
         let netlink = Netlink::new().unwrap();
         netlink
             .add_address(wire.device, v("192.0.2.1"), 24)
             .unwrap();
         let host = UdpSocket::bind("192.0.2.1:7000").unwrap();
-        host.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        host.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut question = sent(OURS, "192.0.2.1:7000", UDP);
         question[..6].copy_from_slice(&MAC);
         // RFC 768: length; a checksum of zero is none.
@@ -167,7 +179,7 @@ fn slots_and_host_reach_each_other() {
         let mut data = [0; 100];
         let (length, from) = host.recv_from(&mut data).unwrap();
         assert_eq!((length, from), (32, sa(OURS)));
-        assert_eq!(counted(&wire, 1, Counter::TxToHost), 1);
+        expect_counted(&wire.tables, &[(1, Counter::TxToHost, 1)]);
 
         host.send_to(b"hello", OURS).unwrap();
         let asked = wire.slots[0].receive(|frame| frame[12..14] == [8, 6]);
@@ -224,13 +236,7 @@ fn checksums_are_written_where_they_belong() {
         for (start, offset) in [(34, 0), (34, 2), (36, 0), (34, 8), (34, 16), (36, 4)] {
             slots[1].send(&virtio(0, 0, start, offset, &frame));
         }
-        let counters = tables.counters(1);
-        assert_eq!(
-            counters[Counter::TxBadChecksum as usize],
-            6,
-            "{}",
-            gate::named(&counters)
-        );
+        expect_counted(&tables, &[(1, Counter::TxBadChecksum, 6)]);
         slots[1].send(&virtio(0, 0, 34, 6, &frame));
         let got = peer.receive(|have| have.len() == frame.len()).unwrap();
         assert_eq!(got[..40], frame[..40]);
@@ -273,15 +279,12 @@ fn super_packets_pass_whole() {
         // VIRTIO_NET_HDR_GSO_TCPV4
         first.send(&virtio(1, 1448, 34, 16, &frame));
         assert!(peer.receive(|have| have.len() == frame.len()).is_some());
-        let counters = tables.counters(1);
-        assert_eq!(
-            counters[Counter::TxPackets as usize],
-            1,
-            "{}",
-            gate::named(&counters)
-        );
-        assert_eq!(counters[Counter::TxBytes as usize], frame.len() as u64);
-        assert_eq!(counters[Counter::TxBadHeader as usize], 1);
+        let expected = [
+            (1, Counter::TxPackets, 1),
+            (1, Counter::TxBytes, frame.len() as u64),
+            (1, Counter::TxBadHeader, 1),
+        ];
+        expect_counted(&tables, &expected);
         let charged = plenty.tokens - tables.slot(1).tx.ceiling.tokens;
         let len = frame.len() as i64;
         assert_eq!(charged, len + len / 1448 * 54);
@@ -338,8 +341,12 @@ fn taps_copy_what_they_may_see() {
         wire.peer.expect(&answer);
         wire.slots[1].send(&refused);
 
-        let mut own = records(&mut readers[0]);
-        own.retain(|(record, _)| record.slot == 1);
+        let mut own = Vec::new();
+        wait_until(|| {
+            own.extend(records(&mut readers[0]));
+            own.retain(|(record, _)| record.slot == 1);
+            own.len() >= 3
+        });
         let told: Vec<_> = own.iter().map(|(r, _)| (r.direction, r.verdict)).collect();
         let refusal = Verdict::Dropped(Counter::TxBadSource);
         let (came, went) = (Direction::In, Direction::Out);
@@ -358,22 +365,22 @@ fn taps_copy_what_they_may_see() {
         assert!(own.is_sorted_by_key(|(record, _)| record.time_ns));
         assert_eq!(own[0].0.ifindex, wire.device);
 
-        let all = records(&mut readers[1]);
-        for frame in [&first, &second, &answer, &refused] {
-            assert!(all.iter().any(|(_, bytes)| bytes == frame));
-        }
+        let mut all = Vec::new();
+        let mut has_all = || {
+            all.extend(records(&mut readers[1]));
+            let copied = |frame| all.iter().any(|(_, bytes)| bytes == frame);
+            [&first, &second, &answer, &refused].into_iter().all(copied)
+        };
+        wait_until(&mut has_all);
+        assert!(has_all(), "{all:?}");
         // 64 KiB hold 42 records of 1,542 bytes; the rest is lost, and said so.
         let mut full = first.clone();
         full.resize(1514, 0);
         (0..100).for_each(|_| wire.peer.send(&full));
         assert!(wire.slots[1].receive(|frame| frame.len() == 1514).is_some());
         let counts = || wire.tables.0.tap_counts.sum_percpu_u64(2).unwrap();
-        let all_seen = || {
-            (0..1000).any(|_| {
-                std::thread::sleep(Duration::from_millis(1));
-                counts().iter().sum::<u64>() >= 101
-            })
-        };
+        let all_seen = || counts().iter().sum::<u64>() >= 101;
+        wait_until(all_seen);
         assert!(all_seen(), "{:?}", counts());
         let kept = records(&mut readers[2]).len() as u64;
         assert_eq!((counts()[0], counts()[0] + counts()[1]), (kept, 101));

@@ -34,7 +34,7 @@ const NOBODY: u32 = 65_534;
 const CHUNKS: u32 = 256;
 
 /// The kernel gives a queue free some time after the last socket of it has been closed.
-const QUEUE_WAIT: Duration = Duration::from_secs(5);
+const QUEUE_WAIT: Duration = PATIENCE;
 
 /// The kernel's port that answers with what it got.
 const ECHO_PORT: u16 = 7;

@@ -103,9 +103,7 @@ fn open_with_socket() -> (Link, Mac, UdpSocket) {
     let (link, mac, socket) = in_new_namespace(|| {
         let (link, mac) = open(OURS, THEIRS, OUR_MAC, OUR_MAC);
         let socket = UdpSocket::bind((THEIRS, 0)).unwrap();
-        socket
-            .set_read_timeout(Some(Duration::from_secs(2)))
-            .unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
         (link, mac, socket)
     });
     (link.into(), mac, socket)
@@ -244,7 +242,7 @@ fn large_segments_pass_uncut_between_two_kernels() {
         });
         let (client_link, client_mac) = client.recv().unwrap();
         let (mut client_link, mut server_link) = (Link::from(client_link), Link::from(server_link));
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + PATIENCE;
         while is_finished.try_recv().is_err() {
             assert!(
                 Instant::now() < deadline && !namespace.is_finished(),

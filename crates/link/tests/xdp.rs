@@ -53,24 +53,22 @@ fn arrival_times_are_those_of_arrival() {
     }
     for (mtu, payload_len) in [(1500, 100), (9000, 8000)] {
         let wire = Wire::new(mtu);
-        let rules = vec![Rule {
-            filter: Filter::everything(),
-            action: Action::RedirectToSocket,
-        }];
         let mut link = Link::from(
             XdpLink::open(&XdpConfig {
                 arrival_times: true,
-                ..XdpConfig::new(OUR_INTERFACE, rules)
+                ..config()
             })
             .unwrap(),
         );
         let socket = wire.their_socket();
         let mut sent = Vec::new();
-        for _ in 0..20 {
+        for n in 1..=20 {
             let before = monotonic_ns();
             socket
                 .send_to(&vec![7; payload_len], (OURS, OUR_PORT))
                 .unwrap();
+            // It counts what it has noted the time of.
+            wait_for("it to arrive", || counter(&link, "xdp_redirect") == n);
             sent.push(before..=monotonic_ns());
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -152,10 +150,7 @@ fn sleeping_is_safe() {
             std::thread::sleep(Duration::from_millis(u64::from(round % 3)));
             sender.send_to(&[round], (OURS, OUR_PORT)).unwrap();
         });
-        assert!(
-            wait_readable(&link, Duration::from_secs(2)),
-            "round {round}"
-        );
+        assert!(wait_readable(&link, PATIENCE), "round {round}");
         assert!(!link.prepare_wait());
         receive_until(&mut link, |frame, _| {
             udp_payload(frame, OUR_PORT) == Some(&[round])
@@ -189,7 +184,7 @@ fn a_full_ring_refuses_and_loses_nothing() {
     assert_eq!(link.room(), 0);
     assert!(!link.transmit(&frame, &[], TxMeta::default()));
     assert_eq!(counter(&link, "tx_no_room"), 1);
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + PATIENCE;
     loop {
         link.flush().unwrap();
         if !link.wants_write() {
@@ -197,7 +192,7 @@ fn a_full_ring_refuses_and_loses_nothing() {
         }
         assert!(Instant::now() < deadline, "{:?}", link.counters());
     }
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + PATIENCE;
     while link.room() < room {
         assert!(
             Instant::now() < deadline,
@@ -224,7 +219,7 @@ fn the_rest_goes_to_the_host() {
         .unwrap();
     let mut link = open_xdp();
     let host = std::net::UdpSocket::bind((OURS, 9001)).unwrap();
-    host.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    host.set_read_timeout(Some(PATIENCE)).unwrap();
     let socket = wire.their_socket();
     socket.send_to(b"for the host", (OURS, 9001)).unwrap();
     socket.send_to(b"for us", (OURS, OUR_PORT)).unwrap();
@@ -256,14 +251,13 @@ fn swapping_filters_loses_nothing() {
         scope.spawn(|| {
             use std::sync::atomic::Ordering;
             for n in 0..PACKETS {
-                // Never more under way than the ring holds.
-                while n >= received.load(Ordering::Relaxed) + 1000 {
+                while n >= received.load(Ordering::Relaxed) + UNDER_WAY {
                     std::thread::yield_now();
                 }
                 socket.send_to(&n.to_be_bytes(), (OURS, OUR_PORT)).unwrap();
             }
         });
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + PATIENCE;
         let (mut expected, mut swaps) = (0u32, 0);
         while expected < PACKETS {
             assert!(
@@ -393,7 +387,7 @@ fn an_interface_that_goes_down_is_reported() {
         Some(libc::ENETDOWN)
     );
     netlink.set_up(index, true).unwrap();
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + PATIENCE;
     while link.wants_write() || link.flush().is_err() {
         assert!(Instant::now() < deadline, "{:?}", link.counters());
         let _ = link.flush();
@@ -466,16 +460,20 @@ fn what_has_no_room_is_counted() {
     if skip_without_root("what_has_no_room_is_counted") {
         return;
     }
-    const SENT: u64 = 5000;
+    const SENT: u64 = 25 * UNDER_WAY as u64;
     let wire = Wire::new(1500);
     let mut link = open_xdp();
     let socket = wire.their_socket();
-    for n in 0..SENT as u32 {
-        socket.send_to(&n.to_be_bytes(), (OURS, OUR_PORT)).unwrap();
+    for n in 0..SENT {
+        socket
+            .send_to(&(n as u32).to_be_bytes(), (OURS, OUR_PORT))
+            .unwrap();
+        if (n + 1) % u64::from(UNDER_WAY) == 0 {
+            wait_for("the packets to cross", || {
+                counter(&link, "xdp_redirect") == n + 1
+            });
+        }
     }
-    wait_for("the packets to cross", || {
-        counter(&link, "xdp_redirect") == SENT
-    });
     let mut received = 0;
     while !link.prepare_wait() {
         received += link.receive(|_, _| {}) as u64;

@@ -4,8 +4,6 @@
 
 mod common;
 
-use std::time::Duration;
-
 use common::*;
 use exos_host::bpf;
 use exos_link::{Link, Mode, ModeChoice, RxChecksum, TxMeta, XdpConfig, XdpLink};
@@ -110,6 +108,7 @@ fn nothing_is_left_after_sigkill() {
     // The child is started from this thread, hence in its namespace.
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "hold_the_link", "--ignored"])
+        .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::null())
         .spawn()
         .unwrap();
@@ -127,7 +126,8 @@ fn nothing_is_left_after_sigkill() {
 #[ignore = "is run and killed by another test"]
 fn hold_the_link() {
     let _link = open_xdp();
-    std::thread::sleep(Duration::from_secs(10));
+    // Until it is killed, or whoever would do that has gone.
+    let _ = std::io::stdin().read_line(&mut String::new());
 }
 
 /// Generic mode when it is asked for, and it works.

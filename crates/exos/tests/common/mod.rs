@@ -26,6 +26,8 @@ use rustix::net::{
     sendmsg, socket_with,
 };
 
+/// How long to wait for what must happen, on a machine that may do other things.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 /// The address that is lent.
 pub const OURS: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 1);
 /// The kernel's at the other end.
@@ -132,7 +134,7 @@ impl Peer {
 
 fn wait_readable(fd: BorrowedFd<'_>) {
     let timeout = Timespec {
-        tv_sec: 5,
+        tv_sec: PATIENCE.as_secs() as i64,
         tv_nsec: 0,
     };
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
@@ -263,9 +265,9 @@ pub fn skip_without_root(test: &str) -> bool {
     skip
 }
 
-/// Runs a loop until something is so, or fails after 5 s.
-pub fn within_5_s(what: &str, mut done: impl FnMut() -> bool) {
-    let until = std::time::Instant::now() + Duration::from_secs(5);
+/// Runs a loop until something is so, or fails when patience ends.
+pub fn until_so(what: &str, mut done: impl FnMut() -> bool) {
+    let until = std::time::Instant::now() + PATIENCE;
     while !done() {
         assert!(
             std::time::Instant::now() < until,

@@ -12,6 +12,7 @@ use exos_host::bpf::{KernelTypes, Link, Prog, TcxHook, TcxLink, XdpMode};
 use exos_host::netlink::Netlink;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 /// The offsets of the running kernel; None when it does not say.
 pub fn checksum() -> Option<Checksum> {
@@ -22,6 +23,9 @@ pub fn checksum() -> Option<Checksum> {
     };
     Checksum::from_layout(types.function("bpf_cast_to_kern_ctx")?, member)
 }
+
+/// How long to wait for what must happen, on a machine that may do other things.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Wire {
     pub tables: Tables,
@@ -158,10 +162,10 @@ impl Packets {
         assert_eq!(sent, frame.len() as isize, "{}", io::Error::last_os_error());
     }
 
-    /// The next packet that is not our own sending, within a second, of those that `wanted` takes.
+    /// The next packet that is not our own sending, before [`PATIENCE`] ends, of those that `wanted` takes.
     pub fn receive(&self, wanted: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
         let start = std::time::Instant::now();
-        while start.elapsed().as_secs() < 1 {
+        while start.elapsed() < PATIENCE {
             let mut frame = vec![0; 70_000];
             // SAFETY: all zero is a valid sockaddr_ll; the kernel writes at most what the sizes say.
             let mut from: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -178,7 +182,7 @@ impl Packets {
                 )
             };
             if got < 0 {
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                std::thread::sleep(Duration::from_millis(1));
                 continue;
             }
             frame.truncate(got as usize);

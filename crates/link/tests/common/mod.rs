@@ -23,6 +23,10 @@ pub const OURS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 /// The port that we receive at.
 pub const OUR_PORT: u16 = 9000;
+/// How long to wait for what must happen, on a machine that may do other things.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Packets that may be under way between the two kernels: fewer than the 256 for which a veth has room.
+pub const UNDER_WAY: u32 = 200;
 
 /// Says why a test is not run, and whether.
 pub fn skip_without_root(test: &str) -> bool {
@@ -177,9 +181,7 @@ pub fn open_xdp() -> Link {
 /// A UDP socket of the kernel at [`THEIRS`] in a namespace.
 pub fn their_socket(ns: &NetNs) -> UdpSocket {
     let socket = ns.run(|| UdpSocket::bind((THEIRS, 0)).unwrap()).unwrap();
-    socket
-        .set_read_timeout(Some(Duration::from_secs(2)))
-        .unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket
 }
 
@@ -257,9 +259,9 @@ pub fn udp_payload(frame: &[u8], port: u16) -> Option<&[u8]> {
     (udp.dst_port() == port).then(|| udp.payload())
 }
 
-/// Receives until `done` says that it has seen enough, or fails after 5 s.
+/// Receives until `done` says that it has seen enough, or fails when patience ends.
 pub fn receive_until(link: &mut Link, mut done: impl FnMut(&[u8], RxMeta) -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + PATIENCE;
     let mut enough = false;
     while !enough {
         assert!(
@@ -286,9 +288,9 @@ pub fn wait_readable(link: &Link, at_most: Duration) -> bool {
     unsafe { libc::poll(&raw mut poll, 1, at_most.as_millis() as i32) > 0 }
 }
 
-/// Waits until something is so, or fails after 5 s.
+/// Waits until something is so, or fails when patience ends.
 pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + PATIENCE;
     while !done() {
         assert!(Instant::now() < deadline, "waited in vain for {what}");
         std::thread::sleep(Duration::from_millis(2));
