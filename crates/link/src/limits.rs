@@ -90,9 +90,10 @@ pub const BUSY_POLL_BUDGET: i32 = RX_BATCH as i32;
 pub const BUSY_POLL_US: i32 = 20;
 
 /// How long to wait for a queue that another socket holds. The kernel releases
-/// a queue some 30 ms after its last holder has gone; ten times that bounds
-/// the wait when it has not gone.
-pub const QUEUE_RELEASE_WAIT: Duration = Duration::from_millis(300);
+/// a queue some 30 ms after its last holder has gone, later on a busy machine: a
+/// worker of its own does it, which has to wait for the lock of all network
+/// configuration. This bounds the wait when the holder has not gone.
+pub const QUEUE_RELEASE_WAIT: Duration = Duration::from_secs(2);
 
 /// How often to try meanwhile.
 pub const QUEUE_RETRY_INTERVAL: Duration = Duration::from_millis(5);
