@@ -4,7 +4,7 @@
 //! belongs to no program: its program is `host`. The daemon writes the names of counters, programs choose their own:
 //! both are made harmless here, because the daemon that answers need not be of this version.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 
 use exos_program::status::Status;
@@ -37,20 +37,10 @@ pub fn text(status: &Status) -> String {
     for Row { labels, grants, .. } in &rows {
         let _ = writeln!(text, "exos_grants{{{labels}}} {grants}");
     }
-    let names = rows.iter().flat_map(|row| row.counters.keys());
-    let names: BTreeSet<String> = names.map(|name| metric_name(name)).collect();
-    for safe in names {
-        let _ = writeln!(text, "# TYPE exos_{safe}_total counter");
-        for Row {
-            labels, counters, ..
-        } in &rows
-        {
-            // Names that become one are one series: Prometheus takes none twice.
-            let same = counters
-                .iter()
-                .filter(|(name, _)| metric_name(name) == safe);
-            let value: u64 = same.map(|(_, value)| value).sum();
-            let _ = writeln!(text, "exos_{safe}_total{{{labels}}} {value}");
+    for (name, values) in series(&rows) {
+        let _ = writeln!(text, "# TYPE exos_{name}_total counter");
+        for (Row { labels, .. }, value) in rows.iter().zip(values) {
+            let _ = writeln!(text, "exos_{name}_total{{{labels}}} {value}");
         }
     }
     text
@@ -112,6 +102,20 @@ fn rows(status: &Status) -> Vec<Row<'_>> {
         }
     }
     rows
+}
+
+/// The counters by the names of their metrics, with a value for each row: 0 where it has none. Names that become one are
+/// one series: Prometheus takes none twice.
+fn series(rows: &[Row<'_>]) -> BTreeMap<String, Vec<u64>> {
+    let mut series: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for (at, row) in rows.iter().enumerate() {
+        for (name, value) in row.counters {
+            let values = series.entry(metric_name(name));
+            let values = values.or_insert_with(|| vec![0; rows.len()]);
+            values[at] = values[at].saturating_add(*value);
+        }
+    }
+    series
 }
 
 /// A counter's name as far as it can be one of a metric.
@@ -178,6 +182,27 @@ exos_rx_packets_total{program} 7
 "#
         );
         assert_eq!(text(&status), wanted);
+    }
+
+    /// As many names as a report may have, that all become one: the text is made while others wait for theirs.
+    #[test]
+    fn many_odd_names_are_one_series() {
+        let mut status = Status::parse(REPORT).expect("a report");
+        let odd = |n: usize| {
+            (
+                format!("{:b}", n | 1 << 16)
+                    .replace('1', "-")
+                    .replace('0', "+"),
+                1,
+            )
+        };
+        status.interfaces[0].host = (0..1 << 16).map(odd).collect();
+        let text = text(&status);
+        let name = format!("exos_{}_total", "_".repeat(17));
+        let line =
+            format!("{name}{{interface=\"eth0\",slot=\"0\",program=\"host\",uid=\"0\"}} 65536\n");
+        assert!(text.contains(&line), "{}", text.len());
+        assert_eq!(text.matches(&format!("# TYPE {name} ")).count(), 1);
     }
 
     #[test]
