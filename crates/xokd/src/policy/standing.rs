@@ -65,13 +65,8 @@ impl Pool {
         standing: Standing,
         taken: impl IntoIterator<Item = (Standing, usize)>,
     ) -> usize {
-        let mut counts = [0; 4];
-        for (standing, count) in taken {
-            counts[standing as usize] += count;
-        }
-        let up_to = |level: Standing| counts[..=level as usize].iter().sum::<usize>();
-        let levels = Standing::ALL.into_iter().filter(|level| *level >= standing);
-        let rooms = levels.map(|level| self.most(level).saturating_sub(up_to(level)));
+        let levels = taken_from(standing, taken);
+        let rooms = levels.map(|(level, has)| self.most(level).saturating_sub(has));
         rooms.min().unwrap_or(0)
     }
 
@@ -83,15 +78,10 @@ impl Pool {
         things: &str,
         taken: impl IntoIterator<Item = (Standing, usize)>,
     ) -> Result<(), String> {
-        let mut counts = [0; 4];
-        for (standing, count) in taken {
-            counts[standing as usize] += count;
-        }
-        let up_to = |level: Standing| counts[..=level as usize].iter().sum::<usize>();
-        let mut levels = Standing::ALL.into_iter().filter(|level| *level >= standing);
-        match levels.find(|level| up_to(*level) >= self.most(*level)) {
+        let mut levels = taken_from(standing, taken);
+        match levels.find(|(level, has)| *has >= self.most(*level)) {
             None => Ok(()),
-            Some(full) => Err(format!(
+            Some((full, _)) => Err(format!(
                 "{} may have {} {things} together, and have them; {}",
                 full.whom(),
                 self.most(full),
@@ -99,6 +89,20 @@ impl Pool {
             )),
         }
     }
+}
+
+/// How many are taken of each standing that somebody's counts for, his own and those above it, with all below it.
+fn taken_from(
+    standing: Standing,
+    taken: impl IntoIterator<Item = (Standing, usize)>,
+) -> impl Iterator<Item = (Standing, usize)> {
+    let mut counts = [0; 4];
+    for (standing, count) in taken {
+        counts[standing as usize] += count;
+    }
+    let levels = Standing::ALL.into_iter();
+    let levels = levels.map(move |level| (level, counts[..=level as usize].iter().sum()));
+    levels.skip(standing as usize)
 }
 
 impl Policy {

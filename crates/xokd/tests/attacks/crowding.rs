@@ -1,14 +1,13 @@
 //! Being many: users whom the policy does not name, as one person may be with subordinate user numbers, and who may do
 //! something by a rule for everybody. What they take they take from each other.
 
-use exos_xok::Protocol;
-use exos_xok::message::{Answer, FromDaemon, Mode, PortWish, Refusal, Request, VERSION};
+use exos_xok::message::{Answer, FromDaemon, Mode, Refusal, Request, VERSION};
 use exos_xokd::limits::{CONNECTIONS_UNNAMED_MAX, GRANTS, PROGRAMS};
 use exos_xokd::policy::Standing;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-use crate::attacker::{Attacker, NOBODY};
+use crate::attacker::{Attacker, Hostile, NOBODY};
 use crate::packets;
 use crate::program::{CHUNKS, Connection, Program};
 use crate::world::{OURS, OURS_V6, World, case, to_us, within};
@@ -39,7 +38,7 @@ fn allow_everybody(world: &World) {
 }
 
 /// What the process does that tries whether it is allowed.
-fn try_it(hostile: &crate::attacker::Hostile) -> bool {
+fn try_it(hostile: &Hostile) -> bool {
     if hostile.role != "try" {
         return false;
     }
@@ -47,6 +46,16 @@ fn try_it(hostile: &crate::attacker::Hostile) -> bool {
     let allowed = matches!(answer, Answer::Attached { .. });
     hostile.say(&allowed.to_string());
     true
+}
+
+/// What the processes do that are of no crowd: the one that tries, and the one of a user whom the policy names.
+fn is_of_no_crowd(hostile: &Hostile) -> bool {
+    let is_named = hostile.role == "named";
+    if is_named {
+        let _program = hostile.attach();
+        hostile.say("attached");
+    }
+    is_named || try_it(hostile)
 }
 
 /// A user whom the policy names, and root, get in and have their packets.
@@ -134,32 +143,11 @@ fn for_all_connections() {
 fn for_all_grants() {
     case(
         |hostile| {
-            if try_it(hostile) {
+            if is_of_no_crowd(hostile) {
                 return;
             }
             let program = hostile.attach();
-            if hostile.role == "named" {
-                return hostile.say("attached");
-            }
-            let mut granted = 0;
-            let text = 'all: loop {
-                for local in [OURS, OURS_V6] {
-                    let request = Request::Claim {
-                        protocol: Protocol::Tcp,
-                        local: Some(local.parse().expect("an address")),
-                        port: PortWish::Ephemeral,
-                        remote: None,
-                    };
-                    match program.connection.ask(&request).0 {
-                        Answer::Granted { .. } => granted += 1,
-                        Answer::Refused {
-                            code: Refusal::Limit,
-                            text,
-                        } => break 'all text,
-                        other => panic!("{other:?}"),
-                    }
-                }
-            };
+            let (granted, text) = program.connection.claim_until_refused(&[OURS, OURS_V6]);
             assert!(text.contains("no rule of the policy names"), "{text}");
             hostile.say(&granted.to_string());
             hostile.wait_for("go");
@@ -180,7 +168,7 @@ fn for_all_grants() {
 
 /// Attaches until that is refused; returns what it has, and why it has no more.
 fn attach_until_refused(
-    hostile: &crate::attacker::Hostile,
+    hostile: &Hostile,
     chunks: impl Iterator<Item = u32>,
 ) -> (Vec<(Connection, Vec<std::os::fd::OwnedFd>)>, String) {
     let mut has = Vec::new();
@@ -209,12 +197,8 @@ fn attach_until_refused(
 fn for_all_memory() {
     case(
         |hostile| {
-            if try_it(hostile) {
+            if is_of_no_crowd(hostile) {
                 return;
-            }
-            if hostile.role == "named" {
-                let _program = hostile.attach();
-                return hostile.say("attached");
             }
             // 32, 16 and 8 MiB, and never more than 64 asked for.
             let (has, text) = attach_until_refused(hostile, [16_384, 8192, 4096].into_iter());
@@ -245,12 +229,8 @@ fn for_all_slots() {
     const EACH: usize = CONNECTIONS_UNNAMED_MAX - 1;
     case(
         |hostile| {
-            if try_it(hostile) {
+            if is_of_no_crowd(hostile) {
                 return;
-            }
-            if hostile.role == "named" {
-                let _program = hostile.attach();
-                return hostile.say("attached");
             }
             // One connection less than there may be, so that those of the last one are not what is refused.
             let (has, text) = attach_until_refused(hostile, std::iter::repeat_n(CHUNKS, EACH));

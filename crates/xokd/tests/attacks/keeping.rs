@@ -108,6 +108,24 @@ fn until_refused<T>(
     }
 }
 
+/// For a slot with much memory.
+fn much() -> Request {
+    Request::Attach {
+        interface: String::new(),
+        mode: Mode::Auto,
+        chunks: MANY_CHUNKS,
+        program: "program".to_owned(),
+    }
+}
+
+/// The same of slots with much memory, until what is kept of that is all that the user may have.
+fn keep_much<T>(hostile: &Hostile, keep: impl Fn(Vec<OwnedFd>) -> T) -> Vec<T> {
+    let (kept, text) = until_refused(hostile, &much(), keep);
+    assert_eq!(kept.len(), 3, "16 MiB each, and 32 are asked for");
+    assert!(text.contains("memory_max"), "{text}");
+    kept
+}
+
 /// How many slots are gone of which something is left.
 fn leftovers(world: &World) -> usize {
     let report = world.report();
@@ -182,18 +200,9 @@ fn one_thing_of_each_slot() {
     }
     case(
         |hostile| {
-            let request = Request::Attach {
-                interface: String::new(),
-                mode: Mode::Auto,
-                chunks: MANY_CHUNKS,
-                program: "program".to_owned(),
-            };
             let keep = |fds| keep(&hostile.role, fds);
-            let (kept, text) = until_refused(hostile, &request, keep);
-            assert_eq!(kept.len(), 3, "16 MiB each, and 32 are asked for");
-            assert!(text.contains("memory_max"), "{text}");
-            drop(kept);
-            must_be_free(hostile, &request);
+            drop(keep_much(hostile, keep));
+            must_be_free(hostile, &much());
             hostile.say("free");
         },
         |world| {
@@ -214,21 +223,13 @@ fn one_thing_of_each_slot() {
 fn memory_in_sockets_of_another_namespace() {
     case(
         |hostile| {
-            let request = Request::Attach {
-                interface: String::new(),
-                mode: Mode::Auto,
-                chunks: MANY_CHUNKS,
-                program: "program".to_owned(),
-            };
             if !may_have_namespaces() {
                 return hostile.say("no namespaces");
             }
-            let (kept, text) = until_refused(hostile, &request, |fds| sharer(&fds[0]));
-            assert_eq!(kept.len(), 3, "16 MiB each, and 32 are asked for");
-            assert!(text.contains("memory_max"), "{text}");
+            let kept = keep_much(hostile, |fds| sharer(&fds[0]));
             hostile.say("refused");
             kept.into_iter().for_each(Keeper::end);
-            must_be_free(hostile, &request);
+            must_be_free(hostile, &much());
             hostile.say("free");
         },
         |world| {

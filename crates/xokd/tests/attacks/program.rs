@@ -148,6 +148,37 @@ impl Connection {
         self.ask(&request).0
     }
 
+    /// Claims TCP ports of these addresses until it may have no more: how many it has, and why. Many are asked for at
+    /// once: there are thousands, and each answer that is waited for costs a slow machine some time.
+    pub fn claim_until_refused(&self, addresses: &[&str]) -> (usize, String) {
+        const AT_ONCE: usize = 32;
+        let (mut granted, mut refused) = (0, None);
+        while refused.is_none() {
+            for address in addresses.iter().cycle().take(AT_ONCE) {
+                let request = Request::Claim {
+                    protocol: Protocol::Tcp,
+                    local: Some(address.parse().expect("an address")),
+                    port: PortWish::Ephemeral,
+                    remote: None,
+                };
+                self.send(&request.encode(TAG), &[]).expect("room");
+            }
+            let said = std::iter::from_fn(|| self.receive());
+            let answers = said.filter(|(said, _)| matches!(said, FromDaemon::Answer(..)));
+            for (answer, _) in answers.take(AT_ONCE) {
+                match answer {
+                    FromDaemon::Answer(_, Answer::Granted { .. }) => granted += 1,
+                    FromDaemon::Answer(_, Answer::Refused { code, text }) => {
+                        assert_eq!(code, Refusal::Limit, "{text}");
+                        refused = Some(text);
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        (granted, refused.expect("just so"))
+    }
+
     /// Asks for what a filter matches.
     pub fn claim_filter(&self, filter: &str) -> Answer {
         let filter = filter.to_owned();
