@@ -69,6 +69,13 @@ impl Error {
     pub fn is(&self, errno: i32) -> bool {
         self.errno() == Some(errno)
     }
+
+    /// True when the kernel had no descriptor or no memory left: it says nothing about what was asked for, and the same
+    /// may be done a moment later.
+    pub fn has_run_out(&self) -> bool {
+        let errno = self.errno();
+        errno.is_some_and(|e| matches!(e, libc::EMFILE | libc::ENFILE | libc::ENOMEM))
+    }
 }
 
 impl fmt::Display for Error {

@@ -102,6 +102,8 @@ pub struct Daemon {
     interfaces: Vec<Interface>,
     seats: BTreeMap<SlotId, Seat>,
     leftovers: leftovers::Leftovers,
+    /// Slots whose filters may be others by now, and from when on that is looked after.
+    renewals: BTreeMap<SlotId, Now>,
     /// Interfaces on which something was passed on that is not written down yet.
     unsaved: BTreeSet<u32>,
     /// When it is written down at the earliest.
@@ -145,6 +147,7 @@ impl Daemon {
             reservations: Reservations::default(),
             seats: BTreeMap::new(),
             leftovers: leftovers::Leftovers::default(),
+            renewals: BTreeMap::new(),
             unsaved: BTreeSet::new(),
             save_after: Now::ZERO,
             tables: Tables::new()?,

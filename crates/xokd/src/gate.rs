@@ -21,7 +21,6 @@ mod taps;
 
 use std::path::{Path, PathBuf};
 
-use exos_filter::gate::limits::GENERALS_MAX;
 use exos_filter::gate::{
     self, AddressFlags, Bucket, Checksum, Config, Counter, FlowKey, FlowValue, Maps, Share, Slot,
 };
@@ -50,8 +49,7 @@ pub struct Gate {
     config: Config,
     /// The places of taps that are taken, a bit for each.
     taps: u32,
-    /// The slot of each program of general filters; 0 for none.
-    generals: [SlotId; GENERALS_MAX as usize],
+    generals: generals::Generals,
 }
 
 impl Gate {
@@ -72,7 +70,7 @@ impl Gate {
             folder,
             config: Config::default(),
             taps: 0,
-            generals: [0; GENERALS_MAX as usize],
+            generals: generals::Generals::default(),
             out,
             checksum,
             _incoming: incoming,

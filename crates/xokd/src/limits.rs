@@ -149,6 +149,9 @@ pub const REATTACH_TIME: Duration = Duration::from_secs(5);
 /// How long a daemon waits for one that has stepped aside to be gone: it ends at once, on a machine with time for it.
 pub const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
+/// When something is tried again for which the kernel had no descriptor or no memory left: no sooner than newcomers are.
+pub const AGAIN_AFTER: Duration = ACCEPT_PAUSE;
+
 /// How long a program has to give back what is revoked.
 pub const REVOKE_TIME: Duration = Duration::from_secs(2);
 

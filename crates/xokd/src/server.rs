@@ -6,7 +6,8 @@
 //!
 //! A connection is the world. It is cut off, with a counter that says why ([`Cut`]), when it says what cannot be
 //! read, asks without taking its answers, stays silent at the beginning, or sends descriptors' worth of nothing; it
-//! is not let in when its user has too many, or users like him have ([`newcomers`]). Descriptors that it sends are closed by the kernel: none are asked for.
+//! is not let in when its user has too many, or users like him have ([`newcomers`]). Descriptors that it sends are closed
+//! by the kernel: none are asked for.
 
 mod newcomers;
 mod turns;

@@ -3,9 +3,12 @@
 
 mod lab;
 
+use std::time::Duration;
+
 use exos_link::Link;
-use exos_xok::message::{Answer, GrantId, Refusal, Request};
+use exos_xok::message::{Answer, GrantId, Refusal, Request, Revoked};
 use lab::*;
+use serde_json::Value;
 
 /// Claims a filter.
 fn claim_filter(program: &Program, filter: &str) -> Result<GrantId, (Refusal, String)> {
@@ -17,15 +20,14 @@ fn claim_filter(program: &Program, filter: &str) -> Result<GrantId, (Refusal, St
     }
 }
 
-/// A policy that lets root claim any UDP by filter.
+/// A policy that lets root claim what lies within a filter.
+fn allow(filter: &str) -> String {
+    format!("[[allow]]\nuser = \"0\"\nfilters = [\"{filter}\"]\n")
+}
+
+/// The same of any UDP.
 fn start(lab: &mut Lab) {
-    let file = std::env::temp_dir().join(format!("{}.toml", lab.side('p')));
-    let text = format!(
-        "[[interface]]\nname = \"wire\"\naddresses = [\"{OURS}/24\"]\n\n[[allow]]\nuser = \"0\"\nfilters = [\"udp\"]\n"
-    );
-    std::fs::write(&file, text).expect("a temporary file");
-    lab.run(&["--policy", file.to_str().expect("a path")]);
-    std::fs::remove_file(&file).expect("it is ours");
+    lab.start_by(&allow("udp"));
 }
 
 /// The filter is in force through the death of the daemon, and its next one knows whose it is.
@@ -98,4 +100,77 @@ fn a_filter_of_many_ports() {
     claim_filter(&other, &ports(6001, 64)).expect("the ports between");
     let between = claim_filter(&other, "udp dst portrange 6100-6101").expect_err("held");
     assert_eq!(between.0, Refusal::Held);
+}
+
+/// The daemon's report of the wire.
+fn report(program: &Program) -> Value {
+    // The daemon lends one for a while.
+    std::thread::sleep(2 * exos_xokd::limits::REPORT_EVERY);
+    let (_, fds) = program.ask(&Request::Status);
+    let file = std::fs::File::from(fds.into_iter().next().expect("a report"));
+    let mut report: Value = serde_json::from_reader(file).expect("JSON");
+    report["interfaces"][0].take()
+}
+
+/// Another policy, until all of this is taken that it does not allow: how many programs the kernel verified for that.
+fn verified_for(lab: &Lab, program: &Program, filter: &str, lost: &[GrantId]) -> u64 {
+    let before = report(program)["filters_verified"].as_u64();
+    lab.reload(&allow(filter));
+    let mut asked: Vec<_> = lost.iter().map(|_| program.revoked()).collect();
+    asked.sort_unstable_by_key(|what| match what {
+        Revoked::Grant(grant) => *grant,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(
+        asked,
+        Vec::from_iter(lost.iter().map(|id| Revoked::Grant(*id)))
+    );
+    let has = |id: &GrantId| {
+        let grants = report(program)["slots"][0]["grants"].clone();
+        let grants = grants.as_array().cloned().expect("a list");
+        grants.iter().any(|grant| grant["id"] == *id)
+    };
+    let gone = within(Duration::from_secs(20), || !lost.iter().any(has));
+    assert!(gone, "they are not taken");
+    let after = report(program)["filters_verified"].as_u64();
+    after.expect("a number") - before.expect("a number")
+}
+
+/// Filters of a program that policy takes back are taken with one verification of what is left, for what comes in and for
+/// what goes out, and all of them with none. Those of others are not looked at.
+#[test]
+fn filters_are_taken_back_together() {
+    let Some(mut lab) = Lab::new("filter-taken") else {
+        return;
+    };
+    start(&mut lab);
+    let (program, other) = (Program::connect(&lab), Program::connect(&lab));
+    let mut has = program.attached();
+    let ports = [5000, 6000, 6001, 6002];
+    let claim = |port: u16| claim_filter(&program, &format!("udp dst port {port}"));
+    let grants = ports.map(|port| claim(port).expect("free"));
+    other.attach();
+    claim_filter(&other, "udp dst port 5001").expect("free");
+    let few = "udp and dst portrange 5000-5001";
+    assert_eq!(verified_for(&lab, &program, few, &grants[1..]), 2);
+    assert!(receives(&lab, &mut has.link, 5000, "it is left"));
+    lab.over_there(|| {
+        let socket = std::net::UdpSocket::bind("10.78.0.2:0").expect("free");
+        for (text, port) in [("taken", 6000), ("left", 5000)] {
+            socket
+                .send_to(text.as_bytes(), (OURS, port))
+                .expect("a route");
+        }
+    });
+    let (mut taken, mut left) = (false, false);
+    let received = within(Duration::from_secs(20), || {
+        has.link.receive(|frame, _| {
+            taken |= frame.ends_with(b"taken");
+            left |= frame.ends_with(b"left");
+        });
+        left
+    });
+    assert!(received && !taken, "left: {received}, taken: {taken}");
+    let none = "udp and dst port 5001";
+    assert_eq!(verified_for(&lab, &program, none, &grants[..1]), 0);
 }

@@ -49,7 +49,8 @@ pub(super) fn unserved() -> Result<Vec<String>> {
     let mut found = Vec::new();
     for folder in gate::folders() {
         let name = folder.file_name().and_then(|n| n.to_str()).unwrap_or("");
-        if name.starts_with(&here) && !gate::is_orphan(&folder) && Lock::try_take(name)?.is_some() {
+        let is_here = name.starts_with(&here) && !gate::is_orphan(&folder)?;
+        if is_here && Lock::try_take(name)?.is_some() {
             found.push(name.to_owned());
         }
     }
@@ -93,7 +94,7 @@ impl Clean {
     fn gates(&mut self) -> Result<()> {
         for folder in gate::folders() {
             let name = folder.file_name().and_then(|n| n.to_str()).unwrap_or("");
-            if (self.is_here(name) || gate::is_orphan(&folder)) && self.is_free(name)? {
+            if (self.is_here(name) || gate::is_orphan(&folder)?) && self.is_free(name)? {
                 self.note(format!("gate {name}"), gate::remove_folder(&folder));
             }
         }

@@ -157,7 +157,7 @@ impl Daemon {
     }
 
     pub(super) fn release(&mut self, slot: SlotId, grant: GrantId) -> Answered {
-        if self.release_filter(slot, grant) {
+        if self.release_filters(slot, &[grant])? > 0 {
             return plain(Answer::Done);
         }
         self.note_passed_on(grant);

@@ -1,4 +1,7 @@
 //! Claims by filter: what policy and the ledger say, and what the packet path and a successor are told.
+//!
+//! To take a filter back takes descriptors and memory, too, for the program of what is left. A filter that the packet path
+//! has still is nobody else's: when the kernel has run out of something, it stays the holder's, and is taken later.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -7,11 +10,12 @@ use exos_filter::Filter;
 use exos_filter::gate::sending;
 use exos_xok::message::{Answer, GrantId, Refusal};
 
-use super::Daemon;
 use super::requests::{Answered, Refused, plain, refuse};
+use super::{Daemon, now};
 use crate::gate::GeneralFilters;
 use crate::interface::Interface;
-use crate::ledger::{General, SlotId};
+use crate::ledger::{General, Now, SlotId};
+use crate::limits::AGAIN_AFTER;
 use crate::policy::{Rule, Who};
 use crate::say::warn;
 
@@ -30,7 +34,7 @@ impl Daemon {
         if let Err(error) = self.apply_general(slot) {
             self.ledger.release_general(slot, grant);
             // What was there before, which fitted.
-            let _ = self.apply_general(slot);
+            self.renew_filters(slot);
             return Err(error);
         }
         self.seat_mut(slot).record.filters.push((grant, text));
@@ -47,19 +51,30 @@ impl Daemon {
         }
     }
 
-    /// Gives a filter back; false when the grant is none.
-    pub(super) fn release_filter(&mut self, slot: SlotId, grant: GrantId) -> bool {
-        if !self.ledger.release_general(slot, grant) {
-            return false;
+    /// Gives back what of these grants are filters, all at once, since the kernel verifies what is left. Returns how many
+    /// there were. When they cannot be given back they are held as before.
+    pub(super) fn release_filters(
+        &mut self,
+        slot: SlotId,
+        grants: &[GrantId],
+    ) -> Result<usize, Refused> {
+        let mut release =
+            |grant: &GrantId| Some((*grant, self.ledger.release_general(slot, *grant)?));
+        let released: Vec<(GrantId, General)> = grants.iter().filter_map(&mut release).collect();
+        if released.is_empty() {
+            return Ok(0);
         }
         if let Err(refused) = self.apply_general(slot) {
-            warn(format_args!("slot {slot}: {}", refused.text));
+            for (grant, general) in released {
+                self.ledger.adopt_general(grant, general);
+            }
+            return Err(refused);
         }
         let seat = self.seat_mut(slot);
-        seat.record.filters.retain(|(id, _)| *id != grant);
+        seat.record.filters.retain(|(id, _)| !grants.contains(id));
         let interface = seat.interface;
         self.save(interface);
-        true
+        Ok(released.len())
     }
 
     /// The filters of a slot whose programs an earlier daemon left, and the check of what it sends.
@@ -100,11 +115,31 @@ impl Daemon {
         }
     }
 
-    /// What a slot may send by its filters is what policy says now.
-    pub(super) fn renew_filters(&mut self, slot: SlotId) {
-        let has = self.ledger.generals_of(slot).next().is_some();
-        if has && let Err(refused) = self.apply_general(slot) {
+    /// Has a slot receive and send by the filters that it has, as policy says now; later, when that cannot be done.
+    fn renew_filters(&mut self, slot: SlotId) {
+        if let Err(refused) = self.apply_general(slot) {
             warn(format_args!("slot {slot}: {}", refused.text));
+            self.renewals.insert(slot, now() + AGAIN_AFTER);
+        }
+    }
+
+    /// What slots may send by their filters may be another by now.
+    pub(super) fn renew_filters_of_all(&mut self) {
+        for slot in self.seats.keys() {
+            if self.ledger.generals_of(*slot).next().is_some() {
+                self.renewals.insert(*slot, now());
+            }
+        }
+    }
+
+    /// Renews the filters of one slot for which it is time: each may take long, and others are heard in between.
+    pub(super) fn renew_due_filters(&mut self, now: Now) {
+        let due = self.renewals.iter().find(|(_, at)| **at <= now);
+        if let Some(slot) = due.map(|(slot, _)| *slot) {
+            self.renewals.remove(&slot);
+            if self.seats.contains_key(&slot) {
+                self.renew_filters(slot);
+            }
         }
     }
 

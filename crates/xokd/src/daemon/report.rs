@@ -88,6 +88,7 @@ impl Daemon {
             "addresses": addresses.collect::<Vec<_>>(),
             "host": counters(interface, 0),
             "daemon": stack,
+            "filters_verified": interface.gate.filters_verified(),
             "leftovers": self.leftovers.of(index).map(report_leftover).collect::<Vec<_>>(),
             "slots": seats.map(|(slot, _)| self.report_slot(interface, *slot)).collect::<Vec<_>>(),
         })

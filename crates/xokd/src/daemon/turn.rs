@@ -78,6 +78,7 @@ impl Daemon {
     fn next_deadline(&mut self, now: Now) -> Now {
         let mut next = self.counted + COUNTERS_EVERY;
         next = self.saves_at().map_or(next, |at| next.min(at));
+        next = self.renewals.values().copied().fold(next, Now::min);
         for seat in self.seats.values() {
             let due = seat.revoked.deadline().into_iter();
             next = due.chain(seat.ends).fold(next, Now::min);
@@ -253,6 +254,7 @@ impl Daemon {
             self.server.cut(id, Cut::Silent);
         }
         self.forget_cut();
+        self.renew_due_filters(now);
         self.take_revoked(now);
         // One in a turn: each takes long, and others may have come back meanwhile.
         let due = |end: Option<Now>| end.is_some_and(|end| end <= now);

@@ -1,4 +1,7 @@
 //! The names of a gate in the BPF file system: what is there is taken over when it fits, else made anew.
+//!
+//! A link or a map whose last name goes ends. So a name is given to another only by who has seen what it stands for:
+//! whoever has no descriptor left to look with fails, and takes nothing away ([`found`]).
 
 use std::path::{Path, PathBuf};
 
@@ -31,9 +34,18 @@ pub fn folders() -> Vec<PathBuf> {
 }
 
 /// True for a gate that is on no interface: its own is gone, or a daemon ended while it made it.
-pub fn is_orphan(folder: &Path) -> bool {
+pub fn is_orphan(folder: &Path) -> Result<bool> {
+    let host = found(TcxLink::open_pinned(&folder.join("host")))?;
     // Of a link whose interface is gone the kernel says 0.
-    !TcxLink::open_pinned(&folder.join("host")).is_ok_and(|link| link.ifindex() != 0)
+    Ok(host.is_none_or(|link| link.ifindex() == 0))
+}
+
+/// What a name stands for; `None` when that is nothing, or nothing of ours.
+fn found<T>(opened: Result<T>) -> Result<Option<T>> {
+    match opened {
+        Err(error) if error.has_run_out() => Err(error),
+        opened => Ok(opened.ok()),
+    }
 }
 
 /// Takes the names of a gate away, and with them the gate.
@@ -65,24 +77,23 @@ fn kind_of(spec: &MapSpec) -> Result<MapKind> {
 /// The maps of a gate, and whether an earlier daemon made them. What was left of an interface that is gone goes: numbers
 /// of namespaces and interfaces are used again.
 pub(super) fn maps(folder: &Path) -> Result<(Maps<Map>, bool)> {
-    if is_orphan(folder) {
+    if is_orphan(folder)? {
         remove_folder(folder)?;
     }
-    match find_maps(folder) {
+    match find_maps(folder)? {
         Some(maps) => Ok((maps, true)),
         None => Ok((make_maps(folder)?, false)),
     }
 }
 
 /// All maps of an earlier daemon, when they are what this one would make.
-fn find_maps(folder: &Path) -> Option<Maps<Map>> {
-    let maps = SPECS.try_map(|spec| -> Result<Map> {
+fn find_maps(folder: &Path) -> Result<Option<Maps<Map>>> {
+    found(SPECS.try_map(|spec| -> Result<Map> {
         let map = Map::open_pinned(&folder.join(spec.name))?;
         let fits = map.is_like(kind_of(spec)?, spec.key_size, spec.value_size, spec.entries);
         fits.then_some(map)
             .ok_or_else(|| Error::new(format!("the map {} is of another version", spec.name)))
-    });
-    maps.ok()
+    }))
 }
 
 fn make_maps(folder: &Path) -> Result<Maps<Map>> {
@@ -104,7 +115,7 @@ fn make_maps(folder: &Path) -> Result<Maps<Map>> {
 
 /// The interface's XDP link: the one that is there, with our program in it, or a new one.
 pub(super) fn attach_incoming(name: &Path, ifindex: u32, prog: &Prog) -> Result<(Link, XdpMode)> {
-    let there = Link::open_pinned(name).ok();
+    let there = found(Link::open_pinned(name))?;
     if let Some(link) = there.filter(|link| link.ifindex() == ifindex) {
         link.update(prog)?;
         let mode = link.mode();
@@ -118,10 +129,15 @@ pub(super) fn attach_incoming(name: &Path, ifindex: u32, prog: &Prog) -> Result<
     Ok((link, mode))
 }
 
+/// The tcx link of a name, if it is on the interface.
+pub(super) fn find_tcx(name: &Path, ifindex: u32) -> Result<Option<TcxLink>> {
+    let there = found(TcxLink::open_pinned(name))?;
+    Ok(there.filter(|link| link.ifindex() == ifindex))
+}
+
 /// A tcx link, likewise.
 pub(super) fn attach_tcx(name: &Path, ifindex: u32, prog: &Prog, hook: TcxHook) -> Result<TcxLink> {
-    let there = TcxLink::open_pinned(name).ok();
-    if let Some(link) = there.filter(|link| link.ifindex() == ifindex) {
+    if let Some(link) = find_tcx(name, ifindex)? {
         link.update(prog)?;
         return Ok(link);
     }
@@ -129,4 +145,25 @@ pub(super) fn attach_tcx(name: &Path, ifindex: u32, prog: &Prog, hook: TcxHook) 
     let link = TcxLink::attach(ifindex, prog, hook)?;
     link.pin(name)?;
     Ok(link)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_looked_at_is_not_taken_for_gone() {
+        for (errno, is_error) in [
+            (libc::ENOENT, false),
+            (libc::EINVAL, false),
+            (libc::EMFILE, true),
+            (libc::ENFILE, true),
+            (libc::ENOMEM, true),
+        ] {
+            let failed = std::io::Error::from_raw_os_error(errno);
+            let looked = found(Err::<(), _>(Error::io("cannot look", failed)));
+            assert_eq!(looked.is_err(), is_error, "{errno}");
+        }
+        assert!(matches!(found(Ok(7)), Ok(Some(7))));
+    }
 }

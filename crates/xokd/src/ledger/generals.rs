@@ -126,14 +126,14 @@ impl Ledger {
         all.filter(move |(_, general)| general.slot == slot)
     }
 
-    /// Gives a filter back; false when there is none of this number and slot.
-    pub fn release_general(&mut self, slot: SlotId, grant: GrantId) -> bool {
+    /// Gives a filter back; `None` when there is none of this number and slot.
+    pub fn release_general(&mut self, slot: SlotId, grant: GrantId) -> Option<General> {
         let held = self.generals.0.get(&grant);
-        let held = held.is_some_and(|general| general.slot == slot);
-        held && self.generals.0.remove(&grant).is_some()
+        held.filter(|general| general.slot == slot)?;
+        self.generals.0.remove(&grant)
     }
 
-    /// Takes over a filter from the books of an earlier daemon.
+    /// Takes over a filter from the books of an earlier daemon, or one that could not be given back.
     pub fn adopt_general(&mut self, id: GrantId, general: General) {
         self.last_id = self.last_id.max(id);
         self.generals.0.insert(id, general);

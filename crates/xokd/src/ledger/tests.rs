@@ -404,8 +404,8 @@ fn filters_lie_around_exact_grants_and_apart_from_each_other() {
         ..tcp(53)
     };
     assert!(ledger.claim(1, udp).is_err());
-    assert!(!ledger.release_general(3, grant), "another's");
-    assert!(ledger.release_general(2, grant));
+    assert!(ledger.release_general(3, grant).is_none(), "another's");
+    assert!(ledger.release_general(2, grant).is_some());
     ledger.claim(3, tcp(81)).expect("free again");
     ledger.remove_slot(3, START);
     ledger.claim(1, udp).expect("filters go with their slots");
@@ -540,7 +540,7 @@ proptest! {
                     from = Some(slot);
                     let filter = ledger.release_general(slot, grant);
                     let released = ledger.release(slot, grant, START);
-                    prop_assert!(!filter || released.is_err(), "a number is of one grant");
+                    prop_assert!(filter.is_none() || released.is_err(), "a number is of one grant");
                     released.ok().flatten().into_iter().collect()
                 }
                 Step::Ticket(slot, grant, share, secret) => {

@@ -6,11 +6,12 @@
 use exos_wire::protocol;
 use exos_xok::message::{Answer, Refusal, Request};
 
-use crate::attacker::Hostile;
+use crate::attacker::{Attacker, Hostile};
 use crate::packets::{self, Way};
 use crate::program::{Program, refusal};
+use crate::shortage::with_descriptors_to_spare;
 use crate::world::{
-    MARK, OURS, OURS_V6, PEER, ROOTS, case, from_us, is_marked, must_be_clean, to_us,
+    MARK, OURS, OURS_V6, PEER, ROOTS, World, case, from_us, is_marked, must_be_clean, to_us,
 };
 
 const WITHIN: &str = "udp and dst portrange 5000-5099";
@@ -239,6 +240,146 @@ fn going_on_after_the_filter_is_gone() {
             must_be_clean(&world.far.seen_up_to(LAST));
             world.must_count(slot, "tx_bad_source", 2);
             attacker.tell("go");
+            attacker.finish();
+        },
+    );
+}
+
+/// The port that the program has exactly.
+const OWN: u16 = 7000;
+const INCOMING: &[u8] = b"this came in";
+
+fn filter_of(port: u16) -> String {
+    format!("udp and dst port {port}")
+}
+
+/// Does what the case tells it, a word and a port at a time, and says what came of it.
+fn obey(hostile: &Hostile, mut program: Program) {
+    program.connection.must_claim(OWN);
+    hostile.say("attached");
+    let mut grants = std::collections::BTreeMap::new();
+    loop {
+        let told = hostile.hear();
+        let (word, port) = told.split_once(' ').unwrap_or((&told, "0"));
+        let port: u16 = port.parse().expect("a port");
+        let said = match word {
+            "claim" => match program.connection.claim_filter(&filter_of(port)) {
+                Answer::GrantedFilter { grant } => {
+                    grants.insert(port, grant);
+                    "granted"
+                }
+                refused => {
+                    assert_eq!(refusal(&refused), Refusal::System, "{refused:?}");
+                    "refused"
+                }
+            },
+            "release" => {
+                let grant = grants[&port];
+                match program.connection.ask(&Request::Release { grant }).0 {
+                    Answer::Done => "done",
+                    refused => {
+                        assert_eq!(refusal(&refused), Refusal::System, "{refused:?}");
+                        "refused"
+                    }
+                }
+            }
+            "receive" => {
+                let frames = program.receive_up_to(LAST);
+                let came = frames.iter().any(|frame| frame.ends_with(INCOMING));
+                ["nothing", "something"][usize::from(came)]
+            }
+            "send" => {
+                program.send(&packets::udp(&from_us(OURS, port), MARK));
+                program.send(&packets::udp(&from_us(OURS, OWN), LAST));
+                "sent"
+            }
+            _ => return,
+        };
+        hostile.say(said);
+    }
+}
+
+fn tell(attacker: &mut Attacker, word: &str, port: u16) -> String {
+    attacker.tell(&format!("{word} {port}"));
+    attacker.says()
+}
+
+/// What comes in at a port goes to the attacker, and what it sends from there goes out, both or neither.
+fn must_have(world: &World, attacker: &mut Attacker, port: u16, has: bool) {
+    world.far.send(&packets::udp(&to_us(OURS, port), INCOMING));
+    world.far.send(&packets::udp(&to_us(OURS, OWN), LAST));
+    let came = tell(attacker, "receive", port);
+    assert_eq!(came == "something", has, "what comes in at {port}");
+    assert_eq!(tell(attacker, "send", port), "sent");
+    let seen = world.far.seen_up_to(LAST);
+    let went = seen.iter().any(|frame| is_marked(frame));
+    assert_eq!(went, has, "what goes out from {port}");
+}
+
+/// With ever more descriptors left to the daemon, as who fills them could choose, until it has enough: how many it takes.
+fn until_enough(world: &World, mut attempt: impl FnMut(usize) -> bool) -> usize {
+    for spare in 0..8 {
+        let pid = world.daemon_pid();
+        if with_descriptors_to_spare(pid, spare, || attempt(spare)) {
+            return spare;
+        }
+    }
+    panic!("more than eight are too few");
+}
+
+/// A claim that is refused because the daemon has no descriptor left is none for the packet path either.
+#[test]
+fn claiming_when_descriptors_run_out() {
+    case(
+        |hostile| obey(hostile, hostile.attach()),
+        |world| {
+            let mut attacker = world.attacker();
+            attacker.must_say("attached");
+            assert_eq!(tell(&mut attacker, "claim", 5000), "granted");
+            let ports: Vec<u16> = (5010..).take(8).collect();
+            let enough = until_enough(world, |spare| {
+                tell(&mut attacker, "claim", ports[spare]) == "granted"
+            });
+            assert!(enough > 0, "some are needed");
+            for port in &ports[..enough] {
+                must_have(world, &mut attacker, *port, false);
+            }
+            for port in [5000, ports[enough]] {
+                must_have(world, &mut attacker, port, true);
+            }
+            // They are free, for others.
+            let mut other = world.program();
+            other.connection.must_claim_filter(&filter_of(ports[0]));
+            let incoming = packets::udp(&to_us(OURS, ports[0]), INCOMING);
+            world.far.send(&incoming);
+            other.receive_up_to(INCOMING);
+            attacker.tell("end");
+            attacker.finish();
+        },
+    );
+}
+
+/// What the daemon could not give back for want of descriptors is the program's still, and nobody else gets it. And nothing
+/// of the check of what it sends is lost, whether a part of its filters is given back or the last.
+#[test]
+fn giving_back_when_descriptors_run_out() {
+    case(
+        |hostile| obey(hostile, hostile.attach()),
+        |world| {
+            let mut attacker = world.attacker();
+            attacker.must_say("attached");
+            for port in [5000, 5001] {
+                assert_eq!(tell(&mut attacker, "claim", port), "granted");
+            }
+            for port in [5000, 5001] {
+                let enough =
+                    until_enough(world, |_| tell(&mut attacker, "release", port) == "done");
+                assert!(enough > 0, "some are needed");
+                must_have(world, &mut attacker, port, false);
+                // What was never anybody's is still looked at.
+                must_have(world, &mut attacker, 6000, false);
+            }
+            attacker.tell("end");
             attacker.finish();
         },
     );

@@ -43,6 +43,8 @@ mod reading;
 mod revoking;
 mod rings;
 mod sending;
+#[path = "../lab/shortage.rs"]
+mod shortage;
 mod talking;
 mod turns;
 mod wire;

@@ -2,6 +2,8 @@
 //! it can also do what no honest program does. Needs root.
 #![allow(dead_code)] // Each test file uses its part.
 
+pub mod shortage;
+
 use std::net::{TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
