@@ -4,7 +4,8 @@
 //! (it is renamed into place). Grants are not in it, but for what the kernel's own table does not say of them. The tokens are: whoever could read the file could
 //! take slots over, so only root can, and it is not on a disk (/run).
 //!
-//! A file that cannot be understood is no file: then what the kernel still has is taken down. Fields that were added
+//! A file that cannot be understood is no file: then what the kernel still has is taken down. One that cannot be read is
+//! another matter: nothing is taken down for it. Fields that were added
 //! since the first form have defaults, so that an older daemon's programs live through an upgrade.
 
 mod groups;
@@ -231,13 +232,20 @@ pub fn names() -> BTreeSet<String> {
 }
 
 /// What an earlier daemon wrote for an interface.
-pub fn read(name: &str) -> State {
-    let text = std::fs::read_to_string(path(name)).unwrap_or_default();
-    let state: State = serde_json::from_str(&text).unwrap_or_default();
-    if state.version == VERSION {
-        state
-    } else {
-        State::default()
+pub fn read(name: &str) -> Result<State> {
+    let path = path(name);
+    let bytes = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => {
+            let error = Error::io(format!("cannot read {}", path.display()), error);
+            return Err(error.mend("try again; what programs have is lost if you remove it"));
+        }
+    };
+    let state: State = serde_json::from_slice(&bytes).unwrap_or_default();
+    match state.version {
+        VERSION => Ok(state),
+        _ => Ok(State::default()),
     }
 }
 
@@ -273,10 +281,15 @@ pub fn remove(name: &str) {
     }
 }
 
-/// When a process began, in ticks since the machine started; `None` when there is none of this number.
-pub fn began(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    began_in(&stat)
+/// When a process began, in ticks since the machine started; `None` when there is none of this number, or none that may be
+/// looked at. Fails when there is nothing left to look with.
+pub fn began(pid: u32) -> Result<Option<u64>> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    let stat = stat.context(|| format!("cannot tell when process {pid} began"));
+    match stat {
+        Err(error) if error.has_run_out() => Err(error),
+        stat => Ok(stat.ok().and_then(|stat| began_in(&stat))),
+    }
 }
 
 /// proc(5): the name is in parentheses and may hold any; the start time is the 20th field behind it.
@@ -334,18 +347,22 @@ mod tests {
             }],
         };
         write(&name, state.clone()).expect("it was written before");
-        assert_eq!(read(&name), state);
+        assert_eq!(read(&name).expect("readable"), state);
         let origin = state.origin(&state.passed_on[0]).map(|who| who.groups);
         assert_eq!(origin, Some(vec![27]));
         let mode =
             std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(path(&name)).expect("there"));
         assert_eq!(mode & 0o777, 0o600);
-        std::fs::write(path(&name), "{\"version\":9,\"slots\":[]}").expect("there");
-        assert_eq!(read(&name), State::default());
-        std::fs::write(path(&name), "{").expect("there");
-        assert_eq!(read(&name), State::default());
+        for other in [&b"{\"version\":9,\"slots\":[]}"[..], b"{", b"\xff"] {
+            std::fs::write(path(&name), other).expect("there");
+            assert_eq!(read(&name).expect("readable"), State::default());
+        }
         remove(&name);
-        assert_eq!(read(&name), State::default());
+        assert_eq!(read(&name).expect("nothing"), State::default());
+        std::fs::create_dir(path(&name)).expect("free");
+        let error = read(&name).expect_err("no file");
+        std::fs::remove_dir(path(&name)).expect("it is ours");
+        assert!(error.is(libc::EISDIR), "{error}");
     }
 
     #[test]
@@ -353,7 +370,33 @@ mod tests {
         let stat = "42 (a) b) ( c) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 777 0";
         assert_eq!(began_in(stat), Some(777));
         assert_eq!(began_in("42 (a"), None);
-        assert!(began(std::process::id()).is_some());
-        assert_eq!(began(u32::MAX), None);
+        assert!(began(std::process::id()).expect("ours").is_some());
+        assert_eq!(began(u32::MAX).expect("nobody's"), None);
+    }
+
+    /// In a process of its own, which can open nothing more.
+    #[test]
+    fn role_without_descriptors() {
+        if exos_testing::role().is_none() {
+            return;
+        }
+        let none = rustix::process::Rlimit {
+            current: Some(0),
+            maximum: Some(0),
+        };
+        rustix::process::setrlimit(rustix::process::Resource::Nofile, none).expect("less");
+        let error = began(std::process::id()).expect_err("it cannot be looked at");
+        assert!(
+            error.to_string().contains("cannot tell when process"),
+            "{error}"
+        );
+        assert!(read("nothing").expect_err("nor this").has_run_out());
+        exos_testing::done();
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_taken_for_nothing() {
+        let ended = exos_testing::play("state::tests::role_without_descriptors", "short");
+        assert!(exos_testing::is_done(ended), "{ended}");
     }
 }

@@ -3,15 +3,18 @@
 mod lab;
 
 use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
 use exos_host::shared::SharedWords;
 use exos_xok::Protocol;
 use exos_xok::message::{Answer, PortWish, Refusal, Request, VERSION};
 use exos_xok::tables::Tables;
-use exos_xokd::limits::MESSAGES_PER_TURN;
+use exos_xokd::limits::{MESSAGES_PER_TURN, REATTACH_TIME};
+use lab::shortage::with_descriptors_to_spare;
 use lab::*;
 use rustix::process::Signal;
 
@@ -278,4 +281,100 @@ fn who_asks_again_for_a_slot_keeps_it() {
         "{answer:?}"
     );
     port_of(&patient.claim(Protocol::Udp, PortWish::Number(5000)));
+}
+
+/// Where the daemon writes down what its successor is to know.
+fn state_file(lab: &Lab) -> PathBuf {
+    let name = lab.on_the_host(|| {
+        let index = Netlink::new().and_then(|n| n.link_by_name("wire"));
+        let inode = NetNs::current().and_then(|ns| ns.inode());
+        let (inode, index) = (inode.expect("ours"), index.expect("it is there").index);
+        format!("{inode}-{index}.json")
+    });
+    PathBuf::from("/run/exos").join(name)
+}
+
+/// Has a turn of the daemon's end: it hears no more of a user in one.
+fn end_turn(program: &Program) {
+    for _ in 0..=MESSAGES_PER_TURN {
+        program.ask(&Request::Hello { version: VERSION });
+    }
+}
+
+/// What there was no descriptor for to write it down with is written when there is one, and not lost with the daemon.
+#[test]
+fn what_could_not_be_written_down_is_written_later() {
+    let Some(mut lab) = Lab::new("unwritten") else {
+        return;
+    };
+    lab.start(&[]);
+    let [giver, taker] = [(); 2].map(|()| Program::connect(&lab));
+    let (one, two) = (giver.attached(), taker.attached());
+    let (grant, _) = port_of(&giver.claim(Protocol::Udp, PortWish::Number(5000)));
+    end_turn(&giver);
+    let file = state_file(&lab);
+    let written = || std::fs::read(&file).expect("it is there");
+    let before = written();
+    let daemon = lab.daemon.as_ref().expect("it runs").id();
+    let ticket = with_descriptors_to_spare(daemon, 0, || {
+        let (answer, _) = giver.ask(&Request::Export { grant });
+        let Answer::Ticket(ticket) = answer else {
+            panic!("no ticket: {answer:?}")
+        };
+        end_turn(&giver);
+        assert_eq!(written(), before, "there was nothing to write it with");
+        ticket
+    });
+    let later = within(Duration::from_secs(20), || written() != before);
+    assert!(later, "it is not written");
+    lab.kill();
+    lab.start(&[]);
+    let [_giver, taker] = [one.token, two.token].map(|token| {
+        let again = Program::connect(&lab);
+        let (back, _) = again.ask(&Request::Reattach { token });
+        assert!(matches!(back, Answer::Attached { .. }), "{back:?}");
+        again
+    });
+    port_of(&taker.ask(&Request::Import { ticket }).0);
+}
+
+/// Programs that do not come back to a new daemon lose their slots one in a turn, and others are heard in between: of
+/// many, all of whom are due at once, the last finds its slot still there.
+#[test]
+fn who_does_not_come_back_goes_one_in_a_turn() {
+    let Some(mut lab) = Lab::new("one-by-one") else {
+        return;
+    };
+    lab.start(&[]);
+    let programs: Vec<Program> = (0..12).map(|_| Program::connect(&lab)).collect();
+    let tokens: Vec<_> = programs.iter().map(|p| p.attached().token).collect();
+    lab.kill();
+    lab.start(&[]);
+    let late = Program::connect(&lab);
+    late.ask(&Request::Hello { version: VERSION });
+    lab.signal(Signal::STOP);
+    std::thread::sleep(REATTACH_TIME + Duration::from_millis(500));
+    // More than is heard in the turn in which the first one goes.
+    for _ in 0..=MESSAGES_PER_TURN {
+        late.tell(&Request::Untap { tap: 1 });
+    }
+    for token in [tokens[0], tokens[11]] {
+        late.tell(&Request::Reattach { token });
+    }
+    lab.signal(Signal::CONT);
+    for _ in 0..=MESSAGES_PER_TURN {
+        assert_eq!(refusal(&late.answer().0).0, Refusal::NotFound);
+    }
+    let first = late.answer().0;
+    assert_eq!(refusal(&first).0, Refusal::NotFound, "it has gone");
+    let last = late.answer().0;
+    assert!(matches!(last, Answer::Attached { .. }), "{last:?}");
+    let words = late.tables();
+    let tables = Tables::new(words.words()).expect("tables");
+    let left = || (1..=12).filter(|slot| tables.slot(*slot).is_some()).count();
+    assert!(
+        within(Duration::from_secs(30), || left() == 1),
+        "{}",
+        left()
+    );
 }

@@ -28,10 +28,10 @@ use exos_xok::Claim;
 use exos_xok::limits::SLOTS_MAX;
 use exos_xok::message::{Farewell, GrantId, LINK_BYTES, Notice, Secret};
 
-use super::Daemon;
+use super::{Daemon, now};
 use crate::interface::Interface;
 use crate::ledger::{Change, Grant, Now, SlotId, Ticket, TicketKind};
-use crate::limits::{SAVE_AT_ONCE_BYTES, SAVE_BYTES_PER_SECOND};
+use crate::limits::{AGAIN_AFTER, SAVE_AT_ONCE_BYTES, SAVE_BYTES_PER_SECOND};
 use crate::policy::Who;
 use crate::say::warn;
 use crate::slot::{self, Place};
@@ -41,7 +41,7 @@ impl Daemon {
     /// Takes over what is there, of all interfaces.
     pub(super) fn adopt_all(&mut self) -> Result<()> {
         for at in 0..self.interfaces.len() {
-            let saved = state::read(&self.interfaces[at].name);
+            let saved = state::read(&self.interfaces[at].name)?;
             let index = self.interfaces[at].link.index;
             let kept: Vec<SlotId> = saved
                 .slots
@@ -88,7 +88,9 @@ impl Daemon {
     fn adopt(&mut self, at: usize, saved: &state::Slot) -> bool {
         let interface = &self.interfaces[at];
         let index = interface.link.index;
-        let alive = state::began(saved.pid) == Some(saved.began);
+        // Of whom nobody can tell that comes back in time or goes.
+        let began = state::began(saved.pid).unwrap_or(Some(saved.began));
+        let alive = began == Some(saved.began);
         let whole = saved.link.len() == LINK_BYTES && !self.seats.contains_key(&saved.slot);
         let place = match saved.queue {
             None => adopt_place(&self.netlink, interface, saved).map(Some),
@@ -164,12 +166,25 @@ impl Daemon {
         });
     }
 
-    /// Writes down the slots of an interface for whoever comes after us, and who has what of whom.
-    /// Returns how many bytes that is.
-    pub(super) fn save(&self, index: u32) -> usize {
+    /// Writes down the slots of an interface for whoever comes after us, and who has what of whom. Returns how many bytes
+    /// that is. What cannot be written is written a while later.
+    pub(super) fn save(&mut self, index: u32) -> usize {
         let Some(interface) = self.interface(index) else {
             return 0;
         };
+        let written = state::write(&interface.name, self.state_of(index));
+        written.unwrap_or_else(|error| {
+            warn(format_args!(
+                "{error}; until it is written a daemon after this one will not know all programs"
+            ));
+            self.unsaved.insert(index);
+            self.save_after = self.save_after.max(now() + AGAIN_AFTER);
+            0
+        })
+    }
+
+    /// What there is to be written.
+    fn state_of(&self, index: u32) -> State {
         let seats = self.seats.values().filter(|s| s.interface == index);
         let here = |id: GrantId| {
             self.ledger
@@ -182,7 +197,7 @@ impl Daemon {
             .filter(|(_, g)| g.claim.interface == index);
         let tickets = self.ledger.tickets().iter().filter(|t| here(t.grant));
         let mut groups = GroupLists::default();
-        let state = State {
+        State {
             slots: seats.map(|seat| seat.record.clone()).collect(),
             passed_on: grants
                 .filter(|(_, grant)| self.is_by_another(grant))
@@ -192,13 +207,7 @@ impl Daemon {
             tickets: tickets.map(saved_ticket).collect(),
             leftovers: self.leftovers.of(index).collect(),
             ..State::default()
-        };
-        state::write(&interface.name, state).unwrap_or_else(|error| {
-            warn(format_args!(
-                "{error}; a daemon after this one will not know the programs"
-            ));
-            0
-        })
+        }
     }
 
     /// Whether there is something to say of a grant beside what the kernel's table does: it has several holders, or one who
@@ -235,7 +244,8 @@ impl Daemon {
     /// Writes down what was passed on, unless that was much and done just now.
     pub(super) fn save_passed_on(&mut self, now: Now) {
         if self.saves_at().is_some_and(|at| now >= at) {
-            self.save_after = now + self.save_unsaved();
+            let pause = self.save_unsaved();
+            self.save_after = self.save_after.max(now + pause);
         }
     }
 

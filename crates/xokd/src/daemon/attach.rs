@@ -52,12 +52,15 @@ impl Daemon {
             let text = "the slot is held by another connection";
             return Err(refuse(Refusal::Held, text));
         }
+        let began = match seat.record.pid == pid {
+            true => seat.record.began,
+            false => state::began(pid)?.unwrap_or_default(),
+        };
         seat.connection = Some(id);
         seat.ends = None;
         let slot = *slot;
         if seat.record.pid != pid {
-            seat.record.pid = pid;
-            seat.record.began = state::began(pid).unwrap_or_default();
+            (seat.record.pid, seat.record.began) = (pid, began);
             let interface = seat.interface;
             self.ledger.set_process(slot, pid);
             self.write_slot(slot);

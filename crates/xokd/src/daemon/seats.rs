@@ -55,6 +55,8 @@ impl Daemon {
         let (index, name) = (interface.link.index, &interface.link.name);
         let policy = &self.config.policy;
         let shared = || policy.attach(who, name, None).is_ok();
+        // Nobody's, when it has gone meanwhile: not taken over then.
+        let began = state::began(pid)?.unwrap_or_default();
         let (made, rule) = match wanted.mode {
             Mode::Shared => self.make_shared(index, who, wanted.chunks)?,
             Mode::Direct(queue) => self.make_direct(index, who, wanted.chunks, queue)?,
@@ -73,8 +75,7 @@ impl Daemon {
             uid: who.uid,
             groups: who.groups.clone(),
             pid,
-            // Nobody's, when it has gone meanwhile: not taken over then.
-            began: state::began(pid).unwrap_or_default(),
+            began,
             program: wanted.program,
             token: random(),
             link: made.facts.to_bytes().to_vec(),
