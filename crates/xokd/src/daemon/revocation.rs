@@ -65,6 +65,7 @@ impl Daemon {
         let standing = |who: &Who| policy.standing(who, own_user());
         self.server.set_standings(standing);
         self.ledger.set_standings(standing);
+        self.taps.set_standings(standing);
         // What is written of users' groups goes by the rules.
         let all = self.interfaces.iter().map(|i| i.link.index);
         self.unsaved.extend(all);

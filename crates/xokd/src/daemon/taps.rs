@@ -36,7 +36,7 @@ pub(super) struct Taps {
 
 #[derive(Debug)]
 struct Ended {
-    uid: u32,
+    who: Who,
     standing: Standing,
     /// The ring's number in the kernel.
     ring: u32,
@@ -45,7 +45,7 @@ struct Ended {
 #[derive(Debug)]
 struct Tap {
     connection: ConnectionId,
-    uid: u32,
+    who: Who,
     standing: Standing,
     /// Its place in the gates.
     index: u32,
@@ -76,18 +76,33 @@ impl Taps {
 
     /// How many interfaces copies are made anew on when a program of this user comes or goes.
     pub(super) fn made_anew_for(&self, uid: u32) -> u32 {
-        let own = self.taps.values().filter(|tap| !tap.all && tap.uid == uid);
+        let own = self
+            .taps
+            .values()
+            .filter(|tap| !tap.all && tap.who.uid == uid);
         own.map(|tap| tap.interfaces.len() as u32).sum()
+    }
+
+    /// Looks anew how well the policy knows everybody, those included whose taps have ended.
+    pub(super) fn set_standings(&mut self, standing: impl Fn(&Who) -> Standing) {
+        let living = self.taps.values_mut();
+        let living = living.map(|tap| (&tap.who, &mut tap.standing));
+        let ended = self.ended.iter_mut();
+        let ended = ended.map(|ended| (&ended.who, &mut ended.standing));
+        for (who, known) in living.chain(ended) {
+            *known = standing(who);
+        }
     }
 
     /// Whether somebody may have one more. What the kernel does not say of an ended one's ring is taken for kept.
     fn check(&mut self, uid: u32, standing: Standing) -> Result<(), Refused> {
         self.ended
             .retain(|ended| map_exists(ended.ring).unwrap_or(true));
-        let living = self.taps.values().map(|tap| (tap.uid, tap.standing));
+        let living = self.taps.values().map(|tap| (tap.who.uid, tap.standing));
         let living: Vec<(u32, Standing)> = living.collect();
         has_room(&living, uid, standing).map_err(|text| refuse(Refusal::Limit, text))?;
-        let ended = self.ended.iter().map(|ended| (ended.uid, ended.standing));
+        let ended = self.ended.iter();
+        let ended = ended.map(|ended| (ended.who.uid, ended.standing));
         let all: Vec<(u32, Standing)> = living.iter().copied().chain(ended).collect();
         has_room(&all, uid, standing).map_err(|text| {
             let text = format!(
@@ -132,7 +147,7 @@ impl Daemon {
         let number = self.taps.last;
         let tap = Tap {
             connection: id,
-            uid: who.uid,
+            who: who.clone(),
             standing,
             index,
             interfaces,
@@ -181,7 +196,7 @@ impl Daemon {
     /// Puts a tap's programs on its interfaces, made for the programs that its user has now.
     fn put_tap(&mut self, number: u32) -> Result<(), Refused> {
         let tap = &self.taps.taps[&number];
-        let slots = (!tap.all).then(|| self.slots_of(tap.uid));
+        let slots = (!tap.all).then(|| self.slots_of(tap.who.uid));
         let programs = gate::Tap {
             index: tap.index,
             filter: tap.filter.clone(),
@@ -263,7 +278,7 @@ impl Daemon {
             }
         }
         self.taps.ended.push(Ended {
-            uid: tap.uid,
+            who: tap.who,
             standing: tap.standing,
             ring: tap.ring_id,
         });
@@ -272,7 +287,7 @@ impl Daemon {
     /// A program of this user came or went: what he may see is another. A slot's number is given away again, so that this
     /// is done before its next holder gets a packet.
     pub(super) fn retell_taps(&mut self, uid: u32) {
-        let own = |(number, tap): (&u32, &Tap)| (!tap.all && tap.uid == uid).then_some(*number);
+        let own = |(number, tap): (&u32, &Tap)| (!tap.all && tap.who.uid == uid).then_some(*number);
         let numbers: Vec<u32> = self.taps.taps.iter().filter_map(own).collect();
         for number in numbers {
             if self.put_tap(number).is_err() {
@@ -288,7 +303,7 @@ impl Daemon {
             let [copied, lost] = self.tap_counts(tap);
             json!({
                 "tap": number,
-                "uid": tap.uid,
+                "uid": tap.who.uid,
                 "filter": tap.text,
                 "all": tap.all,
                 "snap_len": tap.snap_len,

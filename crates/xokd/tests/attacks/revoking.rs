@@ -6,7 +6,7 @@
 use exos_xok::message::{Answer, FromDaemon, GrantId, Notice, PortWish, Refusal, Request, Secret};
 use exos_xok::{Endpoint, Protocol};
 
-use crate::attacker::{NOBODY, SOMEBODY};
+use crate::attacker::{Hostile, NOBODY, SOMEBODY};
 use crate::packets;
 use crate::program::{Connection, Program, refusal, secret_from_hex, secret_to_hex};
 use crate::world::{OURS, ROOTS, World, case, to_us, within};
@@ -214,17 +214,71 @@ fn what_is_handed_on_in_good_order_is_not() {
             let export = ticket(&root.connection, &Request::Export { grant });
             worker.tell(&secret_to_hex(&export.expect("a ticket")));
             worker.must_say("imported");
-            // A report each: the turn before it is over.
-            world.report();
+            // What was done is written down when the turn is over.
+            world.end_turn();
             worker.tell("narrow");
             worker.must_say("narrowed");
-            world.report();
+            world.end_turn();
             world.kill();
             world.start();
             worker.tell("again");
             worker.must_say("has both");
             worker.tell("go");
             worker.finish();
+        },
+    );
+}
+
+/// Asks for copies of its own packets.
+fn copies(hostile: &Hostile) -> (Connection, Answer) {
+    let connection = hostile.connect();
+    let (answer, _) = connection.ask(&Request::Tap {
+        interface: String::new(),
+        filter: String::new(),
+        snap: 64,
+        all: false,
+    });
+    (connection, answer)
+}
+
+/// Who was named when he took something, and is not any more, has it among those who are not: the copies that there are
+/// for them are his, and no more.
+#[test]
+fn what_was_taken_while_named() {
+    case(
+        |hostile| {
+            if hostile.role.is_empty() {
+                let has = [(); 2].map(|()| copies(hostile));
+                let all = has.iter().all(|(_, a)| matches!(a, Answer::Tapped { .. }));
+                hostile.say(&all.to_string());
+                return hostile.wait_for("go");
+            }
+            // It is somebody when the policy is read.
+            let mut last = None;
+            let is_known = || {
+                let (_, answer) = copies(hostile);
+                let code = Refusal::NotAllowed;
+                let known = !matches!(&answer, Answer::Refused { code: c, .. } if *c == code);
+                last = Some(answer);
+                known
+            };
+            assert!(within(is_known), "the policy was not read");
+            let Some(Answer::Refused { code, text }) = last else {
+                panic!("{last:?}")
+            };
+            assert_eq!(code, Refusal::Limit, "{text}");
+            assert!(text.contains("no rule of the policy names"), "{text}");
+            hostile.say("refused");
+        },
+        |world| {
+            let mut named = world.attacker();
+            named.must_say("true");
+            world.set_policy(|policy| policy.replace("user = \"65534\"", "anyone = true"));
+            let mut stranger = world.attacker_as(70_000, "stranger");
+            stranger.must_say("refused");
+            stranger.finish();
+            named.tell("go");
+            named.finish();
         },
     );
 }

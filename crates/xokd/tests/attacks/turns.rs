@@ -3,16 +3,18 @@
 //! What is shown is an order. The attacker is the second of three users, and all three have said what they want before
 //! the daemon hears any of it. In whatever order it takes the users, one of the other two is heard after the attacker
 //! for the first time: he gets what he asks for only if the attacker's last request is not done yet.
+//!
+//! And the others' network: neighbours that nobody has, each of which may cost a broadcast.
 
 use std::time::Instant;
 
 use exos_xok::Protocol;
 use exos_xok::message::{Answer, FromDaemon, PortWish, Refusal, Request};
-use exos_xokd::limits::{FILTER_EVERY, FILTERS_AT_ONCE, REPORTS_MAX};
+use exos_xokd::limits::{FILTER_EVERY, FILTERS_AT_ONCE, REPORTS_MAX, RESOLVES_PER_SECOND};
 
 use crate::attacker::{ANYBODY, Hostile, NOBODY, SOMEBODY};
 use crate::program::{Connection, Program, refusal};
-use crate::world::{World, case};
+use crate::world::{World, case, within};
 
 /// What the attacker asks for at last, and the others exactly.
 const LAST: std::ops::RangeInclusive<u16> = 5010..=5011;
@@ -176,6 +178,65 @@ fn asking_for_reports_as_many_users() {
             users.iter_mut().for_each(|user| user.must_say("lent"));
             users.iter().for_each(|user| user.tell("read"));
             users.into_iter().for_each(|user| user.finish());
+        },
+    );
+}
+
+/// Asks for a neighbour whom there is not.
+fn resolve() -> Request {
+    let ip = "10.79.0.99".parse().expect("an address");
+    Request::Resolve { ip }
+}
+
+/// Neighbours by many programs of one user: on none of its connections does he ask for as many as he may.
+#[test]
+fn asking_for_neighbours_with_many_programs() {
+    const PROGRAMS: usize = 6;
+    const EACH: usize = RESOLVES_PER_SECOND as usize / 2;
+    case(
+        |hostile| {
+            let is_many = hostile.role == "many";
+            let (count, asked) = if is_many { (PROGRAMS, EACH) } else { (1, 1) };
+            let programs: Vec<Program> = (0..count).map(|_| hostile.attach()).collect();
+            hostile.say("attached");
+            hostile.wait_for("go");
+            for program in &programs {
+                say(&program.connection, &vec![resolve(); asked]);
+            }
+            hostile.say("asked");
+            let answers = programs.iter().map(|p| answers(&p.connection, asked));
+            let (done, refused): (Vec<_>, Vec<_>) = answers
+                .flatten()
+                .partition(|answer| matches!(answer, Answer::Done));
+            assert_eq!(
+                done.len() + refused.len(),
+                count * asked,
+                "each is answered"
+            );
+            let is_limit = |answer: &Answer| refusal(answer) == Refusal::Limit;
+            assert!(refused.iter().all(is_limit), "{refused:?}");
+            assert_ne!(refused.is_empty(), is_many, "{} done", done.len());
+            // Another second, and he may again.
+            let again = || matches!(programs[0].connection.ask(&resolve()).0, Answer::Done);
+            assert!(within(again), "he may not ask again");
+            hostile.say("again");
+            hostile.wait_for("end");
+        },
+        |world| {
+            let mut all = [(NOBODY, "many"), (SOMEBODY, "one")]
+                .map(|(uid, role)| world.attacker_as(uid, role));
+            all.iter_mut().for_each(|one| one.must_say("attached"));
+            world.while_the_daemon_stands(|| {
+                for one in &mut all {
+                    one.tell("go");
+                    one.must_say("asked");
+                }
+            });
+            for mut one in all {
+                one.must_say("again");
+                one.tell("end");
+                one.finish();
+            }
         },
     );
 }

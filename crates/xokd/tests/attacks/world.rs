@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 use exos_host::netlink::VethEnd;
 use exos_host::netns::NetNs;
 use exos_wire::Mac;
-use exos_xok::message::{Answer, Request};
+use exos_xok::message::{Answer, Request, VERSION};
+use exos_xokd::limits::MESSAGES_PER_TURN;
 use serde_json::Value;
 
 use crate::attacker::{Attacker, Hostile, NOBODY, PATIENCE};
@@ -215,6 +216,14 @@ impl World {
                 return report;
             }
             std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The turn of the daemon in which it answered last is over: it hears no more of a user in one than it is asked here.
+    pub fn end_turn(&self) {
+        let asker = self.connect();
+        for _ in 0..=MESSAGES_PER_TURN {
+            asker.ask(&Request::Hello { version: VERSION });
         }
     }
 
