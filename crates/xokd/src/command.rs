@@ -24,7 +24,8 @@ use signals::Signals;
 /// Share an interface between programs that need no privilege (xokd).
 ///
 /// Programs find the daemon by its socket and claim addresses and ports; what they send is checked. Runs in the
-/// foreground until it is told to stop (SIGINT, SIGTERM). SIGHUP reads the policy again.
+/// foreground until it is told to stop (SIGINT, SIGTERM). SIGHUP reads the policy again; what is new in it of the
+/// interfaces takes a restart (--replace).
 #[derive(Args, Debug)]
 pub struct DaemonArgs {
     /// Who may do what: a policy file. [default: /etc/exos/xokd.toml when it is there]
@@ -83,6 +84,9 @@ const PRIVATE: &str = "warning: /sys/fs/bpf is of this mount namespace alone, as
 /// What is wrong with a gate that a daemon which is gone has left, on an interface that this one does not serve.
 const UNSERVED: &str = "(namespace, interface) has programs of an earlier daemon, and no daemon now: they go on as it allowed. Serve that interface, too, or run exos daemon --clean with a --socket that no daemon has";
 
+/// How what a daemon does not do when it reads its policy again is done.
+const RESTART: &str = "start another daemon with --replace, programs keep their links";
+
 const POLICY: &str = "/etc/exos/xokd.toml";
 
 /// What it takes, and what for.
@@ -111,8 +115,13 @@ pub fn run(args: &DaemonArgs) -> Result<ExitCode> {
         policy,
     };
     let mut daemon = Daemon::start(config)?;
-    for gate in clean::unserved().unwrap_or_default() {
-        warn(format_args!("warning: {gate} {UNSERVED}"));
+    match clean::unserved() {
+        Ok(gates) => gates
+            .iter()
+            .for_each(|gate| warn(format_args!("warning: {gate} {UNSERVED}"))),
+        Err(error) => warn(format_args!(
+            "warning: {error}; programs of an earlier daemon may go on without one"
+        )),
     }
     if gate::are_private() {
         // A warning, because all else works.
@@ -143,6 +152,9 @@ pub fn run(args: &DaemonArgs) -> Result<ExitCode> {
 fn reload(daemon: &mut Daemon, args: &DaemonArgs) {
     match args.policy() {
         Ok(policy) => {
+            for what in daemon.needing_restart(&policy) {
+                warn(format_args!("warning: {what} takes a restart: {RESTART}"));
+            }
             let revoked = daemon.set_policy(policy);
             say(format_args!("the policy was read again; {revoked} revoked"));
         }

@@ -10,6 +10,7 @@
 mod accounts;
 mod file;
 mod rate;
+mod restart;
 mod standing;
 
 use std::fmt;

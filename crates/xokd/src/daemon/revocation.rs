@@ -57,6 +57,11 @@ impl Revocations {
 }
 
 impl Daemon {
+    /// What another policy says that [`Self::set_policy`] does not do, in words.
+    pub fn needing_restart(&self, policy: &Policy) -> Vec<String> {
+        self.config.policy.needing_restart(policy)
+    }
+
     /// Goes by other rules from now on. Which interfaces are served stays: that takes a restart. Returns how many
     /// slots, grants and rates are asked for.
     pub fn set_policy(&mut self, policy: Policy) -> usize {

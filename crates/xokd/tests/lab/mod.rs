@@ -2,6 +2,7 @@
 //! it can also do what no honest program does. Needs root.
 #![allow(dead_code)] // Each test file uses its part.
 
+pub mod heard;
 pub mod shortage;
 
 use std::net::{TcpStream, UdpSocket};
