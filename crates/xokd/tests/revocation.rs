@@ -4,7 +4,7 @@
 mod lab;
 
 use std::net::UdpSocket;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use exos_link::{Link, TxMeta};
 use exos_xok::message::{Answer, Farewell, Notice, PortWish, Refusal, Request, Revoked};
@@ -50,11 +50,16 @@ impl Flood<'_> {
 
     /// Turns until it is so.
     fn until(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
-        let so = within(Duration::from_secs(20), || {
+        // Without a pause, and for as long as a machine may need that has much else to do.
+        let patience = Instant::now() + Duration::from_secs(120);
+        loop {
             self.turn();
-            done(self)
-        });
-        assert!(so, "{what}: {:?} of {}", self.arrived, self.next);
+            if done(self) {
+                return;
+            }
+            let (arrived, next) = (&self.arrived, self.next);
+            assert!(Instant::now() < patience, "{what}: {arrived:?} of {next}");
+        }
     }
 }
 
