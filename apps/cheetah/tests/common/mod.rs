@@ -135,3 +135,58 @@ pub fn exchange_in_pieces(pieces: &[&[u8]]) -> Outcome {
     pieces.iter().for_each(|piece| client.send(piece));
     client.end()
 }
+
+/// What comes of a single request.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub enum After {
+    /// The connection goes on.
+    Open,
+    /// The connection closes.
+    Closed,
+}
+pub use After::{Closed, Open};
+
+/// Sends one request and checks status, ending, and that every way to cut it gives the same.
+pub fn check(request: &str, status: u16, after: After) -> String {
+    let whole = exchange(request.as_bytes());
+    assert_eq!(whole.statuses(), [status], "{request:?}");
+    assert_eq!(
+        (whole.closed, whole.left),
+        (after == Closed, 0),
+        "{request:?}"
+    );
+    let says_close = whole.text().contains("\r\nConnection: close\r\n");
+    assert_eq!(says_close, whole.closed, "{request:?}: {}", whole.text());
+    if request.len() < 2000 {
+        for at in 0..=request.len() {
+            let (one, two) = request.as_bytes().split_at(at);
+            assert_eq!(
+                exchange_in_pieces(&[one, two]),
+                whole,
+                "{request:?} cut at {at}"
+            );
+        }
+    }
+    let bytes: Vec<&[u8]> = request.as_bytes().chunks(1).collect();
+    assert_eq!(
+        exchange_in_pieces(&bytes),
+        whole,
+        "{request:?} byte by byte"
+    );
+    whole.text()
+}
+
+/// A GET over HTTP/1.1 with more fields.
+pub fn get(target: &str, fields: &str) -> String {
+    format!("GET {target} HTTP/1.1\r\nHost: h\r\n{fields}\r\n")
+}
+
+/// Stands for the tag of `/a.txt` in tables.
+pub const TAG_OF_A: &str = "\"TAG\"";
+
+/// The entity tag that a document is sent with.
+pub fn tag_of(target: &str) -> String {
+    let text = exchange(get(target, "").as_bytes()).text();
+    let (_, rest) = text.split_once("ETag: ").unwrap();
+    rest.split_once("\r\n").unwrap().0.into()
+}
