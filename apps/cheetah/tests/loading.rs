@@ -36,6 +36,14 @@ impl Folder {
         fs::write(path, content).unwrap();
     }
 
+    /// A file of this time of change, in seconds since 1970.
+    fn write_at(&self, name: &str, content: &str, modified_secs: u64) {
+        self.write(name, content);
+        let file = fs::File::options().write(true).open(self.path(name));
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(modified_secs);
+        file.unwrap().set_modified(time).unwrap();
+    }
+
     fn link(&self, target: impl AsRef<Path>, name: &str) {
         symlink(target, self.path(name)).unwrap();
     }
@@ -299,16 +307,10 @@ fn a_directory_that_cannot_be_served_says_what_to_do() {
 #[test]
 fn times_are_those_of_the_files_but_not_in_the_future() {
     let folder = Folder::new();
-    let past = SystemTime::UNIX_EPOCH + Duration::from_secs(common::MODIFIED_SECS);
-    let now = SystemTime::now();
-    for (name, time) in [("old", past), ("new", now + Duration::from_secs(1_000_000))] {
-        folder.write(name, "");
-        let file = fs::File::options()
-            .write(true)
-            .open(folder.path(name))
-            .unwrap();
-        file.set_modified(time).unwrap();
-    }
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now_secs = now.unwrap().as_secs();
+    folder.write_at("old", "", common::MODIFIED_SECS);
+    folder.write_at("new", "", now_secs + 1_000_000);
     let site = folder.load();
     let modified = |path: &[u8]| site.find(path).unwrap().document().unwrap().modified_secs();
     assert_eq!(modified(b"/old"), common::MODIFIED_SECS);
@@ -319,6 +321,36 @@ fn times_are_those_of_the_files_but_not_in_the_future() {
                 .unwrap()
                 .as_secs()
     );
+}
+
+#[test]
+fn coded_files_are_variants_unless_they_are_older() {
+    let folder = Folder::new();
+    folder.write_at("a/page.html", "<p>page", 1000);
+    folder.write_at("a/page.html.br", "b", 1000);
+    folder.write_at("a/page.html.gz", "gz", 999);
+    folder.write_at("z/page.zst", "zst", 2000);
+    folder.link("../z/page.zst", "a/page.html.zst");
+    folder.write_at("a/lonely.txt.gz", "lonely", 1000);
+    folder.write(".gz", "hidden");
+    let site = folder.load();
+    let Some(Entry::Document(variants)) = site.find(b"/a/page.html") else {
+        panic!("the page is a document");
+    };
+    let coded = variants.coded().iter();
+    let coded: Vec<_> = coded
+        .map(|(coding, document)| (coding.name(), document.body().as_bytes().to_vec()))
+        .collect();
+    assert_eq!(coded, [("br", b"b".to_vec()), ("zstd", b"zst".to_vec())]);
+    assert_eq!(content(&site, "/a/page.html").as_deref(), Some("<p>page"));
+    // They remain files of their own, the outdated one too.
+    assert_eq!(content(&site, "/a/page.html.br").as_deref(), Some("b"));
+    assert_eq!(content(&site, "/a/page.html.gz").as_deref(), Some("gz"));
+    let omissions = omissions(&site);
+    assert_eq!(omissions.len(), 2, "{omissions:?}");
+    assert!(omissions[1].starts_with("a/page.html.gz: ") && omissions[1].contains("older"));
+    // The page, three files that are variants or could be, the lonely one, and again the variants.
+    assert_eq!(site.content_len(), 7 + (1 + 2 + 3) + 6 + (1 + 3));
 }
 
 /// From a file to the bytes on the connection.

@@ -36,14 +36,15 @@ pub fn evaluate(request: &Request, document: &Document) -> Status {
 
 /// Whether the parts asked for are of this version, so that they are sent, rather than the whole
 /// (If-Range, §13.1.5). Only strong validators count: a date that is the same to the letter, and no
-/// longer the present second, in which the document may change again (§8.8.2.2).
+/// longer the present second, in which the document may change again (§8.8.2.2); and not the date
+/// of a document with variants, which may share it.
 pub fn range_applies(request: &Request, document: &Document, now_secs: u64) -> bool {
     let mut values = values(request, "if-range");
     match (values.next(), values.next()) {
         (None, _) => true,
         (Some(value), None) => {
-            let is_settled = document.modified_secs() < now_secs;
-            value == document.entity_tag() || (value == document.last_modified() && is_settled)
+            let is_strong = document.modified_secs() < now_secs && !document.varies();
+            value == document.entity_tag() || (value == document.last_modified() && is_strong)
         }
         (Some(_), Some(_)) => false,
     }

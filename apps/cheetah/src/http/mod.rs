@@ -28,10 +28,14 @@
 //! | HTTP/2.0, HTTP/1.2, HTTP/0.9 version numbers | 505, then closed; no version at all is 400 |
 //! | Range | single and several parts for GET; parts that touch are one, at the place of the first (§15.3.7.2) |
 //! | Range with more parts than a limit, malformed, twice, or of another unit | ignored (§14.2, §17.15) |
+//! | Range with several parts, of a coded variant | ignored: a body of parts cannot say that the parts alone are coded |
+//! | If-Range with a date, of a document with variants | does not hold: the date does not tell variants apart (RFC 9110 §8.8.2.2) |
+//! | Accept-Encoding that nothing matches | the document as it is (RFC 9110 §12.4.1), also for `identity;q=0` |
 //! | OPTIONS | 200 with Allow, for `*` and for whatever GET finds |
 //! | `Expect: 100-continue` | final answer at once; closed after it if a body was announced |
 //! | status line | `HTTP/1.1` for 1.0 clients too (RFC 9110 §2.5) |
 
+pub mod accept;
 pub mod conditional;
 pub mod connection;
 pub mod counters;

@@ -22,6 +22,17 @@ pub enum Parts {
     Some(Vec<Range<u64>>),
 }
 
+impl Parts {
+    /// What is left of this for a document that `is_coded`. A body of several parts could not say
+    /// that each part is coded, and not the whole of it: then the document is sent instead.
+    pub fn of_one_body(self, is_coded: bool) -> Parts {
+        match self {
+            Parts::Some(parts) if is_coded && parts.len() > 1 => Parts::Ignored,
+            parts => parts,
+        }
+    }
+}
+
 /// Reads the value of a Range field, for a document of `len` bytes.
 pub fn parse(value: &[u8], len: u64) -> Parts {
     let Some(set) = strip_unit(value) else {
@@ -103,7 +114,7 @@ pub fn response(document: &Document, parts: &[Range<u64>]) -> Vec<Slice> {
 fn single(document: &Document, part: &Range<u64>) -> Vec<Slice> {
     let fields = format!(
         "{}{}Content-Length: {}\r\n",
-        text(document.content_type_field()),
+        document.content_fields(),
         content_range(part, document.body().len()),
         part.end - part.start,
     );
@@ -118,7 +129,7 @@ fn single(document: &Document, part: &Range<u64>) -> Vec<Slice> {
 /// content, so that no content can hold its own.
 fn multiple(document: &Document, parts: &[Range<u64>]) -> Vec<Slice> {
     let tag = text(document.entity_tag()).trim_matches('"');
-    let content_type = text(document.content_type_field());
+    let content_type = document.content_fields();
     let len = document.body().len();
     let mut out: Vec<Slice> = vec![document.validators()];
     for (n, part) in parts.iter().enumerate() {

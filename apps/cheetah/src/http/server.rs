@@ -3,6 +3,7 @@
 
 use exos_buf::{Buffer, Slice};
 
+use super::accept::Accepted;
 use super::opening::{Openings, Persistence};
 use super::range::{self, Parts};
 use super::request::{Body, Method, Request};
@@ -144,7 +145,9 @@ impl Server {
         let site = self.sites.get(site);
         Ok(match site.find(path) {
             Some(Entry::Document(_) | Entry::Directory) if asks_what => Choice::Allow,
-            Some(Entry::Document(document)) => Choice::Send(document),
+            Some(Entry::Document(variants)) => {
+                Choice::Send(variants.choose(|| Accepted::of_request(request)))
+            }
             Some(Entry::Directory) => {
                 let location = encode(&[path, &b"/"[..]].concat(), *query);
                 let status = Status::MovedPermanently;
@@ -230,7 +233,8 @@ impl Server {
                 if request.method == Method::Get
                     && conditional::range_applies(request, document, self.openings.now_secs()) =>
             {
-                range::parse(value, document.body().len() as u64)
+                let parts = range::parse(value, document.body().len() as u64);
+                parts.of_one_body(document.is_coded())
             }
             _ => Parts::Ignored,
         }

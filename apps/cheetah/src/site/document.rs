@@ -33,12 +33,14 @@ use crate::limits::{MORE_FIELDS_LEN_MAX, RESPONSE_FIELDS_LEN_MAX};
 const TAG: std::ops::Range<usize> = 6..24;
 /// The date in `validators()`: after the tag's line end and `Last-Modified: `.
 const DATE: std::ops::Range<usize> = 41..70;
+/// Follows the date of a document that has variants.
+const VARY: &str = "Vary: Accept-Encoding\r\n";
 
 /// What is said about content that becomes a document.
 #[derive(Clone, Copy, Debug)]
 pub struct Description<'a> {
-    /// Its `type/subtype`; a text that is UTF-8 is said to be so. Of coded content it is the type of
-    /// what was coded, parameters included, which nobody can tell from the coded bytes.
+    /// Its `type/subtype`; a text that is UTF-8 is said to be so. One with parameters stays as it is.
+    /// Of coded content it is the type of what was coded.
     pub media_type: &'a str,
     /// The time of its last change in seconds since 1970, which must not lie in the future (RFC
     /// 9110 §8.8.2.1).
@@ -93,11 +95,7 @@ impl Document {
         );
         let tag = content_hash(content, coding);
         let date = date_text(modified_secs);
-        let vary = if vary {
-            "Vary: Accept-Encoding\r\n"
-        } else {
-            ""
-        };
+        let vary = if vary { VARY } else { "" };
         let not_modified =
             format!("ETag: \"{tag:016x}\"\r\nLast-Modified: {date}\r\n{vary}{more_fields}\r\n");
         let (charset, coding_field) = match coding {
@@ -129,10 +127,10 @@ impl Document {
 
     /// A page with the content and type of a document, and further header fields, each ended by CRLF.
     pub fn page_like(document: &Document, more_fields: &str) -> Document {
-        let content_type = String::from_utf8_lossy(document.content_type_field());
+        let content_fields = document.content_fields();
         let body = document.body();
         let fields = format!(
-            "{content_type}Content-Length: {}\r\n{more_fields}\r\n",
+            "{content_fields}Content-Length: {}\r\n{more_fields}\r\n",
             body.len()
         );
         Document::assemble("", &fields, body.as_bytes(), 0)
@@ -177,14 +175,47 @@ impl Document {
             .slice(self.body_start as usize..self.buffer.len())
     }
 
-    /// The line of the Content-Type field, with its CRLF.
-    pub fn content_type_field(&self) -> &[u8] {
+    /// The lines of Content-Type and, if it is coded, Content-Encoding, each with its CRLF: what a
+    /// part of the document has to say too.
+    pub fn content_fields(&self) -> &str {
         let fields = &self.buffer.as_slice()[self.fields_start as usize..self.body_start as usize];
-        let end = fields
-            .iter()
-            .position(|&b| b == b'\n')
-            .map_or(0, |at| at + 1);
-        &fields[..end]
+        let fields = str::from_utf8(fields).unwrap_or_default();
+        fields
+            .split_once("Content-Length: ")
+            .map_or("", |(before, _)| before)
+    }
+
+    /// The media type with its parameters.
+    pub fn content_type(&self) -> &str {
+        let value = self.content_fields().strip_prefix("Content-Type: ");
+        value
+            .and_then(|rest| rest.lines().next())
+            .unwrap_or_default()
+    }
+
+    /// Whether the content is coded.
+    pub fn is_coded(&self) -> bool {
+        self.content_fields().contains("\r\nContent-Encoding: ")
+    }
+
+    /// Whether there are other variants of it.
+    pub fn varies(&self) -> bool {
+        self.added_fields().starts_with(VARY)
+    }
+
+    /// The further fields that were given when it was made.
+    pub fn more_fields(&self) -> &str {
+        let added = self.added_fields();
+        added.strip_prefix(VARY).unwrap_or(added)
+    }
+
+    /// What follows the two validators.
+    fn added_fields(&self) -> &str {
+        let validators = &self.buffer.as_slice()[..self.fields_start as usize];
+        let added = validators
+            .get(DATE.end + 2..)
+            .and_then(|rest| rest.strip_suffix(b"\r\n"));
+        str::from_utf8(added.unwrap_or_default()).unwrap_or_default()
     }
 
     /// The buffer that all of these are parts of.
@@ -241,6 +272,9 @@ mod tests {
         assert_eq!(text(&document.fields()), fields);
         assert_eq!(text(&document.body()), "<p>hi");
         assert_eq!(text(&document.whole()), fields + "<p>hi");
+        assert!(!document.is_coded() && !document.varies());
+        assert_eq!(document.content_type(), "text/html; charset=utf-8");
+        assert_eq!(document.more_fields(), "");
     }
 
     #[test]
@@ -259,6 +293,9 @@ mod tests {
              Vary: Accept-Encoding\r\nCache-Control: no-cache\r\nX-Frame-Options: DENY\r\n\r\n"
         );
         assert_eq!(text(&document.validators()), validators);
+        assert!(document.is_coded() && document.varies());
+        assert_eq!(document.content_type(), description.media_type);
+        assert_eq!(document.more_fields(), description.more_fields);
         assert_eq!(
             text(&document.fields()),
             format!(

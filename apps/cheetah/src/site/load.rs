@@ -3,8 +3,10 @@
 //! # What is loaded
 //!
 //! Every regular file below the directory, under its own name. Files reached by several names
-//! (hard links, symbolic links) are in memory once for each media type and set of fields by rules. What is left out is
-//! listed with its reason, see [`Reason`]: nothing disappears silently.
+//! (hard links, symbolic links) are in memory once for each media type and set of fields by rules. What
+//! is left out is listed with its reason, see [`Reason`]: nothing disappears silently.
+//!
+//! `x.html.br` beside `x.html` is its [variant](super::variants), unless it is older.
 //!
 //! # Nothing from outside
 //!
@@ -14,6 +16,7 @@
 //! somebody exchanges parts of the path in between.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -29,7 +32,7 @@ use rustix::fs::{
 
 use super::document::CONTENT_LEN_MAX;
 use super::settings::Manner;
-use super::{Document, Settings, Site};
+use super::{Document, Settings, Site, variants};
 use crate::limits;
 
 /// How much a site may hold.
@@ -98,7 +101,8 @@ impl fmt::Display for Omission {
     }
 }
 
-/// Why something is not served. Requests for it are answered with 403, for hidden files with 404.
+/// Why something is not served. Requests for it are answered with 403, for hidden files with 404;
+/// a file that is only no variant of another is served under its own name.
 #[derive(Debug)]
 pub enum Reason {
     /// Its name begins with a dot (but for `.well-known`, RFC 8615).
@@ -128,6 +132,8 @@ pub enum Reason {
     },
     /// Too many directories inside one another.
     TooDeep,
+    /// A coded variant from before the last change of what it was made from.
+    Outdated,
 }
 
 impl fmt::Display for Reason {
@@ -142,6 +148,7 @@ impl fmt::Display for Reason {
             Reason::SiteFull { limit } => write!(f, "the site would exceed {limit} bytes"),
             Reason::TooManyFiles { limit } => write!(f, "more than {limit} files"),
             Reason::TooDeep => write!(f, "more than {} levels deep", limits::SITE_DEPTH_MAX),
+            Reason::Outdated => write!(f, "older than its original; compress that again"),
         }
     }
 }
@@ -221,13 +228,25 @@ impl Loader {
         }
         let names = sorted_names(&fd)?;
         self.trail.push(identity);
-        for file_name in names {
+        for file_name in &names {
             let file_url = [url, file_name.as_slice()].concat();
-            let file_name = Path::new(std::ffi::OsStr::from_bytes(&file_name));
+            let file_name = Path::new(OsStr::from_bytes(file_name));
             self.entry(&real.join(file_name), &name.join(file_name), &file_url);
         }
         self.trail.pop();
+        self.join_variants(name, url, &names);
         Ok(())
+    }
+
+    /// Makes coded files the variants of the documents beside them.
+    fn join_variants(&mut self, name: &Path, url: &[u8], names: &[Vec<u8>]) {
+        for original in variants::originals(names) {
+            let path = [url, original].concat();
+            for (coding, reason) in self.site.join_variants(&path, self.limits.site_len) {
+                let file_name = [original, coding.extension().as_bytes()].concat();
+                self.omit(&name.join(OsStr::from_bytes(&file_name)), reason);
+            }
+        }
     }
 
     /// Loads a file or directory, or lists it as left out.

@@ -7,7 +7,7 @@
 /// What a file of unknown kind is: bytes (RFC 9110 §8.3).
 pub const UNKNOWN: &str = "application/octet-stream";
 
-const BY_EXTENSION: [(&str, &str); 77] = [
+const BY_EXTENSION: [(&str, &str); 78] = [
     ("7z", "application/x-7z-compressed"),
     ("aac", "audio/aac"),
     ("apng", "image/apng"),
@@ -88,6 +88,7 @@ const BY_EXTENSION: [(&str, &str); 77] = [
     ("woff2", "font/woff2"),
     ("xml", "application/xml"),
     ("zip", "application/zip"),
+    ("zst", "application/zstd"),
 ];
 
 /// The media type of a file name.

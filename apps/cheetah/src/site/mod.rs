@@ -20,6 +20,7 @@ mod pages;
 pub mod pattern;
 pub mod redirect;
 pub mod settings;
+pub mod variants;
 
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::sync::Arc;
@@ -31,6 +32,7 @@ pub use document::{Description, Document};
 pub use hosts::Sites;
 pub use load::{Limits, LoadError, Omission, Reason};
 pub use settings::{MediaTypes, Settings};
+pub use variants::Variants;
 
 use crate::http::Status;
 use exos_buf::Slice;
@@ -39,8 +41,8 @@ use pages::Pages;
 /// What a path leads to.
 #[derive(Clone, Debug)]
 pub enum Entry {
-    /// A document.
-    Document(Document),
+    /// A document, perhaps with coded variants.
+    Document(Variants),
     /// A directory without its trailing slash: redirected to the address with it.
     Directory,
     /// Something that exists and is not served.
@@ -48,10 +50,10 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// The document, if it is one.
+    /// The document as it is, without a coding, if it is one.
     pub fn document(&self) -> Option<&Document> {
         match self {
-            Entry::Document(document) => Some(document),
+            Entry::Document(variants) => Some(variants.plain()),
             Entry::Directory | Entry::Forbidden => None,
         }
     }
@@ -127,19 +129,24 @@ impl Site {
 
     /// Puts a document at a path, which begins with `/`. One with the name of an index is also
     /// its directory's, unless a preferred one is there; the directories above it come into being.
-    pub fn insert(&mut self, path: &[u8], document: Document) {
+    pub fn insert(&mut self, path: &[u8], document: impl Into<Variants>) {
+        let document = document.into();
         assert!(
             path.starts_with(b"/") && !path.ends_with(b"/"),
             "not a document's path"
         );
-        self.content_len += document.body().len() as u64;
+        self.content_len += document.content_len();
         self.document_count += 1;
-        self.pages.document_changed(path, &document);
-        if let Some(directory) = self.directory_of_index(path) {
-            self.put(directory, Entry::Document(document.clone()));
-        }
         for (at, _) in path.iter().enumerate().filter(|&(_, &byte)| byte == b'/') {
             self.insert_directory(&path[..=at]);
+        }
+        self.put_document(path, document);
+    }
+
+    fn put_document(&mut self, path: &[u8], document: Variants) {
+        self.pages.document_changed(path, document.plain());
+        if let Some(directory) = self.directory_of_index(path) {
+            self.put(directory, Entry::Document(document.clone()));
         }
         self.put(path, Entry::Document(document));
     }

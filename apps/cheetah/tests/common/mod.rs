@@ -1,6 +1,6 @@
 //! A client and a TCP receive buffer for the tests.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(dead_code, unused_imports, reason = "each test file uses its own part")]
 
 use exos_buf::Slice;
 use exos_cheetah::site::{Description, Document};

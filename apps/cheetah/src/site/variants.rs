@@ -1,0 +1,267 @@
+//! A document together with its coded variants.
+//!
+//! Beside `x.html` may lie `x.html.br`, `x.html.zst` and `x.html.gz`: the same, compressed
+//! beforehand. A client that takes a coding is sent the variant, with the original's media type, an
+//! entity tag of its own, and `Vary: Accept-Encoding`, which the original then has too. Ranges are of
+//! the bytes of the variant, and preconditions compare its tag: the choice comes before both, and
+//! depends on nothing but Accept-Encoding. The coded file itself remains a document under its own
+//! name, of its own media type, as nginx's gzip_static has it; so its bytes are in memory twice.
+//!
+//! Of the variants that a client wants most, the smallest is sent: we know what each of them came
+//! to, so no order of the codings has to guess it. At equal sizes the order is br, zstd, gzip.
+
+use std::cmp::Reverse;
+use std::rc::Rc;
+
+use super::{Coding, Description, Document, Entry, Reason, Site};
+use crate::http::accept::Accepted;
+
+/// A document and its coded variants, of which most documents have none.
+#[derive(Clone, Debug)]
+pub struct Variants {
+    plain: Document,
+    coded: Option<Rc<[(Coding, Document)]>>,
+}
+
+impl From<Document> for Variants {
+    fn from(plain: Document) -> Variants {
+        Variants { plain, coded: None }
+    }
+}
+
+impl Variants {
+    /// A document with coded variants, which may be none.
+    pub fn new(plain: Document, coded: Vec<(Coding, Document)>) -> Variants {
+        let coded = (!coded.is_empty()).then(|| coded.into());
+        Variants { plain, coded }
+    }
+
+    /// These and one more, made of the content of `file`; all say then that there is a choice.
+    #[must_use]
+    pub fn with(&self, coding: Coding, file: &Document) -> Variants {
+        let mut coded = self.coded().to_vec();
+        coded.retain(|&(known, _)| known != coding);
+        coded.push((coding, self.made_of(file, Some(coding), true)));
+        let plain = match self.plain.varies() {
+            true => self.plain.clone(),
+            false => self.made_of(&self.plain, None, true),
+        };
+        Variants::new(plain, coded)
+    }
+
+    /// These, whose document says that there is a choice only if there is one.
+    #[must_use]
+    pub fn settled(self) -> Variants {
+        match self.coded.is_none() && self.plain.varies() {
+            true => self.made_of(&self.plain, None, false).into(),
+            false => self,
+        }
+    }
+
+    /// A document of the content and the time of another, described as this one is.
+    fn made_of(&self, content: &Document, coding: Option<Coding>, vary: bool) -> Document {
+        let description = Description {
+            media_type: self.plain.content_type(),
+            modified_secs: content.modified_secs(),
+            coding,
+            vary,
+            more_fields: self.plain.more_fields(),
+        };
+        Document::new(content.body().as_bytes(), &description)
+    }
+
+    /// The document as it is.
+    pub fn plain(&self) -> &Document {
+        &self.plain
+    }
+
+    /// The variants other than the document as it is.
+    pub fn coded(&self) -> &[(Coding, Document)] {
+        self.coded.as_deref().unwrap_or(&[])
+    }
+
+    /// Bytes of all variants, without their header fields.
+    pub fn content_len(&self) -> u64 {
+        let coded = self.coded().iter().map(|(_, document)| document);
+        coded.chain([&self.plain]).map(len).sum()
+    }
+
+    /// The variant for a client; `accepted` reads what it takes, and is called only if there is a
+    /// choice.
+    #[inline]
+    pub fn choose(&self, accepted: impl FnOnce() -> Option<Accepted>) -> &Document {
+        match &self.coded {
+            None => &self.plain,
+            Some(coded) => accepted()
+                .and_then(|accepted| best(coded, &self.plain, &accepted))
+                .unwrap_or(&self.plain),
+        }
+    }
+}
+
+impl Site {
+    /// Makes the coded files that lie beside a document its variants, those and no others: to be
+    /// called whenever one of them or the document has changed. The bytes of all documents may come
+    /// to `content_len_max`. Gives the files that are no variants, with the reason.
+    pub fn join_variants(&mut self, path: &[u8], content_len_max: u64) -> Vec<(Coding, Reason)> {
+        let Some(Entry::Document(before)) = self.entries.get(path) else {
+            return Vec::new();
+        };
+        let mut content_len = self.content_len - before.content_len();
+        let mut joined = Variants::from(before.plain().clone());
+        content_len += joined.content_len();
+        let mut left = Vec::new();
+        for coding in Coding::ALL {
+            let coded_path = [path, coding.extension().as_bytes()].concat();
+            let Some(coded) = self.entries.get(&coded_path[..]).and_then(Entry::document) else {
+                continue;
+            };
+            let coded_len = coded.body().len() as u64;
+            if coded.modified_secs() < joined.plain().modified_secs() {
+                left.push((coding, Reason::Outdated));
+            } else if content_len + coded_len > content_len_max {
+                let limit = content_len_max;
+                left.push((coding, Reason::SiteFull { limit }));
+            } else {
+                content_len += coded_len;
+                joined = joined.with(coding, coded);
+            }
+        }
+        self.content_len = content_len;
+        self.put_document(path, joined.settled());
+        left
+    }
+}
+
+/// The names of which there are coded variants among the names of a directory, by their own names.
+pub(super) fn originals(names: &[Vec<u8>]) -> Vec<&[u8]> {
+    let coded = names.iter().filter_map(|name| Coding::of_name(name));
+    let mut originals: Vec<&[u8]> = coded.map(|(original, _)| original).collect();
+    originals.sort_unstable();
+    originals.dedup();
+    originals
+}
+
+/// The coded variant that a client wants more than the document as it is.
+fn best<'a>(
+    coded: &'a [(Coding, Document)],
+    plain: &Document,
+    accepted: &Accepted,
+) -> Option<&'a Document> {
+    let wanted = coded.iter().filter_map(|&(coding, ref document)| {
+        let rank = (accepted.weight(coding), Reverse(len(document)));
+        (rank.0 > 0).then_some((rank, Reverse(coding as u8), document))
+    });
+    let (rank, _, document) = wanted.max_by_key(|&(rank, order, _)| (rank, order))?;
+    let is_better = match accepted.identity() {
+        Some(weight) => rank > (weight, Reverse(len(plain))),
+        None => len(document) < len(plain),
+    };
+    is_better.then_some(document)
+}
+
+fn len(document: &Document) -> u64 {
+    document.body().len() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::site::Description;
+
+    /// Variants of these lengths; `plain` has 100 bytes.
+    fn variants(lens: &[(Coding, usize)]) -> Variants {
+        let document = |coding, len| {
+            let description = Description {
+                coding,
+                vary: true,
+                ..Description::plain("text/plain", 0)
+            };
+            Document::new(&vec![b'a'; len], &description)
+        };
+        let coded = lens
+            .iter()
+            .map(|&(coding, len)| (coding, document(Some(coding), len)));
+        Variants::new(document(None, 100), coded.collect())
+    }
+
+    fn chosen(variants: &Variants, field: &str) -> usize {
+        let accepted = || Some(Accepted::parse([field.as_bytes()]));
+        variants.choose(accepted).body().len()
+    }
+
+    #[test]
+    fn the_smallest_of_the_most_wanted_is_chosen() {
+        use Coding::{Br, Gzip, Zstd};
+        let usual = variants(&[(Br, 30), (Zstd, 40), (Gzip, 50)]);
+        for (field, len) in [
+            ("gzip, deflate, br, zstd", 30),
+            ("gzip, zstd", 40),
+            ("gzip", 50),
+            ("br;q=0.5, gzip", 50),
+            ("br;q=0, *", 40),
+            ("*", 30),
+            ("*;q=0", 100),
+            ("", 100),
+            ("deflate", 100),
+            ("identity", 100),
+            ("identity, gzip", 50),
+            ("identity;q=0.5, gzip;q=0.4", 100),
+            ("gzip;q=0.001", 50),
+            ("identity;q=0, gzip;q=0.1", 50),
+            ("identity;q=0", 100), // Nothing is acceptable.
+        ] {
+            assert_eq!(chosen(&usual, field), len, "{field}");
+        }
+        let badly_pressed = variants(&[(Br, 60), (Gzip, 50)]);
+        assert_eq!(chosen(&badly_pressed, "br, gzip"), 50);
+    }
+
+    #[test]
+    fn at_equal_sizes_the_order_of_the_codings_decides() {
+        use Coding::{Br, Gzip, Zstd};
+        for coded in [
+            [(Gzip, 50), (Zstd, 50), (Br, 50)],
+            [(Br, 50), (Gzip, 50), (Zstd, 50)],
+        ] {
+            let variants = variants(&coded);
+            let tag = |coding| {
+                let mut all = variants.coded().iter();
+                all.find(|(known, _)| *known == coding)
+                    .unwrap()
+                    .1
+                    .entity_tag()
+            };
+            let chosen = |field: &str| {
+                let accepted = || Some(Accepted::parse([field.as_bytes()]));
+                variants.choose(accepted).entity_tag()
+            };
+            assert_eq!(chosen("gzip, zstd, br"), tag(Br));
+            assert_eq!(chosen("gzip, zstd"), tag(Zstd));
+        }
+    }
+
+    /// What has grown by being compressed is sent only to who refuses the original.
+    #[test]
+    fn a_variant_that_is_no_smaller_is_a_last_resort() {
+        let grown = variants(&[(Coding::Gzip, 100)]);
+        assert_eq!(chosen(&grown, "gzip;q=0.5, identity;q=0"), 100);
+        let tag = |field: &str| {
+            let accepted = || Some(Accepted::parse([field.as_bytes()]));
+            grown.choose(accepted).entity_tag().to_vec()
+        };
+        assert_eq!(tag("gzip"), grown.plain().entity_tag());
+        assert_eq!(tag("*"), grown.plain().entity_tag());
+        assert_eq!(tag("gzip, *;q=0"), grown.coded()[0].1.entity_tag());
+        assert_eq!(tag("gzip, identity;q=0.5"), grown.coded()[0].1.entity_tag());
+    }
+
+    #[test]
+    fn without_variants_or_without_the_field_nothing_is_read() {
+        let alone = Variants::from(variants(&[]).plain().clone());
+        alone.choose(|| unreachable!("there is nothing to choose"));
+        let with = variants(&[(Coding::Br, 10)]);
+        assert_eq!(with.choose(|| None).body().len(), 100);
+        assert_eq!(with.content_len(), 110);
+    }
+}
