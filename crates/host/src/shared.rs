@@ -148,7 +148,7 @@ impl LentText {
 ///
 /// A file of its own user and nobody else's: who has only its name under /proc, or a descriptor for that alone (O_PATH),
 /// cannot open it. It cannot grow. It can be cut short, which kills those who read behind its end (SIGBUS): its maker must
-/// not map what is lent, and never takes back what was cut or sealed. No single page can be taken out of it (the file is marked as
+/// not map what is lent, and never takes back what was cut, or sealed against being cut or sealed. No single page can be taken out of it (the file is marked as
 /// immutable), as far as its maker has CAP_LINUX_IMMUTABLE: pages that were could not be looked at any more.
 #[derive(Debug)]
 pub struct LentMemory {
@@ -203,10 +203,12 @@ impl LentMemory {
     /// has, and any socket, of any namespace, shares them with another. Its bytes are given back then, though somebody may
     /// have its name. Waits for a fifth of a second when the pages are in use.
     pub fn take_back(&self) {
-        // The kernel seals against writing only what nothing but the file refers to (fcntl(2), `F_SEAL_WRITE`).
-        // When its borrower did that, or forbids it, there is no telling.
-        let ours = fcntl_get_seals(&self.file) == Ok(SealFlags::GROW);
-        let unused = ours && fcntl_add_seals(&self.file, SealFlags::WRITE).is_ok();
+        // The kernel seals against writing only what nothing but the file refers to (fcntl(2), `F_SEAL_WRITE`), and sealed
+        // pages can get into no ring. So it is the same who did it. Where that was forbidden (`F_SEAL_SEAL`) there is no
+        // telling, and what cannot be cut (`F_SEAL_SHRINK`) may keep its bytes.
+        let is_sealed = |seals: SealFlags| seals.contains(SealFlags::WRITE);
+        let unused = fcntl_get_seals(&self.file).is_ok_and(is_sealed)
+            || fcntl_add_seals(&self.file, SealFlags::WRITE).is_ok();
         if unused && self.file.set_len(0).is_ok() {
             self.returned.store(true, Ordering::Release);
         }
@@ -332,6 +334,28 @@ mod tests {
         assert_eq!(bytes_of(&memory), 0);
         let mode = rustix::fs::fstat(&name).expect("a file").st_mode & 0o777;
         assert_eq!(mode, 0o600, "nobody else opens it by its name");
+    }
+
+    /// What its borrower sealed against writing had no other user then, and gets none. What he sealed against anything else
+    /// that takes it back stays his.
+    #[test]
+    fn memory_that_its_borrower_sealed() {
+        for (seals, taken_back) in [
+            (SealFlags::WRITE, true),
+            (SealFlags::FUTURE_WRITE, true),
+            (SealFlags::WRITE | SealFlags::SEAL, true),
+            (SealFlags::SEAL, false),
+            (SealFlags::SHRINK, false),
+            (SealFlags::WRITE | SealFlags::SHRINK, false),
+        ] {
+            let (memory, lent) = LentMemory::new("exos-test", 8192).expect("memory");
+            rustix::io::write(&lent, &[7; 8192]).expect("room");
+            fcntl_add_seals(&lent, seals).expect("its borrower may");
+            assert!(!returned(&memory), "open");
+            drop(lent);
+            assert_eq!(returned(&memory), taken_back, "{seals:?}");
+            assert_eq!(bytes_of(&memory) == 0, taken_back, "{seals:?}");
+        }
     }
 
     /// What was taken out of it could be in use without anybody's seeing it.
