@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use exos_xok::limits::TABLE_GRANTS;
-use exos_xok::message::{Answer, GrantId, Mode, PortWish, Refusal, Request, Secret};
+use exos_xok::message::{Answer, FromDaemon, GrantId, Mode, PortWish, Refusal, Request, Secret};
 use exos_xok::{Endpoint, Protocol};
 use exos_xokd::limits::{ATTACH_EVERY, ATTACHES_AT_ONCE, REPORT_EVERY, REPORTS_MAX};
 
@@ -451,12 +451,20 @@ fn reports_without_end(connections: &[Connection], repeats: usize) -> (Vec<Owned
     const ASKED: usize = 3000;
     let (mut kept, mut made) = (Vec::new(), Vec::new());
     let mut different = std::collections::BTreeSet::new();
-    for (asked, connection) in connections.iter().cycle().enumerate() {
-        if asked >= ASKED && different.len() > REPORTS_MAX + 3 {
-            break;
+    let mut asked = 0;
+    while asked < ASKED || different.len() <= REPORTS_MAX + 3 {
+        // On all of them before the first answer is waited for, which costs a slow machine some time.
+        if asked % connections.len() == 0 {
+            for connection in connections {
+                let bytes = Request::Status.encode(1);
+                connection.send(&bytes, &[]).expect("room");
+            }
         }
-        let (answer, mut fds) = connection.ask(&Request::Status);
-        assert!(matches!(answer, Answer::Report { .. }), "{answer:?}");
+        let connection = &connections[asked % connections.len()];
+        asked += 1;
+        let (said, mut fds) = connection.receive().expect("an answer");
+        let is_report = matches!(said, FromDaemon::Answer(1, Answer::Report { .. }));
+        assert!(is_report, "{said:?}");
         let report = fds.pop().expect("a report");
         if different.insert(rustix::fs::fstat(&report).expect("a file").st_ino) {
             let again = report.try_clone().expect("a descriptor").into();
@@ -468,6 +476,8 @@ fn reports_without_end(connections: &[Connection], repeats: usize) -> (Vec<Owned
             kept.push(report);
         }
     }
+    // They are answered in the order of a turn.
+    made.sort_unstable();
     (kept, made)
 }
 
