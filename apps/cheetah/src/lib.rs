@@ -2,14 +2,15 @@
 //!
 //! Start with [`site`], the documents in memory, each with its response fields and checksums
 //! made once; then [`http`], which turns the bytes of a connection into slices of those
-//! documents. Both perform no I/O but reading the directory. [`serve`] joins them to a stack: the
-//! event loop of `exos serve`, told by [`config`] what to serve.
+//! documents. Both perform no I/O but reading the directory. [`log`] writes a line for each response. [`serve`] joins
+//! them to a stack: the event loop of `exos serve`, told by [`config`] what to serve.
 
 #![forbid(unsafe_code)]
 
 pub mod config;
 pub mod http;
 pub mod limits;
+pub mod log;
 pub mod serve;
 pub mod site;
 

@@ -27,6 +27,7 @@ fn the_example_is_understood() {
     assert_eq!(config.port, 80);
     assert_eq!(config.link.address.len(), 2);
     assert_eq!(config.tcp.receive_buffer, Some(64 << 10));
+    assert_eq!(config.log.file, Some("/var/log/exos/access.log".into()));
     assert_eq!(config.sites[0].root, Root::Directory("/srv/www".into()));
     assert_eq!((config.sites.len(), config.default_site), (2, 0));
     // So is every line of it that is commented out, in its place.
@@ -50,6 +51,22 @@ fn little_is_needed_and_the_rest_has_defaults() {
     );
     assert_eq!(config.limits.files, 500_000);
     assert!(config.link.link.is_none() && !config.tcp.no_sack);
+}
+
+#[test]
+fn the_log_is_in_a_file_or_on_standard_output() {
+    for (text, file) in [
+        ("file = \"log\"", Some("/etc/exos/log")),
+        ("file = \"-\"\nformat = \"json\"", Some("-")),
+        ("", None),
+    ] {
+        let config = parse(&format!("[log]\n{text}\n[[site]]\nroot = \"www\"")).unwrap();
+        assert_eq!(config.log.file, file.map(Into::into));
+    }
+    assert_eq!(
+        complaints("[log]\nformat = \"nginx\"\n[[site]]\nroot = \"www\""),
+        ["2: \"nginx\" is no format; write common, combined or json"]
+    );
 }
 
 /// Every error is told at once, in the order of the lines, with what to write instead.

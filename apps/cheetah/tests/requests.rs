@@ -306,7 +306,7 @@ fn refusals_without_a_request_close() {
     let mut server = server();
     for status in [Status::RequestTimeout, Status::ServiceUnavailable] {
         let mut out = Vec::new();
-        server.refuse(status, &mut out);
+        server.refuse(status, b"", &mut out);
         let bytes: Vec<u8> = out
             .iter()
             .flat_map(|slice| slice.as_bytes().to_vec())

@@ -67,7 +67,7 @@ impl Stamps {
             Form::TimeOfDay => format!("{} ", time_of_day(local_secs(time_ns), time_ns)),
             Form::Date => {
                 let secs = local_secs(time_ns);
-                let (year, month, day) = date(secs.div_euclid(SECS_PER_DAY));
+                let (year, month, day) = localtime::date(secs.div_euclid(SECS_PER_DAY));
                 let time = time_of_day(secs, time_ns);
                 format!("{year:04}-{month:02}-{day:02} {time} ")
             }
@@ -105,51 +105,9 @@ fn since(base_ns: u64, time_ns: u64) -> String {
     format!("{sign}{hours:02}:{minutes:02}:{secs:02}.{micros:06} ")
 }
 
-/// Year, month and day of a day since 1970-01-01, in the Gregorian calendar. Years begin in March
-/// here, so that the leap day is a year's last and months follow a pattern of 153 days in five.
-fn date(day: i64) -> (i64, i64, i64) {
-    // Days since 0000-03-01, in eras of 400 years.
-    let day = day + 719_468;
-    let (era, day) = (day.div_euclid(146_097), day.rem_euclid(146_097));
-    // Leap days: one in four years, none in a hundred, one in 400.
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, next) = if month < 10 {
-        (month + 3, 0)
-    } else {
-        (month - 9, 1)
-    };
-    (era * 400 + year + next, month, day)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The calendar, day by day, by the rule of leap years alone.
-    #[test]
-    fn dates_agree_with_counting() {
-        let (mut year, mut month, mut day) = (1970, 1, 1);
-        for number in 0..200_000 {
-            assert_eq!(date(number), (year, month, day));
-            let leap = year % 4 == 0 && year % 100 != 0 || year % 400 == 0;
-            let days = match month {
-                2 if leap => 29,
-                2 => 28,
-                4 | 6 | 9 | 11 => 30,
-                _ => 31,
-            };
-            day += 1;
-            if day > days {
-                (day, month) = (1, month + 1);
-            }
-            if month > 12 {
-                (month, year) = (1, year + 1);
-            }
-        }
-    }
 
     #[test]
     fn differences_count_from_the_packet_before_or_the_first() {

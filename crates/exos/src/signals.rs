@@ -1,7 +1,8 @@
 //! The signals that a serving program answers: stop, and say how it goes.
 //!
-//! SIGINT and SIGTERM ask it to stop, SIGUSR1 to print its statistics. Their handlers set a flag
-//! and write to a socket that the program's loop waits on.
+//! SIGINT and SIGTERM ask it to stop, SIGUSR1 to print its statistics; a program that knows what to do
+//! about it catches more ([`Ask`]). Their handlers set a flag and write to a socket that the program's
+//! loop waits on.
 
 use std::io::Read as _;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,13 +11,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use exos_host::Error;
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+
+/// What a program may be asked besides, if it catches the signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// SIGHUP: read the configuration again.
+    Reload,
+    /// SIGUSR2: open the log again, which somebody has renamed.
+    Reopen,
+}
+
+impl Ask {
+    const fn signal(self) -> i32 {
+        match self {
+            Self::Reload => SIGHUP,
+            Self::Reopen => SIGUSR2,
+        }
+    }
+}
 
 /// Signals caught for the life of the process.
 pub struct Signals {
     wake: UnixStream,
+    write: UnixStream,
     stop: Arc<AtomicBool>,
     report: Arc<AtomicBool>,
+    asked: [Arc<AtomicBool>; 2],
 }
 
 impl Signals {
@@ -27,12 +48,31 @@ impl Signals {
         wake.set_nonblocking(true).map_err(what)?;
         let stop = Arc::new(AtomicBool::new(false));
         let report = Arc::new(AtomicBool::new(false));
-        for (signal, flag) in [(SIGINT, &stop), (SIGTERM, &stop), (SIGUSR1, &report)] {
-            signal_hook::flag::register(signal, Arc::clone(flag)).map_err(what)?;
-            let write = write.try_clone().map_err(what)?;
-            signal_hook::low_level::pipe::register(signal, write).map_err(what)?;
+        let signals = Self {
+            wake,
+            write,
+            stop,
+            report,
+            asked: Default::default(),
+        };
+        for signal in [SIGINT, SIGTERM] {
+            signals.register(signal, &signals.stop)?;
         }
-        Ok(Self { wake, stop, report })
+        signals.register(SIGUSR1, &signals.report)?;
+        Ok(signals)
+    }
+
+    /// Catch this one too.
+    pub fn catch_also(&self, ask: Ask) -> Result<(), Error> {
+        self.register(ask.signal(), &self.asked[ask as usize])
+    }
+
+    fn register(&self, signal: i32, flag: &Arc<AtomicBool>) -> Result<(), Error> {
+        let what = |e| Error::io("cannot catch signals", e);
+        signal_hook::flag::register(signal, Arc::clone(flag)).map_err(what)?;
+        let write = self.write.try_clone().map_err(what)?;
+        signal_hook::low_level::pipe::register(signal, write).map_err(what)?;
+        Ok(())
     }
 
     /// Readable when a signal came.
@@ -51,8 +91,16 @@ impl Signals {
 
     /// The program was asked for its statistics since the last call.
     pub fn take_report_request(&self) -> bool {
-        let asked =
-            self.report.load(Ordering::Relaxed) && self.report.swap(false, Ordering::Relaxed);
+        self.take(&self.report)
+    }
+
+    /// The program was asked this since the last call.
+    pub fn take_asked(&self, ask: Ask) -> bool {
+        self.take(&self.asked[ask as usize])
+    }
+
+    fn take(&self, flag: &AtomicBool) -> bool {
+        let asked = flag.load(Ordering::Relaxed) && flag.swap(false, Ordering::Relaxed);
         if asked {
             self.drain();
         }

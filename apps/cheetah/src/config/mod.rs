@@ -11,10 +11,12 @@ mod source;
 mod stack;
 mod tables;
 mod units;
+mod watch;
 
 use std::path::{Path, PathBuf};
 
 use crate::limits::CONFIG_LEN_MAX;
+use crate::log::LogArgs;
 use crate::site::Limits;
 use crate::site::hosts::Unknown;
 
@@ -37,6 +39,8 @@ pub struct Config {
     pub link: LinkConfig,
     /// How connections behave.
     pub tcp: TcpConfig,
+    /// The access log.
+    pub log: LogArgs,
     /// How much there may be in memory.
     pub limits: Limits,
     /// What is served; never empty.
@@ -54,6 +58,7 @@ impl Config {
             port: DEFAULT_PORT,
             link: LinkConfig::default(),
             tcp: TcpConfig::default(),
+            log: LogArgs::default(),
             limits: Limits::default(),
             sites: vec![SiteConfig::of(root)],
             default_site: 0,
@@ -95,6 +100,7 @@ impl Config {
                 .map_or(DEFAULT_PORT, |port| port as u16),
             link: stack::link(&source, &tables.link),
             tcp: stack::tcp(&source, &tables.tcp),
+            log: watch::log(&source, &folder_of(file), &tables.log),
             limits: site::limits(&source, &tables.limits),
             sites: site::all(&source, &folder_of(file), &tables.site),
             default_site: site::default_site(&source, &tables.site),

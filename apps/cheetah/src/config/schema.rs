@@ -21,6 +21,7 @@ pub(super) struct File {
     pub(super) port: Option<Number>,
     pub(super) link: LinkTable,
     pub(super) tcp: TcpTable,
+    pub(super) log: LogTable,
     pub(super) limits: LimitsTable,
     pub(super) unknown_hosts: Option<Text>,
     pub(super) site: Vec<Spanned<SiteTable>>,
@@ -50,6 +51,14 @@ pub(super) struct TcpTable {
     pub(super) sack: Option<bool>,
     pub(super) nagle: Option<bool>,
     pub(super) receive_buffer: Option<Text>,
+}
+
+/// `[log]`: the access log.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: [log]")]
+pub(super) struct LogTable {
+    pub(super) file: Option<String>,
+    pub(super) format: Option<Text>,
 }
 
 /// `[limits]`: how much there may be.

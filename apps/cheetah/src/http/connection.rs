@@ -138,7 +138,7 @@ impl ServerConnection {
                 request.head_len
             }
             Err(fault) => {
-                server.refuse_fault(fault, out);
+                server.refuse_fault(fault, bytes, out);
                 self.closing = true;
                 bytes.len()
             }

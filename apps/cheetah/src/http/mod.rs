@@ -40,6 +40,7 @@ pub mod conditional;
 pub mod connection;
 pub mod counters;
 pub mod fault;
+mod logged;
 pub mod opening;
 pub mod page;
 pub mod range;

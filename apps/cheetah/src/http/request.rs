@@ -57,6 +57,8 @@ pub enum Body {
 pub struct Request<'b, 'f> {
     /// The method.
     pub method: Method,
+    /// The method as it came.
+    pub method_name: &'b str,
     /// The target as it came, see [`super::target::Target`].
     pub target: &'b [u8],
     /// The Host field as it came; `None` where there is none, which HTTP/1.0 allows.
@@ -188,6 +190,7 @@ fn understand<'b, 'f>(
     }
     Ok(Request {
         method: method(parsed.method.unwrap_or("")),
+        method_name: parsed.method.unwrap_or(""),
         target: parsed.path.unwrap_or("").as_bytes(),
         host: noted.host,
         minor_version,

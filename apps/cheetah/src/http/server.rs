@@ -10,6 +10,7 @@ use super::request::{Body, Method, Request};
 use super::target::{Target, encode};
 use super::{Counters, Fault, Status, conditional, page};
 use crate::limits::BODY_SKIP_LEN_MAX;
+use crate::log::{Asked, Log};
 use crate::site::{Document, Entry, Sites};
 
 /// The HTTP server of one thread.
@@ -24,6 +25,9 @@ pub struct Server {
     /// The answer to OPTIONS.
     allowed: Document,
     counters: Counters,
+    /// The status of the response made last.
+    pub(super) status: Status,
+    pub(super) log: Option<Log>,
 }
 
 /// How the connection goes on after an answer.
@@ -43,6 +47,8 @@ impl Server {
             pages: Status::ALL.into_iter().map(page::of).collect(),
             allowed: page::allowed(),
             counters: Counters::new(),
+            status: Status::Ok,
+            log: None,
         }
     }
 
@@ -75,19 +81,34 @@ impl Server {
 
     /// An error response that does not belong to a parsed request, such as 408 when a request
     /// does not arrive in time or 503 when there are too many connections. Always the last one.
-    pub fn refuse(&mut self, status: Status, out: &mut Vec<Slice>) {
+    /// `bytes` are what came of a request.
+    pub fn refuse(&mut self, status: Status, bytes: &[u8], out: &mut Vec<Slice>) {
+        let before = out.len();
         let page = self.page(status, self.sites.default_number());
         self.push(status, Persistence::Close, [page.whole()], out);
+        if self.log.is_some() {
+            self.log_answer(Asked::Bytes(bytes), &out[before..]);
+        }
     }
 
-    pub(super) fn refuse_fault(&mut self, fault: Fault, out: &mut Vec<Slice>) {
+    pub(super) fn refuse_fault(&mut self, fault: Fault, bytes: &[u8], out: &mut Vec<Slice>) {
         self.counters.faults[fault as usize] += 1;
-        self.refuse(fault.status(), out);
+        self.refuse(fault.status(), bytes, out);
     }
 
     /// Answers a request whose end is certain.
     #[inline]
     pub(super) fn answer(&mut self, request: &Request, out: &mut Vec<Slice>) -> Answered {
+        let before = out.len();
+        let answered = self.respond(request, out);
+        if self.log.is_some() {
+            self.log_answer(Asked::of(request), &out[before..]);
+        }
+        answered
+    }
+
+    #[inline]
+    fn respond(&mut self, request: &Request, out: &mut Vec<Slice>) -> Answered {
         let answered = what_follows(request);
         let target = Target::parse(request.target);
         let host = target.as_ref().ok().and_then(|target| target.authority);
@@ -281,6 +302,7 @@ impl Server {
         out.push(self.openings.get(status, how));
         out.extend(rest);
         let len: usize = out[before..].iter().map(Slice::len).sum();
+        self.status = status;
         self.counters.responses[status as usize] += 1;
         self.counters.response_bytes += len as u64;
     }

@@ -1,6 +1,7 @@
 //! `exos serve`: the web server as a program on a stack of its own.
 //!
-//! [`options`] is its command line, [`sites`] loads what the configuration names, [`program`] what it does with connections, [`statistics`] what
+//! [`options`] is its command line, [`sites`] loads what the configuration names,
+//! [`program`] is what it does with connections, [`statistics`] what
 //! it says about itself. This file sets up, runs the loop, and stops in order.
 
 mod options;
@@ -12,7 +13,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use exos::signals::Signals;
+use exos::signals::{Ask, Signals};
 use exos::{Attachment, Error, Exos, LinkName, clock};
 use exos_inet::tcp::{ListenOptions, ListenerId};
 use exos_program::{Printer, Stream, inside_hint, reachable_addresses, taken_back, tell_news};
@@ -61,14 +62,21 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
         return sites::check(&config);
     }
     let served = sites::load_or_tell(&config)?;
+    let log = options::open_log(args, &config)?;
     config.link.pin()?;
     let attachment = config.link.attachment(config.port)?;
     let mut exos = Exos::attach(&attachment)?;
     let signals = Signals::catch()?;
     let listener = listen(&mut exos, &config)?;
-    announce(&exos, &config, &attachment, &served)?;
+    let place = options::place_of_addresses(&config);
+    announce(&exos, &config, &attachment, &served, place)?;
     let reporter = Reporter::start(args.json)?;
-    let mut cheetah = Cheetah::new(Server::new(served, clock::unix_secs()), clock::now());
+    let mut server = Server::new(served, clock::unix_secs());
+    if let Some(log) = log {
+        signals.catch_also(Ask::Reopen)?;
+        server.set_log(log);
+    }
+    let mut cheetah = Cheetah::new(server, clock::now());
     let mut revoked = false;
     while !signals.stop_requested() && !revoked {
         turn(&mut exos, &mut cheetah, &signals, &reporter)?;
@@ -77,6 +85,9 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     exos.stack.tcp.close_listener(listener);
     let stopped = stop(&mut exos, &mut cheetah, &signals, &reporter);
     exos.leave();
+    if let Some(log) = cheetah.log_mut() {
+        log.finish();
+    }
     reporter.print(&exos, &cheetah);
     reporter.finish();
     if revoked {
@@ -98,6 +109,11 @@ fn turn(
     exos.send()?;
     if signals.take_report_request() {
         reporter.print(exos, cheetah);
+    }
+    if signals.take_asked(Ask::Reopen)
+        && let Some(log) = cheetah.log_mut()
+    {
+        log.reopen();
     }
     exos.wait(cheetah.poll_timeout(), &[signals.fd()])
 }
@@ -147,14 +163,19 @@ fn announce(
     config: &Config,
     attachment: &Attachment,
     served: &Sites,
+    place: Stream,
 ) -> Result<(), Error> {
     for line in sites::describe(config, served) {
         eprintln!("exos serve: {line}");
     }
     eprintln!("exos serve: {}", exos.describe_link());
     for address in reachable_addresses(exos) {
+        let url = url(address, config.port);
         // Nobody may be reading; the site is served all the same.
-        let _ = writeln!(std::io::stdout(), "{}", url(address, config.port));
+        let _ = match place {
+            Stream::Output => writeln!(std::io::stdout(), "{url}"),
+            Stream::Error => writeln!(std::io::stderr(), "exos serve: {url}"),
+        };
     }
     if attachment.link == LinkName::OwnTap {
         show_from_inside(exos, config.port)?;

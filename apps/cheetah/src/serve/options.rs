@@ -2,16 +2,17 @@
 
 use std::path::PathBuf;
 
-use exos::Error;
-use exos_program::{LinkArgs, TcpArgs};
+use exos::{Error, clock};
+use exos_program::{LinkArgs, Stream, TcpArgs};
 
 use crate::config::{Config, DEFAULT_PORT, Root};
+use crate::log::{Log, LogArgs, Target};
 
 /// Serve a directory over HTTP on a TCP/IP stack of its own.
 ///
 /// Without --link it makes an interface pair of its own and prints addresses that a browser on this machine opens at
 /// once; without root as well, it runs over a TAP device in a user namespace instead. SIGINT and SIGTERM end it.
-/// Statistics are printed on SIGUSR1 and at the end.
+/// Statistics are printed on SIGUSR1 and at the end; SIGUSR2 opens the log again.
 #[derive(clap::Args, Debug)]
 pub struct ServeArgs {
     /// The directory to serve; an example site when left out
@@ -27,6 +28,8 @@ pub struct ServeArgs {
     pub(super) link: LinkArgs,
     #[command(flatten)]
     pub(super) tcp: TcpArgs,
+    #[command(flatten)]
+    pub(super) log: LogArgs,
     /// TCP port to serve [default: 80]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
@@ -58,6 +61,7 @@ impl ServeArgs {
         Ok(Config {
             link: self.link.clone().or(config.link),
             tcp: self.tcp.clone().or(config.tcp),
+            log: self.log.clone().or(config.log),
             ..config
         })
     }
@@ -73,5 +77,23 @@ impl ServeArgs {
             config.limits.site_len = mib.saturating_mul(1 << 20);
         }
         config
+    }
+}
+
+/// Opens the access log, if one is wanted.
+pub(super) fn open_log(args: &ServeArgs, config: &Config) -> Result<Option<Log>, Error> {
+    if args.json && config.log.target() == Some(Target::Output) {
+        let both =
+            "statistics (--json) and the access log (--log -) cannot both go to standard output";
+        return Err(Error::new(both).mend("give the log a file"));
+    }
+    config.log.open(clock::unix_secs())
+}
+
+/// Where the addresses of the site are printed: not among the lines of the log.
+pub(super) fn place_of_addresses(config: &Config) -> Stream {
+    match config.log.target() {
+        Some(Target::Output) => Stream::Error,
+        Some(Target::File(_)) | None => Stream::Output,
     }
 }

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use exos_buf::Slice;
 use exos_inet::tcp::wheel::Wheel;
-use exos_inet::tcp::{ConnectionId, Event, EventSet};
+use exos_inet::tcp::{ConnectionId, Event, EventSet, Reason};
 use exos_inet::{Instant, Stack};
 
 use crate::http::{Next, Server, ServerConnection, Status};
 use crate::limits::{
     ABORTS_AT_ONCE, IDLE_TIME, LINGER_TIME, QUEUE_LEN_MAX, REQUEST_TIME, SEND_TIME,
 };
+use crate::log::{Log, Unfinished};
 
 /// What a connection waits for.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
@@ -47,6 +48,10 @@ struct Connection {
     deadline: Instant,
     /// The earliest entry of the connection among the timers.
     armed: Instant,
+    /// When the first bytes of the present request came.
+    begun: Instant,
+    /// Lines of the log that wait for responses to be taken.
+    unfinished: Unfinished,
     /// Requests wait in the receive buffer for room in the send queue.
     held: bool,
     /// The client has finished.
@@ -95,6 +100,9 @@ impl Cheetah {
     /// Answer all that has happened. `unix_secs` is the time of day for the Date field.
     pub fn handle(&mut self, now: Instant, unix_secs: u64, stack: &mut Stack) {
         self.server.set_time(unix_secs);
+        if let Some(log) = self.server.log_mut() {
+            log.set_time(now, unix_secs);
+        }
         while let Some(event) = stack.poll_event() {
             self.handle_event(now, &event, stack);
         }
@@ -104,11 +112,18 @@ impl Cheetah {
             self.handle_timer(now, id, stack);
         }
         self.due = due;
+        if let Some(log) = self.server.log_mut() {
+            log.tick();
+        }
     }
 
     /// When to call `handle` at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.timers.next_deadline()
+        let log = self.server.log().and_then(Log::poll_timeout);
+        [self.timers.next_deadline(), log]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn handle_event(&mut self, now: Instant, event: &Event, stack: &mut Stack) {
@@ -117,7 +132,7 @@ impl Cheetah {
             self.open(now, id);
         }
         if event.set.contains(EventSet::CLOSED) {
-            self.close(id);
+            self.close(id, event.reason == Reason::Done);
             return;
         }
         let Some(connection) = find(&mut self.connections, id) else {
@@ -144,6 +159,8 @@ impl Cheetah {
             wait: Wait::Request,
             deadline,
             armed: deadline,
+            begun: now,
+            unfinished: Unfinished::default(),
             held: false,
             client_finished: false,
             finished: false,
@@ -152,11 +169,19 @@ impl Cheetah {
         self.open += 1;
     }
 
-    fn close(&mut self, id: ConnectionId) {
-        if find(&mut self.connections, id).is_some() {
-            self.connections[id.slot() as usize] = None;
-            self.open -= 1;
+    /// A connection is over; `done` when its client has taken everything.
+    fn close(&mut self, id: ConnectionId, done: bool) {
+        let Some(connection) = find(&mut self.connections, id) else {
+            return;
+        };
+        if let Some(log) = self.server.log_mut() {
+            if done {
+                log.acknowledged(&mut connection.unfinished, 0);
+            }
+            log.ended(&mut connection.unfinished);
         }
+        self.connections[id.slot() as usize] = None;
+        self.open -= 1;
     }
 
     /// Hand the readable bytes to HTTP, and its responses to TCP.
@@ -167,6 +192,10 @@ impl Cheetah {
         let queued = stack.tcp.connection(id).map_or(0, |c| c.unacknowledged());
         let room = QUEUE_LEN_MAX.saturating_sub(queued);
         let bytes = stack.tcp.readable(id);
+        if connection.http.is_between_requests() {
+            connection.begun = now;
+        }
+        begin_log(&mut self.server, connection, stack);
         let handled = connection
             .http
             .handle_bytes(&mut self.server, bytes, room, &mut self.out);
@@ -174,6 +203,13 @@ impl Cheetah {
             stack.tcp.send(id, slice);
         }
         stack.tcp.consume(id, handled.consumed);
+        if handled.responses > 0 {
+            // What there is of another request came with the last one.
+            connection.begun = now;
+            if let Some(log) = self.server.log_mut() {
+                log.given(&mut connection.unfinished);
+            }
+        }
         if handled.next == Next::Close || (self.stopping && handled.responses > 0) {
             // The FIN rides on the last data, and this request's acknowledgement on the first.
             connection.finish(now, stack, &mut self.timers);
@@ -196,6 +232,11 @@ impl Cheetah {
             return;
         };
         let acknowledged = event.set.contains(EventSet::ACKNOWLEDGED);
+        let tcp = stack.tcp.connection(connection.id);
+        let pending = tcp.map_or(0, |c| c.unacknowledged());
+        if acknowledged && let Some(log) = self.server.log_mut() {
+            log.acknowledged(&mut connection.unfinished, pending);
+        }
         if connection.finished {
             // The last response is under way, and its client may take it as slowly as any other.
             if acknowledged {
@@ -203,10 +244,6 @@ impl Cheetah {
             }
             return;
         }
-        let pending = stack
-            .tcp
-            .connection(connection.id)
-            .map_or(0, |c| c.unacknowledged());
         if connection.client_finished && !connection.held {
             // Whatever is queued still goes; nothing more will be asked for.
             connection.finish(now, stack, &mut self.timers);
@@ -244,9 +281,15 @@ impl Cheetah {
             }
             Wait::Request => {
                 self.counters.request_timeouts += 1;
-                self.server.refuse(Status::RequestTimeout, &mut self.out);
+                begin_log(&mut self.server, connection, stack);
+                let bytes = stack.tcp.readable(id);
+                let status = Status::RequestTimeout;
+                self.server.refuse(status, bytes, &mut self.out);
                 for slice in self.out.drain(..) {
                     stack.tcp.send(id, slice);
+                }
+                if let Some(log) = self.server.log_mut() {
+                    log.given(&mut connection.unfinished);
                 }
                 connection.finish(now, stack, &mut self.timers);
             }
@@ -291,7 +334,7 @@ impl Cheetah {
         let ids: Vec<ConnectionId> = left.map(|c| c.id).take(ABORTS_AT_ONCE).collect();
         for &id in &ids {
             stack.tcp_abort(id);
-            self.close(id);
+            self.close(id, false);
         }
         !ids.is_empty()
     }
@@ -304,6 +347,11 @@ impl Cheetah {
     /// The HTTP server.
     pub fn server(&self) -> &Server {
         &self.server
+    }
+
+    /// The log, if there is one.
+    pub fn log_mut(&mut self) -> Option<&mut Log> {
+        self.server.log_mut()
     }
 
     /// Ends of waits, by name.
@@ -349,6 +397,16 @@ impl Connection {
             Wait::Lingering
         };
         self.wait(now, wait, timers);
+    }
+}
+
+/// Tell the log, if there is one, whose requests come next.
+#[inline]
+fn begin_log(server: &mut Server, connection: &Connection, stack: &Stack) {
+    if let Some(log) = server.log_mut()
+        && let Some(tcp) = stack.tcp.connection(connection.id)
+    {
+        log.begin(tcp.flow().remote().ip(), connection.begun);
     }
 }
 

@@ -47,9 +47,13 @@ fn all_counters(exos: &Exos, cheetah: &Cheetah) -> Vec<(String, u64)> {
         .counters()
         .into_iter()
         .map(|(name, count)| (name.to_owned(), count));
+    let log = cheetah.server().log();
+    let log = log.into_iter().flat_map(|log| log.counters());
+    let log = log.map(|(name, count)| (name.to_owned(), count));
     exos.counters()
         .into_iter()
         .chain(http)
         .chain(program)
+        .chain(log)
         .collect()
 }

@@ -1,0 +1,93 @@
+//! What the log is told of each response.
+
+use exos_buf::Slice;
+
+use super::Server;
+use super::request::Request;
+use crate::log::{Answer, Asked, Log};
+
+impl<'a> Asked<'a> {
+    /// A request with a whole head.
+    pub(super) fn of(request: &'a Request<'a, 'a>) -> Asked<'a> {
+        Asked::Request {
+            method: request.method_name,
+            target: request.target,
+            minor_version: request.minor_version,
+            fields: request.fields,
+        }
+    }
+}
+
+impl Server {
+    /// Gives each response to a log from now on.
+    pub fn set_log(&mut self, log: Log) {
+        self.log = Some(log);
+    }
+
+    /// The log, if there is one.
+    #[inline]
+    pub fn log_mut(&mut self) -> Option<&mut Log> {
+        self.log.as_mut()
+    }
+
+    /// The log, if there is one.
+    pub fn log(&self) -> Option<&Log> {
+        self.log.as_ref()
+    }
+
+    /// Tells the log of the response made last.
+    #[inline(never)]
+    pub(super) fn log_answer(&mut self, asked: Asked<'_>, response: &[Slice]) {
+        let answer = Answer {
+            asked,
+            status: self.status,
+            head_len: head_len(response),
+            len: response.iter().map(Slice::len).sum(),
+        };
+        if let Some(log) = &mut self.log {
+            log.answered(&answer);
+        }
+    }
+}
+
+/// The length of a response's head. It ends with an empty line, which is within one slice: the line before it is of
+/// the same document's or part's fields.
+fn head_len(response: &[Slice]) -> usize {
+    let mut before = 0;
+    for slice in response {
+        if let Some(end) = end_of_head(slice.as_bytes()) {
+            return before + end;
+        }
+        before += slice.len();
+    }
+    before
+}
+
+/// Where the empty line ends, looking at every fourth byte or so.
+fn end_of_head(bytes: &[u8]) -> Option<usize> {
+    let mut at = 3;
+    loop {
+        at += match bytes.get(at)? {
+            b'\n' if bytes[..=at].ends_with(b"\r\n\r\n") => return Some(at + 1),
+            b'\r' | b'\n' => 1,
+            _ => 4,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_head_is_found_wherever_it_is() {
+        for len in 0..40 {
+            let head = [&vec![b'x'; len][..], b"\r\n\r\n"].concat();
+            for body in [&b""[..], b"\r\n\r\n", b"body"] {
+                let bytes = [&head, body].concat();
+                assert_eq!(end_of_head(&bytes), Some(len + 4), "{bytes:?}");
+            }
+            assert_eq!(end_of_head(&head[..len + 3]), None);
+        }
+    }
+}

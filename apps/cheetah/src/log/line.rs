@@ -1,0 +1,391 @@
+//! What a line of the log looks like.
+//!
+//! ```text
+//! common    10.0.0.1 - - [22/Nov/2026:14:32:23 +0100] "GET /a HTTP/1.1" 200 1234
+//! combined  the same, then "Referer" "User-Agent"
+//! json      {"time":"2026-11-22T14:32:23+01:00","peer":"10.0.0.1","request":"GET /a HTTP/1.1",...}
+//! ```
+//!
+//! A line is made in two steps. When the response is made, [`render`] writes what the request says, with two gaps; when
+//! the response has been taken, [`finish`] fills them with the time and the [`Numbers`].
+//!
+//! **Nothing that a client sends can look like another line, another field, or a control sequence of a terminal.** In
+//! `common` and `combined`, every byte of a client's that is not printable ASCII, the quote and the backslash are
+//! written as `\xHH`, as nginx does. In `json`, each byte is the character of the same number: printable ASCII as it
+//! is, the others as `\u00HH`, so that the bytes can be had back.
+
+use std::net::IpAddr;
+
+use httparse::Header;
+
+use super::unfinished::Text;
+use crate::http::Status;
+use crate::limits::{LOG_FIELD_LEN_MAX, LOG_LINE_LEN_MAX};
+
+/// The form of the lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// The Common Log Format of old
+    Common,
+    /// The same with Referer and User-Agent, as most analysers expect it
+    #[default]
+    Combined,
+    /// An object in each line
+    Json,
+}
+
+/// A response, and what of its request is logged.
+#[derive(Debug)]
+pub struct Answer<'a> {
+    /// What was asked.
+    pub asked: Asked<'a>,
+    /// How it was answered.
+    pub status: Status,
+    /// Bytes of the response's head.
+    pub head_len: usize,
+    /// Bytes of the whole response.
+    pub len: usize,
+}
+
+/// What was asked.
+#[derive(Debug)]
+pub enum Asked<'a> {
+    /// A request with a whole head.
+    Request {
+        /// The method as it came.
+        method: &'a str,
+        /// The target as it came.
+        target: &'a [u8],
+        /// The minor version of HTTP/1.
+        minor_version: u8,
+        /// The header fields.
+        fields: &'a [Header<'a>],
+    },
+    /// No request: bytes of which at most the first line means something.
+    Bytes(&'a [u8]),
+}
+
+/// What is known when the response has been taken.
+#[derive(Debug)]
+pub(super) struct Numbers {
+    pub(super) sent: u64,
+    pub(super) body: u64,
+    pub(super) micros: u64,
+}
+
+/// Writes the parts of a line that the request decides.
+pub(super) fn render(format: Format, peer: IpAddr, answer: &Answer<'_>, text: &mut Text) {
+    text.clear();
+    match format {
+        Format::Common | Format::Combined => render_common(format, peer, answer, text),
+        Format::Json => render_json(peer, answer, text),
+    }
+}
+
+/// Writes a whole line.
+pub(super) fn finish(format: Format, text: &Text, time: &str, n: &Numbers, out: &mut Vec<u8>) {
+    let (before, middle, after) = text.parts();
+    out.extend_from_slice(before);
+    out.extend_from_slice(time.as_bytes());
+    out.extend_from_slice(middle);
+    match format {
+        Format::Common | Format::Combined => push_number(out, n.body, 1),
+        Format::Json => {
+            out.extend_from_slice(b",\"body_bytes_sent\":");
+            push_number(out, n.body, 1);
+            out.extend_from_slice(b",\"bytes_sent\":");
+            push_number(out, n.sent, 1);
+            out.extend_from_slice(b",\"request_time\":");
+            push_number(out, n.micros / 1_000_000, 1);
+            out.push(b'.');
+            push_number(out, n.micros % 1_000_000, 6);
+        }
+    }
+    out.extend_from_slice(after);
+}
+
+fn render_common(format: Format, peer: IpAddr, answer: &Answer<'_>, text: &mut Text) {
+    push_address(&mut text.bytes, peer);
+    text.bytes.extend_from_slice(b" - - [");
+    text.end_before();
+    text.bytes.extend_from_slice(b"] \"");
+    push_asked(&mut text.bytes, &answer.asked, push_escaped);
+    text.bytes.extend_from_slice(b"\" ");
+    push_number(&mut text.bytes, answer.status.code().into(), 3);
+    text.bytes.push(b' ');
+    text.end_middle();
+    if format == Format::Combined {
+        for name in ["referer", "user-agent"] {
+            text.bytes.extend_from_slice(b" \"");
+            push_field(&mut text.bytes, &answer.asked, name, push_escaped);
+            text.bytes.push(b'"');
+        }
+    }
+    text.bytes.push(b'\n');
+}
+
+fn render_json(peer: IpAddr, answer: &Answer<'_>, text: &mut Text) {
+    text.bytes.extend_from_slice(b"{\"time\":\"");
+    text.end_before();
+    text.bytes.extend_from_slice(b"\",\"peer\":\"");
+    push_address(&mut text.bytes, peer);
+    text.bytes.extend_from_slice(b"\",\"request\":\"");
+    push_asked(&mut text.bytes, &answer.asked, push_json);
+    text.bytes.extend_from_slice(b"\",\"status\":");
+    push_number(&mut text.bytes, answer.status.code().into(), 3);
+    text.end_middle();
+    for (name, key) in [
+        ("host", &b",\"host\":\""[..]),
+        ("referer", b",\"referer\":\""),
+        ("user-agent", b",\"user_agent\":\""),
+    ] {
+        text.bytes.extend_from_slice(key);
+        push_field(&mut text.bytes, &answer.asked, name, push_json);
+        text.bytes.push(b'"');
+    }
+    text.bytes.extend_from_slice(b"}\n");
+}
+
+type Push = fn(&mut Vec<u8>, &[u8]);
+
+/// The request line; `-` where there is none.
+fn push_asked(out: &mut Vec<u8>, asked: &Asked<'_>, push: Push) {
+    match asked {
+        Asked::Request {
+            method,
+            target,
+            minor_version,
+            ..
+        } => {
+            push_bounded(out, method.as_bytes(), LOG_FIELD_LEN_MAX, push);
+            out.push(b' ');
+            push_bounded(out, target, LOG_LINE_LEN_MAX, push);
+            out.extend_from_slice(b" HTTP/1.");
+            out.push(b'0' + minor_version);
+        }
+        Asked::Bytes(bytes) => {
+            let line = bytes.split(|&b| b == b'\n').next().unwrap_or_default();
+            match line.trim_ascii_end() {
+                b"" => out.push(b'-'),
+                line => push_bounded(out, line, LOG_LINE_LEN_MAX, push),
+            }
+        }
+    }
+}
+
+/// The value of the first field with this name; `-` where there is none.
+fn push_field(out: &mut Vec<u8>, asked: &Asked<'_>, name: &str, push: Push) {
+    let fields = match asked {
+        Asked::Request { fields, .. } => *fields,
+        Asked::Bytes(_) => &[],
+    };
+    let mut fields = fields.iter();
+    let field = fields.find(|f| f.name.len() == name.len() && f.name.eq_ignore_ascii_case(name));
+    match field.map(|field| field.value.trim_ascii()) {
+        None | Some(b"") => out.push(b'-'),
+        Some(value) => push_bounded(out, value, LOG_FIELD_LEN_MAX, push),
+    }
+}
+
+/// So much of it, with dots where there is more.
+fn push_bounded(out: &mut Vec<u8>, bytes: &[u8], len_max: usize, push: Push) {
+    push(out, &bytes[..bytes.len().min(len_max)]);
+    if bytes.len() > len_max {
+        out.extend_from_slice(b"...");
+    }
+}
+
+/// True for bytes that mean nothing but themselves in a line of either form.
+const fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\'
+}
+
+fn push_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
+    push_with(out, bytes, |out, byte| {
+        out.extend_from_slice(&[b'\\', b'x', hex(byte >> 4), hex(byte & 15)]);
+    });
+}
+
+fn push_json(out: &mut Vec<u8>, bytes: &[u8]) {
+    push_with(out, bytes, |out, byte| match byte {
+        b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+        _ => {
+            out.extend_from_slice(b"\\u00");
+            out.extend_from_slice(&[hex(byte >> 4), hex(byte & 15)]);
+        }
+    });
+}
+
+/// Plain bytes as they are, in runs; `push` writes the others.
+fn push_with(out: &mut Vec<u8>, bytes: &[u8], push: impl Fn(&mut Vec<u8>, u8)) {
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|&b| !is_plain(b)) {
+        out.extend_from_slice(&rest[..at]);
+        push(out, rest[at]);
+        rest = &rest[at + 1..];
+    }
+    out.extend_from_slice(rest);
+}
+
+const fn hex(digit: u8) -> u8 {
+    b"0123456789ABCDEF"[digit as usize]
+}
+
+fn push_address(out: &mut Vec<u8>, address: IpAddr) {
+    match address {
+        IpAddr::V4(ip) => {
+            for (n, byte) in ip.octets().into_iter().enumerate() {
+                if n > 0 {
+                    out.push(b'.');
+                }
+                push_number(out, byte.into(), 1);
+            }
+        }
+        IpAddr::V6(ip) => {
+            use std::io::Write as _;
+            write!(out, "{ip}").expect("a vector takes all");
+        }
+    }
+}
+
+/// A number in at least so many digits.
+fn push_number(out: &mut Vec<u8>, mut number: u64, digits_min: usize) {
+    let mut digits = [b'0'; 20];
+    let mut at = digits.len();
+    while number > 0 {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    out.extend_from_slice(&digits[at.min(digits.len() - digits_min)..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(name: &'static str, value: &'static [u8]) -> Header<'static> {
+        Header { name, value }
+    }
+
+    fn line(format: Format, asked: Asked<'_>) -> String {
+        let answer = Answer {
+            asked,
+            status: Status::Ok,
+            head_len: 200,
+            len: 1234,
+        };
+        let mut text = Text::default();
+        render(format, "10.0.0.1".parse().unwrap(), &answer, &mut text);
+        let numbers = Numbers {
+            sent: 1234,
+            body: 1034,
+            micros: 1_002_003,
+        };
+        let mut out = Vec::new();
+        finish(format, &text, "TIME", &numbers, &mut out);
+        String::from_utf8(out).expect("ASCII")
+    }
+
+    #[test]
+    fn the_three_forms() {
+        let fields = [
+            header("Host", b"a.example"),
+            header("user-AGENT", b" curl/8 "),
+            header("Referer", b"http://b/"),
+        ];
+        let asked = || Asked::Request {
+            method: "GET",
+            target: b"/a?b",
+            minor_version: 1,
+            fields: &fields,
+        };
+        let common = "10.0.0.1 - - [TIME] \"GET /a?b HTTP/1.1\" 200 1034";
+        assert_eq!(line(Format::Common, asked()), format!("{common}\n"));
+        assert_eq!(
+            line(Format::Combined, asked()),
+            format!("{common} \"http://b/\" \"curl/8\"\n")
+        );
+        assert_eq!(
+            line(Format::Json, asked()),
+            "{\"time\":\"TIME\",\"peer\":\"10.0.0.1\",\"request\":\"GET /a?b HTTP/1.1\",\"status\":200,\
+             \"body_bytes_sent\":1034,\"bytes_sent\":1234,\"request_time\":1.002003,\"host\":\"a.example\",\
+             \"referer\":\"http://b/\",\"user_agent\":\"curl/8\"}\n"
+        );
+    }
+
+    #[test]
+    fn what_is_no_request_is_shown_as_far_as_its_line_goes() {
+        for (bytes, want) in [
+            (&b""[..], "-"),
+            (b"\r\n", "-"),
+            (b"GET /unfini", "GET /unfini"),
+            (b"\x16\x03\x01 TLS\r\nmore", "\\x16\\x03\\x01 TLS"),
+        ] {
+            let wanted = format!("10.0.0.1 - - [TIME] \"{want}\" 200 1034 \"-\" \"-\"\n");
+            assert_eq!(line(Format::Combined, Asked::Bytes(bytes)), wanted);
+        }
+    }
+
+    /// Every byte, at every place where a client can put it.
+    #[test]
+    fn no_byte_forges_a_line_a_field_or_a_terminal_sequence() {
+        for byte in 0..=u8::MAX {
+            let value: &'static [u8] = vec![b'a', byte, b'b'].leak();
+            let fields = ["Referer", "User-Agent", "Host"].map(|name| header(name, value));
+            let asked = || Asked::Request {
+                method: "GET",
+                target: value,
+                minor_version: 1,
+                fields: &fields,
+            };
+            let text = line(Format::Combined, asked());
+            assert_eq!(text.matches('"').count(), 6, "{text}");
+            assert_eq!(text.find('\n'), Some(text.len() - 1), "{text}");
+            assert!(text.trim_end().bytes().all(|b| matches!(b, b' '..=b'~')));
+            let text = line(Format::Json, asked());
+            assert!(text.trim_end().bytes().all(|b| matches!(b, b' '..=b'~')));
+            let object: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+            let wanted: String = value.iter().map(|&b| char::from(b)).collect();
+            let agent = object["user_agent"].as_str().expect("a string");
+            assert_eq!(agent, wanted, "the bytes can be had back");
+        }
+    }
+
+    #[test]
+    fn long_values_end_with_dots() {
+        let long: &'static [u8] = vec![0xff; 20_000].leak();
+        let fields = ["Referer", "User-Agent", "Host"].map(|name| header(name, long));
+        for format in [Format::Common, Format::Combined, Format::Json] {
+            let text = line(
+                format,
+                Asked::Request {
+                    method: "GET",
+                    target: long,
+                    minor_version: 0,
+                    fields: &fields,
+                },
+            );
+            assert!(
+                text.len() <= crate::limits::LOG_BUFFER_LEN,
+                "{}",
+                text.len()
+            );
+            assert!(text.contains("FF... HTTP/1.0\""), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers() {
+        for (number, digits, want) in [
+            (0, 1, "0"),
+            (0, 6, "000000"),
+            (7, 3, "007"),
+            (u64::MAX, 1, "18446744073709551615"),
+        ] {
+            let mut out = Vec::new();
+            push_number(&mut out, number, digits);
+            assert_eq!(out, want.as_bytes());
+        }
+    }
+}

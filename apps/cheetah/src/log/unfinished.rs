@@ -1,0 +1,157 @@
+//! Lines of responses that are under way: in one pool for all connections, each connection's in a list through it.
+
+use std::collections::VecDeque;
+
+use exos_inet::Instant;
+
+/// The lines that a connection waits to be able to write; 24 bytes.
+#[derive(Debug)]
+pub struct Unfinished {
+    /// Bytes of responses queued on the connection so far.
+    pub(super) given: u64,
+    /// How many of them the client has taken, as far as is known.
+    pub(super) taken: u64,
+    /// Places in the pool; [`NONE`] without lines.
+    first: u32,
+    last: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Default for Unfinished {
+    fn default() -> Self {
+        Unfinished {
+            given: 0,
+            taken: 0,
+            first: NONE,
+            last: NONE,
+        }
+    }
+}
+
+/// A line without its time and its numbers.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    pub(super) text: Text,
+    /// When the first bytes of the request came.
+    pub(super) begun: Instant,
+    pub(super) head_len: u64,
+    pub(super) len: u64,
+    /// Where the response ends among all that its connection is given.
+    pub(super) end: u64,
+    next: u32,
+}
+
+/// The text of a line in three parts; the gaps are filled when it is written.
+#[derive(Debug, Default)]
+pub(super) struct Text {
+    pub(super) bytes: Vec<u8>,
+    before_end: u32,
+    middle_end: u32,
+}
+
+impl Text {
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// Here comes the time.
+    pub(super) fn end_before(&mut self) {
+        self.before_end = self.bytes.len() as u32;
+    }
+
+    /// Here come the numbers.
+    pub(super) fn end_middle(&mut self) {
+        self.middle_end = self.bytes.len() as u32;
+    }
+
+    pub(super) fn parts(&self) -> (&[u8], &[u8], &[u8]) {
+        let (rest, after) = self.bytes.split_at(self.middle_end as usize);
+        let (before, middle) = rest.split_at(self.before_end as usize);
+        (before, middle, after)
+    }
+
+    /// What it costs to keep.
+    pub(super) fn cost(&self) -> usize {
+        self.bytes.capacity() + size_of::<Pending>()
+    }
+}
+
+/// Text that is kept for the next line; what has grown longer is given back.
+const KEPT_LEN: usize = 512;
+
+/// All unfinished lines.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    places: Vec<Option<Pending>>,
+    free: Vec<u32>,
+    /// Of the connection that is being served.
+    fresh: VecDeque<Pending>,
+    /// For the next lines.
+    spare: Vec<Pending>,
+    bytes: usize,
+}
+
+impl Pool {
+    /// One to write into.
+    pub(super) fn take(&mut self) -> Pending {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// It is written, or was not needed.
+    pub(super) fn recycle(&mut self, pending: Pending) {
+        if pending.text.bytes.capacity() <= KEPT_LEN && self.spare.len() < SPARE_MAX {
+            self.spare.push(pending);
+        }
+    }
+
+    pub(super) fn push_fresh(&mut self, pending: Pending) {
+        self.fresh.push_back(pending);
+    }
+
+    /// The first of those that were pushed.
+    pub(super) fn take_fresh(&mut self) -> Option<Pending> {
+        self.fresh.pop_front()
+    }
+
+    /// Bytes that the lines of all connections take.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Puts a line behind those of a connection, which was given its response already.
+    pub(super) fn append(&mut self, queue: &mut Unfinished, mut pending: Pending) {
+        (pending.end, pending.next) = (queue.given, NONE);
+        self.bytes += pending.text.cost();
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() as u32 - 1
+        });
+        self.places[place as usize] = Some(pending);
+        match self.places.get_mut(queue.last as usize) {
+            Some(Some(last)) => last.next = place,
+            _ => queue.first = place,
+        }
+        queue.last = place;
+    }
+
+    /// Takes the first line of a connection, if its response ends at `position` or before.
+    #[inline]
+    pub(super) fn pop_until(&mut self, queue: &mut Unfinished, position: u64) -> Option<Pending> {
+        if queue.first == NONE {
+            return None;
+        }
+        let place = &mut self.places[queue.first as usize];
+        let pending = place.take_if(|pending| pending.end <= position)?;
+        self.bytes -= pending.text.cost();
+        self.free.push(queue.first);
+        queue.first = pending.next;
+        if queue.first == NONE {
+            queue.last = NONE;
+        }
+        Some(pending)
+    }
+}
+
+/// Lines kept for the next ones: as many as a batch of packets brings requests.
+const SPARE_MAX: usize = 256;
