@@ -184,6 +184,11 @@ pub fn who_holds_xdp(ifindex: u32) -> Result<Option<XdpHolder>, Error> {
     let Some(xdp) = interface.and_then(|interface| interface.xdp) else {
         return Ok(None);
     };
+    link_to(ifindex, xdp.prog_id)
+}
+
+/// The BPF link that keeps the program `prog_id` on `ifindex`.
+pub(super) fn link_to(ifindex: u32, prog_id: u32) -> Result<Option<XdpHolder>, Error> {
     let mut id = 0;
     for _ in 0..LINKS_MAX {
         let mut attr = IdAttr {
@@ -196,7 +201,7 @@ pub fn who_holds_xdp(ifindex: u32) -> Result<Option<XdpHolder>, Error> {
             Err(e) if e.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
             Err(e) => return Err(failed("cannot list BPF links".to_owned(), e)),
         }
-        if let Some(holder) = xdp_link(id, ifindex, xdp.prog_id)? {
+        if let Some(holder) = xdp_link(id, ifindex, prog_id)? {
             return Ok(Some(holder));
         }
     }
@@ -204,7 +209,8 @@ pub fn who_holds_xdp(ifindex: u32) -> Result<Option<XdpHolder>, Error> {
 }
 
 /// The link `id` if it is an XDP link on `ifindex` with the program `prog_id`. A link that went in the meantime is
-/// None.
+/// None, and so is one that somebody is just making: the kernel lists it already, but opens it only when it is
+/// attached (EAGAIN).
 fn xdp_link(id: u32, ifindex: u32, prog_id: u32) -> Result<Option<XdpHolder>, Error> {
     let mut attr = IdAttr {
         id,
@@ -213,7 +219,7 @@ fn xdp_link(id: u32, ifindex: u32, prog_id: u32) -> Result<Option<XdpHolder>, Er
     };
     let fd = match bpf_fd(Command::LinkGetFdById, &mut attr) {
         Ok(fd) => fd,
-        Err(e) if e.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
+        Err(e) if matches!(e.raw_os_error(), Some(libc::ENOENT | libc::EAGAIN)) => return Ok(None),
         Err(e) => return Err(failed(format!("cannot open the BPF link with id {id}"), e)),
     };
     // struct bpf_link_info: type 0, id 4, prog_id 8, padding 12, xdp.ifindex 16.

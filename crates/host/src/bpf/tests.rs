@@ -219,9 +219,44 @@ fn hold_and_let_go() {
     assert!(is_let_go(ifindex));
 }
 
+/// Who looks for a link that is not there walks over those that others are making in that moment.
+#[test]
+fn links_in_the_making_are_passed_over() {
+    if !allowed("links_in_the_making_are_passed_over") {
+        return;
+    }
+    let namespace = match crate::netns::NetNs::anonymous() {
+        Ok(namespace) => namespace,
+        Err(error) => return skipped(&format!("links_in_the_making_are_passed_over: {error}")),
+    };
+    namespace.run(look_while_another_attaches).unwrap();
+}
+
+fn look_while_another_attaches() {
+    const NO_PROGRAM: u32 = 0;
+    let netlink = crate::netlink::Netlink::new().unwrap();
+    netlink.create_veth("busy0", "busy1").unwrap();
+    let ifindex = netlink.link_by_name("busy0").unwrap().index;
+    // Up, so that attaching takes its time.
+    netlink.set_up(ifindex, true).unwrap();
+    let prog = Prog::load(&constant(2), "exos_busy", true).unwrap();
+    std::thread::scope(|scope| {
+        let attaching = scope.spawn(|| {
+            let mut made = 0;
+            while made < 100 {
+                // Who looks at a link keeps it for a moment.
+                made += u32::from(Link::attach_xdp(ifindex, &prog, XdpMode::Native).is_ok());
+            }
+        });
+        while !attaching.is_finished() {
+            assert_eq!(super::info::link_to(ifindex, NO_PROGRAM).unwrap(), None);
+        }
+    });
+}
+
 /// Nobody holds it, or will in a moment: whoever lists the machine's links holds each of them while it looks.
 fn is_let_go(ifindex: u32) -> bool {
-    (0..200).any(|_| {
+    (0..1200).any(|_| {
         who_holds_xdp(ifindex).unwrap().is_none() || {
             std::thread::sleep(std::time::Duration::from_millis(50));
             false
@@ -250,19 +285,25 @@ impl Pins {
             skipped(&format!("{test}: {error}"));
             return None;
         }
-        let directory = root.join(format!("{test}-{}", std::process::id()));
-        std::fs::create_dir(&directory).unwrap();
-        Some(Self(directory))
+        let pins = Self(root.join(format!("{test}-{}", std::process::id())));
+        // A run that was killed may have had our process's number.
+        pins.remove();
+        std::fs::create_dir(&pins.0).unwrap();
+        Some(pins)
     }
-}
 
-impl Drop for Pins {
-    fn drop(&mut self) {
+    fn remove(&self) {
         // A BPF file system does not delete recursively by itself.
         for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
             let _ = std::fs::remove_file(entry.path());
         }
         let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        self.remove();
     }
 }
 
@@ -299,7 +340,7 @@ fn pinned_objects_are_found_again() {
     let prog = Prog::open_pinned(&path).unwrap();
     assert_eq!(prog.test_run(&[0; 60]).unwrap().verdict, 1);
     assert!(Map::open_pinned(&pins.0.join("nothing")).is_err());
-    let elsewhere = std::env::temp_dir().join("exos_gate_no_bpffs");
+    let elsewhere = std::env::temp_dir().join(format!("exos-no-bpffs-{}", std::process::id()));
     let refused = map.pin(&elsewhere).unwrap_err();
     assert!(refused.to_string().contains("mount -t bpf"), "{refused}");
 }
