@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,6 +17,12 @@ pub struct Nginx {
     address: SocketAddr,
     pub version: String,
 }
+
+/// After this long without a word nginx has said all, if it has said anything.
+const SILENCE: Duration = Duration::from_millis(150);
+
+/// How long to wait for what must come, on a machine that may do other things.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Nginx {
     /// Starts nginx in a folder of its own, which `prepare` fills for a port; `None` where it is not installed.
@@ -46,7 +52,7 @@ impl Nginx {
             address,
             version,
         };
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(address).is_err() {
             assert!(Instant::now() < deadline, "nginx did not start");
             std::thread::sleep(Duration::from_millis(20));
@@ -54,16 +60,27 @@ impl Nginx {
         Some(nginx)
     }
 
-    /// What nginx answers a request on a connection of its own with, until it closes or falls silent.
-    pub fn answer(&self, request: &str) -> String {
+    /// What nginx answers a request on a connection of its own with, until it closes, or falls silent when the answer
+    /// is the one that is wanted.
+    pub fn answer(&self, request: &str, is_wanted: impl Fn(&str) -> bool) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_millis(150)))
-            .unwrap();
+        stream.set_read_timeout(Some(SILENCE)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer); // Ends by silence where it does not close.
-        String::from_utf8_lossy(&answer).into_owned()
+        let text = |answer: &[u8]| String::from_utf8_lossy(answer).into_owned();
+        let (begin, mut answer, mut part) = (Instant::now(), Vec::new(), [0; 4096]);
+        loop {
+            match stream.read(&mut part) {
+                Ok(0) => break,
+                Ok(len) => answer.extend_from_slice(&part[..len]),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                    if is_wanted(&text(&answer)) || begin.elapsed() > PATIENCE {
+                        break;
+                    }
+                }
+                Err(_) => break,
+            }
+        }
+        text(&answer)
     }
 }
 
