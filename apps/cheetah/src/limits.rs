@@ -137,3 +137,9 @@ const _: () = assert!(
     6 * (LOG_LINE_LEN_MAX + 4 * LOG_FIELD_LEN_MAX) + 1024 <= LOG_BUFFER_LEN,
     "the longest line, each byte written as six, fits a buffer"
 );
+
+/// How old what the status pages say may be.
+pub const STATUS_TIME: Duration = Duration::from_secs(1);
+
+/// Rates on the status page are those of the last so many seconds.
+pub const RATE_TIME: Duration = Duration::from_secs(10);

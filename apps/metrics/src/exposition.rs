@@ -5,8 +5,8 @@
 //! both are made harmless here, because the daemon that answers need not be of this version.
 
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write as _};
 
+use exos_program::exposition::{Exposition, Kind, label_value, metric_name};
 use exos_program::status::Status;
 
 /// What is served while there is no daemon.
@@ -21,33 +21,30 @@ struct Row<'a> {
 
 /// The text for a report.
 pub fn text(status: &Status) -> String {
-    let mut text = String::new();
+    let mut text = Exposition::new();
     let rows = rows(status);
     let slots = status.interfaces.iter().map(|i| i.slots.len());
-    gauge(&mut text, "up", 1);
+    text.single("exos_up", Kind::Gauge, 1);
     if let Some(ms) = status.uptime_ms {
-        gauge(&mut text, "uptime_seconds", ms as f64 / 1000.0);
+        text.single("exos_uptime_seconds", Kind::Gauge, ms as f64 / 1000.0);
     }
     if let Some(connections) = status.connections {
-        gauge(&mut text, "connections", connections);
+        text.single("exos_connections", Kind::Gauge, connections);
     }
-    gauge(&mut text, "slots", slots.sum::<usize>());
+    text.single("exos_slots", Kind::Gauge, slots.sum::<usize>());
     reasons(&mut text, status);
-    let _ = writeln!(text, "# TYPE exos_grants gauge");
+    text.begin("exos_grants", Kind::Gauge);
     for Row { labels, grants, .. } in &rows {
-        let _ = writeln!(text, "exos_grants{{{labels}}} {grants}");
+        text.sample("exos_grants", labels, grants);
     }
     for (name, values) in series(&rows) {
-        let _ = writeln!(text, "# TYPE exos_{name}_total counter");
+        let metric = format!("exos_{name}_total");
+        text.begin(&metric, Kind::Counter);
         for (Row { labels, .. }, value) in rows.iter().zip(values) {
-            let _ = writeln!(text, "exos_{name}_total{{{labels}}} {value}");
+            text.sample(&metric, labels, value);
         }
     }
-    text
-}
-
-fn gauge(text: &mut String, name: &str, value: impl Display) {
-    let _ = writeln!(text, "# TYPE exos_{name} gauge\nexos_{name} {value}");
+    text.into_text()
 }
 
 /// Counters of the daemon's own: what their names begin with, the first that fits, and the metric that has the rest of the
@@ -65,17 +62,17 @@ fn family(name: &str) -> Option<(&str, &'static str)> {
     all.find_map(|(prefix, family)| Some((name.strip_prefix(prefix)?, *family)))
 }
 
-fn reasons(text: &mut String, status: &Status) {
+fn reasons(text: &mut Exposition, status: &Status) {
     for (_, wanted) in FAMILIES {
         let all = status.counters.iter();
         let all = all.filter_map(|(name, value)| Some((family(name)?, value)));
         let of_family: Vec<_> = all.filter(|((_, family), _)| *family == wanted).collect();
         if !of_family.is_empty() {
-            let _ = writeln!(text, "# TYPE {wanted} counter");
+            text.begin(wanted, Kind::Counter);
         }
         for ((reason, _), value) in of_family {
-            let reason = escape(reason);
-            let _ = writeln!(text, "{wanted}{{reason=\"{reason}\"}} {value}");
+            let labels = format!("reason=\"{}\"", label_value(reason));
+            text.sample(wanted, &labels, value);
         }
     }
 }
@@ -83,9 +80,9 @@ fn reasons(text: &mut String, status: &Status) {
 fn rows(status: &Status) -> Vec<Row<'_>> {
     let mut rows = Vec::new();
     for interface in &status.interfaces {
-        let name = escape(&interface.name);
+        let name = label_value(&interface.name);
         let mut add = |slot: u16, program: &str, uid: Option<u32>, counters, grants| {
-            let program = escape(program);
+            let program = label_value(program);
             let uid = uid.map_or_else(String::new, |uid| uid.to_string());
             rows.push(Row {
                 labels: format!(
@@ -116,25 +113,6 @@ fn series(rows: &[Row<'_>]) -> BTreeMap<String, Vec<u64>> {
         }
     }
     series
-}
-
-/// A counter's name as far as it can be one of a metric.
-fn metric_name(name: &str) -> String {
-    let usual = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    name.replace(|c| !usual(c), "_")
-}
-
-/// A label's value.
-fn escape(value: &str) -> String {
-    let mut text = String::new();
-    for c in value.chars() {
-        match c {
-            '\\' | '"' => text.extend(['\\', c]),
-            '\n' => text.push_str("\\n"),
-            c => text.push(c),
-        }
-    }
-    text
 }
 
 #[cfg(test)]

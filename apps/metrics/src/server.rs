@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use exos_host::Error;
 use exos_host::error::{Context as _, Result};
+use exos_program::exposition::MEDIA_TYPE;
 use rustix::event::PollFlags;
 
 use crate::limits::{CLIENT_TIME, CLIENTS_MAX, REQUEST_BYTES_MAX, TEXT_EVERY};
@@ -173,7 +174,7 @@ fn answer(request: &[u8], text: impl FnOnce() -> Arc<str>) -> Vec<u8> {
     } else if path != Some(b"/metrics") {
         ("404 Not Found", "text/plain", "see /metrics\n".into())
     } else {
-        ("200 OK", "text/plain; version=0.0.4", text())
+        ("200 OK", MEDIA_TYPE, text())
     };
     let bytes = body.len();
     let allow = if status.starts_with("405") {

@@ -1,4 +1,6 @@
-//! The clocks: monotonic time for the protocols, and the time of day for people.
+//! The clocks: monotonic time for the protocols, the time of day for people, and processor time.
+
+use std::time::Duration;
 
 use exos_inet::Instant;
 use rustix::time::{ClockId, clock_gettime};
@@ -12,4 +14,10 @@ pub fn now() -> Instant {
 /// Seconds since 1970 (UTC).
 pub fn unix_secs() -> u64 {
     clock_gettime(ClockId::RealtimeCoarse).tv_sec.max(0) as u64
+}
+
+/// Processor time that this process has used, in the kernel and outside.
+pub fn process_time() -> Duration {
+    let t = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(t.tv_sec.max(0) as u64, t.tv_nsec as u32)
 }

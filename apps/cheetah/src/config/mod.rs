@@ -19,6 +19,7 @@ use crate::limits::CONFIG_LEN_MAX;
 use crate::log::LogArgs;
 use crate::site::Limits;
 use crate::site::hosts::Unknown;
+use crate::status::StatusArgs;
 
 pub use site::{Root, SiteConfig};
 pub use source::{ConfigError, ConfigErrors};
@@ -41,6 +42,8 @@ pub struct Config {
     pub tcp: TcpConfig,
     /// The access log.
     pub log: LogArgs,
+    /// The status pages.
+    pub status: StatusArgs,
     /// How much there may be in memory.
     pub limits: Limits,
     /// What is served; never empty.
@@ -59,6 +62,7 @@ impl Config {
             link: LinkConfig::default(),
             tcp: TcpConfig::default(),
             log: LogArgs::default(),
+            status: StatusArgs::default(),
             limits: Limits::default(),
             sites: vec![SiteConfig::of(root)],
             default_site: 0,
@@ -101,6 +105,7 @@ impl Config {
             link: stack::link(&source, &tables.link),
             tcp: stack::tcp(&source, &tables.tcp),
             log: watch::log(&source, &folder_of(file), &tables.log),
+            status: watch::status(&source, &tables.status),
             limits: site::limits(&source, &tables.limits),
             sites: site::all(&source, &folder_of(file), &tables.site),
             default_site: site::default_site(&source, &tables.site),

@@ -22,6 +22,7 @@ pub(super) struct File {
     pub(super) link: LinkTable,
     pub(super) tcp: TcpTable,
     pub(super) log: LogTable,
+    pub(super) status: StatusTable,
     pub(super) limits: LimitsTable,
     pub(super) unknown_hosts: Option<Text>,
     pub(super) site: Vec<Spanned<SiteTable>>,
@@ -59,6 +60,14 @@ pub(super) struct TcpTable {
 pub(super) struct LogTable {
     pub(super) file: Option<String>,
     pub(super) format: Option<Text>,
+}
+
+/// `[status]`: the status pages.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: [status]")]
+pub(super) struct StatusTable {
+    pub(super) path: Option<Text>,
+    pub(super) allow: Vec<Text>,
 }
 
 /// `[limits]`: how much there may be.

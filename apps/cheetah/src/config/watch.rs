@@ -1,12 +1,13 @@
-//! What the server says of its work: `[log]`.
+//! What the server says of its work: `[log]` and `[status]`.
 
 use std::path::Path;
 
 use clap::ValueEnum as _;
 
-use super::schema::LogTable;
+use super::schema::{LogTable, StatusTable};
 use super::source::Source;
 use crate::log::{Format, LogArgs};
+use crate::status::{Prefix, StatusArgs, parse_path};
 
 /// `[log]`. A relative path begins in `folder`.
 pub(super) fn log(source: &Source, folder: &Path, table: &LogTable) -> LogArgs {
@@ -17,6 +18,17 @@ pub(super) fn log(source: &Source, folder: &Path, table: &LogTable) -> LogArgs {
             file => folder.join(file),
         }),
         format: format.and_then(|t| source.value(t, log_format)),
+    }
+}
+
+/// `[status]`.
+pub(super) fn status(source: &Source, table: &StatusTable) -> StatusArgs {
+    let (path, allow) = (table.path.as_ref(), table.allow.iter());
+    StatusArgs {
+        path: path.and_then(|t| source.value(t, parse_path)),
+        allow: allow
+            .filter_map(|t| source.value(t, str::parse::<Prefix>))
+            .collect(),
     }
 }
 

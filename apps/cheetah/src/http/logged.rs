@@ -1,10 +1,14 @@
-//! What the log is told of each response.
+//! What the log and the status pages are told of who asks, and the log of each response.
+
+use std::net::IpAddr;
 
 use exos_buf::Slice;
+use exos_inet::Instant;
 
 use super::Server;
 use super::request::Request;
 use crate::log::{Answer, Asked, Log};
+use crate::status::StatusPages;
 
 impl<'a> Asked<'a> {
     /// A request with a whole head.
@@ -19,6 +23,31 @@ impl<'a> Asked<'a> {
 }
 
 impl Server {
+    /// Shows these pages from now on, where a site has nothing at their path.
+    pub fn set_status_pages(&mut self, pages: StatusPages) {
+        self.status_pages = Some(pages);
+    }
+
+    /// The status pages, if there are any.
+    #[inline]
+    pub fn status_pages_mut(&mut self) -> Option<&mut StatusPages> {
+        self.status_pages.as_mut()
+    }
+
+    /// True when [`begin`](Server::begin) must be called before the bytes of a connection are handed over.
+    #[inline]
+    pub fn wants_peer(&self) -> bool {
+        self.log.is_some() || self.status_pages.is_some()
+    }
+
+    /// What follows is asked by `peer`; the first bytes of it came at `begun`.
+    pub fn begin(&mut self, peer: IpAddr, begun: Instant) {
+        self.peer = peer;
+        if let Some(log) = &mut self.log {
+            log.begin(peer, begun);
+        }
+    }
+
     /// Gives each response to a log from now on.
     pub fn set_log(&mut self, log: Log) {
         self.log = Some(log);

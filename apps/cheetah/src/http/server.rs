@@ -1,6 +1,8 @@
 //! What all connections of a thread share: the sites, the openings of this second, the error
 //! pages, and the counters. It turns a request into slices.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use exos_buf::{Buffer, Slice};
 
 use super::accept::Accepted;
@@ -12,6 +14,7 @@ use super::{Counters, Fault, Status, conditional, page};
 use crate::limits::BODY_SKIP_LEN_MAX;
 use crate::log::{Asked, Log};
 use crate::site::{Document, Entry, Sites};
+use crate::status::StatusPages;
 
 /// The HTTP server of one thread.
 ///
@@ -28,6 +31,9 @@ pub struct Server {
     /// The status of the response made last.
     pub(super) status: Status,
     pub(super) log: Option<Log>,
+    pub(super) status_pages: Option<StatusPages>,
+    /// Who asks, where a log or status pages want to know.
+    pub(super) peer: IpAddr,
 }
 
 /// How the connection goes on after an answer.
@@ -49,6 +55,8 @@ impl Server {
             counters: Counters::new(),
             status: Status::Ok,
             log: None,
+            status_pages: None,
+            peer: Ipv4Addr::UNSPECIFIED.into(),
         }
     }
 
@@ -138,6 +146,11 @@ impl Server {
                 self.send_conditionally(&document, &exchange, out);
                 answered
             }
+            Ok(Choice::Refuse(Status::NotFound)) if self.status_pages.is_some() => {
+                let (status, page) = self.status_page(place.path, request, place.site);
+                self.send_page(status, &page, None, &exchange, out);
+                answered
+            }
             Ok(choice) => {
                 let (status, page) = self.other(choice, place.site);
                 self.send_page(status, &page, None, &exchange, out);
@@ -190,6 +203,25 @@ impl Server {
             Choice::Allow => (Status::Ok, self.allowed.clone()),
             Choice::Redirect(status, page) => (status, page),
             Choice::Refuse(status) => (status, self.page(status, site)),
+        }
+    }
+
+    /// Where the site has nothing, there may be a status page.
+    fn status_page(
+        &mut self,
+        path: Option<&[u8]>,
+        request: &Request,
+        site: usize,
+    ) -> (Status, Document) {
+        let peer = self.peer;
+        let pages = self.status_pages.as_mut();
+        let found = pages
+            .zip(path)
+            .and_then(|(pages, path)| pages.find(path, peer));
+        match found.cloned() {
+            Some(_) if request.method == Method::Options => (Status::Ok, self.allowed.clone()),
+            Some(page) => (Status::Ok, page),
+            None => (Status::NotFound, self.page(Status::NotFound, site)),
         }
     }
 

@@ -76,6 +76,9 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
         signals.catch_also(Ask::Reopen)?;
         server.set_log(log);
     }
+    if let Some(pages) = config.status.pages()? {
+        server.set_status_pages(pages);
+    }
     let mut cheetah = Cheetah::new(server, clock::now());
     let mut revoked = false;
     while !signals.stop_requested() && !revoked {
@@ -85,7 +88,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     exos.stack.tcp.close_listener(listener);
     let stopped = stop(&mut exos, &mut cheetah, &signals, &reporter);
     exos.leave();
-    if let Some(log) = cheetah.log_mut() {
+    if let Some(log) = cheetah.server_mut().log_mut() {
         log.finish();
     }
     reporter.print(&exos, &cheetah);
@@ -105,13 +108,14 @@ fn turn(
     reporter: &Reporter,
 ) -> Result<(), Error> {
     exos.receive();
+    statistics::show(exos, cheetah, exos.now());
     cheetah.handle(exos.now(), clock::unix_secs(), &mut exos.stack);
     exos.send()?;
     if signals.take_report_request() {
         reporter.print(exos, cheetah);
     }
     if signals.take_asked(Ask::Reopen)
-        && let Some(log) = cheetah.log_mut()
+        && let Some(log) = cheetah.server_mut().log_mut()
     {
         log.reopen();
     }

@@ -7,6 +7,7 @@ use exos_program::{LinkArgs, Stream, TcpArgs};
 
 use crate::config::{Config, DEFAULT_PORT, Root};
 use crate::log::{Log, LogArgs, Target};
+use crate::status::StatusArgs;
 
 /// Serve a directory over HTTP on a TCP/IP stack of its own.
 ///
@@ -30,6 +31,8 @@ pub struct ServeArgs {
     pub(super) tcp: TcpArgs,
     #[command(flatten)]
     pub(super) log: LogArgs,
+    #[command(flatten)]
+    pub(super) status: StatusArgs,
     /// TCP port to serve [default: 80]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
@@ -62,6 +65,7 @@ impl ServeArgs {
             link: self.link.clone().or(config.link),
             tcp: self.tcp.clone().or(config.tcp),
             log: self.log.clone().or(config.log),
+            status: self.status.clone().or(config.status),
             ..config
         })
     }

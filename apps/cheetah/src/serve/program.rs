@@ -80,6 +80,7 @@ pub struct Cheetah {
     out: Vec<Slice>,
     counters: Counters,
     stopping: bool,
+    started: Instant,
 }
 
 impl Cheetah {
@@ -94,6 +95,7 @@ impl Cheetah {
             out: Vec::new(),
             counters: Counters::default(),
             stopping: false,
+            started: now,
         }
     }
 
@@ -195,7 +197,7 @@ impl Cheetah {
         if connection.http.is_between_requests() {
             connection.begun = now;
         }
-        begin_log(&mut self.server, connection, stack);
+        begin(&mut self.server, connection, stack);
         let handled = connection
             .http
             .handle_bytes(&mut self.server, bytes, room, &mut self.out);
@@ -281,7 +283,7 @@ impl Cheetah {
             }
             Wait::Request => {
                 self.counters.request_timeouts += 1;
-                begin_log(&mut self.server, connection, stack);
+                begin(&mut self.server, connection, stack);
                 let bytes = stack.tcp.readable(id);
                 let status = Status::RequestTimeout;
                 self.server.refuse(status, bytes, &mut self.out);
@@ -339,6 +341,11 @@ impl Cheetah {
         !ids.is_empty()
     }
 
+    /// When it began.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
     /// Open connections.
     pub fn connections(&self) -> usize {
         self.open
@@ -349,9 +356,9 @@ impl Cheetah {
         &self.server
     }
 
-    /// The log, if there is one.
-    pub fn log_mut(&mut self) -> Option<&mut Log> {
-        self.server.log_mut()
+    /// The HTTP server, to be told what it asks for.
+    pub fn server_mut(&mut self) -> &mut Server {
+        &mut self.server
     }
 
     /// Ends of waits, by name.
@@ -400,13 +407,13 @@ impl Connection {
     }
 }
 
-/// Tell the log, if there is one, whose requests come next.
+/// Tell the server, if it wants to know, whose requests come next.
 #[inline]
-fn begin_log(server: &mut Server, connection: &Connection, stack: &Stack) {
-    if let Some(log) = server.log_mut()
+fn begin(server: &mut Server, connection: &Connection, stack: &Stack) {
+    if server.wants_peer()
         && let Some(tcp) = stack.tcp.connection(connection.id)
     {
-        log.begin(tcp.flow().remote().ip(), connection.begun);
+        server.begin(tcp.flow().remote().ip(), connection.begun);
     }
 }
 

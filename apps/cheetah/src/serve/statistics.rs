@@ -3,37 +3,61 @@
 //! As text on standard error, with the counters that are not zero; or as one line of JSON on
 //! standard output, with all of them. The schema is in docs/json.md.
 
-use exos::Exos;
+use exos::{Exos, clock};
+use exos_inet::Instant;
 use exos_program::counters;
-use serde_json::json;
 
 use super::program::Cheetah;
+use crate::site::Site;
+use crate::status::{Rates, Snapshot};
 
 /// The statistics as they are now, as text or as a line of JSON.
 pub(super) fn report(exos: &Exos, cheetah: &Cheetah, as_json: bool) -> String {
+    let snapshot = snapshot(exos, cheetah);
     if as_json {
-        format!("{}\n", value(exos, cheetah))
+        format!("{}\n", snapshot.json())
     } else {
-        text(exos, cheetah)
+        text(&snapshot)
     }
 }
 
-fn text(exos: &Exos, cheetah: &Cheetah) -> String {
+/// Brings the status pages up to date, if there are any.
+#[inline]
+pub(super) fn show(exos: &Exos, cheetah: &mut Cheetah, now: Instant) {
+    let pages = cheetah.server_mut().status_pages_mut();
+    if pages.is_some_and(|pages| pages.is_due(now)) {
+        let snapshot = snapshot(exos, cheetah);
+        let pages = cheetah.server_mut().status_pages_mut();
+        pages
+            .into_iter()
+            .for_each(|pages| pages.update(now, snapshot.clone()));
+    }
+}
+
+fn text(snapshot: &Snapshot) -> String {
     format!(
         "exos serve: {} connections open, {} in TIME-WAIT\n{}",
-        cheetah.connections(),
-        exos.stack.tcp.time_wait_connections(),
-        counters::lines(&all_counters(exos, cheetah))
+        snapshot.connections,
+        snapshot.time_wait,
+        counters::lines(&snapshot.counters)
     )
 }
 
-fn value(exos: &Exos, cheetah: &Cheetah) -> serde_json::Value {
-    json!({
-        "schema": "exos.serve.statistics/1",
-        "connections": cheetah.connections(),
-        "time_wait_connections": exos.stack.tcp.time_wait_connections(),
-        "counters": counters::object(all_counters(exos, cheetah)),
-    })
+fn snapshot(exos: &Exos, cheetah: &Cheetah) -> Snapshot {
+    let http = cheetah.server();
+    Snapshot {
+        uptime: exos.now() - cheetah.started(),
+        cpu: clock::process_time(),
+        link: exos.describe_link(),
+        connections: cheetah.connections(),
+        time_wait: exos.stack.tcp.time_wait_connections(),
+        documents: http.sites().iter().map(Site::document_count).sum(),
+        content_bytes: http.sites().iter().map(Site::content_len).sum(),
+        responses: http.counters().response_count(),
+        response_bytes: http.counters().response_bytes,
+        counters: all_counters(exos, cheetah),
+        rates: Rates::default(),
+    }
 }
 
 fn all_counters(exos: &Exos, cheetah: &Cheetah) -> Vec<(String, u64)> {

@@ -118,11 +118,15 @@ impl Document {
     /// A page of HTML that the server itself made, with further header fields, each ended by
     /// CRLF.
     pub fn page(more_fields: &str, html: &str) -> Document {
-        let fields = format!(
-            "Content-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\n{more_fields}\r\n",
-            html.len()
-        );
-        Document::assemble("", &fields, html.as_bytes(), 0)
+        Document::made("text/html; charset=utf-8", more_fields, html.as_bytes())
+    }
+
+    /// The same of any type; `content_type` is the whole value of the field.
+    pub fn made(content_type: &str, more_fields: &str, content: &[u8]) -> Document {
+        let len = content.len();
+        let fields =
+            format!("Content-Type: {content_type}\r\nContent-Length: {len}\r\n{more_fields}\r\n");
+        Document::assemble("", &fields, content, 0)
     }
 
     /// A page with the content and type of a document, and further header fields, each ended by CRLF.

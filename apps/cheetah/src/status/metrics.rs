@@ -1,0 +1,75 @@
+//! A snapshot as Prometheus text.
+//!
+//! Names: `exos_serve_NAME_total` for each counter, but one metric with the label `status` for the responses.
+
+use exos_program::exposition::{Exposition, Kind, metric_name};
+
+use super::Snapshot;
+
+const RESPONSES: &str = "http_responses_";
+
+pub(super) fn text(snapshot: &Snapshot) -> String {
+    let mut text = Exposition::new();
+    let cpu = snapshot.cpu.as_secs_f64();
+    text.single("process_cpu_seconds_total", Kind::Counter, cpu);
+    for (name, value) in [
+        ("exos_serve_uptime_seconds", snapshot.uptime.as_secs_f64()),
+        ("exos_serve_connections", snapshot.connections as f64),
+        (
+            "exos_serve_time_wait_connections",
+            snapshot.time_wait as f64,
+        ),
+        ("exos_serve_documents", snapshot.documents as f64),
+        ("exos_serve_content_bytes", snapshot.content_bytes as f64),
+    ] {
+        text.single(name, Kind::Gauge, value);
+    }
+    let responses = "exos_serve_http_responses_total";
+    text.begin(responses, Kind::Counter);
+    for (name, value) in &snapshot.counters {
+        if let Some(status) = name.strip_prefix(RESPONSES) {
+            text.sample(responses, &format!("status=\"{status}\""), value);
+        }
+    }
+    let others = snapshot.counters.iter();
+    for (name, value) in others.filter(|(name, _)| !name.starts_with(RESPONSES)) {
+        let name = format!("exos_serve_{}_total", metric_name(name));
+        text.single(&name, Kind::Counter, value);
+    }
+    text.into_text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_metric_comes_once() {
+        let counters = [
+            ("http_responses_200", 7),
+            ("http_responses_404", 1),
+            ("link_rx", 9),
+        ];
+        let snapshot = Snapshot {
+            connections: 3,
+            counters: counters.map(|(n, c)| (n.to_owned(), c)).to_vec(),
+            ..Snapshot::default()
+        };
+        let text = text(&snapshot);
+        assert!(
+            text.ends_with(
+                "# TYPE exos_serve_http_responses_total counter\n\
+                 exos_serve_http_responses_total{status=\"200\"} 7\n\
+                 exos_serve_http_responses_total{status=\"404\"} 1\n\
+                 # TYPE exos_serve_link_rx_total counter\nexos_serve_link_rx_total 9\n"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("# TYPE exos_serve_connections gauge\nexos_serve_connections 3\n"));
+        let mut types: Vec<&str> = text.lines().filter(|l| l.starts_with('#')).collect();
+        let count = types.len();
+        types.sort_unstable();
+        types.dedup();
+        assert_eq!(types.len(), count);
+    }
+}

@@ -1,0 +1,144 @@
+//! A snapshot as a page for people. It has no scripts; the browser asks again every few seconds.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::Snapshot;
+
+const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+    <meta http-equiv=\"refresh\" content=\"5\">\n\
+    <meta name=\"viewport\" content=\"width=device-width\">\n<title>exos serve</title>\n\
+    <style>body{font:1em/1.4 sans-serif;margin:2em auto;max-width:50em;padding:0 1em}\
+    table{border-collapse:collapse;margin:0 0 1em}td,th{padding:.1em 1em .1em 0;text-align:left}\
+    td:last-child{text-align:right;font-variant-numeric:tabular-nums}</style>\n<h1>exos serve</h1>\n";
+
+/// The groups of counters: what their names begin with, and what the group is called.
+const GROUPS: [(&str, &str); 4] = [
+    ("http_responses_", "Responses by status"),
+    ("http_", "HTTP"),
+    ("link_", "Link"),
+    ("", "Stack"),
+];
+
+pub(super) fn html(snapshot: &Snapshot, path: &str) -> String {
+    let mut text = HEAD.to_owned();
+    let _ = writeln!(text, "<p>{}</p>", escape(&snapshot.link));
+    let rows = overview(snapshot);
+    table(
+        &mut text,
+        rows.iter().map(|(name, value)| (*name, value.clone())),
+    );
+    for (prefix, title) in GROUPS {
+        let of_group = snapshot
+            .counters
+            .iter()
+            .filter(|(name, _)| group(name) == prefix);
+        let counted = of_group.filter(|(_, count)| *count > 0);
+        let _ = writeln!(text, "<h2>{title}</h2>");
+        table(
+            &mut text,
+            counted.map(|(name, count)| (&name[prefix.len()..], count.to_string())),
+        );
+    }
+    let _ = writeln!(
+        text,
+        "<p>Counters since the start; those that are zero are left out. For programs: \
+         <a href=\"{path}/metrics\">metrics</a>, <a href=\"{path}/status.json\">JSON</a>.</p>\n</html>"
+    );
+    text
+}
+
+/// The first group that has the counter.
+fn group(name: &str) -> &'static str {
+    let mut prefixes = GROUPS.iter().map(|(prefix, _)| *prefix);
+    prefixes
+        .find(|prefix| name.starts_with(prefix))
+        .unwrap_or("")
+}
+
+fn overview(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
+    let rates = &snapshot.rates;
+    vec![
+        ("Running for", time(snapshot.uptime)),
+        ("Open connections", snapshot.connections.to_string()),
+        ("Connections in TIME-WAIT", snapshot.time_wait.to_string()),
+        ("Responses", snapshot.responses.to_string()),
+        ("Bytes of responses", snapshot.response_bytes.to_string()),
+        ("Responses a second", format!("{:.1}", rates.responses)),
+        ("Bytes a second", format!("{:.0}", rates.bytes)),
+        ("Share of a core", format!("{:.1} %", 100.0 * rates.cores)),
+        ("Rates are over", format!("{:.0} s", rates.over_secs)),
+        ("Processor time", time(snapshot.cpu)),
+        ("Documents in memory", snapshot.documents.to_string()),
+        ("Bytes of documents", snapshot.content_bytes.to_string()),
+    ]
+}
+
+fn table<'a>(text: &mut String, rows: impl Iterator<Item = (&'a str, String)>) {
+    text.push_str("<table>\n");
+    for (name, value) in rows {
+        let _ = writeln!(text, "<tr><td>{}<td>{}", escape(name), escape(&value));
+    }
+    text.push_str("</table>\n");
+}
+
+fn time(time: Duration) -> String {
+    let secs = time.as_secs();
+    let (days, hours, minutes) = (secs / 86_400, secs / 3600 % 24, secs / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{:.1} s", time.as_secs_f64()),
+        (0, 0, _) => format!("{minutes} min {} s", secs % 60),
+        (0, ..) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_says_everything_without_scripts() {
+        let counters = [
+            ("http_responses_200", 7),
+            ("http_log_lines", 0),
+            ("link_rx", 9),
+            ("tcp_x", 5),
+        ];
+        let snapshot = Snapshot {
+            link: "a <b> & c".to_owned(),
+            uptime: Duration::from_secs(90),
+            counters: counters.map(|(n, c)| (n.to_owned(), c)).to_vec(),
+            ..Snapshot::default()
+        };
+        let page = html(&snapshot, "/.exos");
+        for part in [
+            "<p>a &lt;b> &amp; c</p>",
+            "<tr><td>Running for<td>1 min 30 s\n",
+            "<h2>Responses by status</h2>\n<table>\n<tr><td>200<td>7\n",
+            "<h2>HTTP</h2>\n<table>\n</table>",
+            "<h2>Link</h2>\n<table>\n<tr><td>rx<td>9\n",
+            "<a href=\"/.exos/metrics\">",
+            "<h2>Stack</h2>\n<table>\n<tr><td>tcp_x<td>5\n",
+        ] {
+            assert!(page.contains(part), "no {part:?} in {page}");
+        }
+        assert!(!page.contains("<script"));
+    }
+
+    #[test]
+    fn times() {
+        for (secs, text) in [
+            (0.25, "0.2 s"),
+            (61.0, "1 min 1 s"),
+            (7_260.0, "2 h 1 min"),
+            (180_000.0, "2 d 2 h"),
+        ] {
+            assert_eq!(time(Duration::from_secs_f64(secs)), text);
+        }
+    }
+}

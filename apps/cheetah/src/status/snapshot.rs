@@ -1,0 +1,155 @@
+//! What is known of the server at one moment, and how fast things go.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use exos_inet::Instant;
+use exos_program::counters;
+use serde_json::{Value, json};
+
+use crate::limits::RATE_TIME;
+
+/// What is known of the server at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Since the start.
+    pub uptime: Duration,
+    /// Processor time of the process since its start.
+    pub cpu: Duration,
+    /// What the link is, in words.
+    pub link: String,
+    /// Open connections.
+    pub connections: usize,
+    /// Connections in TIME-WAIT.
+    pub time_wait: usize,
+    /// Documents in memory.
+    pub documents: usize,
+    /// Bytes of their contents.
+    pub content_bytes: u64,
+    /// Responses since the start.
+    pub responses: u64,
+    /// Bytes of them.
+    pub response_bytes: u64,
+    /// All counters by name.
+    pub counters: Vec<(String, u64)>,
+    /// Set by [`StatusPages::update`](super::StatusPages::update).
+    pub rates: Rates,
+}
+
+/// How fast things went lately.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rates {
+    /// Over how many seconds; 0 when that is not known yet.
+    pub over_secs: f64,
+    /// Responses a second.
+    pub responses: f64,
+    /// Their bytes a second.
+    pub bytes: f64,
+    /// Share of a core that the process used.
+    pub cores: f64,
+}
+
+impl Snapshot {
+    /// As JSON; the schema is in docs/json.md.
+    pub fn json(&self) -> Value {
+        json!({
+            "schema": "exos.serve.statistics/1",
+            "uptime_seconds": self.uptime.as_secs_f64(),
+            "cpu_seconds": self.cpu.as_secs_f64(),
+            "connections": self.connections,
+            "time_wait_connections": self.time_wait,
+            "documents": self.documents,
+            "content_bytes": self.content_bytes,
+            "counters": counters::object(self.counters.clone()),
+        })
+    }
+}
+
+/// Totals at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Totals {
+    at: Instant,
+    responses: u64,
+    bytes: u64,
+    cpu: Duration,
+}
+
+/// Totals of the last seconds, oldest first: those not older than [`RATE_TIME`], and one that is.
+#[derive(Debug, Default)]
+pub(super) struct History(VecDeque<Totals>);
+
+impl History {
+    /// How fast things went up to this snapshot, which is remembered.
+    pub(super) fn rates(&mut self, now: Instant, snapshot: &Snapshot) -> Rates {
+        let newest = Totals {
+            at: now,
+            responses: snapshot.responses,
+            bytes: snapshot.response_bytes,
+            cpu: snapshot.cpu,
+        };
+        self.0.push_back(newest);
+        while self
+            .0
+            .get(1)
+            .is_some_and(|second| now - second.at >= RATE_TIME)
+        {
+            self.0.pop_front();
+        }
+        let oldest = self.0.front().copied().unwrap_or(newest);
+        let secs = (now - oldest.at).as_secs_f64();
+        if secs == 0.0 {
+            return Rates::default();
+        }
+        Rates {
+            over_secs: secs,
+            responses: (newest.responses - oldest.responses) as f64 / secs,
+            bytes: (newest.bytes - oldest.bytes) as f64 / secs,
+            cores: newest.cpu.saturating_sub(oldest.cpu).as_secs_f64() / secs,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_those_of_the_last_seconds() {
+        let mut history = History::default();
+        let mut rates = Rates::default();
+        for second in 0..100 {
+            // 10 a second for 80 seconds, then 30.
+            let responses = 10 * second + 20 * (second.max(80) - 80);
+            let snapshot = Snapshot {
+                responses,
+                response_bytes: 1000 * responses,
+                cpu: Duration::from_millis(500 * second),
+                ..Snapshot::default()
+            };
+            rates = history.rates(Instant::from_millis(1000 * second), &snapshot);
+            assert!(history.0.len() <= RATE_TIME.as_secs() as usize + 1);
+            assert_eq!(rates.over_secs, second.min(RATE_TIME.as_secs()) as f64);
+        }
+        assert_eq!(
+            (rates.responses, rates.bytes, rates.cores),
+            (30.0, 30_000.0, 0.5)
+        );
+    }
+
+    #[test]
+    fn after_a_rest_the_rate_is_that_of_the_rest() {
+        let mut history = History::default();
+        let snapshot = |responses| Snapshot {
+            responses,
+            ..Snapshot::default()
+        };
+        assert_eq!(
+            history
+                .rates(Instant::from_millis(5), &snapshot(7))
+                .over_secs,
+            0.0
+        );
+        let rates = history.rates(Instant::from_millis(100_005), &snapshot(107));
+        assert_eq!((rates.over_secs, rates.responses), (100.0, 1.0));
+    }
+}
