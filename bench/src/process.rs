@@ -206,24 +206,24 @@ mod tests {
         let file = errors("output");
         let interrupt = Interrupt::default();
         let seen = start("echo seen", &file)
-            .output(Duration::from_secs(5), &interrupt)
+            .output(Duration::from_secs(60), &interrupt)
             .expect("it ends well");
         assert_eq!(seen, "seen\n");
         let failed = start("echo first >&2; echo last words >&2; exit 3", &file);
         let error = failed
-            .output(Duration::from_secs(5), &interrupt)
+            .output(Duration::from_secs(60), &interrupt)
             .expect_err("it fails");
         assert!(
             error.what.contains("last words") && error.what.contains('3'),
             "{error}"
         );
-        let slow = start("sleep 20", &file)
+        let slow = start("sleep 100", &file)
             .output(Duration::from_millis(50), &interrupt)
             .expect_err("too slow");
         assert!(slow.what.contains("in time"), "{slow}");
         interrupt.0.store(true, Ordering::Relaxed);
-        let stopped = start("sleep 20", &file)
-            .output(Duration::from_secs(5), &interrupt)
+        let stopped = start("sleep 100", &file)
+            .output(Duration::from_secs(60), &interrupt)
             .expect_err("interrupted");
         assert!(stopped.what.contains("interrupted"), "{stopped}");
         let _ = std::fs::remove_file(file);
@@ -240,7 +240,7 @@ mod tests {
         let pid = running.pid();
         running.stop().expect("it ends when asked");
         assert!(!Path::new(&format!("/proc/{pid}")).exists());
-        let dropped = start("sleep 20", &file);
+        let dropped = start("sleep 100", &file);
         let pid = dropped.pid();
         drop(dropped);
         assert!(!Path::new(&format!("/proc/{pid}")).exists());

@@ -90,7 +90,7 @@ fn another_program_is_named_while_it_is_there() {
     drop(link);
     // Somebody who lists the links of the machine may hold this one for a moment longer.
     let gone = || check(&examine_wire(&lab), "xdp-program").mark == Mark::Ok;
-    let waited = (0..200).any(|_| {
+    let waited = (0..1200).any(|_| {
         gone() || {
             std::thread::sleep(std::time::Duration::from_millis(50));
             false

@@ -213,12 +213,25 @@ mod tests {
         got
     }
 
-    /// Serves until everybody is answered.
-    fn serve(server: &mut Server, now: Now) {
-        for _ in 0..50 {
+    /// Serves until it is so, which it must be within a minute.
+    fn serve_until(server: &mut Server, now: Now, done: impl Fn(&Server) -> bool) {
+        let begin = std::time::Instant::now();
+        while !done(server) {
+            assert!(begin.elapsed() < Duration::from_secs(60), "not in time");
             server.serve(now, || format!("made_at {}\n", now.as_millis()));
             std::thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    /// Serves these until they have their answers.
+    fn answers<const N: usize>(
+        server: &mut Server,
+        now: Now,
+        clients: [TcpStream; N],
+    ) -> [String; N] {
+        let readers = clients.map(|client| std::thread::spawn(|| read(client)));
+        serve_until(server, now, |_| readers.iter().all(|r| r.is_finished()));
+        readers.map(|reader| reader.join().expect("an answer"))
     }
 
     #[test]
@@ -227,13 +240,12 @@ mod tests {
         let scraper = ask(address, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         let lost = ask(address, b"GET / HTTP/1.1\r\n\r\n");
         let writer = ask(address, b"POST /metrics HTTP/1.1\r\n\r\n");
-        serve(&mut server, START);
-        let got = read(scraper);
+        let [got, lost, writer] = answers(&mut server, START, [scraper, lost, writer]);
         assert!(got.starts_with("HTTP/1.1 200 OK\r\n"), "{got}");
         assert!(got.contains("Content-Length: 15\r\n"), "{got}");
         assert!(got.ends_with("\r\n\r\nmade_at 100000\n"), "{got}");
-        assert!(read(lost).starts_with("HTTP/1.1 404 "));
-        assert!(read(writer).starts_with("HTTP/1.1 405 "));
+        assert!(lost.starts_with("HTTP/1.1 404 "));
+        assert!(writer.starts_with("HTTP/1.1 405 "));
         assert_eq!(server.deadline(), None, "all are gone");
     }
 
@@ -246,8 +258,9 @@ mod tests {
             (TEXT_EVERY.as_millis(), "100250"),
         ] {
             let scraper = ask(address, b"GET /metrics HTTP/1.1\r\n\r\n");
-            serve(&mut server, START + Duration::from_millis(after as u64));
-            assert!(read(scraper).ends_with(&format!("made_at {made}\n")));
+            let now = START + Duration::from_millis(after as u64);
+            let [got] = answers(&mut server, now, [scraper]);
+            assert!(got.ends_with(&format!("made_at {made}\n")));
         }
     }
 
@@ -255,18 +268,26 @@ mod tests {
     fn slow_and_endless_requests_are_bounded() {
         let (mut server, address) = listen();
         let endless = ask(address, &[b'x'; REQUEST_BYTES_MAX + 1]);
-        serve(&mut server, START);
-        let mut status = [0; 12];
-        (&endless).read_exact(&mut status).expect("an answer");
+        let status = std::thread::spawn(move || {
+            let mut status = [0; 12];
+            (&endless).read_exact(&mut status).expect("an answer");
+            (status, endless)
+        });
+        serve_until(&mut server, START, |_| status.is_finished());
+        let (status, _endless) = status.join().expect("an answer");
         assert_eq!(&status, b"HTTP/1.1 431");
         let slow: Vec<_> = (0..CLIENTS_MAX + 3)
             .map(|_| ask(address, b"GET "))
             .collect();
-        serve(&mut server, START);
+        serve_until(&mut server, START, |s| s.clients.len() == CLIENTS_MAX);
+        for _ in 0..50 {
+            server.serve(START, String::new);
+        }
         assert_eq!(server.interest().count(), CLIENTS_MAX, "and no newcomers");
         assert_eq!(server.deadline(), Some(START + CLIENT_TIME));
-        serve(&mut server, START + CLIENT_TIME);
-        assert_eq!(server.interest().count(), 1 + 3, "those who waited");
+        serve_until(&mut server, START + CLIENT_TIME, |s| {
+            s.interest().count() == 1 + 3 // The listener, and those who waited.
+        });
         drop(slow);
     }
 

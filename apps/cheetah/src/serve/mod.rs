@@ -232,8 +232,8 @@ fn show_from_inside(exos: &Exos, port: u16) -> Result<(), Error> {
 /// Fetch the first page with the kernel's TCP; gives the head and the page's title.
 fn first_request(address: std::net::SocketAddr) -> std::io::Result<String> {
     use std::io::Read as _;
-    let mut socket = std::net::TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
-    socket.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut socket = std::net::TcpStream::connect_timeout(&address, Duration::from_secs(30))?;
+    socket.set_read_timeout(Some(Duration::from_secs(30)))?;
     write!(
         socket,
         "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
