@@ -317,12 +317,20 @@ fn must_have(world: &World, attacker: &mut Attacker, port: u16, has: bool) {
 }
 
 /// With ever more descriptors left to the daemon, as who fills them could choose, until it has enough: how many it takes.
-fn until_enough(world: &World, mut attempt: impl FnMut(usize) -> bool) -> usize {
+/// After each attempt that is refused it is looked at what the attacker has then.
+fn until_enough(
+    world: &World,
+    attacker: &mut Attacker,
+    attempt: impl Fn(&mut Attacker, usize) -> bool,
+    look: impl Fn(&mut Attacker, usize),
+) -> usize {
     for spare in 0..8 {
         let pid = world.daemon_pid();
-        if with_descriptors_to_spare(pid, spare, || attempt(spare)) {
+        if with_descriptors_to_spare(pid, spare, || attempt(attacker, spare)) {
+            assert!(spare > 0, "some are needed");
             return spare;
         }
+        look(attacker, spare);
     }
     panic!("more than eight are too few");
 }
@@ -337,13 +345,15 @@ fn claiming_when_descriptors_run_out() {
             attacker.must_say("attached");
             assert_eq!(tell(&mut attacker, "claim", 5000), "granted");
             let ports: Vec<u16> = (5010..).take(8).collect();
-            let enough = until_enough(world, |spare| {
-                tell(&mut attacker, "claim", ports[spare]) == "granted"
-            });
-            assert!(enough > 0, "some are needed");
-            for port in &ports[..enough] {
-                must_have(world, &mut attacker, *port, false);
-            }
+            let enough = until_enough(
+                world,
+                &mut attacker,
+                |attacker, spare| tell(attacker, "claim", ports[spare]) == "granted",
+                |attacker, spare| {
+                    must_have(world, attacker, ports[spare], false);
+                    must_have(world, attacker, 5000, true);
+                },
+            );
             for port in [5000, ports[enough]] {
                 must_have(world, &mut attacker, port, true);
             }
@@ -372,9 +382,12 @@ fn giving_back_when_descriptors_run_out() {
                 assert_eq!(tell(&mut attacker, "claim", port), "granted");
             }
             for port in [5000, 5001] {
-                let enough =
-                    until_enough(world, |_| tell(&mut attacker, "release", port) == "done");
-                assert!(enough > 0, "some are needed");
+                until_enough(
+                    world,
+                    &mut attacker,
+                    |attacker, _| tell(attacker, "release", port) == "done",
+                    |attacker, _| must_have(world, attacker, port, true),
+                );
                 must_have(world, &mut attacker, port, false);
                 // What was never anybody's is still looked at.
                 must_have(world, &mut attacker, 6000, false);
