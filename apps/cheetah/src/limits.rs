@@ -143,3 +143,32 @@ pub const STATUS_TIME: Duration = Duration::from_secs(1);
 
 /// Rates on the status page are those of the last so many seconds.
 pub const RATE_TIME: Duration = Duration::from_secs(10);
+
+/// How often a file is read again because somebody wrote to it meanwhile, before it is left until
+/// later: who writes for longer than three readings take goes on.
+pub const READS_MAX: usize = 3;
+
+/// How long a file must have stayed the same before it is read without its writer having closed it: a
+/// writer that pauses for longer has the file served as it is.
+pub const SETTLE_TIME: Duration = Duration::from_secs(1);
+
+/// How long a file may change before it is read as it is: a log without an end is ten seconds old.
+pub const SETTLE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Paths to be looked at, of which more are known than the kernel queues notices by default (16,384),
+/// before all are: some 100 bytes each.
+pub const DIRTY_MAX: usize = 65_536;
+
+/// Between two examinations of everything, where the kernel does not tell of changes: some seconds of
+/// a thread for half a million files.
+pub const RESCAN_TIME: Duration = Duration::from_secs(60);
+
+/// The buffer for notices: two hundred of the longest names at once.
+pub const NOTICES_LEN: usize = 64 * 1024;
+
+/// Changes on their way to the event loop, which takes as many in a turn: with a microsecond or two for
+/// each, a turn becomes as long as if some packets more had come.
+pub const CHANGES_QUEUED: usize = 16;
+
+/// The longest rest of the thread that follows changes, after it has worked for as long.
+pub const REST_TIME_MAX: Duration = Duration::from_secs(1);

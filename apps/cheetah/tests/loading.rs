@@ -4,64 +4,13 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, SystemTime};
+use std::os::unix::fs::PermissionsExt;
+use std::time::SystemTime;
 
 use common::Client;
+use common::folder::Folder;
 use exos_cheetah::site::{Entry, Limits, Reason};
 use exos_cheetah::{Server, Site};
-
-/// A directory of its own, removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Folder {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("exos-cheetah-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).unwrap();
-        Folder(path)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
-        let path = self.path(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
-
-    /// A file of this time of change, in seconds since 1970.
-    fn write_at(&self, name: &str, content: &str, modified_secs: u64) {
-        self.write(name, content);
-        let file = fs::File::options().write(true).open(self.path(name));
-        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(modified_secs);
-        file.unwrap().set_modified(time).unwrap();
-    }
-
-    fn link(&self, target: impl AsRef<Path>, name: &str) {
-        symlink(target, self.path(name)).unwrap();
-    }
-
-    fn load(&self) -> Site {
-        self.load_within(Limits::default())
-    }
-
-    fn load_within(&self, limits: Limits) -> Site {
-        Site::load(&self.0, limits).unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).unwrap();
-    }
-}
 
 fn content(site: &Site, path: &str) -> Option<String> {
     let document = site.find(path.as_bytes())?.document()?;

@@ -13,7 +13,7 @@ use super::target::{Target, encode};
 use super::{Counters, Fault, Status, conditional, page};
 use crate::limits::BODY_SKIP_LEN_MAX;
 use crate::log::{Asked, Log};
-use crate::site::{Document, Entry, Sites};
+use crate::site::{Change, Document, Entry, Sites};
 use crate::status::StatusPages;
 
 /// The HTTP server of one thread.
@@ -80,6 +80,11 @@ impl Server {
     /// Serves other documents from now on, and returns those until now; responses under way keep theirs.
     pub fn set_sites(&mut self, sites: impl Into<Sites>) -> Sites {
         std::mem::replace(&mut self.sites, sites.into())
+    }
+
+    /// Changes what a site serves from now on, by its number; responses under way keep what they have.
+    pub fn change_site(&mut self, site: usize, change: Change) {
+        self.sites.get_mut(site).apply(change);
     }
 
     /// What has been answered so far.

@@ -4,6 +4,7 @@
 //! [`program`] is what it does with connections, [`statistics`] what
 //! it says about itself. This file sets up, runs the loop, and stops in order.
 
+mod files;
 mod options;
 mod program;
 mod sites;
@@ -22,6 +23,8 @@ use crate::config::Config;
 use crate::http::Server;
 use crate::limits::{GOODBYE_TIME, RECEIVE_BUFFER_LEN, STOP_TIME};
 use crate::site::Sites;
+
+use files::Files;
 
 pub use options::ServeArgs;
 pub use program::Cheetah;
@@ -61,7 +64,8 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     if args.check {
         return sites::check(&config);
     }
-    let served = sites::load_or_tell(&config)?;
+    let (served, trees) = sites::load_or_tell(&config)?;
+    let cores = exos_host::affinity::allowed()?;
     let log = options::open_log(args, &config)?;
     config.link.pin()?;
     let attachment = config.link.attachment(config.port)?;
@@ -80,13 +84,17 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
         server.set_status_pages(pages);
     }
     let mut cheetah = Cheetah::new(server, clock::now());
+    // Not earlier: a program of several threads may enter no user namespace.
+    let mut files = Files::follow(trees, cores)?;
     let mut revoked = false;
     while !signals.stop_requested() && !revoked {
-        turn(&mut exos, &mut cheetah, &signals, &reporter)?;
+        files.apply_changes(cheetah.server_mut());
+        turn(&mut exos, &mut cheetah, &signals, &files, &reporter)?;
         revoked = tell_news("serve", &mut exos);
     }
     exos.stack.tcp.close_listener(listener);
-    let stopped = stop(&mut exos, &mut cheetah, &signals, &reporter);
+    files.end();
+    let stopped = stop(&mut exos, &mut cheetah, &signals, &files, &reporter);
     exos.leave();
     if let Some(log) = cheetah.server_mut().log_mut() {
         log.finish();
@@ -105,6 +113,7 @@ fn turn(
     exos: &mut Exos,
     cheetah: &mut Cheetah,
     signals: &Signals,
+    files: &Files,
     reporter: &Reporter,
 ) -> Result<(), Error> {
     exos.receive();
@@ -119,7 +128,9 @@ fn turn(
     {
         log.reopen();
     }
-    exos.wait(cheetah.poll_timeout(), &[signals.fd()])
+    let mut fds = vec![signals.fd()];
+    fds.extend(files.fds());
+    exos.wait(cheetah.poll_timeout(), &fds)
 }
 
 /// Let responses under way end, say goodbye to idle clients, and reset who is left.
@@ -127,6 +138,7 @@ fn stop(
     exos: &mut Exos,
     cheetah: &mut Cheetah,
     signals: &Signals,
+    files: &Files,
     reporter: &Reporter,
 ) -> Result<(), Error> {
     cheetah.stop(exos.now(), &mut exos.stack);
@@ -134,7 +146,7 @@ fn stop(
     while (cheetah.is_busy() && clock::now() < busy_until)
         || (cheetah.connections() > 0 && clock::now() < until)
     {
-        turn(exos, cheetah, signals, reporter)?;
+        turn(exos, cheetah, signals, files, reporter)?;
         // Another signal changes nothing, but must not keep the loop awake.
         signals.stop_requested();
     }

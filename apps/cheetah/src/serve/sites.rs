@@ -6,11 +6,14 @@ use exos::Error;
 
 use crate::config::{Config, Root, SiteConfig};
 use crate::site::hosts::{HostName, Unknown};
-use crate::site::{Site, Sites};
+use crate::site::{Site, Sites, Tree};
 
-/// Loads all sites, or tells what stands in the way.
-pub(super) fn load_or_tell(config: &Config) -> Result<Sites, Error> {
-    load(config).map_err(tell_all)
+/// Sites, and what tells of changes of their files, with the number of the site.
+pub(super) type Live = (Sites, Vec<(usize, Tree)>);
+
+/// Loads all sites to be followed, or tells what stands in the way.
+pub(super) fn load_or_tell(config: &Config) -> Result<Live, Error> {
+    load_all(config, true).map_err(tell_all)
 }
 
 /// Loads all sites of a configuration. What is left out of them is said on standard error.
@@ -19,26 +22,42 @@ pub(super) fn load_or_tell(config: &Config) -> Result<Sites, Error> {
 ///
 /// Everything that stands in the way.
 pub fn load(config: &Config) -> Result<Sites, Vec<Error>> {
-    let (mut named, mut wrong) = (Vec::new(), Vec::new());
-    for site in &config.sites {
-        match load_one(config, site) {
-            Ok(loaded) => named.push((site.names.clone(), loaded)),
+    load_all(config, false).map(|(sites, _)| sites)
+}
+
+fn load_all(config: &Config, is_live: bool) -> Result<Live, Vec<Error>> {
+    let (mut named, mut trees, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, site) in config.sites.iter().enumerate() {
+        match load_one(config, site, is_live) {
+            Ok((loaded, tree)) => {
+                named.push((site.names.clone(), loaded));
+                trees.extend(tree.map(|tree| (number, tree)));
+            }
             Err(mut errors) => wrong.append(&mut errors),
         }
     }
     if wrong.is_empty() {
-        Ok(Sites::new(named, config.default_site, config.unknown_hosts))
+        let sites = Sites::new(named, config.default_site, config.unknown_hosts);
+        Ok((sites, trees))
     } else {
         Err(wrong)
     }
 }
 
-fn load_one(config: &Config, site: &SiteConfig) -> Result<Site, Vec<Error>> {
+fn load_one(
+    config: &Config,
+    site: &SiteConfig,
+    is_live: bool,
+) -> Result<(Site, Option<Tree>), Vec<Error>> {
     let Root::Directory(directory) = &site.root else {
-        return Ok(Site::example());
+        return Ok((Site::example(), None));
     };
-    let loaded = Site::load_with(directory, config.limits, site.settings.clone())
-        .map_err(|e| vec![Error::new(e.to_string())])?;
+    let settings = site.settings.clone();
+    let (loaded, tree) = match is_live {
+        true => Site::load_live(directory, config.limits, settings).map(|(s, t)| (s, Some(t))),
+        false => Site::load_with(directory, config.limits, settings).map(|s| (s, None)),
+    }
+    .map_err(|e| vec![Error::new(e.to_string())])?;
     for omission in loaded.omissions() {
         eprintln!("exos serve: left out: {omission}");
     }
@@ -51,7 +70,7 @@ fn load_one(config: &Config, site: &SiteConfig) -> Result<Site, Vec<Error>> {
     });
     let missing: Vec<Error> = missing.collect();
     if missing.is_empty() {
-        Ok(loaded)
+        Ok((loaded, tree))
     } else {
         Err(missing)
     }

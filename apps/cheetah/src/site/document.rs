@@ -23,7 +23,7 @@
 //!
 //! A page made by the server itself has no validators and nothing before `fields()`.
 
-use exos_buf::{Buffer, Slice};
+use exos_buf::{Buffer, SharedBytes, Slice};
 
 use super::{Coding, content_hash, media_type};
 use crate::http::opening::date_text;
@@ -67,21 +67,19 @@ impl<'a> Description<'a> {
     }
 }
 
-/// A document with its header fields; cloning it counts one reference.
+/// A document on its way to the thread that serves it: laid out and summed, so that what is left to do
+/// there does not depend on its length.
 #[derive(Clone, Debug)]
-pub struct Document {
-    buffer: Buffer,
+pub struct Draft {
+    bytes: SharedBytes,
     fields_start: u32,
     body_start: u32,
     modified_secs: u64,
 }
 
-impl Document {
-    /// A document of some content.
-    ///
-    /// The entity tag is a hash of the content and its coding: equal content, equal tag, whatever
-    /// the times of its file.
-    pub fn new(content: &[u8], description: &Description) -> Document {
+impl Draft {
+    /// What [`Document::new`] makes, on any thread.
+    pub fn new(content: &[u8], description: &Description) -> Draft {
         let &Description {
             media_type,
             modified_secs,
@@ -107,12 +105,53 @@ impl Document {
              Accept-Ranges: bytes\r\n{not_modified}",
             content.len()
         );
-        let document = Document::assemble(&not_modified, &fields, content, modified_secs);
-        debug_assert!(
-            document.entity_tag().starts_with(b"\"") && document.last_modified().ends_with(b"GMT")
-        );
-        document.buffer.prepare_sums();
-        document
+        Draft::assemble(&not_modified, &fields, content, modified_secs)
+    }
+
+    fn assemble(not_modified: &str, fields: &str, content: &[u8], modified_secs: u64) -> Draft {
+        let body_start = not_modified.len() + fields.len();
+        let mut bytes = Vec::with_capacity(body_start + content.len());
+        bytes.extend_from_slice(not_modified.as_bytes());
+        bytes.extend_from_slice(fields.as_bytes());
+        bytes.extend_from_slice(content);
+        let bytes = SharedBytes::from(bytes);
+        bytes.prepare_sums();
+        Draft {
+            bytes,
+            fields_start: not_modified.len() as u32,
+            body_start: body_start as u32,
+            modified_secs,
+        }
+    }
+}
+
+impl From<Draft> for Document {
+    fn from(draft: Draft) -> Document {
+        Document {
+            buffer: draft.bytes.buffer(),
+            fields_start: draft.fields_start,
+            body_start: draft.body_start,
+            modified_secs: draft.modified_secs,
+        }
+    }
+}
+
+/// A document with its header fields; cloning it counts one reference.
+#[derive(Clone, Debug)]
+pub struct Document {
+    buffer: Buffer,
+    fields_start: u32,
+    body_start: u32,
+    modified_secs: u64,
+}
+
+impl Document {
+    /// A document of some content.
+    ///
+    /// The entity tag is a hash of the content and its coding: equal content, equal tag, whatever
+    /// the times of its file.
+    pub fn new(content: &[u8], description: &Description) -> Document {
+        Document::from(Draft::new(content, description))
     }
 
     /// A page of HTML that the server itself made, with further header fields, each ended by
@@ -126,7 +165,7 @@ impl Document {
         let len = content.len();
         let fields =
             format!("Content-Type: {content_type}\r\nContent-Length: {len}\r\n{more_fields}\r\n");
-        Document::assemble("", &fields, content, 0)
+        Document::from(Draft::assemble("", &fields, content, 0))
     }
 
     /// A page with the content and type of a document, and further header fields, each ended by CRLF.
@@ -137,21 +176,7 @@ impl Document {
             "{content_fields}Content-Length: {}\r\n{more_fields}\r\n",
             body.len()
         );
-        Document::assemble("", &fields, body.as_bytes(), 0)
-    }
-
-    fn assemble(not_modified: &str, fields: &str, content: &[u8], modified_secs: u64) -> Document {
-        let body_start = not_modified.len() + fields.len();
-        let mut bytes = Vec::with_capacity(body_start + content.len());
-        bytes.extend_from_slice(not_modified.as_bytes());
-        bytes.extend_from_slice(fields.as_bytes());
-        bytes.extend_from_slice(content);
-        Document {
-            buffer: Buffer::from(bytes),
-            fields_start: not_modified.len() as u32,
-            body_start: body_start as u32,
-            modified_secs,
-        }
+        Document::from(Draft::assemble("", &fields, body.as_bytes(), 0))
     }
 
     /// Header fields and content: what follows the opening of a 200 response to GET.

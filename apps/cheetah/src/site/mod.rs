@@ -1,8 +1,8 @@
 //! The documents of a site, in memory, each ready to be sent.
 //!
-//! A site is loaded once and then only read. Its table maps resolved paths to entries; a request
-//! is answered from the table alone, so no request, however written, reaches a file that was not
-//! loaded. [`load`] says what is loaded from a directory and what is left out; [`document`] how a
+//! A site's table maps resolved paths to entries; a request is answered from the table alone, so no
+//! request, however written, reaches a file that was not loaded. [`load`] says what is loaded from a
+//! directory and what is left out, [`store`] how it follows the files' changes; [`document`] how a
 //! document lies in memory; [`example`] is the site built into the program.
 //!
 //! What a site is told beside its documents, its [`settings`], are rules by path: [`fields`] and
@@ -20,8 +20,10 @@ mod pages;
 pub mod pattern;
 pub mod redirect;
 pub mod settings;
+pub mod store;
 pub mod variants;
 
+use std::collections::HashSet;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
@@ -32,6 +34,7 @@ pub use document::{Description, Document};
 pub use hosts::Sites;
 pub use load::{Limits, LoadError, Omission, Reason};
 pub use settings::{MediaTypes, Settings};
+pub use store::{Change, Keeper, Tree};
 pub use variants::Variants;
 
 use crate::http::Status;
@@ -66,8 +69,6 @@ pub struct Site {
     pages: Pages,
     entries: HashMap<Box<[u8]>, Entry, BuildHasherDefault<PathHasher>>,
     omissions: Vec<Omission>,
-    content_len: u64,
-    document_count: usize,
 }
 
 impl Default for Site {
@@ -89,8 +90,6 @@ impl Site {
             settings,
             entries: HashMap::default(),
             omissions: Vec::new(),
-            content_len: 0,
-            document_count: 0,
         }
     }
 
@@ -135,8 +134,6 @@ impl Site {
             path.starts_with(b"/") && !path.ends_with(b"/"),
             "not a document's path"
         );
-        self.content_len += document.content_len();
-        self.document_count += 1;
         for (at, _) in path.iter().enumerate().filter(|&(_, &byte)| byte == b'/') {
             self.insert_directory(&path[..=at]);
         }
@@ -183,7 +180,34 @@ impl Site {
 
     /// Makes known that something exists at a path and is not served.
     pub fn insert_forbidden(&mut self, path: &[u8]) {
+        self.remove(path); // It may have been a directory's document.
         self.put(path, Entry::Forbidden);
+    }
+
+    /// Takes out a document, or what was forbidden. The directories above it stay; one whose document it
+    /// was gets the next that may be its document.
+    pub fn remove(&mut self, path: &[u8]) {
+        self.entries.remove(path);
+        self.pages.document_gone(path);
+        let slash = path.iter().rposition(|&b| b == b'/').unwrap_or(0);
+        let (directory, name) = path.split_at(slash + 1);
+        let names = &self.settings.index;
+        if names.iter().any(|index| index.as_bytes() == name) {
+            let entry =
+                |index: &String| self.find(&[directory, index.as_bytes()].concat()).cloned();
+            let mut entries = names.iter().filter_map(entry);
+            let next = entries.find(|entry| entry.document().is_some());
+            self.put(directory, next.unwrap_or(Entry::Forbidden));
+        }
+    }
+
+    /// Takes out a directory by its path, which ends with `/`; what is in it stays.
+    pub fn remove_directory(&mut self, path: &[u8]) {
+        self.entries.remove(path);
+        let name = &path[..path.len() - 1];
+        if matches!(self.find(name), Some(Entry::Directory)) {
+            self.entries.remove(name);
+        }
     }
 
     /// A redirect comes before whatever else is at its path.
@@ -193,6 +217,11 @@ impl Site {
         }
     }
 
+    /// All paths, in no order, and what they lead to.
+    pub fn entries(&self) -> impl Iterator<Item = (&[u8], &Entry)> {
+        self.entries.iter().map(|(path, entry)| (&path[..], entry))
+    }
+
     /// What was left out when the site was loaded, and why.
     pub fn omissions(&self) -> &[Omission] {
         &self.omissions
@@ -200,12 +229,30 @@ impl Site {
 
     /// Paths with a document, index pages counted once.
     pub fn document_count(&self) -> usize {
-        self.document_count
+        self.documents().count()
     }
 
-    /// Bytes of all documents, without their header fields.
+    /// Bytes of all documents, without their header fields; one under several paths counts once.
     pub fn content_len(&self) -> u64 {
-        self.content_len
+        let mut counted = HashSet::new();
+        let documents = self.documents().flat_map(|variants| {
+            let coded = variants.coded().iter().map(|(_, document)| document);
+            coded.chain([variants.plain()])
+        });
+        let once =
+            documents.filter(|document| counted.insert(document.buffer().as_slice().as_ptr()));
+        once.map(|document| document.body().len() as u64).sum()
+    }
+
+    fn documents(&self) -> impl Iterator<Item = &Variants> {
+        let paths = self
+            .entries
+            .iter()
+            .filter(|(path, _)| !path.ends_with(b"/"));
+        paths.filter_map(|(_, entry)| match entry {
+            Entry::Document(variants) => Some(variants),
+            Entry::Directory | Entry::Forbidden => None,
+        })
     }
 }
 

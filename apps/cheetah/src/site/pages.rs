@@ -47,6 +47,13 @@ impl Pages {
         }
     }
 
+    /// A document is no longer there: its errors have the server's pages again.
+    pub(super) fn document_gone(&mut self, path: &[u8]) {
+        for status in self.settings.pages_at(path) {
+            self.errors.retain(|(known, _)| *known != status);
+        }
+    }
+
     pub(super) fn error(&self, status: Status) -> Option<&Document> {
         let known = self.errors.iter().find(|(known, _)| *known == status);
         known.map(|(_, page)| page)

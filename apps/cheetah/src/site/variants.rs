@@ -101,13 +101,14 @@ impl Variants {
 
 impl Site {
     /// Makes the coded files that lie beside a document its variants, those and no others: to be
-    /// called whenever one of them or the document has changed. The bytes of all documents may come
+    /// called whenever one of them or the document has changed, of a site that no [`Tree`](super::Tree)
+    /// changes. The bytes of all documents may come
     /// to `content_len_max`. Gives the files that are no variants, with the reason.
     pub fn join_variants(&mut self, path: &[u8], content_len_max: u64) -> Vec<(Coding, Reason)> {
         let Some(Entry::Document(before)) = self.entries.get(path) else {
             return Vec::new();
         };
-        let mut content_len = self.content_len - before.content_len();
+        let mut content_len = self.content_len().saturating_sub(before.content_len());
         let mut joined = Variants::from(before.plain().clone());
         content_len += joined.content_len();
         let mut left = Vec::new();
@@ -127,19 +128,9 @@ impl Site {
                 joined = joined.with(coding, coded);
             }
         }
-        self.content_len = content_len;
         self.put_document(path, joined.settled());
         left
     }
-}
-
-/// The names of which there are coded variants among the names of a directory, by their own names.
-pub(super) fn originals(names: &[Vec<u8>]) -> Vec<&[u8]> {
-    let coded = names.iter().filter_map(|name| Coding::of_name(name));
-    let mut originals: Vec<&[u8]> = coded.map(|(original, _)| original).collect();
-    originals.sort_unstable();
-    originals.dedup();
-    originals
 }
 
 /// The coded variant that a client wants more than the document as it is.

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unused_imports, reason = "each test file uses its own part")]
 
+pub mod folder;
+
 use exos_buf::Slice;
 use exos_cheetah::site::{Description, Document};
 use exos_cheetah::{Next, Server, ServerConnection, Site};

@@ -1,0 +1,52 @@
+//! The files behind the site, followed while the loop runs.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use exos::Error;
+
+use crate::http::Server;
+use crate::site::{Keeper, Omission, Tree};
+
+/// The followers of the directories that are served, with the numbers of their sites.
+pub(super) struct Files(Vec<(usize, Keeper)>);
+
+impl Files {
+    /// Follows what there is to follow, on these cores. It takes threads: a program that has several may
+    /// enter no user namespace any more.
+    pub(super) fn follow(trees: Vec<(usize, Tree)>, cores: Vec<usize>) -> Result<Files, Error> {
+        let refused = |(_, tree): &(usize, Tree)| tree.watch().map_or(1, |watch| watch.refused());
+        let refused: u64 = trees.iter().map(refused).sum();
+        if refused > 0 {
+            eprintln!(
+                "exos serve: the kernel does not watch {refused} of the directories; all are looked through once a \
+                 minute instead; raise the sysctls fs.inotify.max_user_watches and fs.inotify.max_user_instances"
+            );
+        }
+        let say = |omission: &Omission| eprintln!("exos serve: left out: {omission}");
+        let start = |(site, tree)| Ok((site, Keeper::start(tree, cores.clone(), say)?));
+        let keepers = trees.into_iter().map(start).collect::<io::Result<_>>();
+        keepers
+            .map(Files)
+            .map_err(|e| Error::io("cannot follow changes of files", e))
+    }
+
+    /// Readable when there are changes.
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.0.iter().map(|(_, keeper)| keeper.fd())
+    }
+
+    /// Makes the changes that have come, between two turns.
+    pub(super) fn apply_changes(&mut self, server: &mut Server) {
+        for (site, keeper) in &mut self.0 {
+            for change in keeper.take() {
+                server.change_site(*site, change);
+            }
+        }
+    }
+
+    /// Follows no more.
+    pub(super) fn end(&mut self) {
+        self.0.clear();
+    }
+}

@@ -1,0 +1,78 @@
+//! The files behind a site, while they change.
+//!
+//! ```text
+//!   the kernel ──inotify──> watch ──> dirty ──> tree ──Change──> keeper ══channel══> Site::apply
+//!                           where     when      what             the thread          between turns
+//! ```
+//!
+//! [`nodes`] holds what was last seen of each file, [`tree`] says what has changed; [`root`] opens and reads
+//! files without leaving the directory; [`watch`] asks the kernel for notices; [`dirty`] decides when a
+//! file that somebody writes to is read. [`keeper`] does all this on a thread of its own, because a
+//! file may take long to read, and hands over finished documents.
+//!
+//! A change of the site is one call between two turns of the event loop, which puts a document into the
+//! table or takes one out. Responses under way hold slices of the document that they began with.
+
+pub mod dirty;
+mod grouping;
+pub mod keeper;
+pub mod nodes;
+mod reading;
+pub mod root;
+pub mod tree;
+pub mod watch;
+
+use std::sync::Arc;
+
+use super::document::Draft;
+use super::{Coding, Document, Site, Variants};
+
+pub use keeper::Keeper;
+pub use tree::Tree;
+
+/// The path of a document as requests name it, or of a directory, which ends with a slash.
+pub type SitePath = Arc<[u8]>;
+
+/// One change of a site.
+#[derive(Debug)]
+pub enum Change {
+    /// A document is there, or another version of it.
+    Document(SitePath, Draft),
+    /// At the first path is the document that the second has.
+    Again(SitePath, SitePath),
+    /// A document is there with its coded variants, which may be none any more.
+    Variants(SitePath, Draft, Vec<(Coding, Draft)>),
+    /// A directory is there.
+    Directory(SitePath),
+    /// Something is there that is not served.
+    Forbidden(SitePath),
+    /// A document, or what was not served, is no longer there.
+    Gone(SitePath),
+    /// A directory is no longer there. What was in it has gone before.
+    GoneDirectory(SitePath),
+}
+
+impl Site {
+    /// Makes a change. Changes are made in the order in which a [`Tree`] gives them.
+    pub fn apply(&mut self, change: Change) {
+        match change {
+            Change::Document(path, draft) => self.insert(&path, Document::from(draft)),
+            Change::Again(path, as_path) => {
+                if let Some(document) = self.find(&as_path).and_then(|entry| entry.document()) {
+                    let document = document.clone();
+                    self.insert(&path, document);
+                }
+            }
+            Change::Variants(path, plain, coded) => {
+                let coded = coded.into_iter();
+                let coded = coded.map(|(coding, draft)| (coding, Document::from(draft)));
+                let variants = Variants::new(Document::from(plain), coded.collect());
+                self.insert(&path, variants);
+            }
+            Change::Directory(path) => self.insert_directory(&path),
+            Change::Forbidden(path) => self.insert_forbidden(&path),
+            Change::Gone(path) => self.remove(&path),
+            Change::GoneDirectory(path) => self.remove_directory(&path),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What was last seen at each path, and by which paths each file is reached.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::SitePath;
+use super::root::{Identity, Version};
+use crate::site::Settings;
+
+/// What was last seen at a path.
+#[derive(Debug)]
+pub enum Node {
+    /// A directory, whose path ends with a slash.
+    Directory(Directory),
+    /// A file, of which this version is served.
+    File(Version),
+    /// Something that is not served.
+    NotServed,
+}
+
+/// What was last seen of a directory.
+#[derive(Debug)]
+pub struct Directory {
+    /// Which one it is.
+    pub identity: Identity,
+    /// Where it is, relative to the root and without links.
+    pub real: PathBuf,
+    /// The watch that tells of it.
+    pub watch: Option<i32>,
+}
+
+/// The paths of one file. In memory it is once for each manner in which it is sent.
+#[derive(Debug, Default)]
+struct Names {
+    paths: Vec<SitePath>,
+    len: u64,
+}
+
+/// The nodes by path.
+#[derive(Debug)]
+pub struct Nodes {
+    settings: Arc<Settings>,
+    by_path: BTreeMap<SitePath, Node>,
+    names: HashMap<Identity, Names>,
+    files: usize,
+    content_len: u64,
+}
+
+impl Nodes {
+    /// Nothing has been seen yet.
+    pub fn new(settings: Arc<Settings>) -> Nodes {
+        Nodes {
+            settings,
+            by_path: BTreeMap::new(),
+            names: HashMap::new(),
+            files: 0,
+            content_len: 0,
+        }
+    }
+
+    /// How documents are sent.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What was last seen at a path.
+    pub fn get(&self, path: &[u8]) -> Option<&Node> {
+        self.by_path.get(path)
+    }
+
+    /// Takes down a directory, or that something is not served; gives what was there. No file was.
+    pub fn insert(&mut self, path: SitePath, node: Node) -> Option<Node> {
+        let before = self.by_path.insert(path, node);
+        debug_assert!(!matches!(before, Some(Node::File(_))), "forgotten first");
+        before
+    }
+
+    /// The paths below a directory, itself first, in order.
+    pub fn below(&self, directory: &SitePath) -> impl Iterator<Item = &SitePath> {
+        let within = self.by_path.range(directory.clone()..);
+        within
+            .map(|(path, _)| path)
+            .take_while(move |path| path.starts_with(directory))
+    }
+
+    /// All paths of a file.
+    pub fn names(&self, identity: Identity) -> &[SitePath] {
+        self.names.get(&identity).map_or(&[], |names| &names.paths)
+    }
+
+    /// Paths that are files.
+    pub fn file_count(&self) -> usize {
+        self.files
+    }
+
+    /// Bytes of all files, as often as they are in memory.
+    pub fn content_len(&self) -> u64 {
+        self.content_len
+    }
+
+    /// Whether a path lies in a directory, by whatever name.
+    pub fn is_below(&self, path: &[u8], identity: Identity) -> bool {
+        let ends = path.iter().enumerate().filter(|&(_, &byte)| byte == b'/');
+        ends.map(|(at, _)| self.by_path.get(&path[..=at]))
+            .any(|node| matches!(node, Some(Node::Directory(d)) if d.identity == identity))
+    }
+
+    /// Another path of the same version that is sent in the same manner: its document serves this one too.
+    pub fn same(&self, path: &SitePath, version: Version) -> Option<SitePath> {
+        let others = self.names(version.identity).iter();
+        let mut others = others.filter(|other| *other != path && self.is_version(other, version));
+        let manner = self.settings.manner(path);
+        others
+            .find(|other| self.settings.manner(other) == manner)
+            .cloned()
+    }
+
+    fn is_version(&self, path: &[u8], version: Version) -> bool {
+        matches!(self.get(path), Some(Node::File(known)) if *known == version)
+    }
+
+    /// Takes down which version is at a path.
+    pub fn record(&mut self, path: &SitePath, version: Version) {
+        let known = match self.get(path) {
+            Some(Node::File(known)) => Some(known.identity),
+            _ => None,
+        };
+        if known != Some(version.identity) {
+            self.forget(path);
+            self.files += 1;
+            self.count(version.identity, |names| names.paths.push(path.clone()));
+        }
+        self.by_path.insert(path.clone(), Node::File(version));
+        self.count(version.identity, |names| names.len = version.len);
+    }
+
+    /// Takes away what was seen at a path; true if something was.
+    pub fn forget(&mut self, path: &SitePath) -> bool {
+        let node = self.by_path.remove(path);
+        if let Some(Node::File(version)) = node {
+            self.files -= 1;
+            self.count(version.identity, |names| {
+                names.paths.retain(|name| name != path);
+            });
+        }
+        node.is_some()
+    }
+
+    /// Changes what is known of a file's paths, and counts its bytes anew.
+    fn count(&mut self, identity: Identity, change: impl FnOnce(&mut Names)) {
+        let names = self.names.entry(identity).or_default();
+        self.content_len -= names.len * copies(names, &self.settings);
+        change(names);
+        self.content_len += names.len * copies(names, &self.settings);
+        if names.paths.is_empty() {
+            self.names.remove(&identity);
+        }
+    }
+}
+
+/// How often a file is in memory.
+fn copies(names: &Names, settings: &Settings) -> u64 {
+    match names.paths.as_slice() {
+        [] => 0,
+        [_] => 1,
+        several => {
+            let manners = several.iter().map(|path| settings.manner(path));
+            manners.collect::<HashSet<_>>().len() as u64
+        }
+    }
+}

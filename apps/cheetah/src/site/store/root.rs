@@ -1,0 +1,169 @@
+//! The directory that is served, and reading what lies in it.
+//!
+//! A symbolic link counts only if what it leads to lies in the directory. The link is resolved
+//! first; then the result is opened relative to the directory with `openat2` and
+//! `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS`, so that the kernel refuses to leave it even if
+//! somebody exchanges parts of the path in between.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, statat,
+};
+
+use crate::limits::READS_MAX;
+use crate::site::Reason;
+
+/// Device and inode: what a file is whatever its name.
+pub type Identity = (u64, u64);
+
+/// What tells that a file has been written to: as long as all of it is the same, so is the content,
+/// unless it is written to without end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// Which file.
+    pub identity: Identity,
+    /// Its length in bytes.
+    pub len: u64,
+    /// Seconds and nanoseconds of the last write.
+    pub modified: (i64, u64),
+    /// Of the last change, of its times too: nobody can set this one back.
+    pub changed: (i64, u64),
+}
+
+impl Version {
+    /// Seconds since 1970 of the last write; a time in the future is replaced by the present (RFC 9110
+    /// §8.8.2.1).
+    pub fn modified_secs(&self) -> u64 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now_secs = now.map_or(0, |time| time.as_secs());
+        u64::try_from(self.modified.0).unwrap_or(0).min(now_secs)
+    }
+
+    /// The version that `stat` speaks of.
+    pub fn of(stat: &Stat) -> Version {
+        Version {
+            identity: identity(stat),
+            len: u64::try_from(stat.st_size).unwrap_or(0),
+            modified: (stat.st_mtime, stat.st_mtime_nsec),
+            changed: (stat.st_ctime, stat.st_ctime_nsec),
+        }
+    }
+}
+
+/// Which file `stat` speaks of.
+pub fn identity(stat: &Stat) -> Identity {
+    (stat.st_dev, stat.st_ino)
+}
+
+/// The directory that is served.
+#[derive(Debug)]
+pub struct Root {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl Root {
+    /// Opens the directory.
+    pub fn open(directory: &Path) -> io::Result<Root> {
+        let path = fs::canonicalize(directory)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(&path, flags, Mode::empty())?;
+        Ok(Root { fd, path })
+    }
+
+    /// Which directory it is.
+    pub fn identity(&self) -> io::Result<Identity> {
+        Ok(identity(&fstat(&self.fd)?))
+    }
+
+    /// Where a symbolic link leads, relative to the root.
+    pub fn resolve(&self, real: &Path) -> Result<PathBuf, Reason> {
+        let target = fs::canonicalize(self.path.join(real)).map_err(Reason::Unreadable)?;
+        let inside = target
+            .strip_prefix(&self.path)
+            .map_err(|_| Reason::LeavesDirectory)?;
+        Ok(Path::new(".").join(inside))
+    }
+
+    /// What is at a path without links, itself perhaps a link.
+    pub fn stat(&self, real: &Path) -> io::Result<Stat> {
+        Ok(statat(self.fd.as_fd(), real, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    fn open_at(&self, real: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | flags;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let fd = openat2(self.fd.as_fd(), real, flags, Mode::empty(), resolve)?;
+        Ok(fd)
+    }
+
+    /// A directory and which one it is.
+    pub fn directory(&self, real: &Path) -> io::Result<(OwnedFd, Identity)> {
+        let fd = self.open_at(real, OFlags::DIRECTORY)?;
+        let identity = identity(&fstat(&fd)?);
+        Ok((fd, identity))
+    }
+
+    /// A file's content and of which version it is; `None` if somebody wrote to it each time that it
+    /// was read.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read or is no file, or `too_long` when it is longer than `limit` bytes.
+    pub fn read(
+        &self,
+        real: &Path,
+        limit: u64,
+        too_long: Reason,
+    ) -> Result<Option<(Version, Vec<u8>)>, Reason> {
+        let unreadable = |e: io::Error| Reason::Unreadable(e);
+        for _ in 0..READS_MAX {
+            // A pipe in the place of a file must not stop us here.
+            let fd = self.open_at(real, OFlags::NONBLOCK).map_err(unreadable)?;
+            let file = File::from(fd);
+            let before = fstat(&file).map_err(|e| unreadable(e.into()))?;
+            if FileType::from_raw_mode(before.st_mode) != FileType::RegularFile {
+                return Err(Reason::NotRegular); // Exchanged since it was looked at.
+            }
+            let version = Version::of(&before);
+            let Some(content) = read_at_most(&file, version.len, limit).map_err(unreadable)? else {
+                return Err(too_long);
+            };
+            let after = fstat(&file).map_err(|e| unreadable(e.into()))?;
+            if Version::of(&after) == version && content.len() as u64 == version.len {
+                return Ok(Some((version, content)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The names in a directory, sorted so that two loads of the same files agree.
+pub fn sorted_names(directory: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// The content of a file, or `None` when it is longer than `limit`, now or by the time it is
+/// read. `len` is what it should be.
+fn read_at_most(file: &File, len: u64, limit: u64) -> io::Result<Option<Vec<u8>>> {
+    if len > limit {
+        return Ok(None);
+    }
+    let mut content = Vec::with_capacity(len as usize + 1); // One more, to see the end.
+    file.take(limit.saturating_add(1))
+        .read_to_end(&mut content)?;
+    Ok(Some(content).filter(|content| content.len() as u64 <= limit))
+}

@@ -1,0 +1,458 @@
+//! What was last seen of a directory, and what has changed since.
+//!
+//! # Nodes
+//!
+//! Each path of the site has a node: a directory (its path ends with a slash), a file, or something
+//! that is not served. To examine a path is to look at it in the file system, by the rules of
+//! [`load`](super::super::load), and to say by [`Change`]s how it differs from its node. Loading is
+//! examining the root without any node; a notice is examining one path; lost notices are examining all
+//! again. So there is one way in which a site comes to be what it is.
+//!
+//! # Order
+//!
+//! What is new is said before what has gone, so that a renamed file or an exchanged directory is at no
+//! time at neither place. Each change is right by itself, a batch is not made whole at once.
+//!
+//! # Links
+//!
+//! No notice tells that what a link leads to is another file. So links are resolved again whenever
+//! anything has happened, and the directories of the files that they lead to are watched too. A file
+//! with several names (hard links) is read once; all of them change when one does. What is written by a
+//! name outside the directory, or by one that comes and goes between two looks, is not noticed.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustix::fs::{FileType, Stat};
+
+use super::dirty::{Dirty, Due};
+use super::nodes::{Directory, Node, Nodes};
+use super::root::{Root, Version, identity, sorted_names};
+use super::watch::{Notice, Watch, What};
+use super::{Change, SitePath};
+use crate::limits::{self, RESCAN_TIME};
+use crate::site::{Limits, LoadError, Omission, Reason, Settings};
+
+/// What was last seen of a directory.
+#[derive(Debug)]
+pub struct Tree {
+    directory: PathBuf,
+    pub(super) root: Root,
+    pub(super) limits: Limits,
+    pub(super) nodes: Nodes,
+    /// Paths that are symbolic links or one of several hard links: no notice may tell of their changes.
+    links: BTreeSet<SitePath>,
+    watch: Option<Watch>,
+    dirty: Dirty,
+    /// When all is examined again.
+    rescan: Option<Instant>,
+    /// Something was left out for want of room.
+    pub(super) crowded: bool,
+    /// Something happened where only links lead.
+    elsewhere: bool,
+    gone: Vec<SitePath>,
+    /// Documents whose variants may be others.
+    pub(super) doubtful: BTreeSet<SitePath>,
+    /// Documents that have variants, and how many bytes these are.
+    pub(super) joined: HashMap<SitePath, u64>,
+    pub(super) joined_len: u64,
+    /// Other names of files that may have been written to by a name that has gone since.
+    reread: Vec<SitePath>,
+    omissions: Vec<Omission>,
+}
+
+/// What is at a path.
+enum Found {
+    Nothing,
+    Directory(PathBuf),
+    File(PathBuf, Stat),
+}
+
+pub(super) type Sink<'a> = dyn FnMut(Change) + 'a;
+
+impl Tree {
+    /// A tree of a directory, of which nothing has been seen yet. If it `is_live`, it is watched from
+    /// before the first look, so that no change is missed.
+    ///
+    /// # Errors
+    ///
+    /// When the directory itself cannot be opened.
+    pub fn open(
+        directory: &Path,
+        limits: Limits,
+        settings: Arc<Settings>,
+        is_live: bool,
+    ) -> Result<Tree, LoadError> {
+        let root = Root::open(directory).map_err(|e| LoadError::new(directory, e))?;
+        // Without inotify all is examined from time to time.
+        let mut watch = is_live.then(|| Watch::new().ok()).flatten();
+        if let Some(watch) = &mut watch {
+            watch.add_parent(directory);
+        }
+        Ok(Tree {
+            directory: directory.into(),
+            root,
+            limits,
+            nodes: Nodes::new(settings),
+            links: BTreeSet::new(),
+            watch,
+            dirty: Dirty::default(),
+            rescan: None,
+            crowded: false,
+            elsewhere: false,
+            gone: Vec::new(),
+            doubtful: BTreeSet::new(),
+            joined: HashMap::new(),
+            joined_len: 0,
+            reread: Vec::new(),
+            omissions: Vec::new(),
+        })
+    }
+
+    /// Examines everything.
+    ///
+    /// # Errors
+    ///
+    /// When the directory itself cannot be read.
+    pub fn scan(&mut self, sink: &mut Sink) -> Result<(), LoadError> {
+        self.crowded = false;
+        let scanned = self.enter(Arc::from(&b"/"[..]), Path::new("."), sink);
+        self.remove_gone(sink);
+        self.join_variants(sink);
+        scanned.map_err(|e| LoadError::new(&self.directory, e))
+    }
+
+    /// What was left out since the last call, and why.
+    pub fn take_omissions(&mut self) -> Vec<Omission> {
+        std::mem::take(&mut self.omissions)
+    }
+
+    /// What tells of changes, if the kernel does.
+    pub fn watch(&self) -> Option<&Watch> {
+        self.watch.as_ref()
+    }
+
+    /// Takes in the kernel's notices, examines what is due, and says when to call again at the latest.
+    pub fn poll(&mut self, now: Instant, sink: &mut Sink) -> Option<Instant> {
+        self.take_notices(now);
+        if self.rescan.is_some_and(|at| at <= now) {
+            self.rescan = None;
+            self.dirty.forget_settled();
+            // A root that cannot be read stays as it is: the next notice or rescan finds it again.
+            let _ = self.scan(sink);
+        }
+        let mut dirty = std::mem::take(&mut self.dirty);
+        let due = dirty.take_due(now, |path| self.file_version(path));
+        self.dirty = dirty;
+        if !due.is_empty() || std::mem::take(&mut self.elsewhere) {
+            self.examine_due(due, now, sink);
+        }
+        self.arm_rescan(now);
+        self.dirty.next_due().into_iter().chain(self.rescan).min()
+    }
+
+    fn take_notices(&mut self, now: Instant) {
+        let (Some(watch), dirty) = (&mut self.watch, &mut self.dirty) else {
+            return;
+        };
+        let elsewhere = &mut self.elsewhere;
+        let (mut lost, mut moved) = (false, false);
+        watch.read(|notice| match notice {
+            Notice::At { name, .. } if is_hidden(name) => {}
+            Notice::At {
+                directory,
+                name,
+                what,
+            } => {
+                let path = [directory, name].concat().into();
+                lost |= !dirty.note(path, what, now);
+            }
+            Notice::Elsewhere => *elsewhere = true,
+            Notice::Root => moved = true,
+            Notice::Overflow => lost = true,
+        });
+        if moved && let Ok(root) = Root::open(&self.directory) {
+            self.root = root;
+        }
+        if lost || moved {
+            self.rescan = Some(now);
+        }
+    }
+
+    /// Where the kernel tells nothing, or room has come back, all is examined after some time.
+    fn arm_rescan(&mut self, now: Instant) {
+        let is_told = self.watch.as_ref().is_some_and(|w| w.refused() == 0);
+        if self.rescan.is_none() && (!is_told || self.crowded) {
+            self.rescan = Some(now + RESCAN_TIME);
+        }
+    }
+
+    fn examine_due(&mut self, due: Vec<Due>, now: Instant, sink: &mut Sink) {
+        for Due { path, written } in due {
+            if !self.examine(&path, written, sink) {
+                self.dirty.note(path, What::Touched, now);
+            }
+        }
+        for path in self.links.clone() {
+            self.follow(&path, sink);
+        }
+        self.remove_gone(sink);
+        for path in std::mem::take(&mut self.reread) {
+            if !self.examine(&path, true, sink) {
+                self.dirty.note(path, What::Touched, now);
+            }
+        }
+        self.remove_gone(sink);
+        self.join_variants(sink);
+    }
+
+    /// Resolves a link again. What it leads to is examined if it is not what it was; a directory that is
+    /// the same has notices of its own.
+    fn follow(&mut self, path: &SitePath, sink: &mut Sink) {
+        let found = self.look(path);
+        let below = [path, &b"/"[..]].concat();
+        let is_known = match (&found, self.nodes.get(&below[..])) {
+            (Ok(Found::Directory(real)), Some(Node::Directory(known))) => {
+                let now = self.root.directory(real).map(|(_, identity)| identity);
+                known.real == *real && now.ok() == Some(known.identity)
+            }
+            _ => false,
+        };
+        if !is_known && !self.examine(path, false, sink) {
+            self.dirty.note(path.clone(), What::Touched, Instant::now());
+        }
+    }
+
+    /// Says how a path differs from what was seen of it; `written` says that its content does, whatever
+    /// its times. False when somebody is writing to it.
+    fn examine(&mut self, path: &SitePath, written: bool, sink: &mut Sink) -> bool {
+        let found = self.look(path);
+        if written {
+            self.doubt_others(path, &found);
+        }
+        match found {
+            Ok(Found::Nothing) => self.gone.push(path.clone()),
+            Ok(Found::Directory(real)) => {
+                let below: SitePath = [path, &b"/"[..]].concat().into();
+                if let Err(e) = self.enter(below.clone(), &real, sink) {
+                    self.leave_out(path, Reason::Unreadable(e), sink);
+                    self.nodes.insert(below.clone(), Node::NotServed);
+                    sink(Change::Forbidden(below));
+                }
+            }
+            Ok(Found::File(real, stat)) => match self.file(path, &real, &stat, written, sink) {
+                Ok(settled) => return settled,
+                Err(reason) => self.leave_out(path, reason, sink),
+            },
+            Err(reason) => self.leave_out(path, reason, sink),
+        }
+        true
+    }
+
+    /// What was written by this name may have been the file that it led to before, which others still do.
+    fn doubt_others(&mut self, path: &SitePath, found: &Result<Found, Reason>) {
+        let Some(Node::File(known)) = self.nodes.get(path) else {
+            return;
+        };
+        let known = known.identity;
+        let is_same = matches!(found, Ok(Found::File(_, stat)) if identity(stat) == known);
+        if !is_same {
+            let others = self.nodes.names(known).iter();
+            self.reread
+                .extend(others.filter(|other| *other != path).cloned());
+        }
+    }
+
+    /// What is at a path, links followed.
+    fn look(&mut self, path: &SitePath) -> Result<Found, Reason> {
+        let (parent, name) = split(path);
+        let Some(Node::Directory(directory)) = self.nodes.get(parent) else {
+            return Ok(Found::Nothing);
+        };
+        let mut real = directory.real.join(OsStr::from_bytes(name));
+        let Some(mut stat) = self.stat(&real)? else {
+            self.links.remove(path);
+            return Ok(Found::Nothing);
+        };
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+            self.links.insert(path.clone());
+            real = self.root.resolve(&real)?;
+            let gone = || Reason::Unreadable(io::ErrorKind::NotFound.into());
+            stat = self.stat(&real)?.ok_or_else(gone)?;
+            self.watch_target(&real);
+        } else if stat.st_nlink == 1 || FileType::from_raw_mode(stat.st_mode).is_dir() {
+            self.links.remove(path);
+        } else {
+            self.links.insert(path.clone());
+        }
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory if depth(path) >= limits::SITE_DEPTH_MAX => Err(Reason::TooDeep),
+            FileType::Directory if self.nodes.is_below(path, identity(&stat)) => Err(Reason::Cycle),
+            FileType::Directory => Ok(Found::Directory(real)),
+            FileType::RegularFile => Ok(Found::File(real, stat)),
+            _ => Err(Reason::NotRegular),
+        }
+    }
+
+    fn stat(&self, real: &Path) -> Result<Option<Stat>, Reason> {
+        match self.root.stat(real) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(Reason::Unreadable(e)),
+        }
+    }
+
+    /// The directory of what a link leads to may be one that is not served.
+    fn watch_target(&mut self, real: &Path) {
+        if let (Some(watch), Some(parent)) = (&mut self.watch, real.parent())
+            && let Ok((fd, _)) = self.root.directory(parent)
+        {
+            watch.add_nameless(&fd);
+        }
+    }
+
+    /// Bytes of all documents and variants.
+    pub(super) fn content_len(&self) -> u64 {
+        self.nodes.content_len() + self.joined_len
+    }
+
+    /// Where the regular file at a path is.
+    pub(super) fn real_of_file(&mut self, path: &SitePath) -> Option<PathBuf> {
+        match self.look(path) {
+            Ok(Found::File(real, _)) => Some(real),
+            _ => None,
+        }
+    }
+
+    /// The version of the regular file at a path.
+    pub(super) fn file_version(&mut self, path: &SitePath) -> Option<Version> {
+        match self.look(path) {
+            Ok(Found::File(_, stat)) => Some(Version::of(&stat)),
+            _ => None,
+        }
+    }
+
+    /// Examines what is in a directory.
+    fn enter(&mut self, path: SitePath, real: &Path, sink: &mut Sink) -> io::Result<()> {
+        let (fd, identity) = self.root.directory(real)?;
+        if let Some(name) = path.strip_suffix(b"/").filter(|name| !name.is_empty()) {
+            self.remove(&name.into(), sink); // A file was there.
+        }
+        let watch = self.watch.as_mut().and_then(|w| w.add(&fd, &path));
+        let node = Node::Directory(Directory {
+            identity,
+            real: real.into(),
+            watch,
+        });
+        let before = self.nodes.insert(path.clone(), node);
+        if let (Some(Node::Directory(before)), Some(watches)) = (&before, &mut self.watch)
+            && let Some(id) = before.watch.filter(|_| before.watch != watch)
+        {
+            watches.remove(id, &path);
+        }
+        if !matches!(before, Some(Node::Directory(_))) {
+            sink(Change::Directory(path.clone()));
+        }
+        let names = sorted_names(&fd)?;
+        if before.is_some() {
+            self.miss(&path, &names);
+        }
+        for name in names {
+            let child: SitePath = [&path, name.as_slice()].concat().into();
+            if is_hidden(&name) {
+                self.omit(&child, Reason::Hidden);
+            } else if !self.examine(&child, false, sink) {
+                self.dirty.note(child, What::Touched, Instant::now());
+            }
+        }
+        Ok(())
+    }
+
+    /// What was in a directory and is not among the names in it has gone.
+    fn miss(&mut self, directory: &SitePath, names: &[Vec<u8>]) {
+        for path in self.nodes.below(directory).skip(1) {
+            let below = path.strip_suffix(b"/").unwrap_or(path);
+            let name = &below[directory.len()..];
+            if !name.contains(&b'/') && names.binary_search_by(|n| n.as_slice().cmp(name)).is_err()
+            {
+                self.gone.push(below.into());
+            }
+        }
+    }
+
+    fn leave_out(&mut self, path: &SitePath, reason: Reason, sink: &mut Sink) {
+        self.crowded |= matches!(
+            reason,
+            Reason::TooManyFiles { .. } | Reason::SiteFull { .. }
+        );
+        self.remove_below(path, sink);
+        if matches!(self.nodes.get(path), Some(Node::NotServed)) {
+            return;
+        }
+        self.nodes.forget(path);
+        self.doubt_variants(path);
+        self.nodes.insert(path.clone(), Node::NotServed);
+        sink(Change::Forbidden(path.clone()));
+        self.omit(path, reason);
+    }
+
+    pub(super) fn omit(&mut self, path: &[u8], reason: Reason) {
+        let path = OsStr::from_bytes(&path[1..]).into();
+        self.omissions.push(Omission { path, reason });
+    }
+
+    fn remove_gone(&mut self, sink: &mut Sink) {
+        for path in std::mem::take(&mut self.gone) {
+            self.links.remove(&path);
+            self.remove_below(&path, sink);
+            self.remove(&path, sink);
+        }
+    }
+
+    fn remove(&mut self, path: &SitePath, sink: &mut Sink) {
+        if self.nodes.forget(path) {
+            self.doubt_variants(path);
+            sink(Change::Gone(path.clone()));
+        }
+    }
+
+    /// Removes the directory at a path and what is in it, the innermost first.
+    pub(super) fn remove_below(&mut self, path: &SitePath, sink: &mut Sink) {
+        let directory: SitePath = [path, &b"/"[..]].concat().into();
+        let paths: Vec<SitePath> = self.nodes.below(&directory).cloned().collect();
+        for path in paths.into_iter().rev() {
+            self.links.remove(&path);
+            match self.nodes.get(&path) {
+                Some(Node::Directory(node)) => {
+                    if let (Some(id), Some(watch)) = (node.watch, &mut self.watch) {
+                        watch.remove(id, &path);
+                    }
+                    self.nodes.forget(&path);
+                    sink(Change::GoneDirectory(path));
+                }
+                _ => self.remove(&path, sink),
+            }
+        }
+    }
+}
+
+/// Files whose names begin with a dot are not served, but for `.well-known` (RFC 8615).
+fn is_hidden(name: &[u8]) -> bool {
+    name.starts_with(b".") && name != b".well-known"
+}
+
+/// How many directories a path lies in.
+fn depth(path: &[u8]) -> usize {
+    path.iter().filter(|&&byte| byte == b'/').count()
+}
+
+/// The directory of a path, with its slash, and the name in it.
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    let slash = path.iter().rposition(|&byte| byte == b'/');
+    path.split_at(slash.map_or(0, |at| at + 1))
+}

@@ -1,0 +1,643 @@
+//! Files that change under the server, in the real file system: each change is served, nothing is torn,
+//! and what following changes gives is what loading anew would give.
+//!
+//! The kernel queues its notice before the call that makes a change returns, and time is the test's
+//! own: nothing here waits.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::folder::Folder;
+use exos_cheetah::Site;
+use exos_cheetah::Status;
+use exos_cheetah::limits::{CHANGES_QUEUED, RESCAN_TIME, SETTLE_TIME, SETTLE_TIME_MAX};
+use exos_cheetah::site::fields::{FieldRule, FieldRules};
+use exos_cheetah::site::pattern::Pattern;
+use exos_cheetah::site::{Document, Entry, Keeper, Limits, Settings, Tree};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// A directory and the site that follows it.
+struct Live {
+    folder: Folder,
+    site: Site,
+    tree: Tree,
+    now: Instant,
+    changes: usize,
+}
+
+impl Live {
+    fn of(folder: Folder) -> Live {
+        Live::within(folder, Limits::default())
+    }
+
+    fn within(folder: Folder, limits: Limits) -> Live {
+        let (site, tree) = Site::load_live(&folder.0, limits, Arc::default()).unwrap();
+        Live {
+            folder,
+            site,
+            tree,
+            now: Instant::now(),
+            changes: 0,
+        }
+    }
+
+    /// Follows what has happened; `look` sees the site after each change.
+    fn follow_and(&mut self, mut look: impl FnMut(&Site)) {
+        let (site, changes) = (&mut self.site, &mut self.changes);
+        self.tree.poll(self.now, &mut |change| {
+            site.apply(change);
+            *changes += 1;
+            look(site);
+        });
+    }
+
+    fn follow(&mut self) {
+        self.follow_and(|_| {});
+    }
+
+    fn follow_after(&mut self, time: Duration) {
+        self.now += time;
+        self.follow();
+    }
+
+    fn get(&self, path: &str) -> Option<String> {
+        content(&self.site, path)
+    }
+
+    fn document(&self, path: &str) -> Document {
+        let entry = self.site.find(path.as_bytes());
+        entry.and_then(Entry::document).expect(path).clone()
+    }
+}
+
+fn load_live(directory: &Path) -> (Site, Tree) {
+    Site::load_live(directory, Limits::default(), Arc::default()).unwrap()
+}
+
+fn content(site: &Site, path: &str) -> Option<String> {
+    let document = site.find(path.as_bytes())?.document()?;
+    Some(String::from_utf8(document.body().as_bytes().to_vec()).unwrap())
+}
+
+/// Everything about a site that a client can see but times.
+fn picture(site: &Site) -> BTreeMap<String, String> {
+    let describe = |entry: &Entry| match entry {
+        Entry::Directory => "directory".to_owned(),
+        Entry::Forbidden => "forbidden".to_owned(),
+        Entry::Document(variants) => {
+            let coded = variants.coded().iter().map(|(_, document)| document);
+            let all = [variants.plain()].into_iter().chain(coded);
+            all.map(describe_document).collect()
+        }
+    };
+    let entries = site.entries();
+    let entries =
+        entries.map(|(path, entry)| (String::from_utf8_lossy(path).into(), describe(entry)));
+    entries.collect()
+}
+
+fn describe_document(document: &Document) -> String {
+    let fields = document.content_fields().to_owned();
+    let tag = String::from_utf8_lossy(document.entity_tag()).into_owned();
+    let varies = if document.varies() { "varies" } else { "" };
+    fields + &tag + varies + &String::from_utf8_lossy(document.body().as_bytes())
+}
+
+#[test]
+fn files_come_change_and_go() {
+    let folder = Folder::new();
+    folder.write("a.txt", "one");
+    let mut live = Live::of(folder);
+    live.folder.write("a.txt", "two");
+    live.folder.write("b.html", "new");
+    live.follow();
+    assert_eq!(live.get("/a.txt").as_deref(), Some("two"));
+    assert_eq!(live.get("/b.html").as_deref(), Some("new"));
+    fs::remove_file(live.folder.path("a.txt")).unwrap();
+    live.follow();
+    assert!(live.site.find(b"/a.txt").is_none());
+    let before = live.changes;
+    live.follow();
+    assert_eq!(live.changes, before, "nothing happened");
+}
+
+/// What is being sent is of one version; tag and bytes belong together in each.
+#[test]
+fn responses_under_way_keep_their_version() {
+    let folder = Folder::new();
+    folder.write("a.txt", "the first version");
+    let mut live = Live::of(folder);
+    let (old, sending) = (live.document("/a.txt"), live.document("/a.txt").whole());
+    live.folder.write("a.txt", "the second one");
+    live.follow();
+    let new = live.document("/a.txt");
+    assert!(sending.as_bytes().ends_with(b"the first version"));
+    assert!(new.whole().as_bytes().ends_with(b"the second one"));
+    assert_ne!(old.entity_tag(), new.entity_tag());
+    live.folder.write("a.txt", "the first version");
+    live.follow();
+    assert_eq!(live.document("/a.txt").entity_tag(), old.entity_tag());
+}
+
+/// As editors and deployments do it: a whole new file takes the name of the old one.
+#[test]
+fn a_file_that_is_replaced_is_there_all_the_time() {
+    let folder = Folder::new();
+    folder.write("index.html", "old");
+    let mut live = Live::of(folder);
+    live.folder.write("index.html~1", "new");
+    fs::rename(
+        live.folder.path("index.html~1"),
+        live.folder.path("index.html"),
+    )
+    .unwrap();
+    live.follow_and(|site| {
+        let page = content(site, "/").expect("a page at all times");
+        assert!(page == "old" || page == "new");
+        assert_eq!(content(site, "/index.html").unwrap(), page);
+    });
+    assert_eq!(live.get("/").as_deref(), Some("new"));
+    assert!(live.site.find(b"/index.html~1").is_none());
+}
+
+#[test]
+fn an_index_that_goes_leaves_a_directory_that_is_forbidden() {
+    let folder = Folder::new();
+    folder.write("d/index.html", "page");
+    let mut live = Live::of(folder);
+    assert_eq!(live.get("/d/").as_deref(), Some("page"));
+    fs::remove_file(live.folder.path("d/index.html")).unwrap();
+    live.follow();
+    assert!(matches!(live.site.find(b"/d/"), Some(Entry::Forbidden)));
+    assert!(matches!(live.site.find(b"/d"), Some(Entry::Directory)));
+}
+
+/// A coded file beside a document is its variant as long as it is no older, whichever of them changes.
+#[test]
+fn variants_come_change_and_go() {
+    let coded = |site: &Site| -> Vec<String> {
+        let Some(Entry::Document(variants)) = site.find(b"/a.html") else {
+            panic!("a document at all times");
+        };
+        let coded = variants.coded().iter();
+        assert_eq!(variants.plain().varies(), !variants.coded().is_empty());
+        coded
+            .map(|(coding, d)| {
+                format!(
+                    "{} {}",
+                    coding.name(),
+                    String::from_utf8_lossy(d.body().as_bytes())
+                )
+            })
+            .collect()
+    };
+    let folder = Folder::new();
+    folder.write_at("a.html", "page", 1000);
+    let mut live = Live::of(folder);
+    assert_eq!(coded(&live.site), [""; 0]);
+    live.folder.write_at("a.html.gz", "zip", 1000);
+    live.follow();
+    assert_eq!(coded(&live.site), ["gzip zip"]);
+    live.folder.write_at("a.html.br", "brotli", 2000);
+    live.folder.write_at("a.html.gz", "other", 1000);
+    live.follow();
+    assert_eq!(coded(&live.site), ["br brotli", "gzip other"]);
+    live.folder.write_at("a.html", "new page", 1500);
+    live.follow();
+    assert_eq!(
+        coded(&live.site),
+        ["br brotli"],
+        "the other is of the old page"
+    );
+    fs::remove_file(live.folder.path("a.html.br")).unwrap();
+    live.follow();
+    assert_eq!(coded(&live.site), [""; 0]);
+    assert_eq!(live.get("/a.html").as_deref(), Some("new page"));
+    assert_eq!(picture(&live.site), picture(&live.folder.load()));
+}
+
+/// With settings: the next name of an index takes the place of one that goes, a page of an error follows its
+/// document, and each document keeps the fields that rules add for its path.
+#[test]
+fn what_settings_say_holds_for_what_changes() {
+    let folder = Folder::new();
+    folder.write("index.html", "html");
+    folder.write("index.txt", "text");
+    folder.write("404.html", "none");
+    let fields = FieldRule {
+        pattern: Pattern::parse("*.txt").unwrap(),
+        fields: vec![("X-Text".into(), vec!["yes".into()])],
+    };
+    let settings = Arc::new(Settings {
+        index: vec!["index.html".into(), "index.txt".into()],
+        fields: FieldRules::new(vec![fields]).unwrap(),
+        error_pages: vec![(Status::NotFound, "/404.html".into())],
+        ..Settings::default()
+    });
+    let loaded = Site::load_live(&folder.0, Limits::default(), settings);
+    let (mut site, mut tree) = loaded.unwrap();
+    let mut follow = |site: &mut Site| {
+        tree.poll(Instant::now(), &mut |change| site.apply(change));
+    };
+    let page = |site: &Site| {
+        let page = site.error_page(Status::NotFound);
+        page.map(|page| String::from_utf8(page.body().as_bytes().to_vec()).unwrap())
+    };
+    fs::remove_file(folder.path("index.html")).unwrap();
+    fs::write(folder.path("404.html"), "nothing").unwrap();
+    follow(&mut site);
+    assert_eq!(content(&site, "/").as_deref(), Some("text"));
+    assert_eq!(page(&site).as_deref(), Some("nothing"));
+    fs::rename(folder.path("index.txt"), folder.path("b.txt")).unwrap();
+    fs::hard_link(folder.path("b.txt"), folder.path("c.html")).unwrap();
+    fs::remove_file(folder.path("404.html")).unwrap();
+    follow(&mut site);
+    tree.poll(Instant::now() + SETTLE_TIME, &mut |change| {
+        site.apply(change)
+    });
+    assert!(matches!(site.find(b"/"), Some(Entry::Forbidden)));
+    assert_eq!(page(&site), None);
+    for (path, has_field) in [("/b.txt", true), ("/c.html", false)] {
+        let document = site
+            .find(path.as_bytes())
+            .and_then(Entry::document)
+            .expect(path);
+        let fields = document.fields();
+        let has = fields.as_bytes().windows(8).any(|w| w == b"X-Text: ");
+        assert_eq!(has, has_field, "{path}");
+    }
+}
+
+/// What is created in a directory before it is watched is found when it is first looked into.
+#[test]
+fn directories_come_with_what_is_in_them_and_go_with_it() {
+    let mut live = Live::of(Folder::new());
+    live.folder.write("a/b/c.txt", "c");
+    live.follow();
+    assert_eq!(live.get("/a/b/c.txt").as_deref(), Some("c"));
+    live.folder.write("a/b/d.txt", "d");
+    live.follow();
+    assert_eq!(live.get("/a/b/d.txt").as_deref(), Some("d"));
+    fs::remove_dir_all(live.folder.path("a")).unwrap();
+    live.follow();
+    assert!(live.site.find(b"/a").is_none() && live.site.find(b"/a/b/c.txt").is_none());
+    assert_eq!(live.site.document_count(), 0);
+}
+
+/// The documents move without being read again, and at no time are they nowhere.
+#[test]
+fn a_renamed_directory_keeps_its_documents() {
+    let folder = Folder::new();
+    folder.write("old/deep/a.txt", "a");
+    let mut live = Live::of(folder);
+    let before = live.document("/old/deep/a.txt");
+    fs::rename(live.folder.path("old"), live.folder.path("new")).unwrap();
+    live.follow_and(|site| {
+        let paths = ["/old/deep/a.txt", "/new/deep/a.txt"];
+        assert!(paths.iter().any(|path| content(site, path).is_some()));
+    });
+    assert!(
+        live.document("/new/deep/a.txt")
+            .buffer()
+            .same(before.buffer())
+    );
+    assert!(live.site.find(b"/old").is_none());
+    live.folder.write("new/deep/b.txt", "b");
+    live.follow();
+    assert_eq!(live.get("/new/deep/b.txt").as_deref(), Some("b"));
+    assert!(live.site.find(b"/old/deep/b.txt").is_none());
+}
+
+#[test]
+fn a_file_becomes_a_directory_and_back() {
+    let folder = Folder::new();
+    folder.write("a", "file");
+    let mut live = Live::of(folder);
+    fs::remove_file(live.folder.path("a")).unwrap();
+    live.folder.write("a/b", "inside");
+    live.follow();
+    assert_eq!(live.get("/a/b").as_deref(), Some("inside"));
+    assert!(matches!(live.site.find(b"/a"), Some(Entry::Directory)));
+    fs::remove_dir_all(live.folder.path("a")).unwrap();
+    live.folder.write("a", "file again");
+    live.follow();
+    assert_eq!(live.get("/a").as_deref(), Some("file again"));
+    assert!(live.site.find(b"/a/").is_none() && live.site.find(b"/a/b").is_none());
+}
+
+/// While somebody writes in place, the old version is served; then the whole new one.
+#[test]
+fn a_slow_writer_is_waited_for() {
+    let folder = Folder::new();
+    folder.write("a.txt", "the old version");
+    let mut live = Live::of(folder);
+    let mut file = fs::File::create(live.folder.path("a.txt")).unwrap();
+    for piece in ["the ", "new ", "version"] {
+        file.write_all(piece.as_bytes()).unwrap();
+        live.follow_after(SETTLE_TIME * 2 / 3);
+        assert_eq!(live.get("/a.txt").as_deref(), Some("the old version"));
+    }
+    drop(file);
+    live.follow();
+    assert_eq!(live.get("/a.txt").as_deref(), Some("the new version"));
+}
+
+#[test]
+fn a_new_file_is_served_when_its_writer_closes_it_or_pauses() {
+    let mut live = Live::of(Folder::new());
+    let mut file = fs::File::create(live.folder.path("a.txt")).unwrap();
+    file.write_all(b"half").unwrap();
+    live.follow();
+    assert!(live.site.find(b"/a.txt").is_none());
+    live.follow_after(SETTLE_TIME);
+    assert_eq!(live.get("/a.txt").as_deref(), Some("half"), "a long pause");
+    file.write_all(b" and half").unwrap();
+    drop(file);
+    live.follow();
+    assert_eq!(live.get("/a.txt").as_deref(), Some("half and half"));
+}
+
+#[test]
+fn a_log_without_an_end_is_some_seconds_old() {
+    let folder = Folder::new();
+    folder.write("log.txt", "");
+    let mut live = Live::of(folder);
+    let mut log = fs::File::options()
+        .append(true)
+        .open(live.folder.path("log.txt"))
+        .unwrap();
+    let lines = (SETTLE_TIME_MAX.as_millis() / 500) as usize + 2;
+    for _ in 0..lines {
+        log.write_all(b"line\n").unwrap();
+        live.follow_after(Duration::from_millis(500));
+    }
+    let served = live.get("/log.txt").unwrap().len() / 5;
+    assert!(
+        served > 0 && served >= lines - 4,
+        "{served} of {lines} lines"
+    );
+}
+
+/// A file without a name that is given one is never open for writing under it: only time tells.
+#[test]
+fn a_hard_link_changes_with_its_file() {
+    let folder = Folder::new();
+    folder.write("d/a.txt", "one");
+    let mut live = Live::of(folder);
+    fs::hard_link(live.folder.path("d/a.txt"), live.folder.path("b.txt")).unwrap();
+    live.follow();
+    live.follow_after(SETTLE_TIME);
+    assert_eq!(live.get("/b.txt").as_deref(), Some("one"));
+    assert!(
+        live.document("/b.txt")
+            .buffer()
+            .same(live.document("/d/a.txt").buffer())
+    );
+    fs::write(live.folder.path("b.txt"), "two").unwrap();
+    live.follow();
+    assert_eq!(live.get("/d/a.txt").as_deref(), Some("two"));
+    assert_eq!(live.get("/b.txt").as_deref(), Some("two"));
+    assert_eq!(live.site.content_len(), 3, "in memory once");
+}
+
+#[test]
+fn links_follow_what_they_lead_to() {
+    let folder = Folder::new();
+    folder.write("one.txt", "one");
+    folder.write(".hidden/two.txt", "two");
+    folder.link("one.txt", "link.txt");
+    folder.link("link.txt", "chain.txt");
+    let mut live = Live::of(folder);
+    assert_eq!(live.get("/chain.txt").as_deref(), Some("one"));
+    live.folder.write("one.txt", "one more");
+    live.follow();
+    assert_eq!(live.get("/chain.txt").as_deref(), Some("one more"));
+    fs::remove_file(live.folder.path("link.txt")).unwrap();
+    live.folder.link(".hidden/two.txt", "link.txt");
+    live.follow();
+    assert_eq!(live.get("/chain.txt").as_deref(), Some("two"));
+    live.folder.write(".hidden/two.txt", "two more");
+    live.follow();
+    assert_eq!(live.get("/link.txt").as_deref(), Some("two more"));
+    assert_eq!(live.get("/chain.txt").as_deref(), Some("two more"));
+    fs::remove_file(live.folder.path("link.txt")).unwrap();
+    live.folder.link("/etc/passwd", "link.txt");
+    live.follow();
+    for path in [&b"/link.txt"[..], b"/chain.txt"] {
+        assert!(matches!(live.site.find(path), Some(Entry::Forbidden)));
+    }
+}
+
+/// A link in the site that leads to a release is exchanged: no page is missing at any time.
+#[test]
+fn an_exchanged_release_is_whole_at_all_times() {
+    let folder = Folder::new();
+    folder.write("releases/1/a/page.html", "one");
+    folder.write("releases/1/old.html", "old");
+    folder.write("releases/2/a/page.html", "two");
+    folder.link("releases/1", "current");
+    let mut live = Live::of(folder);
+    live.folder.link("releases/2", "next");
+    fs::rename(live.folder.path("next"), live.folder.path("current")).unwrap();
+    live.follow_and(|site| assert!(content(site, "/current/a/page.html").is_some()));
+    assert_eq!(live.get("/current/a/page.html").as_deref(), Some("two"));
+    assert!(live.site.find(b"/current/old.html").is_none());
+    live.folder.write("releases/2/a/page.html", "two again");
+    live.follow();
+    assert_eq!(
+        live.get("/current/a/page.html").as_deref(),
+        Some("two again")
+    );
+}
+
+/// The same when the directory that is served is itself such a link, or is moved away.
+#[test]
+fn the_root_may_be_exchanged() {
+    let folder = Folder::new();
+    folder.write("1/page.html", "one");
+    folder.write("2/page.html", "two");
+    folder.link("1", "www");
+    let (mut site, mut tree) = load_live(&folder.path("www"));
+    folder.link("2", "next");
+    fs::rename(folder.path("next"), folder.path("www")).unwrap();
+    tree.poll(Instant::now(), &mut |change| {
+        site.apply(change);
+        assert!(content(&site, "/page.html").is_some());
+    });
+    assert_eq!(content(&site, "/page.html").as_deref(), Some("two"));
+    folder.write("2/page.html", "two again");
+    tree.poll(Instant::now(), &mut |change| site.apply(change));
+    assert_eq!(content(&site, "/page.html").as_deref(), Some("two again"));
+}
+
+#[test]
+fn what_was_left_out_for_want_of_room_comes_when_there_is_some() {
+    let folder = Folder::new();
+    folder.write("a", [b'a'; 10]);
+    folder.write("b", [b'b'; 10]);
+    let limits = Limits {
+        site_len: 15,
+        ..Limits::default()
+    };
+    let mut live = Live::within(folder, limits);
+    assert!(matches!(live.site.find(b"/b"), Some(Entry::Forbidden)));
+    fs::remove_file(live.folder.path("a")).unwrap();
+    live.follow();
+    live.follow_after(RESCAN_TIME);
+    assert_eq!(live.get("/b").map(|b| b.len()), Some(10));
+    live.folder.write("b", [b'b'; 20]);
+    live.follow();
+    assert!(
+        matches!(live.site.find(b"/b"), Some(Entry::Forbidden)),
+        "it has grown too long"
+    );
+}
+
+/// More changes than the kernel queues notices of: all is examined again.
+#[test]
+fn lost_notices_lose_nothing() {
+    let queued = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+    let queued: usize = queued.trim().parse().unwrap();
+    if queued > 100_000 {
+        eprintln!("skipped: {queued} notices are queued");
+        return;
+    }
+    let mut live = Live::of(Folder::new());
+    fs::create_dir(live.folder.path("d")).unwrap();
+    live.follow();
+    let count = queued / 2 + 100; // Each is created and closed.
+    for n in 0..count {
+        fs::File::create(live.folder.path(&format!("d/{n}"))).unwrap();
+    }
+    live.follow();
+    assert_eq!(live.site.document_count(), count);
+}
+
+/// A checkout of many files, followed by a thread: each turn takes a few changes, and all come.
+#[test]
+fn the_keeper_hands_over_all_changes() {
+    const FILES: usize = 500;
+    let folder = Folder::new();
+    let (mut site, tree) = load_live(&folder.0);
+    let cores = exos_host::affinity::allowed().unwrap();
+    let mut keeper = Keeper::start(tree, cores, |_| {}).unwrap();
+    assert_eq!(keeper.take().count(), 0, "nothing has happened");
+    for n in 0..FILES {
+        folder.write(&format!("{}/{n}.txt", n % 7), format!("{n}"));
+    }
+    let until = Instant::now() + Duration::from_secs(120);
+    while site.document_count() < FILES {
+        assert!(
+            Instant::now() < until,
+            "{} of {FILES}",
+            site.document_count()
+        );
+        let mut wake = [PollFd::from_borrowed_fd(keeper.fd(), PollFlags::IN)];
+        poll(
+            &mut wake,
+            Some(&Timespec {
+                tv_sec: 10,
+                tv_nsec: 0,
+            }),
+        )
+        .unwrap();
+        let taken = keeper.take().map(|change| site.apply(change)).count();
+        assert!(taken <= CHANGES_QUEUED, "a turn is bounded");
+    }
+    assert_eq!(picture(&site), picture(&folder.load()));
+}
+
+/// The keeper ends with its owner even while it waits for room.
+#[test]
+fn a_keeper_that_nobody_listens_to_ends() {
+    let folder = Folder::new();
+    let (_, tree) = load_live(&folder.0);
+    let cores = exos_host::affinity::allowed().unwrap();
+    let keeper = Keeper::start(tree, cores, |_| {}).unwrap();
+    for n in 0..3 * CHANGES_QUEUED {
+        folder.write(&format!("{n}.txt"), "");
+    }
+    drop(keeper);
+}
+
+/// A file is written by one of its names, which then goes.
+#[test]
+fn what_was_written_by_a_name_that_has_gone_is_served_by_the_others() {
+    let folder = Folder::new();
+    folder.write("a.txt", "one");
+    fs::hard_link(folder.path("a.txt"), folder.path("b.txt")).unwrap();
+    let mut live = Live::of(folder);
+    fs::write(live.folder.path("b.txt"), "two").unwrap();
+    fs::remove_file(live.folder.path("b.txt")).unwrap();
+    live.follow();
+    assert_eq!(live.get("/a.txt").as_deref(), Some("two"));
+    assert!(live.site.find(b"/b.txt").is_none());
+}
+
+/// Many random changes, followed at random times: the site is what a new load of the directory gives.
+#[test]
+fn following_is_like_loading_anew() {
+    let factor = std::env::var("EXOS_SEEDS")
+        .ok()
+        .and_then(|s| s.parse().ok());
+    for seed in 0..20 * factor.unwrap_or(1u64) {
+        let mut random = exos_sim::random::Random::new(exos_sim::random::Seed(seed), 0);
+        let mut live = Live::of(Folder::new());
+        for step in 0..60 {
+            // Links that come and go between two looks may not be noticed.
+            let is_link = change_something(&live.folder, step, |n| random.below(n as u64) as usize);
+            if is_link || random.below(3) == 0 {
+                live.follow();
+            }
+        }
+        live.follow();
+        live.follow_after(SETTLE_TIME);
+        live.follow_after(SETTLE_TIME);
+        let anew = picture(&live.folder.load());
+        assert_eq!(picture(&live.site), anew, "seed {seed}");
+    }
+}
+
+/// One of the things that people do with files; what cannot be done is not. True if it was a hard link.
+fn change_something(folder: &Folder, step: usize, mut choose: impl FnMut(usize) -> usize) -> bool {
+    const NAMES: [&str; 7] = [
+        "a.txt",
+        "index.html",
+        "d",
+        "e",
+        "f.html",
+        "a.txt.gz",
+        "e.br",
+    ];
+    let mut path = || match choose(3) {
+        0 => NAMES[choose(NAMES.len())].to_owned(),
+        1 => format!(
+            "{}/{}",
+            NAMES[choose(NAMES.len())],
+            NAMES[choose(NAMES.len())]
+        ),
+        _ => format!(
+            "{}/{}/{}",
+            NAMES[choose(NAMES.len())],
+            NAMES[choose(NAMES.len())],
+            NAMES[choose(NAMES.len())]
+        ),
+    };
+    let (one, other) = (folder.path(&path()), folder.path(&path()));
+    let kind = choose(8);
+    let _ = match kind {
+        0..=2 => fs::write(&one, format!("step {step}")),
+        3 => fs::create_dir_all(&one),
+        4 => fs::rename(&one, &other),
+        5 => fs::remove_file(&one).or_else(|_| fs::remove_dir_all(&one)),
+        6 => fs::hard_link(&one, &other),
+        _ => std::os::unix::fs::symlink(folder.path(NAMES[choose(NAMES.len())]), &one),
+    };
+    kind == 6
+}
