@@ -172,3 +172,10 @@ pub const CHANGES_QUEUED: usize = 16;
 
 /// The longest rest of the thread that follows changes, after it has worked for as long.
 pub const REST_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// How long a client is watched before it is said to take its responses too slowly: long enough for a path that
+/// loses packets to recover.
+pub const READ_RATE_TIME: Duration = Duration::from_secs(20);
+
+/// How long a head may take whatever its rate: several retransmissions of its first segment.
+pub const HEAD_GRACE_TIME: Duration = Duration::from_secs(5);

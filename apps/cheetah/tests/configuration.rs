@@ -29,6 +29,7 @@ fn the_example_is_understood() {
     assert_eq!(config.tcp.receive_buffer, Some(64 << 10));
     assert_eq!(config.log.file, Some("/var/log/exos/access.log".into()));
     assert_eq!(config.status.path.as_deref(), Some("/.exos"));
+    assert_eq!(config.bounds.max_connections, Some(1 << 20));
     assert_eq!(config.status.allow, ["192.0.2.0/24".parse().unwrap()]);
     assert_eq!(config.sites[0].root, Root::Directory("/srv/www".into()));
     assert_eq!((config.sites.len(), config.default_site), (2, 0));

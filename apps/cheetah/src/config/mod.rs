@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use crate::limits::CONFIG_LEN_MAX;
 use crate::log::LogArgs;
+use crate::serve::BoundsArgs;
 use crate::site::Limits;
 use crate::site::hosts::Unknown;
 use crate::status::StatusArgs;
@@ -44,6 +45,8 @@ pub struct Config {
     pub log: LogArgs,
     /// The status pages.
     pub status: StatusArgs,
+    /// Limits of clients.
+    pub bounds: BoundsArgs,
     /// How much there may be in memory.
     pub limits: Limits,
     /// What is served; never empty.
@@ -63,6 +66,7 @@ impl Config {
             tcp: TcpConfig::default(),
             log: LogArgs::default(),
             status: StatusArgs::default(),
+            bounds: BoundsArgs::default(),
             limits: Limits::default(),
             sites: vec![SiteConfig::of(root)],
             default_site: 0,
@@ -106,6 +110,7 @@ impl Config {
             tcp: stack::tcp(&source, &tables.tcp),
             log: watch::log(&source, &folder_of(file), &tables.log),
             status: watch::status(&source, &tables.status),
+            bounds: watch::bounds(&source, &tables.clients),
             limits: site::limits(&source, &tables.limits),
             sites: site::all(&source, &folder_of(file), &tables.site),
             default_site: site::default_site(&source, &tables.site),

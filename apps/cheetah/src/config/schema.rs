@@ -23,6 +23,7 @@ pub(super) struct File {
     pub(super) tcp: TcpTable,
     pub(super) log: LogTable,
     pub(super) status: StatusTable,
+    pub(super) clients: ClientsTable,
     pub(super) limits: LimitsTable,
     pub(super) unknown_hosts: Option<Text>,
     pub(super) site: Vec<Spanned<SiteTable>>,
@@ -68,6 +69,16 @@ pub(super) struct LogTable {
 pub(super) struct StatusTable {
     pub(super) path: Option<Text>,
     pub(super) allow: Vec<Text>,
+}
+
+/// `[clients]`: what clients may do.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: [clients]")]
+pub(super) struct ClientsTable {
+    pub(super) max_connections: Option<Number>,
+    pub(super) max_peer_connections: Option<Number>,
+    pub(super) min_read_rate: Option<Number>,
+    pub(super) min_head_rate: Option<Number>,
 }
 
 /// `[limits]`: how much there may be.

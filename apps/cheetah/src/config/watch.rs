@@ -1,12 +1,13 @@
-//! What the server says of its work: `[log]` and `[status]`.
+//! What the server says of its work, and what it lets clients do: `[log]`, `[status]` and `[clients]`.
 
 use std::path::Path;
 
 use clap::ValueEnum as _;
 
-use super::schema::{LogTable, StatusTable};
+use super::schema::{ClientsTable, LogTable, Number, StatusTable};
 use super::source::Source;
 use crate::log::{Format, LogArgs};
+use crate::serve::BoundsArgs;
 use crate::status::{Prefix, StatusArgs, parse_path};
 
 /// `[log]`. A relative path begins in `folder`.
@@ -29,6 +30,20 @@ pub(super) fn status(source: &Source, table: &StatusTable) -> StatusArgs {
         allow: allow
             .filter_map(|t| source.value(t, str::parse::<Prefix>))
             .collect(),
+    }
+}
+
+/// `[clients]`.
+pub(super) fn bounds(source: &Source, table: &ClientsTable) -> BoundsArgs {
+    let number = |number: &Option<Number>| {
+        let number = source.number(number.as_ref()?, 1, i64::from(u32::MAX));
+        number.map(|number| number as u32)
+    };
+    BoundsArgs {
+        max_connections: number(&table.max_connections),
+        max_peer_connections: number(&table.max_peer_connections),
+        min_read_rate: number(&table.min_read_rate),
+        min_head_rate: number(&table.min_head_rate),
     }
 }
 

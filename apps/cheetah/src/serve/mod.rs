@@ -4,6 +4,7 @@
 //! [`program`] is what it does with connections, [`statistics`] what
 //! it says about itself. This file sets up, runs the loop, and stops in order.
 
+mod bounds;
 mod files;
 mod options;
 mod program;
@@ -27,6 +28,7 @@ use crate::site::Sites;
 use files::Files;
 
 pub use options::ServeArgs;
+pub use bounds::{Bounds, BoundsArgs};
 pub use program::Cheetah;
 pub use sites::load;
 
@@ -84,6 +86,10 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
         server.set_status_pages(pages);
     }
     let mut cheetah = Cheetah::new(server, clock::now());
+    cheetah.set_bounds(config.bounds.bounds());
+    if let Some(count) = config.bounds.max_connections {
+        exos.stack.tcp.set_connections_max(count as usize);
+    }
     // Not earlier: a program of several threads may enter no user namespace.
     let mut files = Files::follow(trees, cores)?;
     let mut revoked = false;

@@ -7,6 +7,7 @@ use exos_program::{LinkArgs, Stream, TcpArgs};
 
 use crate::config::{Config, DEFAULT_PORT, Root};
 use crate::log::{Log, LogArgs, Target};
+use super::bounds::BoundsArgs;
 use crate::status::StatusArgs;
 
 /// Serve a directory over HTTP on a TCP/IP stack of its own.
@@ -33,6 +34,8 @@ pub struct ServeArgs {
     pub(super) log: LogArgs,
     #[command(flatten)]
     pub(super) status: StatusArgs,
+    #[command(flatten)]
+    pub(super) bounds: BoundsArgs,
     /// TCP port to serve [default: 80]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
@@ -66,6 +69,7 @@ impl ServeArgs {
             tcp: self.tcp.clone().or(config.tcp),
             log: self.log.clone().or(config.log),
             status: self.status.clone().or(config.status),
+            bounds: self.bounds.or(config.bounds),
             ..config
         })
     }

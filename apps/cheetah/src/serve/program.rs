@@ -4,6 +4,7 @@
 //! documents; so a connection costs a control block and the few words here. Every wait of a
 //! connection has an end: see the times in `limits`.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use exos_buf::Slice;
@@ -12,6 +13,7 @@ use exos_inet::tcp::{ConnectionId, Event, EventSet, Reason};
 use exos_inet::{Instant, Stack};
 
 use crate::http::{Next, Server, ServerConnection, Status};
+use super::bounds::{Bounds, Pace, Peers};
 use crate::limits::{
     ABORTS_AT_ONCE, IDLE_TIME, LINGER_TIME, QUEUE_LEN_MAX, REQUEST_TIME, SEND_TIME,
 };
@@ -50,6 +52,11 @@ struct Connection {
     armed: Instant,
     /// When the first bytes of the present request came.
     begun: Instant,
+    /// Bytes queued so far, and how fast the client takes them.
+    given: u64,
+    pace: Pace,
+    /// Who the client is.
+    peer: IpAddr,
     /// Lines of the log that wait for responses to be taken.
     unfinished: Unfinished,
     /// Requests wait in the receive buffer for room in the send queue.
@@ -67,6 +74,9 @@ struct Counters {
     idle_timeouts: u64,
     send_timeouts: u64,
     linger_timeouts: u64,
+    peer_refusals: u64,
+    slow_readers: u64,
+    slow_heads: u64,
 }
 
 /// The server and its connections.
@@ -81,6 +91,8 @@ pub struct Cheetah {
     counters: Counters,
     stopping: bool,
     started: Instant,
+    bounds: Bounds,
+    peers: Peers,
 }
 
 impl Cheetah {
@@ -96,7 +108,14 @@ impl Cheetah {
             counters: Counters::default(),
             stopping: false,
             started: now,
+            bounds: Bounds::default(),
+            peers: Peers::default(),
         }
+    }
+
+    /// Limits clients from now on.
+    pub fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
     }
 
     /// Answer all that has happened. `unix_secs` is the time of day for the Date field.
@@ -131,7 +150,7 @@ impl Cheetah {
     fn handle_event(&mut self, now: Instant, event: &Event, stack: &mut Stack) {
         let id = event.connection;
         if event.set.contains(EventSet::ACCEPTED) {
-            self.open(now, id);
+            self.open(now, id, stack);
         }
         if event.set.contains(EventSet::CLOSED) {
             self.close(id, event.reason == Reason::Done);
@@ -149,7 +168,16 @@ impl Cheetah {
         self.after_event(now, event, stack);
     }
 
-    fn open(&mut self, now: Instant, id: ConnectionId) {
+    fn open(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
+        let Some(peer) = stack.tcp.connection(id).map(|c| c.flow().remote().ip()) else {
+            return;
+        };
+        let most = self.bounds.peer_connections;
+        if most.is_some_and(|most| !self.peers.admit(peer, most)) {
+            self.counters.peer_refusals += 1;
+            stack.tcp_abort(id);
+            return;
+        }
         let slot = id.slot() as usize;
         if slot >= self.connections.len() {
             self.connections.resize_with(slot + 1, || None);
@@ -162,6 +190,9 @@ impl Cheetah {
             deadline,
             armed: deadline,
             begun: now,
+            given: 0,
+            pace: Pace::new(now, 0),
+            peer,
             unfinished: Unfinished::default(),
             held: false,
             client_finished: false,
@@ -182,6 +213,9 @@ impl Cheetah {
             }
             log.ended(&mut connection.unfinished);
         }
+        if self.bounds.peer_connections.is_some() {
+            self.peers.leave(connection.peer);
+        }
         self.connections[id.slot() as usize] = None;
         self.open -= 1;
     }
@@ -198,12 +232,19 @@ impl Cheetah {
             connection.begun = now;
         }
         begin(&mut self.server, connection, stack);
+        let bytes_len = bytes.len();
         let handled = connection
             .http
             .handle_bytes(&mut self.server, bytes, room, &mut self.out);
+        if queued == 0 {
+            // Nothing was asked of the client until now.
+            connection.pace = Pace::new(now, connection.given);
+        }
         for slice in self.out.drain(..) {
+            connection.given += slice.len() as u64;
             stack.tcp.send(id, slice);
         }
+        let left = bytes_len - handled.consumed;
         stack.tcp.consume(id, handled.consumed);
         if handled.responses > 0 {
             // What there is of another request came with the last one.
@@ -224,6 +265,10 @@ impl Cheetah {
             if connection.wait == Wait::Idle {
                 connection.wait(now, Wait::Request, &mut self.timers);
             }
+            if self.bounds.head_rate.is_some() && connection.wait == Wait::Request && left > 0 {
+                let until = connection.begun + self.bounds.head_time(left);
+                connection.wait_until(now, until, &mut self.timers);
+            }
         }
     }
 
@@ -238,6 +283,15 @@ impl Cheetah {
         let pending = tcp.map_or(0, |c| c.unacknowledged());
         if acknowledged && let Some(log) = self.server.log_mut() {
             log.acknowledged(&mut connection.unfinished, pending);
+        }
+        let taken = connection.given - pending as u64;
+        if acknowledged
+            && pending > 0
+            && connection.pace.is_too_slow(&self.bounds, now, taken)
+        {
+            self.counters.slow_readers += 1;
+            stack.tcp_abort(event.connection);
+            return;
         }
         if connection.finished {
             // The last response is under way, and its client may take it as slowly as any other.
@@ -282,12 +336,16 @@ impl Cheetah {
                 connection.finish(now, stack, &mut self.timers);
             }
             Wait::Request => {
-                self.counters.request_timeouts += 1;
+                // A head that was given less time came too slowly.
+                let is_slow = now < connection.begun + REQUEST_TIME && self.bounds.head_rate.is_some();
+                self.counters.slow_heads += u64::from(is_slow);
+                self.counters.request_timeouts += u64::from(!is_slow);
                 begin(&mut self.server, connection, stack);
                 let bytes = stack.tcp.readable(id);
                 let status = Status::RequestTimeout;
                 self.server.refuse(status, bytes, &mut self.out);
                 for slice in self.out.drain(..) {
+                    connection.given += slice.len() as u64;
                     stack.tcp.send(id, slice);
                 }
                 if let Some(log) = self.server.log_mut() {
@@ -362,13 +420,16 @@ impl Cheetah {
     }
 
     /// Ends of waits, by name.
-    pub fn counters(&self) -> [(&'static str, u64); 4] {
+    pub fn counters(&self) -> [(&'static str, u64); 7] {
         let c = &self.counters;
         [
             ("http_request_timeouts", c.request_timeouts),
             ("http_idle_timeouts", c.idle_timeouts),
             ("http_send_timeouts", c.send_timeouts),
             ("http_linger_timeouts", c.linger_timeouts),
+            ("http_peer_refusals", c.peer_refusals),
+            ("http_slow_readers", c.slow_readers),
+            ("http_slow_heads", c.slow_heads),
         ]
     }
 }
@@ -376,7 +437,12 @@ impl Cheetah {
 impl Connection {
     fn wait(&mut self, now: Instant, wait: Wait, timers: &mut Wheel<ConnectionId>) {
         self.wait = wait;
-        self.deadline = now + wait.time();
+        self.wait_until(now, now + wait.time(), timers);
+    }
+
+    /// Wait on, but until then.
+    fn wait_until(&mut self, now: Instant, until: Instant, timers: &mut Wheel<ConnectionId>) {
+        self.deadline = until;
         if self.deadline < self.armed || self.armed <= now {
             self.armed = self.deadline;
             timers.arm(self.deadline, self.id);

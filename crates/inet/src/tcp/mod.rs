@@ -423,6 +423,11 @@ impl Tcp {
         wanted.map(|(id, _)| id).collect()
     }
 
+    /// Take so many connections at once from now on; further SYNs are not answered. Those that stand go on.
+    pub fn set_connections_max(&mut self, count: usize) {
+        self.connections_max = count;
+    }
+
     /// Connections that are open or opening, those in TIME-WAIT apart.
     pub fn connections(&self) -> usize {
         self.index.len()
