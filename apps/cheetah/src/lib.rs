@@ -13,6 +13,7 @@ pub mod limits;
 pub mod log;
 pub mod serve;
 pub mod site;
+pub mod sockets;
 pub mod status;
 
 pub use http::{Handled, Next, Server, ServerConnection, Status};

@@ -34,12 +34,29 @@ fn a_peer_has_so_many_connections_and_others_theirs() {
         ..Bounds::default()
     });
     // Two addresses of one network of 64 bits are one peer.
-    for from in ["10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.3", "fd00::1", "fd00::1:1", "fd00::1", "fd00::1:1", "fd00:1::1"] {
+    for from in [
+        "10.0.0.1",
+        "10.0.0.1",
+        "10.0.0.1",
+        "10.0.0.1",
+        "10.0.0.3",
+        "fd00::1",
+        "fd00::1:1",
+        "fd00::1",
+        "fd00::1:1",
+        "fd00:1::1",
+    ] {
         visit.ask(from, b"");
         visit.run(Duration::from_millis(50), 0);
     }
-    let is_over: Vec<bool> = visit.connections.iter().map(|side| side.over.is_some()).collect();
-    let wanted = [false, false, false, true, false, false, false, false, true, false];
+    let is_over: Vec<bool> = visit
+        .connections
+        .iter()
+        .map(|side| side.over.is_some())
+        .collect();
+    let wanted = [
+        false, false, false, true, false, false, false, false, true, false,
+    ];
     assert_eq!(is_over, wanted);
     assert_eq!(counter(&visit, "http_peer_refusals"), 2);
     assert_eq!(visit.cheetah.connections(), 8);
@@ -83,7 +100,11 @@ fn readers_that_are_too_slow_are_reset_and_others_are_not() {
     visit.ask("10.0.0.3", GET);
     visit.run(secs(60), 60_000);
     let enough = &visit.connections[1];
-    assert!(enough.over.is_none() && enough.received.len() > LEN, "{}", enough.received.len());
+    assert!(
+        enough.over.is_none() && enough.received.len() > LEN,
+        "{}",
+        enough.received.len()
+    );
     assert_eq!(counter(&visit, "http_slow_readers"), 1);
 }
 

@@ -70,10 +70,24 @@ impl Log {
     ///
     /// The file cannot be opened, or no thread be had.
     pub fn open(target: Target, format: Format, unix_secs: u64) -> io::Result<Log> {
+        Log::open_on(target, format, unix_secs, &[])
+    }
+
+    /// The same, with the writer on these cores: not on the one of the loop, if there are others.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened, or no thread be had.
+    pub fn open_on(
+        target: Target,
+        format: Format,
+        unix_secs: u64,
+        cores: &[usize],
+    ) -> io::Result<Log> {
         Ok(Log {
             format,
             stamp: Stamp::new(unix_secs),
-            writer: Writer::start(target)?,
+            writer: Writer::start(target, cores)?,
             chunk: Chunk::default(),
             flush_at: None,
             pool: Pool::default(),

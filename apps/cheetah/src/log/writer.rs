@@ -57,15 +57,20 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(target: Target) -> io::Result<Writer> {
+    /// Starts the thread on these cores; without any, on those of the caller.
+    pub(super) fn start(target: Target, cores: &[usize]) -> io::Result<Writer> {
         let mut sink = Sink::open(target)?;
         let (chunks, waiting) = sync_channel::<Chunk>(LOG_CHUNKS_MAX);
         let (done, empty) = sync_channel(LOG_CHUNKS_MAX);
         let shared = Arc::new(Shared::default());
-        let of_thread = Arc::clone(&shared);
+        let (of_thread, cores) = (Arc::clone(&shared), cores.to_vec());
         let thread = std::thread::Builder::new()
             .name("log".into())
             .spawn(move || {
+                if !cores.is_empty() {
+                    // Where it runs is all that would differ.
+                    let _ = exos_host::affinity::set(&cores);
+                }
                 for mut chunk in waiting {
                     if of_thread.reopen.swap(false, Ordering::Relaxed) {
                         sink.reopen();
@@ -277,7 +282,7 @@ mod tests {
     #[test]
     fn lines_go_to_the_file_of_that_name_after_a_rotation() {
         let (name, old) = (path("rotation"), path("rotation.1"));
-        let mut writer = Writer::start(Target::File(name.clone())).expect("a file");
+        let mut writer = Writer::start(Target::File(name.clone()), &[]).expect("a file");
         assert!(writer.give(&mut chunk("one\n")));
         await_that(|| std::fs::read(&name).is_ok_and(|text| text == b"one\n"));
         std::fs::rename(&name, &old).expect("rotated");
@@ -294,7 +299,7 @@ mod tests {
     #[test]
     fn a_full_disk_loses_lines_and_counts_them() {
         let target = Target::File("/dev/full".into());
-        let mut writer = Writer::start(target).expect("it opens");
+        let mut writer = Writer::start(target, &[]).expect("it opens");
         assert!(writer.give(&mut chunk("one\ntwo\n")));
         assert!(writer.give(&mut chunk("three\n")));
         await_that(|| writer.lost() == 3);

@@ -178,7 +178,11 @@ mod tests {
         for peer in ["10.0.0.1", "10.0.0.1", "10.0.0.2"] {
             peers.leave(ip(peer));
         }
-        assert_eq!(peers.0.len(), 2, "nobody is remembered who has no connection");
+        assert_eq!(
+            peers.0.len(),
+            2,
+            "nobody is remembered who has no connection"
+        );
     }
 
     #[test]
@@ -188,7 +192,10 @@ mod tests {
             ..Bounds::default()
         };
         assert_eq!(bounds.head_time(0), HEAD_GRACE_TIME);
-        assert_eq!(bounds.head_time(300), HEAD_GRACE_TIME + Duration::from_secs(3));
+        assert_eq!(
+            bounds.head_time(300),
+            HEAD_GRACE_TIME + Duration::from_secs(3)
+        );
         assert_eq!(bounds.head_time(1 << 20), REQUEST_TIME);
         assert_eq!(Bounds::default().head_time(0), REQUEST_TIME);
     }

@@ -6,10 +6,12 @@
 
 mod bounds;
 mod files;
+mod on_sockets;
 mod options;
 mod program;
 mod sites;
 mod statistics;
+mod wait;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -27,10 +29,11 @@ use crate::site::Sites;
 
 use files::Files;
 
-pub use options::ServeArgs;
 pub use bounds::{Bounds, BoundsArgs};
+pub use options::ServeArgs;
 pub use program::Cheetah;
 pub use sites::load;
+pub(crate) use wait::{Ends, Wait};
 
 /// Prints the statistics: JSON on standard output, text on standard error.
 struct Reporter {
@@ -50,8 +53,11 @@ impl Reporter {
     }
 
     fn print(&self, exos: &Exos, cheetah: &Cheetah) {
-        self.printer
-            .print(statistics::report(exos, cheetah, self.as_json));
+        self.print_text(statistics::report(exos, cheetah, self.as_json));
+    }
+
+    fn print_text(&self, report: String) {
+        self.printer.print(report);
     }
 
     fn finish(self) {
@@ -68,8 +74,10 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     }
     let (served, trees) = sites::load_or_tell(&config)?;
     let cores = exos_host::affinity::allowed()?;
-    let log = options::open_log(args, &config)?;
     config.link.pin()?;
+    if args.sockets {
+        return on_sockets::run(args, &config, served, &cores);
+    }
     let attachment = config.link.attachment(config.port)?;
     let mut exos = Exos::attach(&attachment)?;
     let signals = Signals::catch()?;
@@ -77,21 +85,14 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     let place = options::place_of_addresses(&config);
     announce(&exos, &config, &attachment, &served, place)?;
     let reporter = Reporter::start(args.json)?;
-    let mut server = Server::new(served, clock::unix_secs());
-    if let Some(log) = log {
-        signals.catch_also(Ask::Reopen)?;
-        server.set_log(log);
-    }
-    if let Some(pages) = config.status.pages()? {
-        server.set_status_pages(pages);
-    }
+    // Not earlier: a program of several threads may enter no user namespace.
+    let server = watched(args, &config, served, &signals, &cores)?;
+    let mut files = Files::follow(trees, cores)?;
     let mut cheetah = Cheetah::new(server, clock::now());
     cheetah.set_bounds(config.bounds.bounds());
     if let Some(count) = config.bounds.max_connections {
         exos.stack.tcp.set_connections_max(count as usize);
     }
-    // Not earlier: a program of several threads may enter no user namespace.
-    let mut files = Files::follow(trees, cores)?;
     let mut revoked = false;
     while !signals.stop_requested() && !revoked {
         files.apply_changes(cheetah.server_mut());
@@ -112,6 +113,25 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
         return Err(taken_back());
     }
     stopped.map(|()| ExitCode::SUCCESS)
+}
+
+/// The HTTP server, with its log and status pages. The log's thread runs on these cores.
+fn watched(
+    args: &ServeArgs,
+    config: &Config,
+    served: Sites,
+    signals: &Signals,
+    cores: &[usize],
+) -> Result<Server, Error> {
+    let mut server = Server::new(served, clock::unix_secs());
+    if let Some(log) = options::open_log(args, config, cores)? {
+        signals.catch_also(Ask::Reopen)?;
+        server.set_log(log);
+    }
+    if let Some(pages) = config.status.pages()? {
+        server.set_status_pages(pages);
+    }
+    Ok(server)
 }
 
 /// One turn: take in, answer, send, wait.

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use exos::{Error, clock};
 use exos_program::{LinkArgs, Stream, TcpArgs};
 
+use super::bounds::BoundsArgs;
 use crate::config::{Config, DEFAULT_PORT, Root};
 use crate::log::{Log, LogArgs, Target};
-use super::bounds::BoundsArgs;
 use crate::status::StatusArgs;
 
 /// Serve a directory over HTTP on a TCP/IP stack of its own.
@@ -45,6 +45,9 @@ pub struct ServeArgs {
     /// All documents together, in MiB; what exceeds it is left out [default: 2048]
     #[arg(long, value_name = "MIB")]
     pub site_max: Option<u64>,
+    /// Serve on the kernel's sockets instead of a stack of its own: the baseline to measure against
+    #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "gateway", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle", "max_connections", "max_peer_connections", "min_read_rate", "min_head_rate"])]
+    pub sockets: bool,
     /// Print the statistics as JSON, a line on standard output
     #[arg(long)]
     pub json: bool,
@@ -88,14 +91,18 @@ impl ServeArgs {
     }
 }
 
-/// Opens the access log, if one is wanted.
-pub(super) fn open_log(args: &ServeArgs, config: &Config) -> Result<Option<Log>, Error> {
+/// Opens the access log, if one is wanted; its thread runs on these cores.
+pub(super) fn open_log(
+    args: &ServeArgs,
+    config: &Config,
+    cores: &[usize],
+) -> Result<Option<Log>, Error> {
     if args.json && config.log.target() == Some(Target::Output) {
         let both =
             "statistics (--json) and the access log (--log -) cannot both go to standard output";
         return Err(Error::new(both).mend("give the log a file"));
     }
-    config.log.open(clock::unix_secs())
+    config.log.open(clock::unix_secs(), cores)
 }
 
 /// Where the addresses of the site are printed: not among the lines of the log.

@@ -2,46 +2,20 @@
 //!
 //! A connection's unread bytes stay in TCP's receive buffer, and what is sent refers to the
 //! documents; so a connection costs a control block and the few words here. Every wait of a
-//! connection has an end: see the times in `limits`.
+//! connection has an end: see [`wait`](super::wait).
 
 use std::net::IpAddr;
-use std::time::Duration;
 
 use exos_buf::Slice;
 use exos_inet::tcp::wheel::Wheel;
 use exos_inet::tcp::{ConnectionId, Event, EventSet, Reason};
 use exos_inet::{Instant, Stack};
 
-use crate::http::{Next, Server, ServerConnection, Status};
 use super::bounds::{Bounds, Pace, Peers};
-use crate::limits::{
-    ABORTS_AT_ONCE, IDLE_TIME, LINGER_TIME, QUEUE_LEN_MAX, REQUEST_TIME, SEND_TIME,
-};
+use super::wait::{Ends, Wait};
+use crate::http::{Next, Server, ServerConnection, Status};
+use crate::limits::{ABORTS_AT_ONCE, QUEUE_LEN_MAX, REQUEST_TIME};
 use crate::log::{Log, Unfinished};
-
-/// What a connection waits for.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-enum Wait {
-    /// The rest of a request, or the first one.
-    Request,
-    /// Another request, or the end.
-    Idle,
-    /// The client to take what is sent.
-    Sending,
-    /// The client to finish too.
-    Lingering,
-}
-
-impl Wait {
-    const fn time(self) -> Duration {
-        match self {
-            Self::Request => REQUEST_TIME,
-            Self::Idle => IDLE_TIME,
-            Self::Sending => SEND_TIME,
-            Self::Lingering => LINGER_TIME,
-        }
-    }
-}
 
 struct Connection {
     id: ConnectionId,
@@ -67,13 +41,9 @@ struct Connection {
     finished: bool,
 }
 
-/// Ends of waits, by name.
+/// Who was sent away, by name.
 #[derive(Default)]
 struct Counters {
-    request_timeouts: u64,
-    idle_timeouts: u64,
-    send_timeouts: u64,
-    linger_timeouts: u64,
     peer_refusals: u64,
     slow_readers: u64,
     slow_heads: u64,
@@ -88,6 +58,7 @@ pub struct Cheetah {
     timers: Wheel<ConnectionId>,
     due: Vec<ConnectionId>,
     out: Vec<Slice>,
+    ends: Ends,
     counters: Counters,
     stopping: bool,
     started: Instant,
@@ -105,6 +76,7 @@ impl Cheetah {
             timers: Wheel::new(now),
             due: Vec::new(),
             out: Vec::new(),
+            ends: Ends::default(),
             counters: Counters::default(),
             stopping: false,
             started: now,
@@ -285,10 +257,7 @@ impl Cheetah {
             log.acknowledged(&mut connection.unfinished, pending);
         }
         let taken = connection.given - pending as u64;
-        if acknowledged
-            && pending > 0
-            && connection.pace.is_too_slow(&self.bounds, now, taken)
-        {
+        if acknowledged && pending > 0 && connection.pace.is_too_slow(&self.bounds, now, taken) {
             self.counters.slow_readers += 1;
             stack.tcp_abort(event.connection);
             return;
@@ -330,16 +299,19 @@ impl Cheetah {
             }
             return;
         }
+        let is_idle = connection.http.is_between_requests();
+        // A head that was given less time came too slowly.
+        let is_slow_head = connection.wait == Wait::Request
+            && !is_idle
+            && self.bounds.head_rate.is_some()
+            && now < connection.begun + REQUEST_TIME;
+        if is_slow_head {
+            self.counters.slow_heads += 1;
+        } else {
+            self.ends.count(connection.wait, is_idle);
+        }
         match connection.wait {
-            Wait::Request if connection.http.is_between_requests() => {
-                self.counters.idle_timeouts += 1;
-                connection.finish(now, stack, &mut self.timers);
-            }
-            Wait::Request => {
-                // A head that was given less time came too slowly.
-                let is_slow = now < connection.begun + REQUEST_TIME && self.bounds.head_rate.is_some();
-                self.counters.slow_heads += u64::from(is_slow);
-                self.counters.request_timeouts += u64::from(!is_slow);
+            Wait::Request if !is_idle => {
                 begin(&mut self.server, connection, stack);
                 let bytes = stack.tcp.readable(id);
                 let status = Status::RequestTimeout;
@@ -353,14 +325,8 @@ impl Cheetah {
                 }
                 connection.finish(now, stack, &mut self.timers);
             }
-            Wait::Idle => {
-                self.counters.idle_timeouts += 1;
-                connection.finish(now, stack, &mut self.timers);
-            }
+            Wait::Request | Wait::Idle => connection.finish(now, stack, &mut self.timers),
             Wait::Sending | Wait::Lingering => {
-                let sending = connection.wait == Wait::Sending;
-                self.counters.send_timeouts += u64::from(sending);
-                self.counters.linger_timeouts += u64::from(!sending);
                 stack.tcp_abort(id);
             }
         }
@@ -421,15 +387,20 @@ impl Cheetah {
 
     /// Ends of waits, by name.
     pub fn counters(&self) -> [(&'static str, u64); 7] {
-        let c = &self.counters;
+        let [request, idle, send, linger] = self.ends.list();
+        let Counters {
+            peer_refusals,
+            slow_readers,
+            slow_heads,
+        } = self.counters;
         [
-            ("http_request_timeouts", c.request_timeouts),
-            ("http_idle_timeouts", c.idle_timeouts),
-            ("http_send_timeouts", c.send_timeouts),
-            ("http_linger_timeouts", c.linger_timeouts),
-            ("http_peer_refusals", c.peer_refusals),
-            ("http_slow_readers", c.slow_readers),
-            ("http_slow_heads", c.slow_heads),
+            request,
+            idle,
+            send,
+            linger,
+            ("http_peer_refusals", peer_refusals),
+            ("http_slow_readers", slow_readers),
+            ("http_slow_heads", slow_heads),
         ]
     }
 }

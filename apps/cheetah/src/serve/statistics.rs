@@ -8,8 +8,10 @@ use exos_inet::Instant;
 use exos_program::counters;
 
 use super::program::Cheetah;
+use crate::http::Server;
 use crate::site::Site;
-use crate::status::{Rates, Snapshot};
+use crate::sockets::SocketServer;
+use crate::status::Snapshot;
 
 /// The statistics as they are now, as text or as a line of JSON.
 pub(super) fn report(exos: &Exos, cheetah: &Cheetah, as_json: bool) -> String {
@@ -34,6 +36,43 @@ pub(super) fn show(exos: &Exos, cheetah: &mut Cheetah, now: Instant) {
     }
 }
 
+/// The same of a server on sockets.
+pub(super) fn report_sockets(server: &SocketServer, as_json: bool) -> String {
+    let snapshot = snapshot_sockets(server);
+    if as_json {
+        format!("{}\n", snapshot.json())
+    } else {
+        text(&snapshot)
+    }
+}
+
+/// The same of a server on sockets.
+pub(super) fn show_sockets(server: &mut SocketServer) {
+    let now = clock::now();
+    let pages = server.server_mut().status_pages_mut();
+    if pages.is_some_and(|pages| pages.is_due(now)) {
+        let snapshot = snapshot_sockets(server);
+        let pages = server.server_mut().status_pages_mut();
+        pages
+            .into_iter()
+            .for_each(|pages| pages.update(now, snapshot.clone()));
+    }
+}
+
+fn snapshot_sockets(server: &SocketServer) -> Snapshot {
+    let clients = server.clients();
+    let own = clients.counters().into_iter();
+    let own = own.map(|(name, count)| (name.to_owned(), count));
+    let http = clients.server();
+    Snapshot {
+        uptime: clock::now() - server.started(),
+        link: "the kernel's sockets".to_owned(),
+        connections: clients.open(),
+        counters: http_counters(http).into_iter().chain(own).collect(),
+        ..of_http(http)
+    }
+}
+
 fn text(snapshot: &Snapshot) -> String {
     format!(
         "exos serve: {} connections open, {} in TIME-WAIT\n{}",
@@ -44,40 +83,34 @@ fn text(snapshot: &Snapshot) -> String {
 }
 
 fn snapshot(exos: &Exos, cheetah: &Cheetah) -> Snapshot {
+    let own = cheetah.counters().into_iter();
+    let own = own.map(|(name, count)| (name.to_owned(), count));
     let http = cheetah.server();
+    let counters = exos.counters().into_iter();
     Snapshot {
         uptime: exos.now() - cheetah.started(),
-        cpu: clock::process_time(),
         link: exos.describe_link(),
         connections: cheetah.connections(),
         time_wait: exos.stack.tcp.time_wait_connections(),
+        counters: counters.chain(http_counters(http)).chain(own).collect(),
+        ..of_http(http)
+    }
+}
+
+/// What the HTTP server knows by itself.
+fn of_http(http: &Server) -> Snapshot {
+    Snapshot {
+        cpu: clock::process_time(),
         documents: http.sites().iter().map(Site::document_count).sum(),
         content_bytes: http.sites().iter().map(Site::content_len).sum(),
         responses: http.counters().response_count(),
         response_bytes: http.counters().response_bytes,
-        counters: all_counters(exos, cheetah),
-        rates: Rates::default(),
+        ..Snapshot::default()
     }
 }
 
-fn all_counters(exos: &Exos, cheetah: &Cheetah) -> Vec<(String, u64)> {
-    let http = cheetah
-        .server()
-        .counters()
-        .list()
-        .into_iter()
-        .map(|(name, count)| (name.to_owned(), count));
-    let program = cheetah
-        .counters()
-        .into_iter()
-        .map(|(name, count)| (name.to_owned(), count));
-    let log = cheetah.server().log();
-    let log = log.into_iter().flat_map(|log| log.counters());
-    let log = log.map(|(name, count)| (name.to_owned(), count));
-    exos.counters()
-        .into_iter()
-        .chain(http)
-        .chain(program)
-        .chain(log)
-        .collect()
+fn http_counters(http: &Server) -> Vec<(String, u64)> {
+    let log = http.log().into_iter().flat_map(|log| log.counters());
+    let all = http.counters().list().into_iter().chain(log);
+    all.map(|(name, count)| (name.to_owned(), count)).collect()
 }

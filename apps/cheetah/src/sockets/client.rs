@@ -1,0 +1,284 @@
+//! One connection: bytes from the socket to HTTP, slices of documents back.
+//!
+//! What was read and makes no whole request yet is kept here, where the other way leaves it in TCP's receive queue;
+//! slices that the kernel has no room for wait in a queue.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+
+use exos_buf::Slice;
+use exos_inet::Instant;
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+
+use crate::http::{Next, Server, ServerConnection};
+use crate::limits::QUEUE_LEN_MAX;
+use crate::log::Unfinished;
+use crate::serve::Wait;
+
+/// Slices in one call: a response is two or three, a batch of pipelined ones more.
+const PIECES_MAX: usize = 64;
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) socket: OwnedFd,
+    pub(super) peer: IpAddr,
+    http: ServerConnection,
+    /// Bytes received that are no whole request yet.
+    received: Vec<u8>,
+    /// Slices of responses, the first from `written` on.
+    queue: VecDeque<Slice>,
+    written: usize,
+    queued: usize,
+    pub(super) unfinished: Unfinished,
+    pub(super) begun: Instant,
+    pub(super) wait: Wait,
+    pub(super) deadline: Instant,
+    /// The earliest entry of the connection among the timers.
+    pub(super) armed: Instant,
+    /// What epoll tells of.
+    pub(super) interest: EventFlags,
+    /// Requests wait in `received` for room in the queue.
+    held: bool,
+    /// The client has finished.
+    client_finished: bool,
+    /// No request is answered any more.
+    closing: bool,
+    /// Our side is shut.
+    shut: bool,
+}
+
+/// What a turn of a connection shares with all.
+pub(super) struct Shared<'a> {
+    pub(super) server: &'a mut Server,
+    pub(super) out: &'a mut Vec<Slice>,
+    /// Where bytes are read into.
+    pub(super) buffer: &'a mut [u8],
+    pub(super) now: Instant,
+    /// No further requests are wanted.
+    pub(super) stopping: bool,
+}
+
+impl Client {
+    pub(super) fn new(socket: OwnedFd, peer: IpAddr, now: Instant) -> Client {
+        let wait = Wait::Request;
+        let deadline = now + wait.time();
+        Client {
+            socket,
+            peer,
+            http: ServerConnection::new(),
+            received: Vec::new(),
+            queue: VecDeque::new(),
+            written: 0,
+            queued: 0,
+            unfinished: Unfinished::default(),
+            begun: now,
+            wait,
+            deadline,
+            armed: deadline,
+            interest: EventFlags::IN,
+            held: false,
+            client_finished: false,
+            closing: false,
+            shut: false,
+        }
+    }
+
+    /// Reads, answers and writes as far as it goes. False when the connection is over.
+    pub(super) fn go_on(&mut self, shared: &mut Shared<'_>) -> bool {
+        let went = self
+            .read(shared)
+            .and_then(|()| self.answer_and_write(shared));
+        went.is_ok() && !(self.shut && self.client_finished)
+    }
+
+    /// Takes what the socket has, up to one buffer: there is more only of who sends without reading.
+    fn read(&mut self, shared: &mut Shared<'_>) -> io::Result<()> {
+        if self.held || self.client_finished {
+            return Ok(());
+        }
+        let count = match rustix::io::read(&self.socket, &mut *shared.buffer) {
+            Ok(0) => {
+                self.client_finished = true;
+                return Ok(());
+            }
+            Ok(count) => count,
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
+            Err(e) => return Err(e.into()),
+        };
+        if self.closing {
+            return Ok(()); // Thrown away, so that no reset overtakes the response (RFC 9112 §9.6).
+        }
+        if self.received.is_empty() {
+            if self.http.is_between_requests() {
+                self.begun = shared.now;
+            }
+            let bytes = std::mem::take(&mut shared.buffer);
+            let consumed = self.answer(&bytes[..count], shared);
+            self.received.extend_from_slice(&bytes[consumed..count]);
+            shared.buffer = bytes;
+        } else {
+            self.received.extend_from_slice(&shared.buffer[..count]);
+            self.answer_received(shared);
+        }
+        Ok(())
+    }
+
+    /// Writes what is queued; where that makes room, requests that wait are answered.
+    fn answer_and_write(&mut self, shared: &mut Shared<'_>) -> io::Result<()> {
+        loop {
+            let is_all_written = self.write(shared)?;
+            if !(is_all_written && self.held) {
+                break;
+            }
+            self.answer_received(shared);
+        }
+        let no_more_comes = self.client_finished && !self.held;
+        if no_more_comes || (shared.stopping && self.queue.is_empty()) {
+            self.closing = true;
+        }
+        if self.closing && self.queue.is_empty() && !self.shut {
+            self.shut = true;
+            rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write)?;
+        }
+        self.choose_wait(shared.now);
+        Ok(())
+    }
+
+    fn answer_received(&mut self, shared: &mut Shared<'_>) {
+        let bytes = std::mem::take(&mut self.received);
+        let consumed = self.answer(&bytes, shared);
+        self.received = bytes;
+        self.received.drain(..consumed);
+        if self.received.is_empty() {
+            // An idle connection keeps no buffer.
+            self.received = Vec::new();
+        }
+    }
+
+    /// Hands bytes to HTTP and queues its responses; returns how many were consumed.
+    fn answer(&mut self, bytes: &[u8], shared: &mut Shared<'_>) -> usize {
+        if shared.server.wants_peer() {
+            shared.server.begin(self.peer, self.begun);
+        }
+        let room = QUEUE_LEN_MAX.saturating_sub(self.queued);
+        let out = &mut *shared.out;
+        let handled = self.http.handle_bytes(shared.server, bytes, room, out);
+        if handled.responses > 0 {
+            self.begun = shared.now;
+            self.wait = Wait::Sending;
+            self.deadline = shared.now + self.wait.time();
+            if let Some(log) = shared.server.log_mut() {
+                log.given(&mut self.unfinished);
+            }
+        }
+        self.queue(out);
+        self.held = handled.next == Next::Send;
+        self.closing |= handled.next == Next::Close || (shared.stopping && handled.responses > 0);
+        handled.consumed
+    }
+
+    fn queue(&mut self, out: &mut Vec<Slice>) {
+        for slice in out.drain(..) {
+            self.queued += slice.len();
+            if !slice.is_empty() {
+                self.queue.push_back(slice);
+            }
+        }
+    }
+
+    /// Writes as much as the kernel takes; true when nothing is left.
+    fn write(&mut self, shared: &mut Shared<'_>) -> io::Result<bool> {
+        while !self.queue.is_empty() {
+            let count = match self.write_some() {
+                Ok(count) => count,
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::INTR) => continue,
+                Err(e) => return Err(e.into()),
+            };
+            self.written_to(count);
+            self.deadline = shared.now + Wait::Sending.time();
+            if let Some(log) = shared.server.log_mut() {
+                log.acknowledged(&mut self.unfinished, self.queued);
+            }
+        }
+        Ok(true)
+    }
+
+    fn write_some(&self) -> rustix::io::Result<usize> {
+        let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+        let mut count = 0;
+        for (piece, slice) in pieces.iter_mut().zip(&self.queue) {
+            let from = if count == 0 { self.written } else { 0 };
+            *piece = IoSlice::new(&slice.as_bytes()[from..]);
+            count += 1;
+        }
+        rustix::io::writev(&self.socket, &pieces[..count])
+    }
+
+    /// So many bytes more have been written.
+    fn written_to(&mut self, count: usize) {
+        self.queued -= count;
+        self.written += count;
+        while let Some(first) = self.queue.front() {
+            if self.written < first.len() {
+                break;
+            }
+            self.written -= first.len();
+            self.queue.pop_front();
+        }
+    }
+
+    /// What is waited for now, and until when.
+    fn choose_wait(&mut self, now: Instant) {
+        let wait = match (self.queue.is_empty(), self.shut) {
+            (false, _) => Wait::Sending,
+            (true, true) => Wait::Lingering,
+            (true, false) if !self.http.is_between_requests() => Wait::Request,
+            (true, false) if self.wait == Wait::Request => Wait::Request,
+            (true, false) => Wait::Idle,
+        };
+        if wait != self.wait {
+            self.wait = wait;
+            self.deadline = now + wait.time();
+        }
+    }
+
+    /// What epoll has to tell of.
+    pub(super) fn wanted(&self) -> EventFlags {
+        let mut wanted = EventFlags::empty();
+        if !self.held && !self.client_finished {
+            wanted |= EventFlags::IN;
+        }
+        if !self.queue.is_empty() {
+            wanted |= EventFlags::OUT;
+        }
+        wanted
+    }
+
+    /// True while a response is under way.
+    pub(super) fn is_sending(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// True when no part of a request has arrived since the last response.
+    pub(super) fn is_between_requests(&self) -> bool {
+        self.http.is_between_requests()
+    }
+
+    /// Bytes of a request that is not whole.
+    pub(super) fn received(&self) -> &[u8] {
+        &self.received
+    }
+
+    /// Takes no further requests; `out` is said before the end.
+    pub(super) fn finish(&mut self, out: &mut Vec<Slice>, shared: &mut Shared<'_>) -> bool {
+        self.queue(out);
+        self.closing = true;
+        self.held = false;
+        self.answer_and_write(shared).is_ok() && !(self.shut && self.client_finished)
+    }
+}
