@@ -179,3 +179,9 @@ pub const READ_RATE_TIME: Duration = Duration::from_secs(20);
 
 /// How long a head may take whatever its rate: several retransmissions of its first segment.
 pub const HEAD_GRACE_TIME: Duration = Duration::from_secs(5);
+
+/// How long a turn of the event loop may spend on a reload: what some hundred requests take.
+pub const SLICE_TIME: Duration = Duration::from_micros(200);
+
+/// Documents that come into a table, or go, before the clock is looked at again: some microseconds.
+pub const CHANGES_AT_ONCE: usize = 16;

@@ -5,11 +5,12 @@ mod common;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 use common::{Client, NOW_SECS};
-use exos_cheetah::Server;
 use exos_cheetah::config::Config;
 use exos_cheetah::serve;
+use exos_cheetah::{Server, Site};
 
 /// A folder with a configuration and the documents of its sites; removed at the end.
 struct Folder(PathBuf);
@@ -486,4 +487,55 @@ fn a_file_under_two_names_has_the_fields_of_each() {
     );
     assert!(values(&get(&mut server, "h", "/a/x.txt"), "x-b").is_empty());
     assert_eq!(values(&get(&mut server, "h", "/b/x.txt"), "x-b"), ["b"]);
+}
+
+/// What comes while the site is served obeys the rules, and what goes leaves its place to the next.
+#[test]
+fn documents_that_change_follow_the_rules() {
+    let folder = Folder::new(&[
+        ("www/start.htm", "start"),
+        ("www/index.html", "index"),
+        ("www/404.html", "first"),
+    ]);
+    let configuration = "[[site]]\nroot = \"www\"\nindex = [\"start.htm\", \"index.html\"]\n\
+         error_pages = { 404 = \"/404.html\" }\n\
+         [[site.fields]]\npath = \"/new*\"\nset = { X-New = \"yes\" }\n\
+         [[site.redirect]]\nfrom = \"/moved\"\nto = \"/new\"";
+    let config = Config::parse(&folder.0.join("serve.toml"), configuration).unwrap();
+    let settings = config.sites[0].settings.clone();
+    let loaded = Site::load_live(&folder.0.join("www"), config.limits, settings);
+    let (site, mut tree) = loaded.unwrap();
+    let mut server = Server::new(site, NOW_SECS);
+    let mut follow = |server: &mut Server| {
+        let site = server.sites_mut().get_mut(0);
+        tree.poll(Instant::now(), &mut |change| site.apply(change));
+    };
+    let path = |name: &str| folder.0.join("www").join(name);
+    assert_eq!(body(&get(&mut server, "h", "/")), "start");
+    fs::remove_file(path("start.htm")).unwrap();
+    fs::write(path("new.txt"), "new").unwrap();
+    fs::write(path("moved"), "not to be seen").unwrap();
+    fs::write(path("404.html"), "second").unwrap();
+    follow(&mut server);
+    assert_eq!(body(&get(&mut server, "h", "/")), "index");
+    assert_eq!(values(&get(&mut server, "h", "/new.txt"), "x-new"), ["yes"]);
+    assert_eq!(status(&get(&mut server, "h", "/moved")), "301");
+    assert_eq!(body(&get(&mut server, "h", "/none")), "second");
+    fs::remove_file(path("index.html")).unwrap();
+    fs::remove_file(path("404.html")).unwrap();
+    follow(&mut server);
+    assert_eq!(status(&get(&mut server, "h", "/")), "403");
+    assert!(body(&get(&mut server, "h", "/none")).contains("<h1>404"));
+}
+
+/// Two names of one file, of which one is redirected: the other has the document.
+#[test]
+fn a_redirect_takes_the_document_from_its_own_path_alone() {
+    let folder = Folder::new(&[("www/a.txt", "x")]);
+    let path = |name: &str| folder.0.join("www").join(name);
+    fs::hard_link(path("a.txt"), path("b.txt")).unwrap();
+    let mut server = folder
+        .server("[[site]]\nroot = \"www\"\n[[site.redirect]]\nfrom = \"/a.txt\"\nto = \"/b.txt\"");
+    assert_eq!(status(&get(&mut server, "h", "/a.txt")), "301");
+    assert_eq!(body(&get(&mut server, "h", "/b.txt")), "x");
 }

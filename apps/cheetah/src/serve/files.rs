@@ -1,4 +1,4 @@
-//! The files behind the site, followed while the loop runs.
+//! The files behind the sites, followed while the loop runs.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -14,7 +14,7 @@ pub(super) struct Files(Vec<(usize, Keeper)>);
 impl Files {
     /// Follows what there is to follow, on these cores. It takes threads: a program that has several may
     /// enter no user namespace any more.
-    pub(super) fn follow(trees: Vec<(usize, Tree)>, cores: Vec<usize>) -> Result<Files, Error> {
+    pub(super) fn follow(trees: Vec<(usize, Tree)>, cores: &[usize]) -> Result<Files, Error> {
         let refused = |(_, tree): &(usize, Tree)| tree.watch().map_or(1, |watch| watch.refused());
         let refused: u64 = trees.iter().map(refused).sum();
         if refused > 0 {
@@ -24,7 +24,7 @@ impl Files {
             );
         }
         let say = |omission: &Omission| eprintln!("exos serve: left out: {omission}");
-        let start = |(site, tree)| Ok((site, Keeper::start(tree, cores.clone(), say)?));
+        let start = |(site, tree)| Ok((site, Keeper::start(tree, cores.to_vec(), say)?));
         let keepers = trees.into_iter().map(start).collect::<io::Result<_>>();
         keepers
             .map(Files)
@@ -43,6 +43,21 @@ impl Files {
                 server.change_site(*site, change);
             }
         }
+    }
+
+    /// Follows others instead. Those until now may be in the middle of a long file: they end by themselves.
+    pub(super) fn exchange(
+        &mut self,
+        trees: Vec<(usize, Tree)>,
+        cores: &[usize],
+    ) -> Result<(), Error> {
+        let old = std::mem::take(&mut self.0);
+        let ending = std::thread::Builder::new().name("files-end".into());
+        ending
+            .spawn(move || drop(old))
+            .map_err(|e| Error::io("cannot start a thread", e))?;
+        *self = Files::follow(trees, cores)?;
+        Ok(())
     }
 
     /// Follows no more.

@@ -1,16 +1,18 @@
 //! `exos serve`: the web server as a program on a stack of its own.
 //!
-//! [`options`] is its command line, [`sites`] loads what the configuration names,
-//! [`program`] is what it does with connections, [`statistics`] what
-//! it says about itself. This file sets up, runs the loop, and stops in order.
+//! [`options`] is its command line, [`sites`] loads what the configuration names, [`upkeep`] keeps it up to date
+//! ([`reload`] on SIGHUP), [`program`] is what it does with connections, [`statistics`] what it says about itself. This
+//! file sets up, runs the loop, and stops in order.
 
 mod bounds;
 mod files;
 mod on_sockets;
 mod options;
 mod program;
-mod sites;
+pub mod reload;
+pub mod sites;
 mod statistics;
+mod upkeep;
 mod wait;
 
 use std::io::Write as _;
@@ -27,7 +29,7 @@ use crate::http::Server;
 use crate::limits::{GOODBYE_TIME, RECEIVE_BUFFER_LEN, STOP_TIME};
 use crate::site::Sites;
 
-use files::Files;
+use upkeep::Upkeep;
 
 pub use bounds::{Bounds, BoundsArgs};
 pub use options::ServeArgs;
@@ -87,7 +89,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     let reporter = Reporter::start(args.json)?;
     // Not earlier: a program of several threads may enter no user namespace.
     let server = watched(args, &config, served, &signals, &cores)?;
-    let mut files = Files::follow(trees, cores)?;
+    let mut upkeep = Upkeep::start(args, trees, cores, &signals)?;
     let mut cheetah = Cheetah::new(server, clock::now());
     cheetah.set_bounds(config.bounds.bounds());
     if let Some(count) = config.bounds.max_connections {
@@ -95,13 +97,13 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     }
     let mut revoked = false;
     while !signals.stop_requested() && !revoked {
-        files.apply_changes(cheetah.server_mut());
-        turn(&mut exos, &mut cheetah, &signals, &files, &reporter)?;
+        upkeep.turn(cheetah.server_mut());
+        turn(&mut exos, &mut cheetah, &signals, &mut upkeep, &reporter)?;
         revoked = tell_news("serve", &mut exos);
     }
     exos.stack.tcp.close_listener(listener);
-    files.end();
-    let stopped = stop(&mut exos, &mut cheetah, &signals, &files, &reporter);
+    upkeep.end();
+    let stopped = stop(&mut exos, &mut cheetah, &signals, &mut upkeep, &reporter);
     exos.leave();
     if let Some(log) = cheetah.server_mut().log_mut() {
         log.finish();
@@ -139,7 +141,7 @@ fn turn(
     exos: &mut Exos,
     cheetah: &mut Cheetah,
     signals: &Signals,
-    files: &Files,
+    upkeep: &mut Upkeep,
     reporter: &Reporter,
 ) -> Result<(), Error> {
     exos.receive();
@@ -154,9 +156,14 @@ fn turn(
     {
         log.reopen();
     }
+    if signals.take_asked(Ask::Reload) {
+        upkeep.request_reload();
+    }
     let mut fds = vec![signals.fd()];
-    fds.extend(files.fds());
-    exos.wait(cheetah.poll_timeout(), &fds)
+    fds.extend(upkeep.fds());
+    let now = upkeep.is_busy().then(|| exos.now());
+    let until = [cheetah.poll_timeout(), now].into_iter().flatten().min();
+    exos.wait(until, &fds)
 }
 
 /// Let responses under way end, say goodbye to idle clients, and reset who is left.
@@ -164,7 +171,7 @@ fn stop(
     exos: &mut Exos,
     cheetah: &mut Cheetah,
     signals: &Signals,
-    files: &Files,
+    upkeep: &mut Upkeep,
     reporter: &Reporter,
 ) -> Result<(), Error> {
     cheetah.stop(exos.now(), &mut exos.stack);
@@ -172,7 +179,7 @@ fn stop(
     while (cheetah.is_busy() && clock::now() < busy_until)
         || (cheetah.connections() > 0 && clock::now() < until)
     {
-        turn(exos, cheetah, signals, files, reporter)?;
+        turn(exos, cheetah, signals, upkeep, reporter)?;
         // Another signal changes nothing, but must not keep the loop awake.
         signals.stop_requested();
     }

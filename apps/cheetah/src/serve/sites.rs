@@ -1,19 +1,32 @@
 //! From a configuration to documents in memory, and `--check`, which says what they would be.
+//!
+//! In two steps: [`Fresh`] is all that takes long, checking, reading and summing, and may be done on any thread;
+//! [`Filling`] puts documents into tables, on the thread that serves them, as many at a time as it likes.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use exos::Error;
 
 use crate::config::{Config, Root, SiteConfig};
 use crate::site::hosts::{HostName, Unknown};
-use crate::site::{Site, Sites, Tree};
+use crate::site::{Change, LoadError, Site, Sites, Tree};
 
-/// Sites, and what tells of changes of their files, with the number of the site.
-pub(super) type Live = (Sites, Vec<(usize, Tree)>);
+/// Sites in memory, and what tells of changes of their files, with the number of the site.
+pub type Live = (Sites, Vec<(usize, Tree)>);
 
-/// Loads all sites to be followed, or tells what stands in the way.
-pub(super) fn load_or_tell(config: &Config) -> Result<Live, Error> {
-    load_all(config, true).map_err(tell_all)
+/// A configuration and all documents that it names.
+pub struct Fresh {
+    config: Config,
+    contents: Vec<Contents>,
+}
+
+/// The documents of one site.
+enum Contents {
+    /// Those in the program.
+    Example,
+    /// Those of a directory, and what tells of changes if it shall.
+    Directory(Vec<Change>, Option<Box<Tree>>),
 }
 
 /// Loads all sites of a configuration. What is left out of them is said on standard error.
@@ -25,54 +38,134 @@ pub fn load(config: &Config) -> Result<Sites, Vec<Error>> {
     load_all(config, false).map(|(sites, _)| sites)
 }
 
+/// Loads all sites to be followed, or tells what stands in the way.
+pub(super) fn load_or_tell(config: &Config) -> Result<Live, Error> {
+    load_all(config, true).map_err(tell_all)
+}
+
 fn load_all(config: &Config, is_live: bool) -> Result<Live, Vec<Error>> {
-    let (mut named, mut trees, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
-    for (number, site) in config.sites.iter().enumerate() {
-        match load_one(config, site, is_live) {
-            Ok((loaded, tree)) => {
-                named.push((site.names.clone(), loaded));
-                trees.extend(tree.map(|tree| (number, tree)));
+    let mut filling = Filling::new(Fresh::read(config.clone(), is_live)?);
+    while !filling.step(usize::MAX) {}
+    Ok(filling.finish())
+}
+
+impl Fresh {
+    /// Reads all documents, to be followed from then on if they are to be live. What is left out of them is said on
+    /// standard error.
+    ///
+    /// # Errors
+    ///
+    /// Everything that stands in the way.
+    pub fn read(config: Config, is_live: bool) -> Result<Fresh, Vec<Error>> {
+        let (mut contents, mut wrong) = (Vec::new(), Vec::new());
+        for site in &config.sites {
+            match read_one(&config, site, is_live) {
+                Ok(one) => contents.push(one),
+                Err(mut errors) => wrong.append(&mut errors),
             }
-            Err(mut errors) => wrong.append(&mut errors),
+        }
+        if wrong.is_empty() {
+            Ok(Fresh { config, contents })
+        } else {
+            Err(wrong)
         }
     }
-    if wrong.is_empty() {
-        let sites = Sites::new(named, config.default_site, config.unknown_hosts);
-        Ok((sites, trees))
-    } else {
-        Err(wrong)
+
+    /// What it was read for.
+    pub fn config(&self) -> &Config {
+        &self.config
     }
 }
 
-fn load_one(
-    config: &Config,
-    site: &SiteConfig,
-    is_live: bool,
-) -> Result<(Site, Option<Tree>), Vec<Error>> {
+fn read_one(config: &Config, site: &SiteConfig, is_live: bool) -> Result<Contents, Vec<Error>> {
     let Root::Directory(directory) = &site.root else {
-        return Ok((Site::example(), None));
+        return Ok(Contents::Example);
     };
+    let say = |e: LoadError| vec![Error::new(e.to_string())];
     let settings = site.settings.clone();
-    let (loaded, tree) = match is_live {
-        true => Site::load_live(directory, config.limits, settings).map(|(s, t)| (s, Some(t))),
-        false => Site::load_with(directory, config.limits, settings).map(|s| (s, None)),
-    }
-    .map_err(|e| vec![Error::new(e.to_string())])?;
-    for omission in loaded.omissions() {
+    let mut tree = Tree::open(directory, config.limits, settings, is_live).map_err(say)?;
+    let mut changes = Vec::new();
+    tree.scan(&mut |change| changes.push(change)).map_err(say)?;
+    for omission in tree.take_omissions() {
         eprintln!("exos serve: left out: {omission}");
     }
-    let missing = loaded.missing_pages().map(|(status, path)| {
-        let what = format!("there is no document {path} in {}", directory.display());
-        Error::new(what).mend(format!(
-            "write it, or leave the error page {} out",
-            status.code()
-        ))
-    });
-    let missing: Vec<Error> = missing.collect();
+    let missing = missing_pages(site, directory, &changes);
     if missing.is_empty() {
-        Ok((loaded, tree))
+        let tree = is_live.then(|| Box::new(tree));
+        Ok(Contents::Directory(changes, tree))
     } else {
         Err(missing)
+    }
+}
+
+/// Error pages whose document is not there.
+fn missing_pages(site: &SiteConfig, directory: &Path, changes: &[Change]) -> Vec<Error> {
+    let is_there = |page: &str| changes.iter().any(|change| change.puts_at(page.as_bytes()));
+    let pages = site.settings.error_pages.iter();
+    let missing = pages.filter(|(_, page)| !is_there(page));
+    let error = |(status, page): &(crate::http::Status, String)| {
+        let what = format!("there is no document {page} in {}", directory.display());
+        let code = status.code();
+        Error::new(what).mend(format!("write it, or leave the error page {code} out"))
+    };
+    missing.map(error).collect()
+}
+
+/// Tables that documents are being put into.
+pub struct Filling {
+    config: Config,
+    sites: Vec<Site>,
+    changes: Vec<std::vec::IntoIter<Change>>,
+    trees: Vec<(usize, Tree)>,
+}
+
+impl Filling {
+    /// Empty tables, with room for all that is to come.
+    pub fn new(fresh: Fresh) -> Filling {
+        let mut filling = Filling {
+            sites: Vec::new(),
+            changes: Vec::new(),
+            trees: Vec::new(),
+            config: fresh.config,
+        };
+        let sites = filling.config.sites.iter().enumerate();
+        for (contents, (number, site)) in fresh.contents.into_iter().zip(sites) {
+            let (table, changes) = match contents {
+                Contents::Example => (Site::example(), Vec::new()),
+                Contents::Directory(changes, tree) => {
+                    filling.trees.extend(tree.map(|tree| (number, *tree)));
+                    let mut table = Site::with(site.settings.clone());
+                    // Directories have two paths, and so have index documents.
+                    table.reserve(changes.len() + changes.len() / 8);
+                    (table, changes)
+                }
+            };
+            filling.sites.push(table);
+            filling.changes.push(changes.into_iter());
+        }
+        filling
+    }
+
+    /// Puts up to `most` documents into the tables; true when all are there.
+    pub fn step(&mut self, most: usize) -> bool {
+        let mut left = most;
+        for (site, changes) in self.sites.iter_mut().zip(&mut self.changes) {
+            let before = changes.len();
+            changes
+                .by_ref()
+                .take(left)
+                .for_each(|change| site.apply(change));
+            left -= before - changes.len();
+        }
+        self.changes.iter().all(|changes| changes.len() == 0)
+    }
+
+    /// The sites, when all documents are there.
+    pub fn finish(self) -> Live {
+        let names = self.config.sites.iter().map(|site| site.names.clone());
+        let named = names.zip(self.sites).collect();
+        let (default, unknown) = (self.config.default_site, self.config.unknown_hosts);
+        (Sites::new(named, default, unknown), self.trees)
     }
 }
 
@@ -98,7 +191,7 @@ pub(super) fn check(config: &Config) -> Result<ExitCode, Error> {
 }
 
 /// Tells all errors but the last, which is for the caller to tell.
-fn tell_all(mut errors: Vec<Error>) -> Error {
+pub(super) fn tell_all(mut errors: Vec<Error>) -> Error {
     let last = errors.pop();
     for error in errors {
         eprintln!("exos serve: {error}");

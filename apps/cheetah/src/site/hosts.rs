@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use super::Site;
+use super::{Entry, Site};
 
 /// A name as RFC 1035 bounds it; longer ones are nobody's.
 const NAME_LEN_MAX: usize = 253;
@@ -186,6 +186,11 @@ impl Sites {
     #[inline]
     pub fn default_number(&self) -> usize {
         self.default
+    }
+
+    /// What is left of sites that are no longer served, see [`Site::take_apart`].
+    pub fn take_apart(self) -> impl Iterator<Item = Entry> {
+        self.sites.into_iter().flat_map(Site::take_apart)
     }
 
     /// All of them, by number.

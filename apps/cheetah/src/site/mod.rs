@@ -103,10 +103,14 @@ impl Site {
         self.pages.error(status)
     }
 
-    /// Error pages whose document is not there, with its path.
-    pub fn missing_pages(&self) -> impl Iterator<Item = &(Status, String)> {
-        let pages = self.settings.error_pages.iter();
-        pages.filter(|(status, _)| self.error_page(*status).is_none())
+    /// Makes room for so many paths more, so that none of them has to wait for it.
+    pub fn reserve(&mut self, paths: usize) {
+        self.entries.reserve(paths);
+    }
+
+    /// What is left of a site that is no longer served: to be dropped in parts, since all at once takes long.
+    pub fn take_apart(self) -> impl Iterator<Item = Entry> {
+        self.entries.into_values()
     }
 
     /// The answer to requests for a path about which a redirect decides. There are no entries at such paths.

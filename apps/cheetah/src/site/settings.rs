@@ -40,6 +40,7 @@ impl Settings {
         Manner {
             media_type: self.types.of(path).to_owned(),
             more_fields: self.fields.lines(self.fields.of(path)),
+            is_redirected: self.redirects.find(path).is_some(),
         }
     }
 
@@ -58,6 +59,8 @@ pub struct Manner {
     pub media_type: String,
     /// The lines that rules add to its header fields.
     pub more_fields: String,
+    /// A redirect comes before it, so that no other path can have what is there.
+    pub is_redirected: bool,
 }
 
 impl Manner {

@@ -52,6 +52,19 @@ pub enum Change {
     GoneDirectory(SitePath),
 }
 
+impl Change {
+    /// True when it puts a document at a path.
+    pub fn puts_at(&self, path: &[u8]) -> bool {
+        match self {
+            Change::Document(at, _) | Change::Again(at, _) | Change::Variants(at, ..) => {
+                **at == *path
+            }
+            Change::Directory(_) | Change::Forbidden(_) => false,
+            Change::Gone(_) | Change::GoneDirectory(_) => false,
+        }
+    }
+}
+
 impl Site {
     /// Makes a change. Changes are made in the order in which a [`Tree`] gives them.
     pub fn apply(&mut self, change: Change) {
