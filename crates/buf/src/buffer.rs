@@ -156,6 +156,11 @@ impl Buffer {
         self.sums();
     }
 
+    /// True when the table of sums is made.
+    pub fn has_sums(&self) -> bool {
+        self.0.sums.get().is_some()
+    }
+
     /// How many owners share these bytes.
     pub fn reference_count(&self) -> usize {
         Rc::strong_count(&self.0)

@@ -2,11 +2,12 @@
 
 use std::net::IpAddr;
 
-use exos_buf::Slice;
+use exos_buf::{Buffer, Slice};
 use exos_inet::Instant;
 
-use super::Server;
+use super::opening::{self, Persistence};
 use super::request::Request;
+use super::{Server, Status};
 use crate::log::{Answer, Asked, Log};
 use crate::status::StatusPages;
 
@@ -62,6 +63,36 @@ impl Server {
     /// The log, if there is one.
     pub fn log(&self) -> Option<&Log> {
         self.log.as_ref()
+    }
+
+    /// Makes the head of each response when it is sent, from now on.
+    pub fn make_heads_afresh(&mut self) {
+        self.heads_afresh = true;
+    }
+
+    /// Puts a head made for this response alone in the place of that of the last one in `out`, from `begin` on: its
+    /// first lines formatted, its fields copied behind them.
+    #[inline(never)]
+    pub(super) fn make_head_afresh(
+        &self,
+        status: Status,
+        how: Persistence,
+        begin: usize,
+        out: &mut Vec<Slice>,
+    ) {
+        let response: Vec<Slice> = out.drain(begin..).collect();
+        let opening = opening::make(self.openings.now_secs(), status, how);
+        let mut head = opening.as_bytes().to_vec();
+        let mut left = head_len(&response) - response[0].len();
+        let mut body = Vec::new();
+        for slice in &response[1..] {
+            let of_head = slice.len().min(left);
+            left -= of_head;
+            head.extend_from_slice(&slice.as_bytes()[..of_head]);
+            body.extend((of_head < slice.len()).then(|| slice.sub(of_head..slice.len())));
+        }
+        out.push(Buffer::from(head).into());
+        out.extend(body);
     }
 
     /// Tells the log of the response made last.

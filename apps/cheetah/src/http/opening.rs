@@ -74,7 +74,8 @@ impl Openings {
     }
 }
 
-fn make(now_secs: u64, status: Status, persistence: Persistence) -> Slice {
+/// Makes an opening.
+pub(super) fn make(now_secs: u64, status: Status, persistence: Persistence) -> Slice {
     let connection = match persistence {
         Persistence::Implied => "",
         Persistence::KeepAlive => "Connection: keep-alive\r\n",

@@ -23,7 +23,7 @@ use crate::status::StatusPages;
 #[derive(Debug)]
 pub struct Server {
     sites: Sites,
-    openings: Openings,
+    pub(super) openings: Openings,
     pages: Box<[Document]>,
     /// The answer to OPTIONS.
     allowed: Document,
@@ -32,6 +32,8 @@ pub struct Server {
     pub(super) status: Status,
     pub(super) log: Option<Log>,
     pub(super) status_pages: Option<StatusPages>,
+    /// Response heads are made for each response.
+    pub(super) heads_afresh: bool,
     /// Who asks, where a log or status pages want to know.
     pub(super) peer: IpAddr,
 }
@@ -56,6 +58,7 @@ impl Server {
             status: Status::Ok,
             log: None,
             status_pages: None,
+            heads_afresh: false,
             peer: Ipv4Addr::UNSPECIFIED.into(),
         }
     }
@@ -338,6 +341,9 @@ impl Server {
         let before = out.len();
         out.push(self.openings.get(status, how));
         out.extend(rest);
+        if self.heads_afresh {
+            self.make_head_afresh(status, how, before, out);
+        }
         let len: usize = out[before..].iter().map(Slice::len).sum();
         self.status = status;
         self.counters.responses[status as usize] += 1;

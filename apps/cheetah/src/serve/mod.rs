@@ -14,6 +14,7 @@ pub mod sites;
 mod statistics;
 mod upkeep;
 mod wait;
+mod without;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -36,6 +37,7 @@ pub use options::ServeArgs;
 pub use program::Cheetah;
 pub use sites::load;
 pub(crate) use wait::{Ends, Wait};
+pub use without::Specialisation;
 
 /// Prints the statistics: JSON on standard output, text on standard error.
 struct Reporter {
@@ -80,7 +82,8 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     if args.sockets {
         return on_sockets::run(args, &config, served, &cores);
     }
-    let attachment = config.link.attachment(config.port)?;
+    let mut attachment = config.link.attachment(config.port)?;
+    attachment.segmentation &= !args.without.contains(&Specialisation::SuperPackets);
     let mut exos = Exos::attach(&attachment)?;
     let signals = Signals::catch()?;
     let listener = listen(&mut exos, &config)?;
@@ -91,6 +94,9 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     let server = watched(args, &config, served, &signals, &cores)?;
     let mut upkeep = Upkeep::start(args, trees, cores, &signals)?;
     let mut cheetah = Cheetah::new(server, clock::now());
+    for &specialisation in &args.without {
+        cheetah.do_without(specialisation, &mut exos.stack);
+    }
     cheetah.set_bounds(config.bounds.bounds());
     if let Some(count) = config.bounds.max_connections {
         exos.stack.tcp.set_connections_max(count as usize);

@@ -6,6 +6,7 @@ use exos::{Error, clock};
 use exos_program::{LinkArgs, Stream, TcpArgs};
 
 use super::bounds::BoundsArgs;
+use super::without::Specialisation;
 use crate::config::{Config, DEFAULT_PORT, Root};
 use crate::log::{Log, LogArgs, Target};
 use crate::status::StatusArgs;
@@ -46,6 +47,15 @@ pub struct ServeArgs {
     /// All documents together, in MiB; what exceeds it is left out [default: 2048]
     #[arg(long, value_name = "MIB")]
     pub site_max: Option<u64>,
+    /// Do without some of what makes it fast, to measure what each is worth; docs/internals/serve.md
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHAT,...",
+        value_delimiter = ',',
+        conflicts_with = "sockets"
+    )]
+    pub without: Vec<Specialisation>,
     /// Serve on the kernel's sockets instead of a stack of its own: the baseline to measure against
     #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "gateway", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle", "max_connections", "max_peer_connections", "min_read_rate", "min_head_rate"])]
     pub sockets: bool,

@@ -13,6 +13,7 @@ use exos_inet::{Instant, Stack};
 
 use super::bounds::{Bounds, Pace, Peers};
 use super::wait::{Ends, Wait};
+use super::without::{Specialisation, Unmerged, copy};
 use crate::http::{Next, Server, ServerConnection, Status};
 use crate::limits::{ABORTS_AT_ONCE, QUEUE_LEN_MAX, REQUEST_TIME};
 use crate::log::{Log, Unfinished};
@@ -64,6 +65,10 @@ pub struct Cheetah {
     started: Instant,
     bounds: Bounds,
     peers: Peers,
+    /// Set without packet merging.
+    unmerged: Option<Unmerged>,
+    /// Connections get copies of what they are sent.
+    copies: bool,
 }
 
 impl Cheetah {
@@ -82,6 +87,19 @@ impl Cheetah {
             started: now,
             bounds: Bounds::default(),
             peers: Peers::default(),
+            unmerged: None,
+            copies: false,
+        }
+    }
+
+    /// Do without a specialisation from now on, before there are connections. Super-packets are the link's.
+    pub fn do_without(&mut self, specialisation: Specialisation, stack: &mut Stack) {
+        match specialisation {
+            Specialisation::PrecomputedChecksums => stack.sum_data_afresh(),
+            Specialisation::PrecomputedHeaders => self.server.make_heads_afresh(),
+            Specialisation::PacketMerging => self.unmerged = Some(Unmerged::default()),
+            Specialisation::MergedCache => self.copies = true,
+            Specialisation::SuperPackets => {}
         }
     }
 
@@ -96,8 +114,17 @@ impl Cheetah {
         if let Some(log) = self.server.log_mut() {
             log.set_time(now, unix_secs);
         }
-        while let Some(event) = stack.poll_event() {
-            self.handle_event(now, &event, stack);
+        match &mut self.unmerged {
+            None => {
+                while let Some(event) = stack.poll_event() {
+                    self.handle_event(now, &event, stack);
+                }
+            }
+            Some(unmerged) => {
+                for event in unmerged.turn(stack) {
+                    self.handle_event(now, &event, stack);
+                }
+            }
         }
         let mut due = std::mem::take(&mut self.due);
         self.timers.expire(now, &mut due);
@@ -112,6 +139,9 @@ impl Cheetah {
 
     /// When to call `handle` at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
+        if self.unmerged.as_ref().is_some_and(Unmerged::is_waiting) {
+            return Some(Instant::START);
+        }
         let log = self.server.log().and_then(Log::poll_timeout);
         [self.timers.next_deadline(), log]
             .into_iter()
@@ -212,10 +242,7 @@ impl Cheetah {
             // Nothing was asked of the client until now.
             connection.pace = Pace::new(now, connection.given);
         }
-        for slice in self.out.drain(..) {
-            connection.given += slice.len() as u64;
-            stack.tcp.send(id, slice);
-        }
+        connection.given += hand_over(&mut self.out, self.copies, id, stack);
         let left = bytes_len - handled.consumed;
         stack.tcp.consume(id, handled.consumed);
         if handled.responses > 0 {
@@ -227,7 +254,7 @@ impl Cheetah {
         }
         if handled.next == Next::Close || (self.stopping && handled.responses > 0) {
             // The FIN rides on the last data, and this request's acknowledgement on the first.
-            connection.finish(now, stack, &mut self.timers);
+            connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
         }
         connection.held = handled.next == Next::Send;
         if handled.responses > 0 && !connection.finished {
@@ -271,7 +298,7 @@ impl Cheetah {
         }
         if connection.client_finished && !connection.held {
             // Whatever is queued still goes; nothing more will be asked for.
-            connection.finish(now, stack, &mut self.timers);
+            connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
         } else if connection.wait == Wait::Sending && acknowledged {
             let wait = if pending > 0 {
                 Wait::Sending
@@ -283,7 +310,7 @@ impl Cheetah {
             };
             connection.wait(now, wait, &mut self.timers);
             if pending == 0 && stopping {
-                connection.finish(now, stack, &mut self.timers);
+                connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
             }
         }
     }
@@ -316,16 +343,15 @@ impl Cheetah {
                 let bytes = stack.tcp.readable(id);
                 let status = Status::RequestTimeout;
                 self.server.refuse(status, bytes, &mut self.out);
-                for slice in self.out.drain(..) {
-                    connection.given += slice.len() as u64;
-                    stack.tcp.send(id, slice);
-                }
+                connection.given += hand_over(&mut self.out, self.copies, id, stack);
                 if let Some(log) = self.server.log_mut() {
                     log.given(&mut connection.unfinished);
                 }
-                connection.finish(now, stack, &mut self.timers);
+                connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
             }
-            Wait::Request | Wait::Idle => connection.finish(now, stack, &mut self.timers),
+            Wait::Request | Wait::Idle => {
+                connection.finish(now, stack, &mut self.timers, &mut self.unmerged)
+            }
             Wait::Sending | Wait::Lingering => {
                 stack.tcp_abort(id);
             }
@@ -341,7 +367,7 @@ impl Cheetah {
                 .connection(connection.id)
                 .map_or(0, |c| c.unacknowledged());
             if pending == 0 {
-                connection.finish(now, stack, &mut self.timers);
+                connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
             }
         }
     }
@@ -421,13 +447,22 @@ impl Connection {
     }
 
     /// Nothing more will be sent, and nothing that comes is looked at.
-    fn finish(&mut self, now: Instant, stack: &mut Stack, timers: &mut Wheel<ConnectionId>) {
+    fn finish(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        timers: &mut Wheel<ConnectionId>,
+        unmerged: &mut Option<Unmerged>,
+    ) {
         if self.finished {
             return;
         }
         self.finished = true;
         self.held = false;
-        stack.tcp.finish(self.id);
+        match unmerged {
+            None => stack.tcp.finish(self.id),
+            Some(unmerged) => unmerged.finish(self.id),
+        }
         stack.tcp.discard_received(self.id);
         self.wait_for_the_end(now, stack, timers);
     }
@@ -452,6 +487,18 @@ fn begin(server: &mut Server, connection: &Connection, stack: &Stack) {
     {
         server.begin(tcp.flow().remote().ip(), connection.begun);
     }
+}
+
+/// Queue slices on a connection, or copies of them; gives how many bytes.
+#[inline]
+fn hand_over(out: &mut Vec<Slice>, copies: bool, id: ConnectionId, stack: &mut Stack) -> u64 {
+    let mut bytes = 0;
+    for slice in out.drain(..) {
+        bytes += slice.len() as u64;
+        let slice = if copies { copy(&slice) } else { slice };
+        stack.tcp.send(id, slice);
+    }
+    bytes
 }
 
 fn find(connections: &mut [Option<Connection>], id: ConnectionId) -> Option<&mut Connection> {

@@ -38,6 +38,28 @@ impl<'a> Body<'a> {
     }
 }
 
+/// How the sum of a segment's data is come by.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub(super) enum Summing {
+    /// The link sees to it.
+    Link,
+    /// From the sums that buffers keep.
+    Kept,
+    /// Over the bytes.
+    Afresh,
+}
+
+impl Summing {
+    #[inline(always)]
+    fn sum(self, kept: impl FnOnce() -> Sum, afresh: impl FnOnce() -> Sum) -> Option<Sum> {
+        match self {
+            Self::Link => None,
+            Self::Kept => Some(kept()),
+            Self::Afresh => Some(afresh()),
+        }
+    }
+}
+
 /// The data of a segment: slices of the send queue, or one copy where they are too many; and its sum, if that
 /// is wanted. `near` is [`Aggregate::piece`]'s.
 #[inline(always)]
@@ -46,21 +68,32 @@ pub(super) fn gather<'a>(
     data: Range<usize>,
     near: &mut usize,
     copy: &'a mut Vec<u8>,
-    summed: bool,
+    summing: Summing,
 ) -> (Body<'a>, Option<Sum>) {
     if data.is_empty() {
-        return (Body::EMPTY, summed.then_some(Sum::ZERO));
+        return (Body::EMPTY, summing.sum(|| Sum::ZERO, || Sum::ZERO));
     }
     match queue.piece(data.clone(), near) {
         Some(piece) => {
-            let sum = summed.then(|| piece.sum());
+            let sum = summing.sum(|| piece.sum(), || Sum::of(piece.as_bytes()));
             (Body::whole(piece.as_bytes()), sum)
         }
         None => {
-            let sum = summed.then(|| queue.sum(data.clone()));
+            let kept = || queue.sum(data.clone());
+            let sum = summing.sum(kept, || sum_of_bytes(queue, data.clone()));
             (gather_pieces(queue, data, copy), sum)
         }
     }
+}
+
+/// The sum over the bytes, whatever is known of them.
+fn sum_of_bytes(queue: &Aggregate, data: Range<usize>) -> Sum {
+    let (mut sum, mut len) = (Sum::ZERO, 0);
+    for piece in queue.pieces(data) {
+        sum = sum.followed_by(len, Sum::of(piece.as_bytes()));
+        len += piece.len();
+    }
+    sum
 }
 
 /// The same where they are more than one.
@@ -82,6 +115,37 @@ fn gather_pieces<'a>(queue: &'a Aggregate, data: Range<usize>, copy: &'a mut Vec
             copy.resize(data.len(), 0);
             queue.copy_to(data.clone(), copy);
             Body::whole(copy)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use exos_buf::Buffer;
+
+    /// Two buffers of odd lengths, long enough for their sums to be kept.
+    fn queue() -> (Aggregate, [Buffer; 2]) {
+        let bytes = |len: u32| (0..len).map(|n| (n * 7 % 251) as u8).collect::<Vec<u8>>();
+        let buffers = [bytes(5001), bytes(4003)].map(Buffer::from);
+        let mut queue = Aggregate::new();
+        buffers.iter().for_each(|buffer| queue.push(buffer.whole()));
+        (queue, buffers)
+    }
+
+    #[test]
+    fn sums_over_the_bytes_are_those_that_are_kept_and_need_no_table() {
+        for range in [0..1448, 3001..6001, 0..9004, 6000..9004] {
+            let sum = |summing| {
+                let (queue, buffers) = queue();
+                let (_, sum) = gather(&queue, range.clone(), &mut 0, &mut Vec::new(), summing);
+                let has_table = buffers.iter().any(Buffer::has_sums);
+                (sum.map(|sum| sum.value()), has_table)
+            };
+            let (kept, afresh) = (sum(Summing::Kept), sum(Summing::Afresh));
+            assert_eq!(kept.0, afresh.0, "{range:?}");
+            assert!(kept.1 && !afresh.1, "{range:?}");
+            assert_eq!(sum(Summing::Link).0, None);
         }
     }
 }

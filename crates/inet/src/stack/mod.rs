@@ -42,6 +42,7 @@ use crate::siphash::Random;
 use crate::tcp::{self, Tcp};
 use crate::time::Instant;
 use crate::udp::{UdpError, UdpHandle, UdpTable};
+use body::Summing;
 use usual::LastHead;
 
 use ways::Ways;
@@ -176,6 +177,8 @@ pub struct Stack {
     epoch: u64,
     /// The frame at hand concerns every stack that has our addresses.
     concerns_all: bool,
+    /// How the sums of data are come by where the link does not see to them.
+    summing: Summing,
 }
 
 impl Stack {
@@ -205,6 +208,7 @@ impl Stack {
             random,
             epoch: 0,
             concerns_all: false,
+            summing: Summing::Kept,
             config,
         };
         stack
@@ -378,6 +382,12 @@ impl Stack {
     pub fn announce(&mut self, address: IpAddr) {
         let frame = frames::announcement(self.config.mac, address);
         self.queue_frame(frame);
+    }
+
+    /// Sum the data of each segment over its bytes when it leaves, as a stack does that knows nothing of what it
+    /// sends: to measure what the sums that buffers keep are worth.
+    pub fn sum_data_afresh(&mut self) {
+        self.summing = Summing::Afresh;
     }
 
     /// Take the general way with every segment, for tests that compare it with the short ways

@@ -10,7 +10,7 @@ use std::num::NonZeroU64;
 
 use exos_wire::{Mac, Sum};
 
-use super::body::{Body, gather};
+use super::body::{Body, Summing, gather};
 use super::frames::{arp_question, ndp_question};
 use super::segments::write_segment;
 use super::{Stack, syn, usual};
@@ -192,7 +192,8 @@ impl Stack {
         let partial = self.config.offload.checksum || cut;
         let queue = connection.queue();
         let (near, copy) = (&mut self.near, &mut self.gathered);
-        let (body, sum) = gather(queue, out.data.clone(), near, copy, !partial);
+        let summing = if partial { Summing::Link } else { self.summing };
+        let (body, sum) = gather(queue, out.data.clone(), near, copy, summing);
         let flow = connection.flow();
         let head = write_segment(&mut self.head, self.config.mac, mac, flow, out, sum);
         Transmit {
@@ -214,12 +215,13 @@ impl Stack {
             .tcp
             .connection(*id)
             .expect("a connection that has just given a segment");
-        let (data, summed) = (
-            plain.start..plain.start + plain.len,
-            !self.config.offload.checksum,
-        );
+        let data = plain.start..plain.start + plain.len;
+        let summing = match self.config.offload.checksum {
+            true => Summing::Link,
+            false => self.summing,
+        };
         let (near, copy) = (&mut self.near, &mut self.gathered);
-        let (body, sum) = gather(connection.queue(), data, near, copy, summed);
+        let (body, sum) = gather(connection.queue(), data, near, copy, summing);
         let head = &mut self.last_head;
         let next = match sum.filter(|_| alike) {
             Some(data) => Some(head.write_alike(plain.seq, data)),
