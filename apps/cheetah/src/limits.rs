@@ -38,6 +38,10 @@ pub const DOCUMENT_LEN_MAX: u64 = 512 * 1024 * 1024;
 /// All documents together by default: a share of a small server's memory.
 pub const SITE_LEN_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
+/// Names in the listing of one directory: a page of some 1.5 MB, made in about 5 ms while others wait.
+/// People look for nothing in longer lists.
+pub const LISTING_NAMES_MAX: usize = 10_000;
+
 /// Files in a site by default. At some 500 bytes each besides their contents: 250 MB.
 pub const SITE_FILES_MAX: usize = 500_000;
 

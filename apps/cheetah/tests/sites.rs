@@ -539,3 +539,40 @@ fn a_redirect_takes_the_document_from_its_own_path_alone() {
     assert_eq!(status(&get(&mut server, "h", "/a.txt")), "301");
     assert_eq!(body(&get(&mut server, "h", "/b.txt")), "x");
 }
+
+#[test]
+fn directories_are_listed_where_a_site_says_so() {
+    let folder = Folder::new(&[
+        ("a/with/index.html", "<p>index"),
+        ("a/without/b & c.txt", "text"),
+        ("a/404.html", "<p>not here"),
+        ("b/without/x", ""),
+    ]);
+    let mut server = folder.server(
+        "[[site]]\nnames = [\"a\"]\nroot = \"a\"\nlisting = true\n\
+         [[site.fields]]\npath = \"/without/*\"\nset = { Cache-Control = \"no-cache\" }\n\
+         [[site]]\nnames = [\"b\"]\nroot = \"b\"",
+    );
+    let listed = get(&mut server, "a", "/without/");
+    assert_eq!(status(&listed), "200");
+    assert_eq!(values(&listed, "Cache-Control"), ["no-cache"]);
+    assert_eq!(
+        values(&listed, "Content-Type"),
+        ["text/html; charset=utf-8"]
+    );
+    assert!(
+        body(&listed).contains("<a href=\"./b%20&amp;%20c.txt\">"),
+        "{listed}"
+    );
+    assert_eq!(body(&get(&mut server, "a", "/with/")), "<p>index");
+    assert_eq!(status(&get(&mut server, "a", "/without")), "301");
+    assert_eq!(status(&get(&mut server, "a", "/nothing/")), "404");
+    assert_eq!(status(&get(&mut server, "b", "/without/")), "403");
+    let head = ask(&mut server, "HEAD /without/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(head, listed[..listed.len() - body(&listed).len()]);
+    let options = ask(&mut server, "OPTIONS /without/ HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(
+        (status(&options), values(&options, "Allow").len()),
+        ("200", 1)
+    );
+}

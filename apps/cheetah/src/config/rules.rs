@@ -21,6 +21,7 @@ pub(super) fn settings(source: &Source, span: &Range<usize>, table: &SiteTable) 
         let names = names.iter().filter_map(|name| source.value(name, index));
         settings.index = names.collect();
     }
+    settings.listing = table.listing;
     settings.types = types(source, table);
     settings.error_pages = error_pages(source, table);
     let all = table.fields.iter().filter_map(|t| field_rule(source, t));

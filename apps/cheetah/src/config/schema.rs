@@ -98,6 +98,7 @@ pub(super) struct SiteTable {
     pub(super) default: bool,
     pub(super) root: Option<Text>,
     pub(super) index: Option<Vec<Text>>,
+    pub(super) listing: bool,
     pub(super) types: BTreeMap<String, Text>,
     pub(super) error_pages: BTreeMap<String, Text>,
     pub(super) fields: Vec<Spanned<FieldsTable>>,

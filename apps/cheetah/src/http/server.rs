@@ -193,12 +193,16 @@ impl Server {
             Some(Entry::Directory) => {
                 let location = encode(&[path, &b"/"[..]].concat(), *query);
                 let status = Status::MovedPermanently;
-                Choice::Redirect(status, page::redirect(status, &location))
+                Choice::Page(status, page::redirect(status, &location))
             }
-            Some(Entry::Forbidden) => Choice::Refuse(Status::Forbidden),
+            Some(Entry::Forbidden) => match site.listing(path) {
+                Some(_) if asks_what => Choice::Allow,
+                Some(page) => Choice::Page(Status::Ok, page),
+                None => Choice::Refuse(Status::Forbidden),
+            },
             None => match site.redirect(path, *query) {
                 Some(_) if asks_what => Choice::Allow,
-                Some((status, page)) => Choice::Redirect(status, page),
+                Some((status, page)) => Choice::Page(status, page),
                 None => Choice::Refuse(Status::NotFound),
             },
         })
@@ -209,7 +213,7 @@ impl Server {
         match choice {
             Choice::Send(document) => (Status::Ok, document.clone()),
             Choice::Allow => (Status::Ok, self.allowed.clone()),
-            Choice::Redirect(status, page) => (status, page),
+            Choice::Page(status, page) => (status, page),
             Choice::Refuse(status) => (status, self.page(status, site)),
         }
     }
@@ -353,7 +357,7 @@ impl Server {
 
 enum Choice<'a> {
     Send(&'a Document),
-    Redirect(Status, Document),
+    Page(Status, Document),
     /// Say which methods there are.
     Allow,
     Refuse(Status),

@@ -1,6 +1,7 @@
 //! The command line of `exos serve`.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use exos::{Error, clock};
 use exos_program::{LinkArgs, Stream, TcpArgs};
@@ -23,7 +24,7 @@ pub struct ServeArgs {
     #[arg(value_name = "DIR")]
     pub directory: Option<PathBuf>,
     /// What to serve, and how, as a TOML file says it (docs/serve.md); options of the link and of TCP add to it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "port", "document_max", "site_max"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "port", "document_max", "site_max", "listing"])]
     pub config: Option<PathBuf>,
     /// Say what would be served, or all that is wrong, and end
     #[arg(long)]
@@ -59,6 +60,9 @@ pub struct ServeArgs {
     /// Serve on the kernel's sockets instead of a stack of its own: the baseline to measure against
     #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "gateway", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle", "max_connections", "max_peer_connections", "min_read_rate", "min_head_rate"])]
     pub sockets: bool,
+    /// Answer for a directory without an index document with a list of what is in it
+    #[arg(long)]
+    pub listing: bool,
     /// Print the statistics as JSON, a line on standard output
     #[arg(long)]
     pub json: bool,
@@ -97,6 +101,9 @@ impl ServeArgs {
         }
         if let Some(mib) = self.site_max {
             config.limits.site_len = mib.saturating_mul(1 << 20);
+        }
+        for site in &mut config.sites {
+            Arc::make_mut(&mut site.settings).listing = self.listing;
         }
         config
     }

@@ -14,6 +14,7 @@ pub mod document;
 pub mod example;
 pub mod fields;
 pub mod hosts;
+pub mod listing;
 pub mod load;
 pub mod media_type;
 mod pages;
@@ -39,6 +40,7 @@ pub use variants::Variants;
 
 use crate::http::Status;
 use exos_buf::Slice;
+use listing::Listings;
 use pages::Pages;
 
 /// What a path leads to.
@@ -67,6 +69,8 @@ impl Entry {
 pub struct Site {
     settings: Arc<Settings>,
     pages: Pages,
+    /// `None` where directories are not listed.
+    listings: Option<Listings>,
     entries: HashMap<Box<[u8]>, Entry, BuildHasherDefault<PathHasher>>,
     omissions: Vec<Omission>,
 }
@@ -87,6 +91,7 @@ impl Site {
     pub fn with(settings: Arc<Settings>) -> Site {
         Site {
             pages: Pages::new(settings.clone()),
+            listings: settings.listing.then(Listings::default),
             settings,
             entries: HashMap::default(),
             omissions: Vec::new(),
@@ -191,7 +196,7 @@ impl Site {
     /// Takes out a document, or what was forbidden. The directories above it stay; one whose document it
     /// was gets the next that may be its document.
     pub fn remove(&mut self, path: &[u8]) {
-        self.entries.remove(path);
+        self.take(path);
         self.pages.document_gone(path);
         let slash = path.iter().rposition(|&b| b == b'/').unwrap_or(0);
         let (directory, name) = path.split_at(slash + 1);
@@ -207,10 +212,17 @@ impl Site {
 
     /// Takes out a directory by its path, which ends with `/`; what is in it stays.
     pub fn remove_directory(&mut self, path: &[u8]) {
-        self.entries.remove(path);
+        self.take(path);
         let name = &path[..path.len() - 1];
         if matches!(self.find(name), Some(Entry::Directory)) {
-            self.entries.remove(name);
+            self.take(name);
+        }
+    }
+
+    fn take(&mut self, path: &[u8]) {
+        self.entries.remove(path);
+        if let Some(listings) = &mut self.listings {
+            listings.changed(path, false);
         }
     }
 
@@ -218,6 +230,9 @@ impl Site {
     fn put(&mut self, path: &[u8], entry: Entry) {
         if self.settings.redirects.find(path).is_none() {
             self.entries.insert(path.into(), entry);
+            if let Some(listings) = &mut self.listings {
+                listings.changed(path, true);
+            }
         }
     }
 

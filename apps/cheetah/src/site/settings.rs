@@ -12,6 +12,8 @@ use crate::http::Status;
 pub struct Settings {
     /// Names of the document that a directory is answered with, the preferred one first.
     pub index: Vec<String>,
+    /// Whether a directory without one is answered with a list of what is in it.
+    pub listing: bool,
     /// Types by extension.
     pub types: MediaTypes,
     /// Header fields by path.
@@ -26,6 +28,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             index: vec!["index.html".to_owned()],
+            listing: false,
             types: MediaTypes::default(),
             fields: FieldRules::default(),
             redirects: Redirects::default(),
