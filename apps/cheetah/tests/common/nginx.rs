@@ -62,10 +62,10 @@ impl Nginx {
 
     /// What nginx answers a request on a connection of its own with, until it closes, or falls silent when the answer
     /// is the one that is wanted.
-    pub fn answer(&self, request: &str, is_wanted: impl Fn(&str) -> bool) -> String {
+    pub fn answer(&self, request: impl AsRef<[u8]>, is_wanted: impl Fn(&str) -> bool) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(SILENCE)).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
+        stream.write_all(request.as_ref()).unwrap();
         let text = |answer: &[u8]| String::from_utf8_lossy(answer).into_owned();
         let (begin, mut answer, mut part) = (Instant::now(), Vec::new(), [0; 4096]);
         loop {
