@@ -1,7 +1,7 @@
 //! The command line of `exos bench`.
 
 use crate::cost::{self, CostArgs, ReplayArgs};
-use crate::http::{self, HttpArgs};
+use crate::http::{self, HttpArgs, PacketsArgs};
 use crate::sharing::{self, ProgramArgs, SharingArgs};
 use crate::tcp::{self, PeerArgs, RawArgs, TcpArgs};
 use exos_host::Result;
@@ -17,11 +17,15 @@ pub struct BenchArgs {
 /// The experiments.
 #[derive(clap::Subcommand, Debug)]
 pub enum BenchCommand {
-    /// Static documents over HTTP: exos serve and nginx, new and persistent connections, several sizes
+    /// Static documents over HTTP: exos serve beside nginx, h2o and lighttpd, and beside the packet limit of the link
     ///
-    /// Makes a lab of its own and removes it. Needs root, nginx and wrk, two cores or more, and a machine that does
-    /// nothing else meanwhile.
+    /// Makes a lab of its own and removes it. Needs root, wrk, two cores or more, and a machine that does nothing else
+    /// meanwhile; servers that are not installed are left out. The whole takes an hour: --quick, --only, --groups,
+    /// --servers, --sizes and others choose.
     Http(HttpArgs),
+    /// The client of packets of `exos bench http`, which starts it
+    #[command(hide = true)]
+    HttpPackets(PacketsArgs),
     /// Instructions, memory and time of our stack, beside smoltcp's: segments, connections, timers
     ///
     /// All in memory: no wire, no privilege. Instructions need valgrind; the machine may do other things meanwhile,
@@ -55,6 +59,7 @@ pub enum BenchCommand {
 pub fn run(args: BenchArgs) -> Result<ExitCode> {
     match args.command {
         BenchCommand::Http(args) => http::run(&args),
+        BenchCommand::HttpPackets(args) => http::packets(&args),
         BenchCommand::Cost(args) => cost::run(&args),
         BenchCommand::CostReplay(args) => cost::replay(&args),
         BenchCommand::Tcp(args) => tcp::run(&args),

@@ -3,8 +3,8 @@
 //! Each experiment sets up all it needs on a lab wire of its own, runs ours and its peers in turn in the same
 //! session, repeats, and reports medians as a table for people and as JSON (docs/json.md) for programs.
 //!
-//! `http` is the first: static documents of several sizes, each request on a new connection or many on
-//! persistent ones, against nginx. `tcp`: the stack beside Linux's under loss, delay and attack. `sharing`: what it costs
+//! `http`: static documents of several sizes, each request on a new connection or many on persistent ones, beside nginx
+//! and others. `tcp`: the stack beside Linux's under loss, delay and attack. `sharing`: what it costs
 //! to share an interface through the daemon, and who gets how much of it.
 
 #![forbid(unsafe_code)]
@@ -12,8 +12,12 @@
 mod cli;
 pub mod cost;
 pub mod cpu;
+mod daemon;
+mod figure;
 pub mod http;
 mod limits;
+mod link;
+mod memory;
 mod output;
 mod process;
 mod scratch;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Where the JSON goes.
+/// Where JSON goes, or a page.
 pub(crate) enum JsonOutput {
     Standard,
     File { path: PathBuf, file: File },
@@ -23,7 +23,7 @@ impl JsonOutput {
         })
     }
 
-    fn write(self, text: &str) -> Result<()> {
+    pub(crate) fn write(self, text: &str) -> Result<()> {
         match self {
             Self::Standard => std::io::stdout()
                 .write_all(text.as_bytes())
@@ -73,6 +73,14 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
+/// Ours by theirs, of each run by itself: what disturbs the machine for a while disturbs both.
+pub(crate) fn ratios(ours: &[f64], theirs: &[f64]) -> Vec<f64> {
+    let pairs = ours.iter().zip(theirs);
+    pairs
+        .map(|(ours, theirs)| ours / theirs.max(f64::MIN_POSITIVE))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,5 +90,10 @@ mod tests {
         assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
         assert_eq!(median(vec![7.0]), 7.0);
+    }
+
+    #[test]
+    fn ratios_of_runs() {
+        assert_eq!(ratios(&[2.0, 9.0], &[4.0, 3.0]), [0.5, 3.0]);
     }
 }

@@ -1,10 +1,12 @@
-//! A short session against nginx on the real kernel. Without root, nginx or wrk it says SKIPPED and passes.
+//! Short sessions on the real kernel. Without root, nginx, wrk or the exos program they say SKIPPED and pass. No speed is
+//! looked at: that what was to be measured happened is.
 
 use clap::Parser as _;
-use exos_bench::http::{HttpArgs, measure, run};
+use exos_bench::http::{Client, HttpArgs, Report, measure, run};
 use exos_host::caps::{self, CapabilitySet};
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 #[derive(clap::Parser)]
 struct Cli {
@@ -18,49 +20,132 @@ fn args(arguments: &[&str]) -> HttpArgs {
         .http
 }
 
-#[test]
-fn nginx_is_measured_in_a_lab_that_goes_again() {
+/// Files and cores are the process's, so its tests measure one after the other.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Measures in a lab that goes again. The program that is measured is `exos`, which this test is not, so it runs where
+/// that has been built.
+fn measured(test: &str, arguments: &[&str]) -> Option<Report> {
     let installed = |paths: [&str; 2]| paths.iter().any(|path| Path::new(path).exists());
     let tools = installed(["/usr/sbin/nginx", "/usr/bin/nginx"])
         && installed(["/usr/bin/wrk", "/usr/local/bin/wrk"]);
-    if !tools || !caps::has(CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN) {
+    let exos = std::env::current_exe()
+        .expect("there is one")
+        .with_file_name("../exos");
+    let may = caps::has(CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN);
+    if !tools || !may || !exos.exists() {
         // Past the test harness, which keeps to itself what passing tests print.
-        let _ = std::io::stderr().write_all(b"SKIPPED: a measurement needs root, nginx and wrk\n");
-        return;
+        let _ = std::io::stderr().write_all(
+            b"SKIPPED: a measurement needs root, nginx and wrk, and exos built before\n",
+        );
+        return None;
     }
-    let lab = format!("bench-t{}", std::process::id());
-    let args = args(&[
-        "--servers",
-        "nginx",
-        "--sizes",
-        "100,10K",
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let lab = format!("b{test}{}", std::process::id());
+    let exos = exos.to_string_lossy().into_owned();
+    let common = [
         "--runs",
         "1",
         "--duration",
         "1",
         "--lab",
         &lab,
-    ]);
-    let report = measure(&args).expect("all is there");
-    assert_eq!(report.cases.len(), 4, "two sizes, new and persistent");
-    for case in &report.cases {
-        let [result] = case.results.as_slice() else {
-            panic!("one server: {case:?}")
-        };
-        assert!(result.requests_per_sec > 100.0, "{result:?}");
+        "--exos",
+        &exos,
+    ];
+    let report = measure(&args(&[arguments, &common].concat())).expect("all is there");
+    let left = exos_lab::status(&lab).expect("readable").state;
+    assert_eq!(left, exos_lab::State::Down);
+    Some(report)
+}
+
+#[test]
+fn both_clients_measure_beside_the_limit_of_the_link() {
+    let arguments = [
+        "--servers",
+        "exos,nginx",
+        "--groups",
+        "documents",
+        "--wire",
+        "plain",
+    ];
+    let Some(report) = measured("d", &[&arguments[..], &["--sizes", "100,10K"]].concat()) else {
+        return;
+    };
+    assert_eq!(
+        report.documents.len(),
+        8,
+        "two clients, two sizes, new and persistent"
+    );
+    assert_eq!(report.limits.len(), 4);
+    assert!(
+        report.limits.iter().all(|limit| limit.per_sec > 100.0),
+        "{:?}",
+        report.limits
+    );
+    for case in &report.documents {
+        assert_eq!(case.results.len(), 2, "{case:?}");
+        assert_eq!(case.ratios.len(), 1, "{case:?}");
+        for result in &case.results {
+            assert!(result.requests_per_sec > 100.0, "{}: {result:?}", case.name);
+            let bytes = result.megabytes_per_sec * 1e6;
+            assert!(bytes > result.requests_per_sec * case.size_bytes as f64 * 0.99);
+            assert!(
+                result.server_cpu_us_per_request > 0.0 && result.server_core_us_per_request > 0.0,
+                "{}: {result:?}",
+                case.name
+            );
+            assert_eq!(result.errors, 0, "{}: {result:?}", case.name);
+            assert!(result.of_packet_limit.expect("the plain wire") > 0.0);
+            assert_eq!(
+                result.runs[0].resent.is_some(),
+                case.client == Client::Packets
+            );
+        }
+    }
+}
+
+#[test]
+fn latency_and_slow_readers_are_measured() {
+    let arguments = [
+        "--servers",
+        "exos,nginx",
+        "--groups",
+        "latency,readers",
+        "--connection",
+        "new,persistent",
+        "--readers",
+        "64",
+    ];
+    let Some(report) = measured("l", &arguments) else {
+        return;
+    };
+    assert_eq!(report.latency.len(), 2);
+    for case in &report.latency {
+        for result in &case.results {
+            let times: Vec<f64> = result.curve_us.iter().map(|(_, us)| *us).collect();
+            assert!(
+                times.len() > 5 && times.is_sorted() && times[0] > 0.0,
+                "{result:?}"
+            );
+            assert_eq!(result.errors, 0, "{result:?}");
+        }
+    }
+    let [readers] = &report.readers[..] else {
+        panic!("one number of readers: {:?}", report.readers)
+    };
+    for result in &readers.results {
         assert!(
-            result.megabytes_per_sec * 1e6
-                > result.requests_per_sec * case.size_bytes as f64 * 0.99
-        );
-        assert!(
-            result.server_cpu_us_per_request > 0.0 && result.server_core_us_per_request > 0.0,
+            result.alone_per_sec > 0.0 && result.beside_per_sec > 0.0,
             "{result:?}"
         );
-        assert_eq!(result.errors, 0, "{result:?}");
+        assert_eq!(result.runs[0].readers_left, 64, "{result:?}");
     }
+    let html = report.html();
     assert_eq!(
-        exos_lab::status(&lab).expect("readable").state,
-        exos_lab::State::Down
+        html.matches("<svg").count(),
+        2,
+        "latency by kind of connection"
     );
 }
 
@@ -71,6 +156,9 @@ fn what_cannot_be_measured_is_said_before_anything_is_made() {
         (["--duration", "0"], "--duration"),
         (["--connections", "5000"], "--connections"),
         (["--sizes", "1000M"], "1000 MB"),
+        (["--readers", "0"], "--readers"),
+        (["--uid", "0"], "--uid"),
+        (["--only", "no-such-cell"], "no cell"),
     ] {
         let error = measure(&args(&arguments)).expect_err(said);
         assert!(error.what.contains(said), "{error}");
@@ -78,10 +166,10 @@ fn what_cannot_be_measured_is_said_before_anything_is_made() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_told_before_measuring() {
-    let error = run(&args(&["--json", "/no/such/directory/file"])).expect_err("not there");
-    assert!(
-        error.to_string().contains("/no/such/directory/file"),
-        "{error}"
-    );
+fn files_that_cannot_be_written_are_told_before_measuring() {
+    for option in ["--json", "--html"] {
+        let error = run(&args(&[option, "/no/such/directory/file"])).expect_err("not there");
+        let text = error.to_string();
+        assert!(text.contains("/no/such/directory/file"), "{text}");
+    }
 }

@@ -12,13 +12,23 @@ pub struct Size(u64);
 
 impl Size {
     /// A size of so many bytes.
-    pub fn of_bytes(bytes: u64) -> Self {
+    pub const fn of_bytes(bytes: u64) -> Self {
         Self(bytes)
     }
 
     /// The number of bytes.
-    pub fn bytes(self) -> u64 {
+    pub const fn bytes(self) -> u64 {
         self.0
+    }
+
+    /// As people write it, and as it is read.
+    pub fn name(self) -> String {
+        let unit = UNITS
+            .iter()
+            .find(|(factor, _)| self.0 > 0 && self.0.is_multiple_of(*factor));
+        unit.map_or(self.0.to_string(), |(factor, unit)| {
+            format!("{}{unit}", self.0 / factor)
+        })
     }
 
     /// The name of the document of this size, without a leading slash.
@@ -93,6 +103,7 @@ mod tests {
         ] {
             let size: Size = text.parse().expect(text);
             assert_eq!((size.bytes(), size.to_string().as_str()), (bytes, shown));
+            assert_eq!(size.name(), text.to_uppercase());
         }
         for text in [
             "",

@@ -1,243 +1,118 @@
-//! `exos bench http`: how many documents a second, at what cost.
+//! `exos bench http`: how many documents a second, at what cost, beside the servers that people use.
 //!
-//! Set-up: a lab of its own; the server in namespace a on one core, wrk in namespace b on another. The servers
-//! take turns: each is started, checked to answer with the right document, measured and stopped before the next,
-//! so none disturbs another and drift of the machine meets all alike. A case (kind of connection, size) is
-//! measured `--runs` times for each server in the order A B A B; medians are reported, all runs are in the JSON.
+//! | group | what is measured |
+//! |---|---|
+//! | `documents` | documents of several sizes as fast as they go, new connections and standing ones, beside the packet limit of the link |
+//! | `latency` | how long requests take at half of nginx's highest rate |
+//! | `readers` | fast readers beside many slow ones: what is left to them, and what memory a slow one takes |
 //!
-//! nginx has the address of the interface, 10.10.0.1. exos has 10.10.0.10, which the kernel of that namespace
-//! does not have and so does not answer for.
+//! Set-up: a lab of its own; the server in namespace a on one core, the client in namespace b on another. Servers take
+//! turns in each run of a cell, and the ratio of each run is taken before the median over the runs. Peers have the
+//! address of the interface, 10.10.0.1. exos has 10.10.0.10, which the kernel of that namespace does not have and so
+//! does not answer for. Every peer has the configuration that its documentation advises for speed (`bench/nginx`,
+//! `bench/h2o`, `bench/lighttpd`).
+//!
+//! Clients are wrk, and where that is what limits, one that writes packets itself ([`packets`]). Who had no time left is
+//! said with each result.
+//!
+//! `server` starts servers and `check` sees that they answer rightly; `session` is one load of one of them; `cases`,
+//! `latency`, `readers` and `limit` measure; `report`, `table` and `html` show.
 
-pub(crate) mod client;
+mod cases;
+mod check;
 mod documents;
+mod html;
+mod latency;
+mod limit;
 mod options;
+mod packets;
+mod readers;
 mod report;
 mod server;
+mod session;
+mod table;
+pub(crate) mod wrk;
 
-pub use client::{Errors, LatencyUs, Measured};
 pub use documents::{Size, body};
-pub use options::{Connection, HttpArgs};
-pub use report::{Case, Outcome, Report, Run};
+pub use latency::{LatencyCase, LatencyOutcome};
+pub use limit::LimitCase;
+pub use options::{Client, Connection, Group, HttpArgs};
+pub use packets::{PacketsArgs, PacketsRole, packets};
+pub use readers::{ReadersCase, ReadersOutcome, ReadersRun};
+pub use report::{Case, Named, Outcome, Ratio, Report, Run};
 pub use server::Server;
+pub use wrk::{Errors, LatencyUs, Measured};
 
-use crate::cpu;
-use crate::limits::{OTHER_LOAD_MAX, OTHER_LOAD_WINDOW};
 use crate::output;
-use crate::process::Interrupt;
-use crate::scratch::Scratch;
 use exos_host::{Error, Result, kernel};
-use exos_lab::{Guard, Lab, Settings, Side, State};
-use indicatif::{ProgressBar, ProgressStyle};
-use std::cell::RefCell;
-use std::collections::BTreeSet;
+use exos_lab::Side;
+use session::Session;
 use std::process::ExitCode;
 
-/// Measures as asked, prints the table, and writes the JSON.
+/// Measures as asked, prints the tables, and writes JSON and the page with figures.
 pub fn run(args: &HttpArgs) -> Result<ExitCode> {
+    if args.list {
+        output::list(names(args))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     // Before the minutes of measuring: a file that cannot be written is told at once.
     let json = output::open(args.json.as_deref())?;
+    let html = output::open(args.html.as_deref())?;
     let report = measure(args)?;
     output::write(json, &report.table(), &report.json())?;
+    html.map_or(Ok(()), |html| html.write(&report.html()))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// What all measurements of a session share.
-struct Session<'a> {
-    args: &'a HttpArgs,
-    lab: &'a Lab,
-    scratch: Scratch,
-    interrupt: Interrupt,
-    server_core: usize,
-    client_core: usize,
-    notes: RefCell<BTreeSet<String>>,
+fn names(args: &HttpArgs) -> Vec<String> {
+    [
+        cases::names(args),
+        latency::names(args),
+        readers::names(args),
+    ]
+    .concat()
 }
 
 /// Measures as asked.
 pub fn measure(args: &HttpArgs) -> Result<Report> {
     args.check()?;
-    let interrupt = Interrupt::on_signals()?;
-    let (server_core, client_core) = cpu::two_cores()?;
-    let servers = args
-        .servers
-        .iter()
-        .map(|server| server.version(args))
-        .collect::<Result<Vec<_>>>()?;
-    client::find()?;
-    let lab = lab(args)?;
-    let scratch = Scratch::new()?;
-    documents::generate(&scratch.directory("documents")?, &args.sizes)?;
-    scratch.write("report.lua", client::SCRIPT)?;
-    let session = Session {
-        args,
-        lab: &lab,
-        scratch,
-        interrupt,
-        server_core,
-        client_core,
-        notes: RefCell::default(),
-    };
+    if names(args).is_empty() {
+        return Err(Error::new("no cell has such a name").mend("see --list"));
+    }
+    let session = Session::new(args)?;
     session.note_other_load()?;
-    let cases = session.cases()?;
+    let (mtu, congestion_control) = wire(&session)?;
+    let (documents, limits) = cases::measure(&session)?;
+    let latency = latency::measure(&session)?;
+    let readers = readers::measure(&session)?;
+    let named = |(server, version): &(Server, String)| Named {
+        name: server.to_string(),
+        version: version.clone(),
+    };
     Ok(Report {
+        schema: "exos.bench.http/2",
         kernel: kernel::release(),
-        wire: args.wire.to_string(),
-        mtu: lab.link(Side::A)?.mtu,
-        congestion_control: lab
-            .netns(Side::A)
-            .sysctl("net/ipv4/tcp_congestion_control")?,
+        exos: session.version()?,
+        congestion_control,
+        mtu,
         connections: args.connections,
-        runs: args.runs,
-        duration_secs: args.duration,
-        server_core,
-        client_core,
-        servers,
-        notes: session.notes.take().into_iter().collect(),
-        cases,
+        runs: args.runs(),
+        duration_secs: args.duration(),
+        server_core: session.cores[0],
+        client_core: session.cores[1],
+        servers: session.servers.iter().map(named).collect(),
+        left_out: session.left_out.clone(),
+        notes: session.notes(),
+        limits,
+        documents,
+        latency,
+        readers,
     })
 }
 
-fn settings(args: &HttpArgs) -> Settings {
-    Settings {
-        wire: args.wire,
-        ..Settings::named(&args.lab)
-    }
-}
-
-/// The session's own lab, prepared alike for all servers. Who still runs in one that was left behind would
-/// distort what is measured.
-fn lab(args: &HttpArgs) -> Result<Guard> {
-    let left = exos_lab::status(&args.lab)?;
-    let inside: Vec<String> = left
-        .sides
-        .iter()
-        .flat_map(|s| &s.processes)
-        .map(|(pid, name)| format!("{name} ({pid})"))
-        .collect();
-    if left.state != State::Down && !inside.is_empty() {
-        return Err(Error::new(format!(
-            "programs still run in the lab {}: {}",
-            args.lab,
-            inside.join(", ")
-        ))
-        .mend(format!(
-            "stop them, then `exos lab down --name {}`",
-            args.lab
-        )));
-    }
-    let lab = exos_lab::up(&settings(args))?.0.guard();
-    // Tens of thousands of connections a second from one address: all ports, and old ones used again.
-    lab.netns(Side::B)
-        .set_sysctl("net/ipv4/ip_local_port_range", "1024 65535")?;
-    lab.netns(Side::B)
-        .set_sysctl("net/ipv4/tcp_tw_reuse", "1")?;
-    lab.netns(Side::A)
-        .set_sysctl("net/core/somaxconn", "4096")?;
-    lab.netns(Side::A)
-        .set_sysctl("net/ipv4/tcp_max_syn_backlog", "4096")?;
-    Ok(lab)
-}
-
-impl Session<'_> {
-    /// Other programs on the two cores take time from server and client, and their time cannot be told apart.
-    fn note_other_load(&self) -> Result<()> {
-        let before = self.core_times()?;
-        std::thread::sleep(OTHER_LOAD_WINDOW);
-        let after = self.core_times()?;
-        let cores = [
-            (self.server_core, after.0 - before.0),
-            (self.client_core, after.1 - before.1),
-        ];
-        for (core, time) in cores {
-            let busy = time.busy_share();
-            if busy > OTHER_LOAD_MAX {
-                let percent = 100.0 * busy;
-                self.note(format!(
-                    "core {core} was {percent:.0} % busy with other programs before measuring"
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn note(&self, note: String) {
-        self.notes.borrow_mut().insert(note);
-    }
-
-    /// A server that ends has to leave the wire as it found it.
-    fn note_changed_wire(&self, server: Server) -> Result<()> {
-        let settings = settings(self.args);
-        if exos_lab::up(&settings)?.1 != exos_lab::Outcome::Unchanged {
-            self.note(format!(
-                "{server} did not leave the wire as it was; it was repaired"
-            ));
-        }
-        Ok(())
-    }
-
-    fn cases(&self) -> Result<Vec<Case>> {
-        let (connections, sizes) = (&self.args.connection, &self.args.sizes);
-        let total =
-            connections.len() * sizes.len() * self.args.servers.len() * self.args.runs as usize;
-        let progress = ProgressBar::new(total as u64);
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta} left  {msg}")
-            .expect("a valid template");
-        progress.set_style(style);
-        let mut cases = Vec::new();
-        for &connection in connections {
-            for &size in sizes {
-                cases.push(self.case(connection, size, &progress)?);
-            }
-        }
-        progress.finish_and_clear();
-        Ok(cases)
-    }
-
-    fn case(&self, connection: Connection, size: Size, progress: &ProgressBar) -> Result<Case> {
-        let servers = &self.args.servers;
-        let mut runs: Vec<Vec<Run>> = vec![Vec::new(); servers.len()];
-        for _ in 0..self.args.runs {
-            for (&server, runs) in servers.iter().zip(&mut runs) {
-                progress.set_message(format!("{server}, {connection} connections, {size}"));
-                runs.push(self.run(server, connection, size)?);
-                progress.inc(1);
-            }
-        }
-        let outcomes = servers
-            .iter()
-            .zip(runs)
-            .map(|(server, runs)| Outcome::of(server.to_string(), runs));
-        Ok(Case {
-            connection,
-            size_bytes: size.bytes(),
-            results: outcomes.collect(),
-        })
-    }
-
-    /// One server, one case, once: start, check, measure, stop.
-    fn run(&self, server: Server, connection: Connection, size: Size) -> Result<Run> {
-        self.interrupt.check()?;
-        let mut running = server.start(self)?;
-        server.wait_until_right(self, &mut running, size)?;
-        let (cpu, cores) = (cpu::of_family(running.pid())?, self.core_times()?);
-        let measured = client::measure(self, server, connection, size)?;
-        let cpu = cpu::of_family(running.pid())? - cpu;
-        let cores_after = self.core_times()?;
-        running.check()?;
-        running.stop()?;
-        self.note_changed_wire(server)?;
-        Ok(Run::new(
-            measured,
-            cpu,
-            cores_after.0 - cores.0,
-            cores_after.1 - cores.1,
-        ))
-    }
-
-    /// The times of the server's core and the client's.
-    fn core_times(&self) -> Result<(cpu::CoreTime, cpu::CoreTime)> {
-        Ok((
-            cpu::of_core(self.server_core)?,
-            cpu::of_core(self.client_core)?,
-        ))
-    }
+/// The wire's MTU, and the congestion control of the kernel's TCP on the server's side.
+fn wire(session: &Session<'_>) -> Result<(u32, String)> {
+    let lab = session.lab(session.args.wire[0])?;
+    let control = "net/ipv4/tcp_congestion_control";
+    Ok((lab.link(Side::A)?.mtu, lab.netns(Side::A).sysctl(control)?))
 }

@@ -27,14 +27,60 @@ impl fmt::Display for Connection {
     }
 }
 
+/// Who loads the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Client {
+    /// wrk, on the kernel's sockets.
+    Wrk,
+    /// A client of ours that writes packets itself, with as little of TCP as the protocol allows. Plain wire only.
+    Packets,
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Client::Wrk => "wrk",
+            Client::Packets => "packets",
+        })
+    }
+}
+
+/// Groups of cells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Group {
+    /// Documents of several sizes as fast as they go, beside the packet limit of the link
+    Documents,
+    /// Latency at half of nginx's highest rate
+    Latency,
+    /// Fast readers beside many slow ones, and what those cost
+    Readers,
+}
+
 /// Options of `exos bench http`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct HttpArgs {
-    /// Who to measure, in this order, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Server::Exos, Server::Nginx])]
+    /// A few cells, once each and short: some minutes to see that all is well
+    #[arg(long)]
+    pub quick: bool,
+    /// Only cells whose name contains this (repeatable), for example wrk/plain or new/100
+    #[arg(long, value_name = "TEXT")]
+    pub only: Vec<String>,
+    /// Groups to measure, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Latency, Group::Readers])]
+    pub groups: Vec<Group>,
+    /// List the cells' names and measure nothing
+    #[arg(long)]
+    pub list: bool,
+    /// Who to measure, in this order, separated by commas; what is not installed is left out
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Server::ALL)]
     pub servers: Vec<Server>,
-    /// Sizes of the documents in bytes, separated by commas; K is 1024 bytes, M 1024 K
-    #[arg(long, value_delimiter = ',', default_value = "0,100,1K,10K,100K,1M")]
+    /// Who loads them, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Client::Wrk, Client::Packets])]
+    pub clients: Vec<Client>,
+    /// Sizes of the documents in bytes, separated by commas; K is 1024 bytes, M 1024 K [default:
+    /// 0,100,1K,10K,100K,1M, with --quick 100,10K]
+    #[arg(long, value_delimiter = ',')]
     pub sizes: Vec<Size>,
     /// Kinds of connection, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Connection::New, Connection::Persistent])]
@@ -42,36 +88,90 @@ pub struct HttpArgs {
     /// How many connections the client keeps busy at a time
     #[arg(long, default_value_t = 64)]
     pub connections: u32,
-    /// How often each case is measured; the table shows the median
-    #[arg(long, default_value_t = 3)]
-    pub runs: u32,
-    /// Seconds that one measurement lasts
-    #[arg(long, default_value_t = 2)]
-    pub duration: u32,
-    /// plain: no offloads, what crosses looks like a wire; offload: the kernel's defaults
-    #[arg(long, value_enum, default_value_t)]
-    pub wire: WireKind,
+    /// How often each cell is measured, each time all servers one after the other [default: 3, with --quick 1]
+    #[arg(long)]
+    pub runs: Option<u32>,
+    /// Seconds that one measurement lasts [default: 2, with --quick 1]
+    #[arg(long)]
+    pub duration: Option<u32>,
+    /// Numbers of slow readers, separated by commas
+    #[arg(long, value_delimiter = ',', default_values_t = [64, 1000, 4000])]
+    pub readers: Vec<u32>,
+    /// plain: no offloads, what crosses looks like a wire; offload: the kernel's defaults. Separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [WireKind::Plain, WireKind::Offload])]
+    pub wire: Vec<WireKind>,
     /// Write JSON to this file, or to standard output for -
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write a report with figures to this file, a page of HTML that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Name of the lab that is made for it
     #[arg(long, default_value = "bench")]
     pub lab: String,
     /// The exos program to measure instead of this one
     #[arg(long, value_name = "PROGRAM")]
     pub exos: Option<PathBuf>,
+    /// Who exos runs as where the daemon lends it a link: a user number, not root's
+    #[arg(long, default_value_t = 65534)]
+    pub uid: u32,
 }
 
+/// Most slow readers: a server of the kernel's has a descriptor for each.
+const READERS_MAX: u32 = 8000;
+
 impl HttpArgs {
+    /// How often each cell is measured.
+    pub fn runs(&self) -> u32 {
+        self.runs.unwrap_or(if self.quick { 1 } else { 3 })
+    }
+
+    /// How long one measurement lasts, in seconds.
+    pub fn duration(&self) -> u32 {
+        self.duration.unwrap_or(if self.quick { 1 } else { 2 })
+    }
+
+    /// The sizes to measure.
+    pub fn sizes(&self) -> Vec<Size> {
+        const KIB: u64 = 1024;
+        let default: &[u64] = if self.quick {
+            &[100, 10 * KIB]
+        } else {
+            &[0, 100, KIB, 10 * KIB, 100 * KIB, KIB * KIB]
+        };
+        if self.sizes.is_empty() {
+            default.iter().map(|&bytes| Size::of_bytes(bytes)).collect()
+        } else {
+            self.sizes.clone()
+        }
+    }
+
+    /// Numbers of slow readers to measure.
+    pub(super) fn readers(&self) -> &[u32] {
+        let few = if self.quick { 1 } else { self.readers.len() };
+        &self.readers[..few.min(self.readers.len())]
+    }
+
+    /// Whether a group, and one of its cells, was asked for.
+    pub(super) fn wants(&self, group: Group, cell: &str) -> bool {
+        self.groups.contains(&group)
+            && (self.only.is_empty() || self.only.iter().any(|text| cell.contains(text)))
+    }
+
     /// Says what cannot be measured, before anything is made.
     pub(super) fn check(&self) -> Result<()> {
         let wrong = |what: &str| Err(Error::new(what));
-        if self.servers.is_empty() || self.sizes.is_empty() || self.connection.is_empty() {
+        if self.servers.is_empty()
+            || self.connection.is_empty()
+            || self.groups.is_empty()
+            || self.clients.is_empty()
+            || self.wire.is_empty()
+        {
             return wrong(
-                "there is nothing to measure: give at least one server, size and kind of connection",
+                "there is nothing to measure: give at least one group, server, client, wire and kind of connection",
             );
         }
-        if self.runs == 0 || self.duration == 0 {
+        if self.runs() == 0 || self.duration() == 0 {
             return wrong("--runs and --duration must be at least 1");
         }
         if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
@@ -84,6 +184,12 @@ impl HttpArgs {
                 "--sizes: {size} is more than {}",
                 Size::of_bytes(SIZE_MAX)
             ));
+        }
+        if self.readers.iter().any(|n| !(1..=READERS_MAX).contains(n)) {
+            return wrong(&format!("--readers must be from 1 to {READERS_MAX}"));
+        }
+        if self.uid == 0 {
+            return wrong("--uid: programs with a part that the daemon lends are not root's");
         }
         Ok(())
     }

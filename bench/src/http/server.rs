@@ -1,181 +1,238 @@
-//! The servers: how each is started, and a check that it answers with the right document.
+//! The servers: where each answers, and how it is started.
 
-use super::{HttpArgs, Session, Size, body};
-use crate::limits::{ANSWER_TIMEOUT, POLL_INTERVAL, START_TIMEOUT};
-use crate::process::{Running, find_program};
+use super::Session;
+use crate::daemon::Daemon;
+use crate::process::find_program;
 use crate::scratch::write;
-use exos_host::{Error, Result, error::Context as _};
-use exos_lab::{INTERFACE, Side};
+use crate::stage::Started;
+use exos_host::{Result, error::Context as _};
+use exos_lab::{INTERFACE, Lab, Side};
 use std::fmt;
-use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 /// A server to be measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Server {
-    /// Ours.
+    /// Ours, on the device itself.
     Exos,
-    /// The peer.
+    /// Ours without privilege, on a virtual interface that the daemon lends.
+    Xokd,
+    /// Ours on the kernel's sockets.
+    Sockets,
+    /// The peer that ours is compared with first.
     Nginx,
+    /// h2o.
+    H2o,
+    /// lighttpd.
+    Lighttpd,
 }
 
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Server::Exos => "exos",
+            Server::Xokd => "exos-xokd",
+            Server::Sockets => "exos-sockets",
             Server::Nginx => "nginx",
+            Server::H2o => "h2o",
+            Server::Lighttpd => "lighttpd",
         })
     }
 }
 
+/// The kernel's address on side a.
+const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 1);
+/// An address there that the kernel does not have, and so does not answer for.
+const EXOS: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 10);
+const PORT: u16 = 80;
+
 const NGINX_CONF: &str = include_str!("../../nginx/nginx.conf");
+const H2O_CONF: &str = include_str!("../../h2o/h2o.conf");
+const LIGHTTPD_CONF: &str = include_str!("../../lighttpd/lighttpd.conf");
+
+/// A server that runs, with the daemon that lends it its link.
+pub(super) struct Serving<'s> {
+    pub started: Started,
+    /// Dropped after it.
+    _daemon: Option<Daemon<'s>>,
+}
+
+impl Serving<'_> {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.started.running.pid()
+    }
+
+    /// Ends it.
+    pub fn stop(self) -> Result<()> {
+        self.started.stop()
+    }
+}
 
 impl Server {
-    /// Where it answers. Ours has an address that the kernel of its namespace does not have.
-    pub(super) fn address(self) -> SocketAddr {
-        let last = match self {
-            Server::Exos => 10,
-            Server::Nginx => 1,
-        };
-        (IpAddr::from([10, 10, 0, last]), 80).into()
+    /// All of them, ours first.
+    pub const ALL: [Self; 6] = [
+        Self::Exos,
+        Self::Xokd,
+        Self::Sockets,
+        Self::Nginx,
+        Self::H2o,
+        Self::Lighttpd,
+    ];
+
+    /// A program of ours.
+    pub fn is_ours(self) -> bool {
+        matches!(self, Self::Exos | Self::Xokd | Self::Sockets)
+    }
+
+    /// Where it answers.
+    pub(super) fn address(self) -> SocketAddrV4 {
+        let has_stack = matches!(self, Self::Exos | Self::Xokd);
+        SocketAddrV4::new(if has_stack { EXOS } else { KERNEL }, PORT)
     }
 
     /// Its program; an error that says how to install it when it is not there.
-    fn program(self, args: &HttpArgs) -> Result<PathBuf> {
+    fn program(self, exos: &Path) -> Result<PathBuf> {
         match self {
-            Server::Exos => match &args.exos {
-                Some(path) => Ok(path.clone()),
-                None => std::env::current_exe().context(|| "cannot tell where this program is"),
-            },
+            Server::Exos | Server::Xokd | Server::Sockets => Ok(exos.to_owned()),
             Server::Nginx => find_program("nginx", "nginx"),
+            Server::H2o => find_program("h2o", "h2o"),
+            Server::Lighttpd => find_program("lighttpd", "lighttpd"),
         }
     }
 
     /// What the program calls itself, for the report.
-    pub(super) fn version(self, args: &HttpArgs) -> Result<String> {
-        let program = self.program(args)?;
+    pub(super) fn version(self, exos: &Path) -> Result<String> {
         let option = match self {
-            Server::Exos => "--version",
-            Server::Nginx => "-v",
+            Server::Exos | Server::Xokd | Server::Sockets => "--version",
+            Server::Nginx | Server::Lighttpd | Server::H2o => "-v",
         };
-        let output = Command::new(&program)
-            .arg(option)
-            .stdin(Stdio::null())
-            .output();
-        let output = output.context(|| format!("cannot run {}", program.display()))?;
-        // nginx says it on standard error.
-        let said = [output.stdout, output.stderr].concat();
-        let line = String::from_utf8_lossy(&said)
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .to_owned();
+        let said = said(&self.program(exos)?, &[option])?;
+        let line = said.lines().next().unwrap_or_default();
         Ok(line.trim_start_matches("nginx version: ").to_owned())
     }
 
     /// Starts it in namespace a on its core.
-    pub(super) fn start(self, session: &Session<'_>) -> Result<Running> {
-        let mut command = session.lab.command(Side::A, self.program(session.args)?)?;
+    pub(super) fn start<'s>(self, session: &'s Session<'_>, lab: &Lab) -> Result<Serving<'s>> {
         let documents = session.scratch.directory("documents")?;
-        match self {
-            Server::Exos => {
-                command
-                    .arg("serve")
-                    .arg(documents)
-                    .args(["--link", &format!("xdp:{INTERFACE}")]);
-                command.args([
-                    "--address",
-                    &format!("{}/24", self.address().ip()),
-                    "--port",
-                    "80",
-                ]);
+        let documents = documents.to_string_lossy().into_owned();
+        let daemon = match self {
+            Server::Xokd => {
+                let namespace = Side::A.namespace(&session.args.lab);
+                Some(Daemon::start(
+                    session,
+                    namespace,
+                    &policy(session.args.uid),
+                )?)
             }
-            Server::Nginx => {
-                let prefix = session.scratch.directory("nginx")?;
-                let fill = |text: &str, mark: &str, value: &str| text.replace(mark, value);
-                let conf = fill(NGINX_CONF, "@ADDRESS@", &self.address().to_string());
-                let conf = fill(&conf, "@DOCUMENTS@", &documents.to_string_lossy());
-                let conf = fill(&conf, "@PREFIX@", &prefix.to_string_lossy());
-                write(&prefix.join("nginx.conf"), conf)?;
-                command
-                    .arg("-p")
-                    .arg(&prefix)
-                    .arg("-c")
-                    .arg(prefix.join("nginx.conf"));
-            }
+            _ => None,
+        };
+        let mut command = match &daemon {
+            Some(_) => Command::new(session.program()),
+            None => lab.command(Side::A, self.program(session.program())?)?,
+        };
+        if self.is_ours() {
+            command.args(["serve", &documents, "--port", &PORT.to_string()]);
         }
-        command.stdout(Stdio::null());
-        let errors = session.scratch.file(&format!("{self}.err"));
-        Running::start(&self.to_string(), command, session.server_core, &errors)
+        match (self, &daemon) {
+            (_, Some(daemon)) => lent(session, daemon, &mut command),
+            (Server::Exos, _) => {
+                command.args(["--via", "none", "--link", &format!("xdp:{INTERFACE}")]);
+                command.args(["--address", &format!("{EXOS}/24")]);
+            }
+            (Server::Sockets, _) => {
+                command.args(["--sockets", "--address", &format!("{KERNEL}/24")]);
+            }
+            _ => self.configure(session, &documents, &mut command)?,
+        }
+        let (core, name) = (session.cores[0], self.to_string());
+        Ok(Serving {
+            started: session.start(&name, command, core)?,
+            _daemon: daemon,
+        })
     }
 
-    /// Waits until it answers, and checks that it answers with the whole document and nothing else.
-    pub(super) fn wait_until_right(
+    /// Writes the configuration of a peer, and says where it is.
+    fn configure(
         self,
         session: &Session<'_>,
-        running: &mut Running,
-        size: Size,
+        documents: &str,
+        command: &mut Command,
     ) -> Result<()> {
-        let end = Instant::now() + START_TIMEOUT;
-        loop {
-            session.interrupt.check()?;
-            running.check()?;
-            match session
-                .lab
-                .netns(Side::B)
-                .run(|| get(self.address(), &size.document()))?
-            {
-                Ok(answer) => return check_answer(self, &answer, size),
-                Err(_) if Instant::now() < end => std::thread::sleep(POLL_INTERVAL),
-                Err(e) => return Err(Error::io(format!("{self} does not answer"), e)),
-            }
+        let prefix = session.scratch.directory(&self.to_string())?;
+        let file = prefix.join("configuration");
+        let text = match self {
+            Server::Nginx => NGINX_CONF,
+            Server::H2o => H2O_CONF,
+            _ => LIGHTTPD_CONF,
+        };
+        let fill = [
+            ("@ADDRESS@", self.address().to_string()),
+            ("@HOST@", KERNEL.to_string()),
+            ("@PORT@", PORT.to_string()),
+            ("@DOCUMENTS@", documents.to_owned()),
+            ("@PREFIX@", prefix.to_string_lossy().into_owned()),
+        ];
+        let filled = fill.iter().fold(text.to_owned(), |text, (mark, value)| {
+            text.replace(mark, value)
+        });
+        write(&file, filled)?;
+        match self {
+            Server::Nginx => command.arg("-p").arg(&prefix).arg("-c"),
+            Server::H2o => command.args(["-m", "worker", "-c"]),
+            _ => command.args(["-D", "-f"]),
+        };
+        command.arg(file);
+        Ok(())
+    }
+}
+
+/// A program of an ordinary user, with what the daemon lends.
+fn lent(session: &Session<'_>, daemon: &Daemon<'_>, command: &mut Command) {
+    command.args(["--via", "xokd", "--mode", "shared"]);
+    command.args(["--xokd", &daemon.socket()]).current_dir("/");
+    command.uid(session.args.uid).gid(session.args.uid);
+}
+
+/// The user whose program is measured may claim everything.
+fn policy(uid: u32) -> String {
+    format!(
+        "[[interface]]\nname = \"{INTERFACE}\"\naddresses = [\"{EXOS}/24\"]\n\n\
+         [[allow]]\nuser = \"{uid}\"\nports = [\"1-65535\"]\nmemory_max = \"1GiB\"\n"
+    )
+}
+
+/// What a program says, on either output.
+fn said(program: &Path, arguments: &[&str]) -> Result<String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output();
+    let output = output.context(|| format!("cannot run {}", program.display()))?;
+    let said = [output.stdout, output.stderr].concat();
+    Ok(String::from_utf8_lossy(&said).into_owned())
+}
+
+/// Servers that can be measured, with what each calls itself.
+pub(super) type Known = Vec<(Server, String)>;
+
+/// What is to be measured of what was asked for, and why the others are left out.
+pub(super) fn available(servers: &[Server], exos: &Path) -> Result<(Known, Vec<String>)> {
+    let (mut there, mut left_out) = (Vec::new(), Vec::new());
+    for &server in servers {
+        if server == Server::Sockets && !said(exos, &["serve", "--help"])?.contains("--sockets") {
+            left_out.push(format!("{server}: this exos has no `serve --sockets`"));
+            continue;
+        }
+        match server.version(exos) {
+            Ok(version) => there.push((server, version)),
+            Err(error) => left_out.push(error.to_string()),
         }
     }
-}
-
-/// One request on a connection of its own; everything that came back.
-fn get(address: SocketAddr, document: &str) -> std::io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect_timeout(&address, ANSWER_TIMEOUT)?;
-    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-    write!(
-        stream,
-        "GET /{document} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
-        address.ip()
-    )?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
-    if answer.is_empty() {
-        return Err(std::io::ErrorKind::UnexpectedEof.into());
-    }
-    Ok(answer)
-}
-
-/// An answer must be status 200 and the document, byte for byte: speed counts only when it is right.
-fn check_answer(server: Server, answer: &[u8], size: Size) -> Result<()> {
-    let wrong = |what: String| {
-        Err(Error::new(format!(
-            "{server} answers wrongly to /{}: {what}",
-            size.document()
-        )))
-    };
-    let Some(head) = answer.windows(4).position(|w| w == b"\r\n\r\n") else {
-        return wrong("no end of the head".to_owned());
-    };
-    let status = answer.split(|&b| b == b'\r').next().unwrap_or_default();
-    if !status.starts_with(b"HTTP/1.1 200 ") {
-        return wrong(String::from_utf8_lossy(status).into_owned());
-    }
-    let (got, expected) = (&answer[head + 4..], body(size));
-    if got.len() != expected.len() {
-        return wrong(format!("{} bytes instead of {}", got.len(), expected.len()));
-    }
-    match got.iter().zip(&expected).position(|(a, b)| a != b) {
-        Some(at) => wrong(format!("another byte at {at}")),
-        None => Ok(()),
-    }
+    Ok((there, left_out))
 }
 
 #[cfg(test)]
@@ -183,39 +240,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_whole_document_is_right() {
-        let size = Size::of_bytes(100);
-        let with = |head: &str, body: &[u8]| [head.as_bytes(), body].concat();
-        let right = with(
-            "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n",
-            &body(size),
-        );
-        check_answer(Server::Exos, &right, size).expect("right");
-        let mut other = right.clone();
-        *other.last_mut().expect("not empty") ^= 1;
-        for (answer, said) in [
-            (other, "another byte at 99"),
-            (right[..right.len() - 1].to_vec(), "99 bytes instead of 100"),
-            (
-                with("HTTP/1.1 404 Not Found\r\n\r\n", b""),
-                "HTTP/1.1 404 Not Found",
-            ),
-            (b"HTTP/1.1 200 OK\r\n".to_vec(), "no end of the head"),
+    fn every_configuration_has_all_its_places() {
+        let common = ["@DOCUMENTS@", "@PREFIX@"];
+        for (text, own) in [
+            (NGINX_CONF, &["@ADDRESS@"][..]),
+            (H2O_CONF, &["@HOST@", "@PORT@"]),
+            (LIGHTTPD_CONF, &["@HOST@", "@PORT@"]),
         ] {
-            let error = check_answer(Server::Exos, &answer, size).expect_err(said);
-            assert!(error.what.contains(said), "{error}");
+            for mark in common.iter().chain(own) {
+                let used = |line: &str| !line.starts_with('#') && line.contains(mark);
+                assert!(text.lines().any(used), "{mark}");
+            }
         }
     }
 
     #[test]
-    fn the_configuration_has_all_its_places() {
-        for mark in ["@ADDRESS@", "@DOCUMENTS@", "@PREFIX@"] {
-            assert!(
-                NGINX_CONF
-                    .lines()
-                    .any(|line| !line.starts_with('#') && line.contains(mark)),
-                "{mark}"
-            );
-        }
+    fn what_this_exos_cannot_do_is_left_out_with_a_reason() {
+        let (there, left_out) =
+            available(&[Server::Exos, Server::Sockets], Path::new("/bin/echo")).expect("it runs");
+        let there: Vec<Server> = there.into_iter().map(|(server, _)| server).collect();
+        assert_eq!(there, [Server::Exos]);
+        assert!(left_out[0].contains("--sockets"), "{left_out:?}");
     }
 }

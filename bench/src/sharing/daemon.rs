@@ -1,15 +1,13 @@
-//! The daemon of an experiment, and what it used of the machine.
+//! The daemon of these experiments, its policy, and what it used of the machine.
 
 use super::figure::{Figures, Goal};
 use super::session::{Experiment, OURS, PEER, SINK_PORT, Session};
 use super::web::{self, Kind, Server};
+use crate::daemon::Daemon;
 use crate::stage::Started;
-use exos::via::control::Control;
-use exos_host::{Error, Result, error::Context as _};
+use exos_host::{Error, Result};
 use exos_lab::{INTERFACE, Side};
 use exos_program::status::{SlotStatus, Status};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
 /// A user with three times the weight of others, beside them.
 pub(super) const HEAVY_UID: u32 = 65_501;
@@ -21,83 +19,10 @@ pub(super) const CAP: f64 = 0.7;
 /// A user who may have the device's queue.
 pub(super) const DIRECT_UID: u32 = 65_503;
 
-/// A daemon, taken down when dropped.
-pub(super) struct Daemon<'s> {
-    session: &'s Session<'s>,
-    started: Option<Started>,
-    path: PathBuf,
-}
-
-impl<'s> Daemon<'s> {
-    /// Starts it on side a, with a link of so many Mbit/s, or of what the device says.
-    pub fn start(session: &'s Session<'s>, rate: Option<u64>) -> Result<Self> {
-        let path = session.scratch.file("xokd.sock");
-        let policy = session
-            .scratch
-            .write("policy.toml", policy(session.args.uid, rate))?;
-        let mut command = Command::new(session.program());
-        command.arg("daemon").arg("--policy").arg(policy);
-        command.arg("--socket").arg(&path);
-        command.args(["--namespace", &Side::A.namespace(&session.args.lab)]);
-        // On whichever is free: nobody pins a daemon.
-        let mut started = session.start_on("daemon", command, &session.cores)?;
-        session.await_said(&mut started, "listening")?;
-        Ok(Self {
-            session,
-            started: Some(started),
-            path,
-        })
-    }
-
-    /// Where it listens.
-    pub fn socket(&self) -> String {
-        self.path.to_string_lossy().into_owned()
-    }
-
-    /// What it reports.
-    pub fn status(&self) -> Result<Status> {
-        let mut control = Control::connect(&self.path)?;
-        Status::parse(&control.report()?)
-    }
-
-    fn pid(&self) -> u32 {
-        let started = self.started.as_ref();
-        started.expect("it runs until it is dropped").running.pid()
-    }
-
-    /// Its processor time so far, in nanoseconds.
-    pub fn cpu_ns(&self) -> Result<u64> {
-        let path = format!("/proc/{}/schedstat", self.pid());
-        let text = std::fs::read_to_string(&path).context(|| format!("cannot read {path}"))?;
-        let first = text.split_ascii_whitespace().next();
-        let number = first.and_then(|n| n.parse().ok());
-        number.ok_or_else(|| Error::new(format!("{path} is not understood")))
-    }
-
-    /// Its resident memory, in bytes.
-    pub fn resident(&self) -> Result<u64> {
-        let path = format!("/proc/{}/status", self.pid());
-        let text = std::fs::read_to_string(&path).context(|| format!("cannot read {path}"))?;
-        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let number = line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());
-        let none = || Error::new(format!("{path} is not understood"));
-        number.map(|kib| kib * 1024).ok_or_else(none)
-    }
-}
-
-impl Drop for Daemon<'_> {
-    fn drop(&mut self) {
-        let stopped = self.started.take().map_or(Ok(()), Started::stop);
-        let Err(error) = stopped else {
-            return;
-        };
-        eprintln!("exos bench: {error}");
-        let mut clean = Command::new(self.session.program());
-        clean.args(["daemon", "--clean", "--namespace"]);
-        clean.arg(Side::A.namespace(&self.session.args.lab));
-        clean.arg("--socket").arg(&self.path).stdout(Stdio::null());
-        let _ = clean.status();
-    }
+/// Starts a daemon on side a, with a link of so many Mbit/s, or of what the device says.
+pub(super) fn start<'s>(session: &'s Session<'_>, rate: Option<u64>) -> Result<Daemon<'s>> {
+    let namespace = Side::A.namespace(&session.args.lab);
+    Daemon::start(session, namespace, &policy(session.args.uid, rate))
 }
 
 /// The user whose programs are measured may claim everything, and is named: users whom no rule names have few grants
@@ -140,7 +65,7 @@ pub(super) const EXPERIMENTS: [Experiment; 1] = [Experiment {
 /// A web server under load and a sender at full blast, as fast as the machine goes.
 fn busy(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
     let sink = session.sink()?;
-    let daemon = Daemon::start(session, None)?;
+    let daemon = start(session, None)?;
     let server = Server::start(session, web::Link::Daemon(&daemon))?;
     let (mac, sink_address) = (session.mac(Side::B)?, format!("{PEER}:{SINK_PORT}"));
     let from = format!("{OURS}:9000");

@@ -6,11 +6,12 @@
 //! another receives: from the request to the first packet by the grant. Whether anybody waits is seen by the other: each of
 //! its packets carries when it was handed over.
 
-use super::daemon::Daemon;
+use super::daemon;
 use super::figure::{Figures, Goal};
 use super::frames::{Frame, HEADERS_LEN};
 use super::program::{Claimed, Received};
 use super::session::{Experiment, OURS, PEER, Session};
+use crate::daemon::Daemon;
 use crate::stage::Started;
 use exos_filter::gate::maps::SPECS;
 use exos_filter::gate::{self, Maps};
@@ -172,7 +173,7 @@ fn among(session: &Session<'_>, figures: &mut Figures, grants: &str) -> Result<(
     let (from, to) = (ours.to_string(), peer.to_string());
     let mut times = [Vec::new(), Vec::new()];
     for count in COUNTS {
-        let daemon = Daemon::start(session, None)?;
+        let daemon = daemon::start(session, None)?;
         let text = count.to_string();
         let hold = ["hold", "--from", &from, "--to", &to, "--count", &text];
         let hold = [&hold[..], &["--grants", grants]].concat();
@@ -201,7 +202,7 @@ fn among(session: &Session<'_>, figures: &mut Figures, grants: &str) -> Result<(
 
 /// Claims beside a program that receives, and the same without.
 fn grant(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
-    let daemon = Daemon::start(session, None)?;
+    let daemon = daemon::start(session, None)?;
     let quiet = delays(session, &daemon, || session.wait())?;
     let from = format!("{OURS}:{PORT}");
     let mut claimed = Claimed::default();

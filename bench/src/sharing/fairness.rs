@@ -5,10 +5,11 @@
 //! through (its counters), of the link's rate; senders' frames are dropped at the other side. A flood from outside brings
 //! twice what the link has.
 
-use super::daemon::{CAP, CAPPED_UID, Daemon, HEAVY_UID, counter};
+use super::daemon::{CAP, CAPPED_UID, HEAVY_UID, counter};
 use super::figure::{Figures, Goal};
 use super::ping::Pinged;
 use super::session::{Experiment, OURS, PEER, SINK_PORT, Session};
+use crate::daemon::Daemon;
 use crate::stage::Started;
 use exos_host::Result;
 use exos_lab::Side;

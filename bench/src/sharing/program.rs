@@ -6,13 +6,11 @@
 use super::frames::{Frame, HEADERS_LEN};
 use super::options::{Grants, ProgramArgs, ProgramRole, Way};
 use super::ping;
+use crate::link::{flush, open_text};
 use crate::output::median;
 use exos::via::Via;
-use exos_filter::Filter;
-use exos_filter::program::{Action, Rule};
 use exos_host::{Error, Result, error::Context as _};
-use exos_lab::INTERFACE;
-use exos_link::{Link, RX_BATCH, XdpConfig, XdpLink};
+use exos_link::{Link, RX_BATCH};
 use exos_wire::Mac;
 use exos_xok::Protocol;
 use exos_xok::message::{Mode, PortWish};
@@ -88,11 +86,7 @@ impl ProgramArgs {
             return Ok(Place { link, via });
         }
         let filter = format!("tcp dst port {} and dst host {}", from.port(), from.ip());
-        let rules = vec![Rule {
-            filter: Filter::parse(&filter).map_err(|e| Error::new(format!("{filter}: {e}")))?,
-            action: Action::RedirectToSocket,
-        }];
-        let link = Link::from(XdpLink::open(&XdpConfig::new(INTERFACE, rules))?);
+        let link = open_text(&filter)?;
         Ok(Place { link, via: None })
     }
 }
@@ -204,12 +198,6 @@ fn send(args: &ProgramArgs) -> Result<Sent> {
         frames: flows.iter().map(|flow| flow.sent).sum(),
         cpu_seconds: cpu_seconds() - cpu,
     })
-}
-
-/// Hands over what was queued, and gives memory of what was received back.
-fn flush(link: &mut Link) -> Result<()> {
-    link.flush()
-        .map_err(|e| Error::io("the link does not work", e))
 }
 
 /// Sends a frame with the time in it. Its checksum is not that of the time: nobody looks.

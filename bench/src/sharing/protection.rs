@@ -6,12 +6,13 @@
 //! a veth run there), so its time is that core's by the number of packets. The gate's programs are timed by the kernel
 //! itself (`BPF_PROG_TEST_RUN`); what is left is the second veth and the redirection to it.
 
-use super::daemon::Daemon;
+use super::daemon;
 use super::demultiplexing::Gate;
 use super::figure::{Figures, Goal};
 use super::program::Sent;
 use super::session::{Experiment, OURS, PEER, SINK_PORT, Session};
 use super::web::{Kind, Link, Server};
+use crate::daemon::Daemon;
 use crate::stage::Started;
 use exos_host::{Error, Result};
 use exos_lab::Side;
@@ -46,7 +47,7 @@ fn web(session: &Session<'_>, figures: &mut Figures, name: &str, kind: Kind) -> 
         server.stop()?;
         Ok::<_, Error>(rate)
     };
-    let daemon = Daemon::start(session, None)?;
+    let daemon = daemon::start(session, None)?;
     let through = load(Link::Daemon(&daemon))?;
     let queue = load(Link::Queue(&daemon))?;
     drop(daemon);
@@ -61,7 +62,7 @@ fn web(session: &Session<'_>, figures: &mut Figures, name: &str, kind: Kind) -> 
 
 fn packet(session: &Session<'_>, figures: &mut Figures) -> Result<()> {
     let device = [send(session, None)?, receive(session, None)?];
-    let daemon = Daemon::start(session, None)?;
+    let daemon = daemon::start(session, None)?;
     let through = [
         send(session, Some(&daemon))?,
         receive(session, Some(&daemon))?,

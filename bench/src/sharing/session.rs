@@ -3,9 +3,10 @@
 //! Namespace a is the daemon's host, on its wire is 10.10.0.10, which programs share; namespace b is the rest of the
 //! world, 10.10.0.2. Programs of an ordinary user are started in neither: they need nothing but the daemon's socket.
 
-use super::daemon::Daemon;
+use super::daemon;
 use super::figure::Figures;
 use super::options::{Group, SharingArgs};
+use crate::daemon::Daemon;
 use crate::limits::POLL_INTERVAL;
 use crate::stage::{Stage, Started};
 use exos_filter::Filter;
@@ -99,7 +100,7 @@ impl<'a> Session<'a> {
 
     /// A daemon that divides the link of `--rate`.
     pub fn daemon(&self) -> Result<Daemon<'_>> {
-        Daemon::start(self, Some(self.args.rate))
+        daemon::start(self, Some(self.args.rate))
     }
 
     /// A program of the ordinary user on a core.

@@ -1,8 +1,9 @@
 //! The web server that is measured, and its client, wrk.
 
-use super::daemon::{DIRECT_UID, Daemon};
+use super::daemon::DIRECT_UID;
 use super::session::{OURS, Session};
-use crate::http::client as wrk;
+use crate::daemon::Daemon;
+use crate::http::wrk;
 use crate::stage::Started;
 use exos_host::{Error, Result};
 use exos_lab::{INTERFACE, Side};

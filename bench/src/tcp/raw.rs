@@ -6,11 +6,10 @@
 
 use super::load;
 use super::options::{RawArgs, RawRole};
+use crate::link::{EXPERIMENT, experiment, flush, open};
 use exos_filter::Filter;
-use exos_filter::program::{Action, Rule};
 use exos_host::{Error, Result, error::Context as _};
-use exos_lab::INTERFACE;
-use exos_link::{Link, RX_BATCH, TxMeta, XdpConfig, XdpLink};
+use exos_link::{Link, RX_BATCH, TxMeta};
 use exos_wire::ethernet::EthernetHeader;
 use exos_wire::ipv4::Ipv4Header;
 use exos_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
@@ -21,9 +20,6 @@ use std::time::{Duration, Instant};
 
 /// A full-sized frame on a wire with an MTU of 1500.
 const FRAME_LEN: usize = 1514;
-
-/// The ethertype for local experiments (IEEE 802).
-const EXPERIMENT: u16 = 0x88b5;
 
 /// Turns between two looks at the clock, which would cost more than a turn that finds nothing to do.
 const TURNS_PER_CLOCK: u32 = 64;
@@ -48,22 +44,6 @@ fn report(what: &str, frames: u64, time: Duration) {
         "{}",
         serde_json::json!({ what: frames, "frames_per_sec": rate })
     );
-}
-
-/// The interface, for sending, and for what the filter claims.
-fn open(filter: Filter) -> Result<Link> {
-    let rules = vec![Rule {
-        filter,
-        action: Action::RedirectToSocket,
-    }];
-    Ok(Link::from(XdpLink::open(&XdpConfig::new(
-        INTERFACE, rules,
-    ))?))
-}
-
-fn experiment() -> Filter {
-    let text = format!("ether proto {EXPERIMENT}");
-    Filter::parse(&text).expect("a constant filter")
 }
 
 /// A receiver of TCP acknowledges so many segments at once (RFC 9293 §3.8.6.3).
@@ -105,10 +85,6 @@ fn count(args: &RawArgs, time: Duration, answers: bool) -> Result<u64> {
         }
     }
     Ok(frames)
-}
-
-fn flush(link: &mut Link) -> Result<()> {
-    link.flush().map_err(|e| Error::io("cannot send", e))
 }
 
 fn send(args: &RawArgs, time: Duration) -> Result<u64> {

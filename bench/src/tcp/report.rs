@@ -4,7 +4,7 @@ use super::bulk::Retransmissions;
 use super::fair::FairCase;
 use super::flood::FloodCase;
 use super::wire::WireCase;
-use crate::output::median;
+use crate::output::{median, ratios};
 use exos_lab::Conditions;
 use serde::Serialize;
 
@@ -84,6 +84,10 @@ impl Outcome {
         }
     }
 
+    fn goodputs(&self) -> Vec<f64> {
+        self.runs.iter().map(|r| r.goodput_mbit_per_sec).collect()
+    }
+
     fn mean(&self) -> f64 {
         let sum: f64 = self.runs.iter().map(|run| run.goodput_mbit_per_sec).sum();
         sum / self.runs.len() as f64
@@ -93,14 +97,11 @@ impl Outcome {
 impl Case {
     /// The first result is ours, the second Linux's with the same congestion control.
     pub(super) fn new(name: &str, conditions: &Conditions, results: Vec<Outcome>) -> Self {
-        let pairs = results[0].runs.iter().zip(&results[1].runs);
-        let ratios = pairs.map(|(ours, linux)| {
-            ours.goodput_mbit_per_sec / linux.goodput_mbit_per_sec.max(f64::MIN_POSITIVE)
-        });
+        let ratios = ratios(&results[0].goodputs(), &results[1].goodputs());
         Self {
             name: name.to_owned(),
             conditions: conditions.clone(),
-            ratio: median(ratios.collect()),
+            ratio: median(ratios),
             ratio_of_means: results[0].mean() / results[1].mean().max(f64::MIN_POSITIVE),
             results,
         }

@@ -1,14 +1,12 @@
-//! The client: wrk, started in namespace b on its core, and what it reports.
+//! wrk, in namespace b on its core, and what it reports.
 
 use super::{Connection, Server, Session, Size};
-use crate::limits::CLIENT_GRACE;
-use crate::process::{Running, find_program};
+use crate::process::find_program;
 use exos_host::{Error, Result};
-use exos_lab::Side;
-use serde::Serialize;
+use exos_lab::{Lab, Side};
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::process::Stdio;
-use std::time::Duration;
+use std::process::Command;
 
 /// Makes wrk print its results on one line.
 pub(crate) const SCRIPT: &str = include_str!("report.lua");
@@ -29,7 +27,7 @@ pub struct Measured {
 }
 
 /// Numbers of what went wrong.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Errors {
     /// Connections that could not be made.
     pub connect: u64,
@@ -68,35 +66,31 @@ pub(crate) fn find() -> Result<PathBuf> {
     find_program("wrk", "wrk")
 }
 
-/// Has the client load a server with one case.
-pub(super) fn measure(
+/// wrk with one case.
+pub(super) fn command(
     session: &Session<'_>,
+    lab: &Lab,
     server: Server,
     connection: Connection,
     size: Size,
-) -> Result<Measured> {
+) -> Result<Command> {
     let args = session.args;
-    let mut command = session.lab.command(Side::B, find()?)?;
+    let mut command = lab.command(Side::B, find()?)?;
     command
         .arg("-t1")
         .arg(format!("-c{}", args.connections))
-        .arg(format!("-d{}s", args.duration));
+        .arg(format!("-d{}s", args.duration()));
     command.arg("-s").arg(session.scratch.file("report.lua"));
     if connection == Connection::New {
         command.args(["-H", "Connection: close"]);
     }
-    command
-        .arg(format!("http://{}/{}", server.address(), size.document()))
-        .stdout(Stdio::piped());
-    let client = Running::start(
-        "wrk",
-        command,
-        session.client_core,
-        &session.scratch.file("wrk.err"),
-    )?;
-    let timeout = Duration::from_secs(args.duration.into()) + CLIENT_GRACE;
-    let output = client.output(timeout, &session.interrupt)?;
-    let measured = parse(&output)
+    command.arg(format!("http://{}/{}", server.address(), size.document()));
+    Ok(command)
+}
+
+/// What it says that it measured.
+pub(super) fn measured(output: &str, server: Server, size: Size) -> Result<Measured> {
+    let measured = parse(output)
         .ok_or_else(|| Error::new(format!("wrk did not report what it measured: {output}")))?;
     if measured.requests == 0 {
         let errors = measured.errors;

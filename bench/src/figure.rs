@@ -1,0 +1,278 @@
+//! Figures in SVG for a page that stands by itself: groups of bars, and curves. Text and lines have the page's colours
+//! (`currentColor`), series those of [`COLOURS`].
+
+use std::fmt::Write as _;
+
+/// A figure's size.
+const WIDTH: f64 = 720.0;
+const HEIGHT: f64 = 300.0;
+/// What axes and their texts need.
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 12.0;
+const TOP: f64 = 14.0;
+const BOTTOM: f64 = 40.0;
+
+/// Colours that people with any colour vision tell apart (Okabe and Ito).
+const COLOURS: [&str; 7] = [
+    "#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#999999",
+];
+
+/// The colour of a series.
+pub(crate) fn colour(series: usize) -> &'static str {
+    COLOURS[series % COLOURS.len()]
+}
+
+/// Text that HTML takes as text.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// As many digits as tell something.
+pub(crate) fn number(value: f64) -> String {
+    match value.abs() {
+        1e6.. => format!("{:.1}M", value / 1e6),
+        10_000.0.. => format!("{:.0}k", value / 1e3),
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// Names and colours of series.
+pub(crate) fn legend(series: &[String]) -> String {
+    let item = |(at, name): (usize, &String)| {
+        let (colour, name) = (colour(at), escape(name));
+        format!("<span><i style=\"background:{colour}\"></i>{name}</span>")
+    };
+    let items: String = series.iter().enumerate().map(item).collect();
+    format!("<p class=\"legend\">{items}</p>\n")
+}
+
+/// An axis: values to places.
+struct Axis {
+    least: f64,
+    most: f64,
+    logarithmic: bool,
+}
+
+impl Axis {
+    fn share(&self, value: f64) -> f64 {
+        let of = |v: f64| if self.logarithmic { v.ln() } else { v };
+        (of(value) - of(self.least)) / (of(self.most) - of(self.least))
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - self.share(value).clamp(0.0, 1.0))
+    }
+
+    /// Values to write beside it: powers of ten, or some four steps of 1, 2 or 5.
+    fn marks(&self) -> Vec<f64> {
+        if self.logarithmic {
+            let first = self.least.log10().ceil() as i32;
+            let last = self.most.log10().floor() as i32;
+            return (first..=last).map(|power| 10f64.powi(power)).collect();
+        }
+        let raw = (self.most - self.least) / 4.0;
+        let power = 10f64.powf(raw.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|n| n * power);
+        let step = step.into_iter().find(|step| *step >= raw).unwrap_or(raw);
+        let count = ((self.most - self.least) / step).floor() as u32;
+        (0..=count)
+            .map(|n| self.least + f64::from(n) * step)
+            .collect()
+    }
+
+    fn lines(&self, out: &mut String) {
+        for mark in self.marks() {
+            let (y, right) = (self.y(mark), WIDTH - RIGHT);
+            let text = number(mark);
+            let _ = writeln!(
+                out,
+                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+                 <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>",
+                LEFT - 6.0,
+                y + 4.0
+            );
+        }
+    }
+}
+
+fn open(label: &str) -> String {
+    let label = escape(label);
+    format!(
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{label}\">\n\
+         <text class=\"axis\" x=\"{LEFT}\" y=\"10\">{label}</text>\n"
+    )
+}
+
+/// A group of bars.
+pub(crate) struct Bars {
+    /// What is written below it.
+    pub name: String,
+    /// A value for each series that has one.
+    pub values: Vec<Option<f64>>,
+    /// A dashed line across the group.
+    pub line: Option<f64>,
+}
+
+/// Groups of bars above zero, with a line across all of them at one value.
+pub(crate) fn bars(label: &str, groups: &[Bars], across: f64) -> String {
+    let values = groups
+        .iter()
+        .flat_map(|g| g.values.iter().flatten().chain(&g.line));
+    let axis = Axis {
+        least: 0.0,
+        most: values.copied().fold(across, f64::max) * 1.08,
+        logarithmic: false,
+    };
+    let mut out = open(label);
+    axis.lines(&mut out);
+    let width = (WIDTH - LEFT - RIGHT) / groups.len().max(1) as f64;
+    for (at, group) in groups.iter().enumerate() {
+        group.draw(&mut out, &axis, LEFT + width * at as f64, width);
+    }
+    let (y, right) = (axis.y(across), WIDTH - RIGHT);
+    let _ = writeln!(
+        out,
+        "<line class=\"across\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/></svg>"
+    );
+    out
+}
+
+impl Bars {
+    fn draw(&self, out: &mut String, axis: &Axis, left: f64, width: f64) {
+        let bar = width * 0.8 / self.values.len().max(1) as f64;
+        for (at, value) in self.values.iter().enumerate() {
+            let Some(value) = value else { continue };
+            let (x, y) = (left + width * 0.1 + bar * at as f64, axis.y(*value));
+            let height = axis.y(0.0) - y;
+            let (fill, text) = (colour(at), number(*value));
+            let _ = writeln!(
+                out,
+                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{height:.1}\" fill=\"{fill}\"/>\
+                 <text class=\"value\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>",
+                bar * 0.94,
+                x + bar * 0.47,
+                y - 3.0
+            );
+        }
+        if let Some(line) = self.line {
+            let (y, right) = (axis.y(line), left + width * 0.95);
+            let _ = writeln!(
+                out,
+                "<line class=\"limit\" x1=\"{:.1}\" x2=\"{right:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>",
+                left + width * 0.05
+            );
+        }
+        let (x, y) = (left + width / 2.0, HEIGHT - BOTTOM + 18.0);
+        let name = escape(&self.name);
+        let _ = writeln!(
+            out,
+            "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{name}</text>"
+        );
+    }
+}
+
+/// Shares in percent on the axis of a distribution: each step a tenth of what the one before left.
+fn tail(share: f64) -> f64 {
+    (-(1.0 - share / 100.0).log10()).clamp(0.0, 4.3) / 4.3
+}
+
+/// Distributions, `[percent, value]` each: the values on a logarithmic axis, shares so that tails are seen.
+pub(crate) fn distributions(label: &str, curves: &[Vec<(f64, f64)>]) -> String {
+    let values = || {
+        curves
+            .iter()
+            .flatten()
+            .map(|(_, v)| *v)
+            .filter(|v| *v > 0.0)
+    };
+    let axis = Axis {
+        least: values().fold(f64::MAX, f64::min).min(1e9) * 0.8,
+        most: values().fold(1.0, f64::max) * 1.3,
+        logarithmic: true,
+    };
+    let mut out = open(label);
+    axis.lines(&mut out);
+    let x = |share: f64| LEFT + (WIDTH - LEFT - RIGHT) * tail(share);
+    for share in [0.0, 50.0, 90.0, 99.0, 99.9, 99.99] {
+        let (x, y) = (x(share), HEIGHT - BOTTOM + 18.0);
+        let _ = writeln!(
+            out,
+            "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{:.1}\"/>\
+             <text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{share} %</text>",
+            HEIGHT - BOTTOM
+        );
+    }
+    for (at, curve) in curves.iter().enumerate() {
+        let point = |&(share, value): &(f64, f64)| format!("{:.1},{:.1}", x(share), axis.y(value));
+        let points: Vec<String> = curve.iter().filter(|(_, v)| *v > 0.0).map(point).collect();
+        let (points, stroke) = (points.join(" "), colour(at));
+        let _ = writeln!(
+            out,
+            "<polyline fill=\"none\" stroke=\"{stroke}\" stroke-width=\"2\" points=\"{points}\"/>"
+        );
+    }
+    out + "</svg>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_on_axes() {
+        let linear = Axis {
+            least: 0.0,
+            most: 9.0,
+            logarithmic: false,
+        };
+        assert_eq!(linear.marks(), [0.0, 5.0]);
+        assert_eq!((linear.y(0.0), linear.y(9.0)), (HEIGHT - BOTTOM, TOP));
+        let logarithmic = Axis {
+            least: 5.0,
+            most: 5000.0,
+            logarithmic: true,
+        };
+        assert_eq!(logarithmic.marks(), [10.0, 100.0, 1000.0]);
+        assert!((logarithmic.share(158.1) - 0.5).abs() < 1e-3);
+        assert_eq!(tail(0.0), 0.0);
+        assert!((tail(99.0) / tail(90.0) - 2.0).abs() < 1e-9);
+        assert_eq!(tail(100.0), 1.0);
+    }
+
+    #[test]
+    fn bars_stand_on_zero_and_are_as_high_as_they_are_many() {
+        let group = Bars {
+            name: "a<b".to_owned(),
+            values: vec![Some(2.0), None, Some(4.0)],
+            line: Some(5.0),
+        };
+        let svg = bars("times", &[group], 1.0);
+        assert_eq!(svg.matches("<rect").count(), 2);
+        assert!(svg.contains("a&lt;b") && svg.contains("class=\"limit\""));
+        let heights: Vec<f64> = svg
+            .split("height=\"")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next()?.parse().ok())
+            .collect();
+        assert!((heights[1] / heights[0] - 2.0).abs() < 0.01, "{heights:?}");
+    }
+
+    #[test]
+    fn curves_of_nothing_are_figures_too() {
+        let svg = distributions("us", &[Vec::new(), vec![(50.0, 10.0), (99.0, 100.0)]]);
+        assert_eq!(svg.matches("<polyline").count(), 2);
+        assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    }
+}

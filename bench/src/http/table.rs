@@ -1,0 +1,204 @@
+//! What was measured, as tables for people.
+
+use super::Size;
+use super::latency::LatencyCase;
+use super::limit::LimitCase;
+use super::readers::ReadersCase;
+use super::report::{Case, Report};
+
+/// Whom everybody is compared with in the last column: who is compared with others first is nginx.
+pub(super) const PEER: &str = "nginx";
+
+impl Report {
+    /// As tables for people.
+    pub fn table(&self) -> String {
+        let mut lines = vec![self.title(), self.named().join("; ")];
+        let mut section = |title: &str, head: String, rows: Vec<String>| {
+            if !rows.is_empty() {
+                lines.extend([String::new(), title.to_owned(), head]);
+                lines.extend(rows.iter().map(|row| row.trim_end().to_owned()));
+            }
+        };
+        section(
+            "documents as fast as they go; CPU: time of the server's processes, core: all that its core did, for a \
+             request; busy: the server's core and the client; limit: of the link's packets; x nginx: median of the runs' ratios",
+            Case::head(),
+            self.documents.iter().map(Case::rows).collect(),
+        );
+        section(
+            "the link's packet limit: visits a second with frames that nobody looks at",
+            format!("{:<36} {:>10}", "", "visits/s"),
+            self.limits.iter().map(LimitCase::row).collect(),
+        );
+        section(
+            "latency in us at half of nginx's highest rate, from when each request was meant to begin",
+            LatencyCase::head(),
+            self.latency.iter().map(LatencyCase::rows).collect(),
+        );
+        section(
+            "fast readers of 1 KB beside slow readers of 1 MB; bytes: for each slow reader, of the server's process and of the kernel's sockets",
+            ReadersCase::head(),
+            self.readers.iter().map(ReadersCase::rows).collect(),
+        );
+        lines.extend(self.left_out.iter().map(|who| format!("left out: {who}")));
+        lines.extend(self.notes.iter().map(|note| format!("note: {note}")));
+        lines.join("\n") + "\n"
+    }
+
+    fn title(&self) -> String {
+        let (kernel, control) = (&self.kernel, &self.congestion_control);
+        let (mtu, connections) = (self.mtu, self.connections);
+        let (runs, seconds) = (self.runs, self.duration_secs);
+        format!(
+            "HTTP, kernel {kernel}, MTU {mtu}, {control}, {connections} connections; medians of {runs} runs of {seconds} s"
+        )
+    }
+
+    fn named(&self) -> Vec<String> {
+        let servers = self.servers.iter();
+        servers
+            .map(|s| format!("{}: {}", s.name, s.version))
+            .collect()
+    }
+}
+
+/// Rows of which the first begins with the name.
+fn named_rows(name: &str, rows: impl Iterator<Item = String>) -> String {
+    let row = |(at, row): (usize, String)| {
+        let name = if at == 0 { name } else { "" };
+        format!("{name:<36} {}\n", row.trim_end())
+    };
+    rows.enumerate().map(row).collect()
+}
+
+impl Case {
+    fn head() -> String {
+        format!(
+            "{:<36} {:<12} {:>10} {:>7} {:>7} {:>7} {:>8} {:>8} {:>6} {:>8} {:>8} {:>6}  {}",
+            "",
+            "server",
+            "requests/s",
+            "MB/s",
+            "CPU us",
+            "core us",
+            "busy %",
+            "limited",
+            "limit",
+            "p50 us",
+            "p99 us",
+            "errors",
+            "x nginx"
+        )
+    }
+
+    pub(super) fn rows(&self) -> String {
+        let rows = self.results.iter().map(|result| {
+            let limit = result.of_packet_limit.map_or(String::new(), |part| format!("{part:.2}"));
+            let ratio = self.ratio(&result.server, PEER);
+            let busy = [result.server_core_busy, result.client_busy].map(|part| 100.0 * part);
+            format!(
+                "{:<12} {:>10.0} {:>7.1} {:>7.1} {:>7.1} {:>8} {:>8} {limit:>6} {:>8.0} {:>8.0} {:>6}  {}",
+                result.server,
+                result.requests_per_sec,
+                result.megabytes_per_sec,
+                result.server_cpu_us_per_request,
+                result.server_core_us_per_request,
+                format!("{:.0}/{:.0}", busy[0], busy[1]),
+                result.limited_by,
+                result.latency_p50_us,
+                result.latency_p99_us,
+                result.errors,
+                ratio.map_or(String::new(), |ratio| format!("{:.2}", ratio.median)),
+            )
+        });
+        named_rows(&self.name, rows)
+    }
+}
+
+impl LimitCase {
+    fn row(&self) -> String {
+        let name = format!(
+            "{}/{}",
+            self.connection,
+            Size::of_bytes(self.size_bytes).name()
+        );
+        format!("{name:<36} {:>10.0}", self.per_sec)
+    }
+}
+
+impl LatencyCase {
+    fn head() -> String {
+        format!(
+            "{:<36} {:<12} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}  {}",
+            "",
+            "server",
+            "requests/s",
+            "p50",
+            "p90",
+            "p99",
+            "p99.9",
+            "longest",
+            "errors",
+            "p99 x nginx"
+        )
+    }
+
+    pub(super) fn rows(&self) -> String {
+        let rows = self.results.iter().map(|result| {
+            let at = |share: f64| {
+                let found = result.curve_us.iter().find(|(s, _)| *s == share);
+                found.map_or(String::new(), |(_, us)| format!("{us:.0}"))
+            };
+            let mut ratios = self.p99_ratios.iter();
+            let ratio = ratios.find(|r| r.ours == result.server && r.theirs == PEER);
+            format!(
+                "{:<12} {:>10.0} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6}  {}",
+                result.server,
+                self.rate_per_sec,
+                at(50.0),
+                at(90.0),
+                at(99.0),
+                at(99.9),
+                at(100.0),
+                result.errors + result.unanswered,
+                ratio.map_or(String::new(), |ratio| format!("{:.2}", ratio.median)),
+            )
+        });
+        named_rows(&self.name, rows)
+    }
+}
+
+impl ReadersCase {
+    fn head() -> String {
+        format!(
+            "{:<36} {:<12} {:>10} {:>10} {:>6} {:>10} {:>10} {:>8} {:>6}",
+            "",
+            "server",
+            "alone/s",
+            "beside/s",
+            "kept",
+            "process B",
+            "kernel B",
+            "readers",
+            "errors"
+        )
+    }
+
+    pub(super) fn rows(&self) -> String {
+        let rows = self.results.iter().map(|result| {
+            let left = result.runs.iter().map(|run| run.readers_left).min();
+            format!(
+                "{:<12} {:>10.0} {:>10.0} {:>6.2} {:>10.0} {:>10.0} {:>8} {:>6}",
+                result.server,
+                result.alone_per_sec,
+                result.beside_per_sec,
+                result.kept,
+                result.process_bytes_per_reader,
+                result.kernel_bytes_per_reader,
+                left.unwrap_or(0),
+                result.errors,
+            )
+        });
+        named_rows(&self.name, rows)
+    }
+}

@@ -1,0 +1,37 @@
+//! The wire itself, for programs of the experiments that write frames of their own.
+
+use exos_filter::Filter;
+use exos_filter::program::{Action, Rule};
+use exos_host::{Error, Result};
+use exos_lab::INTERFACE;
+use exos_link::{Link, XdpConfig, XdpLink};
+
+/// The ethertype for local experiments (IEEE 802).
+pub(crate) const EXPERIMENT: u16 = 0x88b5;
+
+/// The interface of the wire, for sending, and for what the filter claims.
+pub(crate) fn open(filter: Filter) -> Result<Link> {
+    let rules = vec![Rule {
+        filter,
+        action: Action::RedirectToSocket,
+    }];
+    let config = XdpConfig::new(INTERFACE, rules);
+    Ok(Link::from(XdpLink::open(&config)?))
+}
+
+/// The same for what a filter written as text claims.
+pub(crate) fn open_text(filter: &str) -> Result<Link> {
+    open(Filter::parse(filter).map_err(|e| Error::new(format!("{filter}: {e}")))?)
+}
+
+/// Frames of local experiments.
+pub(crate) fn experiment() -> Filter {
+    let text = format!("ether proto {EXPERIMENT}");
+    Filter::parse(&text).expect("a constant filter")
+}
+
+/// Hands over what was queued, and gives memory of what was received back.
+pub(crate) fn flush(link: &mut Link) -> Result<()> {
+    link.flush()
+        .map_err(|e| Error::io("the link does not work", e))
+}

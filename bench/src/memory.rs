@@ -1,0 +1,80 @@
+//! Who uses how much memory: of processes from /proc/PID/status, of the kernel's TCP from /proc/net/sockstat of its
+//! namespace and from /proc/slabinfo (proc(5), slabinfo(5)).
+
+use exos_host::{Error, Result, error::Context as _};
+use exos_lab::{Lab, Side};
+
+/// Resident memory of a process, in bytes.
+pub(crate) fn resident(pid: u32) -> Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let text = read(&path)?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());
+    let none = || Error::new(format!("{path} is not understood"));
+    number.map(|kib| kib * 1024).ok_or_else(none)
+}
+
+/// What the kernel holds for the sockets of one side: buffers that are charged to them, and the objects that a
+/// TCP socket and its descriptor are made of. Objects are counted for the whole machine; what a page of a file in a
+/// send queue takes is counted there although the page is the file's.
+pub(crate) fn of_sockets(lab: &Lab, side: Side) -> Result<u64> {
+    let sockets = lab
+        .netns(side)
+        .run(|| read("/proc/thread-self/net/sockstat"))??;
+    let pages = charged_pages(&sockets)
+        .ok_or_else(|| Error::new("/proc/net/sockstat does not tell TCP's memory"))?;
+    Ok(pages * rustix::param::page_size() as u64 + socket_objects(&read("/proc/slabinfo")?))
+}
+
+fn read(path: &str) -> Result<String> {
+    std::fs::read_to_string(path).context(|| format!("cannot read {path}"))
+}
+
+/// `TCP: inuse 5 orphan 0 tw 0 alloc 8 mem 2`, in pages.
+fn charged_pages(sockstat: &str) -> Option<u64> {
+    let line = sockstat
+        .lines()
+        .find_map(|line| line.strip_prefix("TCP: "))?;
+    let mut words = line.split_ascii_whitespace();
+    words.find(|word| *word == "mem")?;
+    words.next()?.parse().ok()
+}
+
+/// Caches of what a connected TCP socket with a descriptor takes.
+const OBJECTS: [&str; 3] = ["TCP", "sock_inode_cache", "filp"];
+
+/// `name active_objs num_objs objsize ...`: bytes of active objects.
+fn socket_objects(slabinfo: &str) -> u64 {
+    let of_line = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let name = words.next()?;
+        let numbers: Vec<u64> = words
+            .take(3)
+            .map(|n| n.parse().ok())
+            .collect::<Option<_>>()?;
+        (OBJECTS.contains(&name)).then(|| numbers[0] * numbers[2])
+    };
+    slabinfo.lines().filter_map(of_line).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_this_process() {
+        let resident = resident(std::process::id()).expect("readable");
+        assert!((1 << 18..1 << 36).contains(&resident), "{resident}");
+    }
+
+    #[test]
+    fn memory_of_sockets_as_the_kernel_tells_it() {
+        let text =
+            "sockets: used 290\nTCP: inuse 5 orphan 0 tw 3 alloc 8 mem 21\nUDP: inuse 1 mem 7\n";
+        assert_eq!(charged_pages(text), Some(21));
+        assert_eq!(charged_pages("UDP: inuse 1 mem 7\n"), None);
+        let slabs = "slabinfo - version: 2.1\n# name <active_objs> <num_objs> <objsize>\nTCP 10 13 2000 13 8\n\
+                     TCPv6 5 5 2500 1 1\nfilp 100 110 256 1 1\n";
+        assert_eq!(socket_objects(slabs), 10 * 2000 + 100 * 256);
+    }
+}
