@@ -75,6 +75,10 @@ pub const IDLE_TIME: Duration = Duration::from_secs(75);
 /// How long a response may make no progress: nginx's `send_timeout`.
 pub const SEND_TIME: Duration = Duration::from_secs(60);
 
+/// How long a request waits for its document to be read: what a disk takes that is asked for far too
+/// much. Then the answer is 503.
+pub const FETCH_TIME: Duration = Duration::from_secs(30);
+
 /// How long a connection that we have finished waits for the client to finish too: nginx's
 /// `lingering_time`.
 pub const LINGER_TIME: Duration = Duration::from_secs(30);

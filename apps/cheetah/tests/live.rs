@@ -90,6 +90,7 @@ fn picture(site: &Site) -> BTreeMap<String, String> {
     let describe = |entry: &Entry| match entry {
         Entry::Directory => "directory".to_owned(),
         Entry::Forbidden => "forbidden".to_owned(),
+        Entry::Listed(_) => "not in memory".to_owned(),
         Entry::Document(variants) => {
             let coded = variants.coded().iter().map(|(_, document)| document);
             let all = [variants.plain()].into_iter().chain(coded);

@@ -11,6 +11,11 @@
 //! only while less than `room` bytes of responses are queued by this call: a client that
 //! pipelines faster than it reads is held back by its own receive window.
 //!
+//! A request for a document that is not in memory is not answered yet: it stays unconsumed, with all that
+//! follows it, and [`Next::Wait`] says so. [`Server::take_wanted`] names the document. When it has
+//! come, or is known not to come, the caller presents the bytes again. Nothing of the request is kept
+//! elsewhere, so a client that goes away meanwhile leaves nothing behind.
+//!
 //! After [`Next::Close`] the caller sends what is queued and then FIN, and goes on receiving and
 //! dropping for a while: closing at once with unread data would reset the connection and may take
 //! the response with it (RFC 9112 §9.6).
@@ -49,6 +54,8 @@ pub enum Next {
     Receive,
     /// Room for responses: call again with the unconsumed bytes when some have been sent.
     Send,
+    /// A document: call again with the unconsumed bytes when the store has said what became of it.
+    Wait,
     /// Nothing: close after sending.
     Close,
 }
@@ -89,9 +96,16 @@ impl ServerConnection {
                 break Next::Send;
             }
             let before = out.len();
-            let Some(head_len) = self.take_request(server, rest, out) else {
-                self.seen = rest.len() as u32;
-                break Next::Receive;
+            let head_len = match self.take_request(server, rest, out) {
+                Taken::Whole(head_len) => head_len,
+                Taken::Unfinished => {
+                    self.seen = rest.len() as u32;
+                    break Next::Receive;
+                }
+                Taken::Waits => {
+                    self.seen = 0; // Worth parsing whenever it is presented again.
+                    break Next::Wait;
+                }
             };
             queued += out[before..].iter().map(Slice::len).sum::<usize>();
             responses += 1;
@@ -119,20 +133,16 @@ impl ServerConnection {
         rest
     }
 
-    /// Answers the request at the start of `bytes` and returns the length of its head; `None`
-    /// when it is not whole. After a fault everything counts as its head.
+    /// Answers the request at the start of `bytes`. After a fault everything counts as its head.
     #[inline]
-    fn take_request(
-        &mut self,
-        server: &mut Server,
-        bytes: &[u8],
-        out: &mut Vec<Slice>,
-    ) -> Option<usize> {
+    fn take_request(&mut self, server: &mut Server, bytes: &[u8], out: &mut Vec<Slice>) -> Taken {
         let mut store = FieldStore::new();
         let head_len = match parse(bytes, &mut store) {
-            Ok(request) => {
-                let request = request?;
-                let answered = server.answer(&request, out);
+            Ok(None) => return Taken::Unfinished,
+            Ok(Some(request)) => {
+                let Some(answered) = server.answer(&request, out) else {
+                    return Taken::Waits;
+                };
                 self.closing = !answered.persistent;
                 self.skip = answered.skip;
                 request.head_len
@@ -144,6 +154,16 @@ impl ServerConnection {
             }
         };
         self.seen = 0;
-        Some(head_len)
+        Taken::Whole(head_len)
     }
+}
+
+/// What became of a request.
+enum Taken {
+    /// It is answered; its head was so long.
+    Whole(usize),
+    /// Not all of it is there.
+    Unfinished,
+    /// What it asks for is not there.
+    Waits,
 }

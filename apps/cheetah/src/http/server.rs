@@ -13,7 +13,7 @@ use super::target::{Target, encode};
 use super::{Counters, Fault, Status, conditional, page};
 use crate::limits::BODY_SKIP_LEN_MAX;
 use crate::log::{Asked, Log};
-use crate::site::{Change, Document, Entry, Sites};
+use crate::site::{Change, Document, Entry, SitePath, Sites};
 use crate::status::StatusPages;
 
 /// The HTTP server of one thread.
@@ -36,6 +36,10 @@ pub struct Server {
     pub(super) heads_afresh: bool,
     /// Who asks, where a log or status pages want to know.
     pub(super) peer: IpAddr,
+    /// What the request presented last waits for.
+    wanted: Option<(usize, SitePath)>,
+    /// What could not be read: requests for it are refused rather than kept waiting.
+    failed: Option<(usize, SitePath)>,
 }
 
 /// How the connection goes on after an answer.
@@ -60,6 +64,8 @@ impl Server {
             status_pages: None,
             heads_afresh: false,
             peer: Ipv4Addr::UNSPECIFIED.into(),
+            wanted: None,
+            failed: None,
         }
     }
 
@@ -90,6 +96,16 @@ impl Server {
         self.sites.get_mut(site).apply(change);
     }
 
+    /// What the connection waits for that was told to wait last: the number of a site and a document's path.
+    pub fn take_wanted(&mut self) -> Option<(usize, SitePath)> {
+        self.wanted.take()
+    }
+
+    /// Refuses requests for a document with 500 from now on, because it could not be read; `None` ends that.
+    pub fn set_failed(&mut self, document: Option<(usize, SitePath)>) {
+        self.failed = document;
+    }
+
     /// What has been answered so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -112,19 +128,19 @@ impl Server {
         self.refuse(fault.status(), bytes, out);
     }
 
-    /// Answers a request whose end is certain.
+    /// Answers a request whose end is certain; `None` when it waits for a document.
     #[inline]
-    pub(super) fn answer(&mut self, request: &Request, out: &mut Vec<Slice>) -> Answered {
+    pub(super) fn answer(&mut self, request: &Request, out: &mut Vec<Slice>) -> Option<Answered> {
         let before = out.len();
-        let answered = self.respond(request, out);
+        let answered = self.respond(request, out)?;
         if self.log.is_some() {
             self.log_answer(Asked::of(request), &out[before..]);
         }
-        answered
+        Some(answered)
     }
 
     #[inline]
-    fn respond(&mut self, request: &Request, out: &mut Vec<Slice>) -> Answered {
+    fn respond(&mut self, request: &Request, out: &mut Vec<Slice>) -> Option<Answered> {
         let answered = what_follows(request);
         let target = Target::parse(request.target);
         let host = target.as_ref().ok().and_then(|target| target.authority);
@@ -143,7 +159,7 @@ impl Server {
             answered,
             place,
         };
-        match self.choose(request, &target, site) {
+        Some(match self.choose(request, &target, site) {
             Ok(Choice::Send(document)) if !request.conditional => {
                 let document = document.clone();
                 self.send(Status::Ok, &document, &exchange, out);
@@ -159,13 +175,17 @@ impl Server {
                 self.send_page(status, &page, None, &exchange, out);
                 answered
             }
+            Ok(Choice::Wait(path)) => {
+                self.wanted = Some((place.site, path));
+                return None;
+            }
             Ok(choice) => {
                 let (status, page) = self.other(choice, place.site);
                 self.send_page(status, &page, None, &exchange, out);
                 answered
             }
             Err(fault) => self.refuse_request(fault, exchange, out),
-        }
+        })
     }
 
     #[inline]
@@ -184,12 +204,18 @@ impl Server {
         let Some(site) = site else {
             return Ok(Choice::Refuse(Status::MisdirectedRequest));
         };
-        let site = self.sites.get(site);
+        let (number, site) = (site, self.sites.get(site));
         Ok(match site.find(path) {
-            Some(Entry::Document(_) | Entry::Directory) if asks_what => Choice::Allow,
+            Some(Entry::Document(_) | Entry::Listed(_) | Entry::Directory) if asks_what => {
+                Choice::Allow
+            }
             Some(Entry::Document(variants)) => {
                 Choice::Send(variants.choose(|| Accepted::of_request(request)))
             }
+            Some(Entry::Listed(path)) if self.has_failed(number, path) => {
+                Choice::Refuse(Status::InternalServerError)
+            }
+            Some(Entry::Listed(path)) => Choice::Wait(path.clone()),
             Some(Entry::Directory) => {
                 let location = encode(&[path, &b"/"[..]].concat(), *query);
                 let status = Status::MovedPermanently;
@@ -215,6 +241,11 @@ impl Server {
             Choice::Allow => (Status::Ok, self.allowed.clone()),
             Choice::Page(status, page) => (status, page),
             Choice::Refuse(status) => (status, self.page(status, site)),
+            // Answered when it has come, not here.
+            Choice::Wait(_) => {
+                let status = Status::ServiceUnavailable;
+                (status, self.page(status, site))
+            }
         }
     }
 
@@ -235,6 +266,11 @@ impl Server {
             Some(page) => (Status::Ok, page),
             None => (Status::NotFound, self.page(Status::NotFound, site)),
         }
+    }
+
+    fn has_failed(&self, site: usize, path: &SitePath) -> bool {
+        let failed = self.failed.as_ref();
+        failed.is_some_and(|(of, failed)| *of == site && failed == path)
     }
 
     fn refuse_request(
@@ -361,6 +397,8 @@ enum Choice<'a> {
     /// Say which methods there are.
     Allow,
     Refuse(Status),
+    /// Answer when the document has been read.
+    Wait(SitePath),
 }
 
 /// What refuses a request whatever its target.

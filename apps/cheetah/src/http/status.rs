@@ -44,6 +44,8 @@ pub enum Status {
     MisdirectedRequest,
     /// 431
     HeaderFieldsTooLarge,
+    /// 500
+    InternalServerError,
     /// 501
     NotImplemented,
     /// 503
@@ -56,7 +58,7 @@ use Status::*;
 
 impl Status {
     /// Every status, in the order of their numbers; `Status::ALL[s as usize] == s`.
-    pub const ALL: [Status; 23] = [
+    pub const ALL: [Status; 24] = [
         Ok,
         PartialContent,
         MovedPermanently,
@@ -77,6 +79,7 @@ impl Status {
         ExpectationFailed,
         MisdirectedRequest,
         HeaderFieldsTooLarge,
+        InternalServerError,
         NotImplemented,
         ServiceUnavailable,
         VersionNotSupported,
@@ -105,6 +108,7 @@ impl Status {
             ExpectationFailed => 417,
             MisdirectedRequest => 421,
             HeaderFieldsTooLarge => 431,
+            InternalServerError => 500,
             NotImplemented => 501,
             ServiceUnavailable => 503,
             VersionNotSupported => 505,
@@ -134,6 +138,7 @@ impl Status {
             ExpectationFailed => "Expectation Failed",
             MisdirectedRequest => "Misdirected Request",
             HeaderFieldsTooLarge => "Request Header Fields Too Large",
+            InternalServerError => "Internal Server Error",
             NotImplemented => "Not Implemented",
             ServiceUnavailable => "Service Unavailable",
             VersionNotSupported => "HTTP Version Not Supported",
@@ -160,6 +165,7 @@ impl Status {
             ExpectationFailed => "The request expects something that this server does not know.",
             MisdirectedRequest => "This server does not answer for the host in the request.",
             HeaderFieldsTooLarge => "The request's header is longer than this server reads.",
+            InternalServerError => "The document could not be read this time.",
             NotImplemented => "This server does not know the method or transfer coding.",
             ServiceUnavailable => "The server has too much to do at the moment.",
             VersionNotSupported => "This server speaks HTTP/1.0 and HTTP/1.1.",
@@ -189,6 +195,7 @@ impl Status {
             ExpectationFailed => "http_responses_417",
             MisdirectedRequest => "http_responses_421",
             HeaderFieldsTooLarge => "http_responses_431",
+            InternalServerError => "http_responses_500",
             NotImplemented => "http_responses_501",
             ServiceUnavailable => "http_responses_503",
             VersionNotSupported => "http_responses_505",

@@ -3,9 +3,9 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use exos::Error;
+use exos::{Error, Exos};
 
-use crate::http::Server;
+use super::program::Cheetah;
 use crate::site::{Keeper, Omission, Tree};
 
 /// The followers of the directories that are served, with the numbers of their sites.
@@ -36,11 +36,11 @@ impl Files {
         self.0.iter().map(|(_, keeper)| keeper.fd())
     }
 
-    /// Makes the changes that have come, between two turns.
-    pub(super) fn apply_changes(&mut self, server: &mut Server) {
+    /// Makes the changes that have come since the last turn.
+    pub(super) fn apply_changes(&mut self, exos: &mut Exos, cheetah: &mut Cheetah) {
         for (site, keeper) in &mut self.0 {
             for change in keeper.take() {
-                server.change_site(*site, change);
+                cheetah.change(exos.now(), *site, change, &mut exos.stack);
             }
         }
     }

@@ -5,6 +5,7 @@
 //! file sets up, runs the loop, and stops in order.
 
 mod bounds;
+mod fetching;
 mod files;
 mod on_sockets;
 mod options;
@@ -103,7 +104,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     }
     let mut revoked = false;
     while !signals.stop_requested() && !revoked {
-        upkeep.turn(cheetah.server_mut());
+        upkeep.turn(&mut exos, &mut cheetah);
         turn(&mut exos, &mut cheetah, &signals, &mut upkeep, &reporter)?;
         revoked = tell_news("serve", &mut exos);
     }

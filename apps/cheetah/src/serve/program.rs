@@ -12,11 +12,13 @@ use exos_inet::tcp::{ConnectionId, Event, EventSet, Reason};
 use exos_inet::{Instant, Stack};
 
 use super::bounds::{Bounds, Pace, Peers};
+use super::fetching::Fetching;
 use super::wait::{Ends, Wait};
 use super::without::{Specialisation, Unmerged, copy};
 use crate::http::{Next, Server, ServerConnection, Status};
 use crate::limits::{ABORTS_AT_ONCE, QUEUE_LEN_MAX, REQUEST_TIME};
 use crate::log::{Log, Unfinished};
+use crate::site::{Change, SitePath};
 
 struct Connection {
     id: ConnectionId,
@@ -45,6 +47,7 @@ struct Connection {
 /// Who was sent away, by name.
 #[derive(Default)]
 struct Counters {
+    fetch_failures: u64,
     peer_refusals: u64,
     slow_readers: u64,
     slow_heads: u64,
@@ -60,6 +63,7 @@ pub struct Cheetah {
     due: Vec<ConnectionId>,
     out: Vec<Slice>,
     ends: Ends,
+    fetching: Fetching,
     counters: Counters,
     stopping: bool,
     started: Instant,
@@ -82,6 +86,7 @@ impl Cheetah {
             due: Vec::new(),
             out: Vec::new(),
             ends: Ends::default(),
+            fetching: Fetching::default(),
             counters: Counters::default(),
             stopping: false,
             started: now,
@@ -162,12 +167,62 @@ impl Cheetah {
             return;
         };
         connection.client_finished |= event.set.contains(EventSet::FINISHED);
-        let arrived = event.set.contains(EventSet::READABLE) && !connection.finished;
+        // Behind a request that waits for its document, all others wait.
+        let may_serve = !connection.finished && connection.wait != Wait::Fetching;
+        let arrived = event.set.contains(EventSet::READABLE) && may_serve;
         let room_again = event.set.contains(EventSet::ACKNOWLEDGED) && connection.held;
         if arrived || room_again {
             self.serve(now, id, stack);
         }
         self.after_event(now, event, stack);
+    }
+
+    /// The next document that a request waits for, by the number of its site and its path. What
+    /// becomes of it is told by [`Cheetah::change`].
+    pub fn poll_wanted(&mut self) -> Option<(usize, SitePath)> {
+        self.fetching.poll_wanted()
+    }
+
+    /// Changes what a site serves, by its number, and answers requests that waited for that.
+    pub fn change(&mut self, now: Instant, site: usize, change: Change, stack: &mut Stack) {
+        let document = (site, change.path().clone());
+        let has_failed = matches!(change, Change::Failed(_));
+        self.server.change_site(site, change);
+        let ids = self.fetching.take(&document);
+        if ids.is_empty() {
+            return;
+        }
+        self.server.set_failed(has_failed.then_some(document));
+        for id in ids {
+            self.resume(now, id, has_failed, stack);
+        }
+        self.server.set_failed(None);
+    }
+
+    /// Looks again for all that requests wait for, because everything is served anew.
+    pub fn retry_all(&mut self, now: Instant, stack: &mut Stack) {
+        for id in self.fetching.take_all() {
+            self.resume(now, id, false, stack);
+        }
+    }
+
+    /// Answer a request that waited, and those behind it.
+    fn resume(&mut self, now: Instant, id: ConnectionId, has_failed: bool, stack: &mut Stack) {
+        let Some(connection) = find(&mut self.connections, id) else {
+            return; // Its client has gone.
+        };
+        if connection.wait != Wait::Fetching {
+            return; // It was given up.
+        }
+        self.counters.fetch_failures += u64::from(has_failed);
+        connection.wait(now, Wait::Sending, &mut self.timers);
+        self.serve(now, id, stack);
+        let Some(connection) = find(&mut self.connections, id) else {
+            return;
+        };
+        if connection.client_finished && !connection.waits_to_serve() {
+            connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
+        }
     }
 
     fn open(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
@@ -257,7 +312,16 @@ impl Cheetah {
             connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
         }
         connection.held = handled.next == Next::Send;
-        if handled.responses > 0 && !connection.finished {
+        if handled.next == Next::Wait && !connection.finished {
+            connection.wait(now, Wait::Fetching, &mut self.timers);
+            if let Some(document) = self.server.take_wanted() {
+                let connections = &mut self.connections;
+                let is_waiting = |id: &ConnectionId| {
+                    find(connections, *id).is_some_and(|c| c.wait == Wait::Fetching)
+                };
+                self.fetching.add(document, id, is_waiting);
+            }
+        } else if handled.responses > 0 && !connection.finished {
             connection.wait(now, Wait::Sending, &mut self.timers);
         } else if handled.consumed > 0 || !connection.http.is_between_requests() {
             // Part of a request: its time runs on from where it was, unless it is the first of it.
@@ -296,7 +360,7 @@ impl Cheetah {
             }
             return;
         }
-        if connection.client_finished && !connection.held {
+        if connection.client_finished && !connection.waits_to_serve() {
             // Whatever is queued still goes; nothing more will be asked for.
             connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
         } else if connection.wait == Wait::Sending && acknowledged {
@@ -339,16 +403,9 @@ impl Cheetah {
         }
         match connection.wait {
             Wait::Request if !is_idle => {
-                begin(&mut self.server, connection, stack);
-                let bytes = stack.tcp.readable(id);
-                let status = Status::RequestTimeout;
-                self.server.refuse(status, bytes, &mut self.out);
-                connection.given += hand_over(&mut self.out, self.copies, id, stack);
-                if let Some(log) = self.server.log_mut() {
-                    log.given(&mut connection.unfinished);
-                }
-                connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
+                self.give_up_request(now, id, Status::RequestTimeout, stack);
             }
+            Wait::Fetching => self.give_up_request(now, id, Status::ServiceUnavailable, stack),
             Wait::Request | Wait::Idle => {
                 connection.finish(now, stack, &mut self.timers, &mut self.unmerged)
             }
@@ -356,6 +413,27 @@ impl Cheetah {
                 stack.tcp_abort(id);
             }
         }
+    }
+
+    /// Answer a request that is not whole, or whose document does not come, and end the connection.
+    fn give_up_request(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        status: Status,
+        stack: &mut Stack,
+    ) {
+        let Some(connection) = find(&mut self.connections, id) else {
+            return;
+        };
+        begin(&mut self.server, connection, stack);
+        let bytes = stack.tcp.readable(id);
+        self.server.refuse(status, bytes, &mut self.out);
+        connection.given += hand_over(&mut self.out, self.copies, id, stack);
+        if let Some(log) = self.server.log_mut() {
+            log.given(&mut connection.unfinished);
+        }
+        connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
     }
 
     /// Take no new requests: idle connections end now, the others after their responses.
@@ -366,7 +444,7 @@ impl Cheetah {
                 .tcp
                 .connection(connection.id)
                 .map_or(0, |c| c.unacknowledged());
-            if pending == 0 {
+            if pending == 0 && connection.wait != Wait::Fetching {
                 connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
             }
         }
@@ -377,7 +455,7 @@ impl Cheetah {
         self.connections
             .iter()
             .flatten()
-            .any(|c| c.wait == Wait::Sending)
+            .any(|c| matches!(c.wait, Wait::Sending | Wait::Fetching))
     }
 
     /// Give up some of what is left, as many as resets can be queued at once; false when none is left.
@@ -412,9 +490,10 @@ impl Cheetah {
     }
 
     /// Ends of waits, by name.
-    pub fn counters(&self) -> [(&'static str, u64); 7] {
-        let [request, idle, send, linger] = self.ends.list();
+    pub fn counters(&self) -> [(&'static str, u64); 9] {
+        let [request, idle, fetch, send, linger] = self.ends.list();
         let Counters {
+            fetch_failures,
             peer_refusals,
             slow_readers,
             slow_heads,
@@ -422,8 +501,10 @@ impl Cheetah {
         [
             request,
             idle,
+            fetch,
             send,
             linger,
+            ("http_fetch_failures", fetch_failures),
             ("http_peer_refusals", peer_refusals),
             ("http_slow_readers", slow_readers),
             ("http_slow_heads", slow_heads),
@@ -432,6 +513,11 @@ impl Cheetah {
 }
 
 impl Connection {
+    /// Requests wait in the receive buffer for room or for a document.
+    fn waits_to_serve(&self) -> bool {
+        self.held || self.wait == Wait::Fetching
+    }
+
     fn wait(&mut self, now: Instant, wait: Wait, timers: &mut Wheel<ConnectionId>) {
         self.wait = wait;
         self.wait_until(now, now + wait.time(), timers);

@@ -3,14 +3,14 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use exos::Error;
 use exos::signals::{Ask, Signals};
+use exos::{Error, Exos};
 
 use super::ServeArgs;
 use super::files::Files;
+use super::program::Cheetah;
 use super::reload::{Progress, Reload};
 use super::sites::{Fresh, tell_all};
-use crate::http::Server;
 use crate::site::Tree;
 
 pub(super) struct Upkeep {
@@ -61,15 +61,16 @@ impl Upkeep {
     }
 
     /// Does what there is to do between two turns.
-    pub(super) fn turn(&mut self, server: &mut Server) {
-        self.files.apply_changes(server);
+    pub(super) fn turn(&mut self, exos: &mut Exos, cheetah: &mut Cheetah) {
+        self.files.apply_changes(exos, cheetah);
         let Some(reload) = &mut self.reload else {
             return;
         };
-        match reload.turn(server) {
+        match reload.turn(cheetah.server_mut()) {
             Progress::None => {}
             Progress::Exchanged(trees) => {
                 eprintln!("exos serve: read anew");
+                cheetah.retry_all(exos.now(), &mut exos.stack);
                 if let Err(e) = self.files.exchange(trees, &self.cores) {
                     eprintln!("exos serve: {e}; send SIGHUP when files have changed");
                 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::limits::{IDLE_TIME, LINGER_TIME, REQUEST_TIME, SEND_TIME};
+use crate::limits::{FETCH_TIME, IDLE_TIME, LINGER_TIME, REQUEST_TIME, SEND_TIME};
 
 /// What a connection waits for.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
@@ -11,6 +11,8 @@ pub(crate) enum Wait {
     Request,
     /// Another request, or the end.
     Idle,
+    /// A document to be read that a request asks for.
+    Fetching,
     /// The client to take what is sent.
     Sending,
     /// The client to finish too.
@@ -22,6 +24,7 @@ impl Wait {
         match self {
             Self::Request => REQUEST_TIME,
             Self::Idle => IDLE_TIME,
+            Self::Fetching => FETCH_TIME,
             Self::Sending => SEND_TIME,
             Self::Lingering => LINGER_TIME,
         }
@@ -33,6 +36,7 @@ impl Wait {
 pub(crate) struct Ends {
     request: u64,
     idle: u64,
+    fetch: u64,
     send: u64,
     linger: u64,
 }
@@ -43,16 +47,18 @@ impl Ends {
         *match wait {
             Wait::Request if !is_idle => &mut self.request,
             Wait::Request | Wait::Idle => &mut self.idle,
+            Wait::Fetching => &mut self.fetch,
             Wait::Sending => &mut self.send,
             Wait::Lingering => &mut self.linger,
         } += 1;
     }
 
     /// All of them, by name.
-    pub(crate) fn list(&self) -> [(&'static str, u64); 4] {
+    pub(crate) fn list(&self) -> [(&'static str, u64); 5] {
         [
             ("http_request_timeouts", self.request),
             ("http_idle_timeouts", self.idle),
+            ("http_fetch_timeouts", self.fetch),
             ("http_send_timeouts", self.send),
             ("http_linger_timeouts", self.linger),
         ]

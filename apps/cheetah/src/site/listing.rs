@@ -69,10 +69,12 @@ impl Site {
         let (mut directories, mut documents) = (Vec::new(), Vec::new());
         for name in directory.names.iter().filter(|name| name[0] != b'.') {
             match self.find(&[path, name].concat()) {
-                Some(Entry::Directory) => directories.push((&name[..], None)),
+                Some(Entry::Directory) => directories.push((&name[..], "/", None)),
                 Some(Entry::Document(variants)) => {
-                    documents.push((&name[..], Some(variants.plain())))
+                    documents.push((&name[..], "", Some(variants.plain())))
                 }
+                // How long it is will be known when it has been read.
+                Some(Entry::Listed(_)) => documents.push((&name[..], "", None)),
                 Some(Entry::Forbidden) | None => {}
             }
         }
@@ -83,8 +85,11 @@ impl Site {
     }
 }
 
-/// The page of a directory; what has no document is a directory.
-fn html(path: &[u8], rows: &[(&[u8], Option<&Document>)]) -> String {
+/// A name, what follows it in addresses, and the document if it is one that is in memory.
+type Row<'a> = (&'a [u8], &'static str, Option<&'a Document>);
+
+/// The page of a directory.
+fn html(path: &[u8], rows: &[Row]) -> String {
     let title = escape(&String::from_utf8_lossy(path));
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
@@ -96,8 +101,8 @@ fn html(path: &[u8], rows: &[(&[u8], Option<&Document>)]) -> String {
     if path != b"/" {
         html += "<tr><td><a href=\"../\">../</a></td><td></td><td></td></tr>\n";
     }
-    for (name, document) in rows.iter().take(LISTING_NAMES_MAX) {
-        push_row(&mut html, name, *document);
+    for row in rows.iter().take(LISTING_NAMES_MAX) {
+        push_row(&mut html, *row);
     }
     html += "</table>\n";
     if let Some(left @ 1..) = rows.len().checked_sub(LISTING_NAMES_MAX) {
@@ -106,8 +111,7 @@ fn html(path: &[u8], rows: &[(&[u8], Option<&Document>)]) -> String {
     html + "</html>\n"
 }
 
-fn push_row(html: &mut String, name: &[u8], document: Option<&Document>) {
-    let slash = if document.is_none() { "/" } else { "" };
+fn push_row(html: &mut String, (name, slash, document): Row) {
     let link = escape(&encode(name, None));
     let text = escape(&String::from_utf8_lossy(name));
     let (len, changed) = document.map_or((String::new(), String::new()), |document| {

@@ -35,7 +35,7 @@ pub use document::{Description, Document};
 pub use hosts::Sites;
 pub use load::{Limits, LoadError, Omission, Reason};
 pub use settings::{MediaTypes, Settings};
-pub use store::{Change, Keeper, Tree};
+pub use store::{Change, Keeper, SitePath, Tree};
 pub use variants::Variants;
 
 use crate::http::Status;
@@ -48,6 +48,8 @@ use pages::Pages;
 pub enum Entry {
     /// A document, perhaps with coded variants.
     Document(Variants),
+    /// A document that is not in memory; the store reads it by this path.
+    Listed(SitePath),
     /// A directory without its trailing slash: redirected to the address with it.
     Directory,
     /// Something that exists and is not served.
@@ -55,11 +57,16 @@ pub enum Entry {
 }
 
 impl Entry {
+    /// Whether a document is there, in memory or not.
+    pub fn is_document(&self) -> bool {
+        matches!(self, Entry::Document(_) | Entry::Listed(_))
+    }
+
     /// The document as it is, without a coding, if it is one.
     pub fn document(&self) -> Option<&Document> {
         match self {
             Entry::Document(variants) => Some(variants.plain()),
-            Entry::Directory | Entry::Forbidden => None,
+            Entry::Listed(_) | Entry::Directory | Entry::Forbidden => None,
         }
     }
 }
@@ -139,6 +146,16 @@ impl Site {
     /// its directory's, unless a preferred one is there; the directories above it come into being.
     pub fn insert(&mut self, path: &[u8], document: impl Into<Variants>) {
         let document = document.into();
+        self.pages.document_changed(path, document.plain());
+        self.insert_entry(path, Entry::Document(document));
+    }
+
+    /// Makes known that there is a document at a path which is not in memory.
+    pub fn insert_listed(&mut self, path: &SitePath) {
+        self.insert_entry(path, Entry::Listed(path.clone()));
+    }
+
+    fn insert_entry(&mut self, path: &[u8], entry: Entry) {
         assert!(
             path.starts_with(b"/") && !path.ends_with(b"/"),
             "not a document's path"
@@ -146,15 +163,14 @@ impl Site {
         for (at, _) in path.iter().enumerate().filter(|&(_, &byte)| byte == b'/') {
             self.insert_directory(&path[..=at]);
         }
-        self.put_document(path, document);
+        self.put_document(path, entry);
     }
 
-    fn put_document(&mut self, path: &[u8], document: Variants) {
-        self.pages.document_changed(path, document.plain());
+    fn put_document(&mut self, path: &[u8], entry: Entry) {
         if let Some(directory) = self.directory_of_index(path) {
-            self.put(directory, Entry::Document(document.clone()));
+            self.put(directory, entry.clone());
         }
-        self.put(path, Entry::Document(document));
+        self.put(path, entry);
     }
 
     /// The directory whose document is the one at a path.
@@ -165,7 +181,7 @@ impl Site {
         let rank = names.iter().position(|index| index.as_bytes() == name)?;
         let is_there = |index: &String| {
             let path = [directory, index.as_bytes()].concat();
-            matches!(self.find(&path), Some(Entry::Document(_)))
+            self.find(&path).is_some_and(Entry::is_document)
         };
         let is_preferred = !names[..rank].iter().any(is_there);
         is_preferred.then_some(directory)
@@ -205,7 +221,7 @@ impl Site {
             let entry =
                 |index: &String| self.find(&[directory, index.as_bytes()].concat()).cloned();
             let mut entries = names.iter().filter_map(entry);
-            let next = entries.find(|entry| entry.document().is_some());
+            let next = entries.find(Entry::is_document);
             self.put(directory, next.unwrap_or(Entry::Forbidden));
         }
     }
@@ -270,7 +286,7 @@ impl Site {
             .filter(|(path, _)| !path.ends_with(b"/"));
         paths.filter_map(|(_, entry)| match entry {
             Entry::Document(variants) => Some(variants),
-            Entry::Directory | Entry::Forbidden => None,
+            Entry::Listed(_) | Entry::Directory | Entry::Forbidden => None,
         })
     }
 }

@@ -128,7 +128,9 @@ impl Site {
                 joined = joined.with(coding, coded);
             }
         }
-        self.put_document(path, joined.settled());
+        let joined = joined.settled();
+        self.pages.document_changed(path, joined.plain());
+        self.put_document(path, Entry::Document(joined));
         left
     }
 }

@@ -221,7 +221,8 @@ impl Clients {
                 client.finish(&mut out, &mut shared)
             }
             Wait::Request | Wait::Idle => client.finish(&mut Vec::new(), &mut shared),
-            Wait::Sending | Wait::Lingering => false,
+            // All documents are in memory: nothing is fetched.
+            Wait::Fetching | Wait::Sending | Wait::Lingering => false,
         };
         self.ends.count(wait, is_idle);
         if goes_on {

@@ -42,6 +42,10 @@ pub enum Change {
     Again(SitePath, SitePath),
     /// A document is there with its coded variants, which may be none any more.
     Variants(SitePath, Draft, Vec<(Coding, Draft)>),
+    /// A document is there and not in memory; it is read when it is asked for.
+    Listed(SitePath),
+    /// A document that was asked for could not be read this time.
+    Failed(SitePath),
     /// A directory is there.
     Directory(SitePath),
     /// Something is there that is not served.
@@ -59,8 +63,20 @@ impl Change {
             Change::Document(at, _) | Change::Again(at, _) | Change::Variants(at, ..) => {
                 **at == *path
             }
+            Change::Listed(_) | Change::Failed(_) => false,
             Change::Directory(_) | Change::Forbidden(_) => false,
             Change::Gone(_) | Change::GoneDirectory(_) => false,
+        }
+    }
+
+    /// The path that is another from now on.
+    pub fn path(&self) -> &SitePath {
+        match self {
+            Change::Document(path, _) | Change::Again(path, _) => path,
+            Change::Variants(path, ..) => path,
+            Change::Listed(path) | Change::Failed(path) => path,
+            Change::Directory(path) | Change::GoneDirectory(path) => path,
+            Change::Forbidden(path) | Change::Gone(path) => path,
         }
     }
 }
@@ -82,6 +98,8 @@ impl Site {
                 let variants = Variants::new(Document::from(plain), coded.collect());
                 self.insert(&path, variants);
             }
+            Change::Listed(path) => self.insert_listed(&path),
+            Change::Failed(_) => {}
             Change::Directory(path) => self.insert_directory(&path),
             Change::Forbidden(path) => self.insert_forbidden(&path),
             Change::Gone(path) => self.remove(&path),
