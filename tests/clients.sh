@@ -78,6 +78,49 @@ load() {
     fi
 }
 
+# h2load WHERE RUNNER URL: HTTP/1.1 by another client, pipelined too.
+h2load_1() {
+    local where=$1 runner=$2 url=$3/small.txt
+    if ! command -v h2load >/dev/null; then
+        echo "SKIPPED: h2load: not installed (apt-get install nghttp2-client)"
+        return
+    fi
+    has "$where: h2load, HTTP/1.1" "20000 succeeded, 0 failed, 0 errored" "$($runner h2load --h1 -n 20000 -c 20 "$url" 2>&1)"
+    has "$where: h2load, pipelined" "20000 succeeded, 0 failed, 0 errored" "$($runner h2load --h1 -n 20000 -c 20 -m 8 "$url" 2>&1)"
+}
+
+# mirror WHERE RUNNER URL: the whole site, followed from link to link, is the directory byte for byte.
+mirror() {
+    local where=$1 runner=$2 url=$3
+    if ! command -v wget >/dev/null; then
+        echo "SKIPPED: wget: not installed (apt-get install wget)"
+        return
+    fi
+    rm -rf "$work/mirror"
+    $runner wget -q -m -nH -np -P "$work/mirror" "$url/mirror/" >"$work/out" 2>&1
+    # Listings are saved as index.html; the site has none of its own below mirror/.
+    find "$work/mirror" -name 'index.html*' -delete
+    check "$where: wget mirrors the site" diff -r "$site/mirror" "$work/mirror/mirror"
+}
+
+# compressed WHERE RUNNER URL: curl gets each coding, and decodes it to the original.
+compressed() {
+    local where=$1 runner=$2 url=$3/page.txt coding
+    for coding in br zstd gzip; do
+        [ -e "$site/page.txt.$(case $coding in br) echo br ;; zstd) echo zst ;; gzip) echo gz ;; esac)" ] ||
+            { echo "SKIPPED: $coding: no program to compress with (apt-get install brotli zstd gzip)"; continue; }
+        has "$where: $coding is sent" "Content-Encoding: $coding" "$($runner curl -sS -m 10 -o /dev/null -D - -H "Accept-Encoding: $coding" "$url")"
+        if curl -V | grep -qw "$([ $coding = br ] && echo brotli || { [ $coding = zstd ] && echo zstd || echo libz; })"; then
+            $runner curl -sS -m 10 --compressed -H "Accept-Encoding: $coding" -o "$work/got" "$url"
+            check "$where: curl --compressed decodes $coding" cmp "$work/got" "$site/page.txt"
+        else
+            echo "SKIPPED: curl cannot decode $coding"
+        fi
+    done
+    same "$where: without Accept-Encoding it is sent as it is" 0 "$($runner curl -sS -m 10 -o "$work/got" -w '%{exitcode}' "$url")"
+    check "$where: and is the original" cmp "$work/got" "$site/page.txt"
+}
+
 # browse WHERE RUNNER URL: a page with many images in a real browser; the page says itself when all have loaded.
 browse() {
     local where=$1 runner=$2 url=$3
@@ -112,6 +155,16 @@ head -c 100 /dev/zero | tr '\0' x >"$site/small.txt"
     echo '<script>onload = () => { const n = [...document.images].filter(i => i.complete && i.naturalWidth > 0).length;'
     echo 'document.getElementById("said").textContent = (n == document.images.length ? "all " : "only ") + n + " images" }</script>'
 } >"$site/many.html"
+seq 20000 >"$site/page.txt"
+for tool in "brotli br" "zstd zst" "gzip gz"; do
+    command -v "${tool% *}" >/dev/null && "${tool% *}" -c "$site/page.txt" >"$site/page.txt.${tool#* }"
+done
+touch -r "$site/page.txt" "$site"/page.txt.*
+for n in $(seq 40); do
+    mkdir -p "$site/mirror/dir $((n % 4))/deep"
+    head -c $((n * n * 50)) /dev/urandom >"$site/mirror/dir $((n % 4))/file & $n.bin"
+    head -c $((n * 10)) /dev/urandom >"$site/mirror/dir $((n % 4))/deep/100% $n"
+done
 ln -s /etc/passwd "$site/escape.txt"
 
 unprivileged() {
@@ -138,7 +191,7 @@ fi
 wire=$(client ip -br link | grep -v '^lo' | cut -d' ' -f1 | cut -d@ -f1)
 v4=http://10.10.0.10 v6="http://[fd10::10]"
 
-if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24 --address fd10::10/64 --json; then
+if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24 --address fd10::10/64 --json --listing; then
     for base in "$v4" "$v6"; do
         same "curl $base/" "<title>home</title>" "$(client curl -sS -m 60 "$base/")"
         client curl -sS -m 60 -o "$work/got" "$base/large.bin"
@@ -157,7 +210,7 @@ if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24 --address fd10::
     same "If-Modified-Since" 304 "$(code -H "If-Modified-Since: $modified" $v4/small.txt)"
     same "a directory is redirected" "301 $v4/dir/" "$(client curl -sS -m 60 -o /dev/null -w '%{http_code} %{redirect_url}' $v4/dir)"
     same "a directory's index" "<title>dir</title>" "$(client curl -sS -m 60 $v4/dir/)"
-    same "a directory without one" 403 "$(code $v4/dir/empty/)"
+    has "a directory without one is listed" "/dir/empty/" "$(client curl -sS -m 10 $v4/dir/empty/)"
     same "no such document" 404 "$(code $v4/none)"
     same "POST" 405 "$(code -X POST $v4/)"
     same "a link that leaves the directory" 403 "$(code $v4/escape.txt)"
@@ -177,6 +230,9 @@ if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24 --address fd10::
     check "a ping in fragments" client ping -c 1 -s 4000 -W 20 10.10.0.10
     check "nobody listens on other ports" bash -c "! \"$exos\" lab exec --name $lab b -- timeout 2 bash -c '</dev/tcp/10.10.0.10/81'"
     load "lab wire" client $v4
+    h2load_1 "lab wire" client $v4
+    mirror "lab wire" client $v4
+    compressed "lab wire" client $v4
     browse "lab wire" client $v4
     # A connection that sends nothing whole does not keep others waiting.
     printf 'GET / HT' | "$exos" lab exec --name $lab b -- curl -sS -m 100 telnet://10.10.0.10:80 >/dev/null 2>&1 &
@@ -196,6 +252,36 @@ if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24 --address fd10::
     has "the interface is as it was" "none" "none$("$exos" lab exec --name $lab a -- ip -d link show "$wire" | grep -o 'xdp')"
 else
     bad "the server starts on the lab wire" "$(cat "$work/serve.err")"
+fi
+
+# SIGHUP reads everything anew without losing a connection; what cannot be served changes nothing.
+cp -r "$site" "$work/next" && echo '<title>next</title>' >"$work/next/index.html"
+configure() { printf '[[site]]\nnames = ["own.test"]\nroot = "next"\n[[site]]\ndefault = true\nroot = "%s"\n%s\n' "$1" "$2" >"$work/serve.toml"; }
+configure site ""
+check "--check takes what is served" "$exos" serve --config "$work/serve.toml" --check
+if start lab --config "$work/serve.toml" --link "xdp:$wire" --address 10.10.0.10/24; then
+    serve_pid=$(pgrep -P "$server" -x exos || echo "$server")
+    same "a virtual host" "<title>next</title>" "$(client curl -sS -m 60 --resolve own.test:80:10.10.0.10 http://own.test/)"
+    same "another host" "<title>home</title>" "$(client curl -sS -m 60 $v4/)"
+    if command -v wrk >/dev/null; then
+        client wrk -t1 -c32 -d4s $v4/small.txt >"$work/wrk.out" 2>&1 &
+        wrk=$!
+        for _ in 1 2 3; do kill -HUP "$serve_pid"; sleep 0.3; done
+        wait $wrk
+        check "requests go on during reloads" grep -q 'requests in' "$work/wrk.out"
+        same "and none fails" "" "$(grep -E 'Non-2xx|connect [1-9]|read [1-9]|write [1-9]' "$work/wrk.out")"
+    fi
+    configure site 'prot = 1'
+    kill -HUP "$serve_pid"; await grep 'no key `prot`' "$work/serve.err"
+    has "a configuration that cannot stand is named" "what was served goes on" "$(cat "$work/serve.err")"
+    same "and changes nothing" "<title>home</title>" "$(client curl -sS -m 60 $v4/)"
+    configure next ""
+    kill -HUP "$serve_pid"
+    await eval '[ "$(client curl -sS -m 60 $v4/)" = "<title>next</title>" ]'
+    same "another root after SIGHUP" "<title>next</title>" "$(client curl -sS -m 60 $v4/)"
+    stop; same "it stops in order after reloads" 0 $?
+else
+    bad "the server starts with a configuration" "$(cat "$work/serve.err")"
 fi
 
 # SIGKILL leaves nothing: the next start works at once.
@@ -236,6 +322,61 @@ taken=$(timeout 60 "$exos" lab exec --name $lab a -- "$exos" serve "$site" --lin
 same "a taken port is refused" 1 $status
 has "and the line says so" "8082" "$taken"
 kill $(pgrep -P $other) $other 2>/dev/null; wait $other 2>/dev/null
+
+# What it says of its work, and the limits of clients.
+if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24 --log "$work/access.log" --status /.exos --status-allow 10.10.0.2 --max-peer-connections 8; then
+    client curl -sS -m 60 -A 'cur"l' -o /dev/null $v4/small.txt
+    await grep -q ' "GET /small.txt HTTP/1.1" 200 100 "-" "cur\\x22l"$' "$work/access.log"
+    has "a line in the access log" '10.10.0.2 - - [' "$(tail -1 "$work/access.log")"
+    mv "$work/access.log" "$work/access.log.1"
+    kill -USR2 "$(pgrep -P "$server" -x exos || echo "$server")"
+    await eval '[ -e "$work/access.log" ]'
+    client curl -sS -m 60 -o /dev/null $v4/none
+    check "after a rotation, in the new file" await grep -q ' "GET /none HTTP/1.1" 404 ' "$work/access.log"
+    if command -v goaccess >/dev/null; then
+        cat "$work/access.log.1" "$work/access.log" >"$work/both.log"
+        has "GoAccess reads the log" '"valid_requests": 2' "$(goaccess "$work/both.log" --log-format=COMBINED --no-global-config -o json 2>/dev/null)"
+    else
+        echo "SKIPPED: GoAccess: not installed (apt-get install goaccess)"
+    fi
+    has "the status page" "<h1>exos serve</h1>" "$(client curl -sS -m 60 $v4/.exos)"
+    has "metrics" 'exos_serve_http_responses_total{status="404"} 1' "$(client curl -sS -m 60 $v4/.exos/metrics)"
+    many='import socket, sys, time
+held = []
+for _ in range(20):
+    # One too many is reset as soon as it stands, which may be before connect() returns.
+    try: held.append(socket.create_connection(("10.10.0.10", 80)))
+    except ConnectionResetError: pass
+def is_open(one):
+    one.settimeout(0.1)
+    try: return one.recv(1) != b""
+    except TimeoutError: return True
+    except OSError: return False
+for _ in range(100):
+    open = sum(map(is_open, held))
+    if open <= 8: break
+print(open)'
+    same "of 20 connections of one peer 8 stand" 8 "$(client timeout 60 python3 -c "$many")"
+    stop; same "it stops in order after that" 0 $?
+else
+    bad "it starts with a log and limits" "$(cat "$work/serve.err")"
+fi
+
+# The same on the kernel's sockets.
+if start lab "$site" --sockets --port 8090 --log "$work/sockets.log"; then
+    for url in http://10.10.0.1:8090 "http://[fd10::1]:8090"; do
+        same "on sockets, $url" "<title>home</title>" "$(client curl -sS -m 60 "$url/")"
+    done
+    client curl -sS -m 60 -o "$work/got" http://10.10.0.1:8090/large.bin
+    check "on sockets, a large document" cmp "$work/got" "$site/large.bin"
+    load "on sockets" client http://10.10.0.1:8090
+    kill -USR1 "$(pgrep -P "$server" -x exos || echo "$server")"
+    check "on sockets, statistics" await grep -q http_responses_200 "$work/serve.err"
+    stop; same "on sockets it stops in order" 0 $?
+    check "and has logged" grep -q '"GET /large.bin HTTP/1.1" 200 1000000 ' "$work/sockets.log"
+else
+    bad "it starts on sockets" "$(cat "$work/serve.err")"
+fi
 
 # On its own interface pair.
 if start here "$site"; then
