@@ -70,8 +70,7 @@ impl Among {
         let ends: Vec<_> = ends.collect::<Result<_, Error>>()?;
         let peers: Vec<Peer> = ends.iter().map(|(_, _, peer)| peer.clone()).collect();
         let places = ends.into_iter().enumerate().map(|(n, (frames, wake, _))| {
-            let mut others = [&peers[n + 1..], &peers[..n]].concat();
-            others.truncate(cores - 1);
+            let others = [&peers[n + 1..], &peers[..n]].concat();
             Self {
                 frames,
                 wake,
