@@ -13,35 +13,9 @@ use std::fs;
 use std::path::Path;
 
 use common::{exchange, exchange_in_pieces};
-use nginx::Nginx;
+use nginx::{Nginx, differs, same};
 
-/// A request, our answers, and nginx's with the reason if they differ.
-struct Case {
-    request: &'static [u8],
-    ours: &'static [u16],
-    nginx: Option<(&'static [u16], &'static str)>,
-}
-
-const fn same(request: &'static [u8], ours: &'static [u16]) -> Case {
-    Case {
-        request,
-        ours,
-        nginx: None,
-    }
-}
-
-const fn differs(
-    request: &'static [u8],
-    ours: &'static [u16],
-    nginx: &'static [u16],
-    why: &'static str,
-) -> Case {
-    Case {
-        request,
-        ours,
-        nginx: Some((nginx, why)),
-    }
-}
+type Case = nginx::Case<[u8]>;
 
 const LENGTHS: &[Case] = &[
     same(b"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: +5\r\n\r\nhelloGET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n", &[400]),

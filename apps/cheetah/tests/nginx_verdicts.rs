@@ -15,35 +15,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::exchange;
-use nginx::Nginx;
+use nginx::{Nginx, differs, same};
 
-/// A request, our answers, and nginx's with the reason if they differ.
-struct Case {
-    request: &'static str,
-    ours: &'static [u16],
-    nginx: Option<(&'static [u16], &'static str)>,
-}
-
-const fn same(request: &'static str, ours: &'static [u16]) -> Case {
-    Case {
-        request,
-        ours,
-        nginx: None,
-    }
-}
-
-const fn differs(
-    request: &'static str,
-    ours: &'static [u16],
-    nginx: &'static [u16],
-    why: &'static str,
-) -> Case {
-    Case {
-        request,
-        ours,
-        nginx: Some((nginx, why)),
-    }
-}
+type Case = nginx::Case<str>;
 
 const CASES: &[Case] = &[
     same("GET / HTTP/1.1\r\nHost: h\r\n\r\n", &[200]),

@@ -84,6 +84,34 @@ impl Nginx {
     }
 }
 
+/// A request, our answers, and nginx's with the reason if they differ.
+pub struct Case<T: ?Sized + 'static> {
+    pub request: &'static T,
+    pub ours: &'static [u16],
+    pub nginx: Option<(&'static [u16], &'static str)>,
+}
+
+pub const fn same<T: ?Sized>(request: &'static T, ours: &'static [u16]) -> Case<T> {
+    Case {
+        request,
+        ours,
+        nginx: None,
+    }
+}
+
+pub const fn differs<T: ?Sized>(
+    request: &'static T,
+    ours: &'static [u16],
+    nginx: &'static [u16],
+    why: &'static str,
+) -> Case<T> {
+    Case {
+        request,
+        ours,
+        nginx: Some((nginx, why)),
+    }
+}
+
 /// The status codes in an answer.
 pub fn statuses(answer: &str) -> Vec<u16> {
     if !answer.is_empty() && !answer.starts_with("HTTP/") {
