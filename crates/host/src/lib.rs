@@ -1,4 +1,4 @@
-//! What we ask the host kernel for: bpf(2), netlink, ethtool, namespaces, capabilities.
+//! What we ask the host kernel for: bpf(2), netlink, ethtool, namespaces, capabilities, files without waiting.
 //!
 //! Everything that changes or reads the state of the machine, rather than packets, goes through here, so that
 //! the other crates hold no ioctl numbers and no netlink attributes. Rules of the interface:
@@ -27,5 +27,6 @@ pub mod priority;
 pub mod seccomp;
 pub mod shared;
 pub mod tcp_info;
+pub mod uring;
 
 pub use error::{Error, Result};
