@@ -1,9 +1,10 @@
 //! `exos serve`: the web server as a program on a stack of its own.
 //!
 //! [`options`] is its command line, [`sites`] loads what the configuration names, [`upkeep`] keeps it up to date
-//! ([`reload`] on SIGHUP), [`program`] is what it does with connections, [`statistics`] what it says about itself. This
-//! file sets up, runs the loop, and stops in order.
+//! ([`reload`] on SIGHUP), [`program`] is what it does with connections, [`statistics`] what it says about itself,
+//! [`announce`] where it is found. This file sets up, runs the loop, and stops in order.
 
+mod announce;
 mod bounds;
 mod fetching;
 mod files;
@@ -17,20 +18,19 @@ mod upkeep;
 mod wait;
 mod without;
 
-use std::io::Write as _;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use exos::signals::{Ask, Signals};
-use exos::{Attachment, Error, Exos, LinkName, clock};
+use exos::{Error, Exos, clock};
 use exos_inet::tcp::{ListenOptions, ListenerId};
-use exos_program::{Printer, Stream, inside_hint, reachable_addresses, taken_back, tell_news};
+use exos_program::{Printer, Stream, taken_back, tell_news};
 
 use crate::config::Config;
 use crate::http::Server;
 use crate::limits::{GOODBYE_TIME, RECEIVE_BUFFER_LEN, STOP_TIME};
 use crate::site::Sites;
 
+use announce::{announce, url};
 use upkeep::Upkeep;
 
 pub use bounds::{Bounds, BoundsArgs};
@@ -211,96 +211,4 @@ fn listen(exos: &mut Exos, config: &Config) -> Result<ListenerId, Error> {
         .tcp
         .listen(None, port, options)
         .map_err(|e| Error::new(format!("cannot listen on port {port}: {e}")))
-}
-
-/// Tell a person where the site is.
-fn announce(
-    exos: &Exos,
-    config: &Config,
-    attachment: &Attachment,
-    served: &Sites,
-    place: Stream,
-) -> Result<(), Error> {
-    for line in sites::describe(config, served) {
-        eprintln!("exos serve: {line}");
-    }
-    eprintln!("exos serve: {}", exos.describe_link());
-    for address in reachable_addresses(exos) {
-        let url = url(address, config.port);
-        // Nobody may be reading; the site is served all the same.
-        let _ = match place {
-            Stream::Output => writeln!(std::io::stdout(), "{url}"),
-            Stream::Error => writeln!(std::io::stderr(), "exos serve: {url}"),
-        };
-    }
-    if attachment.link == LinkName::OwnTap {
-        show_from_inside(exos, config.port)?;
-    }
-    Ok(())
-}
-
-fn url(ip: std::net::IpAddr, port: u16) -> String {
-    let host = if ip.is_ipv6() {
-        format!("[{ip}]")
-    } else {
-        ip.to_string()
-    };
-    if port == 80 {
-        format!("http://{host}/")
-    } else {
-        format!("http://{host}:{port}/")
-    }
-}
-
-/// Without privilege the site is inside a user namespace: say how to get there, and show from a
-/// thread inside that it answers the kernel's own TCP.
-fn show_from_inside(exos: &Exos, port: u16) -> Result<(), Error> {
-    let Some(ip) = exos
-        .stack
-        .addresses()
-        .iter()
-        .map(|a| a.addr)
-        .find(std::net::IpAddr::is_ipv4)
-    else {
-        return Ok(());
-    };
-    eprintln!(
-        "exos serve: without root this runs over a TAP device in a user namespace; AF_XDP needs root (sudo)"
-    );
-    eprintln!("exos serve: from another terminal of yours:");
-    let fetch = format!("curl -i {}", url(ip, port));
-    eprintln!("    {}", inside_hint(&fetch));
-    let address = std::net::SocketAddr::new(ip, port);
-    std::thread::Builder::new()
-        .name("first-request".into())
-        .spawn(move || match first_request(address) {
-            Ok(answer) => eprintln!("exos serve: a kernel socket inside was answered:\n{answer}"),
-            Err(e) => eprintln!("exos serve: a kernel socket inside was not answered: {e}"),
-        })
-        .map_err(|e| Error::io("cannot start a thread", e))?;
-    Ok(())
-}
-
-/// Fetch the first page with the kernel's TCP; gives the head and the page's title.
-fn first_request(address: std::net::SocketAddr) -> std::io::Result<String> {
-    use std::io::Read as _;
-    let mut socket = std::net::TcpStream::connect_timeout(&address, Duration::from_secs(30))?;
-    socket.set_read_timeout(Some(Duration::from_secs(30)))?;
-    write!(
-        socket,
-        "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
-    )?;
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    let title = body
-        .split_once("<title>")
-        .and_then(|(_, rest)| rest.split_once("</title>"))
-        .map_or("", |t| t.0);
-    let head: Vec<String> = head.lines().map(|line| format!("    {line}")).collect();
-    Ok(format!(
-        "{}\n    ({} bytes, titled {title:?})",
-        head.join("\n"),
-        body.len()
-    ))
 }

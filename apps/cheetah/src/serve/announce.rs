@@ -1,0 +1,103 @@
+//! What a person is told at the start: what is served, and where.
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use exos::{Attachment, Error, Exos, LinkName};
+use exos_program::{Stream, inside_hint, reachable_addresses};
+
+use super::sites;
+use crate::config::Config;
+use crate::site::Sites;
+
+/// Tell a person where the site is.
+pub(super) fn announce(
+    exos: &Exos,
+    config: &Config,
+    attachment: &Attachment,
+    served: &Sites,
+    place: Stream,
+) -> Result<(), Error> {
+    for line in sites::describe(config, served) {
+        eprintln!("exos serve: {line}");
+    }
+    eprintln!("exos serve: {}", exos.describe_link());
+    for address in reachable_addresses(exos) {
+        let url = url(address, config.port);
+        // Nobody may be reading; the site is served all the same.
+        let _ = match place {
+            Stream::Output => writeln!(std::io::stdout(), "{url}"),
+            Stream::Error => writeln!(std::io::stderr(), "exos serve: {url}"),
+        };
+    }
+    if attachment.link == LinkName::OwnTap {
+        show_from_inside(exos, config.port)?;
+    }
+    Ok(())
+}
+
+pub(super) fn url(ip: std::net::IpAddr, port: u16) -> String {
+    let host = if ip.is_ipv6() {
+        format!("[{ip}]")
+    } else {
+        ip.to_string()
+    };
+    if port == 80 {
+        format!("http://{host}/")
+    } else {
+        format!("http://{host}:{port}/")
+    }
+}
+
+/// Without privilege the site is inside a user namespace: say how to get there, and show from a
+/// thread inside that it answers the kernel's own TCP.
+fn show_from_inside(exos: &Exos, port: u16) -> Result<(), Error> {
+    let Some(ip) = exos
+        .stack
+        .addresses()
+        .iter()
+        .map(|a| a.addr)
+        .find(std::net::IpAddr::is_ipv4)
+    else {
+        return Ok(());
+    };
+    eprintln!(
+        "exos serve: without root this runs over a TAP device in a user namespace; AF_XDP needs root (sudo)"
+    );
+    eprintln!("exos serve: from another terminal of yours:");
+    let fetch = format!("curl -i {}", url(ip, port));
+    eprintln!("    {}", inside_hint(&fetch));
+    let address = std::net::SocketAddr::new(ip, port);
+    std::thread::Builder::new()
+        .name("first-request".into())
+        .spawn(move || match first_request(address) {
+            Ok(answer) => eprintln!("exos serve: a kernel socket inside was answered:\n{answer}"),
+            Err(e) => eprintln!("exos serve: a kernel socket inside was not answered: {e}"),
+        })
+        .map_err(|e| Error::io("cannot start a thread", e))?;
+    Ok(())
+}
+
+/// Fetch the first page with the kernel's TCP; gives the head and the page's title.
+fn first_request(address: std::net::SocketAddr) -> std::io::Result<String> {
+    use std::io::Read as _;
+    let mut socket = std::net::TcpStream::connect_timeout(&address, Duration::from_secs(30))?;
+    socket.set_read_timeout(Some(Duration::from_secs(30)))?;
+    write!(
+        socket,
+        "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let title = body
+        .split_once("<title>")
+        .and_then(|(_, rest)| rest.split_once("</title>"))
+        .map_or("", |t| t.0);
+    let head: Vec<String> = head.lines().map(|line| format!("    {line}")).collect();
+    Ok(format!(
+        "{}\n    ({} bytes, titled {title:?})",
+        head.join("\n"),
+        body.len()
+    ))
+}

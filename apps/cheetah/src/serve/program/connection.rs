@@ -1,0 +1,111 @@
+//! One connection of the server: what it waits for, and its end.
+
+use std::net::IpAddr;
+
+use exos_inet::tcp::ConnectionId;
+use exos_inet::tcp::wheel::Wheel;
+use exos_inet::{Instant, Stack};
+
+use super::super::bounds::Pace;
+use super::super::wait::Wait;
+use super::super::without::Unmerged;
+use crate::http::ServerConnection;
+use crate::log::Unfinished;
+
+pub(super) struct Connection {
+    pub(super) id: ConnectionId,
+    pub(super) http: ServerConnection,
+    pub(super) wait: Wait,
+    pub(super) deadline: Instant,
+    /// The earliest entry of the connection among the timers.
+    pub(super) armed: Instant,
+    /// When the first bytes of the present request came.
+    pub(super) begun: Instant,
+    /// Bytes queued so far, and how fast the client takes them.
+    pub(super) given: u64,
+    pub(super) pace: Pace,
+    /// Who the client is.
+    pub(super) peer: IpAddr,
+    /// Lines of the log that wait for responses to be taken.
+    pub(super) unfinished: Unfinished,
+    /// Requests wait in the receive buffer for room in the send queue.
+    pub(super) held: bool,
+    /// The client has finished.
+    pub(super) client_finished: bool,
+    /// We have finished.
+    pub(super) finished: bool,
+}
+
+impl Connection {
+    /// Requests wait in the receive buffer for room or for a document.
+    pub(super) fn waits_to_serve(&self) -> bool {
+        self.held || self.wait == Wait::Fetching
+    }
+
+    pub(super) fn wait(&mut self, now: Instant, wait: Wait, timers: &mut Wheel<ConnectionId>) {
+        self.wait = wait;
+        self.wait_until(now, now + wait.time(), timers);
+    }
+
+    /// Wait on, but until then.
+    pub(super) fn wait_until(
+        &mut self,
+        now: Instant,
+        until: Instant,
+        timers: &mut Wheel<ConnectionId>,
+    ) {
+        self.deadline = until;
+        if self.deadline < self.armed || self.armed <= now {
+            self.armed = self.deadline;
+            timers.arm(self.deadline, self.id);
+        }
+    }
+
+    /// Nothing more will be sent, and nothing that comes is looked at.
+    pub(super) fn finish(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        timers: &mut Wheel<ConnectionId>,
+        unmerged: &mut Option<Unmerged>,
+    ) {
+        if self.finished {
+            return;
+        }
+        self.finished = true;
+        self.held = false;
+        match unmerged {
+            None => stack.tcp.finish(self.id),
+            Some(unmerged) => unmerged.finish(self.id),
+        }
+        stack.tcp.discard_received(self.id);
+        self.wait_for_the_end(now, stack, timers);
+    }
+
+    /// Finished: first the client takes what is sent, then it finishes too.
+    pub(super) fn wait_for_the_end(
+        &mut self,
+        now: Instant,
+        stack: &Stack,
+        timers: &mut Wheel<ConnectionId>,
+    ) {
+        let tcp = stack.tcp.connection(self.id);
+        let wait = if tcp.is_some_and(|c| c.unacknowledged() > 0) {
+            Wait::Sending
+        } else {
+            Wait::Lingering
+        };
+        self.wait(now, wait, timers);
+    }
+}
+
+/// The connection with an identity, if it is still there.
+pub(super) fn find(
+    connections: &mut [Option<Connection>],
+    id: ConnectionId,
+) -> Option<&mut Connection> {
+    connections
+        .get_mut(id.slot() as usize)?
+        .as_mut()
+        .filter(|c| c.id == id)
+}
