@@ -2,7 +2,8 @@
 //!
 //! Start with [`site`], the documents in memory, each with its response fields and checksums
 //! made once; then [`http`], which turns the bytes of a connection into slices of those
-//! documents. Both perform no I/O but reading the directory. [`log`] writes a line for each response, [`status`] says how it goes. [`serve`] joins
+//! documents. Both perform no I/O but reading the directory; [`stream`] reads what is too
+//! long for memory while it is sent. [`log`] writes a line for each response, [`status`] says how it goes. [`serve`] joins
 //! them to a stack: the event loop of `exos serve`, told by [`config`] what to serve.
 
 #![forbid(unsafe_code)]
@@ -15,6 +16,7 @@ pub mod serve;
 pub mod site;
 pub mod sockets;
 pub mod status;
+pub mod stream;
 
 pub use http::{Handled, Next, Server, ServerConnection, Status};
 pub use site::Site;

@@ -31,9 +31,14 @@ pub const REPARSE_FREELY_LEN: usize = 1024;
 /// what an initial window brings. For more, the connection closes after the answer.
 pub const BODY_SKIP_LEN_MAX: u64 = 64 * 1024;
 
-/// The longest document held in memory by default. Its response also has to fit one buffer,
-/// whose positions have 32 bits: see [`exos_buf::limits::BUFFER_LEN_MAX`].
-pub const DOCUMENT_LEN_MAX: u64 = 512 * 1024 * 1024;
+/// The longest document held in memory by default; longer ones are read while they are sent. Reading costs a copy for
+/// each time that it is sent, which is what a socket costs at its best; holding costs memory for good.
+pub const MEMORY_LEN: u64 = 8 * 1024 * 1024;
+
+/// The longest document that may be held in memory: reading and summing it takes the thread that follows files most
+/// of a second. Its response also has to fit one buffer, whose positions have 32 bits: see
+/// [`exos_buf::limits::BUFFER_LEN_MAX`].
+pub const MEMORY_LEN_MAX: u64 = 512 * 1024 * 1024;
 
 /// All documents together by default: a share of a small server's memory.
 pub const SITE_LEN_MAX: u64 = 2 * 1024 * 1024 * 1024;
@@ -57,7 +62,7 @@ pub const MORE_FIELDS_LEN_MAX: usize = 4 * 1024;
 pub const RESPONSE_FIELDS_LEN_MAX: usize = 1024 + 2 * MORE_FIELDS_LEN_MAX;
 
 const _: () = assert!(
-    DOCUMENT_LEN_MAX + RESPONSE_FIELDS_LEN_MAX as u64 <= exos_buf::limits::BUFFER_LEN_MAX as u64,
+    MEMORY_LEN_MAX + RESPONSE_FIELDS_LEN_MAX as u64 <= exos_buf::limits::BUFFER_LEN_MAX as u64,
     "a document and its fields fit one buffer"
 );
 const _: () = assert!(
@@ -78,6 +83,15 @@ pub const SEND_TIME: Duration = Duration::from_secs(60);
 /// How long a request waits for its document to be read: what a disk takes that is asked for far too
 /// much. Then the answer is 503.
 pub const FETCH_TIME: Duration = Duration::from_secs(30);
+
+/// How long a response waits for its next part to be read, or for memory to read it into: so long that those who hold
+/// memory and take nothing of their responses are given up before.
+pub const READ_TIME: Duration = Duration::from_secs(90);
+
+const _: () = assert!(
+    READ_TIME.as_secs() > SEND_TIME.as_secs(),
+    "whoever waits comes to have memory"
+);
 
 /// How long a connection that we have finished waits for the client to finish too: nginx's
 /// `lingering_time`.
@@ -180,6 +194,23 @@ pub const CHANGES_QUEUED: usize = 16;
 
 /// The longest rest of the thread that follows changes, after it has worked for as long.
 pub const REST_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Bytes of a long file that are read at once, and that connections share.
+pub const CHUNK_LEN: usize = 64 * 1024;
+
+/// What all chunks of long files may take by default.
+pub const CHUNKS_LEN: u64 = 256 * 1024 * 1024;
+
+/// What they have to be given at least: some chunks for one connection, and some for those that come.
+pub const CHUNKS_LEN_MIN: u64 = 1024 * 1024;
+
+/// Chunks that nobody needs are kept, for others who read the same, until there are more than these: 2 MiB. Beyond that
+/// the oldest is written anew, whose memory the processor's caches are likely to know.
+pub const CHUNKS_IDLE: usize = 32;
+
+/// Chunks that are asked for in one turn. What the kernel has in memory it copies there and then, 1 MiB in some 100 µs,
+/// while others wait.
+pub const READS_AT_ONCE: usize = 16;
 
 /// How long a client is watched before it is said to take its responses too slowly: long enough for a path that
 /// loses packets to recover.

@@ -178,6 +178,7 @@ fn limits_leave_out_and_say_so() {
         document_len: 10,
         site_len: 24,
         files: 100,
+        ..Limits::default()
     });
     assert_eq!(
         omissions(&site),

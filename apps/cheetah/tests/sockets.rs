@@ -25,7 +25,11 @@ fn site() -> exos_cheetah::Site {
 }
 
 fn listen() -> SocketServer {
-    let server = Server::new(site(), clock::unix_secs());
+    listen_with(site())
+}
+
+fn listen_with(site: exos_cheetah::Site) -> SocketServer {
+    let server = Server::new(site, clock::unix_secs());
     let address = "127.0.0.1:0".parse().unwrap();
     SocketServer::listen(address, server).expect("loopback has free ports")
 }
@@ -40,11 +44,15 @@ struct Running {
 
 impl Running {
     fn start() -> Self {
+        Self::start_with(site)
+    }
+
+    fn start_with(site: impl FnOnce() -> exos_cheetah::Site + Send + 'static) -> Self {
         let (tell, told) = std::sync::mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
-            let mut server = listen();
+            let mut server = listen_with(site());
             tell.send(server.address().expect("it listens")).unwrap();
             while !is_over.load(Ordering::Relaxed) {
                 server
@@ -173,6 +181,51 @@ fn long_documents_arrive_whole_however_they_are_read() {
         );
     }
     assert_eq!(running.finish(), (0, 2));
+}
+
+/// A long file is sent from disk: whole, in parts, behind others, and not at all when it has changed.
+#[test]
+fn long_files_are_sent_from_disk() {
+    let folder = common::folder::Folder::new();
+    let content: Vec<u8> = (0..BIG_LEN).map(|n| (n / 7 + n % 251) as u8).collect();
+    folder.write("long", &content);
+    let limits = exos_cheetah::site::Limits {
+        memory_len: 1000,
+        ..Default::default()
+    };
+    let path = folder.0.clone();
+    let site = move || exos_cheetah::Site::load(&path, limits).unwrap();
+    let running = Running::start_with(site);
+    let part = b"GET /long HTTP/1.1\r\nHost: a\r\nRange: bytes=5-6,4000000-4000009,-3\r\n\r\n";
+    let last = b"GET /long HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let got = running.ask(&[&[&part[..], last].concat()]);
+    assert!(got.ends_with(&content), "{} bytes", got.len());
+    let parts = &got[..got.len() - BIG_LEN];
+    for part in [5..7, 4_000_000..4_000_010, BIG_LEN - 3..BIG_LEN] {
+        let part = &content[part];
+        assert!(
+            parts.windows(part.len()).any(|window| window == part),
+            "{part:?}"
+        );
+    }
+    let mut slow = running.connect();
+    slow.write_all(last).unwrap();
+    slow.read_exact(&mut [0; 1000]).unwrap();
+    std::fs::File::options()
+        .write(true)
+        .open(folder.path("long"))
+        .and_then(|file| file.set_len(BIG_LEN as u64 / 2))
+        .unwrap();
+    let mut rest = Vec::new();
+    let _ = slow.read_to_end(&mut rest);
+    assert!(rest.len() < BIG_LEN, "{} bytes", rest.len());
+    let refused = running.ask(&[last]);
+    assert!(
+        refused.starts_with(b"HTTP/1.1 503 "),
+        "it is another version now"
+    );
+    drop(slow);
+    running.finish();
 }
 
 /// Far more responses than may be queued: the client is held back, and gets all of them in the end.

@@ -166,6 +166,20 @@ impl Buffer {
         Rc::strong_count(&self.0)
     }
 
+    /// The memory, to be written anew, of a buffer that was made of bytes of its own and that nobody else refers to; the sums are
+    /// forgotten. Otherwise the buffer as it is.
+    ///
+    /// # Errors
+    ///
+    /// Not an error, but somebody else's: the buffer comes back.
+    pub fn into_bytes(self) -> Result<Box<[u8]>, Buffer> {
+        let shared = Rc::try_unwrap(self.0).map_err(Buffer)?;
+        match shared.bytes {
+            Bytes::Owned(bytes) => Ok(bytes),
+            Bytes::Static(_) | Bytes::Shared(_) => Err(Buffer(Rc::new(shared))),
+        }
+    }
+
     /// True when both are the same buffer in memory, whatever they hold.
     pub fn same(&self, other: &Buffer) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
@@ -215,6 +229,13 @@ impl From<Vec<u8>> for Buffer {
     /// Takes the bytes; they are moved only if the vector holds spare room.
     fn from(bytes: Vec<u8>) -> Buffer {
         Buffer::new(Bytes::Owned(bytes.into_boxed_slice()))
+    }
+}
+
+impl From<Box<[u8]>> for Buffer {
+    /// Takes the bytes.
+    fn from(bytes: Box<[u8]>) -> Buffer {
+        Buffer::new(Bytes::Owned(bytes))
     }
 }
 

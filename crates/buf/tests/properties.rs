@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use exos_buf::limits::BLOCK_LEN;
-use exos_buf::{Aggregate, Buffer, Slice};
+use exos_buf::{Aggregate, Buffer, SharedBytes, Slice};
 use exos_wire::checksum::Sum;
 use proptest::prelude::*;
 
@@ -182,4 +182,26 @@ fn slices_are_small() {
     assert_eq!(size_of::<Buffer>(), 8);
     assert_eq!(size_of::<Slice>(), 16);
     assert!(size_of::<Aggregate>() <= 48);
+}
+
+#[test]
+fn memory_comes_back_from_its_last_owner_alone() {
+    let buffer = Buffer::from(vec![1; 300].into_boxed_slice());
+    let (start, slice) = (buffer.as_slice().as_ptr(), buffer.slice(1..2));
+    let buffer = buffer.into_bytes().expect_err("a slice refers to it");
+    assert_eq!(slice.as_bytes(), [1]);
+    assert_eq!(buffer.sum(0..300), Sum::of(&[1; 300]));
+    drop(slice);
+    let mut bytes = buffer.into_bytes().expect("nobody else has it");
+    assert_eq!(bytes.as_ptr(), start);
+    bytes.fill(2);
+    let again = Buffer::from(bytes);
+    assert_eq!(
+        again.sum(0..300),
+        Sum::of(&[2; 300]),
+        "the sums are those of the new bytes"
+    );
+    let shared = SharedBytes::from(vec![3]).buffer();
+    assert!(shared.into_bytes().is_err(), "other threads may have it");
+    assert!(Buffer::from_static(b"x").into_bytes().is_err());
 }

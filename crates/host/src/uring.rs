@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::ffi::CString;
 use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
@@ -52,6 +52,11 @@ pub enum Request {
         /// Where to; at least `len` long.
         buffer: Box<[u8]>,
     },
+    /// Close a file on another thread: of one whose name has gone, closing removes the content, which may take long.
+    Close {
+        /// The file.
+        file: OwnedFd,
+    },
 }
 
 /// What came of a request.
@@ -59,8 +64,17 @@ pub enum Request {
 pub enum Outcome {
     /// Of opening. The file may be of any kind; a pipe does not wait for its other end (`O_NONBLOCK`).
     Opened(io::Result<OwnedFd>),
-    /// Of reading, with the buffer.
-    Read(Box<[u8]>, io::Result<()>),
+    /// Of reading.
+    Read {
+        /// From where, so that the caller decides where it is closed.
+        file: Arc<OwnedFd>,
+        /// Where to.
+        buffer: Box<[u8]>,
+        /// Whether all that was asked for is there.
+        read: io::Result<()>,
+    },
+    /// Of closing, which cannot fail in a way that would matter to who only reads.
+    Closed,
 }
 
 const FLAGS: OFlags = OFlags::RDONLY
@@ -83,7 +97,11 @@ impl Request {
                 mut buffer,
             } => {
                 let read = read_all(&file, &mut buffer[..len], offset);
-                Outcome::Read(buffer, read)
+                Outcome::Read { file, buffer, read }
+            }
+            Request::Close { file } => {
+                drop(file);
+                Outcome::Closed
             }
         }
     }
@@ -119,6 +137,8 @@ enum UnderWay {
         /// From [`Box::into_raw`].
         buffer: *mut [u8],
     },
+    /// The descriptor is the kernel's.
+    Close,
 }
 
 /// Requests on their way through one ring, which belongs to the thread that made it.
@@ -180,6 +200,10 @@ impl FileRing {
                     _how: how,
                 };
                 (request, entry)
+            }
+            Request::Close { file } => {
+                let entry = opcode::Close::new(types::Fd(file.into_raw_fd())).build();
+                (UnderWay::Close, entry.flags(squeue::Flags::ASYNC))
             }
             Request::Read {
                 file,
@@ -280,7 +304,7 @@ impl UnderWay {
             buffer,
         } = self
         else {
-            unreachable!("opening is one step");
+            unreachable!("all others are one step");
         };
         let start = buffer.cast::<u8>().wrapping_add(*filled);
         let left = u32::try_from(len - filled).unwrap_or(u32::MAX);
@@ -311,8 +335,10 @@ impl UnderWay {
                 let file = unsafe { OwnedFd::from_raw_fd(result) };
                 Outcome::Opened(Ok(file))
             }
+            (UnderWay::Close, _) => Outcome::Closed,
             (
                 UnderWay::Read {
+                    file,
                     buffer,
                     len,
                     filled,
@@ -328,7 +354,7 @@ impl UnderWay {
                     None if filled < len => Err(io::ErrorKind::UnexpectedEof.into()),
                     None => Ok(()),
                 };
-                Outcome::Read(buffer, read)
+                Outcome::Read { file, buffer, read }
             }
         }
     }

@@ -15,7 +15,7 @@ mod watch;
 
 use std::path::{Path, PathBuf};
 
-use crate::limits::CONFIG_LEN_MAX;
+use crate::limits::{CHUNKS_LEN, CONFIG_LEN_MAX};
 use crate::log::LogArgs;
 use crate::serve::BoundsArgs;
 use crate::site::Limits;
@@ -47,8 +47,10 @@ pub struct Config {
     pub status: StatusArgs,
     /// Limits of clients.
     pub bounds: BoundsArgs,
-    /// How much there may be in memory.
+    /// How much there may be.
     pub limits: Limits,
+    /// Bytes of memory for what is read while it is sent.
+    pub stream_memory: u64,
     /// What is served; never empty.
     pub sites: Vec<SiteConfig>,
     /// The number of the site that answers when no other does.
@@ -68,6 +70,7 @@ impl Config {
             status: StatusArgs::default(),
             bounds: BoundsArgs::default(),
             limits: Limits::default(),
+            stream_memory: CHUNKS_LEN,
             sites: vec![SiteConfig::of(root)],
             default_site: 0,
             unknown_hosts: Unknown::Default,
@@ -112,6 +115,7 @@ impl Config {
             status: watch::status(&source, &tables.status),
             bounds: watch::bounds(&source, &tables.clients),
             limits: site::limits(&source, &tables.limits),
+            stream_memory: site::stream_memory(&source, &tables.limits),
             sites: site::all(&source, &folder_of(file), &tables.site),
             default_site: site::default_site(&source, &tables.site),
             unknown_hosts: site::unknown_hosts(&source, tables.unknown_hosts.as_ref()),

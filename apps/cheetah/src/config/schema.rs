@@ -86,6 +86,8 @@ pub(super) struct ClientsTable {
 #[serde(deny_unknown_fields, default, expecting = "a table: [limits]")]
 pub(super) struct LimitsTable {
     pub(super) document: Option<Text>,
+    pub(super) stream: Option<Text>,
+    pub(super) stream_memory: Option<Text>,
     pub(super) site: Option<Text>,
     pub(super) files: Option<Number>,
 }

@@ -11,7 +11,7 @@ use super::rules;
 use super::schema::{LimitsTable, SiteTable, Text};
 use super::source::Source;
 use super::units::size_within;
-use crate::limits::{DOCUMENT_LEN_MAX, SITE_FILES_MAX};
+use crate::limits::{CHUNKS_LEN, CHUNKS_LEN_MIN, MEMORY_LEN_MAX, SITE_FILES_MAX};
 use crate::site::hosts::{HostName, Unknown};
 use crate::site::{Limits, Settings};
 
@@ -53,8 +53,11 @@ pub(super) fn limits(source: &Source, table: &LimitsTable) -> Limits {
         let text = text.as_ref()?;
         source.value(text, |text| size_within(text, 1, to))
     };
-    if let Some(len) = size(&table.document, DOCUMENT_LEN_MAX) {
+    if let Some(len) = size(&table.document, u64::MAX) {
         limits.document_len = len;
+    }
+    if let Some(len) = size(&table.stream, MEMORY_LEN_MAX) {
+        limits.memory_len = len;
     }
     if let Some(len) = size(&table.site, u64::MAX) {
         limits.site_len = len;
@@ -64,6 +67,14 @@ pub(super) fn limits(source: &Source, table: &LimitsTable) -> Limits {
         limits.files = files as usize;
     }
     limits
+}
+
+/// `stream_memory` of `[limits]`.
+pub(super) fn stream_memory(source: &Source, table: &LimitsTable) -> u64 {
+    let text = table.stream_memory.as_ref();
+    let memory = text
+        .and_then(|text| source.value(text, |text| size_within(text, CHUNKS_LEN_MIN, u64::MAX)));
+    memory.unwrap_or(CHUNKS_LEN)
 }
 
 /// Every `[[site]]`. `folder` is where relative paths begin.

@@ -1,7 +1,7 @@
 //! Preconditions: whether a document or its parts are sent, are already known, or are the wrong version.
 //!
 //! Evaluated in the order of RFC 9110 §13.2.2. Entity tags are compared whole: ours are strong,
-//! made from the content, so a weak tag from the client matches only If-None-Match (§8.8.3.2).
+//! made from the content or, of a long file, from its version; so a weak tag from the client matches only If-None-Match (§8.8.3.2).
 
 use std::time::{Duration, UNIX_EPOCH};
 

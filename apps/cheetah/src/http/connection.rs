@@ -16,6 +16,9 @@
 //! come, or is known not to come, the caller presents the bytes again. Nothing of the request is kept
 //! elsewhere, so a client that goes away meanwhile leaves nothing behind.
 //!
+//! The content of a long file follows its response as a [`Tail`](super::Tail), which [`Server::take_tail`] gives after
+//! [`Next::Tail`]. When all of it is queued the caller presents the unconsumed bytes again.
+//!
 //! After [`Next::Close`] the caller sends what is queued and then FIN, and goes on receiving and
 //! dropping for a while: closing at once with unread data would reset the connection and may take
 //! the response with it (RFC 9112 §9.6).
@@ -56,6 +59,8 @@ pub enum Next {
     Send,
     /// A document: call again with the unconsumed bytes when the store has said what became of it.
     Wait,
+    /// What follows the last response to be read and queued: call again with the unconsumed bytes then.
+    Tail,
     /// Nothing: close after sending.
     Close,
 }
@@ -110,6 +115,9 @@ impl ServerConnection {
             queued += out[before..].iter().map(Slice::len).sum::<usize>();
             responses += 1;
             rest = &rest[head_len..];
+            if server.tail.is_some() {
+                break Next::Tail;
+            }
         };
         Handled {
             consumed: bytes.len() - rest.len(),

@@ -102,7 +102,7 @@ impl Server {
             asked,
             status: self.status,
             head_len: head_len(response),
-            len: response.iter().map(Slice::len).sum(),
+            len: response.iter().map(Slice::len).sum::<usize>() + self.tail_len() as usize,
         };
         if let Some(log) = &mut self.log {
             log.answered(&answer);

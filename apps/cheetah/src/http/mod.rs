@@ -9,7 +9,7 @@
 //! 4. [`conditional`]: preconditions (If-Modified-Since and its kin), and [`range`]: parts;
 //! 5. [`server`]: the answer, put together from slices that exist already: an
 //!    [`opening`], shared by all responses of the same second, and the document's fields and
-//!    body, made when the site was loaded; else a [`page`].
+//!    body, made when the site was loaded; else a [`page`]. What is not in memory is a [`tail`], said in `long`.
 //!
 //! # Decisions where the RFCs leave a choice
 //!
@@ -41,12 +41,14 @@ pub mod connection;
 pub mod counters;
 pub mod fault;
 mod logged;
+mod long;
 pub mod opening;
 pub mod page;
 pub mod range;
 pub mod request;
 pub mod server;
 pub mod status;
+pub mod tail;
 pub mod target;
 
 pub use connection::{Handled, Next, ServerConnection};
@@ -54,3 +56,4 @@ pub use counters::Counters;
 pub use fault::Fault;
 pub use server::Server;
 pub use status::Status;
+pub use tail::{Piece, Tail};

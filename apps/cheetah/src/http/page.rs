@@ -27,7 +27,7 @@ pub fn redirect(status: Status, location: &str) -> Document {
 }
 
 /// The field that a 416 has: how long the document is (RFC 9110 §14.4).
-pub(super) fn content_range(len: usize) -> String {
+pub(super) fn content_range(len: u64) -> String {
     format!("Content-Range: bytes */{len}\r\n")
 }
 

@@ -6,8 +6,9 @@
 
 use std::ops::Range;
 
-use exos_buf::{Buffer, Slice};
+use exos_buf::Buffer;
 
+use super::tail::Piece;
 use crate::limits::{RANGE_GAP_LEN, RANGES_MAX};
 use crate::site::Document;
 
@@ -104,55 +105,60 @@ fn join(parts: &mut Vec<Range<u64>>, mut new: Range<u64>) {
 
 /// What follows the opening of a 206: fields, and the bytes of the parts, which are not copied. `parts` is
 /// not empty and lies within the document, as [`parse`] gives it.
-pub fn response(document: &Document, parts: &[Range<u64>]) -> Vec<Slice> {
+pub fn response(document: &Document, parts: &[Range<u64>]) -> Vec<Piece> {
     match parts {
         [part] => single(document, part),
         _ => multiple(document, parts),
     }
 }
 
-fn single(document: &Document, part: &Range<u64>) -> Vec<Slice> {
+fn single(document: &Document, part: &Range<u64>) -> Vec<Piece> {
     let fields = format!(
         "{}{}Content-Length: {}\r\n",
         document.content_fields(),
-        content_range(part, document.body().len()),
+        content_range(part, document.content_len()),
         part.end - part.start,
     );
     vec![
-        Buffer::from(fields).into(),
-        document.validators(),
+        Piece::Bytes(Buffer::from(fields).into()),
+        Piece::Bytes(document.validators()),
         part_of(document, part),
     ]
 }
 
 /// Parts with a head each, as `multipart/byteranges` (§14.6). The boundary is made of the hash of the
-/// content, so that no content can hold its own.
-fn multiple(document: &Document, parts: &[Range<u64>]) -> Vec<Slice> {
+/// content, so that no content can hold its own; of a long file it is the hash of its version, which a content would
+/// have to guess.
+fn multiple(document: &Document, parts: &[Range<u64>]) -> Vec<Piece> {
     let tag = text(document.entity_tag()).trim_matches('"');
     let content_type = document.content_fields();
-    let len = document.body().len();
-    let mut out: Vec<Slice> = vec![document.validators()];
+    let len = document.content_len();
+    let bytes = |text: String| Piece::Bytes(Buffer::from(text).into());
+    let mut out = vec![Piece::Bytes(document.validators())];
     for (n, part) in parts.iter().enumerate() {
         let line_end = if n == 0 { "" } else { "\r\n" };
         let range = content_range(part, len);
         let head = format!("{line_end}--exos-{tag}\r\n{content_type}{range}\r\n");
-        out.extend([Buffer::from(head).into(), part_of(document, part)]);
+        out.extend([bytes(head), part_of(document, part)]);
     }
-    out.push(Buffer::from(format!("\r\n--exos-{tag}--\r\n")).into());
-    let content_len: usize = out[1..].iter().map(Slice::len).sum();
+    out.push(bytes(format!("\r\n--exos-{tag}--\r\n")));
+    let content_len: u64 = out[1..].iter().map(Piece::len).sum();
     let fields = format!(
         "Content-Type: multipart/byteranges; boundary=exos-{tag}\r\nContent-Length: {content_len}\r\n"
     );
-    out.insert(0, Buffer::from(fields).into());
+    out.insert(0, bytes(fields));
     out
 }
 
-fn part_of(document: &Document, part: &Range<u64>) -> Slice {
-    document.body().sub(part.start as usize..part.end as usize)
+fn part_of(document: &Document, part: &Range<u64>) -> Piece {
+    match document.long() {
+        Some(_) => Piece::File(part.clone()),
+        None => Piece::Bytes(document.body().sub(part.start as usize..part.end as usize)),
+    }
 }
 
 /// The field that says which part it is (§14.4).
-fn content_range(part: &Range<u64>, len: usize) -> String {
+fn content_range(part: &Range<u64>, len: u64) -> String {
     format!(
         "Content-Range: bytes {}-{}/{len}\r\n",
         part.start,

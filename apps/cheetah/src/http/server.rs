@@ -2,6 +2,8 @@
 //! pages, and the counters. It turns a request into slices.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Range;
+use std::rc::Rc;
 
 use exos_buf::{Buffer, Slice};
 
@@ -9,10 +11,12 @@ use super::accept::Accepted;
 use super::opening::{Openings, Persistence};
 use super::range::{self, Parts};
 use super::request::{Body, Method, Request};
+use super::tail::{Piece, Tail};
 use super::target::{Target, encode};
 use super::{Counters, Fault, Status, conditional, page};
 use crate::limits::BODY_SKIP_LEN_MAX;
 use crate::log::{Asked, Log};
+use crate::site::long::Long;
 use crate::site::{Change, Document, Entry, SitePath, Sites};
 use crate::status::StatusPages;
 
@@ -37,9 +41,13 @@ pub struct Server {
     /// Who asks, where a log or status pages want to know.
     pub(super) peer: IpAddr,
     /// What the request presented last waits for.
-    wanted: Option<(usize, SitePath)>,
+    pub(super) wanted: Option<(usize, SitePath)>,
     /// What could not be read: requests for it are refused rather than kept waiting.
     failed: Option<(usize, SitePath)>,
+    /// The file that it waits for to be open.
+    pub(super) unopened: Option<Rc<Long>>,
+    /// What follows the response made last.
+    pub(super) tail: Option<Tail>,
 }
 
 /// How the connection goes on after an answer.
@@ -66,6 +74,8 @@ impl Server {
             peer: Ipv4Addr::UNSPECIFIED.into(),
             wanted: None,
             failed: None,
+            unopened: None,
+            tail: None,
         }
     }
 
@@ -160,6 +170,11 @@ impl Server {
             place,
         };
         Some(match self.choose(request, &target, site) {
+            Ok(Choice::Send(document)) if document.long().is_some() => {
+                let document = document.clone();
+                let long = document.long()?;
+                return self.send_long(&document, long, &exchange, out);
+            }
             Ok(Choice::Send(document)) if !request.conditional => {
                 let document = document.clone();
                 self.send(Status::Ok, &document, &exchange, out);
@@ -167,7 +182,8 @@ impl Server {
             }
             Ok(Choice::Send(document)) => {
                 let document = document.clone();
-                self.send_conditionally(&document, &exchange, out);
+                let decision = self.decide(&document, request);
+                self.send_decided(&document, decision, &exchange, out);
                 answered
             }
             Ok(Choice::Refuse(Status::NotFound)) if self.status_pages.is_some() => {
@@ -268,7 +284,7 @@ impl Server {
         }
     }
 
-    fn has_failed(&self, site: usize, path: &SitePath) -> bool {
+    pub(super) fn has_failed(&self, site: usize, path: &SitePath) -> bool {
         let failed = self.failed.as_ref();
         failed.is_some_and(|(of, failed)| *of == site && failed == path)
     }
@@ -287,43 +303,58 @@ impl Server {
     }
 
     /// The page of an error: the site's own, or else the server's.
-    fn page(&self, status: Status, site: usize) -> Document {
+    pub(super) fn page(&self, status: Status, site: usize) -> Document {
         let own = self.sites.get(site).error_page(status);
         own.unwrap_or(&self.pages[status as usize]).clone()
     }
 
     /// Preconditions, then parts (RFC 9110 §13.2.2).
-    fn send_conditionally(
+    pub(super) fn decide(&self, document: &Document, request: &Request) -> Decision {
+        if !request.conditional {
+            return Decision::Whole;
+        }
+        match conditional::evaluate(request, document) {
+            Status::NotModified => Decision::NotModified,
+            Status::PreconditionFailed => Decision::PreconditionFailed,
+            _ => match self.parts(document, request) {
+                Parts::Ignored => Decision::Whole,
+                Parts::Unsatisfiable => Decision::RangeNotSatisfiable,
+                Parts::Some(parts) => Decision::Parts(parts),
+            },
+        }
+    }
+
+    /// Sends what was decided, of a document in memory, or of the fields of any.
+    pub(super) fn send_decided(
         &mut self,
         document: &Document,
+        decision: Decision,
         exchange: &Exchange,
         out: &mut Vec<Slice>,
     ) {
-        let request = exchange.request;
-        match conditional::evaluate(request, document) {
-            Status::NotModified => {
+        match decision {
+            Decision::NotModified => {
                 let rest = [document.validators()];
                 self.push(Status::NotModified, exchange.persistence(), rest, out);
             }
-            Status::PreconditionFailed => {
+            Decision::PreconditionFailed => {
                 let status = Status::PreconditionFailed;
                 let page = self.page(status, exchange.place.site);
                 self.send_page(status, &page, None, exchange, out);
             }
-            _ => match self.parts(document, request) {
-                Parts::Ignored => self.send(Status::Ok, document, exchange, out),
-                Parts::Unsatisfiable => {
-                    let status = Status::RangeNotSatisfiable;
-                    let field = page::content_range(document.body().len());
-                    let field = Some(Buffer::from(field).into());
-                    let page = self.page(status, exchange.place.site);
-                    self.send_page(status, &page, field, exchange, out);
-                }
-                Parts::Some(parts) => {
-                    let rest = range::response(document, &parts);
-                    self.push(Status::PartialContent, exchange.persistence(), rest, out);
-                }
-            },
+            Decision::RangeNotSatisfiable => {
+                let status = Status::RangeNotSatisfiable;
+                let field = page::content_range(document.content_len());
+                let field = Some(Buffer::from(field).into());
+                let page = self.page(status, exchange.place.site);
+                self.send_page(status, &page, field, exchange, out);
+            }
+            Decision::Whole => self.send(Status::Ok, document, exchange, out),
+            Decision::Parts(parts) => {
+                let rest = range::response(document, &parts);
+                let rest = rest.into_iter().filter_map(Piece::into_slice);
+                self.push(Status::PartialContent, exchange.persistence(), rest, out);
+            }
         }
     }
 
@@ -334,7 +365,7 @@ impl Server {
                 if request.method == Method::Get
                     && conditional::range_applies(request, document, self.openings.now_secs()) =>
             {
-                let parts = range::parse(value, document.body().len() as u64);
+                let parts = range::parse(value, document.content_len());
                 parts.of_one_body(document.is_coded())
             }
             _ => Parts::Ignored,
@@ -342,7 +373,7 @@ impl Server {
     }
 
     /// Sends what is no document, with the fields that rules add where it was asked for, and one field more.
-    fn send_page(
+    pub(super) fn send_page(
         &mut self,
         status: Status,
         page: &Document,
@@ -371,7 +402,7 @@ impl Server {
     }
 
     #[inline]
-    fn push(
+    pub(super) fn push(
         &mut self,
         status: Status,
         how: Persistence,
@@ -387,8 +418,22 @@ impl Server {
         let len: usize = out[before..].iter().map(Slice::len).sum();
         self.status = status;
         self.counters.responses[status as usize] += 1;
-        self.counters.response_bytes += len as u64;
+        self.count_bytes(len as u64);
     }
+
+    #[inline]
+    pub(super) fn count_bytes(&mut self, len: u64) {
+        self.counters.response_bytes += len;
+    }
+}
+
+/// What a request for a document is answered with, all its fields considered.
+pub(super) enum Decision {
+    NotModified,
+    PreconditionFailed,
+    RangeNotSatisfiable,
+    Whole,
+    Parts(Vec<Range<u64>>),
 }
 
 enum Choice<'a> {
@@ -444,23 +489,23 @@ fn what_follows(request: &Request) -> Answered {
 
 /// Where a request leads.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+pub(super) struct Place<'a> {
     /// The site that answers.
-    site: usize,
+    pub(super) site: usize,
     /// The path, if its rules count.
-    path: Option<&'a [u8]>,
+    pub(super) path: Option<&'a [u8]>,
 }
 
 /// A request on its way to the answer.
-struct Exchange<'a, 'b, 'f> {
-    request: &'a Request<'b, 'f>,
-    answered: Answered,
-    place: Place<'a>,
+pub(super) struct Exchange<'a, 'b, 'f> {
+    pub(super) request: &'a Request<'b, 'f>,
+    pub(super) answered: Answered,
+    pub(super) place: Place<'a>,
 }
 
 impl Exchange<'_, '_, '_> {
     #[inline]
-    fn persistence(&self) -> Persistence {
+    pub(super) fn persistence(&self) -> Persistence {
         match (self.answered.persistent, self.request.minor_version) {
             (false, _) => Persistence::Close,
             (true, 0) => Persistence::KeepAlive,

@@ -21,20 +21,25 @@ pub(super) struct Fetching {
 }
 
 impl Fetching {
-    /// A connection waits for a document; `is_waiting` tells which of the others still do.
+    /// A connection waits for a document; `is_waiting` tells which of the others still do. True when it is the first.
     pub(super) fn add(
         &mut self,
         path: Wanted,
         id: ConnectionId,
         is_waiting: impl FnMut(&ConnectionId) -> bool,
-    ) {
-        let ids = self.waiting.entry(path.clone()).or_default();
-        if ids.is_empty() {
-            self.wanted.push_back(path);
-        } else if ids.len() == ids.capacity() {
+    ) -> bool {
+        let ids = self.waiting.entry(path).or_default();
+        let is_first = ids.is_empty();
+        if !is_first && ids.len() == ids.capacity() {
             ids.retain(is_waiting);
         }
         ids.push(id);
+        is_first
+    }
+
+    /// Has a document fetched by the store.
+    pub(super) fn want(&mut self, path: Wanted) {
+        self.wanted.push_back(path);
     }
 
     /// The next document to be fetched.

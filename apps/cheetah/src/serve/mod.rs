@@ -93,8 +93,10 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     let reporter = Reporter::start(args.json)?;
     // Not earlier: a program of several threads may enter no user namespace.
     let server = watched(args, &config, served, &signals, &cores)?;
+    let streams = options::streams(&config, &cores)?;
     let mut upkeep = Upkeep::start(args, trees, cores, &signals)?;
     let mut cheetah = Cheetah::new(server, clock::now());
+    cheetah.set_streams(streams);
     for &specialisation in &args.without {
         cheetah.do_without(specialisation, &mut exos.stack);
     }
@@ -166,10 +168,11 @@ fn turn(
     if signals.take_asked(Ask::Reload) {
         upkeep.request_reload();
     }
-    let mut fds = vec![signals.fd()];
-    fds.extend(upkeep.fds());
     let now = upkeep.is_busy().then(|| exos.now());
     let until = [cheetah.poll_timeout(), now].into_iter().flatten().min();
+    let mut fds = vec![signals.fd()];
+    fds.extend(upkeep.fds());
+    fds.extend(cheetah.streams().fd());
     exos.wait(until, &fds)
 }
 

@@ -11,6 +11,8 @@ use super::without::Specialisation;
 use crate::config::{Config, DEFAULT_PORT, Root};
 use crate::log::{Log, LogArgs, Target};
 use crate::status::StatusArgs;
+use crate::stream::Streams;
+use crate::stream::disk::Disk;
 
 /// Serve a directory over HTTP on a TCP/IP stack of its own.
 ///
@@ -42,10 +44,10 @@ pub struct ServeArgs {
     /// TCP port to serve [default: 80]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
-    /// Longest document to load, in MiB; longer ones are left out [default and most: 512]
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=crate::limits::DOCUMENT_LEN_MAX >> 20))]
+    /// Longest document to serve, in MiB; longer ones are left out [default: any]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=u64::MAX >> 20))]
     pub document_max: Option<u64>,
-    /// All documents together, in MiB; what exceeds it is left out [default: 2048]
+    /// All documents in memory together, in MiB; what exceeds it is left out [default: 2048]
     #[arg(long, value_name = "MIB")]
     pub site_max: Option<u64>,
     /// Do without some of what makes it fast, to measure what each is worth; docs/internals/serve.md
@@ -107,6 +109,18 @@ impl ServeArgs {
         }
         config
     }
+}
+
+/// What reads long files: io_uring, or a thread on these cores, which is said.
+pub(super) fn streams(config: &Config, cores: &[usize]) -> Result<Streams, Error> {
+    let started = Disk::start(cores);
+    let (disk, reason) = started.map_err(|e| Error::io("cannot start reading long files", e))?;
+    if let Some(reason) = reason {
+        eprintln!(
+            "exos serve: no io_uring ({reason}; see the sysctl kernel.io_uring_disabled): a thread reads long files"
+        );
+    }
+    Ok(Streams::new(disk, config.stream_memory))
 }
 
 /// Opens the access log, if one is wanted; its thread runs on these cores.

@@ -104,8 +104,15 @@ fn missing_pages(site: &SiteConfig, directory: &Path, changes: &[Change]) -> Vec
     let pages = site.settings.error_pages.iter();
     let missing = pages.filter(|(_, page)| !is_there(page));
     let error = |(status, page): &(crate::http::Status, String)| {
+        let is_long = changes
+            .iter()
+            .any(|change| change.puts_long_at(page.as_bytes()));
         let what = format!("there is no document {page} in {}", directory.display());
         let code = status.code();
+        if is_long {
+            let what = format!("{page}, the error page {code}, is longer than [limits] stream");
+            return Error::new(what).mend("make it shorter");
+        }
         Error::new(what).mend(format!("write it, or leave the error page {code} out"))
     };
     missing.map(error).collect()

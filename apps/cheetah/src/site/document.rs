@@ -22,9 +22,17 @@
 //! What stands with the validators is what a 304 has to repeat (RFC 9110 §15.4.5).
 //!
 //! A page made by the server itself has no validators and nothing before `fields()`.
+//!
+//! The content of a [`LongFile`] is not there: `body()` is empty, and what was said about a whole holds for the fields
+//! alone. Its entity tag is made of what the file system says about its version.
+
+use std::rc::Rc;
+use std::sync::Arc;
 
 use exos_buf::{Buffer, SharedBytes, Slice};
 
+use super::long::{Long, LongFile};
+use super::store::root::Version;
 use super::{Coding, content_hash, media_type};
 use crate::http::opening::date_text;
 use crate::limits::{MORE_FIELDS_LEN_MAX, RESPONSE_FIELDS_LEN_MAX};
@@ -75,37 +83,34 @@ pub struct Draft {
     fields_start: u32,
     body_start: u32,
     modified_secs: u64,
+    long: Option<Arc<LongFile>>,
 }
 
 impl Draft {
     /// What [`Document::new`] makes, on any thread.
     pub fn new(content: &[u8], description: &Description) -> Draft {
-        let &Description {
-            media_type,
-            modified_secs,
-            coding,
-            vary,
-            more_fields,
-        } = description;
-        assert!(
-            more_fields.len() <= MORE_FIELDS_LEN_MAX,
-            "checked where the fields come from"
-        );
-        let tag = content_hash(content, coding);
-        let date = date_text(modified_secs);
-        let vary = if vary { VARY } else { "" };
-        let not_modified =
-            format!("ETag: \"{tag:016x}\"\r\nLast-Modified: {date}\r\n{vary}{more_fields}\r\n");
-        let (charset, coding_field) = match coding {
-            None => (media_type::charset(media_type, content), String::new()),
-            Some(coding) => ("", format!("Content-Encoding: {}\r\n", coding.name())),
+        let tag = content_hash(content, description.coding);
+        let charset = match description.coding {
+            None => media_type::charset(description.media_type, content),
+            Some(_) => "",
         };
-        let fields = format!(
-            "Content-Type: {media_type}{charset}\r\n{coding_field}Content-Length: {}\r\n\
-             Accept-Ranges: bytes\r\n{not_modified}",
-            content.len()
-        );
-        Draft::assemble(&not_modified, &fields, content, modified_secs)
+        let (not_modified, fields) = heads(tag, charset, content.len() as u64, description);
+        Draft::assemble(&not_modified, &fields, content, description.modified_secs)
+    }
+
+    /// A document whose content is read while it is sent.
+    pub fn long(file: Arc<LongFile>, description: &Description) -> Draft {
+        let tag = version_hash(file.version(), description.coding);
+        let (not_modified, fields) = heads(tag, "", file.len(), description);
+        Draft {
+            long: Some(file),
+            ..Draft::assemble(&not_modified, &fields, b"", description.modified_secs)
+        }
+    }
+
+    /// Whether its content is in memory.
+    pub fn is_in_memory(&self) -> bool {
+        self.long.is_none()
     }
 
     fn assemble(not_modified: &str, fields: &str, content: &[u8], modified_secs: u64) -> Draft {
@@ -121,8 +126,54 @@ impl Draft {
             fields_start: not_modified.len() as u32,
             body_start: body_start as u32,
             modified_secs,
+            long: None,
         }
     }
+}
+
+/// The validators of a document with a tag, and all its fields, each with an empty line at its end.
+fn heads(tag: u64, charset: &str, len: u64, description: &Description) -> (String, String) {
+    let &Description {
+        media_type,
+        modified_secs,
+        coding,
+        vary,
+        more_fields,
+    } = description;
+    assert!(
+        more_fields.len() <= MORE_FIELDS_LEN_MAX,
+        "checked where the fields come from"
+    );
+    let date = date_text(modified_secs);
+    let vary = if vary { VARY } else { "" };
+    let not_modified =
+        format!("ETag: \"{tag:016x}\"\r\nLast-Modified: {date}\r\n{vary}{more_fields}\r\n");
+    let coding_field = coding.map_or(String::new(), |coding| {
+        format!("Content-Encoding: {}\r\n", coding.name())
+    });
+    let fields = format!(
+        "Content-Type: {media_type}{charset}\r\n{coding_field}Content-Length: {len}\r\n\
+         Accept-Ranges: bytes\r\n{not_modified}"
+    );
+    (not_modified, fields)
+}
+
+/// The same of a version, whose content nobody has looked at.
+fn version_hash(version: &Version, coding: Option<Coding>) -> u64 {
+    let &Version {
+        identity: (device, inode),
+        len,
+        modified,
+        changed,
+    } = version;
+    let times = [modified, changed].map(|(secs, nanos)| [secs as u64, nanos]);
+    let words = [[device, inode], [len, 0], times[0], times[1]];
+    let bytes: Vec<u8> = words
+        .iter()
+        .flatten()
+        .flat_map(|w| w.to_le_bytes())
+        .collect();
+    content_hash(&bytes, coding)
 }
 
 impl From<Draft> for Document {
@@ -132,17 +183,20 @@ impl From<Draft> for Document {
             fields_start: draft.fields_start,
             body_start: draft.body_start,
             modified_secs: draft.modified_secs,
+            long: draft.long.map(|file| Rc::new(file.into())),
         }
     }
 }
 
-/// A document with its header fields; cloning it counts one reference.
+/// A document with its header fields; cloning it counts a reference.
 #[derive(Clone, Debug)]
 pub struct Document {
     buffer: Buffer,
     fields_start: u32,
     body_start: u32,
     modified_secs: u64,
+    /// Where the content is, if it is not here.
+    long: Option<Rc<Long>>,
 }
 
 impl Document {
@@ -198,10 +252,24 @@ impl Document {
         self.buffer.slice(0..self.fields_start as usize)
     }
 
-    /// The content.
+    /// The content, if it is in memory.
     pub fn body(&self) -> Slice {
         self.buffer
             .slice(self.body_start as usize..self.buffer.len())
+    }
+
+    /// The file whose content it has, if that is not in memory.
+    #[inline]
+    pub fn long(&self) -> Option<&Rc<Long>> {
+        self.long.as_ref()
+    }
+
+    /// Bytes of its content, wherever that is.
+    pub fn content_len(&self) -> u64 {
+        match &self.long {
+            Some(long) => long.file().len(),
+            None => self.body().len() as u64,
+        }
     }
 
     /// The lines of Content-Type and, if it is coded, Content-Encoding, each with its CRLF: what a

@@ -118,7 +118,7 @@ fn push_row(html: &mut String, (name, slash, document): Row) {
         // Of `Sun, 06 Nov 1994 08:49:37 GMT` without the day's name, the seconds and the zone.
         let date = date_text(document.modified_secs());
         let changed = date.get(5..22).unwrap_or_default().to_owned();
-        (document.body().len().to_string(), changed)
+        (document.content_len().to_string(), changed)
     });
     let _ = writeln!(
         html,

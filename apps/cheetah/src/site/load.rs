@@ -2,7 +2,8 @@
 //!
 //! # What is loaded
 //!
-//! Every regular file below the directory, under its own name. Files reached by several names
+//! Every regular file below the directory, under its own name. A [long](super::long) one is only looked
+//! at, the others are read. Files reached by several names
 //! (hard links, symbolic links) are in memory once for each media type and set of fields by rules. What
 //! is left out is listed with its reason, see [`Reason`]: nothing disappears silently.
 //!
@@ -24,7 +25,10 @@ use crate::limits;
 pub struct Limits {
     /// Bytes of one document.
     pub document_len: u64,
-    /// Bytes of all documents.
+    /// Bytes of one document that is kept in memory; longer ones are read while they are sent. At most
+    /// [`limits::MEMORY_LEN_MAX`].
+    pub memory_len: u64,
+    /// Bytes of all documents in memory.
     pub site_len: u64,
     /// Files.
     pub files: usize,
@@ -33,7 +37,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            document_len: limits::DOCUMENT_LEN_MAX,
+            document_len: u64::MAX,
+            memory_len: limits::MEMORY_LEN,
             site_len: limits::SITE_LEN_MAX,
             files: limits::SITE_FILES_MAX,
         }

@@ -3,7 +3,8 @@
 //! A site's table maps resolved paths to entries; a request is answered from the table alone, so no
 //! request, however written, reaches a file that was not loaded. [`load`] says what is loaded from a
 //! directory and what is left out, [`store`] how it follows the files' changes; [`document`] how a
-//! document lies in memory; [`example`] is the site built into the program.
+//! document lies in memory, [`long`] what is known of one that does not; [`example`] is the site built into
+//! the program.
 //!
 //! What a site is told beside its documents, its [`settings`], are rules by path: [`fields`] and
 //! [`redirect`], with [`pattern`]s of paths. They are applied when a document comes into the table. Of
@@ -16,6 +17,7 @@ pub mod fields;
 pub mod hosts;
 pub mod listing;
 pub mod load;
+pub mod long;
 pub mod media_type;
 mod pages;
 pub mod pattern;
@@ -267,7 +269,7 @@ impl Site {
         self.documents().count()
     }
 
-    /// Bytes of all documents, without their header fields; one under several paths counts once.
+    /// Bytes of all documents in memory, without their header fields; one under several paths counts once.
     pub fn content_len(&self) -> u64 {
         let mut counted = HashSet::new();
         let documents = self.documents().flat_map(|variants| {

@@ -39,8 +39,12 @@ impl Pages {
         }
     }
 
-    /// A document has come, or another version of it: the pages that are made of it follow.
+    /// A document has come, or another version of it: the pages that are made of it follow. One that is not in memory
+    /// is no page, which has to be at hand.
     pub(super) fn document_changed(&mut self, path: &[u8], document: &Document) {
+        if document.long().is_some() {
+            return self.document_gone(path);
+        }
         for status in self.settings.pages_at(path) {
             self.errors.retain(|(known, _)| *known != status);
             self.errors.push((status, page::like(status, document)));

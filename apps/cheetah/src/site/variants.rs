@@ -13,6 +13,7 @@
 use std::cmp::Reverse;
 use std::rc::Rc;
 
+use super::document::Draft;
 use super::{Coding, Description, Document, Entry, Reason, Site};
 use crate::http::accept::Accepted;
 
@@ -67,7 +68,10 @@ impl Variants {
             vary,
             more_fields: self.plain.more_fields(),
         };
-        Document::new(content.body().as_bytes(), &description)
+        match content.long() {
+            None => Document::new(content.body().as_bytes(), &description),
+            Some(long) => Draft::long(long.file().clone(), &description).into(),
+        }
     }
 
     /// The document as it is.
@@ -154,7 +158,7 @@ fn best<'a>(
 }
 
 fn len(document: &Document) -> u64 {
-    document.body().len() as u64
+    document.content_len()
 }
 
 #[cfg(test)]

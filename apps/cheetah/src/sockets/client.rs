@@ -13,7 +13,7 @@ use exos_inet::Instant;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
-use crate::http::{Next, Server, ServerConnection};
+use crate::http::{Handled, Next, Server, ServerConnection, Status, Tail};
 use crate::limits::QUEUE_LEN_MAX;
 use crate::log::Unfinished;
 use crate::serve::Wait;
@@ -32,7 +32,10 @@ pub(super) struct Client {
     /// Slices of responses, the first from `written` on.
     queue: VecDeque<Slice>,
     written: usize,
-    queued: usize,
+    /// What follows the slices, from a file.
+    pub(super) tail: Option<Tail>,
+    /// Bytes of both.
+    pub(super) queued: usize,
     pub(super) unfinished: Unfinished,
     pub(super) begun: Instant,
     pub(super) wait: Wait,
@@ -73,6 +76,7 @@ impl Client {
             received: Vec::new(),
             queue: VecDeque::new(),
             written: 0,
+            tail: None,
             queued: 0,
             unfinished: Unfinished::default(),
             begun: now,
@@ -137,10 +141,10 @@ impl Client {
             self.answer_received(shared);
         }
         let no_more_comes = self.client_finished && !self.held;
-        if no_more_comes || (shared.stopping && self.queue.is_empty()) {
+        if no_more_comes || (shared.stopping && self.is_all_sent()) {
             self.closing = true;
         }
-        if self.closing && self.queue.is_empty() && !self.shut {
+        if self.closing && self.is_all_sent() && !self.shut {
             self.shut = true;
             rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write)?;
         }
@@ -166,7 +170,11 @@ impl Client {
         }
         let room = QUEUE_LEN_MAX.saturating_sub(self.queued);
         let out = &mut *shared.out;
-        let handled = self.http.handle_bytes(shared.server, bytes, room, out);
+        let mut handled = self.http.handle_bytes(shared.server, bytes, room, out);
+        while handled.next == Next::Wait {
+            self.go_on_with_file(bytes, room, &mut handled, shared);
+        }
+        let out = &mut *shared.out;
         if handled.responses > 0 {
             self.begun = shared.now;
             self.wait = Wait::Sending;
@@ -176,12 +184,44 @@ impl Client {
             }
         }
         self.queue(out);
-        self.held = handled.next == Next::Send;
+        if let Some(tail) = shared.server.take_tail() {
+            self.queued += tail.len() as usize;
+            self.tail = Some(tail);
+        }
+        self.held = matches!(handled.next, Next::Send | Next::Tail);
         self.closing |= handled.next == Next::Close || (shared.stopping && handled.responses > 0);
         handled.consumed
     }
 
-    fn queue(&mut self, out: &mut Vec<Slice>) {
+    /// Answers a request that waits for a file, and those behind it; with 503 if the file cannot be had.
+    fn go_on_with_file(
+        &mut self,
+        bytes: &[u8],
+        room: usize,
+        handled: &mut Handled,
+        shared: &mut Shared<'_>,
+    ) {
+        let (rest, before) = (&bytes[handled.consumed..], *handled);
+        *handled = match Client::open_wanted(shared) {
+            Some(_open) => self
+                .http
+                .handle_bytes(shared.server, rest, room, shared.out),
+            None => {
+                shared
+                    .server
+                    .refuse(Status::ServiceUnavailable, rest, shared.out);
+                Handled {
+                    consumed: rest.len(),
+                    responses: 1,
+                    next: Next::Close,
+                }
+            }
+        };
+        handled.consumed += before.consumed;
+        handled.responses += before.responses;
+    }
+
+    pub(super) fn queue(&mut self, out: &mut Vec<Slice>) {
         for slice in out.drain(..) {
             self.queued += slice.len();
             if !slice.is_empty() {
@@ -192,6 +232,19 @@ impl Client {
 
     /// Writes as much as the kernel takes; true when nothing is left.
     fn write(&mut self, shared: &mut Shared<'_>) -> io::Result<bool> {
+        let before = self.queued;
+        let is_all = self.write_queue()? && self.send_tail()?;
+        if self.queued < before {
+            self.deadline = shared.now + Wait::Sending.time();
+            if let Some(log) = shared.server.log_mut() {
+                log.acknowledged(&mut self.unfinished, self.queued);
+            }
+        }
+        Ok(is_all)
+    }
+
+    /// Writes slices as far as the kernel takes them; true when none is left.
+    pub(super) fn write_queue(&mut self) -> io::Result<bool> {
         while !self.queue.is_empty() {
             let count = match self.write_some() {
                 Ok(count) => count,
@@ -200,10 +253,6 @@ impl Client {
                 Err(e) => return Err(e.into()),
             };
             self.written_to(count);
-            self.deadline = shared.now + Wait::Sending.time();
-            if let Some(log) = shared.server.log_mut() {
-                log.acknowledged(&mut self.unfinished, self.queued);
-            }
         }
         Ok(true)
     }
@@ -234,7 +283,7 @@ impl Client {
 
     /// What is waited for now, and until when.
     fn choose_wait(&mut self, now: Instant) {
-        let wait = match (self.queue.is_empty(), self.shut) {
+        let wait = match (self.is_all_sent(), self.shut) {
             (false, _) => Wait::Sending,
             (true, true) => Wait::Lingering,
             (true, false) if !self.http.is_between_requests() => Wait::Request,
@@ -253,7 +302,7 @@ impl Client {
         if !self.held && !self.client_finished {
             wanted |= EventFlags::IN;
         }
-        if !self.queue.is_empty() {
+        if !self.is_all_sent() {
             wanted |= EventFlags::OUT;
         }
         wanted
@@ -261,7 +310,11 @@ impl Client {
 
     /// True while a response is under way.
     pub(super) fn is_sending(&self) -> bool {
-        !self.queue.is_empty()
+        !self.is_all_sent()
+    }
+
+    fn is_all_sent(&self) -> bool {
+        self.queue.is_empty() && self.tail.is_none()
     }
 
     /// True when no part of a request has arrived since the last response.

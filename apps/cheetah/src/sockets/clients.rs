@@ -221,8 +221,8 @@ impl Clients {
                 client.finish(&mut out, &mut shared)
             }
             Wait::Request | Wait::Idle => client.finish(&mut Vec::new(), &mut shared),
-            // All documents are in memory: nothing is fetched.
-            Wait::Fetching | Wait::Sending | Wait::Lingering => false,
+            // Nothing is fetched or read by others.
+            Wait::Fetching | Wait::Reading | Wait::Sending | Wait::Lingering => false,
         };
         self.ends.count(wait, is_idle);
         if goes_on {

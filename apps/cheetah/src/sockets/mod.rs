@@ -4,11 +4,12 @@
 //! differs is what a general interface makes of them: each connection is accepted by a system call, each request read
 //! by one and copied on the way, each response copied into the kernel by another, which keeps it for retransmission.
 //!
-//! [`client`] is one connection, [`clients`] all of them with their timers; here are the loop and its end.
+//! [`client`] is one connection, [`long`] what it sends from disk, [`clients`] all of them with their timers; here are the loop and its end.
 
 mod client;
 mod clients;
 mod listener;
+mod long;
 
 use std::io;
 use std::net::SocketAddr;

@@ -69,8 +69,8 @@ fn read(file: &Arc<OwnedFd>, offset: u64, len: usize) -> Request {
 
 fn told(outcome: Outcome) -> Result<Vec<u8>, io::ErrorKind> {
     match outcome {
-        Outcome::Read(buffer, Ok(())) => Ok(buffer.into()),
-        Outcome::Read(_, Err(e)) => Err(e.kind()),
+        Outcome::Read { buffer, read, .. } => read.map(|()| buffer.into()).map_err(|e| e.kind()),
+        Outcome::Closed => Ok(Vec::new()),
         Outcome::Opened(opened) => opened.map(|_| Vec::new()).map_err(|e| e.kind()),
     }
 }
@@ -149,4 +149,18 @@ fn a_ring_may_go_with_requests_under_way() {
         ring.submit().expect("there is memory");
     }
     std::fs::remove_file(path).expect("removed");
+}
+
+/// The other end of a pipe hears when a descriptor is closed.
+#[test]
+fn closing_is_closing() {
+    let Some(mut ring) = ring() else { return };
+    let (reader, writer) = rustix::pipe::pipe().expect("made");
+    let fcntl = rustix::pipe::PipeFlags::NONBLOCK;
+    rustix::fs::fcntl_setfl(&reader, rustix::fs::OFlags::from_bits_retain(fcntl.bits()))
+        .expect("set");
+    assert_eq!(rustix::io::read(&reader, &mut [0; 1]), Err(Errno::AGAIN));
+    let outcome = outcomes(&mut ring, vec![Request::Close { file: writer }]);
+    assert!(matches!(outcome[..], [Outcome::Closed]));
+    assert_eq!(rustix::io::read(&reader, &mut [0; 1]), Ok(0));
 }

@@ -5,6 +5,7 @@ use exos_inet::tcp::ConnectionId;
 use exos_inet::{Instant, Stack};
 
 use super::super::bounds::Pace;
+use super::super::fetching::Wanted;
 use super::super::wait::Wait;
 use super::super::without::copy;
 use super::Cheetah;
@@ -25,13 +26,21 @@ impl Cheetah {
         let document = (site, change.path().clone());
         let has_failed = matches!(change, Change::Failed(_));
         self.server.change_site(site, change);
-        let ids = self.fetching.take(&document);
-        if ids.is_empty() {
-            return;
+        if has_failed {
+            self.fail(now, document, stack);
+        } else {
+            for id in self.fetching.take(&document) {
+                self.resume(now, id, false, stack);
+            }
         }
-        self.server.set_failed(has_failed.then_some(document));
+    }
+
+    /// Refuses requests that waited for a document: it could not be read.
+    pub(super) fn fail(&mut self, now: Instant, document: Wanted, stack: &mut Stack) {
+        let ids = self.fetching.take(&document);
+        self.server.set_failed(Some(document));
         for id in ids {
-            self.resume(now, id, has_failed, stack);
+            self.resume(now, id, true, stack);
         }
         self.server.set_failed(None);
     }
@@ -44,7 +53,13 @@ impl Cheetah {
     }
 
     /// Answer a request that waited, and those behind it.
-    fn resume(&mut self, now: Instant, id: ConnectionId, has_failed: bool, stack: &mut Stack) {
+    pub(super) fn resume(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        has_failed: bool,
+        stack: &mut Stack,
+    ) {
         let Some(connection) = find(&mut self.connections, id) else {
             return; // Its client has gone.
         };
@@ -64,8 +79,13 @@ impl Cheetah {
 
     /// Hand the readable bytes to HTTP, and its responses to TCP.
     pub(super) fn serve(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
+        while self.serve_some(now, id, stack) {}
+    }
+
+    /// The same, up to a response whose content is to be read; true when that is all queued already.
+    fn serve_some(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) -> bool {
         let Some(connection) = find(&mut self.connections, id) else {
-            return;
+            return false;
         };
         let queued = stack.tcp.connection(id).map_or(0, |c| c.unacknowledged());
         let room = QUEUE_LEN_MAX.saturating_sub(queued);
@@ -92,20 +112,18 @@ impl Cheetah {
                 log.given(&mut connection.unfinished);
             }
         }
-        if handled.next == Next::Close || (self.stopping && handled.responses > 0) {
+        let has_tail = handled.next == Next::Tail;
+        if handled.next == Next::Close || (self.stopping && handled.responses > 0 && !has_tail) {
             // The FIN rides on the last data, and this request's acknowledgement on the first.
             connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
         }
         connection.held = handled.next == Next::Send;
+        if let Some(tail) = self.server.take_tail().filter(|_| has_tail) {
+            return self.begin_stream(now, id, tail, stack);
+        }
         if handled.next == Next::Wait && !connection.finished {
             connection.wait(now, Wait::Fetching, &mut self.timers);
-            if let Some(document) = self.server.take_wanted() {
-                let connections = &mut self.connections;
-                let is_waiting = |id: &ConnectionId| {
-                    find(connections, *id).is_some_and(|c| c.wait == Wait::Fetching)
-                };
-                self.fetching.add(document, id, is_waiting);
-            }
+            self.fetch(id);
         } else if handled.responses > 0 && !connection.finished {
             connection.wait(now, Wait::Sending, &mut self.timers);
         } else if handled.consumed > 0 || !connection.http.is_between_requests() {
@@ -117,6 +135,24 @@ impl Cheetah {
                 let until = connection.begun + self.bounds.head_time(left);
                 connection.wait_until(now, until, &mut self.timers);
             }
+        }
+        false
+    }
+
+    /// Has what a connection was just told to wait for read or opened, once however many wait for it.
+    fn fetch(&mut self, id: ConnectionId) {
+        let Some(document) = self.server.take_wanted() else {
+            return;
+        };
+        let long = self.server.take_unopened();
+        let connections = &mut self.connections;
+        let is_waiting =
+            |id: &ConnectionId| find(connections, *id).is_some_and(|c| c.wait == Wait::Fetching);
+        let is_new = self.fetching.add(document.clone(), id, is_waiting);
+        match long {
+            Some(long) => self.streams.open(document, long),
+            None if is_new => self.fetching.want(document),
+            None => {}
         }
     }
 }

@@ -9,6 +9,7 @@ use exos_inet::{Instant, Stack};
 use super::super::bounds::Pace;
 use super::super::wait::Wait;
 use super::super::without::Unmerged;
+use super::streaming::Stream;
 use crate::http::ServerConnection;
 use crate::log::Unfinished;
 
@@ -34,12 +35,20 @@ pub(super) struct Connection {
     pub(super) client_finished: bool,
     /// We have finished.
     pub(super) finished: bool,
+    /// What it has of a long file, where it has anything.
+    pub(super) stream: Option<Box<Stream>>,
 }
 
 impl Connection {
-    /// Requests wait in the receive buffer for room or for a document.
+    /// Requests wait in the receive buffer for room, for a document, or behind one that is read while it is sent.
     pub(super) fn waits_to_serve(&self) -> bool {
-        self.held || self.wait == Wait::Fetching
+        self.held || self.wait == Wait::Fetching || self.is_streaming()
+    }
+
+    /// A response is under way of which not all is queued.
+    #[inline]
+    pub(super) fn is_streaming(&self) -> bool {
+        self.stream.as_ref().is_some_and(|s| s.is_under_way())
     }
 
     pub(super) fn wait(&mut self, now: Instant, wait: Wait, timers: &mut Wheel<ConnectionId>) {

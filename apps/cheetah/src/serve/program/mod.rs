@@ -5,10 +5,11 @@
 //! connection has an end: see [`wait`](super::wait).
 //!
 //! [`connection`] is one of them, [`answering`] what becomes of requests, [`timing`] what follows from
-//! acknowledgements and from time; here connections come and go.
+//! acknowledgements and from time, [`streaming`] content that is read while it is sent; here connections come and go.
 
 mod answering;
 mod connection;
+mod streaming;
 mod timing;
 
 use exos_buf::Slice;
@@ -23,6 +24,7 @@ use super::without::{Specialisation, Unmerged};
 use crate::http::{Server, ServerConnection};
 use crate::limits::ABORTS_AT_ONCE;
 use crate::log::{Log, Unfinished};
+use crate::stream::Streams;
 
 use connection::{Connection, find};
 
@@ -33,6 +35,7 @@ struct Counters {
     peer_refusals: u64,
     slow_readers: u64,
     slow_heads: u64,
+    broken_off: u64,
 }
 
 /// The server and its connections.
@@ -46,6 +49,7 @@ pub struct Cheetah {
     out: Vec<Slice>,
     ends: Ends,
     fetching: Fetching,
+    streams: Streams,
     counters: Counters,
     stopping: bool,
     started: Instant,
@@ -69,6 +73,7 @@ impl Cheetah {
             out: Vec::new(),
             ends: Ends::default(),
             fetching: Fetching::default(),
+            streams: Streams::default(),
             counters: Counters::default(),
             stopping: false,
             started: now,
@@ -119,14 +124,16 @@ impl Cheetah {
             self.handle_timer(now, id, stack);
         }
         self.due = due;
+        self.turn_streams(now, stack);
         if let Some(log) = self.server.log_mut() {
             log.tick();
         }
     }
 
     /// When to call `handle` at the latest.
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        if self.unmerged.as_ref().is_some_and(Unmerged::is_waiting) {
+    pub fn poll_timeout(&mut self) -> Option<Instant> {
+        let is_unmerged = self.unmerged.as_ref().is_some_and(Unmerged::is_waiting);
+        if is_unmerged || self.streams.is_waiting() {
             return Some(Instant::START);
         }
         let log = self.server.log().and_then(Log::poll_timeout);
@@ -150,11 +157,17 @@ impl Cheetah {
         };
         connection.client_finished |= event.set.contains(EventSet::FINISHED);
         // Behind a request that waits for its document, all others wait.
-        let may_serve = !connection.finished && connection.wait != Wait::Fetching;
+        let is_streaming = connection.is_streaming();
+        let may_serve = !connection.finished && connection.wait != Wait::Fetching && !is_streaming;
+        let has_stream = connection.stream.is_some();
         let arrived = event.set.contains(EventSet::READABLE) && may_serve;
         let room_again = event.set.contains(EventSet::ACKNOWLEDGED) && connection.held;
         if arrived || room_again {
             self.serve(now, id, stack);
+        }
+        if has_stream && event.set.contains(EventSet::ACKNOWLEDGED) {
+            self.release_acknowledged(id, stack);
+            self.send_on(now, id, false, stack);
         }
         self.after_event(now, event, stack);
     }
@@ -188,6 +201,7 @@ impl Cheetah {
             held: false,
             client_finished: false,
             finished: false,
+            stream: None,
         });
         self.timers.arm(deadline, id);
         self.open += 1;
@@ -207,6 +221,9 @@ impl Cheetah {
         if self.bounds.peer_connections.is_some() {
             self.peers.leave(connection.peer);
         }
+        if let Some(stream) = connection.stream.take() {
+            stream.end(&mut self.streams);
+        }
         self.connections[id.slot() as usize] = None;
         self.open -= 1;
     }
@@ -219,7 +236,7 @@ impl Cheetah {
                 .tcp
                 .connection(connection.id)
                 .map_or(0, |c| c.unacknowledged());
-            if pending == 0 && connection.wait != Wait::Fetching {
+            if pending == 0 && connection.wait != Wait::Fetching && !connection.is_streaming() {
                 connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
             }
         }
@@ -230,7 +247,7 @@ impl Cheetah {
         self.connections
             .iter()
             .flatten()
-            .any(|c| matches!(c.wait, Wait::Sending | Wait::Fetching))
+            .any(|c| matches!(c.wait, Wait::Sending | Wait::Fetching | Wait::Reading))
     }
 
     /// Give up some of what is left, as many as resets can be queued at once; false when none is left.
@@ -264,25 +281,23 @@ impl Cheetah {
         &mut self.server
     }
 
-    /// Ends of waits, by name.
-    pub fn counters(&self) -> [(&'static str, u64); 9] {
-        let [request, idle, fetch, send, linger] = self.ends.list();
+    /// Ends of waits and of connections, and what long files took, by name.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let Counters {
             fetch_failures,
             peer_refusals,
             slow_readers,
             slow_heads,
+            broken_off,
         } = self.counters;
-        [
-            request,
-            idle,
-            fetch,
-            send,
-            linger,
+        let own = [
             ("http_fetch_failures", fetch_failures),
             ("http_peer_refusals", peer_refusals),
             ("http_slow_readers", slow_readers),
             ("http_slow_heads", slow_heads),
-        ]
+            ("http_broken_off", broken_off),
+        ];
+        let ends = self.ends.list().into_iter();
+        ends.chain(own).chain(self.streams.counters()).collect()
     }
 }

@@ -21,7 +21,8 @@ impl Cheetah {
         let tcp = stack.tcp.connection(connection.id);
         let pending = tcp.map_or(0, |c| c.unacknowledged());
         if acknowledged && let Some(log) = self.server.log_mut() {
-            log.acknowledged(&mut connection.unfinished, pending);
+            let left = connection.stream.as_ref().map_or(0, |s| s.left());
+            log.acknowledged(&mut connection.unfinished, pending + left as usize);
         }
         let taken = connection.given - pending as u64;
         if acknowledged && pending > 0 && connection.pace.is_too_slow(&self.bounds, now, taken) {
@@ -42,6 +43,8 @@ impl Cheetah {
         } else if connection.wait == Wait::Sending && acknowledged {
             let wait = if pending > 0 {
                 Wait::Sending
+            } else if connection.is_streaming() {
+                Wait::Reading
             } else if connection.http.is_between_requests() {
                 Wait::Idle
             } else {
@@ -49,7 +52,7 @@ impl Cheetah {
                 Wait::Request
             };
             connection.wait(now, wait, &mut self.timers);
-            if pending == 0 && stopping {
+            if pending == 0 && stopping && !connection.is_streaming() {
                 connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
             }
         }
@@ -85,7 +88,7 @@ impl Cheetah {
             Wait::Request | Wait::Idle => {
                 connection.finish(now, stack, &mut self.timers, &mut self.unmerged)
             }
-            Wait::Sending | Wait::Lingering => {
+            Wait::Sending | Wait::Reading | Wait::Lingering => {
                 stack.tcp_abort(id);
             }
         }

@@ -57,15 +57,26 @@ pub enum Change {
 }
 
 impl Change {
-    /// True when it puts a document at a path.
+    /// True when it puts a document at a path whose content is in memory.
     pub fn puts_at(&self, path: &[u8]) -> bool {
         match self {
-            Change::Document(at, _) | Change::Again(at, _) | Change::Variants(at, ..) => {
-                **at == *path
+            Change::Document(at, draft) | Change::Variants(at, draft, _) => {
+                **at == *path && draft.is_in_memory()
             }
+            Change::Again(at, _) => **at == *path,
             Change::Listed(_) | Change::Failed(_) => false,
             Change::Directory(_) | Change::Forbidden(_) => false,
             Change::Gone(_) | Change::GoneDirectory(_) => false,
+        }
+    }
+
+    /// True when it puts a document at a path whose content is read while it is sent.
+    pub fn puts_long_at(&self, path: &[u8]) -> bool {
+        match self {
+            Change::Document(at, draft) | Change::Variants(at, draft, _) => {
+                **at == *path && !draft.is_in_memory()
+            }
+            _ => false,
         }
     }
 

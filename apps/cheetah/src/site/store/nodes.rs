@@ -41,6 +41,8 @@ struct Names {
 #[derive(Debug)]
 pub struct Nodes {
     settings: Arc<Settings>,
+    /// Longer files are not in memory.
+    memory_len: u64,
     by_path: BTreeMap<SitePath, Node>,
     names: HashMap<Identity, Names>,
     files: usize,
@@ -48,10 +50,11 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Nothing has been seen yet.
-    pub fn new(settings: Arc<Settings>) -> Nodes {
+    /// Nothing has been seen yet. Files longer than `memory_len` bytes are not kept in memory.
+    pub fn new(settings: Arc<Settings>, memory_len: u64) -> Nodes {
         Nodes {
             settings,
+            memory_len,
             by_path: BTreeMap::new(),
             names: HashMap::new(),
             files: 0,
@@ -94,7 +97,7 @@ impl Nodes {
         self.files
     }
 
-    /// Bytes of all files, as often as they are in memory.
+    /// Bytes of all files that are in memory, as often as they are.
     pub fn content_len(&self) -> u64 {
         self.content_len
     }
@@ -132,7 +135,16 @@ impl Nodes {
             self.count(version.identity, |names| names.paths.push(path.clone()));
         }
         self.by_path.insert(path.clone(), Node::File(version));
-        self.count(version.identity, |names| names.len = version.len);
+        let len = self.len_in_memory(version);
+        self.count(version.identity, |names| names.len = len);
+    }
+
+    /// Bytes of a version's content that are in memory: all or none.
+    pub fn len_in_memory(&self, version: Version) -> u64 {
+        match version.len <= self.memory_len {
+            true => version.len,
+            false => 0,
+        }
     }
 
     /// Takes away what was seen at a path; true if something was.

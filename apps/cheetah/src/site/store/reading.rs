@@ -1,6 +1,7 @@
 //! From a file that has changed to the documents that are made of it.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::Stat;
 
@@ -9,6 +10,7 @@ use super::root::Version;
 use super::tree::{Sink, Tree};
 use super::{Change, SitePath};
 use crate::site::document::{CONTENT_LEN_MAX, Draft};
+use crate::site::long::LongFile;
 use crate::site::settings::Manner;
 use crate::site::{Limits, Reason};
 
@@ -35,10 +37,18 @@ impl Tree {
             return Err(Reason::TooManyFiles { limit });
         }
         self.remove_below(path, sink);
-        if !written && let Some(other) = self.nodes.same(path, version) {
+        let is_long = version.len > self.limits.memory_len;
+        if !written
+            && !is_long
+            && let Some(other) = self.nodes.same(path, version)
+        {
             self.nodes.record(path, version);
             sink(Change::Again(path.clone(), other));
             self.doubt_variants(path);
+            return Ok(true);
+        }
+        if is_long {
+            self.publish_long(path, real, version, sink)?;
             return Ok(true);
         }
         let Some((version, content)) = self.read(real, known)? else {
@@ -48,6 +58,62 @@ impl Tree {
         Ok(true)
     }
 
+    /// Makes documents of a file that is not read, for all its names: each has its own, since all that they share is in
+    /// the file system.
+    fn publish_long(
+        &mut self,
+        path: &SitePath,
+        real: &Path,
+        version: Version,
+        sink: &mut Sink,
+    ) -> Result<(), Reason> {
+        let limit = self.limits.document_len;
+        if version.len > limit {
+            return Err(Reason::TooLong { limit });
+        }
+        self.publish_name(path, real, version, sink)?;
+        for other in self.nodes.names(version.identity).to_vec() {
+            let is_told = matches!(self.nodes.get(&other), Some(Node::File(v)) if *v == version);
+            if !is_told
+                && let Some((real, seen)) = self.regular_file(&other)
+                && seen == version
+            {
+                self.publish_name(&other, &real, version, sink)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn publish_name(
+        &mut self,
+        path: &SitePath,
+        real: &Path,
+        version: Version,
+        sink: &mut Sink,
+    ) -> Result<(), Reason> {
+        let file = self.long_file(path, real, version)?;
+        let manner = self.nodes.settings().manner(path);
+        let description = manner.description(version.modified_secs());
+        let draft = Draft::long(file, &description);
+        self.nodes.record(path, version);
+        self.doubt_variants(path);
+        sink(Change::Document(path.clone(), draft));
+        Ok(())
+    }
+
+    /// What is read of a file while it is sent, as the document at a path.
+    pub(super) fn long_file(
+        &self,
+        path: &SitePath,
+        real: &Path,
+        version: Version,
+    ) -> Result<Arc<LongFile>, Reason> {
+        // Whoever opens it has to be allowed to: better told now than to each client.
+        drop(self.root.open_file(real).map_err(Reason::Unreadable)?);
+        let file = LongFile::new(self.root.fd().clone(), real, path.clone(), version);
+        file.map(Arc::new).map_err(Reason::Unreadable)
+    }
+
     /// Reads a file within the limits; `known` is its version that is counted already.
     fn read(
         &self,
@@ -55,18 +121,23 @@ impl Tree {
         known: Option<Version>,
     ) -> Result<Option<(Version, Vec<u8>)>, Reason> {
         let Limits {
-            document_len: limit,
+            document_len,
+            memory_len,
             site_len,
             ..
         } = self.limits;
-        let limit = limit.min(CONTENT_LEN_MAX as u64);
-        let counted = known.map_or(0, |version| version.len);
+        let limit = document_len.min(memory_len).min(CONTENT_LEN_MAX as u64);
+        let counted = known.map_or(0, |version| self.nodes.len_in_memory(version));
         let left = (site_len + counted).saturating_sub(self.content_len());
         let too_long = match limit <= left {
             true => Reason::TooLong { limit },
             false => Reason::SiteFull { limit: site_len },
         };
-        self.root.read(real, limit.min(left), too_long)
+        match self.root.read(real, limit.min(left), too_long) {
+            // It has become a long one since it was looked at.
+            Err(Reason::TooLong { limit }) if limit < document_len => Ok(None),
+            read => read,
+        }
     }
 
     /// Makes documents of content that was read, for all paths of its file.

@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{
@@ -23,7 +24,7 @@ pub type Identity = (u64, u64);
 
 /// What tells that a file has been written to: as long as all of it is the same, so is the content,
 /// unless it is written to without end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Version {
     /// Which file.
     pub identity: Identity,
@@ -63,7 +64,7 @@ pub fn identity(stat: &Stat) -> Identity {
 /// The directory that is served.
 #[derive(Debug)]
 pub struct Root {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     path: PathBuf,
 }
 
@@ -72,13 +73,18 @@ impl Root {
     pub fn open(directory: &Path) -> io::Result<Root> {
         let path = fs::canonicalize(directory)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(&path, flags, Mode::empty())?;
+        let fd = Arc::new(rustix::fs::open(&path, flags, Mode::empty())?);
         Ok(Root { fd, path })
     }
 
     /// Which directory it is.
     pub fn identity(&self) -> io::Result<Identity> {
-        Ok(identity(&fstat(&self.fd)?))
+        Ok(identity(&fstat(self.fd.as_fd())?))
+    }
+
+    /// The directory itself.
+    pub fn fd(&self) -> &Arc<OwnedFd> {
+        &self.fd
     }
 
     /// Where a symbolic link leads, relative to the root.
@@ -102,6 +108,11 @@ impl Root {
         Ok(fd)
     }
 
+    /// The file at a path without links, if it may be opened; a pipe does not wait for its other end.
+    pub fn open_file(&self, real: &Path) -> io::Result<OwnedFd> {
+        self.open_at(real, OFlags::NONBLOCK)
+    }
+
     /// A directory and which one it is.
     pub fn directory(&self, real: &Path) -> io::Result<(OwnedFd, Identity)> {
         let fd = self.open_at(real, OFlags::DIRECTORY)?;
@@ -123,8 +134,7 @@ impl Root {
     ) -> Result<Option<(Version, Vec<u8>)>, Reason> {
         let unreadable = |e: io::Error| Reason::Unreadable(e);
         for _ in 0..READS_MAX {
-            // A pipe in the place of a file must not stop us here.
-            let fd = self.open_at(real, OFlags::NONBLOCK).map_err(unreadable)?;
+            let fd = self.open_file(real).map_err(unreadable)?;
             let file = File::from(fd);
             let before = fstat(&file).map_err(|e| unreadable(e.into()))?;
             if FileType::from_raw_mode(before.st_mode) != FileType::RegularFile {

@@ -98,7 +98,7 @@ impl Tree {
             directory: directory.into(),
             root,
             limits,
-            nodes: Nodes::new(settings),
+            nodes: Nodes::new(settings, limits.memory_len),
             links: BTreeSet::new(),
             watch,
             dirty: Dirty::default(),
@@ -321,20 +321,17 @@ impl Tree {
         self.nodes.content_len() + self.joined_len
     }
 
-    /// Where the regular file at a path is.
-    pub(super) fn real_of_file(&mut self, path: &SitePath) -> Option<PathBuf> {
+    /// Where the regular file at a path is, and its version.
+    pub(super) fn regular_file(&mut self, path: &SitePath) -> Option<(PathBuf, Version)> {
         match self.look(path) {
-            Ok(Found::File(real, _)) => Some(real),
+            Ok(Found::File(real, stat)) => Some((real, Version::of(&stat))),
             _ => None,
         }
     }
 
     /// The version of the regular file at a path.
     pub(super) fn file_version(&mut self, path: &SitePath) -> Option<Version> {
-        match self.look(path) {
-            Ok(Found::File(_, stat)) => Some(Version::of(&stat)),
-            _ => None,
-        }
+        self.regular_file(path).map(|(_, version)| version)
     }
 
     /// Examines what is in a directory.
