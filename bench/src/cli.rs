@@ -20,7 +20,7 @@ pub enum BenchCommand {
     /// Static documents over HTTP: exos serve beside nginx, h2o and lighttpd, and beside the packet limit of the link
     ///
     /// Makes a lab of its own and removes it. Needs root, wrk, two cores or more, and a machine that does nothing else
-    /// meanwhile; servers that are not installed are left out. The whole takes an hour: --quick, --only, --groups,
+    /// meanwhile; servers that are not installed are left out. The whole takes an hour and a half: --quick, --only, --groups,
     /// --servers, --sizes and others choose.
     Http(HttpArgs),
     /// The client of packets of `exos bench http`, which starts it

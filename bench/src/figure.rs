@@ -48,13 +48,22 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
-/// Names and colours of series.
-pub(crate) fn legend(series: &[String]) -> String {
-    let item = |(at, name): (usize, &String)| {
+/// A value that an axis has a mark for: the digits that it has, and no more.
+fn round(value: f64) -> String {
+    match value.abs() {
+        1e6.. => format!("{}M", value / 1e6),
+        10_000.0.. => format!("{}k", value / 1e3),
+        _ => format!("{}", (value * 1e6).round() / 1e6),
+    }
+}
+
+/// Names and colours of series, by their numbers.
+pub(crate) fn legend<'a>(series: impl IntoIterator<Item = (usize, &'a str)>) -> String {
+    let item = |(at, name): (usize, &str)| {
         let (colour, name) = (colour(at), escape(name));
         format!("<span><i style=\"background:{colour}\"></i>{name}</span>")
     };
-    let items: String = series.iter().enumerate().map(item).collect();
+    let items: String = series.into_iter().map(item).collect();
     format!("<p class=\"legend\">{items}</p>\n")
 }
 
@@ -95,7 +104,7 @@ impl Axis {
     fn lines(&self, out: &mut String) {
         for mark in self.marks() {
             let (y, right) = (self.y(mark), WIDTH - RIGHT);
-            let text = number(mark);
+            let text = round(mark);
             let _ = writeln!(
                 out,
                 "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
@@ -115,55 +124,80 @@ fn open(label: &str) -> String {
     )
 }
 
+/// A bar.
+#[derive(Clone)]
+pub(crate) struct Bar {
+    /// Its series, which has a colour.
+    pub series: usize,
+    pub value: f64,
+    /// What is written above it.
+    pub text: String,
+}
+
 /// A group of bars.
 pub(crate) struct Bars {
     /// What is written below it.
     pub name: String,
-    /// A value for each series that has one.
-    pub values: Vec<Option<f64>>,
+    /// Side by side; nothing where there is no value.
+    pub bars: Vec<Option<Bar>>,
     /// A dashed line across the group.
     pub line: Option<f64>,
 }
 
 /// Groups of bars above zero, with a line across all of them at one value.
 pub(crate) fn bars(label: &str, groups: &[Bars], across: f64) -> String {
-    let values = groups
-        .iter()
-        .flat_map(|g| g.values.iter().flatten().chain(&g.line));
+    let values = |g: &Bars| -> Vec<f64> {
+        let bars = g.bars.iter().flatten().map(|bar| bar.value);
+        bars.chain(g.line).collect()
+    };
+    let values = groups.iter().flat_map(values);
     let axis = Axis {
         least: 0.0,
-        most: values.copied().fold(across, f64::max) * 1.08,
+        most: values.fold(across, f64::max) * 1.08,
         logarithmic: false,
     };
     let mut out = open(label);
     axis.lines(&mut out);
     let width = (WIDTH - LEFT - RIGHT) / groups.len().max(1) as f64;
-    for (at, group) in groups.iter().enumerate() {
-        group.draw(&mut out, &axis, LEFT + width * at as f64, width);
+    let placed = || {
+        let places = groups.iter().enumerate();
+        places.map(|(at, group)| (group, LEFT + width * at as f64))
+    };
+    for (group, left) in placed() {
+        group.draw(&mut out, &axis, left, width);
     }
     let (y, right) = (axis.y(across), WIDTH - RIGHT);
     let _ = writeln!(
         out,
-        "<line class=\"across\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/></svg>"
+        "<line class=\"across\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"
     );
-    out
+    for (group, left) in placed() {
+        group.draw_texts(&mut out, &axis, left, width);
+    }
+    out + "</svg>\n"
 }
 
 impl Bars {
+    /// Bars with their left sides, and the width of each.
+    fn placed(&self, left: f64, width: f64) -> (f64, impl Iterator<Item = (f64, &Bar)>) {
+        let each = width * 0.8 / self.bars.len().max(1) as f64;
+        (
+            each,
+            self.bars.iter().enumerate().filter_map(move |(at, bar)| {
+                Some((left + width * 0.1 + each * at as f64, bar.as_ref()?))
+            }),
+        )
+    }
+
     fn draw(&self, out: &mut String, axis: &Axis, left: f64, width: f64) {
-        let bar = width * 0.8 / self.values.len().max(1) as f64;
-        for (at, value) in self.values.iter().enumerate() {
-            let Some(value) = value else { continue };
-            let (x, y) = (left + width * 0.1 + bar * at as f64, axis.y(*value));
+        let (each, bars) = self.placed(left, width);
+        for (x, bar) in bars {
+            let (y, fill) = (axis.y(bar.value), colour(bar.series));
             let height = axis.y(0.0) - y;
-            let (fill, text) = (colour(at), number(*value));
             let _ = writeln!(
                 out,
-                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{height:.1}\" fill=\"{fill}\"/>\
-                 <text class=\"value\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>",
-                bar * 0.94,
-                x + bar * 0.47,
-                y - 3.0
+                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{height:.1}\" fill=\"{fill}\"/>",
+                each * 0.94
             );
         }
         if let Some(line) = self.line {
@@ -172,6 +206,18 @@ impl Bars {
                 out,
                 "<line class=\"limit\" x1=\"{:.1}\" x2=\"{right:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>",
                 left + width * 0.05
+            );
+        }
+    }
+
+    /// After all lines, which they must stand out from.
+    fn draw_texts(&self, out: &mut String, axis: &Axis, left: f64, width: f64) {
+        let (each, bars) = self.placed(left, width);
+        for (x, bar) in bars {
+            let (x, y, text) = (x + each * 0.47, axis.y(bar.value) - 3.0, escape(&bar.text));
+            let _ = writeln!(
+                out,
+                "<text class=\"value\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{text}</text>"
             );
         }
         let (x, y) = (left + width / 2.0, HEIGHT - BOTTOM + 18.0);
@@ -238,6 +284,10 @@ mod tests {
             logarithmic: false,
         };
         assert_eq!(linear.marks(), [0.0, 5.0]);
+        assert_eq!(
+            [0.0, 0.5, 0.1 + 0.2, 20.0, 50_000.0].map(round),
+            ["0", "0.5", "0.3", "20", "50k"]
+        );
         assert_eq!((linear.y(0.0), linear.y(9.0)), (HEIGHT - BOTTOM, TOP));
         let logarithmic = Axis {
             least: 5.0,
@@ -253,14 +303,25 @@ mod tests {
 
     #[test]
     fn bars_stand_on_zero_and_are_as_high_as_they_are_many() {
+        let bar = |value: f64| Bar {
+            series: 1,
+            value,
+            text: "3<4".to_owned(),
+        };
         let group = Bars {
             name: "a<b".to_owned(),
-            values: vec![Some(2.0), None, Some(4.0)],
+            bars: vec![Some(bar(2.0)), None, Some(bar(4.0))],
             line: Some(5.0),
         };
         let svg = bars("times", &[group], 1.0);
         assert_eq!(svg.matches("<rect").count(), 2);
         assert!(svg.contains("a&lt;b") && svg.contains("class=\"limit\""));
+        assert!(svg.contains(colour(1)) && svg.contains("3&lt;4"));
+        let last = |what| svg.rfind(what).expect("it is there");
+        assert!(
+            last("class=\"value\"") > last("<line"),
+            "texts are above lines"
+        );
         let heights: Vec<f64> = svg
             .split("height=\"")
             .skip(1)

@@ -105,6 +105,32 @@ fn both_clients_measure_beside_the_limit_of_the_link() {
     }
 }
 
+/// Without all that makes it fast, and on sockets, the server still answers rightly, and is measured.
+#[test]
+fn each_specialisation_is_measured() {
+    let arguments = ["--servers", "exos,sockets", "--groups", "specialisations"];
+    let cell = ["--only", "plain/new/10K"];
+    let Some(report) = measured("s", &[&arguments[..], &cell].concat()) else {
+        return;
+    };
+    let [case] = &report.specialisations[..] else {
+        panic!("one cell: {:?}", report.specialisations)
+    };
+    assert_eq!(case.results.len(), 8, "{case:?}");
+    for result in &case.results {
+        assert!(result.requests_per_sec > 100.0, "{result:?}");
+        assert_eq!(result.errors, 0, "{result:?}");
+    }
+    assert_eq!(case.worth.len(), 8, "{case:?}");
+    let worth = |what| {
+        let found = case.worth.iter().find(|worth| worth.what == what);
+        found.expect(what).ratio.median
+    };
+    let product = worth("direct") * worth("all");
+    assert!((product / worth("total") - 1.0).abs() < 1e-6, "of one run");
+    assert!(report.html().contains("What each specialisation is worth"));
+}
+
 #[test]
 fn latency_and_slow_readers_are_measured() {
     let arguments = [

@@ -4,7 +4,8 @@
 //! and stopped before the next, so none disturbs another and drift of the machine meets all alike.
 
 use super::limit::LimitCase;
-use super::report::{Case, Outcome, Run};
+use super::load::Load;
+use super::outcome::{Case, Outcome, Run};
 use super::{Client, Connection, Group, Session, Size, limit};
 use exos_host::Result;
 use exos_lab::{Guard, WireKind};
@@ -19,9 +20,17 @@ struct Cell {
 }
 
 impl Cell {
+    fn load(&self, client: Client) -> Load {
+        Load {
+            client,
+            wire: self.wire,
+            connection: self.connection,
+            size: self.size,
+        }
+    }
+
     fn name(&self, client: Client) -> String {
-        let (wire, connection, size) = (self.wire, self.connection, self.size.name());
-        format!("documents/{client}/{wire}/{connection}/{size}")
+        format!("documents/{}", self.load(client))
     }
 }
 
@@ -37,11 +46,9 @@ fn cells(args: &super::HttpArgs) -> Vec<Cell> {
                     size,
                     clients: Vec::new(),
                 };
-                // Where a program of XDP receives, the kernel does not hand over super-packets.
-                let can = |client: &Client| *client == Client::Wrk || wire == WireKind::Plain;
                 let wanted = |client: &Client| args.wants(Group::Documents, &cell.name(*client));
                 let clients = args.clients.iter().copied();
-                cell.clients = clients.filter(|c| can(c) && wanted(c)).collect();
+                cell.clients = clients.filter(|c| c.can_on(wire) && wanted(c)).collect();
                 cells.push(cell);
             }
         }
@@ -101,8 +108,9 @@ fn measure_cell(
         limits.extend(limit);
         for (&client, runs) in cell.clients.iter().zip(&mut runs) {
             for (at, runs) in runs.iter_mut().enumerate() {
-                progress.set_message(format!("{}, {}", cell.name(client), session.servers[at].0));
-                runs.push(run(session, lab, cell, client, at, limit)?);
+                let server = session.servers[at].0;
+                progress.set_message(format!("{}, {server}", cell.name(client)));
+                runs.push(cell.load(client).run(session, lab, server.into(), limit)?);
                 progress.inc(1);
             }
         }
@@ -128,39 +136,4 @@ fn case(session: &Session<'_>, cell: &Cell, client: Client, runs: Vec<Vec<Run>>)
         cell.size,
         results.collect(),
     )
-}
-
-/// One server, one cell, once: start, check, measure, stop.
-fn run(
-    session: &Session<'_>,
-    lab: &Guard,
-    cell: &Cell,
-    client: Client,
-    at: usize,
-    limit: Option<f64>,
-) -> Result<Run> {
-    let server = session.servers[at].0;
-    let serving = session.serve(lab, server, cell.size)?;
-    let who = (server, &serving);
-    let run = match client {
-        Client::Wrk => {
-            let (measured, used) = session.load(lab, who, cell.connection, cell.size)?;
-            Run::of_wrk(measured, used, limit)
-        }
-        Client::Packets => {
-            let args = session.args;
-            let arguments = [
-                "--kind".to_owned(),
-                cell.connection.to_string(),
-                "--size".to_owned(),
-                cell.size.bytes().to_string(),
-                "--connections".to_owned(),
-                args.connections.to_string(),
-            ];
-            let (visited, used, ()) = session.visit(lab, who, &arguments, || Ok(()))?;
-            Run::of_packets(&visited, used, limit)
-        }
-    };
-    session.end(cell.wire, server, serving)?;
-    Ok(run)
 }

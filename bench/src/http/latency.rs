@@ -3,8 +3,9 @@
 //! Requests are meant to begin at times that do not depend on the server, and their time counts from then: one that
 //! had to wait for a connection, because the server was busy with others, has waited.
 
+use super::outcome::median_of;
 use super::packets::Visited;
-use super::report::{Ratio, median_of};
+use super::ratio::Ratio;
 use super::{Connection, Group, HttpArgs, Server, Session, Size};
 use crate::output::median;
 use exos_host::Result;

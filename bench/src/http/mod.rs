@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `documents` | documents of several sizes as fast as they go, new connections and standing ones, beside the packet limit of the link |
 //! | `latency` | how long requests take at half of nginx's highest rate |
+//! | `specialisations` | what each specialisation is worth: the paper's Table 2 |
 //! | `readers` | fast readers beside many slow ones: what is left to them, and what memory a slow one takes |
 //!
 //! Set-up: a lab of its own; the server in namespace a on one core, the client in namespace b on another. Servers take
@@ -15,8 +16,9 @@
 //! Clients are wrk, and where that is what limits, one that writes packets itself ([`packets`]). Who had no time left is
 //! said with each result.
 //!
-//! `server` starts servers and `check` sees that they answer rightly; `session` is one load of one of them; `cases`,
-//! `latency`, `readers` and `limit` measure; `report`, `table` and `html` show.
+//! `server` starts servers and `check` sees that they answer rightly; `session` is what all loads share and `load` is one;
+//! `cases`, `specialisations`, `latency`, `readers` and `limit` measure; `outcome`, `ratio` and `report` are what came of
+//! it; `table` and `html` show it.
 
 mod cases;
 mod check;
@@ -24,12 +26,16 @@ mod documents;
 mod html;
 mod latency;
 mod limit;
+mod load;
 mod options;
+mod outcome;
 mod packets;
+mod ratio;
 mod readers;
 mod report;
 mod server;
 mod session;
+mod specialisations;
 mod table;
 pub(crate) mod wrk;
 
@@ -37,10 +43,13 @@ pub use documents::{Size, body};
 pub use latency::{LatencyCase, LatencyOutcome};
 pub use limit::LimitCase;
 pub use options::{Client, Connection, Group, HttpArgs};
+pub use outcome::{Case, Outcome, Run};
 pub use packets::{PacketsArgs, PacketsRole, packets};
+pub use ratio::Ratio;
 pub use readers::{ReadersCase, ReadersOutcome, ReadersRun};
-pub use report::{Case, Named, Outcome, Ratio, Report, Run};
+pub use report::{Named, Report};
 pub use server::Server;
+pub use specialisations::{Specialised, Worth};
 pub use wrk::{Errors, LatencyUs, Measured};
 
 use crate::output;
@@ -67,6 +76,7 @@ pub fn run(args: &HttpArgs) -> Result<ExitCode> {
 fn names(args: &HttpArgs) -> Vec<String> {
     [
         cases::names(args),
+        specialisations::names(args),
         latency::names(args),
         readers::names(args),
     ]
@@ -83,6 +93,7 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
     session.note_other_load()?;
     let (mtu, congestion_control) = wire(&session)?;
     let (documents, limits) = cases::measure(&session)?;
+    let specialisations = specialisations::measure(&session)?;
     let latency = latency::measure(&session)?;
     let readers = readers::measure(&session)?;
     let named = |(server, version): &(Server, String)| Named {
@@ -90,7 +101,7 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         version: version.clone(),
     };
     Ok(Report {
-        schema: "exos.bench.http/2",
+        schema: "exos.bench.http/3",
         kernel: kernel::release(),
         exos: session.version()?,
         congestion_control,
@@ -107,6 +118,7 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         documents,
         latency,
         readers,
+        specialisations,
     })
 }
 

@@ -51,6 +51,8 @@ impl fmt::Display for Client {
 pub enum Group {
     /// Documents of several sizes as fast as they go, beside the packet limit of the link
     Documents,
+    /// What each specialisation of exos serve is worth: each taken away alone, then all, and the same server on sockets
+    Specialisations,
     /// Latency at half of nginx's highest rate
     Latency,
     /// Fast readers beside many slow ones, and what those cost
@@ -67,7 +69,7 @@ pub struct HttpArgs {
     #[arg(long, value_name = "TEXT")]
     pub only: Vec<String>,
     /// Groups to measure, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Latency, Group::Readers])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers])]
     pub groups: Vec<Group>,
     /// List the cells' names and measure nothing
     #[arg(long)]
@@ -79,7 +81,7 @@ pub struct HttpArgs {
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Client::Wrk, Client::Packets])]
     pub clients: Vec<Client>,
     /// Sizes of the documents in bytes, separated by commas; K is 1024 bytes, M 1024 K [default:
-    /// 0,100,1K,10K,100K,1M, with --quick 100,10K]
+    /// 0,100,1K,10K,100K,1M, with --quick 100,10K; of specialisations 0,100,1K,10K,100K, with --quick 100,100K]
     #[arg(long, value_delimiter = ',')]
     pub sizes: Vec<Size>,
     /// Kinds of connection, separated by commas

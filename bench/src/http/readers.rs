@@ -3,7 +3,7 @@
 //! A slow reader asks for a long document and takes a segment a second of it. So the server has the rest to keep for as
 //! long as it likes: in its cache, once for all, or in a buffer of each connection.
 
-use super::report::median_of;
+use super::outcome::median_of;
 use super::{Group, HttpArgs, Server, Session, Size};
 use crate::memory;
 use exos_host::Result;

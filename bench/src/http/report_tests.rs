@@ -2,7 +2,15 @@
 
 use super::*;
 use crate::cpu::{CoreTime, ProcessTime};
+use crate::http::outcome::{Outcome, Run, limited_by};
+use crate::http::packets::Visited;
+use crate::http::ratio::Ratio;
+use crate::http::session::Used;
+use crate::http::specialisations::tests::specialised;
+use crate::http::wrk::{Errors, Measured};
+use crate::http::{Client, Connection, Server, Size};
 use crate::http::{LatencyOutcome, LatencyUs, ReadersOutcome, ReadersRun};
+use exos_lab::WireKind;
 
 fn used() -> Used {
     let core = CoreTime {
@@ -21,7 +29,8 @@ fn used() -> Used {
     }
 }
 
-fn run(requests: u64) -> Run {
+/// So many answers in two seconds.
+pub(in crate::http) fn run(requests: u64) -> Run {
     let errors = Errors {
         timeout: 1,
         ..Errors::default()
@@ -165,6 +174,7 @@ pub(in crate::http) fn report() -> Report {
             fast_readers: 32,
             results: vec![ReadersOutcome::of(Server::Exos, vec![reader])],
         }],
+        specialisations: vec![specialised(Size::of_bytes(100))],
     }
 }
 
@@ -177,6 +187,8 @@ fn the_tables_as_people_see_them() {
         "documents/wrk/plain/new/1K           exos              25000     6.2    20.0    30.0    75/75  neither   0.50      100      300      3  2.00",
         "                                     nginx             10000     2.5    50.0    75.0    75/75  neither   0.20      100      300      3",
         "new/1K                                    50000",
+        "packets/plain/new                                     100",
+        "direct access, by sockets                            2.00",
         "latency/new/1K                       exos               5000        10                 100                          0  0.25",
         "readers/64                           exos               1000        900   0.90        700          0       64      0",
         "left out: h2o is not installed; install it: apt install h2o",

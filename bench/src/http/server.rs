@@ -53,6 +53,20 @@ const NGINX_CONF: &str = include_str!("../../nginx/nginx.conf");
 const H2O_CONF: &str = include_str!("../../h2o/h2o.conf");
 const LIGHTTPD_CONF: &str = include_str!("../../lighttpd/lighttpd.conf");
 
+/// A server, and the specialisations that it is to do without.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Setup {
+    pub server: Server,
+    pub without: &'static [&'static str],
+}
+
+impl From<Server> for Setup {
+    fn from(server: Server) -> Self {
+        let without = &[];
+        Self { server, without }
+    }
+}
+
 /// A server that runs, with the daemon that lends it its link.
 pub(super) struct Serving<'s> {
     pub started: Started,
@@ -115,8 +129,13 @@ impl Server {
         Ok(line.trim_start_matches("nginx version: ").to_owned())
     }
 
-    /// Starts it in namespace a on its core.
-    pub(super) fn start<'s>(self, session: &'s Session<'_>, lab: &Lab) -> Result<Serving<'s>> {
+    /// Starts it in namespace a on its core, without these specialisations.
+    pub(super) fn start<'s>(
+        self,
+        session: &'s Session<'_>,
+        lab: &Lab,
+        without: &[&str],
+    ) -> Result<Serving<'s>> {
         let documents = session.scratch.directory("documents")?;
         let documents = documents.to_string_lossy().into_owned();
         let daemon = match self {
@@ -136,6 +155,7 @@ impl Server {
         };
         if self.is_ours() {
             command.args(["serve", &documents, "--port", &PORT.to_string()]);
+            command.args(without.iter().flat_map(|one| ["--without", one]));
         }
         match (self, &daemon) {
             (_, Some(daemon)) => lent(session, daemon, &mut command),

@@ -2,7 +2,7 @@
 
 use super::check::{check_answer, get};
 use super::packets::Visited;
-use super::server::{Known, Serving};
+use super::server::{Known, Serving, Setup};
 use super::{Client, Connection, HttpArgs, Server, Size, documents, wrk};
 use crate::cpu::{self, CoreTime, ProcessTime};
 use crate::limits::{POLL_INTERVAL, START_TIMEOUT};
@@ -49,6 +49,7 @@ impl<'a> Session<'a> {
             wrk::find()?;
         }
         let mut sizes = args.sizes();
+        sizes.extend(super::specialisations::sizes(args));
         sizes.extend([
             super::latency::DOCUMENT,
             super::readers::FAST,
@@ -98,8 +99,9 @@ impl<'a> Session<'a> {
     }
 
     /// Starts a server, and waits until it answers with the whole document and nothing else.
-    pub fn serve(&self, lab: &Lab, server: Server, size: Size) -> Result<Serving<'_>> {
-        let mut serving = server.start(self, lab)?;
+    pub fn serve(&self, lab: &Lab, setup: impl Into<Setup>, size: Size) -> Result<Serving<'_>> {
+        let Setup { server, without } = setup.into();
+        let mut serving = server.start(self, lab, without)?;
         let end = Instant::now() + START_TIMEOUT;
         let (address, document) = (server.address().into(), size.document());
         loop {

@@ -1,10 +1,12 @@
 //! What was measured, as tables for people.
 
+use super::Report;
 use super::Size;
 use super::latency::LatencyCase;
 use super::limit::LimitCase;
+use super::outcome::Case;
 use super::readers::ReadersCase;
-use super::report::{Case, Report};
+use super::specialisations::matrices;
 
 /// Whom everybody is compared with in the last column: who is compared with others first is nginx.
 pub(super) const PEER: &str = "nginx";
@@ -15,7 +17,8 @@ impl Report {
         let mut lines = vec![self.title(), self.named().join("; ")];
         let mut section = |title: &str, head: String, rows: Vec<String>| {
             if !rows.is_empty() {
-                lines.extend([String::new(), title.to_owned(), head]);
+                lines.extend([String::new(), title.to_owned()]);
+                lines.extend((!head.is_empty()).then_some(head));
                 lines.extend(rows.iter().map(|row| row.trim_end().to_owned()));
             }
         };
@@ -31,6 +34,12 @@ impl Report {
             self.limits.iter().map(LimitCase::row).collect(),
         );
         section(
+            "specialisations: how many times faster the server is with each than without it, least and most of the runs; \
+             direct access: without all of them, by the same server on the kernel's sockets",
+            String::new(),
+            self.table2(),
+        );
+        section(
             "latency in us at half of nginx's highest rate, from when each request was meant to begin",
             LatencyCase::head(),
             self.latency.iter().map(LatencyCase::rows).collect(),
@@ -43,6 +52,12 @@ impl Report {
         lines.extend(self.left_out.iter().map(|who| format!("left out: {who}")));
         lines.extend(self.notes.iter().map(|note| format!("note: {note}")));
         lines.join("\n") + "\n"
+    }
+
+    fn table2(&self) -> Vec<String> {
+        let matrices = matrices(&self.specialisations);
+        let mut lines = matrices.iter().map(|matrix| matrix.lines());
+        lines.by_ref().collect::<Vec<_>>().join(&String::new())
     }
 
     fn title(&self) -> String {

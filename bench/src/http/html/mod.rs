@@ -1,0 +1,126 @@
+//! What was measured as a page of HTML that needs nothing else: figures and tables.
+//!
+//! Here is the page and what its parts share; `documents`, `specialisations`, `latency` and `readers` are the parts.
+
+mod documents;
+mod latency;
+mod readers;
+mod specialisations;
+
+use super::{Client, Connection, Report};
+use crate::figure::escape;
+
+const STYLE: &str = include_str!("../report.css");
+
+impl Report {
+    /// The page.
+    pub fn html(&self) -> String {
+        let mut out = format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width\">\n\
+             <title>exos bench http</title>\n<style>\n{STYLE}</style></head>\n<body>\n\
+             <h1>Documents over HTTP</h1>\n{}",
+            self.setting()
+        );
+        self.figure_documents(&mut out);
+        self.figure_cpu(&mut out);
+        self.table_specialisations(&mut out);
+        self.figure_latency(&mut out);
+        self.table_readers(&mut out);
+        self.table_documents(&mut out);
+        out + "</body></html>\n"
+    }
+
+    /// The servers, by their numbers, which have the same colours in all figures.
+    fn series(&self) -> impl Iterator<Item = (usize, &str)> {
+        let servers = self.servers.iter().enumerate();
+        servers.map(|(at, server)| (at, server.name.as_str()))
+    }
+
+    fn setting(&self) -> String {
+        let mut lines = vec![format!(
+            "Kernel {}, {}, MTU {}; {} connections at a time; medians of {} runs of {} s; the server on one core, the \
+             client on another of the same machine.",
+            self.kernel,
+            self.congestion_control,
+            self.mtu,
+            self.connections,
+            self.runs,
+            self.duration_secs
+        )];
+        let servers = self
+            .servers
+            .iter()
+            .map(|s| format!("{}: {}", s.name, s.version));
+        lines.push(format!("{}.", servers.collect::<Vec<_>>().join("; ")));
+        lines.extend(self.left_out.iter().map(|who| format!("Left out: {who}.")));
+        lines.extend(self.notes.iter().map(|note| format!("Note: {note}.")));
+        lines
+            .iter()
+            .map(|line| format!("<p>{}</p>\n", escape(line)))
+            .collect()
+    }
+}
+
+fn connections(connection: Connection) -> &'static str {
+    match connection {
+        Connection::New => "a connection for each request",
+        Connection::Persistent => "standing connections",
+    }
+}
+
+fn title_of(client: Client, wire: &str, connection: Connection) -> String {
+    let client = match client {
+        Client::Wrk => "wrk",
+        Client::Packets => "our client",
+    };
+    format!("{client}, {wire} wire, {}", connections(connection))
+}
+
+fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let cells = |tag: &str, cells: &mut dyn Iterator<Item = String>| -> String {
+        let cells: String = cells
+            .map(|c| format!("<{tag}>{}</{tag}>", escape(&c)))
+            .collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let head = cells("th", &mut head.iter().map(|h| (*h).to_owned()));
+    let rows: String = rows.map(|row| cells("td", &mut row.into_iter())).collect();
+    format!("<div class=\"wide\"><table>\n{head}{rows}</table></div>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::http::report::tests::report;
+
+    #[test]
+    fn the_page_has_a_figure_for_each_kind_and_needs_nothing_else() {
+        let html = report().html();
+        // One of documents and one of what they cost, of two sizes, and one of latency.
+        assert_eq!(html.matches("<svg").count(), 3);
+        assert!(html.contains("1 KB</text>") && html.contains("1 MB</text>"));
+        assert!(
+            html.contains("class=\"limit\""),
+            "the packet limit as a line"
+        );
+        assert!(html.contains("&lt;before&gt;") && !html.contains("<before>"));
+        for elsewhere in ["http://", "https://", "<script", "src=", "@import", "url("] {
+            assert!(!html.contains(elsewhere), "{elsewhere}");
+        }
+        for (opened, closed) in [
+            ("<table", "</table"),
+            ("<svg", "</svg"),
+            ("<td", "</td"),
+            ("<p", "</p"),
+        ] {
+            let opened = html.matches(opened).count();
+            // `<p` also begins `<polyline`, which closes itself.
+            let own = if closed == "</p" {
+                html.matches("<polyline").count()
+            } else {
+                0
+            };
+            assert_eq!(opened - own, html.matches(closed).count(), "{closed}");
+        }
+    }
+}
