@@ -377,6 +377,42 @@ if start lab "$site" --sockets --port 8090 --log "$work/sockets.log"; then
 else
     bad "it starts on sockets" "$(cat "$work/serve.err")"
 fi
+# Documents and the configuration change under it as on the other way.
+configure_8090() { configure "$1" ""; sed -i '1i port = 8090' "$work/serve.toml"; }
+configure_8090 site
+if start lab --config "$work/serve.toml" --sockets; then
+    serve_pid=$(pgrep -P "$server" -x exos || echo "$server")
+    await_port 8090
+    on_sockets() { client curl -sS -m 60 "http://10.10.0.1:8090/${1:-}"; }
+    same "on sockets, a document" "<title>home</title>" "$(on_sockets)"
+    echo changed >"$site/changing.txt"
+    await eval '[ "$(on_sockets changing.txt)" = changed ]'
+    echo "changed again" >"$site/changing.txt"
+    await eval '[ "$(on_sockets changing.txt)" = "changed again" ]'
+    same "on sockets, files are followed" "changed again" "$(on_sockets changing.txt)"
+    rm "$site/changing.txt"
+    if command -v wrk >/dev/null; then
+        client wrk -t1 -c32 -d4s http://10.10.0.1:8090/small.txt >"$work/wrk.out" 2>&1 &
+        wrk=$!
+        for _ in 1 2 3; do kill -HUP "$serve_pid"; sleep 0.3; done
+        wait $wrk
+        check "on sockets, requests go on during reloads" grep -q 'requests in' "$work/wrk.out"
+        same "on sockets, none fails" "" "$(grep -E 'Non-2xx|connect [1-9]|read [1-9]|write [1-9]' "$work/wrk.out")"
+    fi
+    configure_8090 next
+    kill -HUP "$serve_pid"
+    await eval '[ "$(on_sockets)" = "<title>next</title>" ]'
+    same "on sockets, another root after SIGHUP" "<title>next</title>" "$(on_sockets)"
+    echo "<title>after</title>" >"$work/next/after.html"
+    await eval '[ "$(on_sockets after.html)" = "<title>after</title>" ]'
+    same "on sockets, files are followed after SIGHUP" "<title>after</title>" "$(on_sockets after.html)"
+    before=$(awk '{print $14 + $15}' "/proc/$serve_pid/stat"); sleep 2
+    after=$(awk '{print $14 + $15}' "/proc/$serve_pid/stat")
+    check "on sockets, it sleeps when there is nothing to do" [ $((after - before)) -lt 50 ]
+    stop; same "on sockets it stops in order after reloads" 0 $?
+else
+    bad "it starts on sockets with a configuration" "$(cat "$work/serve.err")"
+fi
 
 # On its own interface pair.
 if start here "$site"; then

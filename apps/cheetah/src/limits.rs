@@ -117,6 +117,10 @@ pub const RANGES_MAX: usize = 32;
 /// Bytes between two parts that are sent along, as one part: about what the head of a part takes.
 pub const RANGE_GAP_LEN: u64 = 128;
 
+/// How long no connection is accepted on sockets after the kernel had no descriptor for one: nginx's default is 500 ms, and
+/// connections may end before.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 /// The longest configuration file: some ten thousand redirects fit.
 pub const CONFIG_LEN_MAX: u64 = 4 << 20;
 

@@ -69,7 +69,7 @@ impl BoundsArgs {
 
 impl Bounds {
     /// How long a head of which `len` bytes have come may take in all.
-    pub(super) fn head_time(&self, len: usize) -> Duration {
+    pub(crate) fn head_time(&self, len: usize) -> Duration {
         let Some(rate) = self.head_rate else {
             return REQUEST_TIME;
         };
@@ -80,19 +80,19 @@ impl Bounds {
 
 /// How a client takes its responses: what it had taken when it was looked at last.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     at: Instant,
     taken: u64,
 }
 
 impl Pace {
     /// From here on.
-    pub(super) fn new(at: Instant, taken: u64) -> Self {
+    pub(crate) fn new(at: Instant, taken: u64) -> Self {
         Self { at, taken }
     }
 
     /// Looks again, when it is time to; true when too little was taken since.
-    pub(super) fn is_too_slow(&mut self, bounds: &Bounds, now: Instant, taken: u64) -> bool {
+    pub(crate) fn is_too_slow(&mut self, bounds: &Bounds, now: Instant, taken: u64) -> bool {
         let Some(rate) = bounds.read_rate else {
             return false;
         };
@@ -128,11 +128,11 @@ impl Peer {
 
 /// The connections of each peer. Its hash is keyed: peers choose their addresses.
 #[derive(Debug, Default)]
-pub(super) struct Peers(HashMap<Peer, u32>);
+pub(crate) struct Peers(HashMap<Peer, u32>);
 
 impl Peers {
     /// Counts a connection, unless its peer has as many as it may.
-    pub(super) fn admit(&mut self, ip: IpAddr, most: u32) -> bool {
+    pub(crate) fn admit(&mut self, ip: IpAddr, most: u32) -> bool {
         let count = self.0.entry(Peer::of(ip)).or_insert(0);
         let has_room = *count < most;
         *count += u32::from(has_room);
@@ -140,7 +140,7 @@ impl Peers {
     }
 
     /// A connection that was counted is over.
-    pub(super) fn leave(&mut self, ip: IpAddr) {
+    pub(crate) fn leave(&mut self, ip: IpAddr) {
         if let Entry::Occupied(mut count) = self.0.entry(Peer::of(ip)) {
             *count.get_mut() -= 1;
             if *count.get() == 0 {

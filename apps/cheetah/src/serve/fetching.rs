@@ -6,27 +6,33 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use exos_inet::tcp::ConnectionId;
-
 use crate::site::SitePath;
 
 /// The number of a site, and the path of a document in it.
-pub(super) type Wanted = (usize, SitePath);
+pub(crate) type Wanted = (usize, SitePath);
 
-/// What is being fetched.
-#[derive(Default)]
-pub(super) struct Fetching {
-    waiting: HashMap<Wanted, Vec<ConnectionId>>,
+/// What is being fetched, for connections that `Id` names.
+pub(crate) struct Fetching<Id> {
+    waiting: HashMap<Wanted, Vec<Id>>,
     wanted: VecDeque<Wanted>,
 }
 
-impl Fetching {
+impl<Id> Default for Fetching<Id> {
+    fn default() -> Self {
+        Self {
+            waiting: HashMap::new(),
+            wanted: VecDeque::new(),
+        }
+    }
+}
+
+impl<Id> Fetching<Id> {
     /// A connection waits for a document; `is_waiting` tells which of the others still do. True when it is the first.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         path: Wanted,
-        id: ConnectionId,
-        is_waiting: impl FnMut(&ConnectionId) -> bool,
+        id: Id,
+        is_waiting: impl FnMut(&Id) -> bool,
     ) -> bool {
         let ids = self.waiting.entry(path).or_default();
         let is_first = ids.is_empty();
@@ -38,24 +44,24 @@ impl Fetching {
     }
 
     /// Has a document fetched by the store.
-    pub(super) fn want(&mut self, path: Wanted) {
+    pub(crate) fn want(&mut self, path: Wanted) {
         self.wanted.push_back(path);
     }
 
     /// The next document to be fetched.
-    pub(super) fn poll_wanted(&mut self) -> Option<Wanted> {
+    pub(crate) fn poll_wanted(&mut self) -> Option<Wanted> {
         self.wanted.pop_front()
     }
 
     /// Gives all who wait.
-    pub(super) fn take_all(&mut self) -> Vec<ConnectionId> {
+    pub(crate) fn take_all(&mut self) -> Vec<Id> {
         self.wanted.clear();
         let waiting = self.waiting.drain();
         waiting.flat_map(|(_, ids)| ids).collect()
     }
 
     /// Something has become of a document: gives who waited for it.
-    pub(super) fn take(&mut self, path: &Wanted) -> Vec<ConnectionId> {
+    pub(crate) fn take(&mut self, path: &Wanted) -> Vec<Id> {
         if self.waiting.is_empty() {
             return Vec::new(); // As nearly always.
         }

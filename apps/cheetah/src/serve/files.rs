@@ -3,9 +3,9 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use exos::{Error, Exos};
+use exos::Error;
 
-use super::program::Cheetah;
+use super::upkeep::Changing;
 use crate::site::{Keeper, Omission, Tree};
 
 /// The followers of the directories that are served, with the numbers of their sites.
@@ -37,10 +37,10 @@ impl Files {
     }
 
     /// Makes the changes that have come since the last turn.
-    pub(super) fn apply_changes(&mut self, exos: &mut Exos, cheetah: &mut Cheetah) {
+    pub(super) fn apply_changes(&mut self, served: &mut impl Changing) {
         for (site, keeper) in &mut self.0 {
             for change in keeper.take() {
-                cheetah.change(exos.now(), *site, change, &mut exos.stack);
+                served.change(*site, change);
             }
         }
     }

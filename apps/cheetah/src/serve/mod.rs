@@ -31,9 +31,11 @@ use crate::limits::{GOODBYE_TIME, RECEIVE_BUFFER_LEN, STOP_TIME};
 use crate::site::Sites;
 
 use announce::{announce, url};
-use upkeep::Upkeep;
+use upkeep::{OnStack, Upkeep};
 
 pub use bounds::{Bounds, BoundsArgs};
+pub(crate) use bounds::{Pace, Peers};
+pub(crate) use fetching::{Fetching, Wanted};
 pub use options::ServeArgs;
 pub use program::Cheetah;
 pub use sites::load;
@@ -81,7 +83,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     let cores = exos_host::affinity::allowed()?;
     config.link.pin()?;
     if args.sockets {
-        return on_sockets::run(args, &config, served, &cores);
+        return on_sockets::run(args, &config, (served, trees), cores);
     }
     let mut attachment = config.link.attachment(config.port)?;
     attachment.segmentation &= !args.without.contains(&Specialisation::SuperPackets);
@@ -106,7 +108,10 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     }
     let mut revoked = false;
     while !signals.stop_requested() && !revoked {
-        upkeep.turn(&mut exos, &mut cheetah);
+        upkeep.turn(&mut OnStack {
+            exos: &mut exos,
+            cheetah: &mut cheetah,
+        });
         turn(&mut exos, &mut cheetah, &signals, &mut upkeep, &reporter)?;
         revoked = tell_news("serve", &mut exos);
     }

@@ -1,41 +1,148 @@
-//! `exos serve --sockets`: the set-up of [`crate::sockets`].
+//! `exos serve --sockets`: the set-up of [`crate::sockets`], its loop, and its end.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 
-use exos::Error;
-use exos::signals::Signals;
+use exos::signals::{Ask, Signals};
+use exos::{Error, clock};
+use exos_inet::Instant;
 use exos_program::Stream;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::options::{ServeArgs, place_of_addresses};
+use super::sites::Live;
+use super::upkeep::{Changing, Upkeep};
 use super::{Reporter, sites, statistics, url, watched};
 use crate::config::Config;
-use crate::site::Sites;
-use crate::sockets::{self, SocketServer};
+use crate::http::Server;
+use crate::limits::{GOODBYE_TIME, STOP_TIME};
+use crate::site::Change;
+use crate::sockets::SocketServer;
+
+impl Changing for SocketServer {
+    fn http(&mut self) -> &mut Server {
+        self.server_mut()
+    }
+
+    fn change(&mut self, site: usize, change: Change) {
+        SocketServer::change(self, clock::now(), site, change);
+    }
+
+    fn retry_all(&mut self) {
+        SocketServer::retry_all(self, clock::now());
+    }
+}
 
 pub(super) fn run(
     args: &ServeArgs,
     config: &Config,
-    served: Sites,
-    cores: &[usize],
+    (served, trees): Live,
+    cores: Vec<usize>,
 ) -> Result<ExitCode, Error> {
     for line in sites::describe(config, &served) {
         eprintln!("exos serve: {line}");
     }
     let signals = Signals::catch()?;
-    let server = watched(args, config, served, &signals, cores)?;
+    let server = watched(args, config, served, &signals, &cores)?;
     allow_many_descriptors();
-    let server = SocketServer::listen(address(config)?, server)?;
+    let mut server = SocketServer::listen(address(config)?, server)?;
+    server.set_bounds(config.bounds.bounds(), config.bounds.max_connections);
     announce(&server, place_of_addresses(config))?;
     let reporter = Reporter::start(args.json)?;
-    let print = |server: &SocketServer| {
-        reporter.print_text(statistics::report_sockets(server, args.json));
+    let upkeep = Upkeep::start(args, trees, cores, &signals)?;
+    let mut serving = Serving {
+        exchanges: upkeep.exchanges(),
+        server,
+        upkeep,
+        signals,
+        reporter,
     };
-    let code = sockets::run(server, &signals, print, statistics::show_sockets)?;
-    reporter.finish();
-    Ok(code)
+    serving
+        .run()
+        .map_err(|e| Error::io("cannot wait for connections", e))?;
+    serving.reporter.finish();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The server, with what it has to be told.
+struct Serving {
+    server: SocketServer,
+    upkeep: Upkeep,
+    /// How often the upkeep's descriptors had become others when they were looked at last.
+    exchanges: u64,
+    signals: Signals,
+    reporter: Reporter,
+}
+
+impl Serving {
+    /// Serves until a signal asks to stop, then lets responses under way end.
+    fn run(&mut self) -> io::Result<()> {
+        self.server.watch(self.signals.fd())?;
+        self.watch_upkeep()?;
+        while !self.signals.stop_requested() {
+            self.turn(None)?;
+        }
+        self.upkeep.end();
+        self.server.stop();
+        let (busy_until, until) = (clock::now() + STOP_TIME, clock::now() + GOODBYE_TIME);
+        while (self.server.is_busy() && clock::now() < busy_until)
+            || (self.server.clients().open() > 0 && clock::now() < until)
+        {
+            self.turn(Some(clock::now() + GOODBYE_TIME))?;
+            // Another signal changes nothing, but must not keep the loop awake.
+            self.signals.stop_requested();
+        }
+        if let Some(log) = self.server.server_mut().log_mut() {
+            log.finish();
+        }
+        self.print();
+        Ok(())
+    }
+
+    /// Waits, makes the changes that have come, and answers.
+    fn turn(&mut self, until: Option<Instant>) -> io::Result<()> {
+        let now = self.upkeep.is_busy().then(clock::now);
+        self.server.wait([until, now].into_iter().flatten().min())?;
+        self.upkeep.turn(&mut self.server);
+        if self.upkeep.exchanges() != self.exchanges {
+            self.exchanges = self.upkeep.exchanges();
+            self.watch_upkeep()?;
+        }
+        statistics::show_sockets(&mut self.server);
+        self.server.handle(clock::now(), clock::unix_secs());
+        self.do_what_is_asked();
+        Ok(())
+    }
+
+    /// Of its descriptors some may be watched already.
+    fn watch_upkeep(&self) -> io::Result<()> {
+        self.upkeep
+            .fds()
+            .try_for_each(|fd| match self.server.watch(fd) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+                watched => watched,
+            })
+    }
+
+    fn do_what_is_asked(&mut self) {
+        if self.signals.take_report_request() {
+            self.print();
+        }
+        if self.signals.take_asked(Ask::Reopen)
+            && let Some(log) = self.server.server_mut().log_mut()
+        {
+            log.reopen();
+        }
+        if self.signals.take_asked(Ask::Reload) {
+            self.upkeep.request_reload();
+        }
+    }
+
+    fn print(&self) {
+        let report = statistics::report_sockets(&self.server, self.reporter.as_json);
+        self.reporter.print_text(report);
+    }
 }
 
 /// Where to listen: at the one address that is given, or at all.

@@ -60,7 +60,7 @@ pub struct ServeArgs {
     )]
     pub without: Vec<Specialisation>,
     /// Serve on the kernel's sockets instead of a stack of its own: the baseline to measure against
-    #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "gateway", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle", "max_connections", "max_peer_connections", "min_read_rate", "min_head_rate"])]
+    #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "gateway", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle"])]
     pub sockets: bool,
     /// Answer for a directory without an index document with a list of what is in it
     #[arg(long)]

@@ -7,16 +7,17 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use exos_buf::Slice;
 use exos_inet::Instant;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
-use crate::http::{Handled, Next, Server, ServerConnection, Status, Tail};
+use crate::http::{Next, Server, ServerConnection, Status, Tail};
 use crate::limits::QUEUE_LEN_MAX;
 use crate::log::Unfinished;
-use crate::serve::Wait;
+use crate::serve::{Bounds, Pace, Wait, Wanted};
 
 /// Slices in one call: a response is two or three, a batch of pipelined ones more.
 const PIECES_MAX: usize = 64;
@@ -26,7 +27,7 @@ const PIECES_MAX: usize = 64;
 pub(super) struct Client {
     pub(super) socket: OwnedFd,
     pub(super) peer: IpAddr,
-    http: ServerConnection,
+    pub(super) http: ServerConnection,
     /// Bytes received that are no whole request yet.
     received: Vec<u8>,
     /// Slices of responses, the first from `written` on.
@@ -44,8 +45,13 @@ pub(super) struct Client {
     pub(super) armed: Instant,
     /// What epoll tells of.
     pub(super) interest: EventFlags,
+    /// Bytes queued so far, and how fast the client takes them.
+    given: u64,
+    pace: Pace,
     /// Requests wait in `received` for room in the queue.
     held: bool,
+    /// The first request in `received` waits for its document.
+    fetching: bool,
     /// The client has finished.
     client_finished: bool,
     /// No request is answered any more.
@@ -63,6 +69,10 @@ pub(super) struct Shared<'a> {
     pub(super) now: Instant,
     /// No further requests are wanted.
     pub(super) stopping: bool,
+    pub(super) bounds: &'a Bounds,
+    pub(super) slow_readers: &'a mut u64,
+    /// What a request waits for from now on.
+    pub(super) wanted: &'a mut Option<Wanted>,
 }
 
 impl Client {
@@ -84,7 +94,10 @@ impl Client {
             deadline,
             armed: deadline,
             interest: EventFlags::IN,
+            given: 0,
+            pace: Pace::new(now, 0),
             held: false,
+            fetching: false,
             client_finished: false,
             closing: false,
             shut: false,
@@ -101,7 +114,7 @@ impl Client {
 
     /// Takes what the socket has, up to one buffer: there is more only of who sends without reading.
     fn read(&mut self, shared: &mut Shared<'_>) -> io::Result<()> {
-        if self.held || self.client_finished {
+        if self.waits_to_serve() || self.client_finished {
             return Ok(());
         }
         let count = match rustix::io::read(&self.socket, &mut *shared.buffer) {
@@ -140,15 +153,16 @@ impl Client {
             }
             self.answer_received(shared);
         }
-        let no_more_comes = self.client_finished && !self.held;
-        if no_more_comes || (shared.stopping && self.is_all_sent()) {
+        let is_served = !self.waits_to_serve();
+        let no_more_comes = self.client_finished || (shared.stopping && self.is_all_sent());
+        if is_served && no_more_comes {
             self.closing = true;
         }
         if self.closing && self.is_all_sent() && !self.shut {
             self.shut = true;
             rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write)?;
         }
-        self.choose_wait(shared.now);
+        self.choose_wait(shared);
         Ok(())
     }
 
@@ -171,10 +185,17 @@ impl Client {
         let room = QUEUE_LEN_MAX.saturating_sub(self.queued);
         let out = &mut *shared.out;
         let mut handled = self.http.handle_bytes(shared.server, bytes, room, out);
-        while handled.next == Next::Wait {
-            self.go_on_with_file(bytes, room, &mut handled, shared);
+        while handled.next == Next::Wait
+            && let Some(long) = shared.server.take_unopened()
+        {
+            self.go_on_with_file(
+                &long,
+                &bytes[handled.consumed..],
+                room,
+                &mut handled,
+                shared,
+            );
         }
-        let out = &mut *shared.out;
         if handled.responses > 0 {
             self.begun = shared.now;
             self.wait = Wait::Sending;
@@ -183,42 +204,29 @@ impl Client {
                 log.given(&mut self.unfinished);
             }
         }
-        self.queue(out);
-        if let Some(tail) = shared.server.take_tail() {
-            self.queued += tail.len() as usize;
-            self.tail = Some(tail);
-        }
+        self.give(shared);
         self.held = matches!(handled.next, Next::Send | Next::Tail);
+        self.fetching = handled.next == Next::Wait;
+        if self.fetching {
+            *shared.wanted = shared.server.take_wanted();
+        }
         self.closing |= handled.next == Next::Close || (shared.stopping && handled.responses > 0);
         handled.consumed
     }
 
-    /// Answers a request that waits for a file, and those behind it; with 503 if the file cannot be had.
-    fn go_on_with_file(
-        &mut self,
-        bytes: &[u8],
-        room: usize,
-        handled: &mut Handled,
-        shared: &mut Shared<'_>,
-    ) {
-        let (rest, before) = (&bytes[handled.consumed..], *handled);
-        *handled = match Client::open_wanted(shared) {
-            Some(_open) => self
-                .http
-                .handle_bytes(shared.server, rest, room, shared.out),
-            None => {
-                shared
-                    .server
-                    .refuse(Status::ServiceUnavailable, rest, shared.out);
-                Handled {
-                    consumed: rest.len(),
-                    responses: 1,
-                    next: Next::Close,
-                }
-            }
-        };
-        handled.consumed += before.consumed;
-        handled.responses += before.responses;
+    /// Queues what HTTP has given out.
+    fn give(&mut self, shared: &mut Shared<'_>) {
+        if self.is_all_sent() {
+            // Nothing was asked of the client until now.
+            self.pace = Pace::new(shared.now, self.given);
+        }
+        let before = self.queued;
+        self.queue(shared.out);
+        if let Some(tail) = shared.server.take_tail() {
+            self.queued += tail.len() as usize;
+            self.tail = Some(tail);
+        }
+        self.given += (self.queued - before) as u64;
     }
 
     pub(super) fn queue(&mut self, out: &mut Vec<Slice>) {
@@ -239,6 +247,9 @@ impl Client {
             if let Some(log) = shared.server.log_mut() {
                 log.acknowledged(&mut self.unfinished, self.queued);
             }
+            if self.is_too_slow(shared) {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
         }
         Ok(is_all)
     }
@@ -255,6 +266,17 @@ impl Client {
             self.written_to(count);
         }
         Ok(true)
+    }
+
+    /// The client takes its responses too slowly, as far as can be seen: what the kernel has taken counts as taken.
+    fn is_too_slow(&mut self, shared: &mut Shared<'_>) -> bool {
+        let taken = self.given - self.queued as u64;
+        let is_slow = self.queued > 0 && self.pace.is_too_slow(shared.bounds, shared.now, taken);
+        if is_slow {
+            *shared.slow_readers += 1;
+            self.abort();
+        }
+        is_slow
     }
 
     fn write_some(&self) -> rustix::io::Result<usize> {
@@ -282,8 +304,10 @@ impl Client {
     }
 
     /// What is waited for now, and until when.
-    fn choose_wait(&mut self, now: Instant) {
+    fn choose_wait(&mut self, shared: &Shared<'_>) {
+        let now = shared.now;
         let wait = match (self.is_all_sent(), self.shut) {
+            _ if self.fetching => Wait::Fetching,
             (false, _) => Wait::Sending,
             (true, true) => Wait::Lingering,
             (true, false) if !self.http.is_between_requests() => Wait::Request,
@@ -294,12 +318,20 @@ impl Client {
             self.wait = wait;
             self.deadline = now + wait.time();
         }
+        if wait == Wait::Request && shared.bounds.head_rate.is_some() && !self.received.is_empty() {
+            self.deadline = self.begun + shared.bounds.head_time(self.received.len());
+        }
+    }
+
+    /// Requests wait for room or for a document.
+    fn waits_to_serve(&self) -> bool {
+        self.held || self.fetching
     }
 
     /// What epoll has to tell of.
     pub(super) fn wanted(&self) -> EventFlags {
         let mut wanted = EventFlags::empty();
-        if !self.held && !self.client_finished {
+        if !self.waits_to_serve() && !self.client_finished {
             wanted |= EventFlags::IN;
         }
         if !self.is_all_sent() {
@@ -308,13 +340,46 @@ impl Client {
         wanted
     }
 
-    /// True while a response is under way.
-    pub(super) fn is_sending(&self) -> bool {
-        !self.is_all_sent()
-    }
-
     fn is_all_sent(&self) -> bool {
         self.queue.is_empty() && self.tail.is_none()
+    }
+
+    /// True while a response is under way, or being fetched.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.is_all_sent() || self.fetching
+    }
+
+    /// True while a request waits for its document.
+    pub(super) fn is_fetching(&self) -> bool {
+        self.fetching
+    }
+
+    /// Answers a request that waited, and those behind it. False when the connection is over.
+    pub(super) fn resume(&mut self, shared: &mut Shared<'_>) -> bool {
+        self.fetching = false;
+        self.wait = Wait::Sending;
+        self.answer_received(shared);
+        self.answer_and_write(shared).is_ok() && !(self.shut && self.client_finished)
+    }
+
+    /// Answers a request that is not whole, or whose document does not come, and takes no further ones. False when the
+    /// connection is over.
+    pub(super) fn give_up(&mut self, status: Status, shared: &mut Shared<'_>) -> bool {
+        if shared.server.wants_peer() {
+            shared.server.begin(self.peer, self.begun);
+        }
+        shared.server.refuse(status, &self.received, shared.out);
+        if let Some(log) = shared.server.log_mut() {
+            log.given(&mut self.unfinished);
+        }
+        self.give(shared);
+        self.finish(shared)
+    }
+
+    /// Has the kernel reset the connection rather than end it in order.
+    pub(super) fn abort(&self) {
+        // Without it, it ends in order.
+        let _ = rustix::net::sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO));
     }
 
     /// True when no part of a request has arrived since the last response.
@@ -322,16 +387,11 @@ impl Client {
         self.http.is_between_requests()
     }
 
-    /// Bytes of a request that is not whole.
-    pub(super) fn received(&self) -> &[u8] {
-        &self.received
-    }
-
-    /// Takes no further requests; `out` is said before the end.
-    pub(super) fn finish(&mut self, out: &mut Vec<Slice>, shared: &mut Shared<'_>) -> bool {
-        self.queue(out);
+    /// Takes no further requests, and sends what is queued. False when the connection is over.
+    pub(super) fn finish(&mut self, shared: &mut Shared<'_>) -> bool {
         self.closing = true;
         self.held = false;
+        self.fetching = false;
         self.answer_and_write(shared).is_ok() && !(self.shut && self.client_finished)
     }
 }

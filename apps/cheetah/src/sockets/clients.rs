@@ -1,4 +1,5 @@
-//! All connections: by number, with their timers.
+//! All connections: by number, with their timers. [`fetching`](super::fetching) is what becomes of those whose requests wait
+//! for a document.
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -7,18 +8,31 @@ use exos_buf::Slice;
 use exos_inet::Instant;
 use exos_inet::tcp::wheel::Wheel;
 use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
 
 use super::client::{Client, Shared};
 use super::listener;
 use crate::http::{Server, Status};
+use crate::limits::REQUEST_TIME;
 use crate::log::Log;
-use crate::serve::{Ends, Wait};
+use crate::serve::{Bounds, Ends, Fetching, Peers, Wait, Wanted};
 
 /// Bytes read at once: what a connection may have received and not been answered, as on the other way.
 const READ_LEN: usize = crate::limits::RECEIVE_BUFFER_LEN as usize;
 
 /// A connection's number and how often it was used before: of another connection, it means nothing.
-type Id = (u32, u32);
+pub(super) type Id = (u32, u32);
+
+/// Lives of connections, by name.
+#[derive(Default)]
+pub(super) struct Counters {
+    accepted: u64,
+    accept_errors: u64,
+    pub(super) fetch_failures: u64,
+    peer_refusals: u64,
+    slow_readers: u64,
+    slow_heads: u64,
+}
 
 /// All connections.
 pub struct Clients {
@@ -26,9 +40,15 @@ pub struct Clients {
     slots: Vec<(u32, Option<Client>)>,
     free: Vec<u32>,
     open: usize,
-    accepted: u64,
-    accept_errors: u64,
+    pub(super) counters: Counters,
     ends: Ends,
+    bounds: Bounds,
+    peers: Peers,
+    /// Connections at once.
+    most: usize,
+    pub(super) fetching: Fetching<Id>,
+    /// What the request that was looked at last waits for.
+    wanted: Option<Wanted>,
     timers: Wheel<Id>,
     due: Vec<Id>,
     out: Vec<Slice>,
@@ -44,9 +64,13 @@ impl Clients {
             slots: Vec::new(),
             free: Vec::new(),
             open: 0,
-            accepted: 0,
-            accept_errors: 0,
+            counters: Counters::default(),
             ends: Ends::default(),
+            bounds: Bounds::default(),
+            peers: Peers::default(),
+            most: usize::MAX,
+            fetching: Fetching::default(),
+            wanted: None,
             timers: Wheel::new(now),
             due: Vec::new(),
             out: Vec::new(),
@@ -54,6 +78,16 @@ impl Clients {
             now,
             stopping: false,
         }
+    }
+
+    pub(super) fn set_bounds(&mut self, bounds: Bounds, most: Option<u32>) {
+        self.bounds = bounds;
+        self.most = most.map_or(usize::MAX, |most| most as usize);
+    }
+
+    /// No further connection may be accepted now.
+    pub(super) fn is_full(&self) -> bool {
+        self.open >= self.most
     }
 
     /// Open connections.
@@ -73,8 +107,12 @@ impl Clients {
     /// Lives of connections and ends of waits, by name.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let lives = [
-            ("sockets_accepted", self.accepted),
-            ("sockets_accept_errors", self.accept_errors),
+            ("sockets_accepted", self.counters.accepted),
+            ("sockets_accept_errors", self.counters.accept_errors),
+            ("http_fetch_failures", self.counters.fetch_failures),
+            ("http_peer_refusals", self.counters.peer_refusals),
+            ("http_slow_readers", self.counters.slow_readers),
+            ("http_slow_heads", self.counters.slow_heads),
         ];
         lives.into_iter().chain(self.ends.list()).collect()
     }
@@ -105,22 +143,25 @@ impl Clients {
         }
     }
 
-    /// Takes all connections that wait.
-    pub(super) fn accept(&mut self, epoll: &OwnedFd, listener: Option<&OwnedFd>) {
+    /// Takes connections that wait, all but those for which there is no room. False when the kernel has none: then it is
+    /// better asked later.
+    pub(super) fn accept(&mut self, epoll: &OwnedFd, listener: Option<&OwnedFd>) -> bool {
         let Some(listener) = listener else {
-            return;
+            return true;
         };
-        loop {
+        while !self.is_full() {
             match listener::accept(listener) {
                 Ok(Some((socket, peer))) => self.open_one(epoll, socket, peer),
-                Ok(None) => return,
-                Err(_) => {
-                    // The client has gone again, or there are too many descriptors: the next turn tries again.
-                    self.accept_errors += 1;
-                    return;
+                Ok(None) => return true,
+                Err(e) => {
+                    self.counters.accept_errors += 1;
+                    let no_room = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+                    // Else the client has gone again.
+                    return !no_room.contains(&e);
                 }
             }
         }
+        true
     }
 
     fn open_one(&mut self, epoll: &OwnedFd, socket: OwnedFd, peer: IpAddr) {
@@ -130,16 +171,23 @@ impl Clients {
         });
         let client = Client::new(socket, peer, self.now);
         let data = EventData::new_u64(number.into());
+        let most = self.bounds.peer_connections;
         if epoll::add(epoll, &client.socket, data, client.interest).is_err() {
-            self.accept_errors += 1;
+            self.counters.accept_errors += 1;
             self.free.push(number);
+            return;
+        }
+        if most.is_some_and(|most| !self.peers.admit(peer, most)) {
+            self.counters.peer_refusals += 1;
+            self.free.push(number);
+            client.abort();
             return;
         }
         let (generation, slot) = &mut self.slots[number as usize];
         self.timers.arm(client.deadline, (number, *generation));
         *slot = Some(client);
         self.open += 1;
-        self.accepted += 1;
+        self.counters.accepted += 1;
     }
 
     /// Something has happened on a connection.
@@ -149,14 +197,11 @@ impl Clients {
         let Some((client, mut shared)) = self.client_and_shared(number) else {
             return;
         };
-        if broken || !client.go_on(&mut shared) {
-            self.close(number);
-            return;
-        }
-        self.settle(epoll, number);
+        let goes_on = !broken && client.go_on(&mut shared);
+        self.settle_or_close(epoll, number, goes_on);
     }
 
-    fn client_and_shared(&mut self, number: usize) -> Option<(&mut Client, Shared<'_>)> {
+    pub(super) fn client_and_shared(&mut self, number: usize) -> Option<(&mut Client, Shared<'_>)> {
         let client = self.slots.get_mut(number)?.1.as_mut()?;
         let shared = Shared {
             server: &mut self.server,
@@ -164,12 +209,32 @@ impl Clients {
             buffer: &mut self.buffer,
             now: self.now,
             stopping: self.stopping,
+            bounds: &self.bounds,
+            slow_readers: &mut self.counters.slow_readers,
+            wanted: &mut self.wanted,
         };
         Some((client, shared))
     }
 
-    /// Tells epoll and the timers what a connection waits for.
-    fn settle(&mut self, epoll: &OwnedFd, number: usize) {
+    /// The connection that is meant, if it is still there.
+    pub(super) fn find(&self, (number, generation): Id) -> Option<&Client> {
+        let (current, client) = self.slots.get(number as usize)?;
+        client.as_ref().filter(|_| *current == generation)
+    }
+
+    /// Tells epoll, the timers and who fetches documents what a connection waits for.
+    pub(super) fn settle(&mut self, epoll: &OwnedFd, number: usize) {
+        if let Some(document) = self.wanted.take() {
+            let id = (number as u32, self.slots[number].0);
+            let mut fetching = std::mem::take(&mut self.fetching);
+            let is_new = fetching.add(document.clone(), id, |id| {
+                self.find(*id).is_some_and(Client::is_fetching)
+            });
+            if is_new {
+                fetching.want(document);
+            }
+            self.fetching = fetching;
+        }
         let Some((generation, Some(client))) = self.slots.get_mut(number) else {
             return;
         };
@@ -187,44 +252,49 @@ impl Clients {
         }
     }
 
-    fn handle_timer(&mut self, epoll: &OwnedFd, (number, generation): Id) {
-        let number = number as usize;
+    fn handle_timer(&mut self, epoll: &OwnedFd, id: Id) {
         let now = self.now;
-        match self.slots.get_mut(number) {
-            Some((current, Some(client))) if *current == generation => {
-                if client.deadline > now {
-                    if client.armed <= now {
-                        client.armed = client.deadline;
-                        self.timers
-                            .arm(client.deadline, (number as u32, generation));
-                    }
-                    return;
-                }
-            }
-            _ => return,
+        let Some(client) = self.find(id) else {
+            return;
+        };
+        let (deadline, armed) = (client.deadline, client.armed);
+        let number = id.0 as usize;
+        if deadline <= now {
+            self.end_wait(epoll, number);
+        } else if armed <= now {
+            self.settle(epoll, number);
         }
+    }
+
+    /// What a connection waits for has not come.
+    fn end_wait(&mut self, epoll: &OwnedFd, number: usize) {
+        let (now, has_head_rate) = (self.now, self.bounds.head_rate.is_some());
         let Some((client, mut shared)) = self.client_and_shared(number) else {
             return;
         };
         let (wait, is_idle) = (client.wait, client.is_between_requests());
+        // A head that was given less time came too slowly.
+        let is_slow_head =
+            wait == Wait::Request && !is_idle && has_head_rate && now < client.begun + REQUEST_TIME;
         let goes_on = match wait {
-            Wait::Request if !is_idle => {
-                if shared.server.wants_peer() {
-                    shared.server.begin(client.peer, client.begun);
-                }
-                let mut out = Vec::new();
-                let status = Status::RequestTimeout;
-                shared.server.refuse(status, client.received(), &mut out);
-                if let Some(log) = shared.server.log_mut() {
-                    log.given(&mut client.unfinished);
-                }
-                client.finish(&mut out, &mut shared)
+            Wait::Request if !is_idle => client.give_up(Status::RequestTimeout, &mut shared),
+            Wait::Fetching => client.give_up(Status::ServiceUnavailable, &mut shared),
+            Wait::Request | Wait::Idle => client.finish(&mut shared),
+            // Nothing is read by others.
+            Wait::Reading | Wait::Sending | Wait::Lingering => {
+                client.abort();
+                false
             }
-            Wait::Request | Wait::Idle => client.finish(&mut Vec::new(), &mut shared),
-            // Nothing is fetched or read by others.
-            Wait::Fetching | Wait::Reading | Wait::Sending | Wait::Lingering => false,
         };
-        self.ends.count(wait, is_idle);
+        if is_slow_head {
+            self.counters.slow_heads += 1;
+        } else {
+            self.ends.count(wait, is_idle);
+        }
+        self.settle_or_close(epoll, number, goes_on);
+    }
+
+    pub(super) fn settle_or_close(&mut self, epoll: &OwnedFd, number: usize, goes_on: bool) {
         if goes_on {
             self.settle(epoll, number);
         } else {
@@ -239,9 +309,14 @@ impl Clients {
         let Some(mut client) = slot.take() else {
             return;
         };
+        // Nobody waits for it.
+        self.wanted = None;
         *generation = generation.wrapping_add(1);
         if let Some(log) = self.server.log_mut() {
             log.ended(&mut client.unfinished);
+        }
+        if self.bounds.peer_connections.is_some() {
+            self.peers.leave(client.peer);
         }
         self.free.push(number as u32);
         self.open -= 1;
@@ -254,17 +329,14 @@ impl Clients {
             let Some((client, mut shared)) = self.client_and_shared(number) else {
                 continue;
             };
-            if client.is_sending() || client.finish(&mut Vec::new(), &mut shared) {
-                self.settle(epoll, number);
-            } else {
-                self.close(number);
-            }
+            let goes_on = client.is_busy() || client.finish(&mut shared);
+            self.settle_or_close(epoll, number, goes_on);
         }
     }
 
     /// True while responses are under way.
     pub fn is_busy(&self) -> bool {
         let mut clients = self.slots.iter().filter_map(|(_, client)| client.as_ref());
-        clients.any(Client::is_sending)
+        clients.any(Client::is_busy)
     }
 }

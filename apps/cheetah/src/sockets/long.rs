@@ -7,16 +7,44 @@ use std::rc::Rc;
 use rustix::io::Errno;
 
 use super::client::{Client, Shared};
-use crate::http::Piece;
-use crate::site::long::OpenFile;
+use crate::http::{Handled, Next, Piece, Status};
+use crate::site::long::{Long, OpenFile};
 
 /// Bytes sent in one call, after which the file is looked at again: what a socket's buffer may take.
 const SEND_LEN: u64 = 1 << 20;
 
 impl Client {
-    /// Opens the file that the request presented last waits for; `None` when it cannot be had.
-    pub(super) fn open_wanted(shared: &mut Shared<'_>) -> Option<Rc<OpenFile>> {
-        let long = shared.server.take_unopened()?;
+    /// Answers a request that waits for a file, and those behind it; with 503 if the file cannot be had.
+    pub(super) fn go_on_with_file(
+        &mut self,
+        long: &Rc<Long>,
+        rest: &[u8],
+        room: usize,
+        handled: &mut Handled,
+        shared: &mut Shared<'_>,
+    ) {
+        let before = *handled;
+        *handled = match Client::open(long) {
+            Some(_open) => self
+                .http
+                .handle_bytes(shared.server, rest, room, shared.out),
+            None => {
+                shared
+                    .server
+                    .refuse(Status::ServiceUnavailable, rest, shared.out);
+                Handled {
+                    consumed: rest.len(),
+                    responses: 1,
+                    next: Next::Close,
+                }
+            }
+        };
+        handled.consumed += before.consumed;
+        handled.responses += before.responses;
+    }
+
+    /// Opens a file that a request waits for; `None` when it cannot be had.
+    fn open(long: &Rc<Long>) -> Option<Rc<OpenFile>> {
         let exos_host::uring::Outcome::Opened(Ok(fd)) = long.file().open().perform() else {
             return None;
         };

@@ -4,32 +4,34 @@
 //! differs is what a general interface makes of them: each connection is accepted by a system call, each request read
 //! by one and copied on the way, each response copied into the kernel by another, which keeps it for retransmission.
 //!
-//! [`client`] is one connection, [`long`] what it sends from disk, [`clients`] all of them with their timers; here are the loop and its end.
+//! [`client`] is one connection, [`long`] what it sends from disk, [`clients`] all of them with their timers, `fetching` what
+//! becomes of those that wait for a document; here is a turn of the loop, which is [`serve`](crate::serve)'s.
 
 mod client;
 mod clients;
+mod fetching;
 mod listener;
 mod long;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
-use std::process::ExitCode;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
-use exos::signals::{Ask, Signals};
 use exos::{Error, clock};
 use exos_inet::Instant;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 
 use crate::http::Server;
-use crate::limits::{GOODBYE_TIME, STOP_TIME};
+use crate::limits::ACCEPT_PAUSE;
+use crate::serve::Bounds;
+use crate::site::{Change, SitePath};
 
 use clients::Clients;
 
-/// What epoll says of the listener and of signals; clients have smaller numbers.
+/// What epoll says of the listener, and of what others watch; clients have smaller numbers.
 const LISTENER: u64 = u64::MAX;
-const SIGNALS: u64 = u64::MAX - 1;
+const OTHERS: u64 = u64::MAX - 1;
 
 /// Events taken at once: as many connections as are served between two looks at the clock.
 const EVENTS_MAX: usize = 256;
@@ -38,6 +40,10 @@ const EVENTS_MAX: usize = 256;
 pub struct SocketServer {
     epoll: OwnedFd,
     listener: Option<OwnedFd>,
+    /// What epoll tells of the listener.
+    interest: EventFlags,
+    /// No connection is accepted until then.
+    pause_until: Option<Instant>,
     clients: Clients,
     started: Instant,
     events: Vec<epoll::Event>,
@@ -62,6 +68,8 @@ impl SocketServer {
         Ok(SocketServer {
             epoll,
             listener: Some(listener),
+            interest: EventFlags::IN,
+            pause_until: None,
             clients: Clients::new(server, now),
             started: now,
             events: Vec::with_capacity(EVENTS_MAX),
@@ -78,6 +86,28 @@ impl SocketServer {
         listener::address(listener)
     }
 
+    /// Limits clients from now on, each by itself and all together.
+    pub fn set_bounds(&mut self, bounds: Bounds, connections_max: Option<u32>) {
+        self.clients.set_bounds(bounds, connections_max);
+        self.listen_where_there_is_room();
+    }
+
+    /// A turn begins, too, whenever something comes to be read here, for as long as it is open.
+    ///
+    /// # Errors
+    ///
+    /// The kernel has no memory for it.
+    pub fn watch(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        // Told once for each time: one that nobody reads any more does not keep the loop awake.
+        let flags = EventFlags::IN | EventFlags::ET;
+        Ok(epoll::add(
+            &self.epoll,
+            fd,
+            EventData::new_u64(OTHERS),
+            flags,
+        )?)
+    }
+
     /// Waits for something to do, until `until` at the latest, and does it.
     ///
     /// # Errors
@@ -89,8 +119,13 @@ impl SocketServer {
         Ok(())
     }
 
-    fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
-        let deadline = [until, self.clients.poll_timeout()];
+    /// Waits for something to do, until `until` at the latest.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses to wait.
+    pub fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
+        let deadline = [until, self.clients.poll_timeout(), self.pause_until];
         let deadline = deadline.into_iter().flatten().min();
         let timeout = deadline.map(|at| timespec(at, clock::now()));
         self.events.clear();
@@ -106,13 +141,54 @@ impl SocketServer {
         self.clients.begin(now, unix_secs);
         for event in &self.events {
             match event.data.u64() {
-                LISTENER => self.clients.accept(&self.epoll, self.listener.as_ref()),
-                SIGNALS => {}
+                LISTENER => {
+                    if !self.clients.accept(&self.epoll, self.listener.as_ref()) {
+                        self.pause_until = Some(now + ACCEPT_PAUSE);
+                    }
+                }
+                OTHERS => {}
                 number => self.clients.handle(&self.epoll, number, event.flags),
             }
         }
         self.events.clear();
         self.clients.end_turn(&self.epoll);
+        self.pause_until = self.pause_until.filter(|until| *until > now);
+        self.listen_where_there_is_room();
+    }
+
+    /// Connections for which there is no room wait in the kernel, which would tell of them in each turn.
+    fn listen_where_there_is_room(&mut self) {
+        let has_room = !self.clients.is_full() && self.pause_until.is_none();
+        let wanted = if has_room {
+            EventFlags::IN
+        } else {
+            EventFlags::empty()
+        };
+        if wanted != self.interest
+            && let Some(listener) = &self.listener
+        {
+            self.interest = wanted;
+            // It cannot fail for a descriptor that was added.
+            let _ = epoll::modify(&self.epoll, listener, EventData::new_u64(LISTENER), wanted);
+        }
+    }
+
+    /// The next document that a request waits for, by the number of its site and its path. What becomes of it is told by
+    /// [`SocketServer::change`].
+    pub fn poll_wanted(&mut self) -> Option<(usize, SitePath)> {
+        self.clients.poll_wanted()
+    }
+
+    /// Changes what a site serves, by its number, and answers requests that waited for that.
+    pub fn change(&mut self, now: Instant, site: usize, change: Change) {
+        self.clients.begin(now, clock::unix_secs());
+        self.clients.change(&self.epoll, site, change);
+    }
+
+    /// Looks again for all that requests wait for, because everything is served anew.
+    pub fn retry_all(&mut self, now: Instant) {
+        self.clients.begin(now, clock::unix_secs());
+        self.clients.retry_all(&self.epoll);
     }
 
     /// Takes no new connections or requests; responses under way go on.
@@ -148,50 +224,4 @@ fn timespec(at: Instant, now: Instant) -> Timespec {
         tv_sec: left.as_secs() as i64,
         tv_nsec: left.subsec_nanos().into(),
     }
-}
-
-/// Serves until a signal asks to stop. `print` says how it goes, when it is asked for and at the end; `show` brings
-/// the status pages up to date before each turn's requests are answered.
-///
-/// # Errors
-///
-/// The kernel refuses to wait.
-pub fn run(
-    mut server: SocketServer,
-    signals: &Signals,
-    print: impl Fn(&SocketServer),
-    show: impl Fn(&mut SocketServer),
-) -> Result<ExitCode, Error> {
-    let what = |e: io::Error| Error::io("cannot wait for connections", e);
-    let data = EventData::new_u64(SIGNALS);
-    epoll::add(&server.epoll, signals.fd(), data, EventFlags::IN).map_err(|e| what(e.into()))?;
-    while !signals.stop_requested() {
-        server.wait(None).map_err(what)?;
-        show(&mut server);
-        server.handle(clock::now(), clock::unix_secs());
-        if signals.take_report_request() {
-            print(&server);
-        }
-        if signals.take_asked(Ask::Reopen)
-            && let Some(log) = server.server_mut().log_mut()
-        {
-            log.reopen();
-        }
-    }
-    server.stop();
-    let (busy_until, until) = (clock::now() + STOP_TIME, clock::now() + GOODBYE_TIME);
-    while (server.is_busy() && clock::now() < busy_until)
-        || (server.clients().open() > 0 && clock::now() < until)
-    {
-        server
-            .turn(Some(clock::now() + GOODBYE_TIME))
-            .map_err(what)?;
-        // Another signal changes nothing, but must not keep the loop awake.
-        signals.stop_requested();
-    }
-    if let Some(log) = server.server_mut().log_mut() {
-        log.finish();
-    }
-    print(&server);
-    Ok(ExitCode::SUCCESS)
 }

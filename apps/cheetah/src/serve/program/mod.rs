@@ -48,7 +48,7 @@ pub struct Cheetah {
     due: Vec<ConnectionId>,
     out: Vec<Slice>,
     ends: Ends,
-    fetching: Fetching,
+    fetching: Fetching<ConnectionId>,
     streams: Streams,
     counters: Counters,
     stopping: bool,

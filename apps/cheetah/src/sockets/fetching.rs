@@ -1,0 +1,52 @@
+//! Requests that wait for a document: what becomes of them when the document has come, or will not.
+
+use std::os::fd::OwnedFd;
+
+use super::clients::{Clients, Id};
+use crate::serve::Wanted;
+use crate::site::Change;
+
+impl Clients {
+    /// The next document that a request waits for.
+    pub(super) fn poll_wanted(&mut self) -> Option<Wanted> {
+        self.fetching.poll_wanted()
+    }
+
+    /// Changes what a site serves, by its number, and answers requests that waited for that.
+    pub(super) fn change(&mut self, epoll: &OwnedFd, site: usize, change: Change) {
+        let document = (site, change.path().clone());
+        let has_failed = matches!(change, Change::Failed(_));
+        self.server_mut().change_site(site, change);
+        let ids = self.fetching.take(&document);
+        if ids.is_empty() {
+            return;
+        }
+        self.server_mut().set_failed(has_failed.then_some(document));
+        for id in ids {
+            let is_answered = self.resume(epoll, id);
+            self.counters.fetch_failures += u64::from(has_failed && is_answered);
+        }
+        self.server_mut().set_failed(None);
+    }
+
+    /// Looks again for all that requests wait for, because everything is served anew.
+    pub(super) fn retry_all(&mut self, epoll: &OwnedFd) {
+        for id in self.fetching.take_all() {
+            self.resume(epoll, id);
+        }
+    }
+
+    /// Answers a request that waited, and those behind it; false when its client has gone or it was given up.
+    fn resume(&mut self, epoll: &OwnedFd, id: Id) -> bool {
+        if !self.find(id).is_some_and(|client| client.is_fetching()) {
+            return false;
+        }
+        let number = id.0 as usize;
+        let Some((client, mut shared)) = self.client_and_shared(number) else {
+            return false;
+        };
+        let goes_on = client.resume(&mut shared);
+        self.settle_or_close(epoll, number, goes_on);
+        true
+    }
+}
