@@ -1,12 +1,15 @@
 //! What the fuzz target of Cheetah's HTTP core checks of any bytes.
 //!
 //! The file is included by the fuzz target and by `apps/cheetah/tests/corpus.rs`, which replays
-//! the corpus with a stable compiler; it depends on nothing but `exos_cheetah` and `exos_buf`.
+//! the corpus with a stable compiler; it depends on nothing but `exos_cheetah`, `exos_buf` and `mutations.rs`.
 
 use exos_buf::Slice;
 use exos_cheetah::limits::HEAD_LEN_MAX;
 use exos_cheetah::site::{Description, Document};
 use exos_cheetah::{Next, Server, ServerConnection, Site};
+
+#[path = "mutations.rs"]
+mod mutations;
 
 /// What a connection has sent, and how it ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,6 +36,23 @@ pub fn request(data: &[u8]) {
     let pieces: Vec<&[u8]> = stream.chunks(step).collect();
     assert_eq!(exchange(&mut server, &pieces, 1), whole);
     assert!(!whole.output.windows(6).any(|window| window == b"SECRET"));
+}
+
+/// The same of requests that are nearly right, made by the decisions in the bytes, cut in two at every byte.
+pub fn mutations(data: &[u8]) {
+    let stream = mutations::stream(data);
+    let mut server = Server::new(site(), 784_111_777);
+    let whole = exchange(&mut server, &[&stream], usize::MAX);
+    for cut in 0..stream.len() {
+        let (one, two) = stream.split_at(cut);
+        assert_eq!(
+            exchange(&mut server, &[one, two], usize::MAX),
+            whole,
+            "cut at {cut}"
+        );
+    }
+    let bytes: Vec<&[u8]> = stream.chunks(1).collect();
+    assert_eq!(exchange(&mut server, &bytes, 1), whole, "byte by byte");
 }
 
 fn site() -> Site {

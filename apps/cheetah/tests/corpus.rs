@@ -1,4 +1,4 @@
-//! Replays the fuzzer's corpus with a stable compiler, each input also with every byte removed.
+//! Replays the fuzzer's corpora with a stable compiler; requests also with every byte removed.
 //!
 //! What is checked of each input stands in `fuzz/bodies/http.rs`, which the fuzz target includes
 //! too. A failure names its input.
@@ -6,7 +6,7 @@
 #[path = "../../../fuzz/bodies/http.rs"]
 mod bodies;
 
-use exos_testing::{corpus, run};
+use exos_testing::{Random, corpus, run};
 
 #[test]
 fn requests() {
@@ -21,5 +21,16 @@ fn requests() {
                 bodies::request,
             );
         }
+    }
+}
+
+#[test]
+fn mutations() {
+    for (name, input) in corpus("http_mutations") {
+        run(&name, &input, bodies::mutations);
+    }
+    for seed in 0..300 {
+        let input = Random(seed).bytes(120);
+        run(&format!("seed {seed}"), &input, bodies::mutations);
     }
 }

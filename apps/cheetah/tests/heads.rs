@@ -199,6 +199,28 @@ fn bodies_are_skipped_or_refused_never_taken_for_requests() {
     );
 }
 
+/// RFC 9110 §9.3.2: HEAD is answered without content, also where no more of it was understood than its method.
+#[test]
+fn refusals_of_head_have_no_content() {
+    for (rest, status) in [
+        (" / HTTP/1.1\r\nHost: h\r\nHost: h\r\n\r\n", 400),
+        (" / HTTP/1.1\r\n\r\n", 400),
+        (" / HTTP/2.0\r\n\r\n", 505),
+        (" /\0 HTTP/1.1\r\n\r\n", 400),
+        (" /%zz HTTP/1.1\r\nHost: h\r\n\r\n", 400),
+        (" / HTTP/1.1\r\nHost: h\r\nA : b\r\n\r\n", 400),
+    ] {
+        let with = check(&format!("GET{rest}"), status, Closed);
+        let without = check(&format!("HEAD{rest}"), status, Closed);
+        let (head, content) = with.split_once("\r\n\r\n").unwrap();
+        assert!(!content.is_empty());
+        assert_eq!(without, format!("{head}\r\n\r\n"), "{rest:?}");
+    }
+    // A method is what stands before the first space.
+    let other = check("HEADS / HTTP/2.0\r\n\r\n", 505, Closed);
+    assert!(!other.ends_with("\r\n\r\n"));
+}
+
 /// Each limit is where its name says, at the byte.
 #[test]
 fn limits_are_at_the_byte() {

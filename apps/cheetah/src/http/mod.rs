@@ -24,6 +24,7 @@
 //! | Transfer-Encoding in a request | 411 for chunked, 501 otherwise, then closed |
 //! | Content-Length twice, or beside Transfer-Encoding | 400, then closed |
 //! | body on GET and HEAD | skipped up to a limit, else 413, then closed |
+//! | HEAD that is refused before it is understood | no content all the same (RFC 9110 §9.3.2) |
 //! | unknown method / known but not offered | 501 / 405 with Allow |
 //! | HTTP/2.0, HTTP/1.2, HTTP/0.9 version numbers | 505, then closed; no version at all is 400 |
 //! | Range | single and several parts for GET; parts that touch are one, at the place of the first (§15.3.7.2) |

@@ -127,7 +127,13 @@ impl Server {
     pub fn refuse(&mut self, status: Status, bytes: &[u8], out: &mut Vec<Slice>) {
         let before = out.len();
         let page = self.page(status, self.sites.default_number());
-        self.push(status, Persistence::Close, [page.whole()], out);
+        // RFC 9110 §9.3.2: no content for HEAD, whatever else is wrong with it.
+        let rest = if bytes.starts_with(b"HEAD ") {
+            page.fields()
+        } else {
+            page.whole()
+        };
+        self.push(status, Persistence::Close, [rest], out);
         if self.log.is_some() {
             self.log_answer(Asked::Bytes(bytes), &out[before..]);
         }

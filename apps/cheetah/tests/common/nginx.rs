@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -81,6 +81,18 @@ impl Nginx {
             }
         }
         text(&answer)
+    }
+
+    /// All that nginx answers a stream of requests with, of which it is told that there will be no more.
+    pub fn whole_answer(&self, requests: &[u8]) -> Vec<u8> {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // It may have closed before it has taken all: what it has said until then is its answer.
+        let _ = stream.write_all(requests);
+        let _ = stream.shutdown(Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        answer
     }
 }
 
