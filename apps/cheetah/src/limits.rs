@@ -40,8 +40,11 @@ pub const MEMORY_LEN: u64 = 8 * 1024 * 1024;
 /// [`exos_buf::limits::BUFFER_LEN_MAX`].
 pub const MEMORY_LEN_MAX: u64 = 512 * 1024 * 1024;
 
-/// All documents together by default: a share of a small server's memory.
-pub const SITE_LEN_MAX: u64 = 2 * 1024 * 1024 * 1024;
+/// The smallest cache: with less, every document would be read for every request.
+pub const CACHE_LEN_MIN: u64 = 1024 * 1024;
+
+/// The cache where the kernel does not tell how much memory there is.
+pub const CACHE_LEN_WITHOUT_MEMINFO: u64 = 256 * 1024 * 1024;
 
 /// Names in the listing of one directory: a page of some 1.5 MB, made in about 5 ms while others wait.
 /// People look for nothing in longer lists.
@@ -188,6 +191,23 @@ pub const DIRTY_MAX: usize = 65_536;
 /// Between two examinations of everything, where the kernel does not tell of changes: some seconds of
 /// a thread for half a million files.
 pub const RESCAN_TIME: Duration = Duration::from_secs(60);
+
+/// Requests for documents that are not in memory on their way to the thread that reads: more wait in the loop.
+pub const FETCHES_QUEUED: usize = 256;
+
+/// Documents that are read before changes are looked for again: some milliseconds of a disk that is asked one thing at a
+/// time.
+pub const FETCHES_AT_ONCE: usize = 64;
+
+/// What one document may have of the cache, as a part of it, if others have to go for it: a tenth. Longer ones are read for
+/// who waits for them and not kept.
+pub const CACHE_LARGE_PART: u64 = 10;
+
+/// What a document in the cache takes beside its bytes: what is known of it in the tables of loop and store.
+pub const DOCUMENT_OVERHEAD_LEN: u64 = 512;
+
+/// Documents on their way out of memory that are looked at whenever one comes in: more than have to go for one.
+pub const LEAVING_SWEPT: usize = 32;
 
 /// The buffer for notices: two hundred of the longest names at once.
 pub const NOTICES_LEN: usize = 64 * 1024;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use exos_cheetah::config::{Config, Root};
+use exos_cheetah::config::{CacheSize, Config, Root};
 
 fn parse(text: &str) -> Result<Config, String> {
     Config::parse(Path::new("/etc/exos/serve.toml"), text).map_err(|errors| errors.to_string())
@@ -29,6 +29,7 @@ fn the_example_is_understood() {
     assert_eq!(config.tcp.receive_buffer, Some(64 << 10));
     assert_eq!(config.log.file, Some("/var/log/exos/access.log".into()));
     assert_eq!(config.status.path.as_deref(), Some("/.exos"));
+    assert_eq!(config.cache, CacheSize::Percent(25));
     assert_eq!(config.bounds.max_connections, Some(1 << 20));
     assert_eq!(config.status.allow, ["192.0.2.0/24".parse().unwrap()]);
     assert_eq!(config.sites[0].root, Root::Directory("/srv/www".into()));
@@ -53,6 +54,7 @@ fn little_is_needed_and_the_rest_has_defaults() {
         "relative to the file"
     );
     assert_eq!(config.limits.files, 500_000);
+    assert_eq!(config.cache, CacheSize::HalfOfAvailable);
     assert!(config.link.link.is_none() && !config.tcp.no_sack);
 }
 
@@ -108,6 +110,22 @@ fn what_is_missing_or_malformed_is_named() {
         ("[[site]]\nroot = 5\n", "2: ", "a text in double quotes"),
         ("site = [1]\n", "1: ", "[[site]]"),
         ("link = 3\n", "1: ", "[link]"),
+        ("cache = 3\n", "1: ", "[cache]"),
+        (
+            "[cache]\nsize = \"99%\"\n[[site]]\nroot = \"a\"",
+            "2: ",
+            "\"1%\" to \"90%\"",
+        ),
+        (
+            "[cache]\nsize = \"1KiB\"\n[[site]]\nroot = \"a\"",
+            "2: ",
+            "at least \"1MiB\"",
+        ),
+        (
+            "[limits]\nsite = \"2GiB\"\n[[site]]\nroot = \"a\"",
+            "2: ",
+            "no key `site`",
+        ),
     ] {
         let said = complaints(text).join("\n");
         assert!(

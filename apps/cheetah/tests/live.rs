@@ -5,8 +5,9 @@
 //! own: nothing here waits.
 
 mod common;
+#[path = "common/people.rs"]
+mod people;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -20,6 +21,7 @@ use exos_cheetah::limits::{CHANGES_QUEUED, RESCAN_TIME, SETTLE_TIME, SETTLE_TIME
 use exos_cheetah::site::fields::{FieldRule, FieldRules};
 use exos_cheetah::site::pattern::Pattern;
 use exos_cheetah::site::{Document, Entry, Keeper, Limits, Settings, Tree};
+use people::{change_something, picture};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// A directory and the site that follows it.
@@ -50,7 +52,7 @@ impl Live {
     /// Follows what has happened; `look` sees the site after each change.
     fn follow_and(&mut self, mut look: impl FnMut(&Site)) {
         let (site, changes) = (&mut self.site, &mut self.changes);
-        self.tree.poll(self.now, &mut |change| {
+        self.tree.poll(self.now, &mut |_, change| {
             site.apply(change);
             *changes += 1;
             look(site);
@@ -83,31 +85,6 @@ fn load_live(directory: &Path) -> (Site, Tree) {
 fn content(site: &Site, path: &str) -> Option<String> {
     let document = site.find(path.as_bytes())?.document()?;
     Some(String::from_utf8(document.body().as_bytes().to_vec()).unwrap())
-}
-
-/// Everything about a site that a client can see but times.
-fn picture(site: &Site) -> BTreeMap<String, String> {
-    let describe = |entry: &Entry| match entry {
-        Entry::Directory => "directory".to_owned(),
-        Entry::Forbidden => "forbidden".to_owned(),
-        Entry::Listed(_) => "not in memory".to_owned(),
-        Entry::Document(variants) => {
-            let coded = variants.coded().iter().map(|(_, document)| document);
-            let all = [variants.plain()].into_iter().chain(coded);
-            all.map(describe_document).collect()
-        }
-    };
-    let entries = site.entries();
-    let entries =
-        entries.map(|(path, entry)| (String::from_utf8_lossy(path).into(), describe(entry)));
-    entries.collect()
-}
-
-fn describe_document(document: &Document) -> String {
-    let fields = document.content_fields().to_owned();
-    let tag = String::from_utf8_lossy(document.entity_tag()).into_owned();
-    let varies = if document.varies() { "varies" } else { "" };
-    fields + &tag + varies + &String::from_utf8_lossy(document.body().as_bytes())
 }
 
 #[test]
@@ -244,7 +221,7 @@ fn what_settings_say_holds_for_what_changes() {
     let loaded = Site::load_live(&folder.0, Limits::default(), settings);
     let (mut site, mut tree) = loaded.unwrap();
     let mut follow = |site: &mut Site| {
-        tree.poll(Instant::now(), &mut |change| site.apply(change));
+        tree.poll(Instant::now(), &mut |_, change| site.apply(change));
     };
     let page = |site: &Site| {
         let page = site.error_page(Status::NotFound);
@@ -259,7 +236,7 @@ fn what_settings_say_holds_for_what_changes() {
     fs::hard_link(folder.path("b.txt"), folder.path("c.html")).unwrap();
     fs::remove_file(folder.path("404.html")).unwrap();
     follow(&mut site);
-    tree.poll(Instant::now() + SETTLE_TIME, &mut |change| {
+    tree.poll(Instant::now() + SETTLE_TIME, &mut |_, change| {
         site.apply(change)
     });
     assert!(matches!(site.find(b"/"), Some(Entry::Forbidden)));
@@ -467,13 +444,13 @@ fn the_root_may_be_exchanged() {
     let (mut site, mut tree) = load_live(&folder.path("www"));
     folder.link("2", "next");
     fs::rename(folder.path("next"), folder.path("www")).unwrap();
-    tree.poll(Instant::now(), &mut |change| {
+    tree.poll(Instant::now(), &mut |_, change| {
         site.apply(change);
         assert!(content(&site, "/page.html").is_some());
     });
     assert_eq!(content(&site, "/page.html").as_deref(), Some("two"));
     folder.write("2/page.html", "two again");
-    tree.poll(Instant::now(), &mut |change| site.apply(change));
+    tree.poll(Instant::now(), &mut |_, change| site.apply(change));
     assert_eq!(content(&site, "/page.html").as_deref(), Some("two again"));
 }
 
@@ -483,7 +460,8 @@ fn what_was_left_out_for_want_of_room_comes_when_there_is_some() {
     folder.write("a", [b'a'; 10]);
     folder.write("b", [b'b'; 10]);
     let limits = Limits {
-        site_len: 15,
+        files: 1,
+        document_len: 15,
         ..Limits::default()
     };
     let mut live = Live::within(folder, limits);
@@ -527,7 +505,7 @@ fn the_keeper_hands_over_all_changes() {
     let folder = Folder::new();
     let (mut site, tree) = load_live(&folder.0);
     let cores = exos_host::affinity::allowed().unwrap();
-    let mut keeper = Keeper::start(tree, cores, |_| {}).unwrap();
+    let mut keeper = Keeper::start(vec![tree], cores, |_| {}).unwrap();
     assert_eq!(keeper.take().count(), 0, "nothing has happened");
     for n in 0..FILES {
         folder.write(&format!("{}/{n}.txt", n % 7), format!("{n}"));
@@ -548,7 +526,7 @@ fn the_keeper_hands_over_all_changes() {
             }),
         )
         .unwrap();
-        let taken = keeper.take().map(|change| site.apply(change)).count();
+        let taken = keeper.take().map(|(_, change)| site.apply(change)).count();
         assert!(taken <= CHANGES_QUEUED, "a turn is bounded");
     }
     assert_eq!(picture(&site), picture(&folder.load()));
@@ -560,7 +538,7 @@ fn a_keeper_that_nobody_listens_to_ends() {
     let folder = Folder::new();
     let (_, tree) = load_live(&folder.0);
     let cores = exos_host::affinity::allowed().unwrap();
-    let keeper = Keeper::start(tree, cores, |_| {}).unwrap();
+    let keeper = Keeper::start(vec![tree], cores, |_| {}).unwrap();
     for n in 0..3 * CHANGES_QUEUED {
         folder.write(&format!("{n}.txt"), "");
     }
@@ -603,42 +581,4 @@ fn following_is_like_loading_anew() {
         let anew = picture(&live.folder.load());
         assert_eq!(picture(&live.site), anew, "seed {seed}");
     }
-}
-
-/// One of the things that people do with files; what cannot be done is not. True if it was a hard link.
-fn change_something(folder: &Folder, step: usize, mut choose: impl FnMut(usize) -> usize) -> bool {
-    const NAMES: [&str; 7] = [
-        "a.txt",
-        "index.html",
-        "d",
-        "e",
-        "f.html",
-        "a.txt.gz",
-        "e.br",
-    ];
-    let mut path = || match choose(3) {
-        0 => NAMES[choose(NAMES.len())].to_owned(),
-        1 => format!(
-            "{}/{}",
-            NAMES[choose(NAMES.len())],
-            NAMES[choose(NAMES.len())]
-        ),
-        _ => format!(
-            "{}/{}/{}",
-            NAMES[choose(NAMES.len())],
-            NAMES[choose(NAMES.len())],
-            NAMES[choose(NAMES.len())]
-        ),
-    };
-    let (one, other) = (folder.path(&path()), folder.path(&path()));
-    let kind = choose(8);
-    let _ = match kind {
-        0..=2 => fs::write(&one, format!("step {step}")),
-        3 => fs::create_dir_all(&one),
-        4 => fs::rename(&one, &other),
-        5 => fs::remove_file(&one).or_else(|_| fs::remove_dir_all(&one)),
-        6 => fs::hard_link(&one, &other),
-        _ => std::os::unix::fs::symlink(folder.path(NAMES[choose(NAMES.len())]), &one),
-    };
-    kind == 6
 }

@@ -508,7 +508,7 @@ fn documents_that_change_follow_the_rules() {
     let mut server = Server::new(site, NOW_SECS);
     let mut follow = |server: &mut Server| {
         let site = server.sites_mut().get_mut(0);
-        tree.poll(Instant::now(), &mut |change| site.apply(change));
+        tree.poll(Instant::now(), &mut |_, change| site.apply(change));
     };
     let path = |name: &str| folder.0.join("www").join(name);
     assert_eq!(body(&get(&mut server, "h", "/")), "start");

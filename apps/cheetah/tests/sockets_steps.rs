@@ -11,7 +11,7 @@ use exos_cheetah::Server;
 use exos_cheetah::limits::{FETCH_TIME, HEAD_GRACE_TIME, READ_RATE_TIME};
 use exos_cheetah::serve::Bounds;
 use exos_cheetah::site::document::Draft;
-use exos_cheetah::site::{Change, Description, Document, SitePath};
+use exos_cheetah::site::{About, Change, Description, Document, SitePath};
 use exos_cheetah::sockets::SocketServer;
 
 /// More than the kernel keeps for one connection.
@@ -32,7 +32,11 @@ impl Stepped {
         let server = Server::new(site, clock::unix_secs());
         let address = "127.0.0.1:0".parse().unwrap();
         let mut server = SocketServer::listen(address, server).expect("loopback has free ports");
-        server.change(clock::now(), 0, Change::Listed(path("/late.txt")));
+        server.change(
+            clock::now(),
+            0,
+            Change::Listed(path("/late.txt"), About::default()),
+        );
         let address = server.address().expect("it listens");
         Self { server, address }
     }

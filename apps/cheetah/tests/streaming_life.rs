@@ -143,7 +143,7 @@ fn a_request_waits_until_the_table_knows_the_file_that_is_there() {
         "nobody knows of the new one yet"
     );
     let (cheetah, stack, now) = (&mut visit.cheetah, &mut visit.server, visit.now);
-    tree.poll(std::time::Instant::now(), &mut |change| {
+    tree.poll(std::time::Instant::now(), &mut |_, change| {
         cheetah.change(now, 0, change, stack)
     });
     visit.run(5 * SECOND, usize::MAX);
@@ -153,7 +153,7 @@ fn a_request_waits_until_the_table_knows_the_file_that_is_there() {
     visit.ask("10.0.0.1", GET);
     visit.run(SECOND, usize::MAX);
     let (cheetah, stack, now) = (&mut visit.cheetah, &mut visit.server, visit.now);
-    tree.poll(std::time::Instant::now(), &mut |change| {
+    tree.poll(std::time::Instant::now(), &mut |_, change| {
         cheetah.change(now, 0, change, stack)
     });
     visit.run(SECOND, usize::MAX);

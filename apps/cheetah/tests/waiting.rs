@@ -12,7 +12,7 @@ use common::Client;
 use exos_buf::Slice;
 use exos_cheetah::limits::FETCH_TIME;
 use exos_cheetah::site::document::Draft;
-use exos_cheetah::site::{Change, Description, SitePath};
+use exos_cheetah::site::{About, Change, Description, SitePath};
 use exos_cheetah::{Next, Server, ServerConnection, Status};
 use visit::Visit;
 
@@ -26,7 +26,7 @@ fn path(path: &str) -> SitePath {
 fn server() -> Server {
     let mut server = common::server();
     for late in ["/late.txt", "/late/index.html"] {
-        server.change_site(0, Change::Listed(path(late)));
+        server.change_site(0, Change::Listed(path(late), About::default()));
     }
     server
 }
@@ -158,7 +158,10 @@ fn a_document_that_goes_meanwhile_or_cannot_be_read_is_refused() {
 fn visit() -> Visit {
     Visit::new(common::site(), |server| {
         for n in 0..10 {
-            server.change_site(0, Change::Listed(path(&format!("/{n}.txt"))));
+            server.change_site(
+                0,
+                Change::Listed(path(&format!("/{n}.txt")), About::default()),
+            );
         }
     })
 }

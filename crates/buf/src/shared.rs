@@ -39,6 +39,12 @@ impl SharedBytes {
         self.sums();
     }
 
+    /// Bytes of memory that they take, with their table of sums once it is made.
+    pub fn memory_len(&self) -> usize {
+        let sums = self.0.sums.get().map_or(0, |sums| size_of_val(&**sums));
+        size_of::<Shared>() + self.0.bytes.len() + sums
+    }
+
     pub(crate) fn sums(&self) -> &[u16] {
         self.0.sums.get_or_init(|| prefix_sums(&self.0.bytes))
     }

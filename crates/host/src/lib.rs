@@ -19,6 +19,7 @@ pub mod ethtool;
 pub mod kernel;
 pub mod limits;
 pub mod localtime;
+pub mod memory;
 pub mod netlink;
 pub mod netns;
 pub mod peer;

@@ -4,6 +4,7 @@
 //! Every error names the line and says what to write; all are told at once. The command line says the same things for
 //! one site, so there is one kind of configuration, and `docs/serve.md` describes it.
 
+mod cache;
 mod rules;
 mod schema;
 mod site;
@@ -22,6 +23,7 @@ use crate::site::Limits;
 use crate::site::hosts::Unknown;
 use crate::status::StatusArgs;
 
+pub use cache::CacheSize;
 pub use site::{Root, SiteConfig};
 pub use source::{ConfigError, ConfigErrors};
 pub use stack::{LinkConfig, TcpConfig};
@@ -47,7 +49,9 @@ pub struct Config {
     pub status: StatusArgs,
     /// Limits of clients.
     pub bounds: BoundsArgs,
-    /// How much there may be.
+    /// How much memory documents may take.
+    pub cache: CacheSize,
+    /// How long and how many documents may be.
     pub limits: Limits,
     /// Bytes of memory for what is read while it is sent.
     pub stream_memory: u64,
@@ -69,6 +73,7 @@ impl Config {
             log: LogArgs::default(),
             status: StatusArgs::default(),
             bounds: BoundsArgs::default(),
+            cache: CacheSize::default(),
             limits: Limits::default(),
             stream_memory: CHUNKS_LEN,
             sites: vec![SiteConfig::of(root)],
@@ -114,6 +119,7 @@ impl Config {
             log: watch::log(&source, &folder_of(file), &tables.log),
             status: watch::status(&source, &tables.status),
             bounds: watch::bounds(&source, &tables.clients),
+            cache: cache::cache(&source, &tables.cache),
             limits: site::limits(&source, &tables.limits),
             stream_memory: site::stream_memory(&source, &tables.limits),
             sites: site::all(&source, &folder_of(file), &tables.site),

@@ -24,6 +24,7 @@ pub(super) struct File {
     pub(super) log: LogTable,
     pub(super) status: StatusTable,
     pub(super) clients: ClientsTable,
+    pub(super) cache: CacheTable,
     pub(super) limits: LimitsTable,
     pub(super) unknown_hosts: Option<Text>,
     pub(super) site: Vec<Spanned<SiteTable>>,
@@ -81,6 +82,13 @@ pub(super) struct ClientsTable {
     pub(super) min_head_rate: Option<Number>,
 }
 
+/// `[cache]`: how much of it is in memory.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: [cache]")]
+pub(super) struct CacheTable {
+    pub(super) size: Option<Text>,
+}
+
 /// `[limits]`: how much there may be.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default, expecting = "a table: [limits]")]
@@ -88,7 +96,6 @@ pub(super) struct LimitsTable {
     pub(super) document: Option<Text>,
     pub(super) stream: Option<Text>,
     pub(super) stream_memory: Option<Text>,
-    pub(super) site: Option<Text>,
     pub(super) files: Option<Number>,
 }
 

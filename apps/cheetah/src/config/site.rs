@@ -59,9 +59,6 @@ pub(super) fn limits(source: &Source, table: &LimitsTable) -> Limits {
     if let Some(len) = size(&table.stream, MEMORY_LEN_MAX) {
         limits.memory_len = len;
     }
-    if let Some(len) = size(&table.site, u64::MAX) {
-        limits.site_len = len;
-    }
     let files = table.files.as_ref();
     if let Some(files) = files.and_then(|n| source.number(n, 1, SITE_FILES_MAX as i64)) {
         limits.files = files as usize;

@@ -228,16 +228,16 @@ impl Server {
         };
         let (number, site) = (site, self.sites.get(site));
         Ok(match site.find(path) {
-            Some(Entry::Document(_) | Entry::Listed(_) | Entry::Directory) if asks_what => {
+            Some(Entry::Document(_) | Entry::Listed(..) | Entry::Directory) if asks_what => {
                 Choice::Allow
             }
             Some(Entry::Document(variants)) => {
                 Choice::Send(variants.choose(|| Accepted::of_request(request)))
             }
-            Some(Entry::Listed(path)) if self.has_failed(number, path) => {
+            Some(Entry::Listed(path, _)) if self.has_failed(number, path) => {
                 Choice::Refuse(Status::InternalServerError)
             }
-            Some(Entry::Listed(path)) => Choice::Wait(path.clone()),
+            Some(Entry::Listed(path, _)) => Choice::Wait(path.clone()),
             Some(Entry::Directory) => {
                 let location = encode(&[path, &b"/"[..]].concat(), *query);
                 let status = Status::MovedPermanently;

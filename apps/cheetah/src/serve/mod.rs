@@ -116,8 +116,9 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
         revoked = tell_news("serve", &mut exos);
     }
     exos.stack.tcp.close_listener(listener);
-    upkeep.end();
+    upkeep.end_reloads();
     let stopped = stop(&mut exos, &mut cheetah, &signals, &mut upkeep, &reporter);
+    upkeep.end();
     exos.leave();
     if let Some(log) = cheetah.server_mut().log_mut() {
         log.finish();
@@ -161,6 +162,7 @@ fn turn(
     exos.receive();
     statistics::show(exos, cheetah, exos.now());
     cheetah.handle(exos.now(), clock::unix_secs(), &mut exos.stack);
+    upkeep.ask_for_documents(&mut OnStack { exos, cheetah });
     exos.send()?;
     if signals.take_report_request() {
         reporter.print(exos, cheetah);
@@ -194,6 +196,8 @@ fn stop(
     while (cheetah.is_busy() && clock::now() < busy_until)
         || (cheetah.connections() > 0 && clock::now() < until)
     {
+        // Documents that requests wait for still come.
+        upkeep.turn(&mut OnStack { exos, cheetah });
         turn(exos, cheetah, signals, upkeep, reporter)?;
         // Another signal changes nothing, but must not keep the loop awake.
         signals.stop_requested();

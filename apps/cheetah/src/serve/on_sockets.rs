@@ -17,7 +17,7 @@ use super::{Reporter, sites, statistics, url, watched};
 use crate::config::Config;
 use crate::http::Server;
 use crate::limits::{GOODBYE_TIME, STOP_TIME};
-use crate::site::Change;
+use crate::site::{Change, SitePath};
 use crate::sockets::SocketServer;
 
 impl Changing for SocketServer {
@@ -27,6 +27,10 @@ impl Changing for SocketServer {
 
     fn change(&mut self, site: usize, change: Change) {
         SocketServer::change(self, clock::now(), site, change);
+    }
+
+    fn poll_wanted(&mut self) -> Option<(usize, SitePath)> {
+        SocketServer::poll_wanted(self)
     }
 
     fn retry_all(&mut self) {
@@ -83,7 +87,7 @@ impl Serving {
         while !self.signals.stop_requested() {
             self.turn(None)?;
         }
-        self.upkeep.end();
+        self.upkeep.end_reloads();
         self.server.stop();
         let (busy_until, until) = (clock::now() + STOP_TIME, clock::now() + GOODBYE_TIME);
         while (self.server.is_busy() && clock::now() < busy_until)
@@ -93,6 +97,7 @@ impl Serving {
             // Another signal changes nothing, but must not keep the loop awake.
             self.signals.stop_requested();
         }
+        self.upkeep.end();
         if let Some(log) = self.server.server_mut().log_mut() {
             log.finish();
         }
@@ -111,6 +116,7 @@ impl Serving {
         }
         statistics::show_sockets(&mut self.server);
         self.server.handle(clock::now(), clock::unix_secs());
+        self.upkeep.ask_for_documents(&mut self.server);
         self.do_what_is_asked();
         Ok(())
     }

@@ -8,7 +8,7 @@ use exos_program::{LinkArgs, Stream, TcpArgs};
 
 use super::bounds::BoundsArgs;
 use super::without::Specialisation;
-use crate::config::{Config, DEFAULT_PORT, Root};
+use crate::config::{CacheSize, Config, DEFAULT_PORT, Root};
 use crate::log::{Log, LogArgs, Target};
 use crate::status::StatusArgs;
 use crate::stream::Streams;
@@ -26,7 +26,7 @@ pub struct ServeArgs {
     #[arg(value_name = "DIR")]
     pub directory: Option<PathBuf>,
     /// What to serve, and how, as a TOML file says it (docs/serve.md); options of the link and of TCP add to it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "port", "document_max", "site_max", "listing"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "port", "document_max", "listing"])]
     pub config: Option<PathBuf>,
     /// Say what would be served, or all that is wrong, and end
     #[arg(long)]
@@ -47,9 +47,10 @@ pub struct ServeArgs {
     /// Longest document to serve, in MiB; longer ones are left out [default: any]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=u64::MAX >> 20))]
     pub document_max: Option<u64>,
-    /// All documents in memory together, in MiB; what exceeds it is left out [default: 2048]
-    #[arg(long, value_name = "MIB")]
-    pub site_max: Option<u64>,
+    /// Memory for documents, as 512MiB or 25%; what exceeds it is read when it is asked for [default: half of the memory
+    /// available]
+    #[arg(long, value_name = "SIZE")]
+    pub cache: Option<CacheSize>,
     /// Do without some of what makes it fast, to measure what each is worth; docs/internals/serve.md
     #[arg(
         long,
@@ -90,6 +91,7 @@ impl ServeArgs {
             log: self.log.clone().or(config.log),
             status: self.status.clone().or(config.status),
             bounds: self.bounds.or(config.bounds),
+            cache: self.cache.unwrap_or(config.cache),
             ..config
         })
     }
@@ -100,9 +102,6 @@ impl ServeArgs {
         config.port = self.port.unwrap_or(DEFAULT_PORT);
         if let Some(mib) = self.document_max {
             config.limits.document_len = mib << 20;
-        }
-        if let Some(mib) = self.site_max {
-            config.limits.site_len = mib.saturating_mul(1 << 20);
         }
         for site in &mut config.sites {
             Arc::make_mut(&mut site.settings).listing = self.listing;

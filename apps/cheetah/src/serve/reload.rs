@@ -54,7 +54,7 @@ pub enum Progress {
     /// Nothing that anybody has to know of.
     None,
     /// The sites have been exchanged; these tell of changes of the new ones, by their numbers.
-    Exchanged(Vec<(usize, Tree)>),
+    Exchanged(Vec<Tree>),
     /// What was read cannot be served, for these reasons; nothing has changed.
     Refused(Vec<Error>),
 }

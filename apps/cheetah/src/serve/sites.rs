@@ -10,23 +10,18 @@ use exos::Error;
 
 use crate::config::{Config, Root, SiteConfig};
 use crate::site::hosts::{HostName, Unknown};
-use crate::site::{Change, LoadError, Site, Sites, Tree};
+use crate::site::{Cache, Change, LoadError, SharedCache, Site, Sites, Tree};
 
-/// Sites in memory, and what tells of changes of their files, with the number of the site.
-pub type Live = (Sites, Vec<(usize, Tree)>);
+/// Sites in memory, and what tells of changes of their files.
+pub type Live = (Sites, Vec<Tree>);
 
 /// A configuration and all documents that it names.
 pub struct Fresh {
     config: Config,
-    contents: Vec<Contents>,
-}
-
-/// The documents of one site.
-enum Contents {
-    /// Those in the program.
-    Example,
-    /// Those of a directory, and what tells of changes if it shall.
-    Directory(Vec<Change>, Option<Box<Tree>>),
+    /// The documents of each site that is a directory.
+    changes: Vec<Vec<Change>>,
+    /// What tells of changes, if it shall.
+    trees: Vec<Tree>,
 }
 
 /// Loads all sites of a configuration. What is left out of them is said on standard error.
@@ -57,44 +52,57 @@ impl Fresh {
     ///
     /// Everything that stands in the way.
     pub fn read(config: Config, is_live: bool) -> Result<Fresh, Vec<Error>> {
-        let (mut contents, mut wrong) = (Vec::new(), Vec::new());
-        for site in &config.sites {
-            match read_one(&config, site, is_live) {
-                Ok(one) => contents.push(one),
-                Err(mut errors) => wrong.append(&mut errors),
+        let cache = SharedCache::from(Cache::new(config.cache.bytes()));
+        let mut fresh = Fresh {
+            changes: config.sites.iter().map(|_| Vec::new()).collect(),
+            trees: Vec::new(),
+            config,
+        };
+        let mut wrong = Vec::new();
+        for number in 0..fresh.config.sites.len() {
+            if let Err(mut errors) = fresh.read_one(number, &cache, is_live) {
+                wrong.append(&mut errors);
             }
         }
         if wrong.is_empty() {
-            Ok(Fresh { config, contents })
+            Ok(fresh)
         } else {
             Err(wrong)
         }
     }
 
+    fn read_one(
+        &mut self,
+        number: usize,
+        cache: &SharedCache,
+        is_live: bool,
+    ) -> Result<(), Vec<Error>> {
+        let site = &self.config.sites[number];
+        let Root::Directory(directory) = &site.root else {
+            return Ok(());
+        };
+        let say = |e: LoadError| vec![Error::new(e.to_string())];
+        let (limits, settings) = (self.config.limits, site.settings.clone());
+        let tree = Tree::open(directory, limits, settings, is_live).map_err(say)?;
+        let mut tree = tree.within(number, cache.clone());
+        // A document of a site before may have to go for one of this.
+        let changes = &mut self.changes;
+        tree.scan(&mut |site, change| changes[site].push(change))
+            .map_err(say)?;
+        for omission in tree.take_omissions() {
+            eprintln!("exos serve: left out: {omission}");
+        }
+        let missing = missing_pages(site, directory, &self.changes[number]);
+        if !missing.is_empty() {
+            return Err(missing);
+        }
+        self.trees.extend(is_live.then_some(tree));
+        Ok(())
+    }
+
     /// What it was read for.
     pub fn config(&self) -> &Config {
         &self.config
-    }
-}
-
-fn read_one(config: &Config, site: &SiteConfig, is_live: bool) -> Result<Contents, Vec<Error>> {
-    let Root::Directory(directory) = &site.root else {
-        return Ok(Contents::Example);
-    };
-    let say = |e: LoadError| vec![Error::new(e.to_string())];
-    let settings = site.settings.clone();
-    let mut tree = Tree::open(directory, config.limits, settings, is_live).map_err(say)?;
-    let mut changes = Vec::new();
-    tree.scan(&mut |change| changes.push(change)).map_err(say)?;
-    for omission in tree.take_omissions() {
-        eprintln!("exos serve: left out: {omission}");
-    }
-    let missing = missing_pages(site, directory, &changes);
-    if missing.is_empty() {
-        let tree = is_live.then(|| Box::new(tree));
-        Ok(Contents::Directory(changes, tree))
-    } else {
-        Err(missing)
     }
 }
 
@@ -123,7 +131,7 @@ pub struct Filling {
     config: Config,
     sites: Vec<Site>,
     changes: Vec<std::vec::IntoIter<Change>>,
-    trees: Vec<(usize, Tree)>,
+    trees: Vec<Tree>,
 }
 
 impl Filling {
@@ -132,21 +140,16 @@ impl Filling {
         let mut filling = Filling {
             sites: Vec::new(),
             changes: Vec::new(),
-            trees: Vec::new(),
+            trees: fresh.trees,
             config: fresh.config,
         };
-        let sites = filling.config.sites.iter().enumerate();
-        for (contents, (number, site)) in fresh.contents.into_iter().zip(sites) {
-            let (table, changes) = match contents {
-                Contents::Example => (Site::example(), Vec::new()),
-                Contents::Directory(changes, tree) => {
-                    filling.trees.extend(tree.map(|tree| (number, *tree)));
-                    let mut table = Site::with(site.settings.clone());
-                    // Directories have two paths, and so have index documents.
-                    table.reserve(changes.len() + changes.len() / 8);
-                    (table, changes)
-                }
+        for (changes, site) in fresh.changes.into_iter().zip(&filling.config.sites) {
+            let mut table = match site.root {
+                Root::Example => Site::example(),
+                Root::Directory(_) => Site::with(site.settings.clone()),
             };
+            // Directories have two paths, and so have index documents.
+            table.reserve(changes.len() + changes.len() / 8);
             filling.sites.push(table);
             filling.changes.push(changes.into_iter());
         }
@@ -183,6 +186,7 @@ pub(super) fn check(config: &Config) -> Result<ExitCode, Error> {
     let wrong = match (sites, link) {
         (Ok(sites), Ok(_)) => {
             println!("port {}", config.port);
+            println!("cache {}", config.cache);
             for line in describe(config, &sites) {
                 println!("{line}");
             }
@@ -224,9 +228,14 @@ pub(super) fn describe(config: &Config, sites: &Sites) -> Vec<String> {
 }
 
 fn describe_one(site: &SiteConfig, loaded: &Site) -> String {
-    let count = loaded.document_count();
-    let megabytes = loaded.content_len() as f64 / 1e6;
+    let (listed, listed_len) = loaded.listed();
+    let count = loaded.document_count() + listed;
+    let megabytes = (loaded.content_len() + listed_len) as f64 / 1e6;
     match &site.root {
+        Root::Directory(d) if listed > 0 => format!(
+            "{count} documents of {}, {megabytes:.1} MB; {listed} of them are read when they are asked for",
+            d.display()
+        ),
         Root::Directory(d) => format!("{count} documents of {}, {megabytes:.1} MB", d.display()),
         Root::Example => format!("the example site, {count} documents, {megabytes:.1} MB"),
     }

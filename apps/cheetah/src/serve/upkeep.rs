@@ -12,7 +12,7 @@ use super::program::Cheetah;
 use super::reload::{Progress, Reload};
 use super::sites::{Fresh, tell_all};
 use crate::http::Server;
-use crate::site::{Change, Tree};
+use crate::site::{Change, SitePath, Tree};
 
 /// A server whose documents change while it serves them.
 pub(crate) trait Changing {
@@ -21,6 +21,9 @@ pub(crate) trait Changing {
 
     /// Changes what a site serves, by its number, and answers requests that waited for that.
     fn change(&mut self, site: usize, change: Change);
+
+    /// The next document that a request waits for, by the number of its site and its path.
+    fn poll_wanted(&mut self) -> Option<(usize, SitePath)>;
 
     /// Looks again for all that requests wait for, because everything is served anew.
     fn retry_all(&mut self);
@@ -40,6 +43,10 @@ impl Changing for OnStack<'_> {
     fn change(&mut self, site: usize, change: Change) {
         let (now, stack) = (self.exos.now(), &mut self.exos.stack);
         self.cheetah.change(now, site, change, stack);
+    }
+
+    fn poll_wanted(&mut self) -> Option<(usize, SitePath)> {
+        self.cheetah.poll_wanted()
     }
 
     fn retry_all(&mut self) {
@@ -63,7 +70,7 @@ impl Upkeep {
     /// any more.
     pub(super) fn start(
         args: &ServeArgs,
-        trees: Vec<(usize, Tree)>,
+        trees: Vec<Tree>,
         cores: Vec<usize>,
         signals: &Signals,
     ) -> Result<Upkeep, Error> {
@@ -125,9 +132,19 @@ impl Upkeep {
         }
     }
 
-    /// Follows no more, and reads nothing anew.
-    pub(super) fn end(&mut self) {
-        self.files.end();
+    /// Asks for the documents that requests of this turn wait for.
+    pub(super) fn ask_for_documents(&mut self, served: &mut impl Changing) {
+        self.files.ask_for_documents(served);
+    }
+
+    /// Reads nothing anew from now on.
+    pub(super) fn end_reloads(&mut self) {
         self.reload = None;
+    }
+
+    /// Follows and reads no more.
+    pub(super) fn end(&mut self) {
+        self.end_reloads();
+        self.files.end();
     }
 }

@@ -33,7 +33,7 @@ use exos_buf::{Buffer, SharedBytes, Slice};
 
 use super::long::{Long, LongFile};
 use super::store::root::Version;
-use super::{Coding, content_hash, media_type};
+use super::{About, Coding, content_hash, media_type};
 use crate::http::opening::date_text;
 use crate::limits::{MORE_FIELDS_LEN_MAX, RESPONSE_FIELDS_LEN_MAX};
 
@@ -174,6 +174,24 @@ fn version_hash(version: &Version, coding: Option<Coding>) -> u64 {
         .flat_map(|w| w.to_le_bytes())
         .collect();
     content_hash(&bytes, coding)
+}
+
+impl Draft {
+    /// What is said of the document where it is not in memory.
+    pub fn about(&self) -> About {
+        About {
+            len: match &self.long {
+                Some(file) => file.len(),
+                None => self.bytes.as_slice().len() as u64 - u64::from(self.body_start),
+            },
+            modified_secs: self.modified_secs,
+        }
+    }
+
+    /// The bytes, for who keeps account of them.
+    pub fn bytes(&self) -> &SharedBytes {
+        &self.bytes
+    }
 }
 
 impl From<Draft> for Document {
@@ -323,6 +341,14 @@ impl Document {
     /// Seconds since 1970 of the last change.
     pub fn modified_secs(&self) -> u64 {
         self.modified_secs
+    }
+
+    /// What is said of it where it is not in memory.
+    pub fn about(&self) -> About {
+        About {
+            len: self.content_len(),
+            modified_secs: self.modified_secs,
+        }
     }
 
     /// The entity tag, quotes included; empty for a page of the server's own.

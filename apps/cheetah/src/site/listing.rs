@@ -13,7 +13,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
-use super::{Document, Entry, Site};
+use super::{About, Document, Entry, Site};
 use crate::http::opening::date_text;
 use crate::http::target::encode;
 use crate::limits::LISTING_NAMES_MAX;
@@ -70,12 +70,11 @@ impl Site {
         for name in directory.names.iter().filter(|name| name[0] != b'.') {
             match self.find(&[path, name].concat()) {
                 Some(Entry::Directory) => directories.push((&name[..], "/", None)),
-                Some(Entry::Document(variants)) => {
-                    documents.push((&name[..], "", Some(variants.plain())))
+                Some(entry) => {
+                    let row = |about| (&name[..], "", Some(about));
+                    documents.extend(entry.about().map(row));
                 }
-                // How long it is will be known when it has been read.
-                Some(Entry::Listed(_)) => documents.push((&name[..], "", None)),
-                Some(Entry::Forbidden) | None => {}
+                None => {}
             }
         }
         let rows = [directories, documents].concat();
@@ -85,8 +84,8 @@ impl Site {
     }
 }
 
-/// A name, what follows it in addresses, and the document if it is one that is in memory.
-type Row<'a> = (&'a [u8], &'static str, Option<&'a Document>);
+/// A name, what follows it in addresses, and what is said of the document if it is one.
+type Row<'a> = (&'a [u8], &'static str, Option<About>);
 
 /// The page of a directory.
 fn html(path: &[u8], rows: &[Row]) -> String {
@@ -111,14 +110,14 @@ fn html(path: &[u8], rows: &[Row]) -> String {
     html + "</html>\n"
 }
 
-fn push_row(html: &mut String, (name, slash, document): Row) {
+fn push_row(html: &mut String, (name, slash, about): Row) {
     let link = escape(&encode(name, None));
     let text = escape(&String::from_utf8_lossy(name));
-    let (len, changed) = document.map_or((String::new(), String::new()), |document| {
+    let (len, changed) = about.map_or((String::new(), String::new()), |about| {
         // Of `Sun, 06 Nov 1994 08:49:37 GMT` without the day's name, the seconds and the zone.
-        let date = date_text(document.modified_secs());
+        let date = date_text(about.modified_secs);
         let changed = date.get(5..22).unwrap_or_default().to_owned();
-        (document.content_len().to_string(), changed)
+        (about.len.to_string(), changed)
     });
     let _ = writeln!(
         html,

@@ -28,8 +28,6 @@ pub struct Limits {
     /// Bytes of one document that is kept in memory; longer ones are read while they are sent. At most
     /// [`limits::MEMORY_LEN_MAX`].
     pub memory_len: u64,
-    /// Bytes of all documents in memory.
-    pub site_len: u64,
     /// Files.
     pub files: usize,
 }
@@ -39,7 +37,6 @@ impl Default for Limits {
         Limits {
             document_len: u64::MAX,
             memory_len: limits::MEMORY_LEN,
-            site_len: limits::SITE_LEN_MAX,
             files: limits::SITE_FILES_MAX,
         }
     }
@@ -191,7 +188,7 @@ impl Site {
 
 fn scan(mut tree: Tree, settings: Arc<Settings>) -> Result<(Site, Tree), LoadError> {
     let mut site = Site::with(settings);
-    tree.scan(&mut |change| site.apply(change))?;
+    tree.scan(&mut |_, change| site.apply(change))?;
     site.omissions = tree.take_omissions();
     Ok((site, tree))
 }

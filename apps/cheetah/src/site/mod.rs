@@ -37,7 +37,7 @@ pub use document::{Description, Document};
 pub use hosts::Sites;
 pub use load::{Limits, LoadError, Omission, Reason};
 pub use settings::{MediaTypes, Settings};
-pub use store::{Change, Keeper, SitePath, Tree};
+pub use store::{About, Cache, Change, Keeper, SharedCache, SitePath, Tree};
 pub use variants::Variants;
 
 use crate::http::Status;
@@ -51,7 +51,7 @@ pub enum Entry {
     /// A document, perhaps with coded variants.
     Document(Variants),
     /// A document that is not in memory; the store reads it by this path.
-    Listed(SitePath),
+    Listed(SitePath, About),
     /// A directory without its trailing slash: redirected to the address with it.
     Directory,
     /// Something that exists and is not served.
@@ -61,14 +61,23 @@ pub enum Entry {
 impl Entry {
     /// Whether a document is there, in memory or not.
     pub fn is_document(&self) -> bool {
-        matches!(self, Entry::Document(_) | Entry::Listed(_))
+        matches!(self, Entry::Document(_) | Entry::Listed(..))
+    }
+
+    /// What is said of a document, in memory or not.
+    pub fn about(&self) -> Option<About> {
+        match self {
+            Entry::Document(variants) => Some(variants.plain().about()),
+            Entry::Listed(_, about) => Some(*about),
+            Entry::Directory | Entry::Forbidden => None,
+        }
     }
 
     /// The document as it is, without a coding, if it is one.
     pub fn document(&self) -> Option<&Document> {
         match self {
             Entry::Document(variants) => Some(variants.plain()),
-            Entry::Listed(_) | Entry::Directory | Entry::Forbidden => None,
+            Entry::Listed(..) | Entry::Directory | Entry::Forbidden => None,
         }
     }
 }
@@ -153,8 +162,8 @@ impl Site {
     }
 
     /// Makes known that there is a document at a path which is not in memory.
-    pub fn insert_listed(&mut self, path: &SitePath) {
-        self.insert_entry(path, Entry::Listed(path.clone()));
+    pub fn insert_listed(&mut self, path: &SitePath, about: About) {
+        self.insert_entry(path, Entry::Listed(path.clone(), about));
     }
 
     fn insert_entry(&mut self, path: &[u8], entry: Entry) {
@@ -162,8 +171,10 @@ impl Site {
             path.starts_with(b"/") && !path.ends_with(b"/"),
             "not a document's path"
         );
-        for (at, _) in path.iter().enumerate().filter(|&(_, &byte)| byte == b'/') {
-            self.insert_directory(&path[..=at]);
+        if !self.find(path).is_some_and(Entry::is_document) {
+            for (at, _) in path.iter().enumerate().filter(|&(_, &byte)| byte == b'/') {
+                self.insert_directory(&path[..=at]);
+            }
         }
         self.put_document(path, entry);
     }
@@ -247,8 +258,11 @@ impl Site {
     /// A redirect comes before whatever else is at its path.
     fn put(&mut self, path: &[u8], entry: Entry) {
         if self.settings.redirects.find(path).is_none() {
-            self.entries.insert(path.into(), entry);
-            if let Some(listings) = &mut self.listings {
+            let about = entry.about();
+            let before = self.entries.insert(path.into(), entry);
+            // One that comes into memory or leaves it looks the same in a list.
+            let is_same = about.is_some() && before.and_then(|entry| entry.about()) == about;
+            if !is_same && let Some(listings) = &mut self.listings {
                 listings.changed(path, true);
             }
         }
@@ -264,7 +278,16 @@ impl Site {
         &self.omissions
     }
 
-    /// Paths with a document, index pages counted once.
+    /// Paths whose document is not in memory, and the bytes of these documents.
+    pub fn listed(&self) -> (usize, u64) {
+        let listed = self
+            .paths()
+            .filter(|entry| matches!(entry, Entry::Listed(..)));
+        let lens = listed.filter_map(|entry| Some(entry.about()?.len));
+        lens.fold((0, 0), |(count, sum), len| (count + 1, sum + len))
+    }
+
+    /// Paths with a document in memory, index pages counted once.
     pub fn document_count(&self) -> usize {
         self.documents().count()
     }
@@ -281,14 +304,16 @@ impl Site {
         once.map(|document| document.body().len() as u64).sum()
     }
 
+    /// What is at all paths but directories', which may have the document of another.
+    fn paths(&self) -> impl Iterator<Item = &Entry> {
+        let entries = self.entries.iter();
+        entries.filter_map(|(path, entry)| (!path.ends_with(b"/")).then_some(entry))
+    }
+
     fn documents(&self) -> impl Iterator<Item = &Variants> {
-        let paths = self
-            .entries
-            .iter()
-            .filter(|(path, _)| !path.ends_with(b"/"));
-        paths.filter_map(|(_, entry)| match entry {
+        self.paths().filter_map(|entry| match entry {
             Entry::Document(variants) => Some(variants),
-            Entry::Listed(_) | Entry::Directory | Entry::Forbidden => None,
+            Entry::Listed(..) | Entry::Directory | Entry::Forbidden => None,
         })
     }
 }

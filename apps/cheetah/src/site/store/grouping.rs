@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::nodes::Node;
 use super::root::Version;
 use super::tree::{Sink, Tree};
-use super::{Change, SitePath};
+use super::{About, Change, SitePath};
 use crate::site::document::Draft;
 use crate::site::long::LongFile;
 use crate::site::{Coding, Description, Reason, media_type};
@@ -43,27 +43,41 @@ impl Tree {
     /// Takes note that a file has changed which is or has variants.
     pub(super) fn doubt_variants(&mut self, path: &SitePath) {
         if let Some((original, _)) = Coding::of_name(path) {
-            self.doubtful.insert(original.into());
+            self.doubtful.entry(original.into()).or_default();
         }
-        let mut codings = Coding::ALL.into_iter();
-        let has_variants = codings.any(|coding| self.is_file(&coded_path(path, coding)));
-        if has_variants || self.joined.contains_key(path) {
-            self.doubtful.insert(path.clone());
+        if self.has_coded_files(path) || self.joined.contains(path) {
+            self.doubtful.entry(path.clone()).or_default();
         }
     }
 
-    /// Makes documents of all that have other variants than they had.
+    /// Whether there are files beside a document that are variants of it, or would be if they were not older.
+    pub(super) fn has_coded_files(&self, path: &SitePath) -> bool {
+        let mut codings = Coding::ALL.into_iter();
+        codings.any(|coding| self.is_file(&coded_path(path, coding)))
+    }
+
+    /// Makes documents of all that have other variants than they had, if they are to be in memory.
     pub(super) fn join_variants(&mut self, sink: &mut Sink) {
-        for path in std::mem::take(&mut self.doubtful) {
-            let before = self.joined.remove(&path);
-            self.joined_len -= before.unwrap_or(0);
-            // Whatever cannot be read now has a notice on its way, which brings us here again.
-            let Some((version, content)) = self.content_at(&path, &path) else {
+        for (path, is_unsaid) in std::mem::take(&mut self.doubtful) {
+            let Some(&Node::File(version)) = self.nodes.get(&path) else {
+                self.joined.remove(&path);
                 continue;
             };
-            let coded = self.coded_of(&path, &version);
-            if !coded.is_empty() || before.is_some() {
-                self.join(path, (version, content), coded, sink);
+            if !is_unsaid && !self.has_coded_files(&path) && !self.joined.contains(&path) {
+                continue; // It is there, without any.
+            }
+            let coded = self.coded_versions(&path, &version);
+            let versions = coded.iter().map(|&(_, version)| version).chain([version]);
+            let len = versions
+                .map(|version| self.nodes.len_in_memory(version))
+                .sum();
+            let is_wanted = self.is_wanted(&path) || self.cache.lock().has_room(len);
+            let content = is_wanted.then(|| self.content_at(&path, &path)).flatten();
+            match content {
+                Some(content) => self.join(path, content, coded, sink),
+                // If somebody is writing to it, a notice is on its way, which brings us here again.
+                None if self.holds(&path) => {}
+                None => sink(self.site, Change::Listed(path, About::of(&version))),
             }
         }
     }
@@ -72,9 +86,14 @@ impl Tree {
         &mut self,
         path: SitePath,
         (version, content): (Version, Content),
-        coded: Vec<Coded>,
+        coded: Vec<(Coding, Version)>,
         sink: &mut Sink,
     ) {
+        let read = |(coding, _)| {
+            let (version, content) = self.content_at(&coded_path(&path, coding), &path)?;
+            Some((coding, version, content))
+        };
+        let coded: Vec<Coded> = coded.into_iter().filter_map(read).collect();
         let manner = self.nodes.settings().manner(&path);
         let charset = content.charset(&manner.media_type);
         let media_type = manner.media_type.clone() + charset;
@@ -89,35 +108,23 @@ impl Tree {
             (*coding, content.draft(&describe(version, Some(*coding))))
         };
         let variants = coded.iter().map(variant).collect();
-        if !coded.is_empty() {
-            let lens = coded.iter().map(|(_, version, _)| *version);
-            let len = lens.map(|version| self.nodes.len_in_memory(version)).sum();
-            self.joined.insert(path.clone(), len);
-            self.joined_len += len;
-        }
-        sink(Change::Variants(path, plain, variants));
+        self.admit(&path, plain, variants, sink);
     }
 
     /// The coded files beside a document that are variants of this version of it.
-    fn coded_of(&mut self, path: &SitePath, plain: &Version) -> Vec<Coded> {
-        let mut coded: Vec<Coded> = Vec::new();
-        let mut len = self.content_len();
+    fn coded_versions(&mut self, path: &SitePath, plain: &Version) -> Vec<(Coding, Version)> {
+        let mut coded = Vec::new();
         for coding in Coding::ALL {
-            let original = path;
-            let path = coded_path(path, coding);
-            let Some((version, content)) = self.content_at(&path, original) else {
-                continue;
-            };
-            let limit = self.limits.site_len;
-            let in_memory = self.nodes.len_in_memory(version);
-            if version.modified_secs() < plain.modified_secs() {
-                self.omit(&path, Reason::Outdated);
-            } else if len + in_memory > limit {
-                self.crowded = true;
-                self.omit(&path, Reason::SiteFull { limit });
-            } else {
-                len += in_memory;
-                coded.push((coding, version, content));
+            let coded_path = coded_path(path, coding);
+            match self.nodes.get(&coded_path) {
+                Some(&Node::File(version)) if version.modified_secs() >= plain.modified_secs() => {
+                    coded.push((coding, version));
+                }
+                // Of one that is asked for it has been said before.
+                Some(Node::File(_)) if !self.is_demanded(path) => {
+                    self.omit(&coded_path, Reason::Outdated);
+                }
+                _ => {}
             }
         }
         coded
@@ -140,10 +147,6 @@ impl Tree {
         let read = self.root.read(&real, limit, Reason::TooLong { limit });
         let (version, content) = read.ok().flatten()?;
         (version == known).then_some((version, Content::Bytes(content)))
-    }
-
-    fn is_file(&self, path: &[u8]) -> bool {
-        matches!(self.nodes.get(path), Some(Node::File(_)))
     }
 }
 

@@ -5,7 +5,8 @@
 //!                           where     when      what             the thread          between turns
 //! ```
 //!
-//! [`nodes`] holds what was last seen of each file, [`tree`] says what has changed; [`root`] opens and reads
+//! [`nodes`] holds what was last seen of each file, [`tree`] says what has changed, [`demand`] what becomes of a document
+//! that is asked for and not in memory; [`cache`] says which documents are, within a bound; [`root`] opens and reads
 //! files without leaving the directory; [`watch`] asks the kernel for notices; [`dirty`] decides when a
 //! file that somebody writes to is read. [`keeper`] does all this on a thread of its own, because a
 //! file may take long to read, and hands over finished documents.
@@ -13,6 +14,8 @@
 //! A change of the site is one call between two turns of the event loop, which puts a document into the
 //! table or takes one out. Responses under way hold slices of the document that they began with.
 
+pub mod cache;
+mod demand;
 pub mod dirty;
 mod grouping;
 pub mod keeper;
@@ -27,14 +30,24 @@ use std::sync::Arc;
 use super::document::Draft;
 use super::{Coding, Document, Site, Variants};
 
-pub use keeper::Keeper;
+pub use cache::{Cache, SharedCache};
+pub use keeper::{Keeper, Requests};
 pub use tree::Tree;
 
 /// The path of a document as requests name it, or of a directory, which ends with a slash.
 pub type SitePath = Arc<[u8]>;
 
-/// One change of a site.
-#[derive(Debug)]
+/// What is said of a document that is not in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// The length of its content in bytes.
+    pub len: u64,
+    /// The time of its last change in seconds since 1970.
+    pub modified_secs: u64,
+}
+
+/// One change of a site. Cloning it counts references.
+#[derive(Clone, Debug)]
 pub enum Change {
     /// A document is there, or another version of it.
     Document(SitePath, Draft),
@@ -43,7 +56,7 @@ pub enum Change {
     /// A document is there with its coded variants, which may be none any more.
     Variants(SitePath, Draft, Vec<(Coding, Draft)>),
     /// A document is there and not in memory; it is read when it is asked for.
-    Listed(SitePath),
+    Listed(SitePath, About),
     /// A document that was asked for could not be read this time.
     Failed(SitePath),
     /// A directory is there.
@@ -64,7 +77,7 @@ impl Change {
                 **at == *path && draft.is_in_memory()
             }
             Change::Again(at, _) => **at == *path,
-            Change::Listed(_) | Change::Failed(_) => false,
+            Change::Listed(..) | Change::Failed(_) => false,
             Change::Directory(_) | Change::Forbidden(_) => false,
             Change::Gone(_) | Change::GoneDirectory(_) => false,
         }
@@ -85,7 +98,7 @@ impl Change {
         match self {
             Change::Document(path, _) | Change::Again(path, _) => path,
             Change::Variants(path, ..) => path,
-            Change::Listed(path) | Change::Failed(path) => path,
+            Change::Listed(path, _) | Change::Failed(path) => path,
             Change::Directory(path) | Change::GoneDirectory(path) => path,
             Change::Forbidden(path) | Change::Gone(path) => path,
         }
@@ -109,7 +122,7 @@ impl Site {
                 let variants = Variants::new(Document::from(plain), coded.collect());
                 self.insert(&path, variants);
             }
-            Change::Listed(path) => self.insert_listed(&path),
+            Change::Listed(path, about) => self.insert_listed(&path, about),
             Change::Failed(_) => {}
             Change::Directory(path) => self.insert_directory(&path),
             Change::Forbidden(path) => self.insert_forbidden(&path),

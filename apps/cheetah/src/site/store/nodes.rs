@@ -1,6 +1,6 @@
 //! What was last seen at each path, and by which paths each file is reached.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -30,13 +30,6 @@ pub struct Directory {
     pub watch: Option<i32>,
 }
 
-/// The paths of one file. In memory it is once for each manner in which it is sent.
-#[derive(Debug, Default)]
-struct Names {
-    paths: Vec<SitePath>,
-    len: u64,
-}
-
 /// The nodes by path.
 #[derive(Debug)]
 pub struct Nodes {
@@ -44,9 +37,9 @@ pub struct Nodes {
     /// Longer files are not in memory.
     memory_len: u64,
     by_path: BTreeMap<SitePath, Node>,
-    names: HashMap<Identity, Names>,
+    /// The paths of each file.
+    names: HashMap<Identity, Vec<SitePath>>,
     files: usize,
-    content_len: u64,
 }
 
 impl Nodes {
@@ -58,7 +51,6 @@ impl Nodes {
             by_path: BTreeMap::new(),
             names: HashMap::new(),
             files: 0,
-            content_len: 0,
         }
     }
 
@@ -89,17 +81,12 @@ impl Nodes {
 
     /// All paths of a file.
     pub fn names(&self, identity: Identity) -> &[SitePath] {
-        self.names.get(&identity).map_or(&[], |names| &names.paths)
+        self.names.get(&identity).map_or(&[], Vec::as_slice)
     }
 
     /// Paths that are files.
     pub fn file_count(&self) -> usize {
         self.files
-    }
-
-    /// Bytes of all files that are in memory, as often as they are.
-    pub fn content_len(&self) -> u64 {
-        self.content_len
     }
 
     /// Whether a path lies in a directory, by whatever name.
@@ -132,11 +119,10 @@ impl Nodes {
         if known != Some(version.identity) {
             self.forget(path);
             self.files += 1;
-            self.count(version.identity, |names| names.paths.push(path.clone()));
+            let names = self.names.entry(version.identity).or_default();
+            names.push(path.clone());
         }
         self.by_path.insert(path.clone(), Node::File(version));
-        let len = self.len_in_memory(version);
-        self.count(version.identity, |names| names.len = len);
     }
 
     /// Bytes of a version's content that are in memory: all or none.
@@ -152,33 +138,13 @@ impl Nodes {
         let node = self.by_path.remove(path);
         if let Some(Node::File(version)) = node {
             self.files -= 1;
-            self.count(version.identity, |names| {
-                names.paths.retain(|name| name != path);
-            });
+            if let Some(names) = self.names.get_mut(&version.identity) {
+                names.retain(|name| name != path);
+                if names.is_empty() {
+                    self.names.remove(&version.identity);
+                }
+            }
         }
         node.is_some()
-    }
-
-    /// Changes what is known of a file's paths, and counts its bytes anew.
-    fn count(&mut self, identity: Identity, change: impl FnOnce(&mut Names)) {
-        let names = self.names.entry(identity).or_default();
-        self.content_len -= names.len * copies(names, &self.settings);
-        change(names);
-        self.content_len += names.len * copies(names, &self.settings);
-        if names.paths.is_empty() {
-            self.names.remove(&identity);
-        }
-    }
-}
-
-/// How often a file is in memory.
-fn copies(names: &Names, settings: &Settings) -> u64 {
-    match names.paths.as_slice() {
-        [] => 0,
-        [_] => 1,
-        several => {
-            let manners = several.iter().map(|path| settings.manner(path));
-            manners.collect::<HashSet<_>>().len() as u64
-        }
     }
 }

@@ -1,18 +1,22 @@
 //! From a file that has changed to the documents that are made of it.
+//!
+//! A file is read if its document is in memory, or there is room for it, or somebody asks for it; else it is listed. All
+//! names of one file that are sent in the same manner have one document, and have it together or not at all.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::Stat;
 
+use super::cache::{Admission, Arrival, Evicted};
 use super::nodes::Node;
 use super::root::Version;
 use super::tree::{Sink, Tree};
-use super::{Change, SitePath};
+use super::{About, Change, SitePath};
 use crate::site::document::{CONTENT_LEN_MAX, Draft};
 use crate::site::long::LongFile;
 use crate::site::settings::Manner;
-use crate::site::{Limits, Reason};
+use crate::site::{Coding, Reason};
 
 impl Tree {
     /// Says which document a file is; false when somebody is writing to it.
@@ -36,14 +40,21 @@ impl Tree {
             let limit = self.limits.files;
             return Err(Reason::TooManyFiles { limit });
         }
+        let limit = self.limits.document_len;
+        if version.len > limit {
+            return Err(Reason::TooLong { limit });
+        }
         self.remove_below(path, sink);
+        // One with variants has a document of its own.
+        let is_shared = |other: &SitePath| self.holds(other) && !self.joined.contains(other);
+        let same = || self.nodes.same(path, version).filter(is_shared);
         let is_long = version.len > self.limits.memory_len;
         if !written
             && !is_long
-            && let Some(other) = self.nodes.same(path, version)
+            && let Some(other) = same()
         {
             self.nodes.record(path, version);
-            sink(Change::Again(path.clone(), other));
+            self.say_same(path, &other, version, sink);
             self.doubt_variants(path);
             return Ok(true);
         }
@@ -51,7 +62,11 @@ impl Tree {
             self.publish_long(path, real, version, sink)?;
             return Ok(true);
         }
-        let Some((version, content)) = self.read(real, known)? else {
+        if !self.is_worth_reading(path, version) {
+            self.list(path, version, sink);
+            return Ok(true);
+        }
+        let Some((version, content)) = self.read(real)? else {
             return Ok(false);
         };
         self.publish(path, version, &content, sink);
@@ -67,10 +82,6 @@ impl Tree {
         version: Version,
         sink: &mut Sink,
     ) -> Result<(), Reason> {
-        let limit = self.limits.document_len;
-        if version.len > limit {
-            return Err(Reason::TooLong { limit });
-        }
         self.publish_name(path, real, version, sink)?;
         for other in self.nodes.names(version.identity).to_vec() {
             let is_told = matches!(self.nodes.get(&other), Some(Node::File(v)) if *v == version);
@@ -97,7 +108,11 @@ impl Tree {
         let draft = Draft::long(file, &description);
         self.nodes.record(path, version);
         self.doubt_variants(path);
-        sink(Change::Document(path.clone(), draft));
+        if self.has_coded_files(path) {
+            self.doubtful.insert(path.clone(), true);
+        } else {
+            self.admit(path, draft, Vec::new(), sink);
+        }
         Ok(())
     }
 
@@ -114,36 +129,67 @@ impl Tree {
         file.map(Arc::new).map_err(Reason::Unreadable)
     }
 
-    /// Reads a file within the limits; `known` is its version that is counted already.
-    fn read(
-        &self,
-        real: &Path,
-        known: Option<Version>,
-    ) -> Result<Option<(Version, Vec<u8>)>, Reason> {
-        let Limits {
-            document_len,
-            memory_len,
-            site_len,
-            ..
-        } = self.limits;
-        let limit = document_len.min(memory_len).min(CONTENT_LEN_MAX as u64);
-        let counted = known.map_or(0, |version| self.nodes.len_in_memory(version));
-        let left = (site_len + counted).saturating_sub(self.content_len());
-        let too_long = match limit <= left {
-            true => Reason::TooLong { limit },
-            false => Reason::SiteFull { limit: site_len },
-        };
-        match self.root.read(real, limit.min(left), too_long) {
+    /// Reads a file that is not long.
+    fn read(&self, real: &Path) -> Result<Option<(Version, Vec<u8>)>, Reason> {
+        let (most, memory_len) = (self.limits.document_len, self.limits.memory_len);
+        let limit = most.min(memory_len).min(CONTENT_LEN_MAX as u64);
+        match self.root.read(real, limit, Reason::TooLong { limit }) {
             // It has become a long one since it was looked at.
-            Err(Reason::TooLong { limit }) if limit < document_len => Ok(None),
+            Err(Reason::TooLong { limit }) if limit < most => Ok(None),
             read => read,
+        }
+    }
+
+    /// Whether the document at a path is in memory.
+    pub(super) fn holds(&self, path: &SitePath) -> bool {
+        self.cache.lock().holds(self.site, path)
+    }
+
+    /// Whether a document is to be in memory, however long it is.
+    pub(super) fn is_wanted(&self, path: &SitePath) -> bool {
+        self.is_demanded(path) || self.is_kept(path) || self.holds(path)
+    }
+
+    /// Whether somebody waits for a document.
+    pub(super) fn is_demanded(&self, path: &SitePath) -> bool {
+        self.demanded.as_ref() == Some(path)
+    }
+
+    /// Error pages are sent when something else was asked for.
+    fn is_kept(&self, path: &SitePath) -> bool {
+        self.nodes.settings().pages_at(path).next().is_some()
+    }
+
+    fn is_worth_reading(&self, path: &SitePath, version: Version) -> bool {
+        let mut names = self.nodes.names(version.identity).iter().chain([path]);
+        names.any(|name| self.is_wanted(name)) || self.cache.lock().has_room(version.len)
+    }
+
+    /// A path has the document of another, which may be in memory or not.
+    fn say_same(&mut self, path: &SitePath, other: &SitePath, version: Version, sink: &mut Sink) {
+        let is_held = self.cache.lock().share(self.site, path, other);
+        self.joined.remove(path);
+        let change = match is_held {
+            true => Change::Again(path.clone(), other.clone()),
+            false => Change::Listed(path.clone(), About::of(&version)),
+        };
+        sink(self.site, change);
+    }
+
+    /// Makes known that there is another version of a file, of which no name's document is in memory.
+    fn list(&mut self, path: &SitePath, version: Version, sink: &mut Sink) {
+        self.nodes.record(path, version);
+        for name in self.nodes.names(version.identity).to_vec() {
+            self.nodes.record(&name, version);
+            self.doubt_variants(&name);
+            sink(self.site, Change::Listed(name, About::of(&version)));
         }
     }
 
     /// Makes documents of content that was read, for all paths of its file.
     fn publish(&mut self, path: &SitePath, version: Version, content: &[u8], sink: &mut Sink) {
         self.nodes.record(path, version);
-        let mut drafted: Vec<(Manner, SitePath)> = Vec::new();
+        let mut groups: Vec<(Manner, Vec<SitePath>)> = Vec::new();
         for other in self.nodes.names(version.identity).to_vec() {
             // Another file may have the identity of one that has gone.
             let seen = (other != *path).then(|| self.file_version(&other));
@@ -153,15 +199,96 @@ impl Tree {
             self.nodes.record(&other, version);
             self.doubt_variants(&other);
             let manner = self.nodes.settings().manner(&other);
-            match drafted.iter().find(|(known, _)| *known == manner) {
-                Some((_, first)) => sink(Change::Again(other, first.clone())),
-                None => {
-                    let description = manner.description(version.modified_secs());
-                    let draft = Draft::new(content, &description);
-                    drafted.push((manner, other.clone()));
-                    sink(Change::Document(other, draft));
-                }
+            match groups.iter_mut().find(|(known, _)| *known == manner) {
+                Some((_, names)) => names.push(other),
+                None => groups.push((manner, vec![other])),
             }
+        }
+        for (manner, names) in groups {
+            self.publish_one(&manner, names, version, content, sink);
+        }
+    }
+
+    /// Makes a document for names that share it.
+    fn publish_one(
+        &mut self,
+        manner: &Manner,
+        mut names: Vec<SitePath>,
+        version: Version,
+        content: &[u8],
+        sink: &mut Sink,
+    ) {
+        // A document with variants is made together with them, when all of them are known.
+        let with_variants = names.extract_if(.., |name| self.has_coded_files(name));
+        let with_variants: Vec<SitePath> = with_variants.collect();
+        let unsaid = with_variants.into_iter().map(|name| (name, true));
+        self.doubtful.extend(unsaid);
+        names.sort_by_key(|name| !self.is_demanded(name));
+        let Some((first, others)) = names.split_first() else {
+            return;
+        };
+        let is_wanted = names.iter().any(|name| self.is_wanted(name));
+        if is_wanted || self.cache.lock().has_room(version.len) {
+            let draft = Draft::new(content, &manner.description(version.modified_secs()));
+            self.admit(first, draft, Vec::new(), sink);
+        } else {
+            sink(
+                self.site,
+                Change::Listed(first.clone(), About::of(&version)),
+            );
+        }
+        for other in others {
+            self.say_same(other, first, version, sink);
+        }
+    }
+
+    /// Says that a document is there, with its variants, and which others have to go for it.
+    pub(super) fn admit(
+        &mut self,
+        path: &SitePath,
+        plain: Draft,
+        coded: Vec<(Coding, Draft)>,
+        sink: &mut Sink,
+    ) {
+        let (about, is_demanded) = (plain.about(), self.is_demanded(path));
+        let drafts = coded.iter().map(|(_, draft)| draft).chain([&plain]);
+        // What is read while it is sent takes no memory that could be had back.
+        let is_in_memory = drafts.clone().any(Draft::is_in_memory);
+        let arrival = Arrival {
+            bytes: drafts.map(|draft| draft.bytes().clone()).collect(),
+            about,
+            is_kept: self.is_kept(path) || !is_in_memory,
+            is_asked_for: is_demanded,
+        };
+        let Admission { evicted, is_held } = self.cache.lock().admit(self.site, path, arrival);
+        for Evicted { site, path, about } in evicted {
+            sink(site, Change::Listed(path, about));
+        }
+        let was_joined = self.joined.remove(path);
+        if is_held && !coded.is_empty() {
+            self.joined.insert(path.clone());
+        }
+        if is_held || is_demanded {
+            let change = match was_joined || !coded.is_empty() {
+                true => Change::Variants(path.clone(), plain, coded),
+                false => Change::Document(path.clone(), plain),
+            };
+            sink(self.site, change);
+        }
+        if !is_held {
+            sink(self.site, Change::Listed(path.clone(), about));
+        }
+        self.unreadable.remove(path);
+        self.demanded.take_if(|_| is_demanded);
+    }
+}
+
+impl About {
+    /// What is said of a version of a file.
+    pub fn of(version: &Version) -> About {
+        About {
+            len: version.len,
+            modified_secs: version.modified_secs(),
         }
     }
 }

@@ -20,7 +20,7 @@
 //! with several names (hard links) is read once; all of them change when one does. What is written by a
 //! name outside the directory, or by one that comes and goes between two looks, is not noticed.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -34,13 +34,14 @@ use super::dirty::{Dirty, Due};
 use super::nodes::{Directory, Node, Nodes};
 use super::root::{Root, Version, identity, sorted_names};
 use super::watch::{Notice, Watch, What};
-use super::{Change, SitePath};
+use super::{Cache, Change, SharedCache, SitePath};
 use crate::limits::{self, RESCAN_TIME};
 use crate::site::{Limits, LoadError, Omission, Reason, Settings};
 
 /// What was last seen of a directory.
 #[derive(Debug)]
 pub struct Tree {
+    pub(super) site: usize,
     directory: PathBuf,
     pub(super) root: Root,
     pub(super) limits: Limits,
@@ -56,11 +57,16 @@ pub struct Tree {
     /// Something happened where only links lead.
     elsewhere: bool,
     gone: Vec<SitePath>,
-    /// Documents whose variants may be others.
-    pub(super) doubtful: BTreeSet<SitePath>,
-    /// Documents that have variants, and how many bytes these are.
-    pub(super) joined: HashMap<SitePath, u64>,
-    pub(super) joined_len: u64,
+    /// Documents whose variants may be others; and whether nothing has been said yet of the present version.
+    pub(super) doubtful: BTreeMap<SitePath, bool>,
+    /// Documents that have variants.
+    pub(super) joined: HashSet<SitePath>,
+    /// Which documents are in memory; others are listed.
+    pub(super) cache: SharedCache,
+    /// The document that is asked for, until it has been said.
+    pub(super) demanded: Option<SitePath>,
+    /// Documents of which has been said that they cannot be read.
+    pub(super) unreadable: HashSet<SitePath>,
     /// Other names of files that may have been written to by a name that has gone since.
     reread: Vec<SitePath>,
     omissions: Vec<Omission>,
@@ -73,7 +79,8 @@ enum Found {
     File(PathBuf, Stat),
 }
 
-pub(super) type Sink<'a> = dyn FnMut(Change) + 'a;
+/// Who is told of changes: the number of a site, and a change of it.
+pub type Sink<'a> = dyn FnMut(usize, Change) + 'a;
 
 impl Tree {
     /// A tree of a directory, of which nothing has been seen yet. If it `is_live`, it is watched from
@@ -95,6 +102,7 @@ impl Tree {
             watch.add_parent(directory);
         }
         Ok(Tree {
+            site: 0,
             directory: directory.into(),
             root,
             limits,
@@ -106,12 +114,27 @@ impl Tree {
             crowded: false,
             elsewhere: false,
             gone: Vec::new(),
-            doubtful: BTreeSet::new(),
-            joined: HashMap::new(),
-            joined_len: 0,
+            doubtful: BTreeMap::new(),
+            joined: HashSet::new(),
+            cache: Cache::new(u64::MAX).into(),
+            demanded: None,
+            unreadable: HashSet::new(),
             reread: Vec::new(),
             omissions: Vec::new(),
         })
+    }
+
+    /// The tree of the site with this number, whose documents are in memory together with those of others. Before the
+    /// first look; until then it is a site alone, with all its documents in memory.
+    #[must_use]
+    pub fn within(mut self, site: usize, cache: SharedCache) -> Tree {
+        (self.site, self.cache) = (site, cache);
+        self
+    }
+
+    /// The number of its site.
+    pub fn site(&self) -> usize {
+        self.site
     }
 
     /// Examines everything.
@@ -154,6 +177,11 @@ impl Tree {
         }
         self.arm_rescan(now);
         self.dirty.next_due().into_iter().chain(self.rescan).min()
+    }
+
+    /// Has a path looked at by the next poll.
+    pub(super) fn doubt(&mut self, path: SitePath, now: Instant) {
+        self.dirty.note(path, What::Named, now);
     }
 
     fn take_notices(&mut self, now: Instant) {
@@ -230,7 +258,7 @@ impl Tree {
 
     /// Says how a path differs from what was seen of it; `written` says that its content does, whatever
     /// its times. False when somebody is writing to it.
-    fn examine(&mut self, path: &SitePath, written: bool, sink: &mut Sink) -> bool {
+    pub(super) fn examine(&mut self, path: &SitePath, written: bool, sink: &mut Sink) -> bool {
         let found = self.look(path);
         if written {
             self.doubt_others(path, &found);
@@ -242,11 +270,12 @@ impl Tree {
                 if let Err(e) = self.enter(below.clone(), &real, sink) {
                     self.leave_out(path, Reason::Unreadable(e), sink);
                     self.nodes.insert(below.clone(), Node::NotServed);
-                    sink(Change::Forbidden(below));
+                    sink(self.site, Change::Forbidden(below));
                 }
             }
             Ok(Found::File(real, stat)) => match self.file(path, &real, &stat, written, sink) {
                 Ok(settled) => return settled,
+                Err(reason) if self.is_failure(path, &reason) => self.fail(path, reason),
                 Err(reason) => self.leave_out(path, reason, sink),
             },
             Err(reason) => self.leave_out(path, reason, sink),
@@ -316,11 +345,6 @@ impl Tree {
         }
     }
 
-    /// Bytes of all documents and variants.
-    pub(super) fn content_len(&self) -> u64 {
-        self.nodes.content_len() + self.joined_len
-    }
-
     /// Where the regular file at a path is, and its version.
     pub(super) fn regular_file(&mut self, path: &SitePath) -> Option<(PathBuf, Version)> {
         match self.look(path) {
@@ -353,7 +377,7 @@ impl Tree {
             watches.remove(id, &path);
         }
         if !matches!(before, Some(Node::Directory(_))) {
-            sink(Change::Directory(path.clone()));
+            sink(self.site, Change::Directory(path.clone()));
         }
         let names = sorted_names(&fd)?;
         if before.is_some() {
@@ -383,18 +407,15 @@ impl Tree {
     }
 
     fn leave_out(&mut self, path: &SitePath, reason: Reason, sink: &mut Sink) {
-        self.crowded |= matches!(
-            reason,
-            Reason::TooManyFiles { .. } | Reason::SiteFull { .. }
-        );
+        self.crowded |= matches!(reason, Reason::TooManyFiles { .. });
         self.remove_below(path, sink);
         if matches!(self.nodes.get(path), Some(Node::NotServed)) {
             return;
         }
-        self.nodes.forget(path);
+        self.forget(path);
         self.doubt_variants(path);
         self.nodes.insert(path.clone(), Node::NotServed);
-        sink(Change::Forbidden(path.clone()));
+        sink(self.site, Change::Forbidden(path.clone()));
         self.omit(path, reason);
     }
 
@@ -403,7 +424,7 @@ impl Tree {
         self.omissions.push(Omission { path, reason });
     }
 
-    fn remove_gone(&mut self, sink: &mut Sink) {
+    pub(super) fn remove_gone(&mut self, sink: &mut Sink) {
         for path in std::mem::take(&mut self.gone) {
             self.links.remove(&path);
             self.remove_below(&path, sink);
@@ -411,10 +432,17 @@ impl Tree {
         }
     }
 
+    /// Takes away what was seen at a path; true if something was.
+    fn forget(&mut self, path: &SitePath) -> bool {
+        self.cache.lock().leave(self.site, path);
+        self.unreadable.remove(path);
+        self.nodes.forget(path)
+    }
+
     fn remove(&mut self, path: &SitePath, sink: &mut Sink) {
-        if self.nodes.forget(path) {
+        if self.forget(path) {
             self.doubt_variants(path);
-            sink(Change::Gone(path.clone()));
+            sink(self.site, Change::Gone(path.clone()));
         }
     }
 
@@ -430,7 +458,7 @@ impl Tree {
                         watch.remove(id, &path);
                     }
                     self.nodes.forget(&path);
-                    sink(Change::GoneDirectory(path));
+                    sink(self.site, Change::GoneDirectory(path));
                 }
                 _ => self.remove(&path, sink),
             }

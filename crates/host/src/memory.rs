@@ -1,0 +1,112 @@
+//! How much memory there is for this process: what the machine has, or what its control group may have.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where control groups are.
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// Bytes of memory that this process may have at most; `None` where the kernel does not tell.
+pub fn total() -> Option<u64> {
+    of_machine("MemTotal:").map(|bytes| bytes.min(of_control_group()))
+}
+
+/// Bytes of memory that are to be had without anything else being pushed out; `None` where the kernel does not tell.
+pub fn available() -> Option<u64> {
+    of_machine("MemAvailable:").map(|bytes| bytes.min(of_control_group()))
+}
+
+fn of_machine(key: &str) -> Option<u64> {
+    field(&fs::read_to_string("/proc/meminfo").ok()?, key)
+}
+
+/// A line of `/proc/meminfo`, which has KiB.
+fn field(meminfo: &str, key: &str) -> Option<u64> {
+    let mut lines = meminfo.lines();
+    let value = lines.find_map(|line| line.strip_prefix(key))?;
+    let number = value.trim().strip_suffix("kB")?.trim_end();
+    number.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+fn of_control_group() -> u64 {
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    least_limit(Path::new(CGROUPS), &groups)
+}
+
+/// The least limit of a process's control groups and those that these are in. `groups` is its `/proc/PID/cgroup`
+/// (cgroups(7)): lines of `number:controllers:path`, without controllers for version 2.
+fn least_limit(root: &Path, groups: &str) -> u64 {
+    let mut least = u64::MAX;
+    for line in groups.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else {
+            continue;
+        };
+        let (root, file) = match controllers {
+            "" => (root.to_owned(), "memory.max"),
+            _ if controllers.split(',').any(|name| name == "memory") => {
+                (root.join("memory"), "memory.limit_in_bytes")
+            }
+            _ => continue,
+        };
+        for group in Path::new(path.trim_start_matches('/')).ancestors() {
+            least = least.min(limit(&root.join(group), file).unwrap_or(u64::MAX));
+        }
+    }
+    least
+}
+
+/// The limit of one group; the word `max` is none.
+fn limit(group: &Path, file: &str) -> Option<u64> {
+    let path: PathBuf = group.join(file);
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_memory() {
+        let (total, available) = (total().unwrap(), available().unwrap());
+        assert!(
+            total >= available && available > 0,
+            "{available} of {total}"
+        );
+    }
+
+    #[test]
+    fn lines_of_meminfo_are_in_kib() {
+        let text =
+            "MemTotal:       24634220 kB\nMemFree:        15011392 kB\nHugePages_Total:       0\n";
+        assert_eq!(field(text, "MemTotal:"), Some(24_634_220 << 10));
+        assert_eq!(field(text, "MemAvailable:"), None);
+        assert_eq!(field(text, "HugePages_Total:"), None);
+    }
+
+    /// The limit of a group above counts too, and what is not there or has no limit does not.
+    #[test]
+    fn the_least_limit_counts() {
+        let root = std::env::temp_dir().join(format!("exos-cgroups-{}", std::process::id()));
+        let write = |path: &str, text: &str| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("a/memory.max", "3000\n");
+        write("a/b/memory.max", "max\n");
+        write("c/memory.max", "7000\n");
+        write("memory/d/memory.limit_in_bytes", "5000\n");
+        for (groups, least) in [
+            ("0::/a/b\n", 3000),
+            ("0::/a/b/not-there\n", 3000),
+            ("0::/c\n", 7000),
+            ("4:cpu,memory:/d\n0::/c\n", 5000),
+            ("4:cpu:/d\n0::/\n", u64::MAX),
+            ("nonsense\n", u64::MAX),
+        ] {
+            assert_eq!(least_limit(&root, groups), least, "{groups:?}");
+        }
+        fs::remove_dir_all(root).unwrap();
+    }
+}
