@@ -421,9 +421,9 @@ fn long_files_take_no_room() {
     }
     assert!(cache.lock().held() <= LIMIT);
     // One that is not in memory has grown.
-    let grown = (0..FILES).map(|number| format!("/{}", name(number)));
+    let mut paths = (0..FILES).map(|number| format!("/{}", name(number)));
     let is_listed = |path: &String| matches!(site.find(path.as_bytes()), Some(Entry::Listed(..)));
-    let grown = grown.filter(is_listed).next_back().unwrap();
+    let grown = paths.rfind(is_listed).unwrap();
     folder.write(&grown[1..], vec![b'y'; 4 * LIMIT as usize]);
     let now = Instant::now();
     tree.fetch(&path(&grown), now, &mut |_, change| site.apply(change));
