@@ -4,7 +4,7 @@ use crate::check::Check;
 use crate::trial;
 use exos_host::bpf::{Map, Prog};
 use exos_host::caps::{self, CapabilitySet};
-use exos_host::{Error, affinity, kernel, limits};
+use exos_host::{Error, affinity, kernel, limits, uring};
 use rustix::net::{AddressFamily, SocketType, socket};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -24,6 +24,7 @@ pub fn examine() -> Vec<Check> {
         bpf_jit(),
         bpf_unprivileged(),
         memlock(),
+        io_uring(),
         tun(),
         user_namespaces(),
     ]);
@@ -193,6 +194,22 @@ fn memlock() -> Check {
             "raise it: ulimit -l unlimited as root, or LimitMEMLOCK=infinity in the service",
         ),
     }
+}
+
+/// A file is read, for real.
+fn io_uring() -> Check {
+    let (id, meaning) = (
+        "io-uring",
+        "by it `exos serve` reads long files without waiting; without it a thread does, which costs more",
+    );
+    let Err(e) = uring::examine() else {
+        return Check::ok(id, "files can be read by io_uring", meaning);
+    };
+    let mend = match sysctl("kernel/io_uring_disabled").as_deref() {
+        Some("1" | "2") => "allow it: sysctl -w kernel.io_uring_disabled=0 as root",
+        _ => "leave the sandbox that forbids it, or boot Linux 5.19 or later",
+    };
+    Check::warn(id, format!("no io_uring: {e}"), meaning, mend)
 }
 
 fn tun() -> Check {

@@ -122,6 +122,33 @@ fn read_all(file: &OwnedFd, mut into: &mut [u8], mut offset: u64) -> io::Result<
     Ok(())
 }
 
+/// Tries whether files can be read so here, by reading from this program's own file.
+///
+/// # Errors
+///
+/// Why not.
+pub fn examine() -> io::Result<()> {
+    let file = std::fs::File::open("/proc/self/exe")?;
+    let mut ring = FileRing::new(&[])?;
+    ring.queue(
+        0,
+        Request::Read {
+            file: Arc::new(file.into()),
+            offset: 0,
+            len: 4,
+            buffer: Box::new([0; 4]),
+        },
+    );
+    ring.submit()?;
+    loop {
+        match ring.poll() {
+            Some((_, Outcome::Read { read, .. })) => return read,
+            Some(_) => return Err(io::ErrorKind::InvalidData.into()),
+            None => ring.wait()?,
+        }
+    }
+}
+
 /// A request that the kernel may be at.
 enum UnderWay {
     Open {
@@ -275,6 +302,11 @@ impl FileRing {
     /// True when [`submit`](FileRing::submit) has something to do.
     pub fn wants_submit(&mut self) -> bool {
         !self.queued.is_empty() || self.ring.submission().taskrun()
+    }
+
+    /// Waits until something has come of a request.
+    fn wait(&mut self) -> io::Result<()> {
+        self.ring.submit_and_wait(1).map(drop)
     }
 
     /// Takes an answer; `None` when the kernel has read less than all, and is asked for the rest.

@@ -138,7 +138,7 @@ impl Chunks {
         for _ in 0..self.idle.len() {
             let (slot, stamp) = self.idle.pop_front()?;
             let chunk = &mut self.slots[slot.0 as usize];
-            if chunk.stamp != stamp || chunk.users > 0 {
+            if chunk.stamp != stamp {
                 continue;
             }
             match std::mem::replace(&mut chunk.content, Content::Lost(Box::default())) {
@@ -226,3 +226,6 @@ impl Chunks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# Files longer than memory is given for, fetched by curl from the release binary on the lab wire: whole, in parts,
+# resumed, by many at once, while they change; the same on sockets. Prints "ok NAME", "not ok NAME" or "SKIPPED: ..." lines.
+#
+#   tests/streaming.sh PATH/TO/exos
+#
+# Everything happens in namespaces of its own; what is started is ended by its id. Nothing here judges how fast it is.
+set -uo pipefail
+if [ "$(id -u)" != 0 ]; then
+    echo "SKIPPED: long files over AF_XDP: needs root"
+    exit 0
+fi
+if [ -z "${EXOS_TEST_ALONE:-}" ]; then
+    EXOS_TEST_ALONE=yes exec unshare --net -- "$0" "$@"
+fi
+ip link set lo up
+exos=$(realpath "$1")
+lab=streaming-$$
+work=$(mktemp -d)
+failures=0
+server=
+
+cleanup() {
+    [ -z "$server" ] || { kill "$server" 2>/dev/null; wait "$server" 2>/dev/null; }
+    "$exos" lab down --name $lab >/dev/null 2>&1
+    rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+ok() { echo "ok $1"; }
+bad() { echo "not ok $1: ${2:-}"; failures=$((failures + 1)); }
+# check NAME COMMAND...: the command succeeds.
+check() { local name=$1; shift; if "$@" >"$work/out" 2>&1; then ok "$name"; else bad "$name" "$(tail -n 3 "$work/out")"; fi; }
+# same NAME WANTED GOT
+same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$2', got '$3'"; fi; }
+# has NAME WANTED TEXT
+has() { if [[ $3 == *"$2"* ]]; then ok "$1"; else bad "$1" "no '$2' in: $3"; fi; }
+
+start() {
+    : >"$work/serve.out"
+    "$exos" lab exec --name $lab a -- "$exos" serve "$@" >"$work/serve.out" 2>"$work/serve.err" &
+    server=$!
+    for _ in $(seq 1200); do
+        grep -q '^http' "$work/serve.out" && return 0
+        kill -0 "$server" 2>/dev/null || break
+        sleep 0.05
+    done
+    return 1
+}
+stop() { kill -TERM "$server" 2>/dev/null; wait "$server"; code=$?; server=; return $code; }
+await() { local end=$((SECONDS + 60)); until "$@" >/dev/null 2>&1; do [ $SECONDS -lt $end ] || return 1; sleep 0.05; done; }
+client() { "$exos" lab exec --name $lab b -- "$@"; }
+sum() { sha256sum | cut -d' ' -f1; }
+# part FROM LEN: that part of the long file.
+part() { tail -c +$(($1 + 1)) "$site/long.bin" | head -c "$2" | sum; }
+
+site=$work/site
+mkdir -p "$site"
+head -c 60000000 /dev/urandom >"$site/long.bin"
+head -c 100 /dev/zero | tr '\0' x >"$site/small.txt"
+truncate -s 20G "$site/sparse.bin" && printf 'the very end' | dd of="$site/sparse.bin" bs=1 seek=$((20 << 30)) conv=notrunc status=none
+cp "$site/long.bin" "$site/packed.bin" && cp "$site/long.bin" "$site/torn.bin" && cp "$site/long.bin" "$site/moved.bin"
+gzip -1 -k "$site/packed.bin"
+whole=$(sum <"$site/long.bin")
+
+# fetch WHERE URL: everything that there is to be fetched.
+fetch() {
+    local where=$1 url=$2 got
+    same "$where: the whole file" "$whole" "$(client curl -sS -m 120 "$url/long.bin" | sum)"
+    has "$where: HEAD gives the length" "Content-Length: 60000000" "$(client curl -sS -m 60 -I "$url/long.bin")"
+    for range in 0-0 65535-65536 1000000-59000000 59999999-; do
+        local from=${range%-*} to=${range#*-}
+        same "$where: bytes $range" "$(part "$from" $((${to:-59999999} - from + 1)))" "$(client curl -sS -m 60 -r "$range" "$url/long.bin" | sum)"
+    done
+    has "$where: several parts" "multipart/byteranges" "$(client curl -sS -m 60 -r 0-9,30000000-30000009 -o /dev/null -D - "$url/long.bin")"
+    head -c 23456789 "$site/long.bin" >"$work/got"
+    client curl -sS -m 60 -C - -o "$work/got" "$url/long.bin"
+    check "$where: curl resumes" cmp "$work/got" "$site/long.bin"
+    same "$where: the end of 20 GiB" "the very end" "$(client curl -sS -m 60 -r -12 "$url/sparse.bin")"
+    local tag=$(client curl -sS -m 60 -I "$url/long.bin" | sed -n 's/^ETag: //p' | tr -d '\r')
+    same "$where: If-None-Match" 304 "$(client curl -sS -m 60 -o /dev/null -w '%{http_code}' -H "If-None-Match: $tag" "$url/long.bin")"
+    same "$where: If-Range of this version" 206 "$(client curl -sS -m 60 -o /dev/null -w '%{http_code}' -H "If-Range: $tag" -r 5-6 "$url/long.bin")"
+    same "$where: a packed variant" "$whole" "$(client curl -sS -m 120 --compressed "$url/packed.bin" | sum)"
+    got=$(for _ in 1 2 3 4 5 6 7 8; do client curl -sS -m 200 "$url/long.bin" | sum & done; wait)
+    same "$where: eight at once" "8" "$(grep -c "$whole" <<<"$got")"
+    client curl -sS -m 200 --limit-rate 20M "$url/long.bin" >"$work/slow" &
+    local slow=$!
+    same "$where: others beside a long response" 200 "$(client curl -sS -m 60 -o /dev/null -w '%{http_code}' "$url/small.txt")"
+    wait $slow
+    check "$where: and that is whole" cmp "$work/slow" "$site/long.bin"
+}
+
+# change WHERE URL: files change while they are fetched.
+change() {
+    local where=$1 url=$2 slow
+    rm -f "$work/slow"
+    cp "$site/long.bin" "$work/other" && printf 'other' | dd of="$work/other" conv=notrunc status=none
+    client curl -sS -m 200 --limit-rate 15M "$url/moved.bin" >"$work/slow" &
+    slow=$!
+    await [ -s "$work/slow" ]
+    mv "$work/other" "$site/moved.bin"
+    wait $slow
+    check "$where: another file takes the name, and the response goes on" cmp "$work/slow" "$site/long.bin"
+    same "$where: the next one is the other" "other" "$(client curl -sS -m 60 -r 0-4 "$url/moved.bin")"
+    rm -f "$work/slow"
+    client curl -sS -m 200 --limit-rate 15M "$url/torn.bin" >"$work/slow" 2>/dev/null &
+    slow=$!
+    await [ -s "$work/slow" ]
+    printf 'torn' | dd of="$site/torn.bin" bs=1 seek=59999990 conv=notrunc status=none
+    wait $slow; local code=$?
+    if [ $code = 18 ] || [ $code = 56 ]; then ok "$where: one that is written to ends the response"; else bad "$where: one that is written to ends the response" "curl: $code"; fi
+    check "$where: before a byte of the other version" cmp -n "$(stat -c %s "$work/slow")" "$work/slow" "$site/long.bin"
+    cp "$site/long.bin" "$site/torn.bin" && cp "$site/long.bin" "$work/other" && mv "$work/other" "$site/moved.bin"
+}
+
+"$exos" lab up --name $lab --wire plain >/dev/null || { bad "lab up"; exit 1; }
+wire=$(client ip -br link | grep -v '^lo' | cut -d' ' -f1 | cut -d@ -f1)
+printf '[limits]\nstream = "1MiB"\nstream_memory = "4MiB"\n[[site]]\nroot = "site"\n' >"$work/serve.toml"
+if start --config "$work/serve.toml" --link "xdp:$wire" --address 10.10.0.10/24 --json --log "$work/access.log"; then
+    fetch "stack" http://10.10.0.10
+    change "stack" http://10.10.0.10
+    await grep -q '"GET /long.bin HTTP/1.1" 200 60000000 ' "$work/access.log"
+    check "the log has the length" grep -q '"GET /long.bin HTTP/1.1" 200 60000000 ' "$work/access.log"
+    pid=$(pgrep -P "$server" -x exos || echo "$server")
+    same "no descriptor is left open" 0 "$(ls -l "/proc/$pid/fd" | grep -c "$site/.*bin")"
+    rss=$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$pid/status")
+    if [ "$rss" -lt 150000 ]; then ok "memory is bounded"; else bad "memory is bounded" "$rss kB"; fi
+    stop; same "it stops in order" 0 $?
+    has "and has counted" '"stream_files_changed":' "$(tail -1 "$work/serve.out")"
+    if grep -q 'no io_uring' "$work/serve.err"; then echo "SKIPPED: io_uring is not to be had here: a thread has read"; fi
+else
+    bad "the server starts" "$(cat "$work/serve.err")"
+fi
+if start --config "$work/serve.toml" --sockets; then
+    fetch "sockets" http://10.10.0.1
+    change "sockets" http://10.10.0.1
+    stop; same "on sockets it stops in order" 0 $?
+else
+    bad "the server starts on sockets" "$(cat "$work/serve.err")"
+fi
+exit $failures
