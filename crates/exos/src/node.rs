@@ -10,6 +10,7 @@ use exos_link::{Link, RxMeta, TxMeta};
 use crate::among::Among;
 use crate::clock;
 use crate::cores::Core;
+use crate::handlers::Unproven;
 use crate::host_tables::HostTables;
 use crate::pair::Pair;
 use crate::via::{News, Via};
@@ -54,6 +55,8 @@ pub struct Exos {
     worked: bool,
     /// The link had no room for all that was to be sent.
     blocked: bool,
+    /// A handler in the kernel whose answers are not known to arrive.
+    pub(crate) unproven: Option<Unproven>,
 }
 
 impl Exos {
@@ -72,6 +75,7 @@ impl Exos {
             waiting: Waiting::default(),
             worked: false,
             blocked: false,
+            unproven: None,
         }
     }
 

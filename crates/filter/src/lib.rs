@@ -28,6 +28,7 @@
 pub mod ebpf;
 pub mod filter;
 pub mod gate;
+pub mod handler;
 pub mod language;
 pub mod layers;
 pub mod limits;

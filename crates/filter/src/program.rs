@@ -75,17 +75,20 @@ pub enum Counter {
     Redirect = 2,
     /// Meant for a socket, but the queue had none.
     NoSocket = 3,
+    /// Answered in the kernel by a [handler](crate::handler).
+    Answered = 4,
 }
 
 impl Counter {
     /// Entries of the counter map.
-    pub const COUNT: u32 = 4;
+    pub const COUNT: u32 = 5;
     /// All counters with the names that they are shown under.
     pub const ALL: [(Self, &'static str); Self::COUNT as usize] = [
         (Self::Pass, "xdp_pass"),
         (Self::Drop, "xdp_drop"),
         (Self::Redirect, "xdp_redirect"),
         (Self::NoSocket, "xdp_no_socket"),
+        (Self::Answered, "xdp_answered"),
     ];
 }
 

@@ -21,6 +21,11 @@ impl SipKey {
         }
     }
 
+    /// The key itself, for who hashes elsewhere.
+    pub const fn words(&self) -> [u64; 2] {
+        [self.k0, self.k1]
+    }
+
     /// The hash of `words`.
     #[inline]
     pub fn hash(&self, words: &[u64]) -> u64 {

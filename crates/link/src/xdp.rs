@@ -37,7 +37,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use exos_filter::{Action, Rule};
+use exos_filter::handler::SynHandler;
+use exos_filter::{Action, Counter, Rule};
 use exos_wire::Mac;
 
 use crate::Error;
@@ -157,6 +158,32 @@ impl XdpLink {
             None => Err(Error::new("a link of the daemon has no rules of ours")
                 .mend("claim addresses and ports from the daemon")),
         }
+    }
+
+    /// Has SYNs answered in the kernel from now on, on all queues, before the rules are looked at.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses the program, or the link is adopted.
+    pub fn set_syn_handler(&mut self, handler: &SynHandler) -> Result<(), Error> {
+        match &self.program {
+            Some(program) => program.set_handler(handler),
+            None => Err(Error::new("a link of the daemon has no handlers of ours")
+                .mend("leave --syn-handler out, or name an interface with --link xdp:INTERFACE")),
+        }
+    }
+
+    /// No longer. That the kernel refuses to exchange one program for another would leave the handler, which does no
+    /// harm: what it answers, the stack takes in.
+    pub fn remove_syn_handler(&mut self) {
+        if let Some(program) = &self.program {
+            let _ = program.remove_handler();
+        }
+    }
+
+    /// Packets with this verdict of the program, on all queues.
+    pub fn verdict(&self, counter: Counter) -> u64 {
+        self.program.as_ref().map_or(0, |p| p.verdict(counter))
     }
 
     /// Calls `take` for each frame that is there, up to a batch.

@@ -61,6 +61,8 @@ pub struct Config {
     pub default_site: usize,
     /// What becomes of requests for hosts that no site names.
     pub unknown_hosts: Unknown,
+    /// Whether the kernel answers SYNs.
+    pub syn_handler: bool,
 }
 
 impl Config {
@@ -79,6 +81,7 @@ impl Config {
             sites: vec![SiteConfig::of(root)],
             default_site: 0,
             unknown_hosts: Unknown::Default,
+            syn_handler: false,
         }
     }
 
@@ -124,6 +127,7 @@ impl Config {
             stream_memory: site::stream_memory(&source, &tables.limits),
             sites: site::all(&source, &folder_of(file), &tables.site),
             default_site: site::default_site(&source, &tables.site),
+            syn_handler: tables.syn_handler,
             unknown_hosts: site::unknown_hosts(&source, tables.unknown_hosts.as_ref()),
         };
         source.finish(config)

@@ -27,6 +27,8 @@ pub(super) struct File {
     pub(super) cache: CacheTable,
     pub(super) limits: LimitsTable,
     pub(super) unknown_hosts: Option<Text>,
+    #[serde(default)]
+    pub(super) syn_handler: bool,
     pub(super) site: Vec<Spanned<SiteTable>>,
 }
 

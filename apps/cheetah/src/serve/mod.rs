@@ -106,6 +106,9 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     if let Some(count) = config.bounds.max_connections {
         exos.stack.tcp.set_connections_max(count as usize);
     }
+    if config.syn_handler {
+        exos.answer_syns_in_kernel(listener)?;
+    }
     let mut revoked = false;
     while !signals.stop_requested() && !revoked {
         upkeep.turn(&mut OnStack {
@@ -114,7 +117,11 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
         });
         turn(&mut exos, &mut cheetah, &signals, &mut upkeep, &reporter)?;
         revoked = tell_news("serve", &mut exos);
+        if let Some(why) = exos.see_to_handlers() {
+            eprintln!("exos serve: {why}");
+        }
     }
+    exos.answer_syns_here(listener);
     exos.stack.tcp.close_listener(listener);
     upkeep.end_reloads();
     let stopped = stop(&mut exos, &mut cheetah, &signals, &mut upkeep, &reporter);

@@ -63,6 +63,9 @@ pub struct ServeArgs {
     /// Serve on the kernel's sockets instead of a stack of its own: the baseline to measure against
     #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "gateway", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle"])]
     pub sockets: bool,
+    /// Have the kernel answer clients that open a connection, before the server sees them (AF_XDP, IPv4; docs/serve.md)
+    #[arg(long, conflicts_with = "sockets")]
+    pub syn_handler: bool,
     /// Answer for a directory without an index document with a list of what is in it
     #[arg(long)]
     pub listing: bool,
@@ -92,6 +95,7 @@ impl ServeArgs {
             status: self.status.clone().or(config.status),
             bounds: self.bounds.or(config.bounds),
             cache: self.cache.unwrap_or(config.cache),
+            syn_handler: self.syn_handler || config.syn_handler,
             ..config
         })
     }

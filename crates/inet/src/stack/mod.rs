@@ -14,6 +14,7 @@
 //! `packets` what is no segment, `frames` what ARP and NDP say, `ways` link addresses looked up lately.
 
 mod body;
+mod elsewhere;
 mod fast;
 mod frames;
 mod input;

@@ -20,7 +20,7 @@
 //!
 //! **Forgery.** Eight indices in two epochs make 16 of 2^32 acknowledgement numbers good for a blind
 //! sender: one guess in 2^28 opens a connection, from an address of his choosing, while a listener
-//! hands out cookies and for two epochs after. **Replay.** Whoever has received a SYN-ACK may bring
+//! hands out cookies and for two epochs after (always, where somebody [else](super::elsewhere) answers SYNs). **Replay.** Whoever has received a SYN-ACK may bring
 //! its cookie again until it ends, and so open the same connection again after it was closed; a
 //! TIME-WAIT entry stands in the way where it is us who finished first. Both as with Linux's.
 
@@ -36,7 +36,7 @@ use crate::time::Instant;
 /// The MSS that a cookie can say, rising; the next lower one is taken. The least is what is believed
 /// at all; then the defaults of both families; tunnels; IPv6 over PPPoE; IPv6 and IPv4 over Ethernet;
 /// jumbo frames.
-const MSS_TABLE: [u16; 8] = [48, 536, 1220, 1380, 1420, 1440, 1460, 8940];
+pub(super) const MSS_TABLE: [u16; 8] = [48, 536, 1220, 1380, 1420, 1440, 1460, 8940];
 
 const EPOCH_SHIFT: u32 = 27;
 const MSS_SHIFT: u32 = 24;
@@ -50,7 +50,7 @@ const SACK_BIT: u32 = 0x10;
 const ECN_BIT: u32 = 0x20;
 
 /// Salt of the hash, apart from those of `Tcp`.
-const SALT_COOKIE: u32 = 16;
+pub(super) const SALT_COOKIE: u32 = 16;
 
 /// What a cookie keeps of a SYN.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]

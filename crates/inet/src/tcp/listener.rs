@@ -113,6 +113,8 @@ pub(super) struct Listener {
     pub begun: VecDeque<(Instant, ConnectionId)>,
     /// When a cookie was handed out last.
     pub cookie_at: Option<Instant>,
+    /// Somebody else answers its SYNs, with cookies.
+    pub answered_elsewhere: bool,
     /// Of Fast Open.
     pub pending: Pending,
 }
@@ -132,8 +134,10 @@ impl Listener {
 
     /// True while a cookie of this listener may be on its way back.
     pub fn expects_cookies(&self, now: Instant) -> bool {
-        self.cookie_at
-            .is_some_and(|at| now - at < SYN_COOKIE_EPOCH.saturating_mul(2))
+        self.answered_elsewhere
+            || self
+                .cookie_at
+                .is_some_and(|at| now - at < SYN_COOKIE_EPOCH.saturating_mul(2))
     }
 }
 
@@ -182,6 +186,7 @@ impl Tcp {
             half_open: 0,
             begun: VecDeque::new(),
             cookie_at: None,
+            answered_elsewhere: false,
             pending: Pending::default(),
         });
         // The most specific first, so that the search takes it.

@@ -20,7 +20,7 @@ use exos_wire::SeqNumber;
 use std::net::SocketAddr;
 
 /// Salt of the keyed hash that sequence numbers begin with.
-const SALT_SEQUENCE: u32 = 1;
+pub(super) const SALT_SEQUENCE: u32 = 1;
 
 /// The connection that was found last by the words of an IPv4 segment, which are its as long as it stands.
 #[derive(Copy, Clone, Default)]

@@ -6,7 +6,8 @@
 //! [`memory`] and `relief` the memory of all that. Out: [`output`] the segments, `loss` what was sent and what
 //! became of it, [`rtt`], [`congestion`] and `pacing` the timer, the window and the pace, [`ecn`] congestion
 //! on the way, `mtu` how long a segment may be, `ip` what stands in its IP header. Beginning and end:
-//! `listener` and `passive` what others open, `cookie` what is not kept of it, [`fast_open`] data on the SYN,
+//! `listener` and `passive` what others open, `cookie` what is not kept of it, [`elsewhere`] who answers
+//! it for us, [`fast_open`] data on the SYN,
 //! [`life`] silence, `handover` connections that move between stacks, [`time_wait`] what remains of finished
 //! ones, [`reply`] the answers that belong to none; [`wheel`] the timers. For the program: [`options`] a
 //! connection's, [`event`] what it hears, `info` what it may look at.
@@ -22,6 +23,7 @@ pub mod congestion;
 pub mod connection;
 mod cookie;
 pub mod ecn;
+pub mod elsewhere;
 pub mod event;
 pub mod fast_open;
 pub mod flow;
@@ -159,6 +161,8 @@ pub struct Tcp {
     ending: Option<ConnectionId>,
     replies: Replies,
     cookie_rate: TokenBucket,
+    /// Somebody answers SYNs of a listener for us.
+    elsewhere: bool,
     /// Of the receive queues of all connections.
     memory: Memory,
     /// Connections with data beyond gaps, which can be given up.
@@ -209,6 +213,7 @@ impl Tcp {
             found_v4: lookup::FoundV4::default(),
             ending: None,
             replies: Replies::default(),
+            elsewhere: false,
             cookie_rate: TokenBucket::new(SYN_COOKIES_PER_SECOND, SYN_COOKIES_BURST, now),
             memory: Memory::default(),
             holding: Holding::default(),
@@ -501,6 +506,9 @@ impl Tcp {
         seg: &Segment<'_>,
         counters: &mut Counters,
     ) -> bool {
+        if self.elsewhere && self.replaces(now, id, seg, counters) {
+            return false;
+        }
         let Some(c) = self.slab.get_mut(id) else {
             return false;
         };

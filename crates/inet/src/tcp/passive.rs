@@ -330,6 +330,12 @@ impl Tcp {
                 return true;
             }
         }
+        if seg.ack != waiting.snd_nxt && self.opens_anew(now, &flow, seg) {
+            counters.tcp_time_wait_reused += 1;
+            self.time_wait.remove(hash, &flow);
+            self.in_listen(arrived, None, counters);
+            return true;
+        }
         let fin_again = seg.has(TcpFlags::FIN)
             && !seg.has(TcpFlags::SYN)
             && seg.seq + seg.len() == waiting.rcv_nxt;

@@ -1,16 +1,26 @@
 //! The program in the kernel's packet path, and its maps.
 //!
 //! Attached to an interface once, as one XDP link, is a dispatcher, which does
-//! nothing but call the program in slot 0 of a program array. Generated programs
+//! nothing but call the program in the first slot of a program array. Generated programs
 //! redirect to a map of sockets and count their verdicts in another map. New rules are a new program, put into the slot: one pointer changes, each
 //! packet sees the old or the new one, and the interface is not disturbed
 //! (replacing the program of the link stops a veth for some 16 ms).
 //!
 //! While the slot is empty, packets pass to the host.
+//!
+//! ```text
+//! dispatcher ──> first slot: the filter, or a handler ──> second slot: the filter
+//! ```
+//!
+//! The filter is always in the second slot too, so that a [handler](exos_filter::handler) comes and goes by one
+//! pointer as well.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use exos_filter::Program as Code;
+use exos_filter::handler::SynHandler;
+use exos_filter::handler::syn::FILTER_SLOT;
 use exos_filter::{Action, Counter, ProgramMaps, Rule, compile, dispatcher, stamping_dispatcher};
 use exos_host::bpf::{self, Map, Prog, XdpMode};
 
@@ -18,6 +28,9 @@ use super::Interface;
 use super::open::XdpConfig;
 use crate::Error;
 use crate::limits::QUEUES_MAX;
+
+/// Slots of the program array: what sees a packet first, and the filter.
+const SLOTS: u32 = FILTER_SLOT + 1;
 
 /// Where the program runs.
 pub use exos_host::bpf::XdpMode as Mode;
@@ -40,10 +53,19 @@ pub enum ModeChoice {
 #[derive(Debug)]
 pub(super) struct Program {
     attachment: bpf::Link,
-    slot: Map,
+    slots: Map,
     maps: Maps,
+    /// The filter in force, and whether a handler is before it.
+    first: Mutex<First>,
     multi_buffer: bool,
     native_refusal: Option<Error>,
+}
+
+/// What is in the first slot.
+#[derive(Debug)]
+struct First {
+    filter: Prog,
+    has_handler: bool,
 }
 
 /// What generated programs refer to; it stays when they are exchanged.
@@ -63,7 +85,7 @@ impl Program {
         config: &XdpConfig,
         multi_buffer: bool,
     ) -> Result<Self, Error> {
-        let slot = Map::prog_array(1)?;
+        let slots = Map::prog_array(SLOTS)?;
         let maps = Maps {
             sockets: Map::xskmap(QUEUES_MAX)?,
             verdicts: Map::percpu_array("exos_verdicts", size_of::<u64>(), Counter::COUNT)?,
@@ -73,15 +95,21 @@ impl Program {
         } else {
             dispatcher
         };
-        let code = kind(slot.raw_fd(), Action::Pass);
+        let code = kind(slots.raw_fd(), Action::Pass);
         let dispatcher = load(&code, "exos_dispatch", multi_buffer)?;
         let filter = generate(&maps, &config.rules, config.otherwise, multi_buffer)?;
-        slot.set_fd(0, filter.as_fd())?;
+        for slot in 0..SLOTS {
+            slots.set_fd(slot, filter.as_fd())?;
+        }
         let (attachment, native_refusal) = attach(interface.index, &dispatcher, config.mode)?;
         Ok(Self {
             attachment,
-            slot,
+            slots,
             maps,
+            first: Mutex::new(First {
+                filter,
+                has_handler: false,
+            }),
             multi_buffer,
             native_refusal,
         })
@@ -100,7 +128,36 @@ impl Program {
     /// Puts other rules in force.
     pub(super) fn set_rules(&self, rules: &[Rule], otherwise: Action) -> Result<(), Error> {
         let filter = generate(&self.maps, rules, otherwise, self.multi_buffer)?;
-        self.slot.set_fd(0, filter.as_fd())
+        let mut first = self.first();
+        self.slots.set_fd(FILTER_SLOT, filter.as_fd())?;
+        if !first.has_handler {
+            self.slots.set_fd(0, filter.as_fd())?;
+        }
+        first.filter = filter;
+        Ok(())
+    }
+
+    /// Has SYNs answered before the filter sees them.
+    pub(super) fn set_handler(&self, handler: &SynHandler) -> Result<(), Error> {
+        let code = handler.program(self.slots.raw_fd(), self.maps.verdicts.raw_fd());
+        let program = load(&code, "exos_syn", self.multi_buffer)?;
+        let mut first = self.first();
+        self.slots.set_fd(0, program.as_fd())?;
+        first.has_handler = true;
+        Ok(())
+    }
+
+    /// The filter sees everything again.
+    pub(super) fn remove_handler(&self) -> Result<(), Error> {
+        let mut first = self.first();
+        self.slots.set_fd(0, first.filter.as_fd())?;
+        first.has_handler = false;
+        Ok(())
+    }
+
+    /// Links of several cores may change it at the same time.
+    fn first(&self) -> MutexGuard<'_, First> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has the packets that the rules claim on a queue given to a socket.
@@ -111,10 +168,19 @@ impl Program {
     /// Packets by the verdict of the program; nothing where the kernel does not
     /// tell.
     pub(super) fn verdicts(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Counter::ALL.into_iter().filter_map(|(counter, name)| {
-            let sums = self.maps.verdicts.sum_percpu_u64(counter as u32).ok()?;
-            Some((name, *sums.first()?))
-        })
+        Counter::ALL
+            .into_iter()
+            .filter_map(|(counter, name)| Some((name, self.count(counter)?)))
+    }
+
+    /// Packets with one verdict; 0 where the kernel does not tell.
+    pub(super) fn verdict(&self, counter: Counter) -> u64 {
+        self.count(counter).unwrap_or(0)
+    }
+
+    fn count(&self, counter: Counter) -> Option<u64> {
+        let sums = self.maps.verdicts.sum_percpu_u64(counter as u32).ok()?;
+        sums.first().copied()
     }
 }
 

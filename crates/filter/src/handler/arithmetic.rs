@@ -1,0 +1,73 @@
+//! What the answers are computed with: words in the packet's order, and the Internet checksum.
+
+use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
+
+/// A half word of a packet as it is loaded on this machine.
+pub(super) const fn half(value: u16) -> i32 {
+    u16::from_ne_bytes(value.to_be_bytes()) as i32
+}
+
+/// The same of a word.
+pub(super) const fn word(value: u32) -> i32 {
+    i32::from_ne_bytes(value.to_be_bytes())
+}
+
+/// `dst = value`.
+pub(super) fn set_wide(asm: &mut Assembler, dst: Reg, value: u64) {
+    for insn in Insn::load_imm64(dst, value) {
+        asm.push(insn);
+    }
+}
+
+/// Adds the 32-bit halves of `sum`, then its 16-bit ones, until 16 bits are left (RFC 1071 §2). `spare` is lost.
+pub(super) fn fold(asm: &mut Assembler, sum: Reg, spare: Reg) {
+    asm.set(spare, sum);
+    asm.alu(Alu::ShiftRight, spare, 32);
+    asm.alu32(Alu::Move, sum, sum);
+    asm.alu(Alu::Add, sum, spare);
+    // Up to 33 bits, then 18, then 17, then 16.
+    for _ in 0..3 {
+        asm.set(spare, sum);
+        asm.alu(Alu::ShiftRight, spare, 16);
+        asm.alu(Alu::And, sum, 0xffff);
+        asm.alu(Alu::Add, sum, spare);
+    }
+}
+
+/// Adds the words of the packet from `at` on, in memory order, to `sum`; a checksum does not mind the order.
+pub(super) fn add_words(asm: &mut Assembler, sum: Reg, packet: Reg, at: usize, words: usize) {
+    let spare = Reg::R2;
+    for at in (at..at + 4 * words).step_by(4) {
+        asm.load(Size::Word, spare, packet, at);
+        asm.alu(Alu::Add, sum, spare);
+    }
+}
+
+/// `dst` = the word of the packet at `at`.
+pub(super) fn get(asm: &mut Assembler, dst: Reg, packet: Reg, at: usize) {
+    asm.load(Size::Word, dst, packet, at);
+    asm.push(Insn::to_big_endian(dst, 32));
+}
+
+/// Writes the word `src` into the packet; `src` is lost.
+pub(super) fn put(asm: &mut Assembler, packet: Reg, at: usize, src: Reg) {
+    asm.push(Insn::to_big_endian(src, 32));
+    asm.push(Insn::store(Size::Word, packet, at as i16, src));
+}
+
+/// Writes a word that is known.
+pub(super) fn put_known(asm: &mut Assembler, packet: Reg, at: usize, value: u32) {
+    asm.push(Insn::store_imm(Size::Word, packet, at as i16, word(value)));
+}
+
+/// Jumps unless the packet's half word at `at` is `value`.
+pub(super) fn expect_half(asm: &mut Assembler, packet: Reg, at: usize, value: u16, other: Label) {
+    asm.load(Size::Half, Reg::R1, packet, at);
+    asm.jump_if(Reg::R1, Condition::NotEqual, half(value), other);
+}
+
+/// The same of a word.
+pub(super) fn expect_word(asm: &mut Assembler, packet: Reg, at: usize, value: u32, other: Label) {
+    asm.load(Size::Word, Reg::R1, packet, at);
+    asm.jump_if32(Reg::R1, Condition::NotEqual, word(value), other);
+}

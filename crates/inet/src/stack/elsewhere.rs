@@ -1,0 +1,38 @@
+//! SYNs answered by somebody else, see [`crate::tcp::elsewhere`]: what he has to know of us.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::Stack;
+use crate::route::Prefix;
+use crate::tcp::ListenerId;
+use crate::tcp::elsewhere::SynAnswer;
+use crate::time::Instant;
+
+impl Stack {
+    /// Somebody answers SYNs over IPv4 to a listener from now on, with this. `None` where he could not answer as we do,
+    /// because its connections are not opened with all of MSS, SACK, timestamps and scale, and nothing else.
+    pub fn answer_elsewhere(&mut self, now: Instant, listener: ListenerId) -> Option<SynAnswer> {
+        let local = self.local(false);
+        self.tcp.answer_elsewhere(now, listener, local)
+    }
+
+    /// Nobody answers for a listener any more.
+    pub fn answer_here(&mut self, now: Instant, listener: ListenerId) {
+        self.tcp.answer_here(now, listener);
+    }
+
+    /// Addresses of all hosts on our networks (RFC 919), from which no packet comes.
+    pub fn broadcasts_v4(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.addresses().iter().filter_map(Prefix::broadcast)
+    }
+
+    /// Our addresses that are IPv4.
+    pub fn addresses_v4(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.addresses()
+            .iter()
+            .filter_map(|prefix| match prefix.addr {
+                IpAddr::V4(address) => Some(address),
+                IpAddr::V6(_) => None,
+            })
+    }
+}

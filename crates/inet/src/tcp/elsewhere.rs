@@ -1,0 +1,168 @@
+//! SYNs that somebody else answers for us, with our cookies: a program in the kernel, before packets reach the stack.
+//!
+//! He has the secret and the parts of [`SynAnswer`], keeps nothing and asks nothing, so his SYN-ACKs are those that we
+//! would have sent with a cookie. We see a connection first when its peer acknowledges one. So a listener whose SYNs
+//! are answered elsewhere believes cookies all the time, and one more thing changes: the answer to a SYN cannot depend
+//! on what is known of its four-tuple. A peer that uses the four-tuple of a connection again that we still have, in
+//! TIME-WAIT or because it never told us of its end, gets a SYN-ACK for a new one. When it brings the cookie back it has
+//! proved that it opens anew, and the old connection is over (in place of RFC 9293 §3.10.7.4's challenge and RFC
+//! 6191's look at the SYN).
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use exos_wire::SeqNumber;
+use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
+
+use super::connection::Connection;
+use super::cookie::{self, Kept};
+use super::event::Reason;
+use super::flow::Flow;
+use super::input::Segment;
+use super::listener::ListenerId;
+use super::lookup::SALT_SEQUENCE;
+use super::passive::Arrived;
+use super::slab::ConnectionId;
+use super::{Local, Tcp};
+use crate::counters::Counters;
+use crate::limits::{MSS_DEFAULT_V4, SYN_COOKIE_EPOCH};
+use crate::time::Instant;
+
+/// What SYN-ACKs with cookies are made of, over IPv4.
+#[derive(Clone, Debug)]
+pub struct SynAnswer {
+    /// The port that is listened on.
+    pub port: u16,
+    /// The key of both hashes, SipHash-1-3.
+    pub key: [u64; 2],
+    /// Salt of the hash in a cookie, over the four-tuple and what is kept.
+    pub cookie_salt: u32,
+    /// Salt of the hash whose upper half timestamps begin at.
+    pub sequence_salt: u32,
+    /// How long a cookie's epoch is, in microseconds.
+    pub epoch_us: u32,
+    /// The MSS that a cookie can say, rising.
+    pub mss_table: [u16; 8],
+    /// The MSS to announce.
+    pub mss: u16,
+    /// The window.
+    pub window: u16,
+    /// Its scale, told to who offers one together with timestamps.
+    pub scale: u8,
+    /// Hop limit.
+    pub hop_limit: u8,
+    /// Type of service.
+    pub class: u8,
+}
+
+impl Tcp {
+    /// Somebody answers SYNs to a listener from now on, with this. `None` where he could not answer as we do: there is
+    /// no such listener, or it offers less or more options than MSS, SACK, timestamps and scale.
+    pub(crate) fn answer_elsewhere(
+        &mut self,
+        now: Instant,
+        id: ListenerId,
+        local: Local,
+    ) -> Option<SynAnswer> {
+        let at = self.listeners.iter().position(|l| l.id == id)?;
+        let listener = &self.listeners[at];
+        let (port, options) = (listener.port, listener.options.connection.clone());
+        let host = |last| Ipv4Addr::new(192, 0, 2, last).into();
+        let flow = Flow::new(SocketAddr::new(host(1), port), SocketAddr::new(host(2), 1));
+        let offered = TcpOptions {
+            mss: Some(MSS_DEFAULT_V4),
+            window_scale: Some(0),
+            sack_permitted: true,
+            timestamps: Some(Timestamps { value: 1, echo: 0 }),
+            ..TcpOptions::NONE
+        };
+        let mut embryo = Connection::accept(self.opening(now, flow, local), &options);
+        embryo.learn_from_syn(now, SeqNumber(0), 0, &offered);
+        let answer = embryo.poll_segment(now, 0)?;
+        let scale = answer.options.window_scale?;
+        answer.options.timestamps?;
+        let usual = TcpOptions {
+            mss: Some(local.mss),
+            window_scale: Some(scale),
+            sack_permitted: true,
+            timestamps: answer.options.timestamps,
+            ..TcpOptions::NONE
+        };
+        if answer.options != usual {
+            return None;
+        }
+        self.listeners[at].answered_elsewhere = true;
+        self.elsewhere = true;
+        Some(SynAnswer {
+            port,
+            key: self.key.words(),
+            cookie_salt: cookie::SALT_COOKIE,
+            sequence_salt: SALT_SEQUENCE,
+            epoch_us: SYN_COOKIE_EPOCH.as_micros() as u32,
+            mss_table: cookie::MSS_TABLE,
+            mss: local.mss,
+            window: answer.window,
+            scale,
+            hop_limit: answer.ip.hop_limit,
+            class: answer.ip.traffic_class(0),
+        })
+    }
+
+    /// Nobody does any more; cookies that are under way are good as long as they would have been.
+    pub(crate) fn answer_here(&mut self, now: Instant, id: ListenerId) {
+        for listener in self.listeners.iter_mut().filter(|l| l.id == id) {
+            listener.answered_elsewhere = false;
+            listener.cookie_at = Some(now);
+        }
+    }
+
+    /// Whether a segment that says something else than the connection which we know brings back a cookie, given out by
+    /// who answers for us.
+    pub(super) fn opens_anew(&self, now: Instant, flow: &Flow, seg: &Segment<'_>) -> bool {
+        let only_acknowledges =
+            seg.has(TcpFlags::ACK) && !seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::RST);
+        self.elsewhere
+            && only_acknowledges
+            && self
+                .listeners
+                .iter()
+                .any(|l| l.answered_elsewhere && l.port == flow.local_port())
+            && Kept::redeem(&self.key, now, flow, seg).is_some()
+    }
+
+    /// A segment of a connection that we have, which acknowledges what was never sent on it: true when it opens
+    /// another, and that has been made.
+    pub(super) fn replaces(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        seg: &Segment<'_>,
+        counters: &mut Counters,
+    ) -> bool {
+        let Some(c) = self.slab.get(id) else {
+            return false;
+        };
+        let is_ours = seg.ack.le(c.snd_max) && seg.ack.ge(c.snd_una);
+        let (flow, local) = (
+            *c.flow(),
+            Local {
+                mss: c.mss_announced,
+            },
+        );
+        if is_ours || !self.opens_anew(now, &flow, seg) {
+            return false;
+        }
+        let hash = self.slab.hash_at(id.slot());
+        counters.tcp_connections_replaced += 1;
+        self.close(id, Reason::Reset);
+        self.settle(id);
+        let arrived = Arrived {
+            now,
+            flow,
+            hash,
+            seg,
+            local,
+        };
+        self.in_listen(arrived, None, counters);
+        true
+    }
+}
