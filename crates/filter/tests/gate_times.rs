@@ -160,9 +160,9 @@ fn the_time_of_a_packet_does_not_depend_on_the_grants() {
             );
             v4.push(times[0]);
         }
-        // One connection is one shape more to look up than none. A walk over the table would be a thousand times as
-        // much; half as much again is the machine's other work.
-        assert!(v4[2] * 2 < v4[1] * 3, "{others:?} {v4:?}");
+        // A walk over the table would take a thousand times as long. How near the times are is for a benchmark on a
+        // quiet machine to tell (`exos bench sharing`).
+        assert!(v4[2] < v4[1] * 10, "{others:?} {v4:?}");
     }
 }
 
