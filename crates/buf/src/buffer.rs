@@ -151,6 +151,14 @@ impl Buffer {
         }
     }
 
+    /// Takes note of a use of shared bytes, see [`SharedBytes::note_use`].
+    #[inline]
+    pub fn note_use(&self) {
+        if let Bytes::Shared(shared) = &self.0.bytes {
+            shared.note_use();
+        }
+    }
+
     /// Makes the table of sums now rather than when first needed.
     pub fn prepare_sums(&self) {
         self.sums();

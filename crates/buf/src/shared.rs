@@ -4,9 +4,13 @@
 //! that cores fight over. What lies behind it may all the same be one memory: these bytes and their sums are shared by a
 //! count of their own, which is touched when a thread makes its buffer or drops its last reference, and never between.
 
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::buffer::{Buffer, prefix_sums};
+
+/// Uses of bytes are counted up to here.
+pub const USES_MAX: u8 = 3;
 
 /// Bytes that buffers of several threads are made of. `clone` costs an atomic reference count.
 #[derive(Clone)]
@@ -16,6 +20,9 @@ struct Shared {
     bytes: Box<[u8]>,
     /// As [`Buffer`] has them, made once for all threads.
     sums: OnceLock<Box<[u16]>>,
+    /// How often they were used since somebody looked, for who decides what stays in memory. Threads may take one another's
+    /// count away; it need not be exact, and a write for each use would cost them a cache line.
+    uses: AtomicU8,
 }
 
 impl SharedBytes {
@@ -37,6 +44,26 @@ impl SharedBytes {
     /// Makes the table of sums now rather than when first needed.
     pub fn prepare_sums(&self) {
         self.sums();
+    }
+
+    /// Takes note of a use. From the third on it costs a comparison.
+    #[inline]
+    pub fn note_use(&self) {
+        let uses = self.0.uses.load(Ordering::Relaxed);
+        if uses < USES_MAX {
+            self.0.uses.store(uses + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// How often they were used since the last call, up to [`USES_MAX`].
+    pub fn take_uses(&self) -> u8 {
+        match self.0.uses.load(Ordering::Relaxed) {
+            0 => 0,
+            uses => {
+                self.0.uses.store(0, Ordering::Relaxed);
+                uses
+            }
+        }
     }
 
     /// Bytes of memory that they take, with their table of sums once it is made.
@@ -61,6 +88,7 @@ impl From<Vec<u8>> for SharedBytes {
         Self(Arc::new(Shared {
             bytes: bytes.into_boxed_slice(),
             sums: OnceLock::new(),
+            uses: AtomicU8::new(0),
         }))
     }
 }
@@ -96,6 +124,18 @@ mod tests {
             }
         });
         assert_eq!(shared.holders(), 1, "all threads have ended");
+    }
+
+    #[test]
+    fn uses_are_counted_until_somebody_looks() {
+        let shared = SharedBytes::from(b"used".to_vec());
+        let buffers = [shared.buffer(), shared.buffer()];
+        for uses in 0..=5 {
+            (0..uses).for_each(|n| buffers[n % 2].note_use());
+            assert_eq!(shared.take_uses(), uses.min(USES_MAX.into()) as u8);
+            assert_eq!(shared.take_uses(), 0);
+        }
+        Buffer::from_static(b"nobody looks").note_use();
     }
 
     #[test]

@@ -183,11 +183,13 @@ impl Server {
             }
             Ok(Choice::Send(document)) if !request.conditional => {
                 let document = document.clone();
+                document.buffer().note_use();
                 self.send(Status::Ok, &document, &exchange, out);
                 answered
             }
             Ok(Choice::Send(document)) => {
                 let document = document.clone();
+                document.buffer().note_use();
                 let decision = self.decide(&document, request);
                 self.send_decided(&document, decision, &exchange, out);
                 answered

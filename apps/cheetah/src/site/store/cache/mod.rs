@@ -14,6 +14,7 @@
 
 pub mod policy;
 pub mod queue;
+mod s3_fifo;
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -24,6 +25,7 @@ use exos_buf::SharedBytes;
 use super::{About, SitePath};
 use crate::limits::{CACHE_LARGE_PART, DOCUMENT_OVERHEAD_LEN, LEAVING_SWEPT};
 pub use policy::{CachePolicy, Fifo, Key, Newcomer};
+pub use s3_fifo::S3Fifo;
 
 /// A document in memory.
 #[derive(Debug)]
@@ -91,7 +93,7 @@ impl Cache {
 
     /// The same with the policy that is taken where no other is given.
     pub fn new(limit: u64) -> Cache {
-        Cache::with_policy(limit, Fifo::default())
+        Cache::with_policy(limit, S3Fifo::default())
     }
 
     /// Bytes that may be in memory.
@@ -216,7 +218,13 @@ impl Cache {
 
     /// Takes out the document whose turn it is; gives its paths.
     fn evict(&mut self) -> Option<Vec<Evicted>> {
-        let key = self.policy.victim(&mut |_| 0)?;
+        let units = &self.units;
+        let mut uses = |key: Key| {
+            let unit = units.get(key.index()).and_then(Option::as_ref);
+            let bytes = unit.into_iter().flat_map(|unit| &unit.bytes);
+            bytes.map(SharedBytes::take_uses).max().unwrap_or(0)
+        };
+        let key = self.policy.victim(&mut uses)?;
         let unit = self.release(key);
         let Unit { site, about, .. } = unit;
         for path in &unit.paths {

@@ -13,7 +13,8 @@ use super::queue::{Links, Queue};
 pub struct Key(u32);
 
 impl Key {
-    pub(crate) fn new(number: u32) -> Key {
+    /// The document with this number; for simulations.
+    pub fn new(number: u32) -> Key {
         Key(number)
     }
 
