@@ -299,9 +299,10 @@ impl FileRing {
         unsafe { BorrowedFd::borrow_raw(fd) }
     }
 
-    /// True when [`submit`](FileRing::submit) has something to do.
-    pub fn wants_submit(&mut self) -> bool {
-        !self.queued.is_empty() || self.ring.submission().taskrun()
+    /// True when [`submit`](FileRing::submit) has something to give to the kernel. What the kernel goes on with when it is
+    /// called does not count: a sleeper's `poll` lets it do that too, and costs less.
+    pub fn wants_submit(&self) -> bool {
+        !self.queued.is_empty()
     }
 
     /// Waits until something has come of a request.

@@ -1,8 +1,8 @@
 //! Responses whose content is read while it is sent.
 //!
 //! What follows the slices of such a response is a list of pieces. A connection takes the chunks of the next ones as far
-//! ahead as its client is fast: twice what is under way to it, and two chunks. So the send queue is the read-ahead, a
-//! slow reader holds little, and a fast one never waits for a disk that is as fast as it is. A chunk is released when its
+//! ahead as its client is fast: twice what is under way to it, and two chunks; more, where the client has had to wait
+//! for the disk. So the send queue is the read-ahead, and a slow reader holds little. A chunk is released when its
 //! last byte has been acknowledged. Requests behind the response wait until all of it is queued.
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use super::super::without::copy;
 use super::Cheetah;
 use super::connection::find;
 use crate::http::{Piece, Tail};
-use crate::limits::{CHUNK_LEN, QUEUE_LEN_MAX};
+use crate::limits::{CHUNK_LEN, QUEUE_LEN_MAX, REACH_MAX, REACH_MIN};
 use crate::site::long::OpenFile;
 use crate::stream::chunks::Slot;
 use crate::stream::{Done, Streams};
@@ -36,6 +36,8 @@ pub(super) struct Stream {
     /// Bytes of `steps` and of the plan.
     ahead: u64,
     left: u64,
+    /// Chunks that are taken beyond what is under way to the client.
+    reach: usize,
     /// It holds nothing and waits for memory.
     hungry: bool,
 }
@@ -55,6 +57,7 @@ impl Stream {
 
     fn begin(&mut self, tail: Tail) {
         self.left = tail.len();
+        self.reach = REACH_MIN;
         self.plan = Some(tail);
     }
 
@@ -114,6 +117,15 @@ impl Stream {
         self.ahead -= slice.len() as u64;
         self.left -= slice.len() as u64;
         Some(slice)
+    }
+
+    /// The client has taken all, and what comes next is being read.
+    fn is_dry(&self, stack: &Stack, id: ConnectionId, streams: &Streams) -> bool {
+        let tcp = stack.tcp.connection(id);
+        let is_reading =
+            |step: &Step| matches!(step, Step::Chunk(slot, _) if streams.buffer(*slot).is_none());
+        tcp.is_some_and(|tcp| tcp.unacknowledged() == 0)
+            && self.steps.front().is_some_and(is_reading)
     }
 
     /// Takes chunks until so many bytes are at hand or under way.
@@ -176,9 +188,9 @@ fn take(
 }
 
 /// How many bytes shall be queued on a connection, or be on their way there.
-fn queue_wanted(tcp: &Tcp) -> usize {
+fn queue_wanted(tcp: &Tcp, reach: usize) -> usize {
     let under_way = tcp.unacknowledged() - tcp.unsent();
-    (2 * under_way + 2 * CHUNK_LEN).min(QUEUE_LEN_MAX)
+    (2 * under_way + reach * CHUNK_LEN).min(QUEUE_LEN_MAX)
 }
 
 impl Cheetah {
@@ -317,12 +329,17 @@ impl Cheetah {
             // Nothing was asked of the client until now.
             connection.pace = Pace::new(now, before);
         }
-        let wanted = |stack: &Stack| {
+        let wanted = |stack: &Stack, reach| {
             let tcp = stack.tcp.connection(id);
-            tcp.map_or((0, 0), |tcp| (tcp.unacknowledged(), queue_wanted(tcp)))
+            tcp.map_or((0, 0), |tcp| {
+                (tcp.unacknowledged(), queue_wanted(tcp, reach))
+            })
         };
+        if connection.wait == Wait::Sending && stream.is_dry(stack, id, &self.streams) {
+            stream.reach = (2 * stream.reach).min(REACH_MAX);
+        }
         loop {
-            let (queued, wanted) = wanted(stack);
+            let (queued, wanted) = wanted(stack, stream.reach);
             let more = wanted.saturating_sub(queued) as u64;
             stream.ask(more, id, &mut self.streams, is_first);
             if queued >= QUEUE_LEN_MAX || !self.give(&mut stream, id, stack) {
