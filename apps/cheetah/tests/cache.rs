@@ -583,6 +583,14 @@ fn many_clients_get_what_they_ask_for() {
         }
         assert!(rest.is_empty());
     }
+    // Each was a hit or a miss, once, however often it had to wait.
+    let counters = visit.cheetah.server().counters();
+    let (hits, misses) = (counters.cache_hits, counters.cache_misses);
+    assert_eq!(hits + misses, (CLIENTS * REQUESTS) as u64);
+    assert!(hits > 0 && misses > hits && visit.cheetah.waiting() == 0);
+    let figures = cache.lock().statistics().figures();
+    assert!(figures.evictions > 0 && figures.fetched > figures.evictions);
+    assert_eq!((figures.limit, figures.held), (LIMIT, cache.lock().held()));
     drop(folder);
 }
 

@@ -9,6 +9,10 @@ pub struct Counters {
     pub(super) faults: [u64; Fault::ALL.len()],
     /// Bytes of all responses, heads included.
     pub response_bytes: u64,
+    /// Requests answered at once with a document that was in memory.
+    pub cache_hits: u64,
+    /// Requests that waited for their document to be read.
+    pub cache_misses: u64,
 }
 
 impl Counters {
@@ -17,6 +21,8 @@ impl Counters {
             responses: [0; _],
             faults: [0; _],
             response_bytes: 0,
+            cache_hits: 0,
+            cache_misses: 0,
         }
     }
 
@@ -39,7 +45,11 @@ impl Counters {
     pub fn list(&self) -> Vec<(&'static str, u64)> {
         let responses = Status::ALL.map(|status| (status.counter(), self.responses(status)));
         let faults = Fault::ALL.map(|fault| (fault.counter(), self.faults(fault)));
-        let bytes = ("http_response_bytes", self.response_bytes);
-        responses.into_iter().chain(faults).chain([bytes]).collect()
+        let others = [
+            ("http_response_bytes", self.response_bytes),
+            ("http_cache_hits", self.cache_hits),
+            ("http_cache_misses", self.cache_misses),
+        ];
+        responses.into_iter().chain(faults).chain(others).collect()
     }
 }

@@ -42,6 +42,8 @@ pub struct Server {
     pub(super) peer: IpAddr,
     /// What the request presented last waits for.
     pub(super) wanted: Option<(usize, SitePath)>,
+    /// The next request has waited for its document.
+    has_waited: bool,
     /// What could not be read: requests for it are refused rather than kept waiting.
     failed: Option<(usize, SitePath)>,
     /// The file that it waits for to be open.
@@ -73,6 +75,7 @@ impl Server {
             heads_afresh: false,
             peer: Ipv4Addr::UNSPECIFIED.into(),
             wanted: None,
+            has_waited: false,
             failed: None,
             unopened: None,
             tail: None,
@@ -98,7 +101,9 @@ impl Server {
 
     /// Serves other documents from now on, and returns those until now; responses under way keep theirs.
     pub fn set_sites(&mut self, sites: impl Into<Sites>) -> Sites {
-        std::mem::replace(&mut self.sites, sites.into())
+        let sites: Sites = sites.into();
+        let sites = sites.instead_of(&self.sites);
+        std::mem::replace(&mut self.sites, sites)
     }
 
     /// Changes what a site serves from now on, by its number; responses under way keep what they have.
@@ -114,6 +119,11 @@ impl Server {
     /// Refuses requests for a document with 500 from now on, because it could not be read; `None` ends that.
     pub fn set_failed(&mut self, document: Option<(usize, SitePath)>) {
         self.failed = document;
+    }
+
+    /// Says whether the request that is presented next has waited for its document: that was a miss, not a hit.
+    pub fn set_has_waited(&mut self, has_waited: bool) {
+        self.has_waited = has_waited;
     }
 
     /// What has been answered so far.
@@ -157,6 +167,7 @@ impl Server {
 
     #[inline]
     fn respond(&mut self, request: &Request, out: &mut Vec<Slice>) -> Option<Answered> {
+        let is_first_time = !std::mem::take(&mut self.has_waited);
         let answered = what_follows(request);
         let target = Target::parse(request.target);
         let host = target.as_ref().ok().and_then(|target| target.authority);
@@ -184,12 +195,14 @@ impl Server {
             Ok(Choice::Send(document)) if !request.conditional => {
                 let document = document.clone();
                 document.buffer().note_use();
+                self.counters.cache_hits += u64::from(is_first_time);
                 self.send(Status::Ok, &document, &exchange, out);
                 answered
             }
             Ok(Choice::Send(document)) => {
                 let document = document.clone();
                 document.buffer().note_use();
+                self.counters.cache_hits += u64::from(is_first_time);
                 let decision = self.decide(&document, request);
                 self.send_decided(&document, decision, &exchange, out);
                 answered
@@ -200,6 +213,7 @@ impl Server {
                 answered
             }
             Ok(Choice::Wait(path)) => {
+                self.counters.cache_misses += u64::from(is_first_time);
                 self.wanted = Some((place.site, path));
                 return None;
             }

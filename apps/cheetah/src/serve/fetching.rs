@@ -60,6 +60,11 @@ impl<Id> Fetching<Id> {
         waiting.flat_map(|(_, ids)| ids).collect()
     }
 
+    /// Requests that wait; those whose clients have gone meanwhile may be among them.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.values().map(Vec::len).sum()
+    }
+
     /// Something has become of a document: gives who waited for it.
     pub(crate) fn take(&mut self, path: &Wanted) -> Vec<Id> {
         if self.waiting.is_empty() {

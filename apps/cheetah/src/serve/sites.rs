@@ -5,11 +5,13 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use exos::Error;
 
 use crate::config::{Config, Root, SiteConfig};
 use crate::site::hosts::{HostName, Unknown};
+use crate::site::store::cache::Statistics;
 use crate::site::{Cache, Change, LoadError, SharedCache, Site, Sites, Tree};
 
 /// Sites in memory, and what tells of changes of their files.
@@ -22,6 +24,7 @@ pub struct Fresh {
     changes: Vec<Vec<Change>>,
     /// What tells of changes, if it shall.
     trees: Vec<Tree>,
+    statistics: Arc<Statistics>,
 }
 
 /// Loads all sites of a configuration. What is left out of them is said on standard error.
@@ -56,6 +59,7 @@ impl Fresh {
         let mut fresh = Fresh {
             changes: config.sites.iter().map(|_| Vec::new()).collect(),
             trees: Vec::new(),
+            statistics: cache.lock().statistics().clone(),
             config,
         };
         let mut wrong = Vec::new();
@@ -132,6 +136,7 @@ pub struct Filling {
     sites: Vec<Site>,
     changes: Vec<std::vec::IntoIter<Change>>,
     trees: Vec<Tree>,
+    statistics: Arc<Statistics>,
 }
 
 impl Filling {
@@ -141,6 +146,7 @@ impl Filling {
             sites: Vec::new(),
             changes: Vec::new(),
             trees: fresh.trees,
+            statistics: fresh.statistics,
             config: fresh.config,
         };
         for (changes, site) in fresh.changes.into_iter().zip(&filling.config.sites) {
@@ -175,7 +181,8 @@ impl Filling {
         let names = self.config.sites.iter().map(|site| site.names.clone());
         let named = names.zip(self.sites).collect();
         let (default, unknown) = (self.config.default_site, self.config.unknown_hosts);
-        (Sites::new(named, default, unknown), self.trees)
+        let sites = Sites::new(named, default, unknown);
+        (sites.in_cache(self.statistics), self.trees)
     }
 }
 

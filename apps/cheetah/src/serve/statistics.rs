@@ -68,6 +68,7 @@ fn snapshot_sockets(server: &SocketServer) -> Snapshot {
         uptime: clock::now() - server.started(),
         link: "the kernel's sockets".to_owned(),
         connections: clients.open(),
+        waiting_requests: clients.waiting(),
         counters: http_counters(http).into_iter().chain(own).collect(),
         ..of_http(http)
     }
@@ -91,6 +92,7 @@ fn snapshot(exos: &Exos, cheetah: &Cheetah) -> Snapshot {
         uptime: exos.now() - cheetah.started(),
         link: exos.describe_link(),
         connections: cheetah.connections(),
+        waiting_requests: cheetah.waiting(),
         time_wait: exos.stack.tcp.time_wait_connections(),
         counters: counters.chain(http_counters(http)).chain(own).collect(),
         ..of_http(http)
@@ -103,6 +105,7 @@ fn of_http(http: &Server) -> Snapshot {
         cpu: clock::process_time(),
         documents: http.sites().iter().map(Site::document_count).sum(),
         content_bytes: http.sites().iter().map(Site::content_len).sum(),
+        cache: http.sites().cache_figures(),
         responses: http.counters().response_count(),
         response_bytes: http.counters().response_bytes,
         ..Snapshot::default()
@@ -111,6 +114,7 @@ fn of_http(http: &Server) -> Snapshot {
 
 fn http_counters(http: &Server) -> Vec<(String, u64)> {
     let log = http.log().into_iter().flat_map(|log| log.counters());
-    let all = http.counters().list().into_iter().chain(log);
+    let cache = http.sites().cache_figures().counters();
+    let all = http.counters().list().into_iter().chain(cache).chain(log);
     all.map(|(name, count)| (name.to_owned(), count)).collect()
 }

@@ -7,7 +7,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
+use super::store::cache::{Figures, Statistics};
 use super::{Entry, Site};
 
 /// A name as RFC 1035 bounds it; longer ones are nobody's.
@@ -101,6 +103,9 @@ pub struct Sites {
     below: HashMap<Box<[u8]>, usize>,
     default: usize,
     unknown: Unknown,
+    /// What says how the cache does, and how others did before it.
+    cache: Option<Arc<Statistics>>,
+    ended: Figures,
 }
 
 impl From<Site> for Sites {
@@ -124,6 +129,8 @@ impl Sites {
             below: HashMap::new(),
             default,
             unknown,
+            cache: None,
+            ended: Figures::default(),
         };
         for (at, (names, site)) in named.into_iter().enumerate() {
             for name in names {
@@ -136,6 +143,26 @@ impl Sites {
             sites.sites.push(site);
         }
         sites
+    }
+
+    /// These, whose documents are in a cache that says how it does.
+    #[must_use]
+    pub fn in_cache(self, statistics: Arc<Statistics>) -> Sites {
+        let cache = Some(statistics);
+        Sites { cache, ..self }
+    }
+
+    /// What is served instead of others from now on: counters go on.
+    #[must_use]
+    pub fn instead_of(mut self, others: &Sites) -> Sites {
+        self.ended = others.cache_figures();
+        self
+    }
+
+    /// How the cache does; what only grows is since the start.
+    pub fn cache_figures(&self) -> Figures {
+        let now = self.cache.as_ref().map(|cache| cache.figures());
+        now.unwrap_or_default().after(self.ended)
     }
 
     /// The number of the site that a request for a host belongs to; `None` when it is nobody's. `host` is what the

@@ -12,6 +12,11 @@ impl Clients {
         self.fetching.poll_wanted()
     }
 
+    /// Requests that wait for a document.
+    pub(crate) fn waiting(&self) -> usize {
+        self.fetching.waiting()
+    }
+
     /// Changes what a site serves, by its number, and answers requests that waited for that.
     pub(super) fn change(&mut self, epoll: &OwnedFd, site: usize, change: Change) {
         let document = (site, change.path().clone());
@@ -42,10 +47,12 @@ impl Clients {
             return false;
         }
         let number = id.0 as usize;
+        self.server_mut().set_has_waited(true);
         let Some((client, mut shared)) = self.client_and_shared(number) else {
             return false;
         };
         let goes_on = client.resume(&mut shared);
+        self.server_mut().set_has_waited(false);
         self.settle_or_close(epoll, number, goes_on);
         true
     }

@@ -21,6 +21,16 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
         ),
         ("exos_serve_documents", snapshot.documents as f64),
         ("exos_serve_content_bytes", snapshot.content_bytes as f64),
+        ("exos_serve_cache_bytes", snapshot.cache.held as f64),
+        (
+            "exos_serve_cache_leaving_bytes",
+            snapshot.cache.leaving as f64,
+        ),
+        ("exos_serve_cache_limit_bytes", snapshot.cache.limit as f64),
+        (
+            "exos_serve_waiting_requests",
+            snapshot.waiting_requests as f64,
+        ),
     ] {
         text.single(name, Kind::Gauge, value);
     }

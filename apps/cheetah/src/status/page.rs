@@ -13,9 +13,10 @@ const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\"
     td:last-child{text-align:right;font-variant-numeric:tabular-nums}</style>\n<h1>exos serve</h1>\n";
 
 /// The groups of counters: what their names begin with, and what the group is called.
-const GROUPS: [(&str, &str); 4] = [
+const GROUPS: [(&str, &str); 5] = [
     ("http_responses_", "Responses by status"),
     ("http_", "HTTP"),
+    ("cache_", "Cache"),
     ("link_", "Link"),
     ("", "Stack"),
 ];
@@ -71,6 +72,10 @@ fn overview(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
         ("Processor time", time(snapshot.cpu)),
         ("Documents in memory", snapshot.documents.to_string()),
         ("Bytes of documents", snapshot.content_bytes.to_string()),
+        ("Bytes in the cache", snapshot.cache.held.to_string()),
+        ("Bytes on their way out", snapshot.cache.leaving.to_string()),
+        ("Bytes that it may have", snapshot.cache.limit.to_string()),
+        ("Requests that wait", snapshot.waiting_requests.to_string()),
     ]
 }
 

@@ -8,6 +8,7 @@ use exos_program::counters;
 use serde_json::{Value, json};
 
 use crate::limits::RATE_TIME;
+use crate::site::store::cache::Figures;
 
 /// What is known of the server at one moment.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +27,10 @@ pub struct Snapshot {
     pub documents: usize,
     /// Bytes of their contents.
     pub content_bytes: u64,
+    /// What the cache holds, and may.
+    pub cache: Figures,
+    /// Requests that wait for a document.
+    pub waiting_requests: usize,
     /// Responses since the start.
     pub responses: u64,
     /// Bytes of them.
@@ -60,6 +65,10 @@ impl Snapshot {
             "time_wait_connections": self.time_wait,
             "documents": self.documents,
             "content_bytes": self.content_bytes,
+            "cache_limit_bytes": self.cache.limit,
+            "cache_bytes": self.cache.held,
+            "cache_leaving_bytes": self.cache.leaving,
+            "waiting_requests": self.waiting_requests,
             "counters": counters::object(self.counters.clone()),
         })
     }

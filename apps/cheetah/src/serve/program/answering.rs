@@ -21,6 +21,11 @@ impl Cheetah {
         self.fetching.poll_wanted()
     }
 
+    /// Requests that wait for a document.
+    pub fn waiting(&self) -> usize {
+        self.fetching.waiting()
+    }
+
     /// Changes what a site serves, by its number, and answers requests that waited for that.
     pub fn change(&mut self, now: Instant, site: usize, change: Change, stack: &mut Stack) {
         let document = (site, change.path().clone());
@@ -68,7 +73,9 @@ impl Cheetah {
         }
         self.counters.fetch_failures += u64::from(has_failed);
         connection.wait(now, Wait::Sending, &mut self.timers);
+        self.server.set_has_waited(true);
         self.serve(now, id, stack);
+        self.server.set_has_waited(false);
         let Some(connection) = find(&mut self.connections, id) else {
             return;
         };

@@ -15,9 +15,11 @@
 pub mod policy;
 pub mod queue;
 mod s3_fifo;
+mod statistics;
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use exos_buf::SharedBytes;
@@ -26,6 +28,7 @@ use super::{About, SitePath};
 use crate::limits::{CACHE_LARGE_PART, DOCUMENT_OVERHEAD_LEN, LEAVING_SWEPT};
 pub use policy::{CachePolicy, Fifo, Key, Newcomer};
 pub use s3_fifo::S3Fifo;
+pub use statistics::{Figures, Statistics};
 
 /// A document in memory.
 #[derive(Debug)]
@@ -74,6 +77,7 @@ pub struct Cache {
     by_path: HashMap<(usize, SitePath), Key>,
     leaving: VecDeque<(SharedBytes, u64)>,
     leaving_len: u64,
+    statistics: Arc<Statistics>,
 }
 
 impl Cache {
@@ -88,12 +92,27 @@ impl Cache {
             by_path: HashMap::new(),
             leaving: VecDeque::new(),
             leaving_len: 0,
+            statistics: Arc::new(Statistics {
+                limit: limit.into(),
+                ..Statistics::default()
+            }),
         }
     }
 
     /// The same with the policy that is taken where no other is given.
     pub fn new(limit: u64) -> Cache {
         Cache::with_policy(limit, S3Fifo::default())
+    }
+
+    /// What it says of itself.
+    pub fn statistics(&self) -> &Arc<Statistics> {
+        &self.statistics
+    }
+
+    fn publish(&self) {
+        self.statistics.held.store(self.held, Ordering::Relaxed);
+        let leaving = self.leaving_len;
+        self.statistics.leaving.store(leaving, Ordering::Relaxed);
     }
 
     /// Bytes that may be in memory.
@@ -142,6 +161,10 @@ impl Cache {
         self.leave(site, path);
         self.sweep();
         let (cost, room) = (cost(&arrival.bytes), self.room());
+        if arrival.is_asked_for {
+            statistics::add(&self.statistics.fetched, 1);
+            statistics::add(&self.statistics.fetched_len, arrival.about.len);
+        }
         let is_large = cost > self.limit / CACHE_LARGE_PART;
         let mut evicted = Vec::new();
         while self.held.saturating_add(cost) > room && (!is_large || arrival.is_kept) {
@@ -156,6 +179,7 @@ impl Cache {
         } else {
             self.let_go(arrival.bytes);
         }
+        self.publish();
         Admission { evicted, is_held }
     }
 
@@ -212,6 +236,7 @@ impl Cache {
                 self.policy.removed(key);
             }
             self.release(key);
+            self.publish();
         }
         true
     }
@@ -225,6 +250,7 @@ impl Cache {
             bytes.map(SharedBytes::take_uses).max().unwrap_or(0)
         };
         let key = self.policy.victim(&mut uses)?;
+        statistics::add(&self.statistics.evictions, 1);
         let unit = self.release(key);
         let Unit { site, about, .. } = unit;
         for path in &unit.paths {
