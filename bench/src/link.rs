@@ -1,7 +1,9 @@
 //! The wire itself, for programs of the experiments that write frames of their own.
 
-use exos_filter::Filter;
 use exos_filter::program::{Action, Rule};
+use exos_filter::{Filter, dispatcher};
+use exos_host::bpf::{self, Map, Prog, XdpMode};
+use exos_host::netlink::Netlink;
 use exos_host::{Error, Result};
 use exos_lab::INTERFACE;
 use exos_link::{Link, XdpConfig, XdpLink};
@@ -28,6 +30,15 @@ pub(crate) fn open_text(filter: &str) -> Result<Link> {
 pub(crate) fn experiment() -> Filter {
     let text = format!("ether proto {EXPERIMENT}");
     Filter::parse(&text).expect("a constant filter")
+}
+
+/// A program of XDP on the wire's interface that passes everything, until it is dropped.
+pub(crate) fn pass_all() -> Result<bpf::Link> {
+    let slots = Map::prog_array(1)?;
+    let code = dispatcher(slots.raw_fd(), Action::Pass);
+    let program = Prog::load(&code.words(), "pass_all", false)?;
+    let index = Netlink::new()?.link_by_name(INTERFACE)?.index;
+    bpf::Link::attach_xdp(index, &program, XdpMode::Native)
 }
 
 /// Hands over what was queued, and gives memory of what was received back.

@@ -109,6 +109,10 @@ fn measure_cell(
         for (&client, runs) in cell.clients.iter().zip(&mut runs) {
             for (at, runs) in runs.iter_mut().enumerate() {
                 let server = session.servers[at].0;
+                if !server.is_for(client) {
+                    progress.inc(1);
+                    continue;
+                }
                 progress.set_message(format!("{}, {server}", cell.name(client)));
                 runs.push(cell.load(client).run(session, lab, server.into(), limit)?);
                 progress.inc(1);
@@ -127,6 +131,7 @@ fn case(session: &Session<'_>, cell: &Cell, client: Client, runs: Vec<Vec<Run>>)
     let servers = session.servers.iter().map(|(server, _)| *server);
     let results = servers
         .zip(runs)
+        .filter(|(_, runs)| !runs.is_empty())
         .map(|(server, runs)| Outcome::of(server, runs));
     Case::new(
         cell.name(client),

@@ -1,6 +1,6 @@
 //! The servers: where each answers, and how it is started.
 
-use super::Session;
+use super::{Client, Session};
 use crate::daemon::Daemon;
 use crate::process::find_program;
 use crate::scratch::write;
@@ -18,6 +18,8 @@ use std::process::{Command, Stdio};
 pub enum Server {
     /// Ours, on the device itself.
     Exos,
+    /// The same, with SYNs answered in the kernel. For our client only: wrk's end of the wire has no XDP program
+    Handlers,
     /// Ours without privilege, on a virtual interface that the daemon lends.
     Xokd,
     /// Ours on the kernel's sockets.
@@ -34,6 +36,7 @@ impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Server::Exos => "exos",
+            Server::Handlers => "exos-handlers",
             Server::Xokd => "exos-xokd",
             Server::Sockets => "exos-sockets",
             Server::Nginx => "nginx",
@@ -88,8 +91,9 @@ impl Serving<'_> {
 
 impl Server {
     /// All of them, ours first.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Exos,
+        Self::Handlers,
         Self::Xokd,
         Self::Sockets,
         Self::Nginx,
@@ -99,30 +103,38 @@ impl Server {
 
     /// A program of ours.
     pub fn is_ours(self) -> bool {
-        matches!(self, Self::Exos | Self::Xokd | Self::Sockets)
+        matches!(
+            self,
+            Self::Exos | Self::Handlers | Self::Xokd | Self::Sockets
+        )
+    }
+
+    /// Whether a client can load it: what a handler answers arrives only where a program of XDP receives.
+    pub(super) fn is_for(self, client: Client) -> bool {
+        self != Self::Handlers || client == Client::Packets
     }
 
     /// Where it answers.
     pub(super) fn address(self) -> SocketAddrV4 {
-        let has_stack = matches!(self, Self::Exos | Self::Xokd);
+        let has_stack = matches!(self, Self::Exos | Self::Handlers | Self::Xokd);
         SocketAddrV4::new(if has_stack { EXOS } else { KERNEL }, PORT)
     }
 
     /// Its program; an error that says how to install it when it is not there.
     fn program(self, exos: &Path) -> Result<PathBuf> {
         match self {
-            Server::Exos | Server::Xokd | Server::Sockets => Ok(exos.to_owned()),
             Server::Nginx => find_program("nginx", "nginx"),
             Server::H2o => find_program("h2o", "h2o"),
             Server::Lighttpd => find_program("lighttpd", "lighttpd"),
+            _ => Ok(exos.to_owned()),
         }
     }
 
     /// What the program calls itself, for the report.
     pub(super) fn version(self, exos: &Path) -> Result<String> {
         let option = match self {
-            Server::Exos | Server::Xokd | Server::Sockets => "--version",
             Server::Nginx | Server::Lighttpd | Server::H2o => "-v",
+            _ => "--version",
         };
         let said = said(&self.program(exos)?, &[option])?;
         let line = said.lines().next().unwrap_or_default();
@@ -159,9 +171,10 @@ impl Server {
         }
         match (self, &daemon) {
             (_, Some(daemon)) => lent(session, daemon, &mut command),
-            (Server::Exos, _) => {
+            (Server::Exos | Server::Handlers, _) => {
                 command.args(["--via", "none", "--link", &format!("xdp:{INTERFACE}")]);
                 command.args(["--address", &format!("{EXOS}/24")]);
+                command.args((self == Server::Handlers).then_some("--syn-handler"));
             }
             (Server::Sockets, _) => {
                 command.args(["--sockets", "--address", &format!("{KERNEL}/24")]);

@@ -6,6 +6,7 @@ use super::server::{Known, Serving, Setup};
 use super::{Client, Connection, HttpArgs, Server, Size, documents, wrk};
 use crate::cpu::{self, CoreTime, ProcessTime};
 use crate::limits::{POLL_INTERVAL, START_TIMEOUT};
+use crate::link;
 use crate::stage::{Stage, Started};
 use exos_host::{Error, Result};
 use exos_lab::{Guard, Lab, Settings, Side, State, WireKind};
@@ -102,6 +103,11 @@ impl<'a> Session<'a> {
     pub fn serve(&self, lab: &Lab, setup: impl Into<Setup>, size: Size) -> Result<Serving<'_>> {
         let Setup { server, without } = setup.into();
         let mut serving = server.start(self, lab, without)?;
+        // As with our client: see `is_for`.
+        let _receiving = (!server.is_for(Client::Wrk))
+            .then(|| lab.netns(Side::B).run(link::pass_all))
+            .transpose()?
+            .transpose()?;
         let end = Instant::now() + START_TIMEOUT;
         let (address, document) = (server.address().into(), size.document());
         loop {

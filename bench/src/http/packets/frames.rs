@@ -16,7 +16,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 const MSS: u16 = 1460;
 
 /// Ethernet, IPv4, TCP with the longest options that are sent.
-const HEAD_LEN_MAX: usize = 14 + 20 + 20 + 16;
+const HEAD_LEN_MAX: usize = 14 + 20 + 20 + 20;
 
 /// Batches taken in before anything is sent: as many frames as the ring for sending holds.
 const BATCHES: usize = 8;
@@ -129,6 +129,9 @@ impl Wire {
         let syn = reply.flags == TcpFlags::SYN;
         let options = TcpOptions {
             mss: syn.then_some(MSS),
+            // Neither is used; but all SYNs have them, and servers know them by that.
+            sack_permitted: syn,
+            window_scale: syn.then_some(0),
             timestamps: Some(Timestamps {
                 value: now_ms,
                 echo: reply.echo,
