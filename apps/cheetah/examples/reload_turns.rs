@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use exos_cheetah::config::{Config, Root};
-use exos_cheetah::serve::reload::{Progress, Reload};
+use exos_cheetah::serve::exchange::Exchange;
+use exos_cheetah::serve::reload::Reload;
 use exos_cheetah::serve::sites::Fresh;
 use exos_cheetah::{Server, serve};
 
@@ -30,11 +31,15 @@ fn main() {
 /// One reload, from the request to the end of the old tables.
 fn measure(reload: &mut Reload, server: &mut Server) {
     let (begun, mut turns) = (Instant::now(), Vec::new());
-    let mut is_exchanged = false;
-    while !is_exchanged || reload.is_busy() {
-        let is_busy = reload.is_busy();
+    let (mut exchange, mut is_exchanged) = (Exchange::default(), false);
+    while !is_exchanged || exchange.is_busy() {
+        let is_busy = exchange.is_busy();
         let begun = Instant::now();
-        is_exchanged |= matches!(reload.turn(server), Progress::Exchanged(_));
+        if let Some(outcome) = reload.turn() {
+            let (fresh, _) = outcome.unwrap_or_else(|errors| panic!("{errors:?}"));
+            exchange.begin(fresh);
+        }
+        is_exchanged |= exchange.turn(server);
         let took = begun.elapsed();
         if is_busy || took > Duration::from_micros(50) {
             turns.push(took);

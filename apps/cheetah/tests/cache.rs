@@ -605,7 +605,7 @@ fn the_keeper_reads_what_threads_ask_for() {
         ..
     } = Cached::new(folder(FILES), LIMIT);
     let cores = exos_host::affinity::allowed().unwrap();
-    let mut keeper = Keeper::start(vec![tree], cores, |_| {}).unwrap();
+    let (keeper, mut changes) = Keeper::start(vec![tree], cores, 1, |_| {}).unwrap();
     let (answered, count) = (std::sync::atomic::AtomicUsize::new(0), 2 * FETCHES_QUEUED);
     let is_read = |change: &Change| matches!(change, Change::Document(..) | Change::Failed(_));
     std::thread::scope(|scope| {
@@ -628,14 +628,14 @@ fn the_keeper_reads_what_threads_ask_for() {
         let mut quiet = 0;
         while quiet < 20 {
             assert!(Instant::now() < until);
-            let mut wake = [PollFd::from_borrowed_fd(keeper.fd(), PollFlags::IN)];
+            let mut wake = [PollFd::from_borrowed_fd(changes[0].fd(), PollFlags::IN)];
             let timeout = Timespec {
                 tv_sec: 0,
                 tv_nsec: 10_000_000,
             };
             poll(&mut wake, Some(&timeout)).unwrap();
             let mut taken = 0;
-            for (number, change) in keeper.take() {
+            for (number, change) in changes[0].take() {
                 taken += 1;
                 assert!(number == 0 && !matches!(change, Change::Failed(_)));
                 let read = is_read(&change).then(|| change.path().clone());

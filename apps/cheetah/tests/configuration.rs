@@ -59,6 +59,32 @@ fn little_is_needed_and_the_rest_has_defaults() {
 }
 
 #[test]
+fn cores_are_a_number_and_named_by_one_or_by_a_list() {
+    let link = |keys: &str| parse(&format!("[link]\n{keys}\n[[site]]\nroot = \"www\""));
+    for (keys, cores, named) in [
+        ("", None, &[][..]),
+        ("core = 3", None, &[3]),
+        ("cores = 2\ncore = 1", Some(2), &[1]),
+        ("core = [0, 2]", None, &[0, 2]),
+    ] {
+        let config = link(keys).unwrap();
+        assert_eq!(
+            (config.cores, &config.link.core[..]),
+            (cores, named),
+            "{keys}"
+        );
+    }
+    for (keys, wanted) in [
+        ("cores = 0", "2: 0 is out of bounds"),
+        ("core = [0, -1]", "2: -1 is out of bounds"),
+        ("core = \"0\"", "2: write a number, or a list of such"),
+    ] {
+        let said = complaints(&format!("[link]\n{keys}\n[[site]]\nroot = \"www\""));
+        assert!(said[0].starts_with(wanted), "{keys}: {said:?}");
+    }
+}
+
+#[test]
 fn the_log_is_in_a_file_or_on_standard_output() {
     for (text, file) in [
         ("file = \"log\"", Some("/etc/exos/log")),

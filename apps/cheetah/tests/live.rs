@@ -17,12 +17,11 @@ use std::time::{Duration, Instant};
 use common::folder::Folder;
 use exos_cheetah::Site;
 use exos_cheetah::Status;
-use exos_cheetah::limits::{CHANGES_QUEUED, RESCAN_TIME, SETTLE_TIME, SETTLE_TIME_MAX};
+use exos_cheetah::limits::{RESCAN_TIME, SETTLE_TIME, SETTLE_TIME_MAX};
 use exos_cheetah::site::fields::{FieldRule, FieldRules};
 use exos_cheetah::site::pattern::Pattern;
-use exos_cheetah::site::{Document, Entry, Keeper, Limits, Settings, Tree};
+use exos_cheetah::site::{Document, Entry, Limits, Settings, Tree};
 use people::{change_something, picture};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// A directory and the site that follows it.
 struct Live {
@@ -496,53 +495,6 @@ fn lost_notices_lose_nothing() {
     }
     live.follow();
     assert_eq!(live.site.document_count(), count);
-}
-
-/// A checkout of many files, followed by a thread: each turn takes a few changes, and all come.
-#[test]
-fn the_keeper_hands_over_all_changes() {
-    const FILES: usize = 500;
-    let folder = Folder::new();
-    let (mut site, tree) = load_live(&folder.0);
-    let cores = exos_host::affinity::allowed().unwrap();
-    let mut keeper = Keeper::start(vec![tree], cores, |_| {}).unwrap();
-    assert_eq!(keeper.take().count(), 0, "nothing has happened");
-    for n in 0..FILES {
-        folder.write(&format!("{}/{n}.txt", n % 7), format!("{n}"));
-    }
-    let until = Instant::now() + Duration::from_secs(120);
-    while site.document_count() < FILES {
-        assert!(
-            Instant::now() < until,
-            "{} of {FILES}",
-            site.document_count()
-        );
-        let mut wake = [PollFd::from_borrowed_fd(keeper.fd(), PollFlags::IN)];
-        poll(
-            &mut wake,
-            Some(&Timespec {
-                tv_sec: 10,
-                tv_nsec: 0,
-            }),
-        )
-        .unwrap();
-        let taken = keeper.take().map(|(_, change)| site.apply(change)).count();
-        assert!(taken <= CHANGES_QUEUED, "a turn is bounded");
-    }
-    assert_eq!(picture(&site), picture(&folder.load()));
-}
-
-/// The keeper ends with its owner even while it waits for room.
-#[test]
-fn a_keeper_that_nobody_listens_to_ends() {
-    let folder = Folder::new();
-    let (_, tree) = load_live(&folder.0);
-    let cores = exos_host::affinity::allowed().unwrap();
-    let keeper = Keeper::start(vec![tree], cores, |_| {}).unwrap();
-    for n in 0..3 * CHANGES_QUEUED {
-        folder.write(&format!("{n}.txt"), "");
-    }
-    drop(keeper);
 }
 
 /// A file is written by one of its names, which then goes.

@@ -35,8 +35,8 @@ pub struct LinkArgs {
     #[arg(long)]
     pub no_segmentation: bool,
     /// Run on this core, counted from 0
-    #[arg(long, value_name = "CORE")]
-    pub core: Option<usize>,
+    #[arg(long, value_name = "CORE", value_delimiter = ',')]
+    pub core: Vec<usize>,
 }
 
 /// Who lends the link.
@@ -163,13 +163,25 @@ impl LinkArgs {
             },
             share_address: self.share_address || file.share_address,
             no_segmentation: self.no_segmentation || file.no_segmentation,
-            core: self.core.or(file.core),
+            core: if self.core.is_empty() {
+                file.core
+            } else {
+                self.core
+            },
         }
     }
 
     /// Go to the core that was asked for.
+    ///
+    /// # Errors
+    ///
+    /// It is none that this process may run on, or there are several.
     pub fn pin(&self) -> Result<(), Error> {
-        self.core.map_or(Ok(()), exos_host::affinity::pin)
+        match self.core[..] {
+            [] => Ok(()),
+            [core] => exos_host::affinity::pin(core),
+            _ => Err(Error::new("this program runs on one core").mend("give one --core")),
+        }
     }
 }
 
@@ -226,22 +238,22 @@ mod tests {
         let file = || LinkArgs {
             link: Some("tap:t1".parse().unwrap()),
             address: vec!["192.0.2.1/24".parse().unwrap()],
-            core: Some(1),
+            core: vec![1],
             ..LinkArgs::default()
         };
         let said = LinkArgs::default().or(file());
         assert_eq!(said.link, Some(LinkName::Tap("t1".into())));
-        assert_eq!((said.address.len(), said.core), (1, Some(1)));
+        assert_eq!((said.address.len(), said.core), (1, vec![1]));
         let lent = args(None, Some("xokd"), None).or(file());
         assert_eq!((lent.link, lent.via), (None, Some(ViaName::Xokd(None))));
         assert_eq!(lent.address, file().address);
         let mine = LinkArgs {
             address: vec!["192.0.2.2/24".parse().unwrap()],
-            core: Some(0),
+            core: vec![0],
             ..args(Some("tap:t0"), None, None)
         };
         let both = mine.clone().or(file());
-        assert_eq!((both.link, both.core), (mine.link, Some(0)));
+        assert_eq!((both.link, both.core), (mine.link, vec![0]));
         assert_eq!(both.address, mine.address);
     }
 

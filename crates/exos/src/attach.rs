@@ -172,8 +172,12 @@ impl Attachment {
         }
     }
 
-    /// Refuse what contradicts itself before anything is made.
-    fn check(&self) -> Result<(), Error> {
+    /// Refuses what contradicts itself, before anything is made.
+    ///
+    /// # Errors
+    ///
+    /// What to say instead.
+    pub fn check(&self) -> Result<(), Error> {
         if let LinkName::Daemon { .. } = self.link {
             return self.check_daemon();
         }

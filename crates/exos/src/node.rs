@@ -53,6 +53,9 @@ pub struct Exos {
     now: Instant,
     waiting: Waiting,
     worked: bool,
+    /// Turns, and those of them that moved frames.
+    turns: u64,
+    turns_busy: u64,
     /// The link had no room for all that was to be sent.
     blocked: bool,
     /// A handler in the kernel whose answers are not known to arrive.
@@ -74,6 +77,8 @@ impl Exos {
             now: clock::now(),
             waiting: Waiting::default(),
             worked: false,
+            turns: 0,
+            turns_busy: 0,
             blocked: false,
             unproven: None,
         }
@@ -213,7 +218,9 @@ impl Exos {
     /// stack's next deadline, whichever comes first. Returns at once after a turn that moved
     /// frames, and for a while after it: see [`crate::wait`].
     pub fn wait(&mut self, until: Option<Instant>, others: &[BorrowedFd<'_>]) -> Result<(), Error> {
+        self.turns += 1;
         if self.worked {
+            self.turns_busy += 1;
             self.waiting.worked();
             return Ok(());
         }
@@ -266,7 +273,11 @@ impl Exos {
         let among = among.map(|(name, value)| (name.to_owned(), value));
         link.chain(stack)
             .chain(among)
-            .chain([("sleeps".to_owned(), self.waiting.sleeps)])
+            .chain([
+                ("turns".to_owned(), self.turns),
+                ("turns_busy".to_owned(), self.turns_busy),
+                ("sleeps".to_owned(), self.waiting.sleeps),
+            ])
             .collect()
     }
 }

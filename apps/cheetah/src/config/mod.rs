@@ -41,6 +41,8 @@ pub struct Config {
     pub port: u16,
     /// Where packets come from.
     pub link: LinkConfig,
+    /// How many cores serve; as many as are named for the link when left out.
+    pub cores: Option<u32>,
     /// How connections behave.
     pub tcp: TcpConfig,
     /// The access log.
@@ -71,6 +73,7 @@ impl Config {
         Config {
             port: DEFAULT_PORT,
             link: LinkConfig::default(),
+            cores: None,
             tcp: TcpConfig::default(),
             log: LogArgs::default(),
             status: StatusArgs::default(),
@@ -118,6 +121,7 @@ impl Config {
                 .and_then(|port| source.number(port, 1, i64::from(u16::MAX)))
                 .map_or(DEFAULT_PORT, |port| port as u16),
             link: stack::link(&source, &tables.link),
+            cores: stack::cores(&source, &tables.link),
             tcp: stack::tcp(&source, &tables.tcp),
             log: watch::log(&source, &folder_of(file), &tables.log),
             status: watch::status(&source, &tables.status),

@@ -14,6 +14,14 @@ pub(super) type Text = Spanned<String>;
 /// A number with its place.
 pub(super) type Number = Spanned<i64>;
 
+/// A number, or several.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "write a number, or a list of such")]
+pub(super) enum Numbers {
+    One(i64),
+    Many(Vec<i64>),
+}
+
 /// The whole file.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
@@ -44,7 +52,8 @@ pub(super) struct LinkTable {
     pub(super) gateways: Vec<Text>,
     pub(super) share_address: bool,
     pub(super) segmentation: Option<bool>,
-    pub(super) core: Option<Number>,
+    pub(super) core: Option<Spanned<Numbers>>,
+    pub(super) cores: Option<Number>,
 }
 
 /// `[tcp]`: how connections behave.

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use exos::{LinkName, Prefixed};
 use exos_program::{Congestion, Ecn, LinkArgs, TcpArgs, ViaName, mode};
+use toml::Spanned;
 
-use super::schema::{LinkTable, TcpTable};
+use super::schema::{LinkTable, Numbers, TcpTable};
 use super::source::Source;
 use super::units::size_within;
 
@@ -23,7 +24,6 @@ pub(super) fn link(source: &Source, table: &LinkTable) -> LinkConfig {
     let addresses = table.addresses.iter();
     let gateways = table.gateways.iter();
     let (name, via, how) = (&table.name, &table.via, &table.mode);
-    let core = table.core.as_ref();
     LinkArgs {
         link: name
             .as_ref()
@@ -39,10 +39,31 @@ pub(super) fn link(source: &Source, table: &LinkTable) -> LinkConfig {
         gateway: gateways.filter_map(|t| source.value(t, ip)).collect(),
         share_address: table.share_address,
         no_segmentation: table.segmentation == Some(false),
-        core: core
-            .and_then(|n| source.number(n, 0, CORES_MAX))
-            .map(|n| n as usize),
+        core: table
+            .core
+            .as_ref()
+            .map_or_else(Vec::new, |core| named(source, core)),
     }
+}
+
+/// The cores that are named.
+fn named(source: &Source, core: &Spanned<Numbers>) -> Vec<usize> {
+    let numbers = match core.get_ref() {
+        Numbers::One(one) => std::slice::from_ref(one),
+        Numbers::Many(several) => &several[..],
+    };
+    let number = |n: &i64| source.number(&Spanned::new(core.span(), *n), 0, CORES_MAX);
+    numbers
+        .iter()
+        .filter_map(number)
+        .map(|n| n as usize)
+        .collect()
+}
+
+/// `cores` of `[link]`.
+pub(super) fn cores(source: &Source, table: &LinkTable) -> Option<u32> {
+    let cores = source.number(table.cores.as_ref()?, 1, CORES_MAX);
+    cores.map(|cores| cores as u32)
 }
 
 /// `[tcp]`.

@@ -28,17 +28,23 @@ impl LogArgs {
         }
     }
 
-    /// Opens the log, if one is wanted; its thread runs on these cores.
+    /// Opens the log, if one is wanted, for so many loops; its thread runs on these cores.
     ///
     /// # Errors
     ///
     /// The file cannot be opened, or no thread be had.
-    pub fn open(&self, unix_secs: u64, cores: &[usize]) -> Result<Option<Log>, Error> {
+    pub fn open(
+        &self,
+        unix_secs: u64,
+        cores: &[usize],
+        loops: usize,
+    ) -> Result<Option<Vec<Log>>, Error> {
         let Some(target) = self.target() else {
             return Ok(None);
         };
-        let log = Log::open_on(target, self.format.unwrap_or_default(), unix_secs, cores);
-        log.map(Some).map_err(|e| {
+        let format = self.format.unwrap_or_default();
+        let logs = Log::open_for(target, format, unix_secs, cores, loops);
+        logs.map(Some).map_err(|e| {
             let file = self.file.clone().unwrap_or_default();
             let what = format!("cannot open the log {}", file.display());
             Error::io(what, e).mend(

@@ -12,10 +12,11 @@
 //! Nothing here waits: a full buffer goes to the [`writer`], a thread; when that has too much already, lines are left
 //! out and counted. All memory is bounded, see the limits of the log in [`crate::limits`].
 //!
-//! [`line`] is what a line looks like.
+//! Several loops have a log each and one writer. [`line`] is what a line looks like.
 
 mod args;
 mod line;
+mod sink;
 mod stamp;
 mod unfinished;
 mod writer;
@@ -28,15 +29,15 @@ use exos_inet::Instant;
 
 pub use args::LogArgs;
 pub use line::{Answer, Asked, Format};
+pub use sink::Target;
 pub use unfinished::Unfinished;
-pub use writer::Target;
 
 use crate::limits::{LOG_BUFFER_LEN, LOG_FLUSH_TIME, LOG_UNFINISHED_LEN_MAX};
 use stamp::Stamp;
 use unfinished::{Pending, Pool};
 use writer::{Chunk, Writer};
 
-/// The log of one server.
+/// The log of one loop.
 #[derive(Debug)]
 pub struct Log {
     format: Format,
@@ -70,24 +71,34 @@ impl Log {
     ///
     /// The file cannot be opened, or no thread be had.
     pub fn open(target: Target, format: Format, unix_secs: u64) -> io::Result<Log> {
-        Log::open_on(target, format, unix_secs, &[])
+        let mut logs = Log::open_for(target, format, unix_secs, &[], 1)?;
+        Ok(logs.remove(0))
     }
 
-    /// The same, with the writer on these cores: not on the one of the loop, if there are others.
+    /// The same for so many loops, with the writer on these cores: not on those of the loops, if there are others. The
+    /// first log is to be finished last: it waits for the writer.
     ///
     /// # Errors
     ///
     /// The file cannot be opened, or no thread be had.
-    pub fn open_on(
+    pub fn open_for(
         target: Target,
         format: Format,
         unix_secs: u64,
         cores: &[usize],
-    ) -> io::Result<Log> {
-        Ok(Log {
+        loops: usize,
+    ) -> io::Result<Vec<Log>> {
+        let writers = Writer::start(target, cores, loops)?.into_iter();
+        Ok(writers
+            .map(|writer| Log::of(writer, format, unix_secs))
+            .collect())
+    }
+
+    fn of(writer: Writer, format: Format, unix_secs: u64) -> Log {
+        Log {
             format,
             stamp: Stamp::new(unix_secs),
-            writer: Writer::start(target, cores)?,
+            writer,
             chunk: Chunk::default(),
             flush_at: None,
             pool: Pool::default(),
@@ -95,7 +106,7 @@ impl Log {
             begun: Instant::START,
             now: Instant::START,
             counters: Counters::default(),
-        })
+        }
     }
 
     /// Begins a turn. `unix_secs` is the time of day, in seconds since 1970 (UTC).
@@ -217,7 +228,8 @@ impl Log {
         self.writer.reopen();
     }
 
-    /// Writes what is left, and waits for it; not long for one who does not take it.
+    /// Writes what is left, and waits for it, where several share a writer the first one; not long for one who does not
+    /// take it.
     pub fn finish(&mut self) {
         self.flush();
         self.writer.finish();

@@ -1,32 +1,19 @@
 //! The thread that writes the log: whatever it waits for, nobody waits for it.
 //!
-//! It gets whole lines in chunks over a queue of bounded length. What cannot be written, because the disk is full or the
-//! reader of a pipe has gone, is lost and counted; it goes on trying with what comes next, and says on standard error
-//! when that begins and when it is over.
+//! It gets whole lines in chunks over a queue of bounded length, from one owner or several. What cannot be written, because
+//! the disk is full or the reader of a pipe has gone, is lost and counted; it goes on trying with what comes next, and
+//! says on standard error when that begins and when it is over ([`sink`](super::sink)).
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-
 use super::LAST_LINES_TIME;
-use crate::limits::{LOG_CHUNKS_MAX, LOG_TELL_TIME};
-
-/// Where lines go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// A file, or a pipe that has a name. Lines are appended.
-    File(PathBuf),
-    /// Standard output.
-    Output,
-}
+use super::sink::{Sink, Target};
+use crate::limits::LOG_CHUNKS_MAX;
 
 /// Some whole lines.
 #[derive(Debug, Default)]
@@ -35,58 +22,90 @@ pub(super) struct Chunk {
     pub(super) lines: u64,
 }
 
-/// What the thread and its owner share.
+/// What the thread and its owners share.
 #[derive(Debug, Default)]
-struct Shared {
+pub(super) struct Shared {
     /// Open the file again before the next lines.
-    reopen: AtomicBool,
-    /// Lines that could not be written.
-    lost: AtomicU64,
-    /// Lines that were left out because the thread had too many already.
+    pub(super) reopen: AtomicBool,
+    /// Of each owner.
+    pub(super) lines: Box<[Lines]>,
+}
+
+/// What became of an owner's lines.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    /// Could not be written.
+    pub(super) lost: AtomicU64,
+    /// Were left out because the thread had too many already.
     dropped: AtomicU64,
 }
 
-/// The thread, seen from its owner.
+impl Shared {
+    pub(super) fn lost(&self) -> u64 {
+        self.sum(|lines| &lines.lost)
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.sum(|lines| &lines.dropped)
+    }
+
+    fn sum(&self, of: impl Fn(&Lines) -> &AtomicU64) -> u64 {
+        let counts = self
+            .lines
+            .iter()
+            .map(|lines| of(lines).load(Ordering::Relaxed));
+        counts.sum()
+    }
+}
+
+/// The thread, seen from one of its owners.
 #[derive(Debug)]
 pub(super) struct Writer {
     /// `None` when no more is to come.
-    chunks: Option<SyncSender<Chunk>>,
+    chunks: Option<SyncSender<(usize, Chunk)>>,
     empty: Receiver<Chunk>,
+    /// Chunks that the thread has not given back.
+    given: usize,
+    /// Which owner this is.
+    number: usize,
     shared: Arc<Shared>,
-    thread: JoinHandle<()>,
+    /// With the first owner.
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
-    /// Starts the thread on these cores; without any, on those of the caller.
-    pub(super) fn start(target: Target, cores: &[usize]) -> io::Result<Writer> {
-        let mut sink = Sink::open(target)?;
-        let (chunks, waiting) = sync_channel::<Chunk>(LOG_CHUNKS_MAX);
-        let (done, empty) = sync_channel(LOG_CHUNKS_MAX);
-        let shared = Arc::new(Shared::default());
+    /// Starts the thread on these cores, for so many owners; without any cores, on those of the caller. Lines are in the
+    /// order in which their owner gives them, and whole.
+    pub(super) fn start(target: Target, cores: &[usize], owners: usize) -> io::Result<Vec<Writer>> {
+        let sink = Sink::open(target)?;
+        // Room for all that owners may give, and for a reopening.
+        let (chunks, waiting) = sync_channel(owners * LOG_CHUNKS_MAX + 1);
+        let ends = (0..owners).map(|_| sync_channel(LOG_CHUNKS_MAX));
+        let (done, empty): (Vec<_>, Vec<_>) = ends.unzip();
+        let lines = (0..owners).map(|_| Lines::default()).collect();
+        let shared = Arc::new(Shared {
+            lines,
+            ..Shared::default()
+        });
         let (of_thread, cores) = (Arc::clone(&shared), cores.to_vec());
-        let thread = std::thread::Builder::new()
-            .name("log".into())
-            .spawn(move || {
-                if !cores.is_empty() {
-                    // Where it runs is all that would differ.
-                    let _ = exos_host::affinity::set(&cores);
-                }
-                for mut chunk in waiting {
-                    if of_thread.reopen.swap(false, Ordering::Relaxed) {
-                        sink.reopen();
-                    }
-                    sink.write(&chunk, &of_thread);
-                    chunk.bytes.clear();
-                    chunk.lines = 0;
-                    let _ = done.try_send(chunk);
-                }
-            })?;
-        Ok(Writer {
-            chunks: Some(chunks),
+        let thread = std::thread::Builder::new().name("log".into());
+        let thread = thread.spawn(move || {
+            if !cores.is_empty() {
+                // Where it runs is all that would differ.
+                let _ = exos_host::affinity::set(&cores);
+            }
+            write_all(sink, waiting, &done, &of_thread);
+        })?;
+        let mut thread = Some(thread);
+        let owner = |(number, empty)| Writer {
+            chunks: Some(chunks.clone()),
             empty,
-            shared,
-            thread,
-        })
+            given: 0,
+            number,
+            shared: Arc::clone(&shared),
+            thread: thread.take(),
+        };
+        Ok(empty.into_iter().enumerate().map(owner).collect())
     }
 
     /// Takes the lines and leaves an empty chunk; false, and nothing taken, when too many wait.
@@ -94,166 +113,85 @@ impl Writer {
         let Some(chunks) = &self.chunks else {
             return false;
         };
-        match chunks.try_send(std::mem::take(chunk)) {
+        let mut empty = self.empty.try_recv().ok();
+        self.given -= usize::from(empty.is_some());
+        if self.given == LOG_CHUNKS_MAX {
+            return false;
+        }
+        match chunks.try_send((self.number, std::mem::take(chunk))) {
             Ok(()) => {
-                *chunk = self.empty.try_recv().unwrap_or_default();
+                self.given += 1;
+                *chunk = empty.take().unwrap_or_default();
                 true
             }
-            Err(TrySendError::Full(back) | TrySendError::Disconnected(back)) => {
+            Err(TrySendError::Full((_, back)) | TrySendError::Disconnected((_, back))) => {
                 *chunk = back;
                 false
             }
         }
     }
 
-    /// So many lines were left out in all: the thread says so when it comes to it.
+    /// So many lines of this owner were left out in all: the thread says so when it comes to it.
     pub(super) fn tell_dropped(&self, lines: u64) {
-        self.shared.dropped.store(lines, Ordering::Relaxed);
+        let mine = &self.shared.lines[self.number];
+        mine.dropped.store(lines, Ordering::Relaxed);
     }
 
     pub(super) fn reopen(&self) {
         self.shared.reopen.store(true, Ordering::Relaxed);
         // Wakes a thread that waits; one that has chunks is awake.
         if let Some(chunks) = &self.chunks {
-            let _ = chunks.try_send(Chunk::default());
+            let _ = chunks.try_send((NOBODY, Chunk::default()));
         }
     }
 
+    /// Lines of this owner that could not be written.
     pub(super) fn lost(&self) -> u64 {
-        self.shared.lost.load(Ordering::Relaxed)
+        self.shared.lines[self.number].lost.load(Ordering::Relaxed)
     }
 
+    /// No more is to come from this owner. The first one waits for the thread, which ends when no more comes from any.
     pub(super) fn finish(&mut self) {
         self.chunks = None;
         let until = Instant::now() + LAST_LINES_TIME;
-        while !self.thread.is_finished() && Instant::now() < until {
+        let is_at_work = || {
+            self.thread
+                .as_ref()
+                .is_some_and(|thread| !thread.is_finished())
+        };
+        while is_at_work() && Instant::now() < until {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }
 }
 
-/// What is written to, seen from the thread.
-struct Sink {
-    target: Target,
-    /// Without it, standard output.
-    file: Option<File>,
-    /// The last write failed.
-    failing: bool,
-    /// It failed in the middle of a line.
-    torn: bool,
-    /// Lines left out that were told of, and when.
-    told: (u64, Option<Instant>),
-}
+/// In the place of an owner: nobody waits for the chunk to come back.
+const NOBODY: usize = usize::MAX;
 
-impl Sink {
-    fn open(target: Target) -> io::Result<Sink> {
-        let file = match &target {
-            Target::File(path) => Some(open(path)?),
-            Target::Output => None,
-        };
-        Ok(Sink {
-            target,
-            file,
-            failing: false,
-            torn: false,
-            told: (0, None),
-        })
-    }
-
-    fn reopen(&mut self) {
-        let Target::File(path) = &self.target else {
-            return;
-        };
-        match open(path) {
-            Ok(file) => (self.file, self.torn) = (Some(file), false),
-            Err(e) => {
-                let name = path.display();
-                eprintln!(
-                    "exos serve: cannot open the log {name} again: {e}; it goes on in the old file"
-                );
-            }
+/// The thread.
+fn write_all(
+    mut sink: Sink,
+    waiting: Receiver<(usize, Chunk)>,
+    done: &[SyncSender<Chunk>],
+    shared: &Shared,
+) {
+    for (owner, mut chunk) in waiting {
+        if shared.reopen.swap(false, Ordering::Relaxed) {
+            sink.reopen();
+        }
+        sink.write(owner, &chunk, shared);
+        chunk.bytes.clear();
+        chunk.lines = 0;
+        if let Some(done) = done.get(owner) {
+            let _ = done.try_send(chunk);
         }
     }
-
-    fn write(&mut self, chunk: &Chunk, shared: &Shared) {
-        self.tell_dropped(shared.dropped.load(Ordering::Relaxed));
-        if chunk.bytes.is_empty() {
-            return;
-        }
-        let (mut rest, mut result) = (&chunk.bytes[..], Ok(()));
-        if self.torn {
-            result = self.write_all(&mut &b"\n"[..]);
-            self.torn = result.is_err();
-        }
-        if result.is_ok() {
-            result = self.write_all(&mut rest);
-        }
-        let written = &chunk.bytes[..chunk.bytes.len() - rest.len()];
-        self.torn |= !written.is_empty() && !written.ends_with(b"\n");
-        if let Err(error) = &result {
-            let whole = written.iter().filter(|&&b| b == b'\n').count() as u64;
-            let lost = chunk.lines.saturating_sub(whole);
-            shared.lost.fetch_add(lost, Ordering::Relaxed);
-            if !self.failing {
-                eprintln!(
-                    "exos serve: cannot write the log: {error}; lines are lost until it can be written"
-                );
-            }
-        } else if self.failing {
-            let lost = shared.lost.load(Ordering::Relaxed);
-            eprintln!("exos serve: the log is written again; {lost} lines of it are lost");
-        }
-        self.failing = result.is_err();
-    }
-
-    /// As much as can be; what is left stays in `rest`.
-    fn write_all(&mut self, rest: &mut &[u8]) -> io::Result<()> {
-        while !rest.is_empty() {
-            let result = match &mut self.file {
-                Some(file) => file.write(rest),
-                None => {
-                    let mut out = io::stdout().lock();
-                    let all = rest.len();
-                    out.write_all(rest).and_then(|()| out.flush()).map(|()| all)
-                }
-            };
-            match result {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => *rest = &rest[count..],
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(())
-    }
-
-    /// Says now and then that lines are left out.
-    fn tell_dropped(&mut self, dropped: u64) {
-        let (told, at) = self.told;
-        if dropped > told && at.is_none_or(|at| at.elapsed() >= LOG_TELL_TIME) {
-            eprintln!(
-                "exos serve: the log is not written as fast as it grows: {dropped} lines were left out"
-            );
-            self.told = (dropped, Some(Instant::now()));
-        }
-    }
-}
-
-/// Opens a file to append to. A pipe that nobody reads is an error rather than a wait.
-fn open(path: &Path) -> io::Result<File> {
-    let nonblock = OFlags::NONBLOCK.bits() as i32;
-    let file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o640)
-        .custom_flags(nonblock)
-        .open(path)?;
-    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
-    Ok(file)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     fn chunk(text: &str) -> Chunk {
@@ -261,6 +199,10 @@ mod tests {
             bytes: text.as_bytes().to_vec(),
             lines: text.lines().count() as u64,
         }
+    }
+
+    fn start(target: Target, owners: usize) -> Vec<Writer> {
+        Writer::start(target, &[], owners).expect("it opens")
     }
 
     /// A name that no other test has; nothing is there.
@@ -272,6 +214,10 @@ mod tests {
 
     /// The thread has its own time.
     fn await_that(is_so: impl Fn() -> bool) {
+        await_that_mut(is_so);
+    }
+
+    fn await_that_mut(mut is_so: impl FnMut() -> bool) {
         let begin = Instant::now();
         while !is_so() {
             assert!(begin.elapsed().as_secs() < 60, "it does not come to be");
@@ -282,7 +228,7 @@ mod tests {
     #[test]
     fn lines_go_to_the_file_of_that_name_after_a_rotation() {
         let (name, old) = (path("rotation"), path("rotation.1"));
-        let mut writer = Writer::start(Target::File(name.clone()), &[]).expect("a file");
+        let mut writer = start(Target::File(name.clone()), 1).remove(0);
         assert!(writer.give(&mut chunk("one\n")));
         await_that(|| std::fs::read(&name).is_ok_and(|text| text == b"one\n"));
         std::fs::rename(&name, &old).expect("rotated");
@@ -296,29 +242,50 @@ mod tests {
         }
     }
 
+    /// Cores write to one file: each one's lines are whole and in its order, and one that writes much leaves out its own.
+    #[test]
+    fn several_owners_have_one_file() {
+        let name = path("owners");
+        let writers = start(Target::File(name.clone()), 3);
+        let mut owners = writers.into_iter().enumerate();
+        let (_, mut first) = owners.next().expect("three");
+        std::thread::scope(|scope| {
+            for (owner, mut writer) in owners {
+                scope.spawn(move || {
+                    for n in 0..1000 {
+                        let mut lines = chunk(&format!("{owner} {n}\n{owner} {n} again\n"));
+                        await_that_mut(|| writer.give(&mut lines));
+                    }
+                    writer.finish();
+                });
+            }
+        });
+        first.finish();
+        let text = std::fs::read_to_string(&name).expect("text");
+        for owner in 1..3 {
+            let begin = format!("{owner} ");
+            let lines: Vec<&str> = text
+                .lines()
+                .filter(|line| line.starts_with(&begin))
+                .collect();
+            let wanted =
+                (0..1000).flat_map(|n| [format!("{owner} {n}"), format!("{owner} {n} again")]);
+            assert!(
+                lines.iter().copied().eq(wanted.collect::<Vec<_>>()),
+                "owner {owner}"
+            );
+        }
+        assert_eq!(text.lines().count(), 4000);
+        std::fs::remove_file(name).expect("it is there");
+    }
+
     #[test]
     fn a_full_disk_loses_lines_and_counts_them() {
         let target = Target::File("/dev/full".into());
-        let mut writer = Writer::start(target, &[]).expect("it opens");
+        let mut writer = start(target, 1).remove(0);
         assert!(writer.give(&mut chunk("one\ntwo\n")));
         assert!(writer.give(&mut chunk("three\n")));
         await_that(|| writer.lost() == 3);
         writer.finish();
-    }
-
-    /// A disk that is full in the middle of a line, and has room again.
-    #[test]
-    fn a_torn_line_does_not_run_into_the_next() {
-        let name = path("torn");
-        let mut sink = Sink::open(Target::File(name.clone())).expect("a file");
-        let shared = Shared::default();
-        sink.write(&chunk("one\nha"), &shared);
-        assert!(sink.torn, "its last line has no end");
-        sink.write(&chunk("two\n"), &shared);
-        assert_eq!(
-            std::fs::read(&name).expect("it is there"),
-            b"one\nha\ntwo\n"
-        );
-        std::fs::remove_file(name).expect("it is there");
     }
 }

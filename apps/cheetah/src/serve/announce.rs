@@ -6,20 +6,27 @@ use std::time::Duration;
 use exos::{Attachment, Error, Exos, LinkName};
 use exos_program::{Stream, inside_hint, reachable_addresses};
 
+use super::options::place_of_addresses;
 use super::sites;
+use super::station::Station;
 use crate::config::Config;
-use crate::site::Sites;
 
 /// Tell a person where the site is.
 pub(super) fn announce(
-    exos: &Exos,
+    station: &Station,
     config: &Config,
     attachment: &Attachment,
-    served: &Sites,
-    place: Stream,
+    cores: &[usize],
 ) -> Result<(), Error> {
-    for line in sites::describe(config, served) {
+    let (exos, place) = (&station.exos, place_of_addresses(config));
+    for line in sites::describe(config, station.cheetah.server().sites()) {
         eprintln!("exos serve: {line}");
+    }
+    if cores.len() > 1 {
+        let cores = sites::list(cores);
+        eprintln!(
+            "exos serve: on cores {cores}, with a queue of the interface each, from queue 0 on"
+        );
     }
     eprintln!("exos serve: {}", exos.describe_link());
     for address in reachable_addresses(exos) {

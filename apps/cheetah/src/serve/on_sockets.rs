@@ -10,14 +10,17 @@ use exos_inet::Instant;
 use exos_program::Stream;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::options::{ServeArgs, place_of_addresses};
-use super::sites::Live;
-use super::upkeep::{Changing, Upkeep};
-use super::{Reporter, sites, statistics, url, watched};
+use super::documents::{Changing, Documents};
+use super::lead::Reporter;
+use super::options::{self, ServeArgs, place_of_addresses};
+use super::sites::Fresh;
+use super::team::{Asks, Seat};
+use super::upkeep::Upkeep;
+use super::{sites, statistics, url};
 use crate::config::Config;
 use crate::http::Server;
 use crate::limits::{GOODBYE_TIME, STOP_TIME};
-use crate::site::{Change, SitePath};
+use crate::site::{Change, SitePath, Tree};
 use crate::sockets::SocketServer;
 
 impl Changing for SocketServer {
@@ -41,22 +44,32 @@ impl Changing for SocketServer {
 pub(super) fn run(
     args: &ServeArgs,
     config: &Config,
-    (served, trees): Live,
-    cores: Vec<usize>,
+    (fresh, trees): (Fresh, Vec<Tree>),
+    cores: &[usize],
 ) -> Result<ExitCode, Error> {
+    let served = fresh.into_sites();
     for line in sites::describe(config, &served) {
         eprintln!("exos serve: {line}");
     }
     let signals = Signals::catch()?;
-    let server = watched(args, config, served, &signals, &cores)?;
+    let mut server = Server::new(served, clock::unix_secs());
+    if let Some(logs) = options::open_logs(args, config, cores, 1)? {
+        signals.catch_also(Ask::Reopen)?;
+        logs.into_iter().for_each(|log| server.set_log(log));
+    }
+    if let Some(pages) = config.status.pages()? {
+        server.set_status_pages(pages);
+    }
     allow_many_descriptors();
     let mut server = SocketServer::listen(address(config)?, server)?;
     server.set_bounds(config.bounds.bounds(), config.bounds.max_connections);
     announce(&server, place_of_addresses(config))?;
     let reporter = Reporter::start(args.json)?;
-    let upkeep = Upkeep::start(args, trees, cores, &signals)?;
+    let (upkeep, mut feeds) = Upkeep::start(args, trees, cores.to_vec(), 1, &signals)?;
     let mut serving = Serving {
-        exchanges: upkeep.exchanges(),
+        seat: Seat::make(&cores[..1])?.remove(0),
+        documents: Documents::new(feeds.remove(0)),
+        feeds: 0,
         server,
         upkeep,
         signals,
@@ -72,9 +85,11 @@ pub(super) fn run(
 /// The server, with what it has to be told.
 struct Serving {
     server: SocketServer,
+    seat: Seat,
+    documents: Documents,
     upkeep: Upkeep,
-    /// How often the upkeep's descriptors had become others when they were looked at last.
-    exchanges: u64,
+    /// How often the documents' descriptor had become another when it was looked at last.
+    feeds: u64,
     signals: Signals,
     reporter: Reporter,
 }
@@ -83,11 +98,13 @@ impl Serving {
     /// Serves until a signal asks to stop, then lets responses under way end.
     fn run(&mut self) -> io::Result<()> {
         self.server.watch(self.signals.fd())?;
-        self.watch_upkeep()?;
+        self.server.watch(self.seat.fd())?;
+        self.server.watch(self.upkeep.fd())?;
+        self.watch_documents()?;
         while !self.signals.stop_requested() {
             self.turn(None)?;
         }
-        self.upkeep.end_reloads();
+        self.documents.end_exchanges();
         self.server.stop();
         let (busy_until, until) = (clock::now() + STOP_TIME, clock::now() + GOODBYE_TIME);
         while (self.server.is_busy() && clock::now() < busy_until)
@@ -97,7 +114,6 @@ impl Serving {
             // Another signal changes nothing, but must not keep the loop awake.
             self.signals.stop_requested();
         }
-        self.upkeep.end();
         if let Some(log) = self.server.server_mut().log_mut() {
             log.finish();
         }
@@ -107,28 +123,30 @@ impl Serving {
 
     /// Waits, makes the changes that have come, and answers.
     fn turn(&mut self, until: Option<Instant>) -> io::Result<()> {
-        let now = self.upkeep.is_busy().then(clock::now);
+        let is_busy = self.upkeep.is_busy() || self.documents.is_busy();
+        let now = is_busy.then(clock::now);
         self.server.wait([until, now].into_iter().flatten().min())?;
-        self.upkeep.turn(&mut self.server);
-        if self.upkeep.exchanges() != self.exchanges {
-            self.exchanges = self.upkeep.exchanges();
-            self.watch_upkeep()?;
-        }
+        let asks: Asks = self.seat.take_asks();
+        self.documents.turn(asks, &self.seat, &mut self.server);
+        self.upkeep.turn(asks, &self.seat);
+        self.watch_documents()?;
         statistics::show_sockets(&mut self.server);
         self.server.handle(clock::now(), clock::unix_secs());
-        self.upkeep.ask_for_documents(&mut self.server);
+        self.documents.ask(&mut self.server);
         self.do_what_is_asked();
         Ok(())
     }
 
-    /// Of its descriptors some may be watched already.
-    fn watch_upkeep(&self) -> io::Result<()> {
-        self.upkeep
-            .fds()
-            .try_for_each(|fd| match self.server.watch(fd) {
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-                watched => watched,
-            })
+    /// Waits for changes too, by a descriptor that becomes another now and then.
+    fn watch_documents(&mut self) -> io::Result<()> {
+        if self.documents.feeds() == self.feeds {
+            return Ok(());
+        }
+        self.feeds = self.documents.feeds();
+        match self.documents.fd() {
+            Some(fd) => self.server.watch(fd),
+            None => Ok(()),
+        }
     }
 
     fn do_what_is_asked(&mut self) {
@@ -146,7 +164,7 @@ impl Serving {
     }
 
     fn print(&self) {
-        let report = statistics::report_sockets(&self.server, self.reporter.as_json);
+        let report = statistics::report_sockets(&self.server, self.reporter.as_json());
         self.reporter.print_text(report);
     }
 }

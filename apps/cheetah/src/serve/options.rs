@@ -33,6 +33,9 @@ pub struct ServeArgs {
     pub check: bool,
     #[command(flatten)]
     pub(super) link: LinkArgs,
+    /// Serve on so many cores, with a stack on a queue of the interface each; on the first ones, or from --core on, or on those of a list of it [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub cores: Option<u32>,
     #[command(flatten)]
     pub(super) tcp: TcpArgs,
     #[command(flatten)]
@@ -61,7 +64,7 @@ pub struct ServeArgs {
     )]
     pub without: Vec<Specialisation>,
     /// Serve on the kernel's sockets instead of a stack of its own: the baseline to measure against
-    #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "gateway", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle"])]
+    #[arg(long, conflicts_with_all = ["cores", "link", "via", "mode", "xokd", "gateway", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle"])]
     pub sockets: bool,
     /// Have the kernel answer clients that open a connection, before the server sees them (AF_XDP, IPv4; docs/serve.md)
     #[arg(long, conflicts_with = "sockets")]
@@ -90,6 +93,7 @@ impl ServeArgs {
         };
         Ok(Config {
             link: self.link.clone().or(config.link),
+            cores: self.cores.or(config.cores),
             tcp: self.tcp.clone().or(config.tcp),
             log: self.log.clone().or(config.log),
             status: self.status.clone().or(config.status),
@@ -114,11 +118,12 @@ impl ServeArgs {
     }
 }
 
-/// What reads long files: io_uring, or a thread on these cores, which is said.
-pub(super) fn streams(config: &Config, cores: &[usize]) -> Result<Streams, Error> {
+/// What reads long files for the loop of the calling thread: io_uring, or a thread on these cores, which the first loop
+/// says.
+pub(super) fn streams(config: &Config, cores: &[usize], is_first: bool) -> Result<Streams, Error> {
     let started = Disk::start(cores);
     let (disk, reason) = started.map_err(|e| Error::io("cannot start reading long files", e))?;
-    if let Some(reason) = reason {
+    if let Some(reason) = reason.filter(|_| is_first) {
         eprintln!(
             "exos serve: no io_uring ({reason}; see the sysctl kernel.io_uring_disabled): a thread reads long files"
         );
@@ -126,18 +131,19 @@ pub(super) fn streams(config: &Config, cores: &[usize]) -> Result<Streams, Error
     Ok(Streams::new(disk, config.stream_memory))
 }
 
-/// Opens the access log, if one is wanted; its thread runs on these cores.
-pub(super) fn open_log(
+/// Opens the access log, if one is wanted, for so many loops; its thread runs on these cores.
+pub(super) fn open_logs(
     args: &ServeArgs,
     config: &Config,
     cores: &[usize],
-) -> Result<Option<Log>, Error> {
+    loops: usize,
+) -> Result<Option<Vec<Log>>, Error> {
     if args.json && config.log.target() == Some(Target::Output) {
         let both =
             "statistics (--json) and the access log (--log -) cannot both go to standard output";
         return Err(Error::new(both).mend("give the log a file"));
     }
-    config.log.open(clock::unix_secs(), cores)
+    config.log.open(clock::unix_secs(), cores, loops)
 }
 
 /// Where the addresses of the site are printed: not among the lines of the log.

@@ -1,7 +1,8 @@
 //! From a configuration to documents in memory, and `--check`, which says what they would be.
 //!
 //! In two steps: [`Fresh`] is all that takes long, checking, reading and summing, and may be done on any thread;
-//! [`Filling`] puts documents into tables, on the thread that serves them, as many at a time as it likes.
+//! [`Filling`] puts documents into tables, on the thread that serves them, as many at a time as it likes. Several threads
+//! have tables of their own, each filled from a clone: the bytes of the documents are the same.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,16 +15,12 @@ use crate::site::hosts::{HostName, Unknown};
 use crate::site::store::cache::Statistics;
 use crate::site::{Cache, Change, LoadError, SharedCache, Site, Sites, Tree};
 
-/// Sites in memory, and what tells of changes of their files.
-pub type Live = (Sites, Vec<Tree>);
-
-/// A configuration and all documents that it names.
+/// A configuration and all documents that it names. Cloning it counts references for each document.
+#[derive(Clone)]
 pub struct Fresh {
     config: Config,
     /// The documents of each site that is a directory.
     changes: Vec<Vec<Change>>,
-    /// What tells of changes, if it shall.
-    trees: Vec<Tree>,
     statistics: Arc<Statistics>,
 }
 
@@ -33,43 +30,38 @@ pub struct Fresh {
 ///
 /// Everything that stands in the way.
 pub fn load(config: &Config) -> Result<Sites, Vec<Error>> {
-    load_all(config, false).map(|(sites, _)| sites)
+    let (fresh, _) = Fresh::read(config.clone(), false)?;
+    Ok(fresh.into_sites())
 }
 
-/// Loads all sites to be followed, or tells what stands in the way.
-pub(super) fn load_or_tell(config: &Config) -> Result<Live, Error> {
-    load_all(config, true).map_err(tell_all)
-}
-
-fn load_all(config: &Config, is_live: bool) -> Result<Live, Vec<Error>> {
-    let mut filling = Filling::new(Fresh::read(config.clone(), is_live)?);
-    while !filling.step(usize::MAX) {}
-    Ok(filling.finish())
+/// Reads all sites to be followed, or tells what stands in the way.
+pub(super) fn read_or_tell(config: &Config) -> Result<(Fresh, Vec<Tree>), Error> {
+    Fresh::read(config.clone(), true).map_err(tell_all)
 }
 
 impl Fresh {
-    /// Reads all documents, to be followed from then on if they are to be live. What is left out of them is said on
-    /// standard error.
+    /// Reads all documents, and gives what tells of their changes from then on if they are to be live. What is left out
+    /// of them is said on standard error.
     ///
     /// # Errors
     ///
     /// Everything that stands in the way.
-    pub fn read(config: Config, is_live: bool) -> Result<Fresh, Vec<Error>> {
+    pub fn read(config: Config, is_live: bool) -> Result<(Fresh, Vec<Tree>), Vec<Error>> {
         let cache = SharedCache::from(Cache::new(config.cache.bytes()));
         let mut fresh = Fresh {
             changes: config.sites.iter().map(|_| Vec::new()).collect(),
-            trees: Vec::new(),
             statistics: cache.lock().statistics().clone(),
             config,
         };
-        let mut wrong = Vec::new();
+        let (mut trees, mut wrong) = (Vec::new(), Vec::new());
         for number in 0..fresh.config.sites.len() {
-            if let Err(mut errors) = fresh.read_one(number, &cache, is_live) {
-                wrong.append(&mut errors);
+            match fresh.read_one(number, &cache, is_live) {
+                Ok(tree) => trees.extend(tree),
+                Err(mut errors) => wrong.append(&mut errors),
             }
         }
         if wrong.is_empty() {
-            Ok(fresh)
+            Ok((fresh, trees))
         } else {
             Err(wrong)
         }
@@ -80,10 +72,10 @@ impl Fresh {
         number: usize,
         cache: &SharedCache,
         is_live: bool,
-    ) -> Result<(), Vec<Error>> {
+    ) -> Result<Option<Tree>, Vec<Error>> {
         let site = &self.config.sites[number];
         let Root::Directory(directory) = &site.root else {
-            return Ok(());
+            return Ok(None);
         };
         let say = |e: LoadError| vec![Error::new(e.to_string())];
         let (limits, settings) = (self.config.limits, site.settings.clone());
@@ -100,13 +92,19 @@ impl Fresh {
         if !missing.is_empty() {
             return Err(missing);
         }
-        self.trees.extend(is_live.then_some(tree));
-        Ok(())
+        Ok(is_live.then_some(tree))
     }
 
     /// What it was read for.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Tables of all documents, filled at once.
+    pub fn into_sites(self) -> Sites {
+        let mut filling = Filling::new(self);
+        while !filling.step(usize::MAX) {}
+        filling.finish()
     }
 }
 
@@ -135,7 +133,6 @@ pub struct Filling {
     config: Config,
     sites: Vec<Site>,
     changes: Vec<std::vec::IntoIter<Change>>,
-    trees: Vec<Tree>,
     statistics: Arc<Statistics>,
 }
 
@@ -145,7 +142,6 @@ impl Filling {
         let mut filling = Filling {
             sites: Vec::new(),
             changes: Vec::new(),
-            trees: fresh.trees,
             statistics: fresh.statistics,
             config: fresh.config,
         };
@@ -177,22 +173,25 @@ impl Filling {
     }
 
     /// The sites, when all documents are there.
-    pub fn finish(self) -> Live {
+    pub fn finish(self) -> Sites {
         let names = self.config.sites.iter().map(|site| site.names.clone());
         let named = names.zip(self.sites).collect();
         let (default, unknown) = (self.config.default_site, self.config.unknown_hosts);
-        let sites = Sites::new(named, default, unknown);
-        (sites.in_cache(self.statistics), self.trees)
+        Sites::new(named, default, unknown).in_cache(self.statistics)
     }
 }
 
 /// Says what would be served, or everything that stands in the way.
 pub(super) fn check(config: &Config) -> Result<ExitCode, Error> {
     let sites = load(config);
-    let link = config.link.attachment(config.port);
+    let cores = exos_host::affinity::allowed().and_then(|allowed| config.places(&allowed));
+    let link = config.attachment().and(cores);
     let wrong = match (sites, link) {
-        (Ok(sites), Ok(_)) => {
+        (Ok(sites), Ok(cores)) => {
             println!("port {}", config.port);
+            if cores.len() > 1 {
+                println!("on cores {}", list(&cores));
+            }
             println!("cache {}", config.cache);
             for line in describe(config, &sites) {
                 println!("{line}");
@@ -206,6 +205,12 @@ pub(super) fn check(config: &Config) -> Result<ExitCode, Error> {
         }
     };
     Err(tell_all(wrong))
+}
+
+/// Numbers for people.
+pub(super) fn list(cores: &[usize]) -> String {
+    let cores: Vec<String> = cores.iter().map(usize::to_string).collect();
+    cores.join(", ")
 }
 
 /// Tells all errors but the last, which is for the caller to tell.

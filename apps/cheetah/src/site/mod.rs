@@ -37,7 +37,7 @@ pub use document::{Description, Document};
 pub use hosts::Sites;
 pub use load::{Limits, LoadError, Omission, Reason};
 pub use settings::{MediaTypes, Settings};
-pub use store::{About, Cache, Change, Keeper, SharedCache, SitePath, Tree};
+pub use store::{About, Cache, Change, Changes, Keeper, SharedCache, SitePath, Tree};
 pub use variants::Variants;
 
 use crate::http::Status;

@@ -1,10 +1,11 @@
 //! A snapshot as Prometheus text.
 //!
-//! Names: `exos_serve_NAME_total` for each counter, but one metric with the label `status` for the responses.
+//! Names: `exos_serve_NAME_total` for each counter, but one metric with the label `status` for the responses; with the
+//! label `core` what tells cores apart.
 
 use exos_program::exposition::{Exposition, Kind, metric_name};
 
-use super::Snapshot;
+use super::{Row, Snapshot};
 
 const RESPONSES: &str = "http_responses_";
 
@@ -45,6 +46,24 @@ pub(super) fn text(snapshot: &Snapshot) -> String {
     for (name, value) in others.filter(|(name, _)| !name.starts_with(RESPONSES)) {
         let name = format!("exos_serve_{}_total", metric_name(name));
         text.single(&name, Kind::Counter, value);
+    }
+    for column in 0..snapshot.cores.first().map_or(0, |row| row.columns().len()) {
+        let name = |row: &Row| row.columns()[column].0;
+        let is_gauge = name(&snapshot.cores[0]).ends_with("connections");
+        let (kind, total) = if is_gauge {
+            (Kind::Gauge, "")
+        } else {
+            (Kind::Counter, "_total")
+        };
+        let metric = format!("exos_serve_core_{}{total}", name(&snapshot.cores[0]));
+        text.begin(&metric, kind);
+        for row in &snapshot.cores {
+            text.sample(
+                &metric,
+                &format!("core=\"{}\"", row.core),
+                row.columns()[column].1,
+            );
+        }
     }
     text.into_text()
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::Snapshot;
+use super::{Row, Snapshot};
 
 const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
     <meta http-equiv=\"refresh\" content=\"5\">\n\
@@ -29,6 +29,10 @@ pub(super) fn html(snapshot: &Snapshot, path: &str) -> String {
         &mut text,
         rows.iter().map(|(name, value)| (*name, value.clone())),
     );
+    if !snapshot.cores.is_empty() {
+        text.push_str("<h2>Cores</h2>\n");
+        cores(&mut text, &snapshot.cores);
+    }
     for (prefix, title) in GROUPS {
         let of_group = snapshot
             .counters
@@ -87,6 +91,21 @@ fn table<'a>(text: &mut String, rows: impl Iterator<Item = (&'a str, String)>) {
     text.push_str("</table>\n");
 }
 
+/// A row for each core.
+fn cores(text: &mut String, rows: &[Row]) {
+    text.push_str("<table>\n<tr><th>Core");
+    for (name, _) in rows.iter().take(1).flat_map(Row::columns) {
+        let _ = write!(text, "<th>{}", name.replace('_', " "));
+    }
+    for row in rows {
+        let _ = write!(text, "\n<tr><td>{}", row.core);
+        for (_, count) in row.columns() {
+            let _ = write!(text, "<td>{count}");
+        }
+    }
+    text.push_str("\n</table>\n");
+}
+
 fn time(time: Duration) -> String {
     let secs = time.as_secs();
     let (days, hours, minutes) = (secs / 86_400, secs / 3600 % 24, secs / 60 % 60);
@@ -133,6 +152,27 @@ mod tests {
             assert!(page.contains(part), "no {part:?} in {page}");
         }
         assert!(!page.contains("<script"));
+    }
+
+    #[test]
+    fn cores_have_rows_where_there_are_several() {
+        let row = |core, responses| Row {
+            core,
+            responses,
+            ..Row::default()
+        };
+        let page = |rows| html(&Snapshot::default().with(rows), "/.exos");
+        let both = page(vec![row(4, 17), row(6, 19)]);
+        assert!(
+            both.contains("<h2>Cores</h2>\n<table>\n<tr><th>Core<th>connections<th>"),
+            "{both}"
+        );
+        assert!(
+            both.contains("<tr><td>4<td>0<td>0<td>17<td>")
+                && both.contains("<tr><td>6<td>0<td>0<td>19<td>"),
+            "{both}"
+        );
+        assert!(!page(vec![row(4, 17)]).contains("Cores"));
     }
 
     #[test]

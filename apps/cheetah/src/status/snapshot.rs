@@ -35,10 +35,52 @@ pub struct Snapshot {
     pub responses: u64,
     /// Bytes of them.
     pub response_bytes: u64,
-    /// All counters by name.
+    /// All counters by name, of all cores together.
     pub counters: Vec<(String, u64)>,
+    /// Each core by itself, where there are several.
+    pub cores: Vec<Row>,
     /// Set by [`StatusPages::update`](super::StatusPages::update).
     pub rates: Rates,
+}
+
+/// The numbers of one core.
+#[derive(Clone, Debug, Default)]
+pub struct Row {
+    /// The processor that it runs on.
+    pub core: usize,
+    /// As of the [`Snapshot`].
+    pub connections: usize,
+    /// As of the [`Snapshot`].
+    pub waiting_requests: usize,
+    /// As of the [`Snapshot`].
+    pub time_wait: usize,
+    /// As of the [`Snapshot`].
+    pub responses: u64,
+    /// As of the [`Snapshot`].
+    pub response_bytes: u64,
+    /// All counters by name.
+    pub counters: Vec<(String, u64)>,
+}
+
+impl Row {
+    /// A counter by its name.
+    pub fn counter(&self, name: &str) -> u64 {
+        let found = self.counters.iter().find(|(counter, _)| counter == name);
+        found.map_or(0, |(_, count)| *count)
+    }
+
+    /// What tells the cores apart, by name.
+    pub fn columns(&self) -> [(&'static str, u64); 7] {
+        [
+            ("connections", self.connections as u64),
+            ("time_wait_connections", self.time_wait as u64),
+            ("responses", self.responses),
+            ("response_bytes", self.response_bytes),
+            ("turns", self.counter("turns")),
+            ("turns_busy", self.counter("turns_busy")),
+            ("frames_handed_on", self.counter("cores_frames_handed_on")),
+        ]
+    }
 }
 
 /// How fast things went lately.
@@ -55,8 +97,40 @@ pub struct Rates {
 }
 
 impl Snapshot {
+    /// With the numbers of these cores, together and each.
+    #[must_use]
+    pub fn with(mut self, cores: Vec<Row>) -> Self {
+        for row in &cores {
+            self.connections += row.connections;
+            self.waiting_requests += row.waiting_requests;
+            self.time_wait += row.time_wait;
+            self.responses += row.responses;
+            self.response_bytes += row.response_bytes;
+            add(&mut self.counters, &row.counters);
+        }
+        if cores.len() > 1 {
+            self.cores = cores;
+        }
+        self
+    }
+
     /// As JSON; the schema is in docs/json.md.
     pub fn json(&self) -> Value {
+        let mut json = self.json_of_all();
+        if !self.cores.is_empty() {
+            let row = |row: &Row| {
+                let columns = row
+                    .columns()
+                    .map(|(name, count)| (name.to_owned(), count.into()));
+                let core = ("core".to_owned(), Value::from(row.core));
+                Value::Object([core].into_iter().chain(columns).collect())
+            };
+            json["cores"] = self.cores.iter().map(row).collect();
+        }
+        json
+    }
+
+    fn json_of_all(&self) -> Value {
         json!({
             "schema": "exos.serve.statistics/1",
             "uptime_seconds": self.uptime.as_secs_f64(),
@@ -71,6 +145,20 @@ impl Snapshot {
             "waiting_requests": self.waiting_requests,
             "counters": counters::object(self.counters.clone()),
         })
+    }
+}
+
+/// Adds counters by name; they nearly always come in the same order.
+fn add(sum: &mut Vec<(String, u64)>, counters: &[(String, u64)]) {
+    for (at, (name, count)) in counters.iter().enumerate() {
+        let at = match sum.get(at) {
+            Some((there, _)) if there == name => Some(at),
+            _ => sum.iter().position(|(there, _)| there == name),
+        };
+        match at {
+            Some(at) => sum[at].1 += count,
+            None => sum.push((name.clone(), *count)),
+        }
     }
 }
 
@@ -121,6 +209,31 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_cores_are_added_by_name_and_shown_apart() {
+        let row = |core, counters: &[(&str, u64)]| Row {
+            core,
+            connections: core + 1,
+            responses: 10,
+            counters: counters
+                .iter()
+                .map(|(n, c)| ((*n).to_owned(), *c))
+                .collect(),
+            ..Row::default()
+        };
+        let first = row(4, &[("turns", 7), ("b", 1)]);
+        let second = row(6, &[("b", 2), ("turns", 70), ("c", 3)]);
+        let one = Snapshot::default().with(vec![first.clone()]);
+        assert_eq!(one.json().get("cores"), None, "one is all");
+        let both = Snapshot::default().with(vec![first, second]);
+        assert_eq!((both.connections, both.responses), (12, 20));
+        let json = both.json();
+        assert_eq!(json["counters"], json!({"turns": 77, "b": 3, "c": 3}));
+        assert_eq!(json["cores"][1]["core"], 6);
+        assert_eq!(json["cores"][1]["turns"], 70);
+        assert_eq!(json["cores"][0]["connections"], 5);
+    }
 
     #[test]
     fn rates_are_those_of_the_last_seconds() {

@@ -100,6 +100,11 @@ impl Cheetah {
         self.bounds = bounds;
     }
 
+    /// Counts the connections of peers in this table, which others may share, before there are any.
+    pub(in crate::serve) fn share_peers(&mut self, peers: Peers) {
+        self.peers = peers;
+    }
+
     /// Answer all that has happened. `unix_secs` is the time of day for the Date field.
     pub fn handle(&mut self, now: Instant, unix_secs: u64, stack: &mut Stack) {
         self.server.set_time(unix_secs);

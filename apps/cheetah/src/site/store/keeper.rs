@@ -1,8 +1,9 @@
 //! The thread that reads: it follows the changes of directories, and fetches documents that are asked for.
 //!
-//! It reads and sums files, however long that takes, and hands over changes by a bounded queue: it waits
-//! while that is full, and the event loop takes what is there once a turn. So a checkout of a thousand
-//! files costs each turn a few calls, and memory for as many documents as the queue holds.
+//! It reads and sums files, however long that takes, and hands over changes by bounded [`queue`](super::queue)s, one for
+//! each core that serves: it waits while one is full, and each event loop takes what is there once a turn. So a checkout of
+//! a thousand files costs each turn a few calls, and memory for as many documents as a queue holds: their bytes are
+//! the same for all cores. A core that is slow to take changes holds back those of all, and nobody's requests.
 //!
 //! Documents are asked for by a bounded queue too, from any thread; what does not fit stays with who asks. A document
 //! that somebody waits for comes before changes that nobody has asked for, but no more than a number of them.
@@ -11,7 +12,7 @@
 //! nobody waits for. It goes on fetching meanwhile.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -20,29 +21,23 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use super::{Change, SitePath, Tree};
-use crate::limits::{CHANGES_QUEUED, FETCHES_AT_ONCE, FETCHES_QUEUED, REST_TIME_MAX};
+use super::queue::{Changes, Outlet, SiteChange, queue};
+use super::{SitePath, Tree};
+use crate::limits::{FETCHES_AT_ONCE, FETCHES_QUEUED, REST_TIME_MAX};
 use crate::site::Omission;
 
-/// A change of a site, by its number.
-pub type SiteChange = (usize, Change);
-
-/// The changes of directories as they come.
+/// What keeps the thread at work: it ends when this is dropped.
 #[derive(Debug)]
 pub struct Keeper {
-    changes: Option<Receiver<SiteChange>>,
+    outlets: Vec<Outlet>,
     requests: Requests,
     signal: Arc<Signal>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// How the two threads wake one another.
+/// How the thread is woken.
 #[derive(Debug)]
 struct Signal {
-    /// There are changes that the event loop has not been told of.
-    news: AtomicBool,
-    /// Readable from then on.
-    wake: OwnedFd,
     /// Somebody has asked for documents.
     asked: AtomicBool,
     /// Readable from then on.
@@ -80,7 +75,8 @@ impl Requests {
 
 impl Keeper {
     /// Follows the changes of trees that have been scanned, on any of these cores, for the caller may
-    /// have one to itself; `say` hears of files that are left out.
+    /// have one to itself; gives as many who hear of all changes as there are `listeners`. `say` hears of files that
+    /// are left out.
     ///
     /// # Errors
     ///
@@ -88,17 +84,18 @@ impl Keeper {
     pub fn start(
         trees: Vec<Tree>,
         cores: Vec<usize>,
+        listeners: usize,
         say: impl Fn(&Omission) + Send + 'static,
-    ) -> io::Result<Keeper> {
+    ) -> io::Result<(Keeper, Vec<Changes>)> {
         let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
         let signal = Arc::new(Signal {
-            news: AtomicBool::new(false),
-            wake: eventfd(0, flags)?,
             asked: AtomicBool::new(false),
             ask: eventfd(0, flags)?,
             end: eventfd(0, flags)?,
         });
-        let (changed, changes) = sync_channel(CHANGES_QUEUED);
+        let queues: io::Result<Vec<_>> = (0..listeners).map(|_| queue()).collect();
+        let (outlets, changes): (Vec<_>, _) = queues?.into_iter().unzip();
+        let its_outlets = outlets.clone();
         let (asked, wanted) = sync_channel(FETCHES_QUEUED);
         let theirs = signal.clone();
         let thread = std::thread::Builder::new().name("files".into());
@@ -108,7 +105,7 @@ impl Keeper {
             let mut work = Work {
                 trees,
                 wanted,
-                changed,
+                outlets: its_outlets,
                 signal: &theirs,
                 say,
                 may_be_more: false,
@@ -119,50 +116,24 @@ impl Keeper {
             sender: asked,
             signal: signal.clone(),
         };
-        Ok(Keeper {
-            changes: Some(changes),
+        let keeper = Keeper {
+            outlets,
             requests,
             signal,
             thread: Some(thread),
-        })
-    }
-
-    /// Readable when there are changes.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.signal.wake.as_fd()
+        };
+        Ok((keeper, changes))
     }
 
     /// Where to ask for documents.
     pub fn requests(&self) -> &Requests {
         &self.requests
     }
-
-    /// The changes since the last call, at most [`CHANGES_QUEUED`]; costs a comparison when there are none.
-    pub fn take(&mut self) -> impl Iterator<Item = SiteChange> {
-        let is_news = self.signal.news.load(Ordering::Relaxed);
-        if is_news {
-            // First the mark, then the queue: what comes in between marks again.
-            drain(&self.signal.wake);
-            self.signal.news.store(false, Ordering::SeqCst);
-        }
-        let mut left = if is_news { CHANGES_QUEUED } else { 0 };
-        std::iter::from_fn(move || {
-            if left == 0 {
-                return None;
-            }
-            left -= 1;
-            let change = self.changes.as_ref()?.try_recv();
-            if left == 0 && change.is_ok() {
-                tell(&self.signal.news, &self.signal.wake); // There may be more.
-            }
-            change.ok()
-        })
-    }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.changes = None; // A keeper that waits for room finds nobody there.
+        self.outlets.iter().for_each(Outlet::end);
         let _ = rustix::io::write(&self.signal.end, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -185,7 +156,7 @@ fn drain(fd: &OwnedFd) {
 struct Work<'a, S> {
     trees: Vec<Tree>,
     wanted: Receiver<(usize, SitePath)>,
-    changed: SyncSender<SiteChange>,
+    outlets: Vec<Outlet>,
     signal: &'a Signal,
     say: S,
     /// Requests may be in the queue of which no mark tells.
@@ -239,8 +210,8 @@ impl<S: Fn(&Omission)> Work<'_, S> {
         let mut left = FETCHES_AT_ONCE;
         for (site, path) in self.wanted.try_iter().take(FETCHES_AT_ONCE) {
             left -= 1;
-            let (changed, signal) = (&self.changed, self.signal);
-            let sink = &mut |site, change| say_change(changed, signal, (site, change));
+            let outlets = &self.outlets;
+            let sink = &mut |site, change| say_to_all(outlets, (site, change));
             if let Some(tree) = self.trees.iter_mut().find(|tree| tree.site() == site) {
                 tree.fetch(&path, Instant::now(), sink);
                 tree.take_omissions().iter().for_each(&self.say);
@@ -251,10 +222,10 @@ impl<S: Fn(&Omission)> Work<'_, S> {
 
     /// Looks for changes, and says when to look again at the latest.
     fn follow(&mut self, now: Instant) -> Option<Instant> {
-        let (changed, signal) = (&self.changed, self.signal);
+        let outlets = &self.outlets;
         let mut next = None;
         for tree in &mut self.trees {
-            let sink = &mut |site, change| say_change(changed, signal, (site, change));
+            let sink = &mut |site, change| say_to_all(outlets, (site, change));
             next = tree.poll(now, sink).into_iter().chain(next).min();
             tree.take_omissions().iter().for_each(&self.say);
         }
@@ -274,11 +245,11 @@ impl<S: Fn(&Omission)> Work<'_, S> {
     }
 }
 
-/// Hands a change over. An error says that nobody wants changes any more; the next wait will say so too.
-fn say_change(changed: &SyncSender<SiteChange>, signal: &Signal, change: SiteChange) {
-    if changed.send(change).is_ok() {
-        tell(&signal.news, &signal.wake);
-    }
+/// Hands a change over to each who listens, when there is room.
+fn say_to_all(outlets: &[Outlet], change: SiteChange) {
+    outlets
+        .iter()
+        .for_each(|outlet| outlet.send(change.clone()));
 }
 
 /// Never shorter than the time given, or the caller would look again too early.

@@ -9,7 +9,7 @@
 //! that is asked for and not in memory; [`cache`] says which documents are, within a bound; [`root`] opens and reads
 //! files without leaving the directory; [`watch`] asks the kernel for notices; [`dirty`] decides when a
 //! file that somebody writes to is read. [`keeper`] does all this on a thread of its own, because a
-//! file may take long to read, and hands over finished documents.
+//! file may take long to read, and hands over finished documents by a [`queue`] to each core.
 //!
 //! A change of the site is one call between two turns of the event loop, which puts a document into the
 //! table or takes one out. Responses under way hold slices of the document that they began with.
@@ -20,6 +20,7 @@ pub mod dirty;
 mod grouping;
 pub mod keeper;
 pub mod nodes;
+pub mod queue;
 mod reading;
 pub mod root;
 pub mod tree;
@@ -32,6 +33,7 @@ use super::{Coding, Document, Site, Variants};
 
 pub use cache::{Cache, SharedCache};
 pub use keeper::{Keeper, Requests};
+pub use queue::Changes;
 pub use tree::Tree;
 
 /// The path of a document as requests name it, or of a directory, which ends with a slash.

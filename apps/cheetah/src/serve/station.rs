@@ -1,0 +1,181 @@
+//! One core's part of the server: a stack on its queue, its connections, its tables of documents, and its loop.
+//!
+//! All cores run this; the first does more between two turns ([`lead`](super::lead)). What comes from other cores and
+//! threads is heard in [`Station::heed`], between turns; in a turn nothing of theirs is touched.
+
+use std::os::fd::BorrowedFd;
+
+use exos::{Error, Exos, clock};
+use exos_inet::tcp::{ListenOptions, ListenerId};
+
+use super::bounds::Peers;
+use super::documents::{Documents, OnStack};
+use super::files::Feed;
+use super::program::Cheetah;
+use super::room::Lease;
+use super::sites::Fresh;
+use super::team::{Asks, Seat};
+use super::{Specialisation, options, statistics};
+use crate::config::Config;
+use crate::http::Server;
+use crate::limits::{GOODBYE_TIME, RECEIVE_BUFFER_LEN, STOP_TIME};
+use crate::log::Log;
+
+/// What a core begins with, made where the program starts.
+pub(super) struct Setup {
+    pub(super) config: Config,
+    pub(super) without: Vec<Specialisation>,
+    /// Where other threads than the loops may run.
+    pub(super) allowed: Vec<usize>,
+    pub(super) fresh: Fresh,
+    pub(super) feed: Feed,
+    pub(super) log: Option<Log>,
+    pub(super) peers: Peers,
+    pub(super) lease: Lease,
+    pub(super) seat: Seat,
+}
+
+pub(super) struct Station {
+    pub(super) exos: Exos,
+    pub(super) cheetah: Cheetah,
+    pub(super) seat: Seat,
+    listener: ListenerId,
+    documents: Documents,
+    lease: Lease,
+}
+
+impl Station {
+    /// Listens on a stack; tables and all else that belongs to this thread is made here.
+    pub(super) fn open(mut exos: Exos, setup: Setup) -> Result<Station, Error> {
+        let config = &setup.config;
+        let listener = listen(&mut exos, config)?;
+        let mut server = Server::new(setup.fresh.into_sites(), clock::unix_secs());
+        if let Some(log) = setup.log {
+            server.set_log(log);
+        }
+        if let Some(pages) = config.status.pages()? {
+            server.set_status_pages(pages);
+        }
+        let mut cheetah = Cheetah::new(server, clock::now());
+        let is_first = setup.seat.is_first();
+        cheetah.set_streams(options::streams(config, &setup.allowed, is_first)?);
+        for &specialisation in &setup.without {
+            cheetah.do_without(specialisation, &mut exos.stack);
+        }
+        cheetah.set_bounds(config.bounds.bounds());
+        cheetah.share_peers(setup.peers);
+        setup.lease.begin(&mut exos.stack.tcp);
+        if config.syn_handler {
+            exos.answer_syns_in_kernel(listener)?;
+        }
+        Ok(Station {
+            exos,
+            cheetah,
+            seat: setup.seat,
+            listener,
+            documents: Documents::new(setup.feed),
+            lease: setup.lease,
+        })
+    }
+
+    /// Between two turns: what others ask of this core, documents that change, the number of connections it may have.
+    /// Gives what it was asked.
+    pub(super) fn heed(&mut self) -> Asks {
+        let asks = self.seat.take_asks();
+        if asks.contains(Asks::SHOW) {
+            self.show();
+            self.seat.shown();
+        }
+        let (exos, cheetah) = (&mut self.exos, &mut self.cheetah);
+        let served = &mut OnStack { exos, cheetah };
+        self.documents.turn(asks, &self.seat, served);
+        self.lease.renew(&mut self.exos.stack.tcp);
+        asks
+    }
+
+    /// One turn: take in, answer, send. Then [`wait`](Station::wait).
+    pub(super) fn turn(&mut self) -> Result<(), Error> {
+        let Station {
+            exos,
+            cheetah,
+            documents,
+            ..
+        } = self;
+        exos.receive();
+        statistics::bring_pages_up_to_date(exos, cheetah, &self.seat);
+        cheetah.handle(exos.now(), clock::unix_secs(), &mut exos.stack);
+        documents.ask(&mut OnStack { exos, cheetah });
+        exos.send()?;
+        Ok(())
+    }
+
+    /// Waits for something to do; not when `is_busy`. These descriptors wake it too.
+    pub(super) fn wait(&mut self, is_busy: bool, others: &[BorrowedFd<'_>]) -> Result<(), Error> {
+        let is_busy = is_busy || self.documents.is_busy();
+        let now = is_busy.then(|| self.exos.now());
+        let until = [self.cheetah.poll_timeout(), now];
+        let mut fds = others.to_vec();
+        fds.push(self.seat.fd());
+        fds.extend(self.documents.fd());
+        fds.extend(self.cheetah.streams().fd());
+        self.exos.wait(until.into_iter().flatten().min(), &fds)
+    }
+
+    /// Shows the others its numbers as they are now.
+    pub(super) fn show(&self) {
+        self.seat.show(statistics::row(&self.exos, &self.cheetah));
+    }
+
+    /// Takes no new connections, lets responses under way end, says goodbye to idle clients, and resets who is left.
+    /// `each` is done in each turn, whose waits these descriptors end.
+    pub(super) fn end(
+        &mut self,
+        fds: &[BorrowedFd<'_>],
+        mut each: impl FnMut(&mut Station, Asks),
+    ) -> Result<(), Error> {
+        self.exos.answer_syns_here(self.listener);
+        self.exos.stack.tcp.close_listener(self.listener);
+        self.documents.end_exchanges();
+        self.cheetah.stop(self.exos.now(), &mut self.exos.stack);
+        let (busy_until, until) = (clock::now() + STOP_TIME, clock::now() + GOODBYE_TIME);
+        while (self.cheetah.is_busy() && clock::now() < busy_until)
+            || (self.cheetah.connections() > 0 && clock::now() < until)
+        {
+            let asks = self.heed();
+            self.turn()?;
+            each(self, asks);
+            self.wait(false, fds)?;
+        }
+        while self.cheetah.abort_some(&mut self.exos.stack) {
+            while self.exos.send()? > 0 {}
+        }
+        Ok(())
+    }
+
+    /// The last that it says: its numbers, and what is left of its log. That of the first core waits for the log's thread,
+    /// which the others' must have left before.
+    pub(super) fn close(mut self) -> Station {
+        if let Some(log) = self.cheetah.server_mut().log_mut() {
+            log.finish();
+        }
+        self.show();
+        self
+    }
+}
+
+fn listen(exos: &mut Exos, config: &Config) -> Result<ListenerId, Error> {
+    let (port, mut connection) = (config.port, config.tcp.options());
+    if config.tcp.receive_buffer.is_none() {
+        // Requests need no more, and nobody can have us keep more.
+        connection.receive_buffer_bytes = RECEIVE_BUFFER_LEN;
+        connection.receive_buffer_max_bytes = RECEIVE_BUFFER_LEN;
+    }
+    let options = ListenOptions {
+        connection,
+        ..ListenOptions::default()
+    };
+    exos.stack
+        .tcp
+        .listen(None, port, options)
+        .map_err(|e| Error::new(format!("cannot listen on port {port}: {e}")))
+}

@@ -1,0 +1,263 @@
+//! The cores of one server: what they ask of one another, and what each says of itself.
+//!
+//! Each core has a seat. The first one leads: it hears signals, has everything read anew, and prints; the others are asked.
+//! Asking costs the one who asks: the one who is asked pays a comparison each turn, of a word that is written when
+//! somebody asks and never otherwise. So no request touches anything here.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use exos::Error;
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::files::Feed;
+use super::sites::Fresh;
+use crate::status::Row;
+
+/// What a core may be asked or told, as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Asks(u32);
+
+impl Asks {
+    /// End in order.
+    pub(super) const STOP: Asks = Asks(1);
+    /// Show your numbers ([`Seat::show`]).
+    pub(super) const SHOW: Asks = Asks(2);
+    /// There is mail.
+    pub(super) const MAIL: Asks = Asks(4);
+    /// To the first: all others have shown their numbers.
+    pub(super) const ALL_SHOWN: Asks = Asks(8);
+    /// To the first: all cores have exchanged their sites.
+    pub(super) const ALL_EXCHANGED: Asks = Asks(16);
+    /// To the first: a core has ended.
+    pub(super) const ONE_LEFT: Asks = Asks(32);
+
+    pub(super) fn contains(self, other: Asks) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// What is brought to a core.
+#[derive(Default)]
+pub(super) struct Mail {
+    /// Documents to be served instead of all others.
+    pub(super) fresh: Option<Fresh>,
+    /// From now on, this tells of their changes.
+    pub(super) feed: Option<Feed>,
+}
+
+/// What the others see of a core. Apart from the others' in memory: a line of the cache belongs to one core.
+#[repr(align(128))]
+struct Place {
+    /// The processor that it runs on.
+    core: usize,
+    asks: AtomicU32,
+    /// Readable when something was asked.
+    wake: OwnedFd,
+    mail: Mutex<Mail>,
+    row: Mutex<Row>,
+}
+
+struct Team {
+    places: Box<[Place]>,
+    /// Cores that have not shown their numbers, of those that were asked.
+    to_show: AtomicUsize,
+    /// Cores that have not exchanged their sites.
+    to_exchange: AtomicUsize,
+}
+
+/// A core's place among all.
+#[derive(Clone)]
+pub(super) struct Seat {
+    team: Arc<Team>,
+    number: usize,
+}
+
+impl Seat {
+    /// A seat for each of these processors.
+    pub(super) fn make(cores: &[usize]) -> Result<Vec<Seat>, Error> {
+        let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
+        let place = |&core: &usize| {
+            let wake = eventfd(0, flags);
+            Ok(Place {
+                core,
+                asks: AtomicU32::new(0),
+                wake: wake.map_err(|e| Error::io("cannot make an event descriptor", e))?,
+                mail: Mutex::default(),
+                row: Mutex::default(),
+            })
+        };
+        let team = Arc::new(Team {
+            places: cores.iter().map(place).collect::<Result<_, Error>>()?,
+            to_show: AtomicUsize::new(0),
+            to_exchange: AtomicUsize::new(0),
+        });
+        let seats = 0..cores.len();
+        Ok(seats
+            .map(|number| Seat {
+                team: team.clone(),
+                number,
+            })
+            .collect())
+    }
+
+    fn place(&self) -> &Place {
+        &self.team.places[self.number]
+    }
+
+    /// Cores in all.
+    pub(super) fn count(&self) -> usize {
+        self.team.places.len()
+    }
+
+    /// This is the first core's.
+    pub(super) fn is_first(&self) -> bool {
+        self.number == 0
+    }
+
+    /// Readable when something was asked.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.place().wake.as_fd()
+    }
+
+    /// What was asked since the last call.
+    #[inline]
+    pub(super) fn take_asks(&self) -> Asks {
+        let place = self.place();
+        if place.asks.load(Ordering::Relaxed) == 0 {
+            return Asks::default();
+        }
+        // First the descriptor: what is asked after that wakes again.
+        let _ = rustix::io::read(&place.wake, &mut [0; 8]);
+        Asks(place.asks.swap(0, Ordering::Acquire))
+    }
+
+    fn ask(&self, number: usize, what: Asks) {
+        let place = &self.team.places[number];
+        place.asks.fetch_or(what.0, Ordering::Release);
+        // It cannot fail but by being full, and then it is readable.
+        let _ = rustix::io::write(&place.wake, &1u64.to_ne_bytes());
+    }
+
+    /// Asks all cores but this one.
+    pub(super) fn ask_others(&self, what: Asks) {
+        let others = (0..self.count()).filter(|&number| number != self.number);
+        others.for_each(|number| self.ask(number, what));
+    }
+
+    /// Asks all others for their numbers. The first core is told when they are there.
+    pub(super) fn ask_for_rows(&self) {
+        self.team.to_show.store(self.count() - 1, Ordering::Relaxed);
+        self.ask_others(Asks::SHOW);
+    }
+
+    /// These are this core's numbers now.
+    pub(super) fn show(&self, row: Row) {
+        let core = self.place().core;
+        *lock(&self.place().row) = Row { core, ..row };
+    }
+
+    /// The numbers were asked for, and are shown.
+    pub(super) fn shown(&self) {
+        if self.team.to_show.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.ask(0, Asks::ALL_SHOWN);
+        }
+    }
+
+    /// The numbers of all cores, as they were shown last.
+    pub(super) fn rows(&self) -> Vec<Row> {
+        let rows = self
+            .team
+            .places
+            .iter()
+            .map(|place| lock(&place.row).clone());
+        rows.collect()
+    }
+
+    /// Has every core, this one too, serve these documents instead of all others. The first one is told when all do.
+    pub(super) fn send_fresh(&self, fresh: Fresh) {
+        self.team.to_exchange.store(self.count(), Ordering::Relaxed);
+        let mut all: Vec<Fresh> = vec![fresh; self.count()];
+        for number in 0..self.count() {
+            lock(&self.team.places[number].mail).fresh = all.pop();
+            self.ask(number, Asks::MAIL);
+        }
+    }
+
+    /// This core serves the documents that it was sent.
+    pub(super) fn exchanged(&self) {
+        if self.team.to_exchange.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.ask(0, Asks::ALL_EXCHANGED);
+        }
+    }
+
+    /// Has every core, this one too, hear of changes by its feed.
+    pub(super) fn send_feeds(&self, feeds: Vec<Feed>) {
+        for (number, feed) in feeds.into_iter().enumerate() {
+            lock(&self.team.places[number].mail).feed = Some(feed);
+            self.ask(number, Asks::MAIL);
+        }
+    }
+
+    /// What was sent to this core.
+    pub(super) fn take_mail(&self) -> Mail {
+        std::mem::take(&mut lock(&self.place().mail))
+    }
+
+    /// This core ends.
+    pub(super) fn leave(&self) {
+        self.ask(0, Asks::ONE_LEFT);
+    }
+}
+
+/// Nothing is left half done by whoever panics with a lock.
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_is_heard_once_and_wakes() {
+        let seats = Seat::make(&[3, 5]).unwrap();
+        let is_woken = |seat: &Seat| {
+            use rustix::event::{PollFd, PollFlags, Timespec, poll};
+            let fd = seat.fd();
+            let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+            poll(&mut fds, Some(&Timespec::default())).unwrap() > 0
+        };
+        assert_eq!(seats[1].take_asks(), Asks::default());
+        seats[0].ask_others(Asks::STOP);
+        seats[0].ask_others(Asks::SHOW);
+        assert!(is_woken(&seats[1]) && !is_woken(&seats[0]));
+        let asks = seats[1].take_asks();
+        assert!(asks.contains(Asks::STOP) && asks.contains(Asks::SHOW));
+        assert_eq!(seats[1].take_asks(), Asks::default());
+        assert!(!is_woken(&seats[1]));
+    }
+
+    #[test]
+    fn the_first_is_told_when_all_have_shown_their_numbers() {
+        let seats = Seat::make(&[3, 5, 7]).unwrap();
+        seats[0].ask_for_rows();
+        for (seat, is_last) in [(&seats[1], false), (&seats[2], true)] {
+            assert!(seat.take_asks().contains(Asks::SHOW));
+            let row = Row {
+                responses: 10,
+                ..Row::default()
+            };
+            seat.show(row);
+            seat.shown();
+            assert_eq!(seats[0].take_asks().contains(Asks::ALL_SHOWN), is_last);
+        }
+        let rows: Vec<_> = seats[0]
+            .rows()
+            .iter()
+            .map(|r| (r.core, r.responses))
+            .collect();
+        assert_eq!(rows[1..], [(5, 10), (7, 10)]);
+    }
+}
