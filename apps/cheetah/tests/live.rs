@@ -325,6 +325,69 @@ fn a_slow_writer_is_waited_for() {
     assert_eq!(live.get("/a.txt").as_deref(), Some("the new version"));
 }
 
+/// A file is replaced, and somebody begins to write to the new one, before anybody has looked: what was served
+/// before stays until he has finished.
+#[test]
+fn a_writer_that_begins_before_the_last_change_is_seen_is_waited_for() {
+    let folder = Folder::new();
+    folder.write("a.txt", "one");
+    let mut live = Live::of(folder);
+    let path = |live: &Live| live.folder.path("a.txt");
+    type Way = fn(&Live);
+    let ways: [Way; 4] = [
+        |live| {
+            live.folder.write(".new", "renamed");
+            fs::rename(live.folder.path(".new"), live.folder.path("a.txt")).unwrap();
+        },
+        |live| live.folder.write("a.txt", "closed"),
+        |live| fs::remove_file(live.folder.path("a.txt")).unwrap(),
+        |live| {
+            fs::remove_file(live.folder.path("a.txt")).unwrap();
+            live.folder.write("a.txt", "made anew");
+        },
+    ];
+    for (n, change) in ways.into_iter().enumerate() {
+        let before = live.get("/a.txt");
+        change(&live);
+        let mut file = fs::File::create(path(&live)).unwrap();
+        live.follow();
+        assert_eq!(live.get("/a.txt"), before, "way {n}: it is empty");
+        file.write_all(b"half").unwrap();
+        live.follow();
+        assert_eq!(live.get("/a.txt"), before, "way {n}");
+        file.write_all(format!(" and half {n}").as_bytes()).unwrap();
+        drop(file);
+        live.follow();
+        assert_eq!(live.get("/a.txt").unwrap(), format!("half and half {n}"));
+    }
+}
+
+/// Names that lead to one file are looked at whenever anything happens: not while somebody writes to it.
+#[test]
+fn a_writer_is_waited_for_by_all_names_of_the_file() {
+    let folder = Folder::new();
+    folder.write("d/a.txt", "one");
+    fs::hard_link(folder.path("d/a.txt"), folder.path("b.txt")).unwrap();
+    folder.link("d/a.txt", "c.txt");
+    let mut live = Live::of(folder);
+    let all = ["/d/a.txt", "/b.txt", "/c.txt"];
+    let mut file = fs::File::create(live.folder.path("d/a.txt")).unwrap();
+    for n in 0..3 {
+        file.write_all(b"half ").unwrap();
+        live.folder.write("other.txt", format!("{n}"));
+        live.follow();
+        assert_eq!(live.get("/other.txt"), Some(n.to_string()));
+        for path in all {
+            assert_eq!(live.get(path).as_deref(), Some("one"), "{path}");
+        }
+    }
+    drop(file);
+    live.follow();
+    for path in all {
+        assert_eq!(live.get(path).as_deref(), Some("half half half "), "{path}");
+    }
+}
+
 #[test]
 fn a_new_file_is_served_when_its_writer_closes_it_or_pauses() {
     let mut live = Live::of(Folder::new());

@@ -167,10 +167,39 @@ pub const RULES: &[Rule] = &[
                 .any(|value| !value.eq_ignore_ascii_case(b"100-continue"))
         },
     ),
+    fault(
+        &[413],
+        "RFC 9110 §15.5.14: a body longer than what is skipped",
+        |seen| {
+            let lengths = seen.values("content-length");
+            lengths
+                .iter()
+                .any(|value| is_length(value) && value.len() > 4)
+        },
+    ),
+    Rule {
+        ours: &[],
+        theirs: &[400],
+        why: "RFC 3986 §3.2.2: a name may have dots in a row; in a whole address nginx knows letters and digits only",
+        holds: |seen| {
+            let whole = seen.target.windows(3).any(|three| three == b"://");
+            let hosts = seen.values("host");
+            whole
+                || hosts
+                    .iter()
+                    .any(|host| host.windows(2).any(|two| two == b".."))
+        },
+    },
     Rule {
         ours: &[0],
         theirs: REFUSALS,
         why: "RFC 9112 §3: we answer when the head is whole, the other as soon as it has seen a fault",
+        holds: |seen| !seen.is_whole,
+    },
+    Rule {
+        ours: &[400],
+        theirs: &[0],
+        why: "RFC 9112 §3: the same, the other way round",
         holds: |seen| !seen.is_whole,
     },
     Rule {
@@ -182,8 +211,12 @@ pub const RULES: &[Rule] = &[
     Rule {
         ours: &[],
         theirs: &[400],
-        why: "RFC 9112 §3.2: clients send an empty Host when there is no authority",
-        holds: |seen| seen.values("host") == [b""],
+        why: "RFC 9112 §3.2: clients send an empty Host when there is no authority; a port does not change that",
+        holds: |seen| {
+            seen.values("host")
+                .iter()
+                .any(|host| host.is_empty() || host.starts_with(b":"))
+        },
     },
     Rule {
         ours: &[],
@@ -205,8 +238,7 @@ pub const RULES: &[Rule] = &[
         why: "RFC 9110 §5.5: white space before and behind a value is not part of it, tabs too",
         holds: |seen| {
             let names = ["host", "content-length", "transfer-encoding"];
-            let has_tab =
-                |line: &&&[u8]| line.ends_with(b"\t") || line.windows(2).any(|two| two == b":\t");
+            let has_tab = |line: &&&[u8]| line.contains(&b'\t');
             let mut tabs = seen
                 .lines
                 .iter()
@@ -299,12 +331,12 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         ours: &[304],
-        theirs: &[200, 206],
-        why: "RFC 9110 §13.1.3: If-Modified-Since is ignored beside If-None-Match",
-        holds: |seen| DATES.iter().any(|name| seen.has(name)) && seen.has("if-none-match"),
+        theirs: &[200, 206, 416],
+        why: "RFC 9110 §13.1.3: whatever is no later is not modified; nginx wants the same date, and it beside If-None-Match",
+        holds: |seen| seen.has("if-modified-since"),
     },
     Rule {
-        ours: &[200, 206, 304],
+        ours: &[200, 206, 304, 416],
         theirs: &[412],
         why: "RFC 9110 §13.1.4: If-Unmodified-Since is ignored beside If-Match, and where it is no date",
         holds: |seen| {

@@ -202,7 +202,10 @@ pub fn is_date(value: &[u8]) -> bool {
     let (Ok(day), Ok(year)) = (day.parse::<usize>(), year.parse::<usize>()) else {
         return false;
     };
-    let is_time = time.len() == 8 && time.bytes().all(|b| b.is_ascii_digit() || b == b':');
+    let parts: Vec<&str> = time.split(':').collect();
+    let is_below = |part: &str, most: u32| part.parse().is_ok_and(|number: u32| number < most);
+    let is_time =
+        matches!(parts[..], [h, m, s] if is_below(h, 24) && is_below(m, 60) && is_below(s, 60));
     // Sakamoto's method: 2 is November's share; January and February do not come.
     let weekday_is = (year + year / 4 - year / 100 + year / 400 + 2 + day) % 7;
     is_time

@@ -4,7 +4,8 @@
 //! its file. Those are due at once. But a file that somebody writes to in place, or a new one, passes
 //! through states that nobody is meant to see. The old version is served meanwhile (none, of a new
 //! one), until the file is closed; or until nothing has happened to it for [`SETTLE_TIME`], as when
-//! its writer keeps it open; or at the latest after [`SETTLE_TIME_MAX`], as with a log.
+//! its writer keeps it open; or at the latest after [`SETTLE_TIME_MAX`], as with a log. That holds too of
+//! a file that was whole and is written to again before it has been looked at.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -37,6 +38,8 @@ pub struct Due {
     pub path: SitePath,
     /// Read it even if its times are the same.
     pub written: bool,
+    /// Nobody has closed it, but it has been waited for long enough.
+    pub at_rest: bool,
 }
 
 impl Dirty {
@@ -49,7 +52,9 @@ impl Dirty {
         };
         let entry = self.entries.entry(path).or_insert(settling);
         match what {
-            What::Touched => entry.written |= entry.unsettled.is_some(),
+            What::Touched | What::Altered if entry.unsettled.is_some() => entry.written = true,
+            What::Touched => (entry.due, entry.unsettled) = (settling.due, settling.unsettled),
+            What::Altered => {}
             What::Named | What::Written => {
                 entry.due = now;
                 entry.unsettled = None;
@@ -57,6 +62,12 @@ impl Dirty {
             }
         }
         self.entries.len() <= DIRTY_MAX
+    }
+
+    /// Whether somebody is at a file who has not closed it, nor left it alone for long enough.
+    pub fn is_unsettled(&self, path: &SitePath) -> bool {
+        let entry = self.entries.get(path);
+        entry.is_some_and(|entry| entry.unsettled.is_some())
     }
 
     /// Forgets all paths, for all are about to be looked at. What is being written to stays.
@@ -73,6 +84,7 @@ impl Dirty {
     ) -> Vec<Due> {
         let mut due = Vec::new();
         self.entries.retain(|path, entry| {
+            let mut at_rest = false;
             let ready = match &mut entry.unsettled {
                 None => entry.due <= now,
                 Some((_, seen @ None)) => {
@@ -83,12 +95,16 @@ impl Dirty {
                 Some((first, seen)) => {
                     let settled = std::mem::replace(seen, look(path)) == *seen;
                     entry.due = now + SETTLE_TIME;
-                    settled || now >= *first + SETTLE_TIME_MAX
+                    at_rest = settled || now >= *first + SETTLE_TIME_MAX;
+                    at_rest
                 }
             };
             if ready {
-                let (path, written) = (path.clone(), entry.written);
-                due.push(Due { path, written });
+                due.push(Due {
+                    path: path.clone(),
+                    written: entry.written,
+                    at_rest,
+                });
             }
             !ready
         });
@@ -162,6 +178,25 @@ mod tests {
             dirty.note(b"/a"[..].into(), What::Touched, now);
             assert_eq!(due(&mut dirty, now, 1), [false; 0]);
             dirty.note(b"/a"[..].into(), what, now);
+            assert_eq!(due(&mut dirty, now, 2), [true]);
+        }
+    }
+
+    /// It was whole, and before it was looked at somebody has begun to write to it.
+    #[test]
+    fn what_is_written_to_again_is_waited_for_again() {
+        for what in [What::Named, What::Written] {
+            let (mut dirty, now) = (Dirty::default(), Instant::now());
+            dirty.note(b"/a"[..].into(), what, now);
+            dirty.note(b"/a"[..].into(), What::Altered, now);
+            assert!(
+                !dirty.is_unsettled(&b"/a"[..].into()),
+                "its bytes are the same"
+            );
+            dirty.note(b"/a"[..].into(), What::Touched, now);
+            assert!(dirty.is_unsettled(&b"/a"[..].into()));
+            assert_eq!(due(&mut dirty, now, 1), [false; 0]);
+            dirty.note(b"/a"[..].into(), What::Written, now);
             assert_eq!(due(&mut dirty, now, 2), [true]);
         }
     }

@@ -23,6 +23,7 @@ pub mod nodes;
 pub mod queue;
 mod reading;
 pub mod root;
+mod settling;
 pub mod tree;
 pub mod watch;
 

@@ -36,6 +36,11 @@ impl Tree {
         if known == Some(version) && !written {
             return Ok(true);
         }
+        // A file with several names is looked at for other reasons too. When its writer closes it, all names that
+        // are known by then have the new version; another is looked at again.
+        if self.is_being_written(path, version) {
+            return Ok(known.is_some());
+        }
         if known.is_none() && self.nodes.file_count() >= self.limits.files {
             let limit = self.limits.files;
             return Err(Reason::TooManyFiles { limit });
@@ -69,6 +74,11 @@ impl Tree {
         let Some((version, content)) = self.read(real)? else {
             return Ok(false);
         };
+        // Somebody may have begun to write before it was opened: the kernel had told by then.
+        self.take_notices();
+        if self.is_being_written(path, version) {
+            return Ok(known.is_some());
+        }
         self.publish(path, version, &content, sink);
         Ok(true)
     }

@@ -49,13 +49,19 @@ pub struct Tree {
     /// Paths that are symbolic links or one of several hard links: no notice may tell of their changes.
     links: BTreeSet<SitePath>,
     watch: Option<Watch>,
-    dirty: Dirty,
+    pub(super) dirty: Dirty,
     /// When all is examined again.
     rescan: Option<Instant>,
     /// Something was left out for want of room.
     pub(super) crowded: bool,
     /// Something happened where only links lead.
     elsewhere: bool,
+    /// Everything is being looked at.
+    pub(super) is_scanning: bool,
+    /// What is examined has been waited for long enough.
+    pub(super) at_rest: bool,
+    /// The time of the present poll.
+    pub(super) now: Instant,
     gone: Vec<SitePath>,
     /// Documents whose variants may be others; and whether nothing has been said yet of the present version.
     pub(super) doubtful: BTreeMap<SitePath, bool>,
@@ -68,7 +74,7 @@ pub struct Tree {
     /// Documents of which has been said that they cannot be read.
     pub(super) unreadable: HashSet<SitePath>,
     /// Other names of files that may have been written to by a name that has gone since.
-    reread: Vec<SitePath>,
+    pub(super) reread: Vec<SitePath>,
     omissions: Vec<Omission>,
 }
 
@@ -113,6 +119,9 @@ impl Tree {
             rescan: None,
             crowded: false,
             elsewhere: false,
+            is_scanning: false,
+            at_rest: false,
+            now: Instant::now(),
             gone: Vec::new(),
             doubtful: BTreeMap::new(),
             joined: HashSet::new(),
@@ -143,10 +152,11 @@ impl Tree {
     ///
     /// When the directory itself cannot be read.
     pub fn scan(&mut self, sink: &mut Sink) -> Result<(), LoadError> {
-        self.crowded = false;
+        (self.crowded, self.is_scanning) = (false, true);
         let scanned = self.enter(Arc::from(&b"/"[..]), Path::new("."), sink);
         self.remove_gone(sink);
         self.join_variants(sink);
+        self.is_scanning = false;
         scanned.map_err(|e| LoadError::new(&self.directory, e))
     }
 
@@ -162,7 +172,8 @@ impl Tree {
 
     /// Takes in the kernel's notices, examines what is due, and says when to call again at the latest.
     pub fn poll(&mut self, now: Instant, sink: &mut Sink) -> Option<Instant> {
-        self.take_notices(now);
+        self.now = now;
+        self.take_notices();
         if self.rescan.is_some_and(|at| at <= now) {
             self.rescan = None;
             self.dirty.forget_settled();
@@ -170,13 +181,17 @@ impl Tree {
             let _ = self.scan(sink);
         }
         let mut dirty = std::mem::take(&mut self.dirty);
-        let due = dirty.take_due(now, |path| self.file_version(path));
+        let due = dirty.take_due(now, |path| self.settling_version(path));
         self.dirty = dirty;
-        if !due.is_empty() || std::mem::take(&mut self.elsewhere) {
-            self.examine_due(due, now, sink);
+        let is_elsewhere = std::mem::take(&mut self.elsewhere);
+        if !due.is_empty() || is_elsewhere {
+            self.examine_due(due, is_elsewhere, sink);
         }
         self.arm_rescan(now);
-        self.dirty.next_due().into_iter().chain(self.rescan).min()
+        // Notices that came while something was read.
+        let more = self.elsewhere.then_some(now);
+        let next = self.dirty.next_due().into_iter().chain(self.rescan);
+        next.chain(more).min()
     }
 
     /// Has a path looked at by the next poll.
@@ -184,7 +199,8 @@ impl Tree {
         self.dirty.note(path, What::Named, now);
     }
 
-    fn take_notices(&mut self, now: Instant) {
+    pub(super) fn take_notices(&mut self) {
+        let now = self.now;
         let (Some(watch), dirty) = (&mut self.watch, &mut self.dirty) else {
             return;
         };
@@ -220,14 +236,17 @@ impl Tree {
         }
     }
 
-    fn examine_due(&mut self, due: Vec<Due>, now: Instant, sink: &mut Sink) {
-        for Due { path, written } in due {
-            if !self.examine(&path, written, sink) {
-                self.dirty.note(path, What::Touched, now);
+    fn examine_due(&mut self, due: Vec<Due>, is_elsewhere: bool, sink: &mut Sink) {
+        let now = self.now;
+        for due in due {
+            self.at_rest = due.at_rest;
+            if !self.examine(&due.path, due.written, sink) {
+                self.dirty.note(due.path, What::Touched, now);
             }
         }
+        self.at_rest = false;
         for path in self.links.clone() {
-            self.follow(&path, sink);
+            self.follow(&path, is_elsewhere, sink);
         }
         self.remove_gone(sink);
         for path in std::mem::take(&mut self.reread) {
@@ -240,9 +259,15 @@ impl Tree {
     }
 
     /// Resolves a link again. What it leads to is examined if it is not what it was; a directory that is
-    /// the same has notices of its own.
-    fn follow(&mut self, path: &SitePath, sink: &mut Sink) {
+    /// the same has notices of its own, and so has a file whose bytes are others, but for one that only links lead to.
+    fn follow(&mut self, path: &SitePath, is_elsewhere: bool, sink: &mut Sink) {
         let found = self.look(path);
+        if !is_elsewhere
+            && let Ok(Found::File(_, stat)) = &found
+            && self.is_untold(path, stat)
+        {
+            return;
+        }
         let below = [path, &b"/"[..]].concat();
         let is_known = match (&found, self.nodes.get(&below[..])) {
             (Ok(Found::Directory(real)), Some(Node::Directory(known))) => {
@@ -477,7 +502,7 @@ fn depth(path: &[u8]) -> usize {
 }
 
 /// The directory of a path, with its slash, and the name in it.
-fn split(path: &[u8]) -> (&[u8], &[u8]) {
+pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     let slash = path.iter().rposition(|&byte| byte == b'/');
     path.split_at(slash.map_or(0, |at| at + 1))
 }

@@ -24,8 +24,10 @@ pub enum What {
     Named,
     /// Somebody has written to the file and closed it.
     Written,
-    /// The file is new or somebody writes to it, or its rights or times are others. More may come.
+    /// The file is new, or somebody writes to it. More may come.
     Touched,
+    /// Its rights or times are others. More may come.
+    Altered,
 }
 
 /// What a notice says.
@@ -181,6 +183,8 @@ fn what_of(flags: ReadFlags) -> What {
         What::Named
     } else if flags.contains(ReadFlags::CLOSE_WRITE) {
         What::Written
+    } else if flags.contains(ReadFlags::ATTRIB) {
+        What::Altered
     } else {
         What::Touched
     }
