@@ -236,11 +236,18 @@ fn neighbours_are_resolved_watched_and_forgotten() {
         .expect("watching");
     for peer in [ip("192.0.2.2"), ip("2001:db8::2")] {
         assert_eq!(netlink.neighbour(wire, peer).expect("asked"), None);
-        netlink
-            .probe_neighbour(wire, peer)
-            .expect("the host takes it on");
+        let probe = || {
+            let asked = netlink.probe_neighbour(wire, peer);
+            asked.expect("the host takes it on");
+        };
+        probe();
         let known = wait_for(&mut watch, |change| match change {
             Change::Neighbour(n) if n.ip == peer && n.state.is_usable() => Some(n),
+            // Three questions went unanswered, because the wire or the address was not ready yet.
+            Change::Neighbour(n) if n.ip == peer && n.state == NeighbourState::Failed => {
+                probe();
+                None
+            }
             _ => None,
         });
         assert_eq!((known.index, known.mac), (wire, far));
