@@ -3,8 +3,8 @@
 //! [`Exos::answer_syns_in_kernel`] has the XDP program answer SYNs of a listener with cookies
 //! ([`exos_filter::handler`]), so that a client that opens a connection costs this program nothing before it has
 //! acknowledged. Answers leave by `XDP_TX`, and on a veth those arrive only where the other end has an XDP program too.
-//! Nobody can tell from this end. So [`Exos::see_to_handlers`] watches whether
-//! anybody who was answered comes back, and takes the handler away if nobody does.
+//! Nobody can tell from this end. So on virtual interfaces [`Exos::see_to_handlers`] watches whether anybody who was
+//! answered comes back, and takes the handler away if nobody does.
 
 use std::time::Duration;
 
@@ -12,8 +12,7 @@ use exos_filter::Counter;
 use exos_filter::handler::SynHandler;
 use exos_inet::Instant;
 use exos_inet::tcp::ListenerId;
-use exos_inet::tcp::elsewhere::SynAnswer;
-use exos_link::{Link, XdpLink};
+use exos_link::Link;
 
 use crate::{Error, Exos};
 
@@ -22,9 +21,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Looks after the first answers. A client asks again after 1 s and after 3 s: the second time it is heard.
 const LOOKS: u32 = 2;
 
-/// A handler whose answers are not known to arrive.
-pub(crate) struct Unproven {
+/// The handler of a listener's SYNs.
+pub(crate) struct Handler {
     listener: ListenerId,
+    /// On an interface that leads to a kernel of this machine, as long as no answer is known to have arrived there.
+    unproven: Option<Unproven>,
+}
+
+struct Unproven {
     accepted_before: u64,
     next_look: Instant,
     looks_left: u32,
@@ -47,8 +51,8 @@ impl Exos {
                 ),
             );
         };
-        let answer = self.stack.answer_elsewhere(now, listener);
-        let answer = answer.ok_or_else(|| {
+        let recipe = self.stack.answer_elsewhere(now, listener);
+        let recipe = recipe.ok_or_else(|| {
             Error::new("SYNs can be answered in the kernel only with all usual TCP options")
                 .mend("leave --no-sack out, or --syn-handler")
         })?;
@@ -56,40 +60,45 @@ impl Exos {
         let broadcasts = self.stack.broadcasts_v4();
         let not_from = ours.iter().copied().chain(broadcasts).collect();
         let handler = SynHandler {
+            mac: link.mac(),
             addresses: ours,
             not_from,
-            ..handler_of(&answer, link)
+            recipe,
+            may_be_partial: link.offload().rx_partial_checksum,
         };
         if let Err(e) = link.set_syn_handler(&handler) {
             self.stack.answer_here(now, listener);
             return Err(e);
         }
-        self.unproven = Some(Unproven {
-            listener,
+        let unproven = handler.may_be_partial.then(|| Unproven {
             accepted_before: self.stack.counters().tcp_syn_cookies_accepted,
             next_look: now + LOOK_EVERY,
             looks_left: LOOKS,
         });
+        self.handler = Some(Handler { listener, unproven });
         Ok(())
     }
 
-    /// The stack answers SYNs to the listener itself again.
-    pub fn answer_syns_here(&mut self, listener: ListenerId) {
-        self.unproven = None;
+    /// The stack answers all SYNs itself again.
+    pub fn answer_syns_here(&mut self) {
+        let Some(handler) = self.handler.take() else {
+            return;
+        };
         if let Link::Xdp(link) = &mut self.link {
             link.remove_syn_handler();
         }
-        self.stack.answer_here(self.now(), listener);
+        self.stack.answer_here(self.now(), handler.listener);
     }
 
     /// Looks now and then whether answers of the handler arrive; to be called once a turn. When they do not, SYNs are
     /// answered by the stack again, and this says why.
     pub fn see_to_handlers(&mut self) -> Option<Error> {
         let now = self.now();
-        let unproven = self.unproven.as_mut().filter(|u| u.next_look <= now)?;
+        let handler = self.handler.as_mut()?;
+        let unproven = handler.unproven.as_mut().filter(|u| u.next_look <= now)?;
         unproven.next_look = now + LOOK_EVERY;
         if self.stack.counters().tcp_syn_cookies_accepted > unproven.accepted_before {
-            self.unproven = None;
+            handler.unproven = None;
             return None;
         }
         let Link::Xdp(link) = &self.link else {
@@ -102,30 +111,10 @@ impl Exos {
         if unproven.looks_left > 0 {
             return None;
         }
-        let (listener, name) = (unproven.listener, link.name().to_owned());
-        self.answer_syns_here(listener);
+        let name = link.name().to_owned();
+        self.answer_syns_here();
         let what = format!("nobody came back whose SYN was answered in the kernel by {name}");
         let mend = "a veth's other end has to have an XDP program too; leave --syn-handler out there. The program answers them from now on";
         Some(Error::new(what).mend(mend))
-    }
-}
-
-fn handler_of(answer: &SynAnswer, link: &XdpLink) -> SynHandler {
-    SynHandler {
-        mac: link.mac(),
-        addresses: Vec::new(),
-        not_from: Vec::new(),
-        port: answer.port,
-        key: answer.key,
-        cookie_salt: answer.cookie_salt,
-        sequence_salt: answer.sequence_salt,
-        epoch_us: answer.epoch_us,
-        mss_table: answer.mss_table,
-        mss: answer.mss,
-        window: answer.window,
-        scale: answer.scale,
-        hop_limit: answer.hop_limit,
-        class: answer.class,
-        may_be_partial: link.offload().rx_partial_checksum,
     }
 }

@@ -10,7 +10,7 @@ use exos_link::{Link, RxMeta, TxMeta};
 use crate::among::Among;
 use crate::clock;
 use crate::cores::Core;
-use crate::handlers::Unproven;
+use crate::handlers::Handler;
 use crate::host_tables::HostTables;
 use crate::pair::Pair;
 use crate::via::{News, Via};
@@ -58,8 +58,8 @@ pub struct Exos {
     turns_busy: u64,
     /// The link had no room for all that was to be sent.
     blocked: bool,
-    /// A handler in the kernel whose answers are not known to arrive.
-    pub(crate) unproven: Option<Unproven>,
+    /// What answers SYNs in the kernel.
+    pub(crate) handler: Option<Handler>,
 }
 
 impl Exos {
@@ -80,7 +80,7 @@ impl Exos {
             turns: 0,
             turns_busy: 0,
             blocked: false,
-            unproven: None,
+            handler: None,
         }
     }
 

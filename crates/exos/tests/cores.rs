@@ -1,6 +1,8 @@
 //! A program on two cores, over a veth of two queues, with the kernel's TCP at the other end. As root; in a namespace of
 //! the test's own.
 
+mod echo;
+
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,9 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use exos::{Attachment, Exos, LinkName};
-use exos_buf::Buffer;
 use exos_host::netns::NetNs;
-use exos_inet::tcp::{EventSet, ListenOptions};
+use exos_inet::tcp::ListenOptions;
 
 const CONNECTIONS: usize = 100;
 
@@ -19,21 +20,7 @@ fn serve(mut exos: Exos, stop: &AtomicBool) -> Vec<(String, u64)> {
     let options = ListenOptions::default();
     exos.stack.tcp.listen(None, 80, options).unwrap();
     while !stop.load(Ordering::Relaxed) {
-        exos.receive();
-        while let Some(event) = exos.stack.poll_event() {
-            let id = event.connection;
-            if event.set.contains(EventSet::READABLE) {
-                let bytes = Buffer::from(exos.stack.tcp.readable(id));
-                exos.stack.tcp.consume(id, bytes.len());
-                exos.stack.tcp.send(id, bytes.into());
-            }
-            if event.set.contains(EventSet::FINISHED) {
-                exos.stack.tcp.finish(id);
-            }
-        }
-        exos.send().unwrap();
-        let soon = exos.now() + Duration::from_millis(20);
-        exos.wait(Some(soon), &[]).unwrap();
+        echo::turn(&mut exos);
     }
     exos.counters()
 }

@@ -1,6 +1,8 @@
 //! SYNs answered in the kernel, with the kernel's TCP as the client: over a veth whose other end takes what is answered,
 //! and over one that drops it. As root; in a namespace of the test's own.
 
+mod echo;
+
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,12 +10,11 @@ use std::thread;
 use std::time::Duration;
 
 use exos::{Attachment, Exos, LinkName};
-use exos_buf::Buffer;
 use exos_filter::{Action, dispatcher};
 use exos_host::bpf::{self, Map, Prog, XdpMode};
 use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
-use exos_inet::tcp::{EventSet, ListenOptions, ListenerId};
+use exos_inet::tcp::ListenOptions;
 
 const CONNECTIONS: u64 = 50;
 
@@ -30,29 +31,15 @@ fn enter(test: &str) -> bool {
 fn serve(exos: &mut Exos, stop: &AtomicBool) -> Option<String> {
     let mut said = None;
     while !stop.load(Ordering::Relaxed) {
-        exos.receive();
-        while let Some(event) = exos.stack.poll_event() {
-            let id = event.connection;
-            if event.set.contains(EventSet::READABLE) {
-                let bytes = Buffer::from(exos.stack.tcp.readable(id));
-                exos.stack.tcp.consume(id, bytes.len());
-                exos.stack.tcp.send(id, bytes.into());
-            }
-            if event.set.contains(EventSet::FINISHED) {
-                exos.stack.tcp.finish(id);
-            }
-        }
-        exos.send().unwrap();
+        echo::turn(exos);
         if let Some(error) = exos.see_to_handlers() {
             said = Some(error.to_string());
         }
-        let soon = exos.now() + Duration::from_millis(20);
-        exos.wait(Some(soon), &[]).unwrap();
     }
     said
 }
 
-fn attached() -> (Exos, ListenerId, SocketAddr) {
+fn attached() -> (Exos, SocketAddr) {
     let mut exos = Exos::attach(&Attachment::new(LinkName::OwnPair, 80)).unwrap();
     let listener = exos
         .stack
@@ -61,7 +48,7 @@ fn attached() -> (Exos, ListenerId, SocketAddr) {
         .unwrap();
     exos.answer_syns_in_kernel(listener).unwrap();
     let ip = exos.pair().unwrap().addresses[0].0;
-    (exos, listener, SocketAddr::new(ip, 80))
+    (exos, SocketAddr::new(ip, 80))
 }
 
 /// A program at the host's end that passes all packets.
@@ -114,7 +101,7 @@ fn the_stack_sees_no_syn() {
     if !enter("the_stack_sees_no_syn") {
         return;
     }
-    let (mut exos, listener, address) = attached();
+    let (mut exos, address) = attached();
     let _other_end = pass_all(&exos);
     let said = while_serving(&mut exos, || visit(address, CONNECTIONS));
     assert_eq!(said, None);
@@ -123,7 +110,7 @@ fn the_stack_sees_no_syn() {
     assert_eq!(counter(&exos, "tcp_accepted"), CONNECTIONS);
     assert_eq!(counter(&exos, "tcp_syn_cookies_sent"), 0);
     // And again without.
-    exos.answer_syns_here(listener);
+    exos.answer_syns_here();
     while_serving(&mut exos, || visit(address, CONNECTIONS));
     assert_eq!(counter(&exos, "link_xdp_answered"), CONNECTIONS);
     assert_eq!(counter(&exos, "tcp_accepted"), 2 * CONNECTIONS);
@@ -134,7 +121,7 @@ fn answers_that_do_not_arrive_are_noticed() {
     if !enter("answers_that_do_not_arrive_are_noticed") {
         return;
     }
-    let (mut exos, _, address) = attached();
+    let (mut exos, address) = attached();
     let said = while_serving(&mut exos, || visit(address, 3));
     let said = said.expect("it is noticed");
     assert!(said.contains("XDP program too"), "{said}");

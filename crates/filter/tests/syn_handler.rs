@@ -69,22 +69,12 @@ impl Bench {
     fn new(may_be_partial: bool) -> Self {
         let mut stack = stack();
         let listener = listen(&mut stack);
-        let answer = stack.answer_elsewhere(now(), listener).unwrap();
+        let recipe = stack.answer_elsewhere(now(), listener).unwrap();
         let handler = SynHandler {
             mac: OURS,
             addresses: vec![Ipv4Addr::new(10, 9, 9, 9), ADDRESS],
             not_from: vec![ADDRESS, Ipv4Addr::new(10, 1, 255, 255)],
-            port: answer.port,
-            key: answer.key,
-            cookie_salt: answer.cookie_salt,
-            sequence_salt: answer.sequence_salt,
-            epoch_us: answer.epoch_us,
-            mss_table: answer.mss_table,
-            mss: answer.mss,
-            window: answer.window,
-            scale: answer.scale,
-            hop_limit: answer.hop_limit,
-            class: answer.class,
+            recipe,
             may_be_partial,
         };
         let slots = Map::prog_array(2).unwrap();

@@ -1,4 +1,4 @@
-//! TCP segments (RFC 9293 §3.1); their options are in [`options`].
+//! TCP segments (RFC 9293 §3.1); their options are in [`options`], SYN cookies in [`cookie`].
 //!
 //! ```text
 //!  0     2     4     8     12            13      14       16         18       20
@@ -10,6 +10,7 @@
 use crate::bytes::{be16, be32, head, head_mut, put16, put32};
 use crate::{SeqNumber, Sum, WireError};
 
+pub mod cookie;
 mod flags;
 pub mod options;
 

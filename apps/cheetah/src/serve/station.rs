@@ -133,7 +133,7 @@ impl Station {
         fds: &[BorrowedFd<'_>],
         mut each: impl FnMut(&mut Station, Asks),
     ) -> Result<(), Error> {
-        self.exos.answer_syns_here(self.listener);
+        self.exos.answer_syns_here();
         self.exos.stack.tcp.close_listener(self.listener);
         self.documents.end_exchanges();
         self.cheetah.stop(self.exos.now(), &mut self.exos.stack);

@@ -23,10 +23,13 @@ use super::arithmetic::{
 use super::sip;
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Label, Reg, Size};
 use crate::program::{Counter, Program};
+use exos_wire::tcp::cookie::{
+    EPOCH_SHIFT, HASH_MASK, MSS_SHIFT, MSS_TABLE, Recipe, SACK_BIT, TIMESTAMP_BITS,
+};
 use exos_wire::{Mac, protocol};
 use std::net::Ipv4Addr;
 
-/// What the answers are made of.
+/// Whose SYNs are answered, and how.
 #[derive(Clone, Debug)]
 pub struct SynHandler {
     /// The interface's link address.
@@ -35,28 +38,8 @@ pub struct SynHandler {
     pub addresses: Vec<Ipv4Addr>,
     /// Who cannot have sent a packet: addresses of ours, and those of all hosts of a network.
     pub not_from: Vec<Ipv4Addr>,
-    /// The port that is listened on.
-    pub port: u16,
-    /// The secret of the cookies.
-    pub key: [u64; 2],
-    /// Salt of the hash in a cookie.
-    pub cookie_salt: u32,
-    /// Salt of the hash that timestamps begin with.
-    pub sequence_salt: u32,
-    /// How long a cookie's epoch is, in microseconds of the monotonic clock.
-    pub epoch_us: u32,
-    /// The MSS that a cookie can say, rising.
-    pub mss_table: [u16; 8],
-    /// The MSS to announce.
-    pub mss: u16,
-    /// The window, not scaled.
-    pub window: u16,
-    /// Its scale.
-    pub scale: u8,
-    /// Hop limit of the answers.
-    pub hop_limit: u8,
-    /// Type of service.
-    pub class: u8,
+    /// What the answers are made of.
+    pub recipe: Recipe,
     /// Frames may come with the checksum left to a device: only the pseudo header's sum is in its field.
     pub may_be_partial: bool,
 }
@@ -97,12 +80,6 @@ const MSS_OPTION: u32 = 0x0204_0000;
 const SACK_AND_TIMESTAMPS: u32 = 0x0402_080a;
 const SCALE_OPTION: u32 = 0x0103_0300;
 
-/// A cookie's layout: `crates/inet/src/tcp/cookie.rs`.
-const EPOCH_SHIFT: i32 = 27;
-const MSS_SHIFT: i32 = 24;
-const HASH_MASK: i32 = (1 << MSS_SHIFT) - 1;
-const TIMESTAMP_BITS: i32 = 0x3f;
-const SACK_BIT: i32 = 0x10;
 const SCALE_MAX: i32 = 14;
 
 /// The two shapes.
@@ -180,7 +157,7 @@ impl SynHandler {
         self.expect_addresses(asm, other);
         asm.load(Size::Half, Reg::R1, FRAME, TCP);
         asm.jump_if(Reg::R1, Condition::Equal, 0, other);
-        expect_half(asm, FRAME, TCP + 2, self.port, other);
+        expect_half(asm, FRAME, TCP + 2, self.recipe.port, other);
         // The header's length, and SYN alone.
         asm.load(Size::Half, Reg::R1, FRAME, TCP + 12);
         let shape = |shape: Shape| half((shape.words() as u16) << 12 | 0x02);
@@ -257,7 +234,7 @@ impl SynHandler {
         asm.call(Helper::KtimeGetNs);
         asm.alu(Alu::Div, Reg::R0, 1000);
         asm.set(Reg::R1, Reg::R0);
-        asm.alu(Alu::Div, Reg::R1, self.epoch_us as i32);
+        asm.alu(Alu::Div, Reg::R1, self.recipe.epoch_us as i32);
         keep(asm, EPOCH, Reg::R1);
         asm.alu(Alu::Div, Reg::R0, 1000);
         keep(asm, MILLIS, Reg::R0);
@@ -276,7 +253,7 @@ impl SynHandler {
         asm.load(Size::Half, Reg::R1, FRAME, TCP);
         asm.push(Insn::to_big_endian(Reg::R1, 16));
         asm.alu(Alu::ShiftLeft, Reg::R1, 32);
-        set_wide(asm, Reg::R2, u64::from(self.port) << 48);
+        set_wide(asm, Reg::R2, u64::from(self.recipe.port) << 48);
         asm.alu(Alu::Or, Reg::R1, Reg::R2);
         keep(asm, PORTS, Reg::R1);
     }
@@ -287,10 +264,10 @@ impl SynHandler {
         self.mss_index(asm, index);
         match shape {
             // One more than all bits: there are no timestamps.
-            Shape::Bare => asm.set(bits, TIMESTAMP_BITS + 1),
+            Shape::Bare => asm.set(bits, TIMESTAMP_BITS as i32 + 1),
             Shape::Full => {
                 asm.load(Size::Byte, bits, FRAME, OPTIONS + 19);
-                asm.alu(Alu::Or, bits, SACK_BIT);
+                asm.alu(Alu::Or, bits, SACK_BIT as i32);
             }
         }
         get(asm, Reg::R1, FRAME, TCP + 4);
@@ -299,20 +276,20 @@ impl SynHandler {
         asm.alu(Alu::ShiftLeft, Reg::R1, 8);
         asm.alu(Alu::Or, Reg::R1, bits);
         keep(asm, SAID, Reg::R1);
-        sip::begin(asm, self.key);
+        sip::begin(asm, self.recipe.key);
         sip::take_zero(asm);
         take(asm, LOCAL);
         sip::take_zero(asm);
         take(asm, REMOTE);
-        self.take_ports(asm, self.cookie_salt);
+        self.take_ports(asm, self.recipe.cookie_salt);
         take(asm, EPOCH);
         take(asm, SAID);
         sip::finish(asm, 7);
-        asm.alu32(Alu::And, Reg::R0, HASH_MASK);
+        asm.alu32(Alu::And, Reg::R0, HASH_MASK as i32);
         kept(asm, Reg::R1, EPOCH);
-        asm.alu32(Alu::ShiftLeft, Reg::R1, EPOCH_SHIFT);
+        asm.alu32(Alu::ShiftLeft, Reg::R1, EPOCH_SHIFT as i32);
         asm.alu32(Alu::Or, Reg::R0, Reg::R1);
-        asm.alu32(Alu::ShiftLeft, index, MSS_SHIFT);
+        asm.alu32(Alu::ShiftLeft, index, MSS_SHIFT as i32);
         asm.alu32(Alu::Or, Reg::R0, index);
         keep(asm, ISS, Reg::R0);
     }
@@ -323,7 +300,7 @@ impl SynHandler {
         asm.load(Size::Half, Reg::R1, FRAME, OPTIONS + 2);
         asm.push(Insn::to_big_endian(Reg::R1, 16));
         asm.set(index, 0);
-        for (at, &entry) in self.mss_table.iter().enumerate().skip(1) {
+        for (at, &entry) in MSS_TABLE.iter().enumerate().skip(1) {
             asm.jump_if(Reg::R1, Condition::Less, i32::from(entry), found);
             asm.set(index, at as i32);
         }
@@ -333,19 +310,19 @@ impl SynHandler {
     /// The latest timestamp with the bits in r9 that is not ahead of the clock; leaves it in r9.
     fn timestamp(&self, asm: &mut Assembler) {
         let (clock, bits, not_ahead) = (Reg::R0, Reg::R9, asm.label());
-        sip::begin(asm, self.key);
+        sip::begin(asm, self.recipe.key);
         take(asm, PAIR);
-        self.take_ports(asm, self.sequence_salt);
+        self.take_ports(asm, self.recipe.sequence_salt);
         sip::finish(asm, 2);
         asm.alu(Alu::ShiftRight, clock, 32);
         kept(asm, Reg::R1, MILLIS);
         asm.alu32(Alu::Add, clock, Reg::R1);
         asm.set(Reg::R1, clock);
-        asm.alu32(Alu::And, Reg::R1, TIMESTAMP_BITS);
-        asm.alu32(Alu::And, clock, !TIMESTAMP_BITS);
+        asm.alu32(Alu::And, Reg::R1, TIMESTAMP_BITS as i32);
+        asm.alu32(Alu::And, clock, !(TIMESTAMP_BITS as i32));
         asm.alu32(Alu::Or, clock, bits);
         asm.jump_if(bits, Condition::LessOrEqual, Reg::R1, not_ahead);
-        asm.alu32(Alu::Sub, clock, TIMESTAMP_BITS + 1);
+        asm.alu32(Alu::Sub, clock, TIMESTAMP_BITS as i32 + 1);
         asm.bind(not_ahead);
         asm.set(Reg::R9, clock);
     }
@@ -367,9 +344,9 @@ impl SynHandler {
         put_known(asm, FRAME, 6, u32::from_be_bytes([m0, m1, m2, m3]));
         let last = half(u16::from_be_bytes([m4, m5]));
         asm.push(Insn::store_imm(Size::Half, FRAME, 10, last));
-        let first = 0x4500_0000 | u32::from(self.class) << 16 | u32::from(shape.total_len());
+        let first = 0x4500_0000 | u32::from(self.recipe.class) << 16 | u32::from(shape.total_len());
         let tcp = u32::from(protocol::TCP);
-        let hops = u32::from(self.hop_limit) << 24 | tcp << 16;
+        let hops = u32::from(self.recipe.hop_limit) << 24 | tcp << 16;
         let known = u64::from(first) + u64::from(ATOMIC) + u64::from(hops);
         get(asm, local, FRAME, DESTINATION);
         get(asm, remote, FRAME, SOURCE);
@@ -392,12 +369,12 @@ impl SynHandler {
     fn write_tcp(&self, asm: &mut Assembler, shape: Shape) {
         let (sum, word) = (Reg::R8, Reg::R1);
         let offset_flags_window =
-            (shape.words() as u32) << 28 | SYN_ACK << 16 | u32::from(self.window);
+            (shape.words() as u32) << 28 | SYN_ACK << 16 | u32::from(self.recipe.window);
         let mut known = vec![(TCP + 12, offset_flags_window), (TCP + 16, 0)];
-        known.push((OPTIONS, MSS_OPTION | u32::from(self.mss)));
+        known.push((OPTIONS, MSS_OPTION | u32::from(self.recipe.mss)));
         if shape == Shape::Full {
             known.push((OPTIONS + 4, SACK_AND_TIMESTAMPS));
-            known.push((OPTIONS + 16, SCALE_OPTION | u32::from(self.scale)));
+            known.push((OPTIONS + 16, SCALE_OPTION | u32::from(self.recipe.scale)));
         }
         let length = 4 * shape.words() as u64 + u64::from(protocol::TCP);
         let all: u64 = known.iter().map(|&(_, word)| u64::from(word)).sum();
@@ -410,7 +387,7 @@ impl SynHandler {
         kept(asm, word, PORTS);
         asm.alu(Alu::ShiftRight, word, 32);
         asm.alu32(Alu::And, word, 0xffff);
-        asm.alu32(Alu::Or, word, (u32::from(self.port) << 16) as i32);
+        asm.alu32(Alu::Or, word, (u32::from(self.recipe.port) << 16) as i32);
         add_and_put(asm, TCP);
         kept(asm, word, ISS);
         add_and_put(asm, TCP + 4);

@@ -2,16 +2,17 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use exos_wire::tcp::cookie::Recipe;
+
 use super::Stack;
 use crate::route::Prefix;
 use crate::tcp::ListenerId;
-use crate::tcp::elsewhere::SynAnswer;
 use crate::time::Instant;
 
 impl Stack {
     /// Somebody answers SYNs over IPv4 to a listener from now on, with this. `None` where he could not answer as we do,
     /// because its connections are not opened with all of MSS, SACK, timestamps and scale, and nothing else.
-    pub fn answer_elsewhere(&mut self, now: Instant, listener: ListenerId) -> Option<SynAnswer> {
+    pub fn answer_elsewhere(&mut self, now: Instant, listener: ListenerId) -> Option<Recipe> {
         let local = self.local(false);
         self.tcp.answer_elsewhere(now, listener, local)
     }

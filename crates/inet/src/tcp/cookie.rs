@@ -1,15 +1,8 @@
 //! SYN cookies (RFC 4987 §3.6): a half-open connection kept by the peer instead of by us.
 //!
 //! The sequence number of a SYN-ACK says everything that is needed to make the connection when it
-//! comes back acknowledged, and proves that it was we who sent it:
-//!
-//! ```text
-//!  31      27 26    24 23                              0
-//!  | epoch    | MSS    | keyed hash                    |   the initial sequence number
-//!
-//!  31                           6    5      4   3       0
-//!  | clock of timestamps        | ECN | SACK | scale    |   the timestamp, where the SYN had one
-//! ```
+//! comes back acknowledged, and proves that it was we who sent it;
+//! how it lies there is in [`exos_wire::tcp::cookie`].
 //!
 //! - The epoch counts [`SYN_COOKIE_EPOCH`]s modulo 32; a cookie is good in its own and the next. The
 //!   hash covers the whole epoch, so that each has its own secret in effect.
@@ -25,6 +18,10 @@
 //! TIME-WAIT entry stands in the way where it is us who finished first. Both as with Linux's.
 
 use exos_wire::SeqNumber;
+use exos_wire::tcp::cookie::{
+    ECN_BIT, EPOCH_SHIFT, HASH_MASK, MSS_SHIFT, MSS_TABLE, NO_SCALE, SACK_BIT, SCALE_BITS,
+    TIMESTAMP_BITS,
+};
 use exos_wire::tcp::{TcpOptions, Timestamps};
 
 use super::flow::Flow;
@@ -32,22 +29,6 @@ use super::input::Segment;
 use crate::limits::SYN_COOKIE_EPOCH;
 use crate::siphash::SipKey;
 use crate::time::Instant;
-
-/// The MSS that a cookie can say, rising; the next lower one is taken. The least is what is believed
-/// at all; then the defaults of both families; tunnels; IPv6 over PPPoE; IPv6 and IPv4 over Ethernet;
-/// jumbo frames.
-pub(super) const MSS_TABLE: [u16; 8] = [48, 536, 1220, 1380, 1420, 1440, 1460, 8940];
-
-const EPOCH_SHIFT: u32 = 27;
-const MSS_SHIFT: u32 = 24;
-const HASH_MASK: u32 = (1 << MSS_SHIFT) - 1;
-
-/// Bits of a timestamp that hold options.
-const TIMESTAMP_BITS: u32 = 0x3f;
-const SCALE_BITS: u32 = 0x0f;
-const NO_SCALE: u32 = 0x0f;
-const SACK_BIT: u32 = 0x10;
-const ECN_BIT: u32 = 0x20;
 
 /// Salt of the hash, apart from those of `Tcp`.
 pub(super) const SALT_COOKIE: u32 = 16;

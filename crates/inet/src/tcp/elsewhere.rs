@@ -1,6 +1,6 @@
 //! SYNs that somebody else answers for us, with our cookies: a program in the kernel, before packets reach the stack.
 //!
-//! He has the secret and the parts of [`SynAnswer`], keeps nothing and asks nothing, so his SYN-ACKs are those that we
+//! He has the secret and the [`Recipe`], keeps nothing and asks nothing, so his SYN-ACKs are those that we
 //! would have sent with a cookie. We see a connection first when its peer acknowledges one. So a listener whose SYNs
 //! are answered elsewhere believes cookies all the time, and one more thing changes: the answer to a SYN cannot depend
 //! on what is known of its four-tuple. A peer that uses the four-tuple of a connection again that we still have, in
@@ -11,10 +11,11 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use exos_wire::SeqNumber;
+use exos_wire::tcp::cookie::Recipe;
 use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
 use super::connection::Connection;
-use super::cookie::{self, Kept};
+use super::cookie::{Kept, SALT_COOKIE};
 use super::event::Reason;
 use super::flow::Flow;
 use super::input::Segment;
@@ -27,33 +28,6 @@ use crate::counters::Counters;
 use crate::limits::{MSS_DEFAULT_V4, SYN_COOKIE_EPOCH};
 use crate::time::Instant;
 
-/// What SYN-ACKs with cookies are made of, over IPv4.
-#[derive(Clone, Debug)]
-pub struct SynAnswer {
-    /// The port that is listened on.
-    pub port: u16,
-    /// The key of both hashes, SipHash-1-3.
-    pub key: [u64; 2],
-    /// Salt of the hash in a cookie, over the four-tuple and what is kept.
-    pub cookie_salt: u32,
-    /// Salt of the hash whose upper half timestamps begin at.
-    pub sequence_salt: u32,
-    /// How long a cookie's epoch is, in microseconds.
-    pub epoch_us: u32,
-    /// The MSS that a cookie can say, rising.
-    pub mss_table: [u16; 8],
-    /// The MSS to announce.
-    pub mss: u16,
-    /// The window.
-    pub window: u16,
-    /// Its scale, told to who offers one together with timestamps.
-    pub scale: u8,
-    /// Hop limit.
-    pub hop_limit: u8,
-    /// Type of service.
-    pub class: u8,
-}
-
 impl Tcp {
     /// Somebody answers SYNs to a listener from now on, with this. `None` where he could not answer as we do: there is
     /// no such listener, or it offers less or more options than MSS, SACK, timestamps and scale.
@@ -62,7 +36,7 @@ impl Tcp {
         now: Instant,
         id: ListenerId,
         local: Local,
-    ) -> Option<SynAnswer> {
+    ) -> Option<Recipe> {
         let at = self.listeners.iter().position(|l| l.id == id)?;
         let listener = &self.listeners[at];
         let (port, options) = (listener.port, listener.options.connection.clone());
@@ -92,13 +66,12 @@ impl Tcp {
         }
         self.listeners[at].answered_elsewhere = true;
         self.elsewhere = true;
-        Some(SynAnswer {
+        Some(Recipe {
             port,
             key: self.key.words(),
-            cookie_salt: cookie::SALT_COOKIE,
+            cookie_salt: SALT_COOKIE,
             sequence_salt: SALT_SEQUENCE,
             epoch_us: SYN_COOKIE_EPOCH.as_micros() as u32,
-            mss_table: cookie::MSS_TABLE,
             mss: local.mss,
             window: answer.window,
             scale,
@@ -113,6 +86,7 @@ impl Tcp {
             listener.answered_elsewhere = false;
             listener.cookie_at = Some(now);
         }
+        self.elsewhere = self.listeners.iter().any(|l| l.answered_elsewhere);
     }
 
     /// Whether a segment that says something else than the connection which we know brings back a cookie, given out by
