@@ -7,15 +7,15 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use exos::clock;
-use exos_cheetah::Server;
 use exos_cheetah::limits::{FETCH_TIME, HEAD_GRACE_TIME, READ_RATE_TIME};
 use exos_cheetah::serve::Bounds;
 use exos_cheetah::site::document::Draft;
 use exos_cheetah::site::{About, Change, Description, Document, SitePath};
 use exos_cheetah::sockets::SocketServer;
+use exos_cheetah::{Server, Site};
 
-/// More than the kernel keeps for one connection.
-const BIG_LEN: usize = 16_000_000;
+/// More than twice what the kernel keeps for one connection.
+const BIG_LEN: usize = 100_000_000;
 
 /// A server whose time and turns are the test's.
 struct Stepped {
@@ -24,11 +24,20 @@ struct Stepped {
 }
 
 impl Stepped {
-    /// The usual site, of which `/late.txt` is not in memory, and `/big` is.
+    /// The usual site, and `/late.txt`, which is not in memory.
     fn new() -> Self {
+        Self::of(common::site())
+    }
+
+    /// With `/big` besides.
+    fn with_big() -> Self {
         let mut site = common::site();
         let description = Description::plain("image/png", 0);
         site.insert(b"/big", Document::new(&vec![7; BIG_LEN], &description));
+        Self::of(site)
+    }
+
+    fn of(site: Site) -> Self {
         let server = Server::new(site, clock::unix_secs());
         let address = "127.0.0.1:0".parse().unwrap();
         let mut server = SocketServer::listen(address, server).expect("loopback has free ports");
@@ -242,7 +251,7 @@ fn connections_of_a_peer_are_limited() {
 
 #[test]
 fn slow_heads_and_slow_readers_are_ended() {
-    let mut stepped = Stepped::new();
+    let mut stepped = Stepped::with_big();
     let bounds = Bounds {
         head_rate: Some(1000),
         read_rate: Some(u32::MAX),
@@ -251,8 +260,11 @@ fn slow_heads_and_slow_readers_are_ended() {
     stepped.server.set_bounds(bounds, None);
     let slow = stepped.ask("GET /a");
     stepped.turn_until(|server| server.clients().open() == 1);
-    let soon = clock::now() + Duration::from_millis(100);
-    stepped.turn_until(|_| clock::now() > soon);
+    let mut turns = 0;
+    stepped.turn_until(|_| {
+        turns += 1;
+        turns > 3
+    });
     let later = clock::now() + HEAD_GRACE_TIME + Duration::from_secs(1);
     stepped.server.handle(later, clock::unix_secs());
     let got = stepped.rest(slow);
@@ -260,33 +272,32 @@ fn slow_heads_and_slow_readers_are_ended() {
     assert_eq!(stepped.counter("http_slow_heads"), 1);
     assert_eq!(stepped.counter("http_request_timeouts"), 0);
 
-    let mut reader = stepped.ask("GET /big HTTP/1.1\r\nHost: a\r\n\r\n");
+    let reader = stepped.ask("GET /big HTTP/1.1\r\nHost: a\r\n\r\n");
     stepped.turn_until(|server| server.is_busy());
-    let mut sip = vec![0; 4_000_000];
-    reader.read_exact(&mut sip[..1]).unwrap();
-    // What the kernel has for it is taken at once, but 20 s later.
-    let reading = std::thread::spawn(move || {
-        let mut got = 1;
-        loop {
-            match reader.read(&mut sip) {
-                Ok(0) => return Ok(got),
-                Ok(count) => got += count,
-                Err(e) => return Err(e.kind()),
-            }
-        }
-    });
+    assert!(taken_at_once(&reader).is_ok());
+    // The kernel has room again, but 20 s later. What it takes then is less than what is left.
     let later = clock::now() + READ_RATE_TIME;
     let end = clock::now() + Duration::from_secs(60);
-    while !reading.is_finished() && clock::now() < end {
-        stepped
-            .server
-            .wait(Some(clock::now() + Duration::from_millis(10)))
-            .unwrap();
+    while stepped.counter("http_slow_readers") == 0 {
+        assert!(clock::now() < end, "the reader is not ended");
+        let soon = Some(clock::now() + Duration::from_millis(10));
+        stepped.server.wait(soon).unwrap();
         stepped.server.handle(later, clock::unix_secs());
     }
-    assert_eq!(
-        reading.join().expect("it ends"),
-        Err(ErrorKind::ConnectionReset)
-    );
+    assert_eq!(taken_at_once(&reader), Err(ErrorKind::ConnectionReset));
     assert_eq!(stepped.counter("http_slow_readers"), 1);
+}
+
+/// Takes what the kernel has for a client while the server stands still.
+fn taken_at_once(mut reader: &TcpStream) -> Result<(), ErrorKind> {
+    reader.set_nonblocking(true).unwrap();
+    let mut sip = vec![0; 100_000];
+    loop {
+        match reader.read(&mut sip).map_err(|e| e.kind()) {
+            Ok(0) => panic!("the end has come"),
+            Ok(_) => (),
+            Err(ErrorKind::WouldBlock) => return Ok(()),
+            Err(kind) => return Err(kind),
+        }
+    }
 }
