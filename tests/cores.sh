@@ -73,6 +73,10 @@ for n in $(seq 0 19); do echo "version 0" >"$work/site/$n.txt"; done
 wire 2 || { bad "a veth of two queues"; exit 1; }
 
 # The queues are as many as the cores, or it says what to do.
+wire 1
+refused=$(ip netns exec "$server_net" "$exos" serve --link xdp:wire --address 10.0.0.1/24 --cores 2 2>&1)
+expect "one queue is refused for two cores" [ "${refused/numrxqueues 2/}" != "$refused" ]
+expect "or one core is to be had" [ "${refused/--cores 1/}" != "$refused" ]
 wire 3
 refused=$(ip netns exec "$server_net" "$exos" serve --link xdp:wire --address 10.0.0.1/24 --cores 2 2>&1)
 expect "three queues are refused for two cores" [ "${refused/ethtool -L wire combined 2/}" != "$refused" ]
@@ -124,6 +128,26 @@ kill -TERM "$server"; sleep 0.2; kill -TERM "$server" || bad "it ended too early
 expect "a second signal changes nothing" [ $? = 0 ]; server=
 wait "$slow"
 expect "nor for a response under way" cmp -s "$work/got" "$work/site/large.bin"
+
+# The host's own address, whose other ports stay the host's.
+ip -n "$server_net" addr add 10.0.0.1/24 dev wire
+: >"$work/out"
+ip netns exec "$server_net" "$exos" serve "$work/site" --link xdp:wire --share-address --port 8080 --cores 2 --json >"$work/out" 2>"$work/err" &
+server=$!
+if await grep -q '^http' "$work/out"; then
+    for n in $(seq 40); do fetch -o /dev/null -w '%{http_code}\n' http://10.0.0.1:8080/; done | sort -u >"$work/codes"
+    expect "every new connection to an address shared with the host is answered" [ "$(cat "$work/codes")" = 200 ]
+    fetch -o "$work/got" http://10.0.0.1:8080/large.bin
+    expect "and a large document is whole" cmp -s "$work/got" "$work/site/large.bin"
+    expect "the host's ping goes on" eval 'client ping -c 1 -W 20 10.0.0.1 >/dev/null'
+    client curl -sv -m 20 -o /dev/null http://10.0.0.1:81/ 2>"$work/refused"
+    expect "and so do its other ports" grep -q "refused" "$work/refused"
+    stop; expect "it ends in order beside the host" [ $? = 0 ]
+    expect "both cores have answered there" [ "$(number '["cores"][0]["responses"]')" -gt 0 -a "$(number '["cores"][1]["responses"]')" -gt 0 ]
+else
+    bad "it starts at the host's address" "$(cat "$work/err")"
+fi
+ip -n "$server_net" addr del 10.0.0.1/24 dev wire
 
 # The interface goes: the program ends with that error.
 start "$work/site" || { bad "it starts again" "$(cat "$work/err")"; exit 1; }

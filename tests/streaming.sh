@@ -37,9 +37,11 @@ same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$2', got '$3'"
 # has NAME WANTED TEXT
 has() { if [[ $3 == *"$2"* ]]; then ok "$1"; else bad "$1" "no '$2' in: $3"; fi; }
 
+# start ARGUMENTS...: the server, by the command in `under` if there is one; it is there when this returns.
+under=()
 start() {
     : >"$work/serve.out"
-    "$exos" lab exec --name $lab a -- "$exos" serve "$@" >"$work/serve.out" 2>"$work/serve.err" &
+    "$exos" lab exec --name $lab a -- "${under[@]}" "$exos" serve "$@" >"$work/serve.out" 2>"$work/serve.err" &
     server=$!
     for _ in $(seq 1200); do
         grep -q '^http' "$work/serve.out" && return 0
@@ -139,4 +141,81 @@ if start --config "$work/serve.toml" --sockets; then
 else
     bad "the server starts on sockets" "$(cat "$work/serve.err")"
 fi
-exit $failures
+
+# Many who take hardly anything, each at another place: what they hold is the memory for such files, and a control block each.
+cat >"$work/slow.py" <<'END'
+import socket, sys
+held = []
+for n in range(int(sys.argv[1])):
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    made.settimeout(60)
+    made.connect(("10.10.0.10", 80))
+    made.sendall(b"GET /long.bin HTTP/1.1\r\nHost: h\r\nRange: bytes=%d-\r\n\r\n" % (n * 250000))
+    held.append(made)
+begun = sum(made.recv(1000).startswith(b"HTTP/1.1 206") for made in held)
+print("begun", begun, flush=True)
+sys.stdin.readline()
+END
+resident() { sed -n 's/^VmRSS:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$server/status"; }
+metric() { client curl -sS -m 60 http://10.10.0.10/.exos/metrics | sed -n "s/^exos_serve_$1_total \([0-9]*\)$/\1/p"; }
+if ! command -v python3 >/dev/null; then
+    echo "SKIPPED: slow readers of long files, and reading without io_uring: python3 is not installed (apt-get install python3)"
+    exit $failures
+fi
+readers=200 memory=16384
+sed "s/^stream_memory.*/stream_memory = \"16MiB\"/" "$work/serve.toml" >"$work/slow.toml"
+if start --config "$work/slow.toml" --link "xdp:$wire" --address 10.10.0.10/24 --status /.exos --status-allow 10.10.0.0/24; then
+    # What a response takes by itself is taken: chunks for one client.
+    same "the whole file before slow readers" "$whole" "$(client curl -sS -m 120 http://10.10.0.10/long.bin | sum)"
+    before=$(resident)
+    mkfifo "$work/end"
+    client python3 "$work/slow.py" $readers <"$work/end" >"$work/slow.out" & slow=$!
+    exec 9>"$work/end"
+    await grep -q begun "$work/slow.out"
+    same "slow readers of a long file all begin" "begun $readers" "$(cat "$work/slow.out")"
+    same "others get the whole file beside them" "$whole" "$(client curl -sS -m 200 http://10.10.0.10/long.bin | sum)"
+    more=$(($(resident) - before)) most=$((memory + 16 * readers))
+    if [ $more -le $most ]; then ok "$readers slow readers take the memory for such files, and 16 KiB each at most"; else bad "$readers slow readers take the memory for such files, and 16 KiB each at most" "$more kB, and may take $most"; fi
+    echo >&9; exec 9>&-; wait $slow
+    sleep 1.2 # What is shown may be a second old.
+    for name in chunks bytes chunks_shared files_opened; do
+        if [ "$(metric "stream_$name")" -gt 0 ]; then ok "metrics have stream_$name"; else bad "metrics have stream_$name" "$(metric "stream_$name")"; fi
+    done
+    for name in memory_waits failures files_changed; do
+        if [[ $(metric "stream_$name") =~ ^[0-9]+$ ]]; then ok "metrics have stream_$name"; else bad "metrics have stream_$name" "none"; fi
+    done
+    page=$(client curl -sS -m 60 http://10.10.0.10/.exos)
+    has "the status page has them too" "stream_chunks" "$page"
+    stop; same "it stops in order after slow readers" 0 $?
+else
+    bad "the server starts with status pages" "$(cat "$work/serve.err")"
+fi
+
+# Where the kernel refuses io_uring, as seccomp filters of containers have it do: a thread reads, and all is as before.
+cat >"$work/no_ring.py" <<'END'
+import ctypes, os, struct, sys
+# seccomp(2), classic BPF: load the number; io_uring_setup (425 everywhere): EPERM, else allow.
+code = [(0x20, 0, 0, 0), (0x15, 0, 1, 425), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7FFF0000)]
+filter = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *one) for one in code))
+program = struct.pack("@HP", len(code), ctypes.addressof(filter))
+libc = ctypes.CDLL(None, use_errno=True)
+no_new_privileges, seccomp = 38, 22
+if libc.prctl(no_new_privileges, 1, 0, 0, 0) or libc.prctl(seccomp, 2, program, 0, 0):
+    sys.exit(os.strerror(ctypes.get_errno()))
+os.execvp(sys.argv[1], sys.argv[1:])
+END
+under=(python3 "$work/no_ring.py")
+if start --config "$work/serve.toml" --link "xdp:$wire" --address 10.10.0.10/24; then
+    has "without io_uring it is said" "no io_uring (Operation not permitted" "$(cat "$work/serve.err")"
+    has "and what reads instead" "a thread reads long files" "$(cat "$work/serve.err")"
+    fetch "thread" http://10.10.0.10
+    change "thread" http://10.10.0.10
+    stop; same "with a thread it stops in order" 0 $?
+else
+    bad "the server starts without io_uring" "$(cat "$work/serve.err")"
+fi
+doctor=$("${under[@]}" "$exos" doctor lo 2>&1)
+has "the doctor says that there is no io_uring" "no io_uring: Operation not permitted" "$doctor"
+has "and what to do" "leave the sandbox that forbids it" "$doctor"
+exit $((failures > 0))
