@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # An outsider and a clumsy operator against the release binary: broken and forged packets, floods,
-# slow and broken clients (hostile.py); taken addresses, full pipes, kills while it starts,
+# slow and broken clients (hostile.py), clients at their limits (limits.py); taken addresses, full pipes, kills while it starts,
 # interfaces that vanish. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
 #
 #   tests/hostile.sh PATH/TO/exos
 #
-# Everything happens in namespaces of its own and takes about a minute; what is started is
+# Everything happens in namespaces of its own and takes about two minutes; what is started is
 # ended by its id, also when this script is interrupted.
 set -uo pipefail
 # In a network namespace of its own: what other runs make at the same time, or have left, is not there.
@@ -78,6 +78,18 @@ if serve "$site" "${wire[@]}" --json; then
     stop; same "it stops in order after all that" 0 $?
     same "and has not complained" "" "$(grep -i 'panic\|error' "$work/err")"
 fi
+
+# ---- clients that take more than they may ----
+
+for n in $(seq 20 39); do inside b -- ip address add 10.10.0.$n/24 dev wire; done
+inside b -- ip address add fd10::3/64 dev wire nodad
+if serve "$site" "${wire[@]}" --json --max-connections 24 --max-peer-connections 4 --min-head-rate 100 --min-read-rate 50000; then
+    timeout 300 "$exos" lab exec --name $lab b -- python3 "$here/limits.py" "$server" "$work/out" "$site/large.bin" || failures=$((failures + 1))
+    stop; same "it stops in order after clients at their limits" 0 $?
+    same "and has not complained of them" "" "$(grep -i 'panic\|error' "$work/err")"
+fi
+for n in $(seq 20 39); do inside b -- ip address del 10.10.0.$n/24 dev wire; done
+inside b -- ip address del fd10::3/64 dev wire
 
 # ---- a clumsy operator ----
 

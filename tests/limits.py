@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""Clients at their limits, from the other side of a lab wire; see hostile.sh.
+
+    limits.py PID STATISTICS-FILE LARGE-FILE
+
+The server answers for 10.10.0.10 and fd10::10, serves small.txt (100 bytes) and large.bin (the large file), and appends
+a line of statistics to the file for each SIGUSR1. It was started with `--max-connections 24 --max-peer-connections 4
+--min-head-rate 100 --min-read-rate 50000`. This side has 10.10.0.20 to 39, and two addresses of one /64. Prints
+"ok NAME" or "not ok NAME: why" lines; ends with 1 when one was not ok.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+
+PID, STATISTICS, LARGE = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+PEER, ALL = 4, 24
+PATIENCE = 60
+GET = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
+failures = 0
+
+
+def say(name, good, why=""):
+    global failures
+    failures += not good
+    print(f"ok {name}" if good else f"not ok {name}: {why}", flush=True)
+
+
+def wait_until(holds):
+    """Whether it holds before patience ends."""
+    until = time.time() + PATIENCE
+    while not holds():
+        if time.time() > until:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def statistics():
+    """What its counters are now."""
+    before = os.path.getsize(STATISTICS)
+    os.kill(PID, signal.SIGUSR1)
+    for _ in range(PATIENCE * 50):
+        time.sleep(0.02)
+        with open(STATISTICS) as file:
+            file.seek(before)
+            text = file.read()
+        if text.endswith("\n"):
+            report = json.loads(text.splitlines()[-1])
+            return dict(report["counters"], connections=report["connections"])
+    sys.exit("not ok limits.py: the server gives no statistics")
+
+
+def count(name):
+    return statistics()[name]
+
+
+def connect(source, to="10.10.0.10", timeout=PATIENCE):
+    return socket.create_connection((to, 80), timeout, (source, 0))
+
+
+def is_served(made):
+    """Whether a small document comes over it."""
+    try:
+        made.settimeout(PATIENCE)
+        made.sendall(GET % b"small.txt")
+        got = b""
+        while not got.endswith(b"x" * 100):
+            part = made.recv(4096)
+            if not part:
+                return False
+            got += part
+        return b" 200 " in got
+    except OSError:
+        return False
+
+
+def attempt(source, to="10.10.0.10", timeout=PATIENCE):
+    """A connection over which a document has come; None when there was none to be had."""
+    try:
+        made = connect(source, to, timeout)
+    except OSError:
+        return None
+    if is_served(made):
+        return made
+    made.close()
+    return None
+
+
+def close(all_of_them):
+    for made in all_of_them:
+        made.close()
+    say("all have gone", wait_until(lambda: count("connections") == 0), statistics()["connections"])
+
+
+def of_a_peer():
+    """An address has four connections, and so has a network of 64 bits; another address has its own."""
+    for name, to, sources in [
+        ("an address", "10.10.0.10", ["10.10.0.20"]),
+        ("a /64", "fd10::10", ["fd10::2", "fd10::3"]),
+    ]:
+        refused = count("http_peer_refusals")
+        tried = [attempt(sources[n % len(sources)], to) for n in range(3 * PEER)]
+        held = [made for made in tried if made]
+        say(f"{name} has as many connections as it may", len(held) == PEER, f"{len(held)} of {PEER}")
+        grown = count("http_peer_refusals") - refused
+        say("and each beyond them is counted", grown == 2 * PEER, grown)
+        other = attempt("10.10.0.21")
+        say("while another address is served", other is not None)
+        held.pop().close()
+        again = []
+        came = wait_until(lambda: again.append(attempt(sources[0], to)) or again[-1] is not None)
+        say("one that goes makes room for another", came)
+        close(held + [made for made in [other, *again] if made])
+
+
+def of_all():
+    """24 connections in all: the next SYN is not answered until one has gone."""
+    held = [attempt(f"10.10.0.{20 + n // PEER}") for n in range(ALL)]
+    say("as many connections as there may be", None not in held, held.count(None))
+    dropped = count("drop_tcp_connections_full")
+    say("one more is not answered", attempt("10.10.0.39", timeout=2.5) is None)
+    grown = count("drop_tcp_connections_full") - dropped
+    say("and its SYNs are counted", grown >= 1, grown)
+    say("those that stand are served", all(is_served(made) for made in held))
+    waiting = []
+    late = threading.Thread(target=lambda: waiting.append(attempt("10.10.0.39")))
+    late.start()
+    time.sleep(0.5)
+    held.pop().close()
+    late.join()
+    say("one that keeps asking gets in when one has gone", waiting[0] is not None)
+    close(held + [made for made in waiting if made])
+
+
+def slow_heads():
+    """Heads that come little by little: at 20 bytes a second they are ended with 408, after 5 s; at 600 they are not."""
+    ends = {}
+
+    def send(name, rate):
+        with connect("10.10.0.22") as made:
+            began, sent = time.time(), 0
+            try:
+                made.sendall(b"GET /small.txt HTTP/1.1\r\nHost: x\r\nX: ")
+                while time.time() < began + 8:
+                    due = int((time.time() - began) * rate)
+                    made.sendall(b"y" * (due - sent))
+                    sent = due
+                    time.sleep(0.05)
+                made.sendall(b"\r\n\r\n")
+            except OSError:
+                pass  # It was ended; what was said is there to be read.
+            try:
+                made.settimeout(PATIENCE)
+                ends[name] = (made.recv(4096)[9:12].decode(), time.time() - began)
+            except OSError as error:
+                ends[name] = (repr(error), time.time() - began)
+
+    before = count("http_slow_heads")
+    both = [threading.Thread(target=send, args=one) for one in [("slow", 20), ("fast", 600)]]
+    for one in both:
+        one.start()
+    other = attempt("10.10.0.23")
+    say("others are served beside slow heads", other is not None)
+    for one in both:
+        one.join()
+    say("a head that comes too slowly is answered with 408", ends["slow"][0] == "408", ends["slow"])
+    say("but not at once", ends["slow"][1] > 4.5, ends["slow"])
+    say("one that comes fast enough may take longer", ends["fast"][0] == "200", ends["fast"])
+    grown = count("http_slow_heads") - before
+    say("one slow head was counted", grown == 1, grown)
+    close([other] if other else [])
+
+
+def slow_readers():
+    """Who takes 10,000 bytes a second is reset within a minute; who takes 300,000 gets all of it."""
+    with open(LARGE, "rb") as file:
+        wanted = file.read()
+    ends = {}
+
+    def read(name, rate):
+        made = socket.socket()
+        # The slow one's window is small: what it has not taken is the server's to send.
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192 if name == "slow" else 65536)
+        made.bind(("10.10.0.24" if name == "slow" else "10.10.0.25", 0))
+        made.settimeout(PATIENCE)
+        made.connect(("10.10.0.10", 80))
+        # Ten times the document on one connection: 33 s at the faster rate, and beyond what is judged.
+        made.sendall((GET % b"large.bin") * 10)
+        got, began = bytearray(), time.time()
+        try:
+            while time.time() < began + (50 if name == "slow" else 200) and got.count(wanted[-100:]) < 10:
+                part = made.recv(4096)
+                if not part:
+                    break
+                got += part
+                time.sleep(max(0, len(got) / rate - (time.time() - began)))
+            ends[name] = (bytes(got).count(wanted), time.time() - began)
+        except ConnectionResetError:
+            ends[name] = ("reset", time.time() - began)
+        made.close()
+
+    before = count("http_slow_readers")
+    both = [threading.Thread(target=read, args=one) for one in [("slow", 10_000), ("fast", 300_000)]]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join()
+    say("who reads too slowly is reset", ends["slow"][0] == "reset", ends["slow"])
+    say("not before 20 s", ends["slow"][1] > 19, ends["slow"])
+    say("who reads fast enough gets everything", ends["fast"][0] == 10, ends["fast"])
+    grown = count("http_slow_readers") - before
+    say("one slow reader was counted", grown == 1, grown)
+    close([])
+
+
+of_a_peer()
+of_all()
+slow_heads()
+slow_readers()
+sys.exit(failures > 0)
