@@ -17,6 +17,8 @@ import struct
 import sys
 import urllib.parse
 
+from common import failed, say
+
 IMAGES, SCRIPTS, STYLES = 48, 8, 8
 RATE, SECONDS = 44100, 120
 # The page plays from each of these seconds: far enough apart that what a browser has read ahead does not do.
@@ -24,7 +26,6 @@ SEEKS = [0, 100, 50]
 DOCUMENTS = [f"/app/{kind % n}" for kind, count in
              (("image%d.svg", IMAGES), ("script%d.js", SCRIPTS), ("style%d.css", STYLES)) for n in range(1, count + 1)]
 CODINGS = {"br": ".br", "zstd": ".zst", "gzip": ".gz"}
-failures = 0
 
 PAGE = """<!doctype html>
 <meta charset="utf-8">
@@ -69,12 +70,6 @@ root = "site"
 path = "/app/*"
 set = { Cache-Control = "no-cache" }
 """
-
-
-def say(name, good, why=""):
-    global failures
-    failures += not good
-    print(f"ok {name}" if good else f"not ok {name}: {why}", flush=True)
 
 
 def write(path, content):
@@ -197,7 +192,7 @@ def judge(folder, origin, *codings):
     judge_reports(requests)
     parts = judge_log(requests, folder, list(codings))
     judge_browser(folder, origin, codings, parts)
-    return failures > 0
+    return failed()
 
 
 command, *arguments = sys.argv[1:]

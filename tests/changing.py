@@ -18,17 +18,10 @@ import threading
 import time
 import urllib.parse
 
+from common import PATIENCE, failed, say
+
 FOLDER, URL, FETCHES, SEED = sys.argv[1], urllib.parse.urlparse(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 DOCUMENTS, READERS = 40, 32
-# How long a client waits on a bad wire, and how long a change may take to be seen.
-PATIENCE = 60
-failures = 0
-
-
-def say(name, good, why=""):
-    global failures
-    failures += not good
-    print(f"ok {name}" if good else f"not ok {name}: {why}", flush=True)
 
 
 def content_of(document, version):
@@ -211,7 +204,7 @@ def main():
     say("the last version of each document is served", not old, sorted(old))
     print(f"# {fetched} documents and {parts} parts in {seconds:.1f} s, {sum(author.ways.values())} changes, "
           f"{tags} versions seen, {again} connections that were over")
-    return failures > 0
+    return failed()
 
 
 sys.exit(main())

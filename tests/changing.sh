@@ -8,42 +8,23 @@
 #
 # Everything happens in namespaces of a lab of its own and takes about half a minute; what is started is ended by its
 # id, also when this script is interrupted.
-set -uo pipefail
-exos=$(realpath "$1")
-author=$(dirname "$(realpath "$0")")/changing.py
+. "$(dirname "$0")/common.sh"
 fetches=${EXOS_FETCHES:-3000}
 seed=${EXOS_SEED:-1}
+need_root "files that change, over a bad wire"
+need_programs "files that change" python3
+begin
 lab=changing-$$
-work=$(mktemp -d)
-failures=0
-server=
-
-cleanup() {
-    [ -z "$server" ] || kill -KILL "$server" 2>/dev/null
-    "$exos" lab down --name $lab >/dev/null 2>&1
-    rm -rf "$work"
-}
-ok() { echo "ok $1"; }
-bad() { echo "not ok $1: ${2:-}"; failures=$((failures + 1)); }
-await() { local end=$((SECONDS + 60)); until "$@" >/dev/null 2>&1; do [ $SECONDS -lt $end ] || return 1; sleep 0.05; done; }
-
-[ "$(id -u)" = 0 ] || { echo "SKIPPED: files that change, over a bad wire: needs root"; exit 0; }
-command -v python3 >/dev/null || { echo "SKIPPED: files that change: python3 is not installed (apt-get install python3)"; exit 0; }
-trap cleanup EXIT
-trap 'exit 130' INT TERM
 
 # fetch NAME LAB-SETTINGS...
 fetch() {
     local name=$1 said status; shift
     mkdir -p "$work/site" "$work/releases"
-    "$exos" lab up --name $lab --wire plain --seed "$seed" "$@" >/dev/null || { bad "$name: lab up"; return; }
-    : >"$work/out"
-    "$exos" lab exec --name $lab a -- "$exos" serve "$work/site" --link xdp:wire --address 10.10.0.10/24 >"$work/out" 2>"$work/err" &
-    server=$!
-    await grep -q '^http' "$work/out" || { bad "$name: the server starts" "$(cat "$work/err")"; return; }
-    said=$("$exos" lab exec --name $lab b -- python3 "$author" "$work/site" http://10.10.0.10 "$fetches" "$seed" 2>&1) || failures=$((failures + 1))
+    lab_up --seed "$seed" "$@" || { bad "$name: lab up"; return; }
+    launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 || { bad "$name: the server starts" "$(cat "$work/err")"; return; }
+    said=$(client python3 "$here/changing.py" "$work/site" http://10.10.0.10 "$fetches" "$seed" 2>&1) || failures=$((failures + 1))
     sed -E "s/^(not ok|ok|#) /&$name: /" <<<"${said:-not ok it says nothing}"
-    kill -TERM "$server"; wait "$server"; status=$?; server=
+    stop; status=$?
     [ $status = 0 ] && ok "$name: the server ends in order" || bad "$name: the server ends in order" "status $status: $(cat "$work/err")"
     "$exos" lab down --name $lab >/dev/null
     rm -rf "$work/site" "$work/releases"

@@ -6,58 +6,18 @@
 #
 # Everything happens in namespaces of its own and on interfaces that go with the process; what is
 # started is ended by its id, also when this script is interrupted. Nothing here judges how fast it is.
-set -uo pipefail
-# In a network namespace of its own: what other runs make at the same time, or have left, is not there.
-if [ "$(id -u)" = 0 ] && [ -z "${EXOS_TEST_ALONE:-}" ]; then
-    EXOS_TEST_ALONE=yes exec unshare --net -- "$0" "$@"
-fi
-[ -z "${EXOS_TEST_ALONE:-}" ] || ip link set lo up
-exos=$(realpath "$1")
+. "$(dirname "$0")/common.sh"
+be_alone "$@"
+begin
 lab=clients-$$
-work=$(mktemp -d)
-failures=0
-server=
 
-cleanup() {
-    [ -z "$server" ] || { kill "$server" 2>/dev/null; wait "$server" 2>/dev/null; }
-    [ "$(id -u)" != 0 ] || "$exos" lab down --name $lab >/dev/null 2>&1
-    rm -rf "$work"
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
-
-ok() { echo "ok $1"; }
-bad() { echo "not ok $1: ${2:-}"; failures=$((failures + 1)); }
-# check NAME COMMAND...: the command succeeds.
-check() { local name=$1; shift; if "$@" >"$work/out" 2>&1; then ok "$name"; else bad "$name" "$(tail -n 3 "$work/out")"; fi; }
-# same NAME WANTED GOT
-same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$2', got '$3'"; fi; }
-# has NAME WANTED TEXT
-has() { if [[ $3 == *"$2"* ]]; then ok "$1"; else bad "$1" "no '$2' in: $3"; fi; }
-
-# start WHERE ARGUMENTS...: start the server (in side a of the lab, or here) and wait for its address.
+# start WHERE ARGUMENTS...: start the server, in side a of the lab or here.
 start() {
     local where=$1; shift
-    : >"$work/serve.out"
-    if [ "$where" = lab ]; then
-        "$exos" lab exec --name $lab a -- "$exos" serve "$@" >"$work/serve.out" 2>"$work/serve.err" &
-    else
-        "$exos" serve "$@" >"$work/serve.out" 2>"$work/serve.err" &
-    fi
-    server=$!
-    for _ in $(seq 1200); do
-        grep -q '^http' "$work/serve.out" && return 0
-        kill -0 "$server" 2>/dev/null || break
-        sleep 0.05
-    done
-    return 1
+    if [ "$where" = lab ]; then launch_in_lab "$@"; else launch http "$exos" serve "$@"; fi
 }
-stop() { kill -TERM "$server" 2>/dev/null; wait "$server"; code=$?; server=; return $code; }
-# await COMMAND...: until it succeeds, for a minute at most.
-await() { local end=$((SECONDS + 60)); until "$@" >/dev/null 2>&1; do [ $SECONDS -lt $end ] || return 1; sleep 0.05; done; }
 # await_port PORT: wait until side a's own stack listens there.
-await_port() { await "$exos" lab exec --name $lab a -- bash -c "</dev/tcp/10.10.0.1/$1"; }
-client() { "$exos" lab exec --name $lab b -- "$@"; }
+await_port() { await inside a -- bash -c "</dev/tcp/10.10.0.1/$1"; }
 
 # load WHERE RUNNER URL: wrk and ab, on persistent and on new connections.
 load() {
@@ -97,7 +57,7 @@ mirror() {
         return
     fi
     rm -rf "$work/mirror"
-    $runner wget -q -m -nH -np -P "$work/mirror" "$url/mirror/" >"$work/out" 2>&1
+    $runner wget -q -m -nH -np -P "$work/mirror" "$url/mirror/" >"$work/said" 2>&1
     # Listings are saved as index.html; the site has none of its own below mirror/.
     find "$work/mirror" -name 'index.html*' -delete
     check "$where: wget mirrors the site" diff -r "$site/mirror" "$work/mirror/mirror"
@@ -246,12 +206,12 @@ if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24 --address fd10::
     has "and the line names what is in the way" "XDP" "$second"
     same "and the first goes on" 200 "$(code $v4/)"
     serve_pid=$(pgrep -P "$server" -x exos || echo "$server")
-    kill -USR1 "$serve_pid"; await grep '^{.*}$' "$work/serve.out"
-    check "statistics on SIGUSR1 are JSON" bash -c "grep -m1 '^{' '$work/serve.out' | python3 -m json.tool >/dev/null"
+    kill -USR1 "$serve_pid"; await grep '^{.*}$' "$work/out"
+    check "statistics on SIGUSR1 are JSON" bash -c "grep -m1 '^{' '$work/out' | python3 -m json.tool >/dev/null"
     stop; same "it stops in order" 0 $?
     has "the interface is as it was" "none" "none$("$exos" lab exec --name $lab a -- ip -d link show "$wire" | grep -o 'xdp')"
 else
-    bad "the server starts on the lab wire" "$(cat "$work/serve.err")"
+    bad "the server starts on the lab wire" "$(cat "$work/err")"
 fi
 
 # SIGHUP reads everything anew without losing a connection; what cannot be served changes nothing.
@@ -272,8 +232,8 @@ if start lab --config "$work/serve.toml" --link "xdp:$wire" --address 10.10.0.10
         same "and none fails" "" "$(grep -E 'Non-2xx|connect [1-9]|read [1-9]|write [1-9]' "$work/wrk.out")"
     fi
     configure site 'prot = 1'
-    kill -HUP "$serve_pid"; await grep 'no key `prot`' "$work/serve.err"
-    has "a configuration that cannot stand is named" "what was served goes on" "$(cat "$work/serve.err")"
+    kill -HUP "$serve_pid"; await grep 'no key `prot`' "$work/err"
+    has "a configuration that cannot stand is named" "what was served goes on" "$(cat "$work/err")"
     same "and changes nothing" "<title>home</title>" "$(client curl -sS -m 60 $v4/)"
     configure next ""
     kill -HUP "$serve_pid"
@@ -281,7 +241,7 @@ if start lab --config "$work/serve.toml" --link "xdp:$wire" --address 10.10.0.10
     same "another root after SIGHUP" "<title>next</title>" "$(client curl -sS -m 60 $v4/)"
     stop; same "it stops in order after reloads" 0 $?
 else
-    bad "the server starts with a configuration" "$(cat "$work/serve.err")"
+    bad "the server starts with a configuration" "$(cat "$work/err")"
 fi
 
 # SIGKILL leaves nothing: the next start works at once.
@@ -291,10 +251,10 @@ if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24; then
         same "after SIGKILL the next start works" "<title>home</title>" "$(client curl -sS -m 60 $v4/)"
         stop
     else
-        bad "after SIGKILL the next start works" "$(cat "$work/serve.err")"
+        bad "after SIGKILL the next start works" "$(cat "$work/err")"
     fi
 else
-    bad "the server starts again" "$(cat "$work/serve.err")"
+    bad "the server starts again" "$(cat "$work/err")"
 fi
 
 # Beside the host on its own address.
@@ -312,7 +272,7 @@ if start lab "$site" --link "xdp:$wire" --share-address --port 8080; then
     check "the host's ping goes on" client ping -c 1 -W 20 10.10.0.1
     stop
 else
-    bad "--share-address starts" "$(cat "$work/serve.err")"
+    bad "--share-address starts" "$(cat "$work/err")"
 fi
 
 # A port of the host that is taken.
@@ -359,7 +319,7 @@ print(open)'
     same "of 20 connections of one peer 8 stand" 8 "$(client timeout 60 python3 -c "$many")"
     stop; same "it stops in order after that" 0 $?
 else
-    bad "it starts with a log and limits" "$(cat "$work/serve.err")"
+    bad "it starts with a log and limits" "$(cat "$work/err")"
 fi
 
 # The same on the kernel's sockets.
@@ -371,11 +331,11 @@ if start lab "$site" --sockets --port 8090 --log "$work/sockets.log"; then
     check "on sockets, a large document" cmp "$work/got" "$site/large.bin"
     load "on sockets" client http://10.10.0.1:8090
     kill -USR1 "$(pgrep -P "$server" -x exos || echo "$server")"
-    check "on sockets, statistics" await grep -q http_responses_200 "$work/serve.err"
+    check "on sockets, statistics" await grep -q http_responses_200 "$work/err"
     stop; same "on sockets it stops in order" 0 $?
     check "and has logged" grep -q '"GET /large.bin HTTP/1.1" 200 1000000 ' "$work/sockets.log"
 else
-    bad "it starts on sockets" "$(cat "$work/serve.err")"
+    bad "it starts on sockets" "$(cat "$work/err")"
 fi
 # Documents and the configuration change under it as on the other way.
 configure_8090() { configure "$1" ""; sed -i '1i port = 8090' "$work/serve.toml"; }
@@ -411,15 +371,15 @@ if start lab --config "$work/serve.toml" --sockets; then
     check "on sockets, it sleeps when there is nothing to do" [ $((after - before)) -lt 50 ]
     stop; same "on sockets it stops in order after reloads" 0 $?
 else
-    bad "it starts on sockets with a configuration" "$(cat "$work/serve.err")"
+    bad "it starts on sockets with a configuration" "$(cat "$work/err")"
 fi
 
 # On its own interface pair.
 if start here "$site"; then
-    for url in $(cat "$work/serve.out"); do
+    for url in $(cat "$work/out"); do
         same "own interface pair, $url" "<title>home</title>" "$(curl -sS -m 60 "$url")"
     done
-    url=$(head -1 "$work/serve.out")
+    url=$(head -1 "$work/out")
     curl -sS -m 60 -o "$work/got" "${url}large.bin"; check "own interface pair, a large document" cmp "$work/got" "$site/large.bin"
     load "own pair" here "${url%/}"
     browse "own pair" here "${url%/}"
@@ -430,7 +390,7 @@ if start here "$site"; then
     await eval '[ -z "$(ip -br link show "$name" 2>/dev/null)" ]'
     same "its interfaces go with it, also by SIGKILL" "" "$(ip -br link show "$name" 2>/dev/null)"
 else
-    bad "the server starts on its own interface pair" "$(cat "$work/serve.err")"
+    bad "the server starts on its own interface pair" "$(cat "$work/err")"
 fi
 
 # A TAP device.
@@ -440,7 +400,7 @@ if start lab "$site" --link tap:exostap --address 10.99.0.2/24; then
     check "TAP with offload, a large document" cmp "$work/got" "$site/large.bin"
     stop
 else
-    bad "the server starts on a TAP device" "$(cat "$work/serve.err")"
+    bad "the server starts on a TAP device" "$(cat "$work/err")"
 fi
 
 # What cannot work says so.

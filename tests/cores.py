@@ -13,14 +13,8 @@ import sys
 import threading
 import time
 
-PATIENCE = 60
-failures = 0
+from common import PATIENCE, failed, say
 
-
-def say(name, good, why=""):
-    global failures
-    failures += not good
-    print(f"ok {name}" if good else f"not ok {name}: {why}", flush=True)
 
 
 def connect(host, source=None, patience=PATIENCE):
@@ -184,7 +178,7 @@ def main():
         limits(host, *map(int, rest))
     else:
         {"changes": changes, "stop": stop}[what](host, rest[0], int(rest[1]))
-    return failures > 0
+    return failed()
 
 
 sys.exit(main())

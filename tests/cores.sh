@@ -7,37 +7,26 @@
 #
 # Everything happens in namespaces of its own and takes about a minute; what is started is ended by its id, also when
 # this script is interrupted. Nothing here judges how fast it is.
-set -uo pipefail
-exos=$(realpath "$1")
-visitor=$(dirname "$(realpath "$0")")/cores.py
-work=$(mktemp -d)
+. "$(dirname "$0")/common.sh"
+need_root "a server on two cores"
+[ "$(nproc)" -ge 2 ] || skip "a server on two cores" "there is one"
+need_programs "a server on two cores" curl python3 wrk
 server_net=cores-a-$$
 client_net=cores-b-$$
-failures=0
-server=
-
 cleanup() {
-    [ -z "$server" ] || kill -KILL "$server" 2>/dev/null
+    # shellcheck disable=SC2086
+    end $server
     ip netns del "$server_net" 2>/dev/null
     ip netns del "$client_net" 2>/dev/null
     rm -rf "$work"
 }
-ok() { echo "ok $1"; }
-bad() { echo "not ok $1: ${2:-}"; failures=$((failures + 1)); }
+begin
+
 # expect NAME CONDITION...: a test command and what to say when it is not so.
 expect() { local name=$1; shift; if "$@"; then ok "$name"; else bad "$name" "not so: $*"; fi; }
-await() { local end=$((SECONDS + 60)); until "$@" >/dev/null 2>&1; do [ $SECONDS -lt $end ] || return 1; sleep 0.05; done; }
 client() { ip netns exec "$client_net" "$@"; }
 fetch() { client curl -sS -m 30 "$@"; }
-visit() { client python3 "$visitor" "$@" || failures=$((failures + 1)); }
-
-[ "$(id -u)" = 0 ] || { echo "SKIPPED: a server on two cores: needs root"; exit 0; }
-[ "$(nproc)" -ge 2 ] || { echo "SKIPPED: a server on two cores: there is one"; exit 0; }
-for tool in curl python3 wrk; do
-    command -v $tool >/dev/null || { echo "SKIPPED: a server on two cores: $tool is not installed (apt-get install $tool)"; exit 0; }
-done
-trap cleanup EXIT
-trap 'exit 130' INT TERM
+visit() { client python3 "$here/cores.py" "$@" || failures=$((failures + 1)); }
 
 # wire QUEUES: a veth between two namespaces, whose server's end has so many queues.
 wire() {
@@ -52,16 +41,10 @@ wire() {
     client sysctl -qw net.ipv4.tcp_rmem="4096 65536 262144"
     for n in $(seq 3 20); do ip -n "$client_net" addr add 10.0.0.$n/24 dev wire; done
 }
-# start OPTIONS...: the server, which is there when this returns.
-start() {
-    : >"$work/out"
-    ip netns exec "$server_net" "$exos" serve --link xdp:wire --address 10.0.0.1/24 --address fd00::1/64 \
-        --cores 2 --status /.exos --status-allow 0.0.0.0/0 "$@" >"$work/out" 2>"$work/err" &
-    server=$!
-    await grep -q '^http' "$work/out"
-}
-# stop: ends it in order; its exit code.
-stop() { kill -TERM "$server"; wait "$server"; local code=$?; server=; return $code; }
+# serve OPTIONS...: the server on two cores.
+serve() { launch http ip netns exec "$server_net" "$exos" serve --link xdp:wire --cores 2 "$@"; }
+# start OPTIONS...: the same at addresses of its own.
+start() { serve --address 10.0.0.1/24 --address fd00::1/64 --status /.exos --status-allow 0.0.0.0/0 "$@"; }
 # number NAME: a number of the last JSON report, jq's way without jq.
 number() { python3 -c 'import json,sys; print(eval("report" + sys.argv[2], {"report": json.loads(open(sys.argv[1]).readlines()[-1])}))' "$work/out" "$1"; }
 
@@ -131,10 +114,7 @@ expect "nor for a response under way" cmp -s "$work/got" "$work/site/large.bin"
 
 # The host's own address, whose other ports stay the host's.
 ip -n "$server_net" addr add 10.0.0.1/24 dev wire
-: >"$work/out"
-ip netns exec "$server_net" "$exos" serve "$work/site" --link xdp:wire --share-address --port 8080 --cores 2 --json >"$work/out" 2>"$work/err" &
-server=$!
-if await grep -q '^http' "$work/out"; then
+if serve "$work/site" --share-address --port 8080 --json; then
     for n in $(seq 40); do fetch -o /dev/null -w '%{http_code}\n' http://10.0.0.1:8080/; done | sort -u >"$work/codes"
     expect "every new connection to an address shared with the host is answered" [ "$(cat "$work/codes")" = 200 ]
     fetch -o "$work/got" http://10.0.0.1:8080/large.bin

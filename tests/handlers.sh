@@ -6,52 +6,19 @@
 #   tests/handlers.sh PATH/TO/exos
 #
 # Everything happens in namespaces of its own; what is started is ended by its id. Nothing here judges how fast it is.
-set -uo pipefail
-if [ "$(id -u)" != 0 ]; then
-    echo "SKIPPED: SYNs answered in the kernel: needs root"
-    exit 0
-fi
-if [ -z "${EXOS_TEST_ALONE:-}" ]; then
-    EXOS_TEST_ALONE=yes exec unshare --net -- "$0" "$@"
-fi
-ip link set lo up
-exos=$(realpath "$1")
+. "$(dirname "$0")/common.sh"
+need_root "SYNs answered in the kernel"
+be_alone "$@"
+begin
 lab=handlers-$$
-work=$(mktemp -d)
-failures=0
-server=
-other=
 
-cleanup() {
-    for pid in $server $other; do kill "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; done
-    "$exos" lab down --name $lab >/dev/null 2>&1
-    rm -rf "$work"
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
-
-ok() { echo "ok $1"; }
-bad() { echo "not ok $1: ${2:-}"; failures=$((failures + 1)); }
-# same NAME WANTED GOT
-same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$2', got '$3'"; fi; }
-# has NAME WANTED TEXT
-has() { if [[ $3 == *"$2"* ]]; then ok "$1"; else bad "$1" "no '$2' in: $3"; fi; }
 # least NAME LEAST GOT
 least() { if [ "${3:-0}" -ge "$2" ]; then ok "$1"; else bad "$1" "$3, which is less than $2"; fi; }
-await() { local end=$((SECONDS + 60)); until "$@" >/dev/null 2>&1; do [ $SECONDS -lt $end ] || return 1; sleep 0.05; done; }
-inside() { "$exos" lab exec --name $lab "$@"; }
-client() { inside b -- "$@"; }
-# start ARGUMENTS...: the server, which is there when this returns. `lab exec` becomes what it runs, so that its process is
-# the server's; a shell function in its place would be another.
+# start ARGUMENTS...: the server, in side a.
 start() {
-    : >"$work/out"
-    "$exos" lab exec --name $lab a -- "$exos" serve "$work/site" --link xdp:wire --address 10.10.0.10/24 --address fd10::10/64 \
-        --status /.exos --status-allow 10.10.0.0/24 --json "$@" >"$work/out" 2>"$work/err" &
-    server=$!
-    await grep -q '^http' "$work/out"
+    launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address fd10::10/64 \
+        --status /.exos --status-allow 10.10.0.0/24 --json "$@"
 }
-# stop: ends it in order; its exit code.
-stop() { kill -TERM "$server"; wait "$server"; local code=$?; server=; return $code; }
 # fetches COUNT: so many, each over a connection of its own; which codes came.
 fetches() { local n; for n in $(seq "$1"); do client curl -sS -m 60 -o /dev/null -w '%{http_code}\n' http://10.10.0.10/small.txt; done | sort -u; }
 # grows NAME COUNTER LEAST: it comes to be at least this; what is shown may be a second old.
@@ -71,7 +38,7 @@ mkdir "$work/site"
 echo small >"$work/site/small.txt"
 head -c 6000000 /dev/urandom >"$work/site/large.bin"
 
-"$exos" lab up --name $lab --wire plain >/dev/null || { bad "lab up"; exit 1; }
+lab_up || { bad "lab up"; exit 1; }
 
 refused "a TAP device has no handlers" "AF_XDP only" --link tap:t0 --address 10.10.9.1/24
 refused "nor have several cores" "for one core only" --link xdp:wire --address 10.10.0.10/24 --cores 2
@@ -80,7 +47,7 @@ refused "nor a listener without all options" "leave --no-sack out" --link xdp:wi
 
 # ---- where answers arrive: the other end has an XDP program ----
 
-"$exos" lab exec --name $lab b -- "$exos" discard --link xdp:wire --address 10.10.0.99/24 >/dev/null 2>&1 & other=$!
+"$exos" lab exec --name $lab b -- "$exos" discard --link xdp:wire --address 10.10.0.99/24 >/dev/null 2>&1 & peer=$!
 if await eval 'client ip -d link show wire | grep -q prog/xdp' && start --syn-handler; then
     same "every connection is served" 200 "$(fetches 30)"
     grows "by answers of the kernel" link_xdp_answered 30
@@ -111,7 +78,7 @@ if await eval 'client ip -d link show wire | grep -q prog/xdp' && start --syn-ha
 else
     bad "it starts with --syn-handler" "$(cat "$work/err")"
 fi
-kill "$other"; wait "$other" 2>/dev/null; other=
+kill "$peer"; wait "$peer" 2>/dev/null; peer=
 
 # ---- where they do not ----
 
@@ -133,13 +100,10 @@ fi
 
 # ---- as a configuration file says it ----
 
-"$exos" lab exec --name $lab b -- "$exos" discard --link xdp:wire --address 10.10.0.99/24 >/dev/null 2>&1 & other=$!
+"$exos" lab exec --name $lab b -- "$exos" discard --link xdp:wire --address 10.10.0.99/24 >/dev/null 2>&1 & peer=$!
 await eval 'client ip -d link show wire | grep -q prog/xdp'
 printf 'syn_handler = true\n[[site]]\nroot = "site"\n' >"$work/serve.toml"
-: >"$work/out"
-"$exos" lab exec --name $lab a -- "$exos" serve --config "$work/serve.toml" --link xdp:wire --address 10.10.0.10/24 --json >"$work/out" 2>"$work/err" &
-server=$!
-if await grep -q '^http' "$work/out"; then
+if launch_in_lab --config "$work/serve.toml" --link xdp:wire --address 10.10.0.10/24 --json; then
     same "served as a file says it" 200 "$(fetches 5)"
     stop
     least "with answers of the kernel" 5 "$(reported link_xdp_answered)"

@@ -18,17 +18,12 @@ import sys
 import threading
 import time
 
+from common import PATIENCE, failed, say, wait_until
+
 INTERFACE, PID, STATISTICS = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 SERVER, SERVER6 = "10.10.0.10", "fd10::10"
 HERE, HERE6 = "10.10.0.2", "fd10::2"
-failures = 0
 random.seed(1)
-
-
-def say(name, good, why=""):
-    global failures
-    failures += not good
-    print(f"ok {name}" if good else f"not ok {name}: {why}", flush=True)
 
 
 # ---- frames ----
@@ -116,20 +111,6 @@ def icmp(kind, code, rest, data, six=False, sum_=None):
     if sum_ is None:
         sum_ = checksum((pseudo(58, len(head), True) if six else b"") + head)
     return head[:2] + struct.pack("!H", sum_) + head[4:]
-
-
-# What must happen comes within this many seconds, whatever else the machine does.
-PATIENCE = 60
-
-
-def wait_until(holds):
-    """Whether it holds before patience ends."""
-    until = time.time() + PATIENCE
-    while not holds():
-        if time.time() > until:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def find_server():
@@ -462,4 +443,4 @@ say("unfinished requests are ended after 20 s", ended["http_request_timeouts"] >
 say("silent clients are ended after 20 s", ended["http_idle_timeouts"] >= 100, ended["http_idle_timeouts"])
 for s in idle:
     s.close()
-sys.exit(failures > 0)
+sys.exit(failed())

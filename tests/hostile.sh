@@ -7,49 +7,18 @@
 #
 # Everything happens in namespaces of its own and takes about two minutes; what is started is
 # ended by its id, also when this script is interrupted.
-set -uo pipefail
-# In a network namespace of its own: what other runs make at the same time, or have left, is not there.
-if [ "$(id -u)" = 0 ] && [ -z "${EXOS_TEST_ALONE:-}" ]; then
-    EXOS_TEST_ALONE=yes exec unshare --net -- "$0" "$@"
-fi
-[ -z "${EXOS_TEST_ALONE:-}" ] || ip link set lo up
-exos=$(realpath "$1")
-here=$(dirname "$(realpath "$0")")
+. "$(dirname "$0")/common.sh"
+need_root "attacks over AF_XDP"
+need_programs "attacks" python3
+be_alone "$@"
+begin
 lab=hostile-$$
-work=$(mktemp -d)
-failures=0
-server=
-reader=
 
-cleanup() {
-    for pid in $server $reader; do kill -KILL "$pid" 2>/dev/null; done
-    "$exos" lab down --name $lab >/dev/null 2>&1
-    rm -rf "$work"
-}
-
-ok() { echo "ok $1"; }
-bad() { echo "not ok $1: ${2:-}"; failures=$((failures + 1)); }
-# same NAME WANTED GOT
-same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$2', got '$3'"; fi; }
-# has NAME WANTED TEXT
-has() { if [[ $3 == *"$2"* ]]; then ok "$1"; else bad "$1" "no '$2' in: $3"; fi; }
-
-inside() { "$exos" lab exec --name $lab "$@"; }
 code() { inside b -- curl -sS -m 20 -o /dev/null -w '%{http_code}' "http://10.10.0.10$1" 2>/dev/null; }
-up() { "$exos" lab up --name $lab --wire plain >/dev/null; }
-# await SECONDS COMMAND...: until it succeeds.
-await() { local end=$((SECONDS + $1)); shift; until "$@" 2>/dev/null; do [ $SECONDS -lt $end ] || return 1; sleep 0.05; done; }
 # ended PID: it is no more, or waits for its parent only.
 ended() { ! grep -q '^State:[[:space:]]*[^Z[:space:]]' "/proc/$1/status"; }
-# serve ARGUMENTS...: start the server in side a and wait for its address. `lab exec` becomes what it
-# runs, so that its process is the server's; a shell function in its place would be another.
-serve() {
-    : >"$work/out"
-    "$exos" lab exec --name $lab a -- "$exos" serve "$@" >"$work/out" 2>"$work/err" &
-    server=$!
-    await 60 grep -q '^http' "$work/out" || { bad "the server starts" "$(cat "$work/err")"; return 1; }
-}
-stop() { kill -TERM "$server" 2>/dev/null; wait "$server"; local status=$?; server=; return $status; }
+# serve ARGUMENTS...: the server, in side a.
+serve() { launch_in_lab "$@" || { bad "the server starts" "$(cat "$work/err")"; return 1; }; }
 # What a program of ours may leave in the kernel.
 kernel_state() {
     ip netns | grep -o "^exos-$lab-[ab]"
@@ -58,11 +27,7 @@ kernel_state() {
     inside a -- ip -br address show wire
 }
 
-[ "$(id -u)" = 0 ] || { echo "SKIPPED: attacks over AF_XDP: needs root"; exit 0; }
-command -v python3 >/dev/null || { echo "SKIPPED: attacks: python3 is not installed (apt-get install python3)"; exit 0; }
-trap cleanup EXIT
-trap 'exit 130' INT TERM
-up || { bad "lab up"; exit 1; }
+lab_up || { bad "lab up"; exit 1; }
 
 site=$work/site
 mkdir -p "$site"
@@ -121,26 +86,26 @@ for n in $(seq 20); do
 done
 server=
 # The kernel takes namespaces and rings away at leisure.
-await 60 eval '[ "$(kernel_state)" = "$before" ]'
+await eval '[ "$(kernel_state)" = "$before" ]'
 same "40 kills while it starts leave nothing behind" "$before" "$(kernel_state)"
 
 # Nobody reads what it says.
 mkfifo "$work/pipe"
-sleep 600 <"$work/pipe" & reader=$!
+sleep 600 <"$work/pipe" & peer=$!
 "$exos" lab exec --name $lab a -- "$exos" serve "$site" "${wire[@]}" --json >"$work/pipe" 2>"$work/err" &
 server=$!
-if await 60 eval '[ "$(code /small.txt)" = 200 ]'; then
+if await eval '[ "$(code /small.txt)" = 200 ]'; then
     for _ in $(seq 60); do kill -USR1 "$server"; sleep 0.01; done
     same "served beside statistics that nobody reads" 200 "$(code /small.txt)"
-    kill -TERM "$server"; await 60 ended "$server" && ok "and ended" || bad "and ended" "it still runs"
-    kill "$reader"; wait "$reader" 2>/dev/null; reader=
+    kill -TERM "$server"; await ended "$server" && ok "and ended" || bad "and ended" "it still runs"
+    kill "$peer"; wait "$peer" 2>/dev/null; peer=
     kill -KILL "$server" 2>/dev/null; wait "$server" 2>/dev/null; server=
 else
     bad "served beside statistics that nobody reads" "$(cat "$work/err")"
 fi
 "$exos" lab exec --name $lab a -- "$exos" serve "$site" "${wire[@]}" 2>"$work/err" >&- &
 server=$!
-await 60 eval '[ "$(code /small.txt)" = 200 ]' && ok "served with standard output closed" || bad "served with standard output closed" "$(cat "$work/err")"
+await eval '[ "$(code /small.txt)" = 200 ]' && ok "served with standard output closed" || bad "served with standard output closed" "$(cat "$work/err")"
 stop
 
 # Ended while it sends: the stop comes when 16 clients are in the middle of their downloads, and they take the rest
@@ -161,30 +126,30 @@ for s, got in zip(clients, begun):
         got += part
     whole += got.split(b"\r\n\r\n", 1)[1] == wanted
 print(whole, "of", len(clients))
-' "$site/huge.bin" <"$work/go" >"$work/downloads" 2>&1 & reader=$!
+' "$site/huge.bin" <"$work/go" >"$work/downloads" 2>&1 & peer=$!
     exec 9>"$work/go"
-    await 60 grep -q begun "$work/downloads"
+    await grep -q begun "$work/downloads"
     kill -TERM "$server"; echo >&9; exec 9>&-
     wait "$server"; same "SIGTERM while it sends: it ends in order" 0 $?
     server=
-    wait $reader; reader=
+    wait $peer; peer=
     same "and every download is whole" "16 of 16" "$(tail -n 1 "$work/downloads")"
 fi
 
 # Its interface goes, or changes.
 if serve "$site" "${wire[@]}"; then
     inside a -- ip link set wire down; sleep 0.3; inside a -- ip link set wire up
-    await 60 eval '[ "$(code /small.txt)" = 200 ]' && ok "served after the interface was down" || bad "served after the interface was down" "$(cat "$work/err")"
+    await eval '[ "$(code /small.txt)" = 200 ]' && ok "served after the interface was down" || bad "served after the interface was down" "$(cat "$work/err")"
     inside a -- ip link del wire
-    await 60 ended "$server" || bad "it ends when its interface goes" "it still runs"
+    await ended "$server" || bad "it ends when its interface goes" "it still runs"
     wait "$server"; same "it ends when its interface goes" 1 $?
     server=
     has "and says so" "interface is down or gone" "$(cat "$work/err")"
-    up
+    lab_up
 fi
 if serve "$site" "${wire[@]}"; then
     "$exos" lab down --name $lab >/dev/null
-    await 60 ended "$server"; wait "$server"; same "it ends when its lab goes" 1 $?
+    await ended "$server"; wait "$server"; same "it ends when its lab goes" 1 $?
     server=
     same "and the lab is gone" "" "$(ls /run/netns 2>/dev/null | grep "exos-$lab")"
 fi

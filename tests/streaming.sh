@@ -5,54 +5,15 @@
 #   tests/streaming.sh PATH/TO/exos
 #
 # Everything happens in namespaces of its own; what is started is ended by its id. Nothing here judges how fast it is.
-set -uo pipefail
-if [ "$(id -u)" != 0 ]; then
-    echo "SKIPPED: long files over AF_XDP: needs root"
-    exit 0
-fi
-if [ -z "${EXOS_TEST_ALONE:-}" ]; then
-    EXOS_TEST_ALONE=yes exec unshare --net -- "$0" "$@"
-fi
-ip link set lo up
-exos=$(realpath "$1")
+. "$(dirname "$0")/common.sh"
+need_root "long files over AF_XDP"
+be_alone "$@"
+begin
 lab=streaming-$$
-work=$(mktemp -d)
-failures=0
-server=
 
-cleanup() {
-    [ -z "$server" ] || { kill "$server" 2>/dev/null; wait "$server" 2>/dev/null; }
-    "$exos" lab down --name $lab >/dev/null 2>&1
-    rm -rf "$work"
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
-
-ok() { echo "ok $1"; }
-bad() { echo "not ok $1: ${2:-}"; failures=$((failures + 1)); }
-# check NAME COMMAND...: the command succeeds.
-check() { local name=$1; shift; if "$@" >"$work/out" 2>&1; then ok "$name"; else bad "$name" "$(tail -n 3 "$work/out")"; fi; }
-# same NAME WANTED GOT
-same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$2', got '$3'"; fi; }
-# has NAME WANTED TEXT
-has() { if [[ $3 == *"$2"* ]]; then ok "$1"; else bad "$1" "no '$2' in: $3"; fi; }
-
-# start ARGUMENTS...: the server, by the command in `under` if there is one; it is there when this returns.
+# start ARGUMENTS...: the server, in side a, by the command in `under` if there is one.
 under=()
-start() {
-    : >"$work/serve.out"
-    "$exos" lab exec --name $lab a -- "${under[@]}" "$exos" serve "$@" >"$work/serve.out" 2>"$work/serve.err" &
-    server=$!
-    for _ in $(seq 1200); do
-        grep -q '^http' "$work/serve.out" && return 0
-        kill -0 "$server" 2>/dev/null || break
-        sleep 0.05
-    done
-    return 1
-}
-stop() { kill -TERM "$server" 2>/dev/null; wait "$server"; code=$?; server=; return $code; }
-await() { local end=$((SECONDS + 60)); until "$@" >/dev/null 2>&1; do [ $SECONDS -lt $end ] || return 1; sleep 0.05; done; }
-client() { "$exos" lab exec --name $lab b -- "$@"; }
+start() { launch http "$exos" lab exec --name $lab a -- "${under[@]}" "$exos" serve "$@"; }
 sum() { sha256sum | cut -d' ' -f1; }
 # part FROM LEN: that part of the long file.
 part() { tail -c +$(($1 + 1)) "$site/long.bin" | head -c "$2" | sum; }
@@ -116,7 +77,7 @@ change() {
     cp "$site/long.bin" "$site/torn.bin" && cp "$site/long.bin" "$work/other" && mv "$work/other" "$site/moved.bin"
 }
 
-"$exos" lab up --name $lab --wire plain >/dev/null || { bad "lab up"; exit 1; }
+lab_up || { bad "lab up"; exit 1; }
 wire=$(client ip -br link | grep -v '^lo' | cut -d' ' -f1 | cut -d@ -f1)
 printf '[limits]\nstream = "1MiB"\nstream_memory = "4MiB"\n[[site]]\nroot = "site"\n' >"$work/serve.toml"
 if start --config "$work/serve.toml" --link "xdp:$wire" --address 10.10.0.10/24 --json --log "$work/access.log"; then
@@ -129,17 +90,17 @@ if start --config "$work/serve.toml" --link "xdp:$wire" --address 10.10.0.10/24 
     rss=$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$pid/status")
     if [ "$rss" -lt 150000 ]; then ok "memory is bounded"; else bad "memory is bounded" "$rss kB"; fi
     stop; same "it stops in order" 0 $?
-    has "and has counted" '"stream_files_changed":' "$(tail -1 "$work/serve.out")"
-    if grep -q 'no io_uring' "$work/serve.err"; then echo "SKIPPED: io_uring is not to be had here: a thread has read"; fi
+    has "and has counted" '"stream_files_changed":' "$(tail -1 "$work/out")"
+    if grep -q 'no io_uring' "$work/err"; then echo "SKIPPED: io_uring is not to be had here: a thread has read"; fi
 else
-    bad "the server starts" "$(cat "$work/serve.err")"
+    bad "the server starts" "$(cat "$work/err")"
 fi
 if start --config "$work/serve.toml" --sockets; then
     fetch "sockets" http://10.10.0.1
     change "sockets" http://10.10.0.1
     stop; same "on sockets it stops in order" 0 $?
 else
-    bad "the server starts on sockets" "$(cat "$work/serve.err")"
+    bad "the server starts on sockets" "$(cat "$work/err")"
 fi
 
 # Many who take hardly anything, each at another place: what they hold is the memory for such files, and a control block each.
@@ -189,7 +150,7 @@ if start --config "$work/slow.toml" --link "xdp:$wire" --address 10.10.0.10/24 -
     has "the status page has them too" "stream_chunks" "$page"
     stop; same "it stops in order after slow readers" 0 $?
 else
-    bad "the server starts with status pages" "$(cat "$work/serve.err")"
+    bad "the server starts with status pages" "$(cat "$work/err")"
 fi
 
 # Where the kernel refuses io_uring, as seccomp filters of containers have it do: a thread reads, and all is as before.
@@ -207,13 +168,13 @@ os.execvp(sys.argv[1], sys.argv[1:])
 END
 under=(python3 "$work/no_ring.py")
 if start --config "$work/serve.toml" --link "xdp:$wire" --address 10.10.0.10/24; then
-    has "without io_uring it is said" "no io_uring (Operation not permitted" "$(cat "$work/serve.err")"
-    has "and what reads instead" "a thread reads long files" "$(cat "$work/serve.err")"
+    has "without io_uring it is said" "no io_uring (Operation not permitted" "$(cat "$work/err")"
+    has "and what reads instead" "a thread reads long files" "$(cat "$work/err")"
     fetch "thread" http://10.10.0.10
     change "thread" http://10.10.0.10
     stop; same "with a thread it stops in order" 0 $?
 else
-    bad "the server starts without io_uring" "$(cat "$work/serve.err")"
+    bad "the server starts without io_uring" "$(cat "$work/err")"
 fi
 doctor=$("${under[@]}" "$exos" doctor lo 2>&1)
 has "the doctor says that there is no io_uring" "no io_uring: Operation not permitted" "$doctor"

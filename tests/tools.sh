@@ -6,53 +6,25 @@
 #
 # Everything happens in namespaces of a lab of its own; what is started is ended by its id, also when
 # this script is interrupted.
-set -uo pipefail
-exos=$(realpath "$1")
-here=$(dirname "$(realpath "$0")")
+. "$(dirname "$0")/common.sh"
+need_root "echo, discard, chargen and cat over AF_XDP"
+need_programs "echo, discard, chargen and cat" python3
+begin
 lab=tools-$$
-work=$(mktemp -d)
-failures=0
-server=
 
-cleanup() {
-    [ -z "$server" ] || kill -KILL "$server" 2>/dev/null
-    "$exos" lab down --name $lab >/dev/null 2>&1
-    rm -rf "$work"
-}
-
-ok() { echo "ok $1"; }
-bad() { echo "not ok $1: ${2:-}"; failures=$((failures + 1)); }
-# check NAME COMMAND...: the command succeeds.
-check() { local name=$1; shift; if "$@" >"$work/said" 2>&1; then ok "$name"; else bad "$name" "$(tail -n 3 "$work/said")"; fi; }
-# same NAME WANTED GOT
-same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$2', got '$3'"; fi; }
-# has NAME WANTED TEXT
-has() { if [[ $3 == *"$2"* ]]; then ok "$1"; else bad "$1" "no '$2' in: $3"; fi; }
-
+own=(--link xdp:wire --address 10.10.0.10/24 --address fd10::10/64)
+# start PROGRAM ARGUMENTS...: one of our servers, in side a.
+start() { launch 10.10 "$exos" lab exec --name $lab a -- "$exos" "$@" "${own[@]}" || { bad "$1 starts" "$(cat "$work/err")"; return 1; }; }
+# For two minutes at most.
 inside() { timeout -k 1 120 "$exos" lab exec --name $lab "$@"; }
-# await SECONDS COMMAND...: until it succeeds.
-await() { local end=$((SECONDS + $1)); shift; until "$@" 2>/dev/null; do [ $SECONDS -lt $end ] || return 1; sleep 0.05; done; }
-# start PROGRAM ARGUMENTS...: start one of our servers in side a and wait for its address. `lab exec`
-# becomes what it runs, so that its process is the server's.
-start() {
-    : >"$work/out"
-    "$exos" lab exec --name $lab a -- "$exos" "$@" --link xdp:wire --address 10.10.0.10/24 --address fd10::10/64 >"$work/out" 2>"$work/err" </dev/null &
-    server=$!
-    await 60 grep -q '^10.10' "$work/out" || { bad "$1 starts" "$(cat "$work/err")"; return 1; }
-}
-stop() { kill -TERM "$server" 2>/dev/null; wait "$server"; local status=$?; server=; return $status; }
-# client PROGRAM ARGUMENTS...: one of our programs in side a, as the client of one in side b.
-client() { inside a -- "$exos" "$@" --link xdp:wire --address 10.10.0.10/24 --address fd10::10/64; }
+# ours PROGRAM ARGUMENTS...: one of our programs in side a, as the client of one in side b.
+ours() { inside a -- "$exos" "$@" "${own[@]}"; }
 # peer ARGUMENTS...: Linux's stack in side b.
 peer() { inside b -- python3 "$here/tools.py" "$@"; }
 # field PATH: of the last line of JSON, written as in Python.
 field() { grep '^{' "$work/out" | tail -n 1 | python3 -c "import json, sys; v = json.load(sys.stdin); print(v$1)"; }
 
-[ "$(id -u)" = 0 ] || { echo "SKIPPED: echo, discard, chargen and cat over AF_XDP: needs root"; exit 0; }
-command -v python3 >/dev/null || { echo "SKIPPED: echo, discard, chargen and cat: python3 is not installed (apt-get install python3)"; exit 0; }
-trap cleanup EXIT
-trap 'exit 130' INT TERM
-"$exos" lab up --name $lab --wire plain >/dev/null || { bad "lab up"; exit 1; }
+lab_up || { bad "lab up"; exit 1; }
 head -c 3000000 /dev/urandom >"$work/noise"
 
 if start echo --json; then
@@ -75,7 +47,7 @@ if start echo --json; then
     said=; read -rt 60 said < <(inside b -- curl -sSN -m 100 telnet://10.10.0.10:7 <<<hello 2>/dev/null)
     same "echo: curl" "hello" "$said"
     kill -USR1 "$server"
-    check "echo: statistics on SIGUSR1" await 60 grep -q exos.tools.statistics "$work/out"
+    check "echo: statistics on SIGUSR1" await grep -q exos.tools.statistics "$work/out"
     stop; same "echo: it stops in order" 0 $?
     same "echo: what came was sent back" "True" "$(field '["bytes_received"] >= 14000000')"
     same "echo: datagrams" "4" "$(field '["counters"]["service_datagrams_answered"]')"
@@ -105,52 +77,52 @@ fi
 # would be taken for what it says.
 inside b -- python3 "$here/tools.py" serve-sink 5000 4 >"$work/peer5000" &
 sink=$!
-await 60 grep -q listening "$work/peer5000"
-client chargen --connect 10.10.0.2:5000 --connections 4 --bytes 5M >/dev/null 2>"$work/err"
+await grep -q listening "$work/peer5000"
+ours chargen --connect 10.10.0.2:5000 --connections 4 --bytes 5M >/dev/null 2>"$work/err"
 same "chargen --connect succeeds" 0 $?
 wait $sink; has "and everything arrived" "20971520 bytes in 4 connections" "$(cat "$work/peer5000")"
 inside b -- python3 "$here/tools.py" serve-source 5001 7000000 >"$work/peer5001" &
 source=$!
-await 60 grep -q listening "$work/peer5001"
-client discard --connect '[fd10::2]:5001' --json >"$work/out" 2>"$work/err"
+await grep -q listening "$work/peer5001"
+ours discard --connect '[fd10::2]:5001' --json >"$work/out" 2>"$work/err"
 same "discard --connect succeeds" 0 $?
 wait $source; same "and took everything" 7000000 "$(field '["bytes_received"]')"
-refused=$(client discard --connect 10.10.0.2:5999 2>&1); same "a refused connection fails" 1 $?
+refused=$(ours discard --connect 10.10.0.2:5999 2>&1); same "a refused connection fails" 1 $?
 has "and the line says so" "was refused" "$refused"
 
 # cat, both ways round.
 inside b -- python3 "$here/tools.py" serve-echo 5002 >"$work/peer5002" &
 echo=$!
-await 60 grep -q listening "$work/peer5002"
-client cat 10.10.0.2:5002 <"$work/noise" >"$work/got" 2>"$work/err"
+await grep -q listening "$work/peer5002"
+ours cat 10.10.0.2:5002 <"$work/noise" >"$work/got" 2>"$work/err"
 same "cat to an echo server succeeds" 0 $?
 wait $echo; check "and everything came back" cmp "$work/got" "$work/noise"
-refused=$(client cat 10.10.0.2:5999 </dev/null 2>&1); same "cat: a refused connection fails" 1 $?
+refused=$(ours cat 10.10.0.2:5999 </dev/null 2>&1); same "cat: a refused connection fails" 1 $?
 has "cat: and the line says so" "was refused" "$refused"
-client cat --listen --port 7000 <"$work/noise" >"$work/got" 2>"$work/err" &
+ours cat --listen --port 7000 <"$work/noise" >"$work/got" 2>"$work/err" &
 cat=$!
-await 60 grep -q listening "$work/err"
+await grep -q listening "$work/err"
 check "cat --listen: what it sends arrives" peer exchange 10.10.0.10 7000 "$work/noise"
 wait $cat; same "cat --listen succeeds" 0 $?
 check "and it took everything" cmp "$work/got" "$work/noise"
 # A reader that goes away ends it, with a line that says why.
 inside b -- python3 "$here/tools.py" serve-source 5003 50000000 >"$work/peer5003" &
 source=$!
-await 60 grep -q listening "$work/peer5003"
-client cat 10.10.0.2:5003 </dev/null 2>"$work/err" | head -c 1000 >/dev/null
+await grep -q listening "$work/peer5003"
+ours cat 10.10.0.2:5003 </dev/null 2>"$work/err" | head -c 1000 >/dev/null
 has "cat: a reader that goes away" "standard output" "$(cat "$work/err")"
 wait $source
 # Side by side with the host, on its address.
 inside b -- python3 "$here/tools.py" serve-echo 5004 >"$work/peer5004" &
 echo=$!
-await 60 grep -q listening "$work/peer5004"
+await grep -q listening "$work/peer5004"
 inside a -- "$exos" cat 10.10.0.2:5004 --link xdp:wire --share-address <"$work/noise" >"$work/got" 2>"$work/err"
 same "cat --share-address succeeds" 0 $?
 wait $echo; check "cat --share-address: everything came back" cmp "$work/got" "$work/noise"
 # SIGINT while it waits.
 "$exos" lab exec --name $lab a -- "$exos" cat --listen --port 7000 --link xdp:wire --address 10.10.0.10/24 </dev/null >/dev/null 2>"$work/err" &
 server=$!
-await 60 grep -q listening "$work/err"
+await grep -q listening "$work/err"
 kill -INT "$server"; wait "$server"; same "cat: a signal ends it with status 1" 1 $?
 server=
 exit $failures

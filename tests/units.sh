@@ -4,19 +4,14 @@
 # "ok NAME", "not ok NAME" or "SKIPPED: ..." lines.
 #
 #   tests/units.sh PATH/TO/exos
-set -uo pipefail
-exos=$(realpath "$1")
-cd "$(dirname "$0")/../dist"
-failures=0
-ok() { echo "ok units: $1"; }
-bad() { echo "not ok units: $1: ${2:-}"; failures=$((failures + 1)); }
+. "$(dirname "$0")/common.sh"
+cd "$here/../dist"
+about="units: "
 
 if ! systemd-analyze security --help 2>/dev/null | grep -q -- --offline; then
-    echo "SKIPPED: the systemd units: systemd-analyze of systemd 250 or newer is not installed (apt-get install systemd)"
-    exit 0
+    skip "the systemd units" "systemd-analyze of systemd 250 or newer is not installed (apt-get install systemd)"
 fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+begin
 for unit in *.service; do
     # The command is where this build has it.
     sed "s,/usr/bin/exos,$exos," "$unit" >"$work/$unit"

@@ -7,29 +7,11 @@
 #
 # Everything happens in namespaces of a lab of its own and takes about half a minute; what is started is ended
 # by its id, also when this script is interrupted.
-set -uo pipefail
-exos=$(realpath "$1")
-linux=$(dirname "$(realpath "$0")")/wire.py
+. "$(dirname "$0")/common.sh"
+need_root "bad wires"
+need_programs "bad wires" python3
+begin
 lab=badwire-$$
-work=$(mktemp -d)
-failures=0
-peer=
-
-cleanup() {
-    [ -z "$peer" ] || kill -KILL "$peer" 2>/dev/null
-    "$exos" lab down --name $lab >/dev/null 2>&1
-    rm -rf "$work"
-}
-ok() { echo "ok $1"; }
-bad() { echo "not ok $1: ${2:-}"; failures=$((failures + 1)); }
-inside() { "$exos" lab exec --name $lab "$@"; }
-# await SECONDS COMMAND...: until it succeeds.
-await() { local end=$((SECONDS + $1)); shift; until "$@" 2>/dev/null; do [ $SECONDS -lt $end ] || return 1; sleep 0.05; done; }
-
-[ "$(id -u)" = 0 ] || { echo "SKIPPED: bad wires: needs root"; exit 0; }
-command -v python3 >/dev/null || { echo "SKIPPED: bad wires: python3 is not installed (apt-get install python3)"; exit 0; }
-trap cleanup EXIT
-trap 'exit 130' INT TERM
 
 head -c 1500000 /dev/urandom >"$work/one"
 head -c 1500000 /dev/urandom >"$work/other"
@@ -51,8 +33,8 @@ whole() {
 we_open() {
     local name=$1 address=$2; shift 2
     rm -f "$work"/got-*
-    inside b -- python3 "$linux" listen "$address" $port "$work/other" "$work/got-one" 2>"$work/err-linux" & peer=$!
-    await 60 listening $port
+    inside b -- python3 "$here/wire.py" listen "$address" $port "$work/other" "$work/got-one" 2>"$work/err-linux" & peer=$!
+    await listening $port
     inside a -- timeout 120 "$@" <"$work/one" >"$work/got-other" 2>"$work/err"
     wait $peer; peer=
     whole "$name"
@@ -64,8 +46,8 @@ they_open() {
     rm -f "$work"/got-* "$work/err"
     # Like netcat, one that listens ends when its peer has finished: so its file is the shorter.
     inside a -- timeout 120 "$exos" cat --listen --port $port "${own[@]}" <"$work/short" >"$work/got-one" 2>"$work/err" & peer=$!
-    await 60 grep -q "listening" "$work/err"
-    inside b -- python3 "$linux" connect "$2" $port "$work/one" "$work/got-other" 2>"$work/err-linux"
+    await grep -q "listening" "$work/err"
+    inside b -- python3 "$here/wire.py" connect "$2" $port "$work/one" "$work/got-other" 2>"$work/err-linux"
     wait $peer; peer=
     whole "$1" short
     port=$((port + 1))
@@ -73,8 +55,8 @@ they_open() {
 
 while read -r name settings; do
     # shellcheck disable=SC2086
-    "$exos" lab up --name $lab --wire plain --seed 7 $settings >/dev/null || { bad "lab up $settings"; continue; }
-    we_open "$name wire: Linux with Linux" 10.10.0.2 python3 "$linux" connect 10.10.0.2 $port /dev/stdin /dev/stdout
+    lab_up --seed 7 $settings || { bad "lab up $settings"; continue; }
+    we_open "$name wire: Linux with Linux" 10.10.0.2 python3 "$here/wire.py" connect 10.10.0.2 $port /dev/stdin /dev/stdout
     we_open "$name wire: we open, IPv4" 10.10.0.2 "$exos" cat "${own[@]}" 10.10.0.2:$port
     we_open "$name wire: we open, IPv6" fd10::2 "$exos" cat "${own[@]}" "[fd10::2]:$port"
     they_open "$name wire: they open, IPv4" 10.10.0.10

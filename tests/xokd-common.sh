@@ -1,41 +1,26 @@
 # What the tests of the daemon with real clients have in common; to be sourced, with the lab's name in $lab and the
 # release binary in $1. The daemon runs in one side of a lab of its own; programs run outside, as user 65534, and have
 # nothing but the daemon's socket. What is started is ended by its id, also when the script is interrupted.
-set -uo pipefail
-exos=$(realpath "$1")
-work=$(mktemp -d)
-failures=0
+name=$lab
+. "$(dirname "$0")/common.sh"
+lab=$name
+about="${lab%-*}: "
 daemon=
 programs=()
-
-if [ "$(id -u)" != 0 ]; then
-    echo "SKIPPED: the daemon with real clients: needs root"
-    exit 0
-fi
-
+need_root "the daemon with real clients"
 cleanup() {
-    for pid in "${programs[@]}" $daemon; do kill -KILL "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; done
+    # shellcheck disable=SC2086
+    end "${programs[@]}" $daemon
     "$exos" daemon --namespace exos-$lab-a --clean >/dev/null 2>&1
     "$exos" lab down --name $lab >/dev/null 2>&1
     rm -rf "$work"
 }
-trap cleanup EXIT
-trap 'exit 130' INT TERM
+begin
 
-ok() { echo "ok ${lab%-*}: $1"; }
-bad() { echo "not ok ${lab%-*}: $1: ${2:-}"; failures=$((failures + 1)); }
-# check NAME COMMAND...: the command succeeds.
-check() { local name=$1; shift; if "$@" >"$work/out" 2>&1; then ok "$name"; else bad "$name" "$(tail -n 3 "$work/out")"; fi; }
-# same NAME WANTED GOT
-same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$2', got '$3'"; fi; }
-# has NAME WANTED TEXT
-has() { if [[ $3 == *"$2"* ]]; then ok "$1"; else bad "$1" "no '$2' in: $3"; fi; }
 # is_quick LIMIT MILLISECONDS USUAL: no more than the limit beyond what starting a program takes here, three times.
 is_quick() { [ "$2" -lt $(($1 + 3 * $3)) ]; }
 # quick NAME LIMIT MILLISECONDS USUAL
 quick() { if is_quick "$2" "$3" "$4"; then ok "$1"; else bad "$1" "$3 ms, where starting a program takes $4"; fi; }
-# until_so SECONDS COMMAND...: tries until it succeeds.
-until_so() { local end=$((SECONDS + $1)); shift; until "$@" >/dev/null 2>&1; do [ $SECONDS -lt $end ] || return 1; sleep 0.05; done; }
 
 # Programs and the daemon must find what they need as another user.
 chmod 755 "$work"
@@ -44,18 +29,17 @@ socket=$work/xokd.sock
 user=65534
 as_nobody=(setpriv --reuid $user --regid $user --clear-groups --inh-caps=-all --bounding-set=-all)
 # What root has in the systemd unit.
-unit=$(dirname "$(realpath "$0")")/../dist/exos-daemon.service
+unit=$here/../dist/exos-daemon.service
 unit_caps=$(sed -n 's/^CapabilityBoundingSet=//p' "$unit" | tr 'A-Z ' 'a-z,' | sed 's/cap_/+/g')
 as_unit=(setpriv --bounding-set="-all,$unit_caps" --inh-caps=-all --no-new-privs)
 nobody() { "${as_nobody[@]}" "$@"; }
-client() { "$exos" lab exec --name $lab b -- "$@"; }
 
 # start_daemon: run it in side a, and wait until it listens.
 start_daemon() {
     # Not by "ip netns exec", which mounts a /sys of its own: what is pinned there would end with the daemon.
     "${as_unit[@]}" "$work/exos" daemon --namespace exos-$lab-a --policy "$work/xokd.toml" --socket "$socket" >"$work/daemon.out" 2>&1 &
     daemon=$!
-    until_so 60 grep -q 'listening at' "$work/daemon.out"
+    await grep -q 'listening at' "$work/daemon.out"
 }
 # start NAME ARGUMENTS...: start a program of the user, and wait until it says where it is. Its process is $started; the
 # longest that any has taken is $slowest, in milliseconds.

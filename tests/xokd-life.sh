@@ -5,7 +5,6 @@
 #   tests/xokd-life.sh PATH/TO/exos
 lab=xokdlife-$$
 . "$(dirname "$0")/xokd-common.sh"
-peer=$(dirname "$(realpath "$0")")/xokd-life.py
 trap 'ip netns del exos-$lab-c 2>/dev/null; cleanup' EXIT
 
 site=$work/site
@@ -14,7 +13,7 @@ echo '<title>home</title>' >"$site/index.html"
 head -c 30000000 /dev/urandom >"$site/large.bin"
 chmod -R a+rX "$site"
 
-"$exos" lab up --name $lab --wire plain >/dev/null || { bad "lab up"; exit 1; }
+lab_up || { bad "lab up"; exit 1; }
 wire=$(client ip -br link | grep -v '^lo' | cut -d' ' -f1 | cut -d@ -f1)
 # policy ADDRESSES PORTS DUMP: what the user and another one may.
 policy() {
@@ -68,10 +67,10 @@ ip netns del exos-$lab-c
 
 # A program ends: the daemon answers for its connections in TIME-WAIT, and the port may be claimed again.
 mkfifo "$work/go"
-client python3 "$peer" last_ack 10.10.0.10 80 "$wire" <"$work/go" >"$work/peer" &
+client python3 "$here/xokd-life.py" last_ack 10.10.0.10 80 "$wire" <"$work/go" >"$work/peer" &
 peer_pid=$!; programs+=($peer_pid)
 exec 9>"$work/go"
-until_so 60 grep -q closed "$work/peer"
+await grep -q closed "$work/peer"
 kill -TERM $one; wait $one; same "the program ends in order" 0 $?
 echo >&9; exec 9>&-
 wait $peer_pid
@@ -87,16 +86,16 @@ start two serve --port 8080 --address 10.10.0.11/24; two=$started
 client curl -sS -m 200 --limit-rate 4M -o "$work/kept" $v4/large.bin 2>"$work/kept.err" & kept=$!
 client curl -sS -m 200 --limit-rate 4M -o "$work/lost" $other/large.bin 2>"$work/lost.err" & lost=$!
 programs+=($kept $lost)
-until_so 60 test -s "$work/lost"; until_so 60 test -s "$work/kept"
+await test -s "$work/lost"; await test -s "$work/kept"
 # It does not answer: what it has is taken all the same.
 kill -STOP $two
 reload '["10.10.0.10", "fd10::10"]' '"80", "1024-65535"' own
-until_so 60 grep -q '10.10.0.11:80 back' "$work/one.err"
+await grep -q '10.10.0.11:80 back' "$work/one.err"
 has "it is told which grant goes" "the daemon takes tcp 10.10.0.11:80 back within" "$(cat "$work/one.err")"
 wait $lost; same "connections of that grant are reset" 56 $?
 refused() { [[ $(client timeout 20 bash -c "</dev/tcp/$1/$2" 2>&1) == *refused* ]]; }
-check "then nobody is there" until_so 60 refused 10.10.0.11 80
-check "nor where the program does not answer" until_so 60 refused 10.10.0.11 8080
+check "then nobody is there" await refused 10.10.0.11 80
+check "nor where the program does not answer" await refused 10.10.0.11 8080
 wait $kept; same "connections of the other grant go on" 0 $?
 check "and all of it arrives" cmp "$work/kept" "$site/large.bin"
 has "new ones are served" "200" "$(status_of $v4/large.bin)"
@@ -104,15 +103,15 @@ kill -CONT $two; wait $two; same "who slept through it ends with an error" 1 $?
 
 # Each user sees the packets of his own programs; all of them takes policy's leave.
 as_nobody=(setpriv --reuid 65533 --regid 65533 --clear-groups --inh-caps=-all --bounding-set=-all)
-reload '"any"' '"80", "1024-65535"' own; until_so 60 grep -q 'read again' "$work/daemon.out"
-until_so 60 start theirs serve --port 9000 --address 10.10.0.10/24 || bad "a program of another user" "$(cat "$work/theirs.err")"
+reload '"any"' '"80", "1024-65535"' own; await grep -q 'read again' "$work/daemon.out"
+await start theirs serve --port 9000 --address 10.10.0.10/24 || bad "a program of another user" "$(cat "$work/theirs.err")"
 theirs=$started
 # look NAME ARGUMENTS...: what the other user sees of a page from each program.
 look() {
     local name=$1; shift
     "${as_nobody[@]}" timeout 100 "$work/exos" dump --xokd "$socket" -c 12 "$@" >"$work/$name" 2>"$work/$name.err" &
     local dump=$!
-    until_so 60 grep -q . "$work/$name.err"
+    await grep -q . "$work/$name.err"
     for _ in 1 2 3; do fetch -o /dev/null $v4/; fetch -o /dev/null $v4:9000/; done
     wait $dump
 }
@@ -122,7 +121,7 @@ same "and no other's" "" "$(grep -F '10.10.0.10.80 ' "$work/own")"
 said=$("${as_nobody[@]}" timeout 60 "$work/exos" dump --xokd "$socket" --all -c 1 2>&1)
 has "all packets need a line of policy" 'dump = "all"' "$said"
 reload '"any"' '"80", "1024-65535"' all
-until_so 60 eval '[ "$(grep -c "read again" "$work/daemon.out")" -ge 3 ]'
+await eval '[ "$(grep -c "read again" "$work/daemon.out")" -ge 3 ]'
 look all --all
 has "with it a user sees the others'" "10.10.0.10.80 " "$(cat "$work/all" "$work/all.err")"
 has "and his own" "10.10.0.10.9000" "$(cat "$work/all")"

@@ -18,7 +18,7 @@ head -c 30000000 /dev/urandom >"$site/large.bin"
 head -c 100 /dev/zero | tr '\0' x >"$site/small.txt"
 chmod -R a+rX "$site"
 
-"$exos" lab up --name $lab --wire plain >/dev/null || { bad "lab up"; exit 1; }
+lab_up || { bad "lab up"; exit 1; }
 # Those of the lab's side a only: other daemons of this machine have theirs.
 inode=$(ip netns exec exos-$lab-a readlink /proc/self/ns/net | tr -dc 0-9)
 spaces() { ip netns | grep -o "^exos-xok-$inode-[^ ]*"; }
@@ -44,14 +44,14 @@ has "and says what to do" "exos daemon" "$said"
 # What Prometheus reads, from a process of its own that needs no privilege and outlives daemons.
 "${as_nobody[@]}" "$work/exos" metrics --listen 127.0.0.1:0 --xokd "$socket" >"$work/metrics.out" 2>"$work/metrics.err" &
 programs+=($!)
-until_so 60 grep -q '^metrics at' "$work/metrics.out" || bad "exos metrics starts" "$(cat "$work/metrics.err")"
+await grep -q '^metrics at' "$work/metrics.out" || bad "exos metrics starts" "$(cat "$work/metrics.err")"
 scrape() { curl -sS -m 60 "$(sed 's/^metrics at //' "$work/metrics.out")"; }
 scraped() { scrape | grep -qx "$1"; }
 check "without a daemon there are metrics that say so" scraped 'exos_up 0'
 
 start_daemon || { bad "the daemon starts" "$(cat "$work/daemon.out")"; exit 1; }
 ok "the daemon starts"
-check "metrics find the daemon" until_so 60 scraped 'exos_up 1'
+check "metrics find the daemon" await scraped 'exos_up 1'
 
 # One program, without a capability.
 if start one serve "$site" --address 10.10.0.10/24 --address fd10::10/64; then
@@ -123,7 +123,7 @@ queues = ["0"]
 ports = ["9100"]
 POLICY
 kill -HUP $daemon
-until_so 60 grep -q 'the policy was read again' "$work/daemon.out"
+await grep -q 'the policy was read again' "$work/daemon.out"
 if start direct "${direct[@]}"; then
     lent=$started
     has "a program has a queue of the interface itself" "what is sent is not checked" "$(cat "$work/direct.out" "$work/direct.err")"
@@ -140,7 +140,7 @@ if start direct "${direct[@]}"; then
     for _ in 1 2 3; do
         usual=$slowest
         kill -KILL "$lent"; wait "$lent" 2>/dev/null; killed=$(date +%s%N)
-        until_so 60 start direct "${direct[@]}"; took=$((($(date +%s%N) - killed) / 1000000))
+        await start direct "${direct[@]}"; took=$((($(date +%s%N) - killed) / 1000000))
         lent=$started
         ! is_quick 1000 $took $usual || break
     done
@@ -161,7 +161,7 @@ for _ in range(2):
     c.sendall(b"from port %d, %d bytes" % (a[1] > 1023, len(data))); c.close()
 ' &
 server=$!; programs+=($server)
-until_so 60 client bash -c 'ss -Hltn sport = 7000 | grep -q 7000'
+await client bash -c 'ss -Hltn sport = 7000 | grep -q 7000'
 said=$(head -c 100000 /dev/zero | nobody timeout 100 "$work/exos" cat --xokd "$socket" 10.10.0.2:7000 2>"$work/cat.err")
 same "cat connects by a port of the daemon's choice" "from port 1, 100000 bytes" "$said"
 said=$(head -c 1000 /dev/zero | nobody timeout 100 "$work/exos" cat --xokd "$socket" 10.10.0.2:7000 2>"$work/cat.err")
@@ -185,11 +185,11 @@ except OSError as e:
 ' <"$work/go" >"$work/peer" &
 peer=$!; programs+=($peer)
 exec 9>"$work/go"
-until_so 60 grep -q connected "$work/peer"
+await grep -q connected "$work/peer"
 usual=$slowest
 kill -KILL "$three"; wait "$three" 2>/dev/null; killed=$(date +%s%N)
 echo >&9; exec 9>&-
-until_so 60 start again serve --address 10.10.0.11/24; took=$((($(date +%s%N) - killed) / 1000000))
+await start again serve --address 10.10.0.11/24; took=$((($(date +%s%N) - killed) / 1000000))
 has "after SIGKILL its address is free" "200" "$(fetch -o /dev/null -w '%{http_code}' $other/)"
 quick "within a second" 1000 $took $usual
 wait $peer
@@ -200,21 +200,21 @@ quick "before long" 2000 "$(sed -n '3{p;q}' "$work/peer" | grep . || echo 60000)
 rm -f "$work/got"
 client curl -sS -m 200 --limit-rate 6M -o "$work/got" $v4/large.bin 2>"$work/download" &
 download=$!; programs+=($download)
-until_so 60 test -s "$work/got"
+await test -s "$work/got"
 kill -KILL $daemon; wait $daemon 2>/dev/null
-until_so 60 grep -q 'the daemon has gone' "$work/one.err"
+await grep -q 'the daemon has gone' "$work/one.err"
 has "a program notices that the daemon is gone" "packets still flow" "$(cat "$work/one.err")"
-check "metrics say that it is gone" until_so 60 scraped 'exos_up 0'
+check "metrics say that it is gone" await scraped 'exos_up 0'
 same "and serves on" "<title>home</title>" "$(fetch $v4/)"
 start_daemon || bad "the daemon starts again" "$(cat "$work/daemon.out")"
-until_so 60 grep -q 'the daemon is back' "$work/one.err"
-check "metrics are back with it" until_so 60 scraped 'exos_up 1'
+await grep -q 'the daemon is back' "$work/one.err"
+check "metrics are back with it" await scraped 'exos_up 1'
 has "it notices that the daemon is back" "the daemon is back" "$(cat "$work/one.err")"
 wait $download; same "the download went through it" 0 $?
 check "and is the file" cmp "$work/got" "$site/large.bin"
 same "new connections are served" "<title>home</title>" "$(fetch $v4/)"
 has "the others were taken over too" "200" "$(fetch -o /dev/null -w '%{http_code}' $v4:8080/)"
-until_so 60 grep -q 'the daemon is back' "$work/direct.err"
+await grep -q 'the daemon is back' "$work/direct.err"
 same "so was the one on a queue of the interface" "<title>home</title>" "$(fetch $other:9100/)"
 has "which knows it" "the daemon is back" "$(cat "$work/direct.err")"
 said=$(nobody "$work/exos" serve --mode direct --port 9100 --xokd "$socket" 2>&1)

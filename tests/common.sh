@@ -1,0 +1,83 @@
+# What the tests with real clients have in common; to be sourced, with the release binary in $1. Each prints "ok NAME",
+# "not ok NAME: why" and "SKIPPED: ..." lines. A script says first what it needs (`need_root`, `need_programs`), then
+# calls `begin`: from there on $work is a folder of its own, and at the end, also when it is interrupted, `cleanup` ends
+# $server and $peer by their ids and takes the lab called $lab down. What else a script starts, it ends in a `cleanup`
+# of its own.
+set -uo pipefail
+exos=$(realpath "$1")
+here=$(dirname "$(realpath "$0")")
+failures=0
+# Programs that stand here leave nothing beside them.
+export PYTHONDONTWRITEBYTECODE=1
+lab=
+server=
+peer=
+
+# skip WHAT WHY: nothing of this can be tested here.
+skip() { echo "SKIPPED: $1: $2"; exit 0; }
+need_root() { [ "$(id -u)" = 0 ] || skip "$1" "needs root"; }
+# need_programs WHAT PROGRAM...
+need_programs() {
+    local what=$1 program; shift
+    for program; do
+        command -v "$program" >/dev/null || skip "$what" "$program is not installed (apt-get install $program)"
+    done
+}
+# be_alone "$@": from here on, for root, in a network namespace of its own: what other runs make at the same time, or
+# have left, is not there.
+be_alone() {
+    if [ "$(id -u)" = 0 ] && [ -z "${EXOS_TEST_ALONE:-}" ]; then
+        EXOS_TEST_ALONE=yes exec unshare --net -- "$0" "$@"
+    fi
+    [ -z "${EXOS_TEST_ALONE:-}" ] || ip link set lo up
+}
+begin() {
+    work=$(mktemp -d)
+    trap cleanup EXIT
+    trap 'exit 130' INT TERM
+}
+# end PID...: without asking.
+end() { local pid; for pid; do kill -KILL "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; done; }
+cleanup() {
+    # shellcheck disable=SC2086
+    end $peer $server
+    [ -z "$lab" ] || "$exos" lab down --name "$lab" >/dev/null 2>&1
+    rm -rf "$work"
+}
+
+# What stands before each name.
+about=
+ok() { echo "ok $about$1"; }
+bad() { echo "not ok $about$1: ${2:-}"; failures=$((failures + 1)); }
+# check NAME COMMAND...: the command succeeds.
+check() { local name=$1; shift; if "$@" >"$work/said" 2>&1; then ok "$name"; else bad "$name" "$(tail -n 3 "$work/said")"; fi; }
+# same NAME WANTED GOT
+same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$2', got '$3'"; fi; }
+# has NAME WANTED TEXT
+has() { if [[ $3 == *"$2"* ]]; then ok "$1"; else bad "$1" "no '$2' in: $3"; fi; }
+# await COMMAND...: until it succeeds, for a minute at most.
+await() { local limit=$((SECONDS + 60)); until "$@" >/dev/null 2>&1; do [ $SECONDS -lt $limit ] || return 1; sleep 0.05; done; }
+
+lab_up() { "$exos" lab up --name "$lab" --wire plain "$@" >/dev/null; }
+# inside SIDE -- COMMAND...: `lab exec` becomes what it runs, so that in the background its process is the command's; this
+# function, in its place there, would be another.
+inside() { "$exos" lab exec --name "$lab" "$@"; }
+client() { inside b -- "$@"; }
+# launch WORDS COMMAND...: starts a server, whose process is $server, and waits until a line of what it says, which is in
+# $work/out and $work/err, begins with these words; fails when none does, or it ends.
+launch() {
+    local words=$1; shift
+    : >"$work/out"
+    "$@" >"$work/out" 2>"$work/err" </dev/null &
+    server=$!
+    for _ in $(seq 1200); do
+        grep -q "^$words" "$work/out" && return 0
+        kill -0 "$server" 2>/dev/null || return 1
+        sleep 0.05
+    done
+    return 1
+}
+# launch_in_lab ARGUMENTS...: our web server, in side a.
+launch_in_lab() { launch http "$exos" lab exec --name "$lab" a -- "$exos" serve "$@"; }
+# stop: asks the server to end; fails as it does.
+stop() { kill -TERM "$server" 2>/dev/null; wait "$server"; local status=$?; server=; return $status; }
