@@ -5,12 +5,13 @@
 //! own: nothing here waits.
 
 mod common;
+#[path = "common/live.rs"]
+mod live;
 #[path = "common/people.rs"]
 mod people;
 
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,71 +21,9 @@ use exos_cheetah::Status;
 use exos_cheetah::limits::{RESCAN_TIME, SETTLE_TIME, SETTLE_TIME_MAX};
 use exos_cheetah::site::fields::{FieldRule, FieldRules};
 use exos_cheetah::site::pattern::Pattern;
-use exos_cheetah::site::{Document, Entry, Limits, Settings, Tree};
+use exos_cheetah::site::{Entry, Limits, Settings};
+use live::{Live, content};
 use people::{change_something, picture};
-
-/// A directory and the site that follows it.
-struct Live {
-    folder: Folder,
-    site: Site,
-    tree: Tree,
-    now: Instant,
-    changes: usize,
-}
-
-impl Live {
-    fn of(folder: Folder) -> Live {
-        Live::within(folder, Limits::default())
-    }
-
-    fn within(folder: Folder, limits: Limits) -> Live {
-        let (site, tree) = Site::load_live(&folder.0, limits, Arc::default()).unwrap();
-        Live {
-            folder,
-            site,
-            tree,
-            now: Instant::now(),
-            changes: 0,
-        }
-    }
-
-    /// Follows what has happened; `look` sees the site after each change.
-    fn follow_and(&mut self, mut look: impl FnMut(&Site)) {
-        let (site, changes) = (&mut self.site, &mut self.changes);
-        self.tree.poll(self.now, &mut |_, change| {
-            site.apply(change);
-            *changes += 1;
-            look(site);
-        });
-    }
-
-    fn follow(&mut self) {
-        self.follow_and(|_| {});
-    }
-
-    fn follow_after(&mut self, time: Duration) {
-        self.now += time;
-        self.follow();
-    }
-
-    fn get(&self, path: &str) -> Option<String> {
-        content(&self.site, path)
-    }
-
-    fn document(&self, path: &str) -> Document {
-        let entry = self.site.find(path.as_bytes());
-        entry.and_then(Entry::document).expect(path).clone()
-    }
-}
-
-fn load_live(directory: &Path) -> (Site, Tree) {
-    Site::load_live(directory, Limits::default(), Arc::default()).unwrap()
-}
-
-fn content(site: &Site, path: &str) -> Option<String> {
-    let document = site.find(path.as_bytes())?.document()?;
-    Some(String::from_utf8(document.body().as_bytes().to_vec()).unwrap())
-}
 
 #[test]
 fn files_come_change_and_go() {
@@ -267,47 +206,6 @@ fn directories_come_with_what_is_in_them_and_go_with_it() {
     assert_eq!(live.site.document_count(), 0);
 }
 
-/// The documents move without being read again, and at no time are they nowhere.
-#[test]
-fn a_renamed_directory_keeps_its_documents() {
-    let folder = Folder::new();
-    folder.write("old/deep/a.txt", "a");
-    let mut live = Live::of(folder);
-    let before = live.document("/old/deep/a.txt");
-    fs::rename(live.folder.path("old"), live.folder.path("new")).unwrap();
-    live.follow_and(|site| {
-        let paths = ["/old/deep/a.txt", "/new/deep/a.txt"];
-        assert!(paths.iter().any(|path| content(site, path).is_some()));
-    });
-    assert!(
-        live.document("/new/deep/a.txt")
-            .buffer()
-            .same(before.buffer())
-    );
-    assert!(live.site.find(b"/old").is_none());
-    live.folder.write("new/deep/b.txt", "b");
-    live.follow();
-    assert_eq!(live.get("/new/deep/b.txt").as_deref(), Some("b"));
-    assert!(live.site.find(b"/old/deep/b.txt").is_none());
-}
-
-#[test]
-fn a_file_becomes_a_directory_and_back() {
-    let folder = Folder::new();
-    folder.write("a", "file");
-    let mut live = Live::of(folder);
-    fs::remove_file(live.folder.path("a")).unwrap();
-    live.folder.write("a/b", "inside");
-    live.follow();
-    assert_eq!(live.get("/a/b").as_deref(), Some("inside"));
-    assert!(matches!(live.site.find(b"/a"), Some(Entry::Directory)));
-    fs::remove_dir_all(live.folder.path("a")).unwrap();
-    live.folder.write("a", "file again");
-    live.follow();
-    assert_eq!(live.get("/a").as_deref(), Some("file again"));
-    assert!(live.site.find(b"/a/").is_none() && live.site.find(b"/a/b").is_none());
-}
-
 /// While somebody writes in place, the old version is served; then the whole new one.
 #[test]
 fn a_slow_writer_is_waited_for() {
@@ -424,98 +322,6 @@ fn a_log_without_an_end_is_some_seconds_old() {
     );
 }
 
-/// A file without a name that is given one is never open for writing under it: only time tells.
-#[test]
-fn a_hard_link_changes_with_its_file() {
-    let folder = Folder::new();
-    folder.write("d/a.txt", "one");
-    let mut live = Live::of(folder);
-    fs::hard_link(live.folder.path("d/a.txt"), live.folder.path("b.txt")).unwrap();
-    live.follow();
-    live.follow_after(SETTLE_TIME);
-    assert_eq!(live.get("/b.txt").as_deref(), Some("one"));
-    assert!(
-        live.document("/b.txt")
-            .buffer()
-            .same(live.document("/d/a.txt").buffer())
-    );
-    fs::write(live.folder.path("b.txt"), "two").unwrap();
-    live.follow();
-    assert_eq!(live.get("/d/a.txt").as_deref(), Some("two"));
-    assert_eq!(live.get("/b.txt").as_deref(), Some("two"));
-    assert_eq!(live.site.content_len(), 3, "in memory once");
-}
-
-#[test]
-fn links_follow_what_they_lead_to() {
-    let folder = Folder::new();
-    folder.write("one.txt", "one");
-    folder.write(".hidden/two.txt", "two");
-    folder.link("one.txt", "link.txt");
-    folder.link("link.txt", "chain.txt");
-    let mut live = Live::of(folder);
-    assert_eq!(live.get("/chain.txt").as_deref(), Some("one"));
-    live.folder.write("one.txt", "one more");
-    live.follow();
-    assert_eq!(live.get("/chain.txt").as_deref(), Some("one more"));
-    fs::remove_file(live.folder.path("link.txt")).unwrap();
-    live.folder.link(".hidden/two.txt", "link.txt");
-    live.follow();
-    assert_eq!(live.get("/chain.txt").as_deref(), Some("two"));
-    live.folder.write(".hidden/two.txt", "two more");
-    live.follow();
-    assert_eq!(live.get("/link.txt").as_deref(), Some("two more"));
-    assert_eq!(live.get("/chain.txt").as_deref(), Some("two more"));
-    fs::remove_file(live.folder.path("link.txt")).unwrap();
-    live.folder.link("/etc/passwd", "link.txt");
-    live.follow();
-    for path in [&b"/link.txt"[..], b"/chain.txt"] {
-        assert!(matches!(live.site.find(path), Some(Entry::Forbidden)));
-    }
-}
-
-/// A link in the site that leads to a release is exchanged: no page is missing at any time.
-#[test]
-fn an_exchanged_release_is_whole_at_all_times() {
-    let folder = Folder::new();
-    folder.write("releases/1/a/page.html", "one");
-    folder.write("releases/1/old.html", "old");
-    folder.write("releases/2/a/page.html", "two");
-    folder.link("releases/1", "current");
-    let mut live = Live::of(folder);
-    live.folder.link("releases/2", "next");
-    fs::rename(live.folder.path("next"), live.folder.path("current")).unwrap();
-    live.follow_and(|site| assert!(content(site, "/current/a/page.html").is_some()));
-    assert_eq!(live.get("/current/a/page.html").as_deref(), Some("two"));
-    assert!(live.site.find(b"/current/old.html").is_none());
-    live.folder.write("releases/2/a/page.html", "two again");
-    live.follow();
-    assert_eq!(
-        live.get("/current/a/page.html").as_deref(),
-        Some("two again")
-    );
-}
-
-/// The same when the directory that is served is itself such a link, or is moved away.
-#[test]
-fn the_root_may_be_exchanged() {
-    let folder = Folder::new();
-    folder.write("1/page.html", "one");
-    folder.write("2/page.html", "two");
-    folder.link("1", "www");
-    let (mut site, mut tree) = load_live(&folder.path("www"));
-    folder.link("2", "next");
-    fs::rename(folder.path("next"), folder.path("www")).unwrap();
-    tree.poll(Instant::now(), &mut |_, change| {
-        site.apply(change);
-        assert!(content(&site, "/page.html").is_some());
-    });
-    assert_eq!(content(&site, "/page.html").as_deref(), Some("two"));
-    folder.write("2/page.html", "two again");
-    tree.poll(Instant::now(), &mut |_, change| site.apply(change));
-    assert_eq!(content(&site, "/page.html").as_deref(), Some("two again"));
-}
-
 #[test]
 fn what_was_left_out_for_want_of_room_comes_when_there_is_some() {
     let folder = Folder::new();
@@ -558,20 +364,6 @@ fn lost_notices_lose_nothing() {
     }
     live.follow();
     assert_eq!(live.site.document_count(), count);
-}
-
-/// A file is written by one of its names, which then goes.
-#[test]
-fn what_was_written_by_a_name_that_has_gone_is_served_by_the_others() {
-    let folder = Folder::new();
-    folder.write("a.txt", "one");
-    fs::hard_link(folder.path("a.txt"), folder.path("b.txt")).unwrap();
-    let mut live = Live::of(folder);
-    fs::write(live.folder.path("b.txt"), "two").unwrap();
-    fs::remove_file(live.folder.path("b.txt")).unwrap();
-    live.follow();
-    assert_eq!(live.get("/a.txt").as_deref(), Some("two"));
-    assert!(live.site.find(b"/b.txt").is_none());
 }
 
 /// Many random changes, followed at random times: the site is what a new load of the directory gives.

@@ -5,7 +5,8 @@
 //!                           where     when      what             the thread          between turns
 //! ```
 //!
-//! [`nodes`] holds what was last seen of each file, [`tree`] says what has changed, [`demand`] what becomes of a document
+//! [`nodes`] holds what was last seen of each file, [`tree`] says what has changed ([`looking`] at what there is, and
+//! [`going`] through what is there no more), [`demand`] what becomes of a document
 //! that is asked for and not in memory; [`cache`] says which documents are, within a bound; [`root`] opens and reads
 //! files without leaving the directory; [`watch`] asks the kernel for notices; [`dirty`] decides when a
 //! file that somebody writes to is read. [`keeper`] does all this on a thread of its own, because a
@@ -17,8 +18,10 @@
 pub mod cache;
 mod demand;
 pub mod dirty;
+mod going;
 mod grouping;
 pub mod keeper;
+mod looking;
 pub mod nodes;
 pub mod queue;
 mod reading;

@@ -10,9 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::Stat;
 
 use super::SitePath;
+use super::looking::split;
 use super::nodes::Node;
 use super::root::Version;
-use super::tree::{Tree, split};
+use super::tree::Tree;
 use super::watch::What;
 
 impl Tree {

@@ -21,21 +21,18 @@
 //! name outside the directory, or by one that comes and goes between two looks, is not noticed.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use rustix::fs::{FileType, Stat};
-
 use super::dirty::{Dirty, Due};
+use super::looking::Found;
 use super::nodes::{Directory, Node, Nodes};
-use super::root::{Root, Version, identity, sorted_names};
+use super::root::{Root, identity, sorted_names};
 use super::watch::{Notice, Watch, What};
 use super::{Cache, Change, SharedCache, SitePath};
-use crate::limits::{self, RESCAN_TIME};
+use crate::limits::RESCAN_TIME;
 use crate::site::{Limits, LoadError, Omission, Reason, Settings};
 
 /// What was last seen of a directory.
@@ -47,8 +44,8 @@ pub struct Tree {
     pub(super) limits: Limits,
     pub(super) nodes: Nodes,
     /// Paths that are symbolic links or one of several hard links: no notice may tell of their changes.
-    links: BTreeSet<SitePath>,
-    watch: Option<Watch>,
+    pub(super) links: BTreeSet<SitePath>,
+    pub(super) watch: Option<Watch>,
     pub(super) dirty: Dirty,
     /// When all is examined again.
     rescan: Option<Instant>,
@@ -62,7 +59,7 @@ pub struct Tree {
     pub(super) at_rest: bool,
     /// The time of the present poll.
     pub(super) now: Instant,
-    gone: Vec<SitePath>,
+    pub(super) gone: Vec<SitePath>,
     /// Documents whose variants may be others; and whether nothing has been said yet of the present version.
     pub(super) doubtful: BTreeMap<SitePath, bool>,
     /// Documents that have variants.
@@ -75,14 +72,7 @@ pub struct Tree {
     pub(super) unreadable: HashSet<SitePath>,
     /// Other names of files that may have been written to by a name that has gone since.
     pub(super) reread: Vec<SitePath>,
-    omissions: Vec<Omission>,
-}
-
-/// What is at a path.
-enum Found {
-    Nothing,
-    Directory(PathBuf),
-    File(PathBuf, Stat),
+    pub(super) omissions: Vec<Omission>,
 }
 
 /// Who is told of changes: the number of a site, and a change of it.
@@ -216,6 +206,12 @@ impl Tree {
                 let path = [directory, name].concat().into();
                 lost |= !dirty.note(path, what, now);
             }
+            Notice::Ended(directory) => match directory.strip_suffix(b"/") {
+                Some(path) if !path.is_empty() => {
+                    lost |= !dirty.note(path.into(), What::Named, now);
+                }
+                _ => moved = true,
+            },
             Notice::Elsewhere => *elsewhere = true,
             Notice::Root => moved = true,
             Notice::Overflow => lost = true,
@@ -322,67 +318,6 @@ impl Tree {
         }
     }
 
-    /// What is at a path, links followed.
-    fn look(&mut self, path: &SitePath) -> Result<Found, Reason> {
-        let (parent, name) = split(path);
-        let Some(Node::Directory(directory)) = self.nodes.get(parent) else {
-            return Ok(Found::Nothing);
-        };
-        let mut real = directory.real.join(OsStr::from_bytes(name));
-        let Some(mut stat) = self.stat(&real)? else {
-            self.links.remove(path);
-            return Ok(Found::Nothing);
-        };
-        if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
-            self.links.insert(path.clone());
-            real = self.root.resolve(&real)?;
-            let gone = || Reason::Unreadable(io::ErrorKind::NotFound.into());
-            stat = self.stat(&real)?.ok_or_else(gone)?;
-            self.watch_target(&real);
-        } else if stat.st_nlink == 1 || FileType::from_raw_mode(stat.st_mode).is_dir() {
-            self.links.remove(path);
-        } else {
-            self.links.insert(path.clone());
-        }
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory if depth(path) >= limits::SITE_DEPTH_MAX => Err(Reason::TooDeep),
-            FileType::Directory if self.nodes.is_below(path, identity(&stat)) => Err(Reason::Cycle),
-            FileType::Directory => Ok(Found::Directory(real)),
-            FileType::RegularFile => Ok(Found::File(real, stat)),
-            _ => Err(Reason::NotRegular),
-        }
-    }
-
-    fn stat(&self, real: &Path) -> Result<Option<Stat>, Reason> {
-        match self.root.stat(real) {
-            Ok(stat) => Ok(Some(stat)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(Reason::Unreadable(e)),
-        }
-    }
-
-    /// The directory of what a link leads to may be one that is not served.
-    fn watch_target(&mut self, real: &Path) {
-        if let (Some(watch), Some(parent)) = (&mut self.watch, real.parent())
-            && let Ok((fd, _)) = self.root.directory(parent)
-        {
-            watch.add_nameless(&fd);
-        }
-    }
-
-    /// Where the regular file at a path is, and its version.
-    pub(super) fn regular_file(&mut self, path: &SitePath) -> Option<(PathBuf, Version)> {
-        match self.look(path) {
-            Ok(Found::File(real, stat)) => Some((real, Version::of(&stat))),
-            _ => None,
-        }
-    }
-
-    /// The version of the regular file at a path.
-    pub(super) fn file_version(&mut self, path: &SitePath) -> Option<Version> {
-        self.regular_file(path).map(|(_, version)| version)
-    }
-
     /// Examines what is in a directory.
     fn enter(&mut self, path: SitePath, real: &Path, sink: &mut Sink) -> io::Result<()> {
         let (fd, identity) = self.root.directory(real)?;
@@ -418,91 +353,9 @@ impl Tree {
         }
         Ok(())
     }
-
-    /// What was in a directory and is not among the names in it has gone.
-    fn miss(&mut self, directory: &SitePath, names: &[Vec<u8>]) {
-        for path in self.nodes.below(directory).skip(1) {
-            let below = path.strip_suffix(b"/").unwrap_or(path);
-            let name = &below[directory.len()..];
-            if !name.contains(&b'/') && names.binary_search_by(|n| n.as_slice().cmp(name)).is_err()
-            {
-                self.gone.push(below.into());
-            }
-        }
-    }
-
-    fn leave_out(&mut self, path: &SitePath, reason: Reason, sink: &mut Sink) {
-        self.crowded |= matches!(reason, Reason::TooManyFiles { .. });
-        self.remove_below(path, sink);
-        if matches!(self.nodes.get(path), Some(Node::NotServed)) {
-            return;
-        }
-        self.forget(path);
-        self.doubt_variants(path);
-        self.nodes.insert(path.clone(), Node::NotServed);
-        sink(self.site, Change::Forbidden(path.clone()));
-        self.omit(path, reason);
-    }
-
-    pub(super) fn omit(&mut self, path: &[u8], reason: Reason) {
-        let path = OsStr::from_bytes(&path[1..]).into();
-        self.omissions.push(Omission { path, reason });
-    }
-
-    pub(super) fn remove_gone(&mut self, sink: &mut Sink) {
-        for path in std::mem::take(&mut self.gone) {
-            self.links.remove(&path);
-            self.remove_below(&path, sink);
-            self.remove(&path, sink);
-        }
-    }
-
-    /// Takes away what was seen at a path; true if something was.
-    fn forget(&mut self, path: &SitePath) -> bool {
-        self.cache.lock().leave(self.site, path);
-        self.unreadable.remove(path);
-        self.nodes.forget(path)
-    }
-
-    fn remove(&mut self, path: &SitePath, sink: &mut Sink) {
-        if self.forget(path) {
-            self.doubt_variants(path);
-            sink(self.site, Change::Gone(path.clone()));
-        }
-    }
-
-    /// Removes the directory at a path and what is in it, the innermost first.
-    pub(super) fn remove_below(&mut self, path: &SitePath, sink: &mut Sink) {
-        let directory: SitePath = [path, &b"/"[..]].concat().into();
-        let paths: Vec<SitePath> = self.nodes.below(&directory).cloned().collect();
-        for path in paths.into_iter().rev() {
-            self.links.remove(&path);
-            match self.nodes.get(&path) {
-                Some(Node::Directory(node)) => {
-                    if let (Some(id), Some(watch)) = (node.watch, &mut self.watch) {
-                        watch.remove(id, &path);
-                    }
-                    self.nodes.forget(&path);
-                    sink(self.site, Change::GoneDirectory(path));
-                }
-                _ => self.remove(&path, sink),
-            }
-        }
-    }
 }
 
 /// Files whose names begin with a dot are not served, but for `.well-known` (RFC 8615).
 fn is_hidden(name: &[u8]) -> bool {
     name.starts_with(b".") && name != b".well-known"
-}
-
-/// How many directories a path lies in.
-fn depth(path: &[u8]) -> usize {
-    path.iter().filter(|&&byte| byte == b'/').count()
-}
-
-/// The directory of a path, with its slash, and the name in it.
-pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    let slash = path.iter().rposition(|&byte| byte == b'/');
-    path.split_at(slash.map_or(0, |at| at + 1))
 }

@@ -42,6 +42,9 @@ pub enum Notice<'a> {
         /// What happened.
         what: What,
     },
+    /// The directory at this path has gone, or its watch has. Another one may be there already, perhaps with the inode
+    /// number that has become free, so that looking at it does not tell.
+    Ended(&'a SitePath),
     /// Something happened in a directory that only links lead to.
     Elsewhere,
     /// The directory that is served may be another one now.
@@ -54,11 +57,20 @@ pub enum Notice<'a> {
 #[derive(Debug)]
 pub struct Watch {
     fd: OwnedFd,
-    paths: HashMap<i32, Vec<SitePath>>,
+    watched: HashMap<i32, Watched>,
     /// The watch of the directory that the root lies in, and the root's name there.
     parent: Option<(i32, Vec<u8>)>,
     /// Directories that the kernel would not watch.
     refused: u64,
+}
+
+/// What a watch stands for.
+#[derive(Debug, Default)]
+struct Watched {
+    /// The paths of its directory.
+    paths: Vec<SitePath>,
+    /// Links lead to files in it.
+    is_target: bool,
 }
 
 const NAMES: WatchFlags = WatchFlags::CREATE
@@ -77,7 +89,7 @@ impl Watch {
     pub fn new() -> io::Result<Watch> {
         Ok(Watch {
             fd: inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?,
-            paths: HashMap::new(),
+            watched: HashMap::new(),
             parent: None,
             refused: 0,
         })
@@ -95,34 +107,39 @@ impl Watch {
 
     /// Watches a directory on behalf of a path.
     pub fn add(&mut self, directory: &OwnedFd, path: &SitePath) -> Option<i32> {
-        let id = self.add_nameless(directory)?;
-        let paths = self.paths.entry(id).or_default();
+        let id = self.ask_for(directory)?;
+        let paths = &mut self.watched.entry(id).or_default().paths;
         if !paths.contains(path) {
             paths.push(path.clone());
         }
         Some(id)
     }
 
-    /// Watches a directory that has no path of the site, because a link leads to a file in it.
-    pub fn add_nameless(&mut self, directory: &OwnedFd) -> Option<i32> {
+    /// Watches a directory that may have no path of the site, because a link leads to a file in it. That ends with the
+    /// directory.
+    pub fn add_nameless(&mut self, directory: &OwnedFd) {
+        if let Some(id) = self.ask_for(directory) {
+            self.watched.entry(id).or_default().is_target = true;
+        }
+    }
+
+    /// The kernel's watch of a directory, which is the same whenever it is asked for.
+    fn ask_for(&mut self, directory: &OwnedFd) -> Option<i32> {
         // The descriptor, not a name: it cannot have been exchanged.
         let itself = format!("/proc/self/fd/{}", directory.as_raw_fd());
         let id = inotify::add_watch(&self.fd, itself, FILES).ok();
-        match id {
-            Some(id) => drop(self.paths.entry(id).or_default()),
-            None => self.refused += 1,
-        }
+        self.refused += u64::from(id.is_none());
         id
     }
 
-    /// Forgets one of the paths of a watch, and with the last the watch.
+    /// Forgets one of the paths of a watch, and with the last the watch, unless links lead there too.
     pub fn remove(&mut self, id: i32, path: &SitePath) {
-        let Some(paths) = self.paths.get_mut(&id) else {
+        let Some(watched) = self.watched.get_mut(&id) else {
             return;
         };
-        paths.retain(|known| known != path);
-        if paths.is_empty() {
-            self.paths.remove(&id);
+        watched.paths.retain(|known| known != path);
+        if watched.paths.is_empty() && !watched.is_target {
+            self.watched.remove(&id);
             // The kernel may have removed it with its directory.
             let _ = inotify::remove_watch(&self.fd, id);
         }
@@ -148,7 +165,11 @@ impl Watch {
                 each(Notice::Overflow);
             }
             if flags.contains(ReadFlags::IGNORED) {
-                self.paths.remove(&event.wd());
+                let ended = self.watched.remove(&event.wd()).unwrap_or_default();
+                ended
+                    .paths
+                    .iter()
+                    .for_each(|path| each(Notice::Ended(path)));
             }
             let Some(name) = event.file_name().map(|name| name.to_bytes()) else {
                 continue; // The directory itself, of which its own directory tells.
@@ -159,7 +180,7 @@ impl Watch {
             {
                 each(Notice::Root);
             }
-            let Some(paths) = self.paths.get(&event.wd()) else {
+            let Some(Watched { paths, .. }) = self.watched.get(&event.wd()) else {
                 continue;
             };
             if paths.is_empty() {
@@ -187,5 +208,91 @@ fn what_of(flags: ReadFlags) -> What {
         What::Altered
     } else {
         What::Touched
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// A directory with `d` and `e` in it, removed at the end.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn open(&self, name: &str) -> OwnedFd {
+            fs::File::open(self.0.join(name)).expect(name).into()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).expect("removed");
+        }
+    }
+
+    /// All of it is watched.
+    fn watched(test: &str) -> (Watch, Folder) {
+        let name = format!("exos-watch-{}-{test}", std::process::id());
+        let folder = Folder(std::env::temp_dir().join(name));
+        for name in ["", "d", "e"] {
+            fs::create_dir(folder.0.join(name)).expect(name);
+        }
+        let mut watch = Watch::new().expect("inotify");
+        for (name, path) in [("", "/"), ("d", "/d/"), ("e", "/e/")] {
+            let id = watch.add(&folder.open(name), &path.as_bytes().into());
+            id.expect("a watch");
+        }
+        (watch, folder)
+    }
+
+    fn notices(watch: &mut Watch) -> Vec<String> {
+        let mut said = Vec::new();
+        watch.read(|notice| {
+            said.push(match notice {
+                Notice::At { name, what, .. } => {
+                    format!("{what:?} {}", String::from_utf8_lossy(name))
+                }
+                Notice::Ended(path) => format!("Ended {}", String::from_utf8_lossy(path)),
+                other => format!("{other:?}"),
+            });
+        });
+        said
+    }
+
+    /// By whatever other name it was reached, nobody else tells of that.
+    #[test]
+    fn a_directory_that_goes_ends_all_its_paths() {
+        let (mut watch, folder) = watched("ends");
+        let d = folder.open("d");
+        watch.add(&d, &b"/link/"[..].into()).expect("a watch");
+        drop(d);
+        fs::remove_dir(folder.0.join("d")).expect("removed");
+        let mut said = notices(&mut watch);
+        said.sort();
+        assert_eq!(said, ["Ended /d/", "Ended /link/", "Named d"]);
+        assert_eq!(notices(&mut watch), [""; 0], "once");
+    }
+
+    #[test]
+    fn a_watch_goes_with_its_last_path_unless_links_lead_there() {
+        let (mut watch, folder) = watched("goes");
+        watch.add_nameless(&folder.open("e"));
+        for (name, path) in [("d", "/d/"), ("e", "/e/")] {
+            let path = path.as_bytes().into();
+            let id = watch.add(&folder.open(name), &path).expect("a watch");
+            watch.remove(id, &path);
+        }
+        fs::write(folder.0.join("d/file"), "").expect("written");
+        assert_eq!(notices(&mut watch), [""; 0], "nobody wants to know");
+        fs::write(folder.0.join("e/file"), "").expect("written");
+        let said = notices(&mut watch);
+        let is_elsewhere = |notice: &String| notice == "Elsewhere";
+        assert!(
+            !said.is_empty() && said.iter().all(is_elsewhere),
+            "{said:?}"
+        );
     }
 }
