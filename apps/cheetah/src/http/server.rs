@@ -1,24 +1,27 @@
-//! What all connections of a thread share: the sites, the openings of this second, the error
-//! pages, and the counters. It turns a request into slices.
+//! What all connections of a thread share: the sites, the openings of this second, the error pages, and the counters. It
+//! turns a request into slices: `choice` says what the request leads to, `sending` what is sent of that.
+
+mod choice;
+mod sending;
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::ops::Range;
 use std::rc::Rc;
 
-use exos_buf::{Buffer, Slice};
+use exos_buf::Slice;
 
-use super::accept::Accepted;
+pub(super) use sending::{Answered, Decision, Exchange};
+
 use super::opening::{Openings, Persistence};
-use super::range::{self, Parts};
-use super::request::{Body, Method, Request};
-use super::tail::{Piece, Tail};
-use super::target::{Target, encode};
-use super::{Counters, Fault, Status, conditional, page};
-use crate::limits::BODY_SKIP_LEN_MAX;
+use super::request::Request;
+use super::tail::Tail;
+use super::target::Target;
+use super::{Counters, Fault, Status, page};
 use crate::log::{Asked, Log};
 use crate::site::long::Long;
-use crate::site::{Change, Document, Entry, SitePath, Sites};
+use crate::site::{Change, Document, SitePath, Sites};
 use crate::status::StatusPages;
+use choice::Choice;
+use sending::{Place, what_follows};
 
 /// The HTTP server of one thread.
 ///
@@ -50,14 +53,6 @@ pub struct Server {
     pub(super) unopened: Option<Rc<Long>>,
     /// What follows the response made last.
     pub(super) tail: Option<Tail>,
-}
-
-/// How the connection goes on after an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Answered {
-    /// Another request may follow, after `skip` bytes of body.
-    pub(super) persistent: bool,
-    pub(super) skip: u64,
 }
 
 impl Server {
@@ -226,86 +221,6 @@ impl Server {
         })
     }
 
-    #[inline]
-    fn choose(
-        &self,
-        request: &Request,
-        target: &Result<Target, Fault>,
-        site: Option<usize>,
-    ) -> Result<Choice<'_>, Fault> {
-        check(request)?;
-        let asks_what = request.method == Method::Options;
-        if asks_what && request.target == b"*" {
-            return Ok(Choice::Allow);
-        }
-        let Target { path, query, .. } = target.as_ref().map_err(|&fault| fault)?;
-        let Some(site) = site else {
-            return Ok(Choice::Refuse(Status::MisdirectedRequest));
-        };
-        let (number, site) = (site, self.sites.get(site));
-        Ok(match site.find(path) {
-            Some(Entry::Document(_) | Entry::Listed(..) | Entry::Directory) if asks_what => {
-                Choice::Allow
-            }
-            Some(Entry::Document(variants)) => {
-                Choice::Send(variants.choose(|| Accepted::of_request(request)))
-            }
-            Some(Entry::Listed(path, _)) if self.has_failed(number, path) => {
-                Choice::Refuse(Status::InternalServerError)
-            }
-            Some(Entry::Listed(path, _)) => Choice::Wait(path.clone()),
-            Some(Entry::Directory) => {
-                let location = encode(&[path, &b"/"[..]].concat(), *query);
-                let status = Status::MovedPermanently;
-                Choice::Page(status, page::redirect(status, &location))
-            }
-            Some(Entry::Forbidden) => match site.listing(path) {
-                Some(_) if asks_what => Choice::Allow,
-                Some(page) => Choice::Page(Status::Ok, page),
-                None => Choice::Refuse(Status::Forbidden),
-            },
-            None => match site.redirect(path, *query) {
-                Some(_) if asks_what => Choice::Allow,
-                Some((status, page)) => Choice::Page(status, page),
-                None => Choice::Refuse(Status::NotFound),
-            },
-        })
-    }
-
-    /// What a choice other than a document is answered with.
-    fn other(&self, choice: Choice, site: usize) -> (Status, Document) {
-        match choice {
-            Choice::Send(document) => (Status::Ok, document.clone()),
-            Choice::Allow => (Status::Ok, self.allowed.clone()),
-            Choice::Page(status, page) => (status, page),
-            Choice::Refuse(status) => (status, self.page(status, site)),
-            // Answered when it has come, not here.
-            Choice::Wait(_) => {
-                let status = Status::ServiceUnavailable;
-                (status, self.page(status, site))
-            }
-        }
-    }
-
-    /// Where the site has nothing, there may be a status page.
-    fn status_page(
-        &mut self,
-        path: Option<&[u8]>,
-        request: &Request,
-        site: usize,
-    ) -> (Status, Document) {
-        let peer = self.peer;
-        let pages = self.status_pages.as_mut();
-        let found = pages
-            .zip(path)
-            .and_then(|(pages, path)| pages.find(path, peer));
-        match found.cloned() {
-            Some(_) if request.method == Method::Options => (Status::Ok, self.allowed.clone()),
-            Some(page) => (Status::Ok, page),
-            None => (Status::NotFound, self.page(Status::NotFound, site)),
-        }
-    }
-
     pub(super) fn has_failed(&self, site: usize, path: &SitePath) -> bool {
         let failed = self.failed.as_ref();
         failed.is_some_and(|(of, failed)| *of == site && failed == path)
@@ -328,216 +243,5 @@ impl Server {
     pub(super) fn page(&self, status: Status, site: usize) -> Document {
         let own = self.sites.get(site).error_page(status);
         own.unwrap_or(&self.pages[status as usize]).clone()
-    }
-
-    /// Preconditions, then parts (RFC 9110 §13.2.2).
-    pub(super) fn decide(&self, document: &Document, request: &Request) -> Decision {
-        if !request.conditional {
-            return Decision::Whole;
-        }
-        match conditional::evaluate(request, document) {
-            Status::NotModified => Decision::NotModified,
-            Status::PreconditionFailed => Decision::PreconditionFailed,
-            _ => match self.parts(document, request) {
-                Parts::Ignored => Decision::Whole,
-                Parts::Unsatisfiable => Decision::RangeNotSatisfiable,
-                Parts::Some(parts) => Decision::Parts(parts),
-            },
-        }
-    }
-
-    /// Sends what was decided, of a document in memory, or of the fields of any.
-    pub(super) fn send_decided(
-        &mut self,
-        document: &Document,
-        decision: Decision,
-        exchange: &Exchange,
-        out: &mut Vec<Slice>,
-    ) {
-        match decision {
-            Decision::NotModified => {
-                let rest = [document.validators()];
-                self.push(Status::NotModified, exchange.persistence(), rest, out);
-            }
-            Decision::PreconditionFailed => {
-                let status = Status::PreconditionFailed;
-                let page = self.page(status, exchange.place.site);
-                self.send_page(status, &page, None, exchange, out);
-            }
-            Decision::RangeNotSatisfiable => {
-                let status = Status::RangeNotSatisfiable;
-                let field = page::content_range(document.content_len());
-                let field = Some(Buffer::from(field).into());
-                let page = self.page(status, exchange.place.site);
-                self.send_page(status, &page, field, exchange, out);
-            }
-            Decision::Whole => self.send(Status::Ok, document, exchange, out),
-            Decision::Parts(parts) => {
-                let rest = range::response(document, &parts);
-                let rest = rest.into_iter().filter_map(Piece::into_slice);
-                self.push(Status::PartialContent, exchange.persistence(), rest, out);
-            }
-        }
-    }
-
-    /// The parts that a request asks for; only GET has any (§14.2).
-    fn parts(&self, document: &Document, request: &Request) -> Parts {
-        match conditional::range(request) {
-            Some(value)
-                if request.method == Method::Get
-                    && conditional::range_applies(request, document, self.openings.now_secs()) =>
-            {
-                let parts = range::parse(value, document.content_len());
-                parts.of_one_body(document.is_coded())
-            }
-            _ => Parts::Ignored,
-        }
-    }
-
-    /// Sends what is no document, with the fields that rules add where it was asked for, and one field more.
-    pub(super) fn send_page(
-        &mut self,
-        status: Status,
-        page: &Document,
-        field: Option<Slice>,
-        exchange: &Exchange,
-        out: &mut Vec<Slice>,
-    ) {
-        let Place { site, path } = exchange.place;
-        let rules = path.and_then(|path| self.sites.get_mut(site).rule_fields(path));
-        let rest = exchange.without_body(page).unwrap_or_else(|| page.whole());
-        let rest = rules.into_iter().chain(field).chain([rest]);
-        self.push(status, exchange.persistence(), rest, out);
-    }
-
-    #[inline]
-    fn send(
-        &mut self,
-        status: Status,
-        document: &Document,
-        exchange: &Exchange,
-        out: &mut Vec<Slice>,
-    ) {
-        let rest = exchange.without_body(document);
-        let rest = rest.unwrap_or_else(|| document.whole());
-        self.push(status, exchange.persistence(), [rest], out);
-    }
-
-    #[inline]
-    pub(super) fn push(
-        &mut self,
-        status: Status,
-        how: Persistence,
-        rest: impl IntoIterator<Item = Slice>,
-        out: &mut Vec<Slice>,
-    ) {
-        let before = out.len();
-        out.push(self.openings.get(status, how));
-        out.extend(rest);
-        if self.heads_afresh {
-            self.make_head_afresh(status, how, before, out);
-        }
-        let len: usize = out[before..].iter().map(Slice::len).sum();
-        self.status = status;
-        self.counters.responses[status as usize] += 1;
-        self.count_bytes(len as u64);
-    }
-
-    #[inline]
-    pub(super) fn count_bytes(&mut self, len: u64) {
-        self.counters.response_bytes += len;
-    }
-}
-
-/// What a request for a document is answered with, all its fields considered.
-pub(super) enum Decision {
-    NotModified,
-    PreconditionFailed,
-    RangeNotSatisfiable,
-    Whole,
-    Parts(Vec<Range<u64>>),
-}
-
-enum Choice<'a> {
-    Send(&'a Document),
-    Page(Status, Document),
-    /// Say which methods there are.
-    Allow,
-    Refuse(Status),
-    /// Answer when the document has been read.
-    Wait(SitePath),
-}
-
-/// What refuses a request whatever its target.
-#[inline]
-fn check(request: &Request) -> Result<(), Fault> {
-    match request.method {
-        Method::Get | Method::Head | Method::Options => {}
-        Method::NotOffered => return Err(Fault::MethodNotAllowed),
-        Method::Unknown => return Err(Fault::MethodUnknown),
-    }
-    match request.body {
-        Body::Chunked => return Err(Fault::BodyChunked),
-        Body::UnknownCoding => return Err(Fault::CodingUnknown),
-        Body::Length(length) if length > BODY_SKIP_LEN_MAX => return Err(Fault::BodyTooLong),
-        Body::Length(_) => {}
-    }
-    if request.expects_unknown {
-        Err(Fault::ExpectationUnknown)
-    } else {
-        Ok(())
-    }
-}
-
-/// Whether the connection goes on after a request, and how much of a body comes first.
-#[inline]
-fn what_follows(request: &Request) -> Answered {
-    match request.body {
-        Body::Length(0) => Answered {
-            persistent: request.persistent,
-            skip: 0,
-        },
-        // A client that waits for leave to send may or may not send after the final answer.
-        Body::Length(skip) if skip <= BODY_SKIP_LEN_MAX => Answered {
-            persistent: request.persistent && !request.expects_continue,
-            skip,
-        },
-        Body::Length(_) | Body::Chunked | Body::UnknownCoding => Answered {
-            persistent: false,
-            skip: 0,
-        },
-    }
-}
-
-/// Where a request leads.
-#[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
-    /// The site that answers.
-    pub(super) site: usize,
-    /// The path, if its rules count.
-    pub(super) path: Option<&'a [u8]>,
-}
-
-/// A request on its way to the answer.
-pub(super) struct Exchange<'a, 'b, 'f> {
-    pub(super) request: &'a Request<'b, 'f>,
-    pub(super) answered: Answered,
-    pub(super) place: Place<'a>,
-}
-
-impl Exchange<'_, '_, '_> {
-    #[inline]
-    pub(super) fn persistence(&self) -> Persistence {
-        match (self.answered.persistent, self.request.minor_version) {
-            (false, _) => Persistence::Close,
-            (true, 0) => Persistence::KeepAlive,
-            (true, _) => Persistence::Implied,
-        }
-    }
-
-    /// What HEAD is answered with.
-    #[inline]
-    fn without_body(&self, document: &Document) -> Option<Slice> {
-        (self.request.method == Method::Head).then(|| document.fields())
     }
 }
