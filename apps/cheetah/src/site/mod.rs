@@ -24,9 +24,9 @@ pub mod pattern;
 pub mod redirect;
 pub mod settings;
 pub mod store;
+mod totals;
 pub mod variants;
 
-use std::collections::HashSet;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
@@ -44,6 +44,7 @@ use crate::http::Status;
 use exos_buf::Slice;
 use listing::Listings;
 use pages::Pages;
+use totals::Totals;
 
 /// What a path leads to.
 #[derive(Clone, Debug)]
@@ -90,6 +91,7 @@ pub struct Site {
     /// `None` where directories are not listed.
     listings: Option<Listings>,
     entries: HashMap<Box<[u8]>, Entry, BuildHasherDefault<PathHasher>>,
+    totals: Totals,
     omissions: Vec<Omission>,
 }
 
@@ -112,6 +114,7 @@ impl Site {
             listings: settings.listing.then(Listings::default),
             settings,
             entries: HashMap::default(),
+            totals: Totals::default(),
             omissions: Vec::new(),
         }
     }
@@ -159,6 +162,14 @@ impl Site {
         let document = document.into();
         self.pages.document_changed(path, document.plain());
         self.insert_entry(path, Entry::Document(document));
+    }
+
+    /// Puts the document that is at the second path, if one is, at the first, too: it is in memory once.
+    pub fn insert_again(&mut self, path: &[u8], as_path: &[u8]) {
+        if let Some(document) = self.find(as_path).and_then(Entry::document).cloned() {
+            self.totals.share(&document);
+            self.insert(path, document);
+        }
     }
 
     /// Makes known that there is a document at a path which is not in memory.
@@ -249,7 +260,9 @@ impl Site {
     }
 
     fn take(&mut self, path: &[u8]) {
-        self.entries.remove(path);
+        if let Some(before) = self.entries.remove(path) {
+            self.totals.remove(path, &before);
+        }
         if let Some(listings) = &mut self.listings {
             listings.changed(path, false);
         }
@@ -259,7 +272,11 @@ impl Site {
     fn put(&mut self, path: &[u8], entry: Entry) {
         if self.settings.redirects.find(path).is_none() {
             let about = entry.about();
+            self.totals.add(path, &entry);
             let before = self.entries.insert(path.into(), entry);
+            if let Some(before) = &before {
+                self.totals.remove(path, before);
+            }
             // One that comes into memory or leaves it looks the same in a list.
             let is_same = about.is_some() && before.and_then(|entry| entry.about()) == about;
             if !is_same && let Some(listings) = &mut self.listings {
@@ -289,32 +306,19 @@ impl Site {
 
     /// Paths with a document in memory, index pages counted once.
     pub fn document_count(&self) -> usize {
-        self.documents().count()
+        self.totals.documents()
     }
 
-    /// Bytes of all documents in memory, without their header fields; one under several paths counts once.
+    /// Bytes of all documents in memory, without their header fields; one under several paths counts once, where they were told of
+    /// by [`Site::insert_again`].
     pub fn content_len(&self) -> u64 {
-        let mut counted = HashSet::new();
-        let documents = self.documents().flat_map(|variants| {
-            let coded = variants.coded().iter().map(|(_, document)| document);
-            coded.chain([variants.plain()])
-        });
-        let once =
-            documents.filter(|document| counted.insert(document.buffer().as_slice().as_ptr()));
-        once.map(|document| document.body().len() as u64).sum()
+        self.totals.content_len()
     }
 
     /// What is at all paths but directories', which may have the document of another.
     fn paths(&self) -> impl Iterator<Item = &Entry> {
         let entries = self.entries.iter();
         entries.filter_map(|(path, entry)| (!path.ends_with(b"/")).then_some(entry))
-    }
-
-    fn documents(&self) -> impl Iterator<Item = &Variants> {
-        self.paths().filter_map(|entry| match entry {
-            Entry::Document(variants) => Some(variants),
-            Entry::Listed(..) | Entry::Directory | Entry::Forbidden => None,
-        })
     }
 }
 

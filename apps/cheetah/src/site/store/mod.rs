@@ -116,12 +116,7 @@ impl Site {
     pub fn apply(&mut self, change: Change) {
         match change {
             Change::Document(path, draft) => self.insert(&path, Document::from(draft)),
-            Change::Again(path, as_path) => {
-                if let Some(document) = self.find(&as_path).and_then(|entry| entry.document()) {
-                    let document = document.clone();
-                    self.insert(&path, document);
-                }
-            }
+            Change::Again(path, as_path) => self.insert_again(&path, &as_path),
             Change::Variants(path, plain, coded) => {
                 let coded = coded.into_iter();
                 let coded = coded.map(|(coding, draft)| (coding, Document::from(draft)));
