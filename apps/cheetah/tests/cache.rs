@@ -12,19 +12,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::folder::Folder;
+use common::path;
 use exos_cheetah::Site;
 use exos_cheetah::limits::{CACHE_LARGE_PART, CHANGES_QUEUED, FETCHES_QUEUED, SETTLE_TIME};
-use exos_cheetah::site::{
-    Cache, Change, Entry, Keeper, Limits, Settings, SharedCache, SitePath, Tree,
-};
+use exos_cheetah::site::{Cache, Change, Entry, Keeper, Limits, Settings, SharedCache, Tree};
 use exos_sim::random::{Random, Seed};
 use people::{change_something, picture};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use visit::Visit;
-
-fn path(path: &str) -> SitePath {
-    path.as_bytes().into()
-}
 
 /// The content of a numbered file: as long as its number says, and different from all others.
 fn content(number: usize) -> Vec<u8> {

@@ -6,11 +6,11 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use common::{arrival, path};
 use exos::clock;
 use exos_cheetah::limits::{FETCH_TIME, HEAD_GRACE_TIME, READ_RATE_TIME};
 use exos_cheetah::serve::Bounds;
-use exos_cheetah::site::document::Draft;
-use exos_cheetah::site::{About, Change, Description, Document, SitePath};
+use exos_cheetah::site::{About, Change, Description, Document};
 use exos_cheetah::sockets::SocketServer;
 use exos_cheetah::{Server, Site};
 
@@ -103,18 +103,6 @@ impl Stepped {
     }
 }
 
-fn path(path: &str) -> SitePath {
-    path.as_bytes().into()
-}
-
-fn arrival(content: &str) -> Change {
-    let description = Description::plain("text/plain", common::MODIFIED_SECS);
-    Change::Document(
-        path("/late.txt"),
-        Draft::new(content.as_bytes(), &description),
-    )
-}
-
 const LATE: &str = "GET /late.txt HTTP/1.1\r\nHost: h\r\n\r\n";
 const LATE_LAST: &str = "GET /late.txt HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
 const LAST: &str = "GET /a.txt HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
@@ -139,7 +127,7 @@ fn requests_wait_for_a_document_and_are_answered_when_it_has_come() {
         0
     );
     assert!(stepped.server.is_busy());
-    stepped.change(arrival("here now"));
+    stepped.change(arrival("/late.txt", "here now"));
     let got = stepped.rest(first);
     let bodies: Vec<&str> = got.split("\r\n\r\n").skip(1).collect();
     assert!(bodies[0].starts_with("here nowHTTP/1.1 200 "), "{got}");
@@ -161,7 +149,10 @@ fn requests_for_what_cannot_be_read_are_refused() {
     let stream = stepped.ask(LATE_LAST);
     stepped.turn_until_wanted();
     // Everything is served anew, which has it now.
-    stepped.server.server_mut().change_site(0, arrival("again"));
+    stepped
+        .server
+        .server_mut()
+        .change_site(0, arrival("/late.txt", "again"));
     stepped.server.retry_all(clock::now());
     assert!(stepped.rest(stream).ends_with("\r\n\r\nagain"));
 }
@@ -177,7 +168,7 @@ fn a_document_that_does_not_come_is_not_waited_for_without_end() {
     let got = stepped.rest(stream);
     assert!(got.starts_with("HTTP/1.1 503 "), "{got}");
     assert_eq!(stepped.counter("http_fetch_timeouts"), 1);
-    stepped.change(arrival("too late"));
+    stepped.change(arrival("/late.txt", "too late"));
     assert_eq!(
         stepped
             .server
@@ -196,7 +187,7 @@ fn a_stop_waits_for_documents_that_are_waited_for() {
     stepped.turn_until_wanted();
     stepped.server.stop();
     assert!(stepped.server.is_busy());
-    stepped.change(arrival("in time"));
+    stepped.change(arrival("/late.txt", "in time"));
     assert!(stepped.rest(stream).ends_with("\r\n\r\nin time"));
     assert!(!stepped.server.is_busy());
 }

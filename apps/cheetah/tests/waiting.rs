@@ -8,19 +8,14 @@ mod visit;
 
 use std::time::Duration;
 
-use common::Client;
+use common::{Client, arrival, path};
 use exos_buf::Slice;
 use exos_cheetah::limits::FETCH_TIME;
-use exos_cheetah::site::document::Draft;
-use exos_cheetah::site::{About, Change, Description, SitePath};
+use exos_cheetah::site::{About, Change};
 use exos_cheetah::{Next, Server, ServerConnection, Status};
 use visit::Visit;
 
 const GET: &str = "GET /late.txt HTTP/1.1\r\nHost: h\r\n\r\n";
-
-fn path(path: &str) -> SitePath {
-    path.as_bytes().into()
-}
 
 /// The usual site, of which `/late.txt` and the index of `/late/` are not in memory.
 fn server() -> Server {
@@ -29,11 +24,6 @@ fn server() -> Server {
         server.change_site(0, Change::Listed(path(late), About::default()));
     }
     server
-}
-
-fn arrival(of: &str, content: &str) -> Change {
-    let description = Description::plain("text/plain", common::MODIFIED_SECS);
-    Change::Document(path(of), Draft::new(content.as_bytes(), &description))
 }
 
 /// What a connection sends for some bytes, how many of them it takes, and what it then waits for.

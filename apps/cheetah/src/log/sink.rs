@@ -148,13 +148,6 @@ mod tests {
     use super::super::writer::Lines;
     use super::*;
 
-    fn chunk(text: &str) -> Chunk {
-        Chunk {
-            bytes: text.as_bytes().to_vec(),
-            lines: text.lines().count() as u64,
-        }
-    }
-
     /// A disk that is full in the middle of a line, and has room again.
     #[test]
     fn a_torn_line_does_not_run_into_the_next() {
@@ -165,9 +158,9 @@ mod tests {
             lines: Box::new([Lines::default()]),
             ..Shared::default()
         };
-        sink.write(0, &chunk("one\nha"), &shared);
+        sink.write(0, &Chunk::from("one\nha"), &shared);
         assert!(sink.torn, "its last line has no end");
-        sink.write(0, &chunk("two\n"), &shared);
+        sink.write(0, &Chunk::from("two\n"), &shared);
         assert_eq!(
             std::fs::read(&name).expect("it is there"),
             b"one\nha\ntwo\n"

@@ -22,6 +22,16 @@ pub(super) struct Chunk {
     pub(super) lines: u64,
 }
 
+#[cfg(test)]
+impl From<&str> for Chunk {
+    fn from(text: &str) -> Chunk {
+        Chunk {
+            bytes: text.as_bytes().to_vec(),
+            lines: text.lines().count() as u64,
+        }
+    }
+}
+
 /// What the thread and its owners share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
@@ -194,13 +204,6 @@ mod tests {
 
     use super::*;
 
-    fn chunk(text: &str) -> Chunk {
-        Chunk {
-            bytes: text.as_bytes().to_vec(),
-            lines: text.lines().count() as u64,
-        }
-    }
-
     fn start(target: Target, owners: usize) -> Vec<Writer> {
         Writer::start(target, &[], owners).expect("it opens")
     }
@@ -229,11 +232,11 @@ mod tests {
     fn lines_go_to_the_file_of_that_name_after_a_rotation() {
         let (name, old) = (path("rotation"), path("rotation.1"));
         let mut writer = start(Target::File(name.clone()), 1).remove(0);
-        assert!(writer.give(&mut chunk("one\n")));
+        assert!(writer.give(&mut Chunk::from("one\n")));
         await_that(|| std::fs::read(&name).is_ok_and(|text| text == b"one\n"));
         std::fs::rename(&name, &old).expect("rotated");
         writer.reopen();
-        assert!(writer.give(&mut chunk("two\n")));
+        assert!(writer.give(&mut Chunk::from("two\n")));
         await_that(|| std::fs::read(&name).is_ok_and(|text| text == b"two\n"));
         assert_eq!(std::fs::read(&old).expect("it is there"), b"one\n");
         writer.finish();
@@ -253,7 +256,8 @@ mod tests {
             for (owner, mut writer) in owners {
                 scope.spawn(move || {
                     for n in 0..1000 {
-                        let mut lines = chunk(&format!("{owner} {n}\n{owner} {n} again\n"));
+                        let mut lines =
+                            Chunk::from(format!("{owner} {n}\n{owner} {n} again\n").as_str());
                         await_that_mut(|| writer.give(&mut lines));
                     }
                     writer.finish();
@@ -283,8 +287,8 @@ mod tests {
     fn a_full_disk_loses_lines_and_counts_them() {
         let target = Target::File("/dev/full".into());
         let mut writer = start(target, 1).remove(0);
-        assert!(writer.give(&mut chunk("one\ntwo\n")));
-        assert!(writer.give(&mut chunk("three\n")));
+        assert!(writer.give(&mut Chunk::from("one\ntwo\n")));
+        assert!(writer.give(&mut Chunk::from("three\n")));
         await_that(|| writer.lost() == 3);
         writer.finish();
     }

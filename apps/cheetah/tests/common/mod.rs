@@ -5,7 +5,8 @@
 pub mod folder;
 
 use exos_buf::Slice;
-use exos_cheetah::site::{Description, Document};
+use exos_cheetah::site::document::Draft;
+use exos_cheetah::site::{Change, Description, Document, SitePath};
 use exos_cheetah::{Next, Server, ServerConnection, Site};
 
 /// Sun, 06 Nov 1994 08:49:37 GMT, the RFCs' favourite moment.
@@ -34,6 +35,16 @@ pub fn site() -> Site {
     }
     site.insert_forbidden(b"/secret");
     site
+}
+
+pub fn path(path: &str) -> SitePath {
+    path.as_bytes().into()
+}
+
+/// A text comes to be at a path.
+pub fn arrival(of: &str, content: &str) -> Change {
+    let description = Description::plain("text/plain", MODIFIED_SECS);
+    Change::Document(path(of), Draft::new(content.as_bytes(), &description))
 }
 
 pub fn server() -> Server {
