@@ -1,5 +1,9 @@
 """What the tests' programs in Python have in common: see common.sh."""
 
+import json
+import os
+import signal
+import sys
 import time
 
 # What must happen comes within this many seconds, whatever else the machine does.
@@ -26,3 +30,18 @@ def wait_until(holds):
             return False
         time.sleep(0.02)
     return True
+
+
+def statistics_of(pid, path):
+    """What the counters of a server are now, which appends a line of statistics to the file for each SIGUSR1."""
+    before = os.path.getsize(path)
+    os.kill(pid, signal.SIGUSR1)
+    for _ in range(PATIENCE * 50):
+        time.sleep(0.02)
+        with open(path) as file:
+            file.seek(before)
+            text = file.read()
+        if text.endswith("\n"):
+            report = json.loads(text.splitlines()[-1])
+            return dict(report["counters"], connections=report["connections"])
+    sys.exit(f"not ok {os.path.basename(sys.argv[0])}: the server gives no statistics")

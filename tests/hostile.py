@@ -8,17 +8,15 @@ The server answers for 10.10.0.10 and fd10::10, serves small.txt (100 bytes) and
 or "not ok NAME: why" lines; ends with 1 when one was not ok.
 """
 
-import json
 import os
 import random
-import signal
 import socket
 import struct
 import sys
 import threading
 import time
 
-from common import PATIENCE, failed, say, wait_until
+from common import PATIENCE, failed, say, statistics_of, wait_until
 
 INTERFACE, PID, STATISTICS = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 SERVER, SERVER6 = "10.10.0.10", "fd10::10"
@@ -134,17 +132,7 @@ def find_server():
 
 def statistics():
     """What its counters are now."""
-    before = os.path.getsize(STATISTICS)
-    os.kill(PID, signal.SIGUSR1)
-    for _ in range(PATIENCE * 50):
-        time.sleep(0.02)
-        with open(STATISTICS) as file:
-            file.seek(before)
-            text = file.read()
-        if text.endswith("\n"):
-            report = json.loads(text.splitlines()[-1])
-            return dict(report["counters"], connections=report["connections"])
-    sys.exit("not ok hostile.py: the server gives no statistics")
+    return statistics_of(PID, STATISTICS)
 
 
 def grown(before):

@@ -9,50 +9,21 @@ a line of statistics to the file for each SIGUSR1. It was started with `--max-co
 "ok NAME" or "not ok NAME: why" lines; ends with 1 when one was not ok.
 """
 
-import json
-import os
-import signal
 import socket
 import sys
 import threading
 import time
 
+from common import PATIENCE, failed, say, statistics_of, wait_until
+
 PID, STATISTICS, LARGE = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 PEER, ALL = 4, 24
-PATIENCE = 60
 GET = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
-failures = 0
-
-
-def say(name, good, why=""):
-    global failures
-    failures += not good
-    print(f"ok {name}" if good else f"not ok {name}: {why}", flush=True)
-
-
-def wait_until(holds):
-    """Whether it holds before patience ends."""
-    until = time.time() + PATIENCE
-    while not holds():
-        if time.time() > until:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def statistics():
     """What its counters are now."""
-    before = os.path.getsize(STATISTICS)
-    os.kill(PID, signal.SIGUSR1)
-    for _ in range(PATIENCE * 50):
-        time.sleep(0.02)
-        with open(STATISTICS) as file:
-            file.seek(before)
-            text = file.read()
-        if text.endswith("\n"):
-            report = json.loads(text.splitlines()[-1])
-            return dict(report["counters"], connections=report["connections"])
-    sys.exit("not ok limits.py: the server gives no statistics")
+    return statistics_of(PID, STATISTICS)
 
 
 def count(name):
@@ -222,4 +193,4 @@ of_a_peer()
 of_all()
 slow_heads()
 slow_readers()
-sys.exit(failures > 0)
+sys.exit(failed())
