@@ -1,6 +1,7 @@
 //! Figures in SVG for a page that stands by itself: groups of bars, and curves. Text and lines have the page's colours
 //! (`currentColor`), series those of [`COLOURS`].
 
+use exos_program::html::escape;
 use std::fmt::Write as _;
 
 /// A figure's size.
@@ -20,21 +21,6 @@ const COLOURS: [&str; 7] = [
 /// The colour of a series.
 pub(crate) fn colour(series: usize) -> &'static str {
     COLOURS[series % COLOURS.len()]
-}
-
-/// Text that HTML takes as text.
-pub(crate) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out += "&amp;",
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '"' => out += "&quot;",
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 /// As many digits as tell something.

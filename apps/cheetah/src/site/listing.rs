@@ -13,6 +13,8 @@ use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
+use exos_program::html::escape;
+
 use super::{About, Document, Entry, Site};
 use crate::http::opening::date_text;
 use crate::http::target::encode;
@@ -124,22 +126,6 @@ fn push_row(html: &mut String, (name, slash, about): Row) {
         "<tr><td><a href=\"./{link}{slash}\"><bdi>{text}</bdi>{slash}</a></td>\
          <td>{len}</td><td>{changed}</td></tr>"
     );
-}
-
-/// A text as it is written in HTML, in content and in attributes.
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out += "&amp;",
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '"' => out += "&quot;",
-            '\'' => out += "&#39;",
-            _ => out.push(c),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

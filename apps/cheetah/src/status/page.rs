@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use exos_program::html::escape;
+
 use super::{Row, Snapshot};
 
 const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
@@ -117,10 +119,6 @@ fn time(time: Duration) -> String {
     }
 }
 
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,7 +139,7 @@ mod tests {
         };
         let page = html(&snapshot, "/.exos");
         for part in [
-            "<p>a &lt;b> &amp; c</p>",
+            "<p>a &lt;b&gt; &amp; c</p>",
             "<tr><td>Running for<td>1 min 30 s\n",
             "<h2>Responses by status</h2>\n<table>\n<tr><td>200<td>7\n",
             "<h2>HTTP</h2>\n<table>\n</table>",

@@ -1,8 +1,9 @@
 //! Latency at a given rate.
 
 use super::{connections, table};
-use crate::figure::{self, escape, number};
+use crate::figure::{self, number};
 use crate::http::{LatencyCase, LatencyOutcome, Report, Size};
+use exos_program::html::escape;
 use std::fmt::Write as _;
 
 impl Report {

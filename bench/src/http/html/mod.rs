@@ -8,7 +8,7 @@ mod readers;
 mod specialisations;
 
 use super::{Client, Connection, Report};
-use crate::figure::escape;
+use exos_program::html::escape;
 
 const STYLE: &str = include_str!("../report.css");
 

@@ -1,9 +1,9 @@
 //! What each specialisation is worth: the paper's Table 2.
 
 use super::{table, title_of};
-use crate::figure::escape;
 use crate::http::Report;
 use crate::http::specialisations::matrices;
+use exos_program::html::escape;
 use std::fmt::Write as _;
 
 /// How the numbers are to be read.
