@@ -200,7 +200,7 @@ impl Crowd {
         let ip_at = ethernet.emit(out);
         let tcp_at = ip_at + IPV4_LEN;
         let tcp_len = tcp.emit(&options, &mut out[tcp_at..]);
-        ip_header(src).emit(tcp_len + data, &mut out[ip_at..]);
+        Ipv4Header::atomic(src, SERVER, protocol::TCP).emit(tcp_len + data, &mut out[ip_at..]);
         frame.len = tcp_at + tcp_len + data;
     }
 }
@@ -227,20 +227,6 @@ impl Client {
 fn who(client: u32) -> (Ipv4Addr, u16) {
     let address = u32::from(FIRST_CLIENT) + client / PORTS;
     (address.into(), (1024 + client % PORTS) as u16)
-}
-
-fn ip_header(src: Ipv4Addr) -> Ipv4Header {
-    Ipv4Header {
-        src,
-        dst: SERVER,
-        protocol: protocol::TCP,
-        ttl: 64,
-        tos: 0,
-        ident: 0,
-        dont_fragment: true,
-        more_fragments: false,
-        fragment_offset: 0,
-    }
 }
 
 #[cfg(test)]

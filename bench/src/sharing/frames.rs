@@ -77,17 +77,7 @@ fn headers(macs: Macs, from: SocketAddr, to: SocketAddr, data: usize) -> Result<
         vlan: None,
         ethertype: ETHERTYPE_IPV4,
     };
-    let ip = Ipv4Header {
-        src,
-        dst,
-        protocol: protocol::TCP,
-        ttl: 64,
-        tos: 0,
-        ident: 0,
-        dont_fragment: true,
-        more_fragments: false,
-        fragment_offset: 0,
-    };
+    let ip = Ipv4Header::atomic(src, dst, protocol::TCP);
     let tcp = TcpHeader {
         src_port: from.port(),
         dst_port: to.port(),

@@ -206,15 +206,8 @@ fn syn(ethernet: &EthernetHeader, to: SocketAddr, n: u64) -> Vec<u8> {
     let pseudo = Sum::pseudo(src.into(), dst.into(), protocol::TCP, len as u32);
     exos_wire::tcp::fill_checksum(&mut segment[..len], pseudo);
     let ip = Ipv4Header {
-        src,
-        dst,
-        protocol: protocol::TCP,
-        ttl: 64,
-        tos: 0,
         ident: n as u16,
-        dont_fragment: true,
-        more_fragments: false,
-        fragment_offset: 0,
+        ..Ipv4Header::atomic(src, dst, protocol::TCP)
     };
     let mut frame = vec![0; 14 + 20 + len];
     ethernet.emit(&mut frame);

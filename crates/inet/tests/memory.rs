@@ -94,17 +94,7 @@ impl World {
         };
         let at = header.emit(&mut frame);
         let tcp_len = tcp::LEN + tcp::options_len(options);
-        let ip = Ipv4Header {
-            src: CLIENT,
-            dst: SERVER,
-            protocol: protocol::TCP,
-            ttl: 64,
-            tos: 0,
-            ident: 0,
-            dont_fragment: true,
-            more_fragments: false,
-            fragment_offset: 0,
-        };
+        let ip = Ipv4Header::atomic(CLIENT, SERVER, protocol::TCP);
         let at = at + ip.emit(tcp_len + data.len(), &mut frame[at..]);
         let header = TcpHeader {
             src_port: 1000 + n as u16,

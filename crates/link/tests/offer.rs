@@ -361,17 +361,7 @@ fn emit_headers(head: &mut [u8], (dst, src): (Mac, Mac), from: Ipv4Addr, to: Ipv
         ethertype: ETHERTYPE_IPV4,
     };
     ethernet.emit(head);
-    let ip = Ipv4Header {
-        src: from,
-        dst: to,
-        protocol: protocol::TCP,
-        ttl: 64,
-        tos: 0,
-        ident: 0,
-        dont_fragment: true,
-        more_fragments: false,
-        fragment_offset: 0,
-    };
+    let ip = Ipv4Header::atomic(from, to, protocol::TCP);
     ip.emit(len, &mut head[14..]);
 }
 

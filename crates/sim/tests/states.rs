@@ -199,17 +199,7 @@ fn frame(
     let (IpAddr::V4(src), IpAddr::V4(dst)) = (src, dst) else {
         panic!("IPv4 here")
     };
-    let ip = Ipv4Header {
-        src,
-        dst,
-        protocol: protocol::TCP,
-        ttl: 64,
-        tos: 0,
-        ident: 0,
-        dont_fragment: true,
-        more_fragments: false,
-        fragment_offset: 0,
-    };
+    let ip = Ipv4Header::atomic(src, dst, protocol::TCP);
     let to = usize::from(dst.octets()[3] - 1);
     let mut out = vec![0; 14 + ipv4::LEN];
     EthernetHeader {

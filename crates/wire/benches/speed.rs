@@ -116,18 +116,7 @@ fn emit(payload_len: usize, payload_sum: Sum, out: &mut [u8]) -> usize {
     .emit(out);
     let options = TcpOptions::with_timestamps(3, 4);
     let segment_len = tcp::LEN + tcp::options_len(&options) + payload_len;
-    at += Ipv4Header {
-        src: SRC,
-        dst: DST,
-        protocol: protocol::TCP,
-        ttl: 64,
-        tos: 0,
-        ident: 0,
-        dont_fragment: true,
-        more_fragments: false,
-        fragment_offset: 0,
-    }
-    .emit(segment_len, &mut out[at..]);
+    at += Ipv4Header::atomic(SRC, DST, protocol::TCP).emit(segment_len, &mut out[at..]);
     let sum = Sum::pseudo_v4(SRC, DST, protocol::TCP, segment_len as u32).plus(payload_sum);
     let header_len = tcp.emit_with_checksum(&options, sum, &mut out[at..]);
     assert_eq!(at, ethernet::LEN + ipv4::LEN);

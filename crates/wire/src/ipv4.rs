@@ -317,6 +317,23 @@ pub struct Ipv4Header {
 }
 
 impl Ipv4Header {
+    /// What nearly all packets have: whole and not to be cut, an atomic packet, whose identification means nothing
+    /// (RFC 6864 §4.1); the usual 64 hops (RFC 1700), and no class.
+    #[inline]
+    pub const fn atomic(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8) -> Self {
+        Self {
+            src,
+            dst,
+            protocol,
+            ttl: 64,
+            tos: 0,
+            ident: 0,
+            dont_fragment: true,
+            more_fragments: false,
+            fragment_offset: 0,
+        }
+    }
+
     /// Writes the header with its checksum and returns its length, [`LEN`].
     ///
     /// # Panics

@@ -189,6 +189,17 @@ fn fragmentation_needed_of_old_routers() {
     }
 }
 
+/// RFC 6864 §4.1: Don't Fragment, no offset, and an identification that means nothing.
+#[test]
+fn an_atomic_packet_is_whole_and_stays_so() {
+    let (src, dst) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+    let mut packet = [0; 24];
+    Ipv4Header::atomic(src, dst, 17).emit(4, &mut packet);
+    assert_eq!(packet[..10], [0x45, 0, 0, 24, 0, 0, 0x40, 0, 64, 17]);
+    let view = Ipv4View::parse(&packet).unwrap();
+    assert_eq!((view.src(), view.dst()), (src, dst));
+}
+
 #[test]
 fn ipv4_options_are_listed() {
     let mut packet = vec![

@@ -10,7 +10,7 @@ use exos_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV4, EthernetHeader, Etherne
 use exos_wire::ipv4::{Ipv4Header, Ipv4View};
 use exos_wire::tcp::{TcpFlags, TcpHeader, TcpOptions, TcpView, Timestamps};
 use exos_wire::{Mac, Sum, protocol};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddrV4;
 
 /// Data of a segment: an MTU of 1500 without headers.
 const MSS: u16 = 1460;
@@ -152,7 +152,7 @@ impl Wire {
         let dst = *self.server.ip();
         let pseudo = Sum::pseudo_v4(src, dst, protocol::TCP, segment_len as u32);
         self.ethernet.emit(head);
-        ip_header(src, dst).emit(segment_len, &mut head[14..]);
+        Ipv4Header::atomic(src, dst, protocol::TCP).emit(segment_len, &mut head[14..]);
         tcp.emit_with_checksum(&options, pseudo.plus(body.1), &mut head[34..]);
         34 + tcp_len
     }
@@ -215,18 +215,4 @@ fn read<'f>(
         data: tcp.payload(),
     };
     Some((tuple, segment))
-}
-
-fn ip_header(src: Ipv4Addr, dst: Ipv4Addr) -> Ipv4Header {
-    Ipv4Header {
-        src,
-        dst,
-        protocol: protocol::TCP,
-        ttl: 64,
-        tos: 0,
-        ident: 0,
-        dont_fragment: true,
-        more_fragments: false,
-        fragment_offset: 0,
-    }
 }

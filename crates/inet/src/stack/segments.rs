@@ -130,16 +130,9 @@ fn write_ip(
     start
         + match (local, remote) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => Ipv4Header {
-                src,
-                dst,
-                protocol: protocol::TCP,
                 ttl: at.ip.hop_limit,
                 tos: at.ip.traffic_class(at.ecn.bits()),
-                // RFC 6864 §4.1: an atomic packet's identification means nothing.
-                ident: 0,
-                dont_fragment: true,
-                more_fragments: false,
-                fragment_offset: 0,
+                ..Ipv4Header::atomic(src, dst, protocol::TCP)
             }
             .emit(payload_len, ip),
             (IpAddr::V6(src), IpAddr::V6(dst)) => Ipv6Header {

@@ -205,18 +205,7 @@ pub fn udp_frame(pair: &Addresses, port: u16, payload: &[u8], complete: bool) ->
         ethertype: ETHERTYPE_IPV4,
     }
     .emit(&mut frame);
-    Ipv4Header {
-        src: pair.src,
-        dst: pair.dst,
-        protocol: protocol::UDP,
-        ttl: 64,
-        tos: 0,
-        ident: 0,
-        dont_fragment: true,
-        more_fragments: false,
-        fragment_offset: 0,
-    }
-    .emit(8 + payload.len(), &mut frame[14..]);
+    Ipv4Header::atomic(pair.src, pair.dst, protocol::UDP).emit(8 + payload.len(), &mut frame[14..]);
     let pseudo = Sum::pseudo_v4(pair.src, pair.dst, protocol::UDP, 8 + payload.len() as u32);
     let header = UdpHeader {
         src_port: OUR_PORT,
