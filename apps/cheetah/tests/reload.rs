@@ -15,7 +15,7 @@ use exos_cheetah::serve::exchange::Exchange;
 use exos_cheetah::serve::reload::{Outcome, Reload};
 use exos_cheetah::serve::sites::{Filling, Fresh};
 use exos_cheetah::site::Tree;
-use exos_cheetah::{Server, ServerConnection};
+use exos_cheetah::{Next, Server, ServerConnection};
 
 const DOCUMENTS: usize = 100;
 
@@ -26,6 +26,9 @@ struct Visit {
     connection: ServerConnection,
     reload: Reload,
     exchange: Exchange,
+    /// What tells of changes of what is served.
+    serving: Vec<Tree>,
+    /// And of what has been read and is not served yet.
     trees: Vec<Tree>,
 }
 
@@ -42,8 +45,13 @@ impl Visit {
     fn new() -> Visit {
         let folder = Folder::new();
         write_version(&folder, "old");
+        Visit::of(folder)
+    }
+
+    fn of(folder: Folder) -> Visit {
         let file = folder.path("serve.toml");
-        let mut filling = Filling::new(read(&file).unwrap().0);
+        let (fresh, serving) = read(&file).unwrap();
+        let mut filling = Filling::new(fresh);
         while !filling.step(7) {}
         let sites = filling.finish();
         let read = Arc::new(move || read(&file));
@@ -53,20 +61,29 @@ impl Visit {
             connection: ServerConnection::new(),
             reload: Reload::new(read, vec![0]).unwrap(),
             exchange: Exchange::default(),
+            serving,
             trees: Vec::new(),
         }
     }
 
-    /// The answer to a request on the one connection, as it would be sent.
+    /// The answer to a request on the one connection, as it would be sent. What it waits for is read.
     fn get(&mut self, target: &str) -> Vec<Slice> {
         let request = format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n");
         let mut out = Vec::new();
-        let handled = self.connection.handle_bytes(
-            &mut self.server,
-            request.as_bytes(),
-            usize::MAX,
-            &mut out,
-        );
+        let mut handle = |server: &mut Server| {
+            let bytes = request.as_bytes();
+            self.connection
+                .handle_bytes(server, bytes, usize::MAX, &mut out)
+        };
+        let mut handled = handle(&mut self.server);
+        if handled.next == Next::Wait {
+            let (site, path) = self.server.take_wanted().unwrap();
+            let server = &mut self.server;
+            self.serving[site].fetch(&path, Instant::now(), &mut |site, change| {
+                server.change_site(site, change);
+            });
+            handled = handle(server);
+        }
         assert_eq!((handled.consumed, handled.responses), (request.len(), 1));
         out
     }
@@ -89,8 +106,11 @@ impl Visit {
                 self.exchange.begin(fresh);
             }
         }
-        let is_exchanged = self.exchange.turn(&mut self.server);
-        is_exchanged.then_some(Told::Exchanged(self.trees.len()))
+        if !self.exchange.turn(&mut self.server) {
+            return None;
+        }
+        self.serving = std::mem::take(&mut self.trees);
+        Some(Told::Exchanged(self.serving.len()))
     }
 
     fn is_busy(&self) -> bool {
@@ -118,13 +138,18 @@ fn read(file: &Path) -> Outcome {
 
 /// Documents that say which version they are of, and a configuration that says it too.
 fn write_version(folder: &Folder, version: &str) {
+    write_version_at_length(folder, version, 1, "");
+}
+
+/// The same with documents that say it so many times, and more in the configuration.
+fn write_version_at_length(folder: &Folder, version: &str, times: usize, more: &str) {
     for n in 0..DOCUMENTS {
-        folder.write(&format!("{version}/{n}.txt"), version);
+        folder.write(&format!("{version}/{n}.txt"), version.repeat(times));
     }
     let rule = format!("[[site.fields]]\npath = \"*\"\nset = {{ X-Version = \"{version}\" }}");
     folder.write(
         "serve.toml",
-        format!("[[site]]\nroot = \"{version}\"\n{rule}\n"),
+        format!("{more}[[site]]\nroot = \"{version}\"\n{rule}\n"),
     );
 }
 
@@ -217,6 +242,74 @@ fn a_request_during_a_reload_is_not_lost() {
         assert_eq!(visit.turn(), None);
     }
     assert_eq!(visit.turn(), None, "twice is once");
+}
+
+/// Three times as much as the cache may hold is read anew while all of it is asked for: the old table and the new one
+/// each keep to the bound, before the exchange and after it, and every answer is of the version of its time.
+#[test]
+fn a_set_larger_than_its_cache_is_exchanged_within_the_bound() {
+    const LIMIT: u64 = 1 << 20;
+    const TIMES: usize = 10_000;
+    let write = |folder: &Folder, version| {
+        write_version_at_length(folder, version, TIMES, "[cache]\nsize = \"1MiB\"\n");
+    };
+    let check = |visit: &mut Visit, n: usize, version: &str| {
+        let body = visit.body(&format!("/{}.txt", n % DOCUMENTS));
+        assert!(body == version.repeat(TIMES), "{n}: {} bytes", body.len());
+        let sites = visit.server.sites();
+        let (site, figures) = (sites.get(0), sites.cache_figures());
+        assert!(
+            site.content_len() <= LIMIT && figures.held <= LIMIT,
+            "{n}: {figures:?}"
+        );
+        assert_eq!(site.document_count() + site.listed().0, DOCUMENTS);
+        assert!(site.document_count() > DOCUMENTS / 4, "it is used");
+    };
+    let folder = Folder::new();
+    write(&folder, "old");
+    let mut visit = Visit::of(folder);
+    let mut asked = 0;
+    for _ in 0..2 * DOCUMENTS {
+        check(&mut visit, asked, "old");
+        asked += 1;
+    }
+    write(&visit.folder, "new");
+    visit.reload.request();
+    let told = visit.turn_until_told(|visit| {
+        check(visit, asked, "old");
+        asked += 1;
+    });
+    assert_eq!(told, Told::Exchanged(1));
+    let before = visit.server.sites().cache_figures().fetched;
+    while visit.is_busy() {
+        assert_eq!(visit.turn(), None);
+        check(&mut visit, asked, "new");
+        asked += 1;
+    }
+    (0..DOCUMENTS).for_each(|n| check(&mut visit, n, "new"));
+    let fetched = visit.server.sites().cache_figures().fetched - before;
+    assert!(fetched > DOCUMENTS as u64 / 2, "{fetched}");
+}
+
+/// What changes while all is read is in it: the old tables have it by then.
+#[test]
+fn what_changes_during_a_reload_is_in_it() {
+    let folder = Folder::new();
+    write_version(&folder, "old");
+    let (mut fresh, mut trees) = read(&folder.path("serve.toml")).unwrap();
+    folder.write("old/0.txt", "changed");
+    folder.write("old/more.txt", "more");
+    std::fs::remove_file(folder.path("old/1.txt")).unwrap();
+    fresh.catch_up(&mut trees);
+    let sites = fresh.into_sites();
+    let content = |path: &str| {
+        let document = sites.get(0).find(path.as_bytes())?.document()?;
+        Some(String::from_utf8(document.body().as_bytes().to_vec()).unwrap())
+    };
+    assert_eq!(content("/0.txt").as_deref(), Some("changed"));
+    assert_eq!(content("/more.txt").as_deref(), Some("more"));
+    assert_eq!(content("/1.txt"), None);
+    assert_eq!(content("/2.txt").as_deref(), Some("old"));
 }
 
 /// Several loops fill tables of their own from what was read once: the bytes of the documents, and their sums, are the same.

@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Instant;
 
 use exos::Error;
 
@@ -61,9 +62,22 @@ impl Fresh {
             }
         }
         if wrong.is_empty() {
+            fresh.catch_up(&mut trees);
             Ok((fresh, trees))
         } else {
             Err(wrong)
+        }
+    }
+
+    /// Takes in what has changed since these trees were looked at: reading takes long, and who is served already has seen
+    /// that.
+    pub fn catch_up(&mut self, trees: &mut [Tree]) {
+        for tree in trees {
+            let changes = &mut self.changes;
+            tree.poll(Instant::now(), &mut |site, change| {
+                changes[site].push(change);
+            });
+            say_omissions(tree);
         }
     }
 
@@ -85,9 +99,7 @@ impl Fresh {
         let changes = &mut self.changes;
         tree.scan(&mut |site, change| changes[site].push(change))
             .map_err(say)?;
-        for omission in tree.take_omissions() {
-            eprintln!("exos serve: left out: {omission}");
-        }
+        say_omissions(&mut tree);
         let missing = missing_pages(site, directory, &self.changes[number]);
         if !missing.is_empty() {
             return Err(missing);
@@ -105,6 +117,12 @@ impl Fresh {
         let mut filling = Filling::new(self);
         while !filling.step(usize::MAX) {}
         filling.finish()
+    }
+}
+
+fn say_omissions(tree: &mut Tree) {
+    for omission in tree.take_omissions() {
+        eprintln!("exos serve: left out: {omission}");
     }
 }
 
