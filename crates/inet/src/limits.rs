@@ -132,8 +132,9 @@ pub const HOP_LIMIT: u8 = 64;
 /// MSL of 2 minutes predates timestamps, which tell old segments of a reused port pair apart.
 pub const TIME_WAIT: Duration = Duration::from_secs(60);
 
-/// Connections in TIME-WAIT at once; the oldest goes first. At 64 bytes an entry this is 16 MiB,
-/// and 4,096 closes a second by our side keep theirs for the whole time.
+/// Connections in TIME-WAIT at once, a power of two; the oldest goes first. At 64 bytes an entry this is 16 MiB,
+/// and 4,096 closes a second by our side keep theirs for the whole time. Where clients use their ports again
+/// earlier, up to a quarter of the places may be of those that have come back.
 pub const TIME_WAIT_ENTRIES_MAX: usize = 256 * 1024;
 
 /// A stack is silent about segments of a connection that was taken out of it for this long, and again after

@@ -88,6 +88,12 @@ impl Index {
         self.len == 0
     }
 
+    /// Take all slots out, and keep the room.
+    pub fn clear(&mut self) {
+        self.buckets.fill(Bucket::default());
+        self.len = 0;
+    }
+
     /// The slot among those with this hash for which `is_it` holds.
     #[inline]
     pub fn find(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {

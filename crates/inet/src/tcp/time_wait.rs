@@ -2,7 +2,9 @@
 //!
 //! All entries wait equally long, so they end in the order in which they came: a queue, with a
 //! hash table that finds a flow's place in it. An entry that is taken out early leaves a hole that
-//! passes out with its turn. The queue is bounded; the oldest entry makes room for a new one.
+//! passes out with its turn, or is closed before the queue grows for want of its place: a client that
+//! uses its ports again and again leaves holes faster than time takes them. So the queue's memory follows
+//! from how many wait at most, and is bounded; the oldest entry makes room for a new one.
 //! Entries that move to another stack are in [`records`].
 
 pub mod records;
@@ -16,9 +18,12 @@ use super::index::Index;
 use crate::limits::{TIME_WAIT, TIME_WAIT_ENTRIES_MAX};
 use crate::time::{Duration, Instant};
 
-/// Holes that may stand in the queue beside as many as there are entries: restarts and reuse
-/// leave them faster than time takes them, so they are closed when they are more.
-const HOLES_MAX: usize = 1024;
+/// Places of the smallest queue; the others have a power of two.
+const PLACES_MIN: usize = 64;
+
+/// A full queue with fewer holes than one place in so many grows, or lets its oldest entry go; with more, they are
+/// closed. For each hole that was made, three entries at most are moved.
+const PLACES_PER_HOLE: usize = 4;
 
 /// What is left of a connection whose both sides are finished.
 #[derive(Copy, Clone, Debug)]
@@ -71,13 +76,8 @@ impl TimeWaitTable {
     /// Add a connection, which must not be there; true when the oldest had to make room.
     pub fn insert(&mut self, now: Instant, waiting: Waiting) -> bool {
         debug_assert!(self.get(waiting.hash, &waiting.flow).is_none());
-        let evict = self.index.len() >= TIME_WAIT_ENTRIES_MAX;
-        if evict {
-            while !self.drop_front() {}
-        }
-        if self.entries.len() > 2 * self.index.len() + HOLES_MAX {
-            self.close_holes();
-        }
+        let is_full = self.entries.len() == self.entries.capacity();
+        let evict = is_full && self.make_room();
         let number = self.first.wrapping_add(self.entries.len() as u32);
         self.entries.push_back(Some(Waiting {
             expires_ms: (now + TIME_WAIT).millis() as u32,
@@ -147,11 +147,26 @@ impl TimeWaitTable {
         self.index.find(hash, is_it).map(place)
     }
 
+    /// Make a place in a full queue; true when the oldest entry had to go for it.
+    fn make_room(&mut self) -> bool {
+        let places = self.entries.len();
+        let holes = places - self.index.len();
+        if holes > 0 && holes >= places / PLACES_PER_HOLE {
+            self.close_holes();
+        } else if places >= TIME_WAIT_ENTRIES_MAX {
+            return self.drop_front();
+        } else {
+            let more = places.max(PLACES_MIN).min(TIME_WAIT_ENTRIES_MAX - places);
+            self.entries.reserve_exact(more);
+        }
+        false
+    }
+
     /// Move the entries together. Linear, and paid for by the holes that made it necessary.
     fn close_holes(&mut self) {
         self.entries.retain(Option::is_some);
         self.first = 0;
-        self.index = Index::default();
+        self.index.clear();
         let entries = &self.entries;
         for number in 0..entries.len() as u32 {
             let hash_of = |n| hash_of(entries, 0, n);
@@ -256,10 +271,32 @@ mod tests {
             insert(&mut table, Instant::START, port);
         }
         (0..100_000u32).for_each(|n| restart(&mut table, Instant::START, (n % 50) as u16));
-        assert!(table.entries.len() <= 2 * 50 + HOLES_MAX + 1);
+        assert!(table.entries.capacity() <= 128);
         assert!((0..50).all(|port| get(&table, port).is_some()));
         table.expire(Instant::START + TIME_WAIT);
         assert!(table.is_empty());
+    }
+
+    /// A client that uses its ports again long before their time is over: the memory is that of as many as wait at once.
+    #[test]
+    fn ports_that_are_used_again_take_no_more_places() {
+        const PORTS: u16 = 28_000;
+        let mut table = TimeWaitTable::default();
+        for n in 0..50 * u32::from(PORTS) {
+            let port = (n % u32::from(PORTS)) as u16;
+            table.remove(hash(&flow(port)), &flow(port));
+            assert!(
+                !insert(&mut table, Instant::START, port),
+                "nobody has to go"
+            );
+        }
+        assert_eq!(table.len(), usize::from(PORTS));
+        assert_eq!(
+            table.entries.capacity(),
+            65_536,
+            "the next power of two but one at most"
+        );
+        assert!((0..PORTS).all(|port| get(&table, port).is_some()));
     }
 
     #[test]
@@ -272,6 +309,7 @@ mod tests {
             evicted += usize::from(table.insert(Instant::START, waiting(flow, n as u32)));
         }
         assert_eq!((table.len(), evicted), (TIME_WAIT_ENTRIES_MAX, 10));
+        assert_eq!(table.entries.capacity(), TIME_WAIT_ENTRIES_MAX);
         let survivor = Flow::new(
             "10.0.0.1:80".parse().unwrap(),
             "0.0.0.10:9".parse().unwrap(),
