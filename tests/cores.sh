@@ -68,6 +68,12 @@ expect "a TAP device is refused" [ "${refused/one queue/}" != "$refused" ]
 refused=$("$exos" serve --check --cores 4000 2>&1)
 expect "more cores than there are are refused" [ "${refused/give --cores $(nproc)/}" != "$refused" ]
 
+refused=$("$exos" serve --sockets --core 0,1 2>&1)
+expect "on sockets two cores are refused" [ "${refused/one loop/}" != "$refused" ]
+printf '[link]\ncores = 2\n[[site]]\nroot = "site"\n' >"$work/two.toml"
+refused=$("$exos" serve --sockets --config "$work/two.toml" 2>&1)
+expect "by a file too" [ "${refused/one loop/}" != "$refused" ]
+
 wire 2
 start "$work/site" --log "$work/log" --json || { bad "it starts" "$(cat "$work/err")"; exit 1; }
 fetch -o "$work/got" http://10.0.0.1/large.bin

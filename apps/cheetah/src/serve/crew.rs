@@ -3,9 +3,8 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-use exos::{Core, Error};
+use exos::Error;
 
-use super::station::{Setup, Station};
 use super::team::{Asks, Seat};
 
 /// The threads. When this is dropped, however that comes, they are asked to end, and waited for.
@@ -24,6 +23,16 @@ impl Drop for Leaving {
     }
 }
 
+/// To be said by a thread when it serves.
+pub(super) struct Ready(SyncSender<()>);
+
+impl Ready {
+    /// It serves. Those who have begun keep nobody waiting for the others.
+    pub(super) fn say(self) {
+        let _ = self.0.send(());
+    }
+}
+
 impl Crew {
     /// Nobody yet, besides the first core.
     pub(super) fn new(seat: Seat) -> Crew {
@@ -33,21 +42,28 @@ impl Crew {
         }
     }
 
-    /// Starts a thread for each, on its processor, and waits until all serve.
+    /// Starts a thread for each loop, on its processor, and waits until all serve.
     ///
     /// # Errors
     ///
     /// One of them cannot begin.
-    pub(super) fn start(
+    pub(super) fn start<F>(
         &mut self,
-        cores: impl IntoIterator<Item = (usize, Core, Setup)>,
-    ) -> Result<(), Error> {
+        loops: impl IntoIterator<Item = (usize, F)>,
+    ) -> Result<(), Error>
+    where
+        F: FnOnce(Ready) -> Result<(), Error> + Send + 'static,
+    {
         let (ready, is_ready) = sync_channel(0);
-        for (number, core, setup) in cores {
-            let ready = ready.clone();
+        for (number, serve) in loops {
+            let (ready, leaving) = (Ready(ready.clone()), Leaving(self.seat.clone()));
             let thread = std::thread::Builder::new().name(format!("core {number}"));
             let thread = thread
-                .spawn(move || run(number, core, setup, ready))
+                .spawn(move || {
+                    let _leaving = leaving;
+                    exos_host::affinity::pin(number)?;
+                    serve(ready)
+                })
                 .map_err(|e| Error::io("cannot start a thread", e))?;
             self.threads.push((number, thread));
         }
@@ -97,17 +113,78 @@ impl Drop for Crew {
     }
 }
 
-fn run(number: usize, core: Core, setup: Setup, ready: SyncSender<()>) -> Result<(), Error> {
-    let _leaving = Leaving(setup.seat.clone());
-    exos_host::affinity::pin(number)?;
-    let mut station = Station::open(core.start()?, setup)?;
-    let _ = ready.send(());
-    drop(ready); // Those who have begun keep nobody waiting for the others.
-    while !station.heed().contains(Asks::STOP) {
-        station.turn()?;
-        station.wait(false, &[])?;
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    use super::*;
+
+    type Serve = Box<dyn FnOnce(Ready) -> Result<(), Error> + Send>;
+
+    fn seats() -> (usize, Vec<Seat>) {
+        let core = exos_host::affinity::allowed().unwrap()[0];
+        (core, Seat::make(&[core; 3]).unwrap())
     }
-    let ended = station.end(&[], |_, _| {});
-    station.close();
-    ended
+
+    /// A loop that serves until it is asked to end.
+    fn until_asked(seat: Seat) -> Serve {
+        Box::new(move |ready| {
+            ready.say();
+            while !seat.take_asks().contains(Asks::STOP) {
+                poll(&mut [PollFd::new(&seat.fd(), PollFlags::IN)], None).unwrap();
+            }
+            Ok(())
+        })
+    }
+
+    /// The first core is woken, ends the others, which end in order, and the error names the core that has panicked.
+    #[test]
+    fn a_core_that_panics_ends_the_program_and_not_the_others_work() {
+        let (core, seats) = seats();
+        let mut crew = Crew::new(seats[0].clone());
+        let (panic, now) = channel::<()>();
+        let panics: Serve = Box::new(move |ready| {
+            ready.say();
+            let _ = now.recv();
+            panic!("of this test");
+        });
+        crew.start([(core, panics), (core, until_asked(seats[2].clone()))])
+            .unwrap();
+        assert_eq!(seats[0].take_asks(), Asks::default());
+        drop(panic);
+        let mut asks = Asks::default();
+        while !asks.contains(Asks::ONE_LEFT) {
+            poll(&mut [PollFd::new(&seats[0].fd(), PollFlags::IN)], None).unwrap();
+            asks = seats[0].take_asks();
+        }
+        let error = crew.end().unwrap_err().to_string();
+        let says = format!("on core {core}: the thread on core {core} has panicked");
+        assert!(error.contains(&says), "{error}");
+        crew.end().expect("nobody is left");
+    }
+
+    /// Whoever cannot begin keeps nobody waiting.
+    #[test]
+    fn a_core_that_cannot_begin_is_the_error_of_the_start() {
+        let (core, seats) = seats();
+        for panics in [false, true] {
+            let mut crew = Crew::new(seats[0].clone());
+            let fails: Serve = Box::new(move |_| {
+                std::thread::sleep(Duration::from_millis(10));
+                assert!(!panics, "of this test");
+                Err(Error::new("no queue for it"))
+            });
+            let error = crew.start([(core, until_asked(seats[1].clone())), (core, fails)]);
+            let error = error.unwrap_err().to_string();
+            let says = if panics {
+                "has panicked"
+            } else {
+                "no queue for it"
+            };
+            assert!(error.contains(says), "{error}");
+        }
+    }
 }

@@ -40,7 +40,7 @@ use crate::log::Log;
 use crate::site::Tree;
 
 use announce::{announce, url};
-use crew::Crew;
+use crew::{Crew, Ready};
 use files::Feed;
 use lead::{Lead, Reporter};
 use room::Lease;
@@ -67,7 +67,10 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     }
     let (fresh, trees) = sites::read_or_tell(&config)?;
     let allowed = exos_host::affinity::allowed()?;
-    let cores = config.places(&allowed)?;
+    let cores = match args.sockets {
+        true => config.place_on_sockets(&allowed)?,
+        false => config.places(&allowed)?,
+    };
     cores
         .first()
         .map_or(Ok(()), |&core| exos_host::affinity::pin(core))?;
@@ -182,14 +185,19 @@ impl Program<'_> {
         Ok(all.map(setup).collect())
     }
 
-    /// The processor, the queue and the set-up of each core but the first.
+    /// The processor and the loop of each core but the first.
     fn crew(
         &self,
         others: Vec<Core>,
         setups: impl Iterator<Item = Setup>,
-    ) -> impl Iterator<Item = (usize, Core, Setup)> {
+    ) -> impl Iterator<
+        Item = (
+            usize,
+            impl FnOnce(Ready) -> Result<(), Error> + Send + 'static,
+        ),
+    > {
         let cores = self.cores.iter().skip(1).copied();
         let all = cores.zip(others).zip(setups);
-        all.map(|((number, core), setup)| (number, core, setup))
+        all.map(|((number, core), setup)| (number, move |ready| station::serve(core, setup, ready)))
     }
 }

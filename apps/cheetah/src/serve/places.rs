@@ -46,6 +46,22 @@ impl Config {
         }
         choose(count, named, allowed)
     }
+
+    /// The same on the kernel's sockets, where there is one loop.
+    ///
+    /// # Errors
+    ///
+    /// It may not run where it is to run, or several cores are asked for.
+    pub(super) fn place_on_sockets(&self, allowed: &[usize]) -> Result<Vec<usize>, Error> {
+        let count = self.core_count();
+        if count > 1 {
+            return Err(Error::new(format!(
+                "{count} cores are to serve, and on sockets the server is one loop"
+            ))
+            .mend("leave --sockets out; or --cores, and name one --core at most (`cores` and `core` of [link] in the file)"));
+        }
+        choose(count, &self.link.core, allowed)
+    }
 }
 
 fn choose(count: usize, named: &[usize], allowed: &[usize]) -> Result<Vec<usize>, Error> {
@@ -98,6 +114,22 @@ fn too_few(count: usize, cores: &[usize]) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn on_sockets_there_is_one_loop() {
+        let mut config = Config::of(crate::config::Root::Example);
+        config.syn_handler = true; // Without effect there.
+        assert!(config.place_on_sockets(&[1, 2]).unwrap().is_empty());
+        config.link.core = vec![2];
+        assert_eq!(config.place_on_sockets(&[1, 2]).unwrap(), [2]);
+        config.link.core = vec![2, 1];
+        let error = config.place_on_sockets(&[1, 2]).unwrap_err().to_string();
+        assert!(error.contains("2 cores are to serve"), "{error}");
+        config.link.core.clear();
+        config.cores = Some(3);
+        let error = config.place_on_sockets(&[1, 2]).unwrap_err().to_string();
+        assert!(error.contains("3 cores are to serve"), "{error}");
+    }
 
     #[test]
     fn cores_are_the_first_ones_or_those_that_are_named() {

@@ -5,10 +5,11 @@
 
 use std::os::fd::BorrowedFd;
 
-use exos::{Error, Exos, clock};
+use exos::{Core, Error, Exos, clock};
 use exos_inet::tcp::{ListenOptions, ListenerId};
 
 use super::bounds::Peers;
+use super::crew::Ready;
 use super::documents::{Documents, OnStack};
 use super::files::Feed;
 use super::program::Cheetah;
@@ -161,6 +162,19 @@ impl Station {
         self.show();
         self
     }
+}
+
+/// What the thread of another core than the first does, from its start to its end.
+pub(super) fn serve(core: Core, setup: Setup, ready: Ready) -> Result<(), Error> {
+    let mut station = Station::open(core.start()?, setup)?;
+    ready.say();
+    while !station.heed().contains(Asks::STOP) {
+        station.turn()?;
+        station.wait(false, &[])?;
+    }
+    let ended = station.end(&[], |_, _| {});
+    station.close();
+    ended
 }
 
 fn listen(exos: &mut Exos, config: &Config) -> Result<ListenerId, Error> {
