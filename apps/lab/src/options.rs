@@ -17,6 +17,9 @@ pub struct UpArgs {
     /// Longest IP packet on the wire, in bytes
     #[arg(long, default_value_t = 1500)]
     mtu: u32,
+    /// Queues of the interface at each end, for programs on several cores (exos serve --cores)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    queues: u32,
     #[command(flatten)]
     emulation: EmulationArgs,
 }
@@ -78,6 +81,7 @@ impl UpArgs {
             name: self.name.clone(),
             wire: self.wire,
             mtu: self.mtu,
+            queues: self.queues,
             emulation: self.emulation.emulation(),
         }
     }

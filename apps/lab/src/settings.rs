@@ -15,6 +15,8 @@ const NAME_LEN: usize = 32;
 
 /// Smallest MTU: IPv6 needs 1280 on every link (RFC 8200 §5).
 const MTU_MIN: u32 = 1280;
+/// Most queues at an end: as many as a program on AF_XDP opens.
+const QUEUES_MAX: u32 = 64;
 /// Largest MTU: an IP packet has no more than 65535 bytes (RFC 791 §3.1).
 const MTU_MAX: u32 = 65535;
 
@@ -99,6 +101,8 @@ pub struct Settings {
     pub wire: WireKind,
     /// The longest IP packet on the wire, in bytes.
     pub mtu: u32,
+    /// Queues of the interface at each end. With more than one, a program that wants all that comes opens each.
+    pub queues: u32,
     /// What happens to frames on their way; `None`: the two sides are joined directly.
     pub emulation: Option<Emulation>,
 }
@@ -116,6 +120,7 @@ impl Settings {
             name: name.into(),
             wire: WireKind::Plain,
             mtu: 1500,
+            queues: 1,
             emulation: None,
         }
     }
@@ -130,9 +135,21 @@ impl Settings {
                 )),
             );
         }
+        if !(1..=QUEUES_MAX).contains(&self.queues) {
+            return Err(
+                Error::new(format!("the wire cannot have {} queues", self.queues))
+                    .mend(format!("choose from 1 to {QUEUES_MAX}")),
+            );
+        }
         let Some(emulation) = &self.emulation else {
             return Ok(());
         };
+        if self.queues > 1 {
+            return Err(Error::new(
+                "an emulated wire has one queue: the emulator keeps frames in the order in which they came",
+            )
+            .mend("leave out --queues, or the emulation"));
+        }
         if self.wire == WireKind::Offload {
             return Err(Error::new(
                 "an offload wire cannot be emulated: packets of 64 KB without checksums are no frames that a \
@@ -161,6 +178,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::emulator::Conditions;
 
     #[test]
     fn names_and_mtus_are_checked_before_anything_is_made() {
@@ -181,6 +199,30 @@ mod tests {
                 ..Settings::named(name)
             };
             assert_eq!(settings.check().is_ok(), good, "{name:?} {mtu}");
+        }
+    }
+
+    #[test]
+    fn queues_are_for_wires_that_nobody_emulates() {
+        let emulation = Some(Emulation {
+            conditions: Conditions::default(),
+            seed: 1,
+            core: None,
+        });
+        for (queues, emulation, good) in [
+            (1, None, true),
+            (64, None, true),
+            (0, None, false),
+            (65, None, false),
+            (1, emulation.clone(), true),
+            (2, emulation, false),
+        ] {
+            let settings = Settings {
+                queues,
+                emulation,
+                ..Settings::named("lab")
+            };
+            assert_eq!(settings.check().is_ok(), good, "{queues}");
         }
     }
 

@@ -28,7 +28,7 @@ pub(crate) fn find_middle(lab: &str) -> Result<Option<NetNs>> {
 pub(crate) fn join(lab: &Lab, settings: &Settings) -> Result<bool> {
     if settings.emulation.is_none() {
         let was_emulated = remove_middle(lab.name())?.0;
-        if !was_emulated && is_joined_directly(lab, settings.wire)? {
+        if !was_emulated && is_joined_directly(lab, settings)? {
             return Ok(false);
         }
         delete_wires(lab)?;
@@ -101,28 +101,34 @@ pub(crate) fn delete_interface(netlink: &Netlink, name: &str) -> Result<()> {
     }
 }
 
-/// True when these are the ends of one veth pair with one queue each.
+/// True when these are the ends of one veth pair with as many queues each way.
 pub(crate) fn are_tied(one: &LinkInfo, other: &LinkInfo) -> bool {
     let points = |from: &LinkInfo, to: &LinkInfo| {
         from.kind.as_deref() == Some("veth") && from.peer_index == Some(to.index)
     };
-    let single = |link: &LinkInfo| (link.rx_queues, link.tx_queues) == (1, 1);
-    points(one, other) && points(other, one) && single(one) && single(other)
+    let queues = [
+        one.rx_queues,
+        one.tx_queues,
+        other.rx_queues,
+        other.tx_queues,
+    ];
+    let alike = queues.iter().all(|&count| count == queues[0]);
+    points(one, other) && points(other, one) && alike
 }
 
 /// True when the two ends are those of one pair, and of the wanted kind or one that can be made so in place. The
 /// kernel's defaults can only be had by making the pair anew.
-fn is_joined_directly(lab: &Lab, wanted: WireKind) -> Result<bool> {
+fn is_joined_directly(lab: &Lab, settings: &Settings) -> Result<bool> {
     let [a, b] = Side::BOTH.map(|side| find_interface(lab.netns(side), INTERFACE));
     let (Some(a), Some(b)) = (a?, b?) else {
         return Ok(false);
     };
-    if !are_tied(&a, &b) {
+    if !are_tied(&a, &b) || a.rx_queues != settings.queues {
         return Ok(false);
     }
     for side in Side::BOTH {
         let kind = offloads::kind(&lab.netns(side).ethtool()?)?;
-        if wanted == WireKind::Offload && kind != Some(WireKind::Offload) {
+        if settings.wire == WireKind::Offload && kind != Some(WireKind::Offload) {
             return Ok(false);
         }
     }
@@ -180,6 +186,7 @@ fn end<'a>(netns: &'a NetNs, name: &'a str, settings: &Settings) -> VethEnd<'a> 
     VethEnd {
         netns: Some(netns.as_fd()),
         mtu: Some(settings.mtu),
+        queues: settings.queues,
         ..VethEnd::named(name)
     }
 }

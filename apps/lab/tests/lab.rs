@@ -100,6 +100,14 @@ fn up_twice_then_other_settings_then_down() {
     };
     std::mem::forget(up_as(&offload, Outcome::Changed));
     std::mem::forget(up_as(&offload, Outcome::Unchanged));
+    let wide = Settings {
+        queues: 2,
+        ..plain.clone()
+    };
+    std::mem::forget(up_as(&wide, Outcome::Changed));
+    std::mem::forget(up_as(&wide, Outcome::Unchanged));
+    let state = status(&plain.name).expect("readable");
+    assert_eq!(state.state, State::Up, "{:?}", state.problems);
     let lab = up_as(&plain, Outcome::Changed);
     assert!(reaches(&lab));
     assert_ne!(lab.link(Side::A).expect("there").index, index);
