@@ -43,5 +43,6 @@ def statistics_of(pid, path):
             text = file.read()
         if text.endswith("\n"):
             report = json.loads(text.splitlines()[-1])
-            return dict(report["counters"], connections=report["connections"])
+            gauges = {name: report[name] for name in ("connections", "time_wait_connections")}
+            return report["counters"] | gauges
     sys.exit(f"not ok {os.path.basename(sys.argv[0])}: the server gives no statistics")
