@@ -16,6 +16,7 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Program {
     Serve(exos_cheetah::serve::ServeArgs),
+    Load(Box<exos_webswamp::LoadArgs>),
     Echo(exos_tools::EchoArgs),
     Discard(exos_tools::DiscardArgs),
     Chargen(exos_tools::ChargenArgs),
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
 fn run(program: Program) -> Result<ExitCode, Error> {
     match program {
         Program::Serve(args) => exos_cheetah::serve::run(&args),
+        Program::Load(args) => exos_webswamp::run(&args),
         Program::Echo(args) => exos_tools::echo(&args),
         Program::Discard(args) => exos_tools::discard(&args),
         Program::Chargen(args) => exos_tools::chargen(&args),

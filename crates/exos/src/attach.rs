@@ -155,6 +155,10 @@ pub struct Attachment {
     pub cores: u32,
     /// Hand over large segments to be cut by the link, where it can. Off to measure what it brings.
     pub segmentation: bool,
+    /// What sequence numbers, timestamps and local ports follow from, where nobody gains by foretelling them: with the
+    /// same seed a peer that still has connections of an earlier run in TIME-WAIT sees ours as later ones (RFC 6191).
+    /// `None` draws a secret (RFC 6528).
+    pub seed: Option<u64>,
 }
 
 impl Attachment {
@@ -169,6 +173,7 @@ impl Attachment {
             share_address: false,
             cores: 1,
             segmentation: true,
+            seed: None,
         }
     }
 
@@ -253,19 +258,14 @@ impl Exos {
     pub fn attach(wanted: &Attachment) -> Result<Self, Error> {
         wanted.check()?;
         match &wanted.link {
-            LinkName::OwnPair => own_pair(wanted.cores, wanted.segmentation),
-            LinkName::OwnTap => own_tap(wanted.segmentation),
+            LinkName::OwnPair => own_pair(wanted),
+            LinkName::OwnTap => own_tap(wanted),
             LinkName::Daemon {
                 interface,
                 socket,
                 mode,
             } => via::attach(wanted, interface.as_deref(), socket, *mode),
-            LinkName::Tap(name) => tap(
-                name,
-                &wanted.addresses,
-                &wanted.gateways,
-                wanted.segmentation,
-            ),
+            LinkName::Tap(name) => tap(name, &wanted.addresses, &wanted.gateways, wanted),
             LinkName::Xdp { interface, queue } if wanted.share_address => {
                 shared(interface, *queue, wanted)
             }
@@ -282,7 +282,7 @@ impl Exos {
                     &wanted.addresses,
                 )?;
                 let config = config(&link.mac(), link.mtu(), &wanted.addresses, &wanted.gateways);
-                join(Link::Xdp(link), others, config, None, wanted.segmentation)
+                join(Link::Xdp(link), others, config, None, wanted)
             }
         }
     }
@@ -346,8 +346,8 @@ fn open(settings: &XdpConfig, cores: u32) -> Result<(XdpLink, Vec<XdpLink>), Err
     Ok((links.remove(0), links))
 }
 
-fn own_pair(cores: u32, segmentation: bool) -> Result<Exos, Error> {
-    let pair = Pair::make(cores)?;
+fn own_pair(wanted: &Attachment) -> Result<Exos, Error> {
+    let pair = Pair::make(wanted.cores)?;
     let rules = vec![Rule {
         filter: Filter::everything(),
         action: Action::RedirectToSocket,
@@ -356,11 +356,11 @@ fn own_pair(cores: u32, segmentation: bool) -> Result<Exos, Error> {
         otherwise: Action::Drop,
         ..XdpConfig::new(INNER_NAME, rules)
     };
-    let (link, others) = pair.namespace.run(|| open(&settings, cores))??;
+    let (link, others) = pair.namespace.run(|| open(&settings, wanted.cores))??;
     let addresses = pair.addresses.map(|(ip, prefix)| Prefixed { ip, prefix });
     let gateways: Vec<IpAddr> = pair.host_addresses.iter().map(|(ip, _)| *ip).collect();
     let config = config(&link.mac(), link.mtu(), &addresses, &gateways);
-    let mut exos = join(Link::Xdp(link), others, config, None, segmentation)?;
+    let mut exos = join(Link::Xdp(link), others, config, None, wanted)?;
     exos.pair = Some(pair);
     Ok(exos)
 }
@@ -369,7 +369,7 @@ fn own_pair(cores: u32, segmentation: bool) -> Result<Exos, Error> {
 const TAP_ADDRESSES: [[&str; 2]; 2] =
     [["10.207.0.1", "fd10:207::1"], ["10.207.0.2", "fd10:207::2"]];
 
-fn own_tap(segmentation: bool) -> Result<Exos, Error> {
+fn own_tap(wanted: &Attachment) -> Result<Exos, Error> {
     user_netns::enter()?;
     let parse = |text: &str| text.parse::<IpAddr>().expect("a constant address");
     let prefixed = |text: &str| Prefixed {
@@ -377,7 +377,7 @@ fn own_tap(segmentation: bool) -> Result<Exos, Error> {
         prefix: if text.contains(':') { 64 } else { 24 },
     };
     let [host, ours] = TAP_ADDRESSES.map(|pair| pair.map(prefixed));
-    let exos = tap("exos0", &ours, &host.map(|a| a.ip), segmentation)?;
+    let exos = tap("exos0", &ours, &host.map(|a| a.ip), wanted)?;
     let netlink = Netlink::new()?;
     let index = netlink.link_by_name("exos0")?.index;
     for address in host {
@@ -393,11 +393,11 @@ fn tap(
     name: &str,
     addresses: &[Prefixed],
     gateways: &[IpAddr],
-    segmentation: bool,
+    wanted: &Attachment,
 ) -> Result<Exos, Error> {
     let link = TapLink::open(&TapConfig::named(name))?;
     let config = config(&link.mac(), link.mtu(), addresses, gateways);
-    join(Link::Tap(link), Vec::new(), config, None, segmentation)
+    join(Link::Tap(link), Vec::new(), config, None, wanted)
 }
 
 /// Beside the host on its own addresses: our port is ours, all else the host's.
@@ -432,13 +432,7 @@ fn shared(interface: &str, queue: u32, wanted: &Attachment) -> Result<Exos, Erro
     config
         .routes
         .retain(|r| r.gateway.is_some() || !on_link(r.network, r.prefix));
-    let mut exos = join(
-        Link::Xdp(link),
-        others,
-        config,
-        Some(info.index),
-        wanted.segmentation,
-    )?;
+    let mut exos = join(Link::Xdp(link), others, config, Some(info.index), wanted)?;
     exos._reservations = reservations;
     Ok(exos)
 }

@@ -13,6 +13,7 @@ use exos_inet::{Config, Offload, Stack};
 use exos_link::{Link, XdpLink};
 
 use crate::among::Among;
+use crate::attach::Attachment;
 use crate::clock;
 use crate::host_tables::HostTables;
 use crate::node::Exos;
@@ -55,17 +56,14 @@ pub(crate) fn join(
     others: Vec<XdpLink>,
     mut config: Config,
     tables: Option<u32>,
-    segmentation: bool,
+    wanted: &Attachment,
 ) -> Result<Exos, Error> {
     let offload = first.offload();
     config.offload = Offload {
         checksum: offload.tx_checksum,
-        segmentation: offload.tx_segmentation.filter(|_| segmentation),
+        segmentation: offload.tx_segmentation.filter(|_| wanted.segmentation),
     };
-    let mut seed = [0; 8];
-    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
-        .map_err(|e| Error::io("cannot draw a secret for sequence numbers", e))?;
-    let seed = u64::from_le_bytes(seed);
+    let seed = wanted.seed.map_or_else(secret, Ok)?;
     let mut exos = Exos::new(stack(config.clone(), seed)?, first);
     exos.tables = tables.map(HostTables::new).transpose()?;
     if others.is_empty() {
@@ -82,6 +80,13 @@ pub(crate) fn join(
     };
     exos.cores = others.into_iter().zip(places).map(core).collect();
     Ok(exos)
+}
+
+fn secret() -> Result<u64, Error> {
+    let mut seed = [0; 8];
+    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
+        .map_err(|e| Error::io("cannot draw a secret for sequence numbers", e))?;
+    Ok(u64::from_le_bytes(seed))
 }
 
 fn stack(config: Config, seed: u64) -> Result<Stack, Error> {

@@ -36,13 +36,7 @@ pub(crate) fn attach(
         claim_all(&mut via, wanted)?
     };
     let config = config(&via, &link, &addresses);
-    let mut exos = join(
-        Link::Xdp(link),
-        Vec::new(),
-        config,
-        None,
-        wanted.segmentation,
-    )?;
+    let mut exos = join(Link::Xdp(link), Vec::new(), config, None, wanted)?;
     exos.via = Some(via);
     Ok(exos)
 }

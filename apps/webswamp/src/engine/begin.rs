@@ -1,0 +1,191 @@
+//! Requests that begin: when it is their time, on a connection that stands or on a new one.
+
+use std::cmp::Reverse;
+
+use exos_inet::Instant;
+
+use super::slot::{Slot, Stage, of_token, token};
+use super::{Engine, Shape};
+use crate::limits::{RETRY_TIME, WAITING_MAX};
+use crate::request::Place;
+use crate::statistics::ErrorKind;
+use crate::transport::Transport;
+
+impl<Id: Copy> Engine<Id> {
+    /// All whose time has come.
+    pub(super) fn begin_due(&mut self, now: Instant, transport: &mut impl Transport<Id = Id>) {
+        while self.may_begin()
+            && let Some(Reverse((at, slot))) = self.thinking.peek().copied()
+            && at <= now
+        {
+            self.thinking.pop();
+            // Nobody meant it to begin before it could.
+            self.begin(slot, now, now, transport);
+        }
+        while self.may_begin()
+            && !self.waiting.is_empty()
+            && let Some(slot) = self.free_slot()
+        {
+            let intended = self.waiting.pop_front().expect("there is one");
+            self.begin_next(slot, intended, now, transport);
+        }
+        while self.may_begin()
+            && let Shape::Open(schedule) = &mut self.shape
+            && let Some(intended) = schedule.take(now)
+        {
+            match self.free_slot() {
+                Some(slot) => {
+                    self.statistics.slipped(intended, now);
+                    self.begin_next(slot, intended, now, transport);
+                }
+                None if self.waiting.len() < WAITING_MAX => self.waiting.push_back(intended),
+                None => self.statistics.failed(ErrorKind::NotBegun, intended, now),
+            }
+        }
+    }
+
+    fn may_begin(&self) -> bool {
+        !self.ending && self.left > 0
+    }
+
+    /// A slot of an open loop for a request.
+    fn free_slot(&mut self) -> Option<u32> {
+        if let Some(slot) = self.idle.pop() {
+            return Some(slot);
+        }
+        let count = self.slots.len() as u32;
+        (count < self.behaviour.slots).then(|| {
+            self.slots.push(Slot::default());
+            count
+        })
+    }
+
+    /// The request of an open loop that comes next.
+    fn begin_next(
+        &mut self,
+        slot: u32,
+        intended: Instant,
+        now: Instant,
+        transport: &mut impl Transport<Id = Id>,
+    ) {
+        self.slots[slot as usize].request = self.driver.next(0).request;
+        self.begin(slot, intended, now, transport);
+    }
+
+    /// The slot's request, which was meant to begin some time ago.
+    fn begin(
+        &mut self,
+        slot: u32,
+        intended: Instant,
+        now: Instant,
+        transport: &mut impl Transport<Id = Id>,
+    ) {
+        self.left -= 1;
+        self.busy.push(&mut self.slots, slot);
+        self.busy_count += 1;
+        let it = &mut self.slots[slot as usize];
+        it.intended = intended;
+        it.begun = now;
+        it.content = 0;
+        if it.connection.is_some() {
+            return self.send(slot, transport);
+        }
+        it.stage = Stage::Connecting;
+        it.used = 0;
+        it.is_finished = false;
+        match transport.open(token(slot, it.generation)) {
+            Ok(id) => it.connection = Some(id),
+            Err(_) => self.fail(slot, ErrorKind::NoConnection, now, transport),
+        }
+    }
+
+    fn send(&mut self, slot: u32, transport: &mut impl Transport<Id = Id>) {
+        let it = &mut self.slots[slot as usize];
+        it.used += 1;
+        it.is_last = it.used >= self.behaviour.requests_per_connection;
+        it.stage = Stage::Head;
+        let place = if it.is_last {
+            Place::Last
+        } else {
+            Place::Between
+        };
+        let request = &self.driver.requests()[it.request as usize];
+        let id = it.connection.expect("who sends has one");
+        transport.send(id, request.bytes(place));
+        if it.is_last && self.behaviour.early_finish {
+            transport.finish(id);
+        }
+    }
+
+    /// A connection stands, which is opened for a request.
+    pub(super) fn connected(
+        &mut self,
+        slot: u32,
+        now: Instant,
+        transport: &mut impl Transport<Id = Id>,
+    ) {
+        let it = &self.slots[slot as usize];
+        self.statistics.connected(it.begun, now);
+        if self.behaviour.merging {
+            return self.send(slot, transport);
+        }
+        transport.acknowledge(it.connection.expect("it has just come to stand"));
+        self.deferred.push(token(slot, it.generation));
+    }
+
+    /// What was put off until acknowledgements had left.
+    pub(super) fn go_on_with_deferred(
+        &mut self,
+        now: Instant,
+        transport: &mut impl Transport<Id = Id>,
+    ) {
+        for token in std::mem::take(&mut self.deferred) {
+            let (slot, generation) = of_token(token);
+            let it = &self.slots[slot as usize];
+            match it.stage {
+                _ if it.generation != generation => (),
+                Stage::Connecting => self.send(slot, transport),
+                Stage::Closing => self.finish(slot, now, transport),
+                Stage::Idle | Stage::Head | Stage::Body(_) => (),
+            }
+        }
+    }
+
+    /// The slot's request is over, well or not: what it does next.
+    pub(super) fn go_on(
+        &mut self,
+        slot: u32,
+        now: Instant,
+        transport: &mut impl Transport<Id = Id>,
+    ) {
+        let has_connection = self.slots[slot as usize].connection.is_some();
+        match self.shape {
+            Shape::Closed => {
+                let task = self.driver.next(slot);
+                self.slots[slot as usize].request = task.request;
+                // Who cannot open a connection does not ask for one without rest.
+                let wait = if has_connection {
+                    task.think
+                } else {
+                    task.think.max(self.rest_time(slot))
+                };
+                if wait.is_zero() && self.may_begin() && has_connection {
+                    self.begin(slot, now, now, transport);
+                } else {
+                    self.thinking.push(Reverse((now + wait, slot)));
+                }
+            }
+            Shape::Open(_) => self.idle.push(slot),
+        }
+    }
+
+    /// How long a client rests that has no connection: not at all, unless its last request could not be sent.
+    fn rest_time(&self, slot: u32) -> std::time::Duration {
+        let was_sent = self.slots[slot as usize].used > 0;
+        if was_sent {
+            std::time::Duration::ZERO
+        } else {
+            RETRY_TIME
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! The core: many web clients, each a connection and a request under way.
+//!
+//! It performs nothing: a [`Transport`] opens and sends, and whoever owns the loop hands in the time and the
+//! connections' events. In each turn:
+//!
+//! 1. [`Engine::handle_event`] for each event of a connection;
+//! 2. [`Engine::handle_due`] for requests whose time has come, and for deadlines;
+//! 3. send; sleep until [`Engine::poll_timeout`] or the next event.
+//!
+//! In a **closed loop** each client has a slot for good: it thinks, asks, and takes in the response. In an **open loop**
+//! requests begin by the [`Schedule`], on whatever slot is free, a new one if need be; what finds none waits, and its
+//! time runs. What goes wrong with a request is counted and the connection given up, and the slot goes on.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `slot` | a client's place |
+//! | `order` | whose deadline comes first |
+//! | `begin` | requests that begin |
+//! | `take` | responses that come |
+
+mod begin;
+mod order;
+mod slot;
+mod take;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use exos_inet::Instant;
+use exos_inet::tcp::{EventSet, Reason};
+
+use crate::driver::Driver;
+use crate::limits::CLOSING_TIME;
+use crate::response::Heads;
+use crate::schedule::Schedule;
+use crate::statistics::{ErrorKind, Statistics};
+use crate::transport::Transport;
+
+use order::Order;
+use slot::{Slot, Stage, of_token};
+
+/// When requests begin.
+pub enum Shape {
+    /// Each client asks again when it has its response and has thought.
+    Closed,
+    /// At these moments.
+    Open(Schedule),
+}
+
+/// How clients behave.
+#[derive(Clone, Debug)]
+pub struct Behaviour {
+    /// Clients, or in an open loop connections at most.
+    pub slots: u32,
+    /// Requests on a connection.
+    pub requests_per_connection: u32,
+    /// Requests in all.
+    pub requests: u64,
+    /// How long a request may take.
+    pub timeout: Duration,
+    /// Acknowledgements ride on what is sent next: that of the SYN-ACK on the request, that of the FIN on ours.
+    pub merging: bool,
+    /// The FIN goes with the last request of a connection.
+    pub early_finish: bool,
+}
+
+/// Web clients.
+pub struct Engine<Id> {
+    behaviour: Behaviour,
+    shape: Shape,
+    driver: Box<dyn Driver>,
+    slots: Vec<Slot<Id>>,
+    /// Slots of an open loop without a request; the one used last is used first.
+    idle: Vec<u32>,
+    /// Requests of an open loop that found no slot: when they were meant to begin.
+    waiting: VecDeque<Instant>,
+    /// Clients that think, until when.
+    thinking: BinaryHeap<Reverse<(Instant, u32)>>,
+    /// What is put off to the next turn, so that acknowledgements leave by themselves.
+    deferred: Vec<u64>,
+    /// Slots with a request, by when they began it.
+    busy: Order,
+    busy_count: u32,
+    /// Slots whose connection the server is to close.
+    closing: Order,
+    heads: Heads,
+    /// Requests that may still begin.
+    left: u64,
+    /// Nothing begins any more.
+    ending: bool,
+    /// What was seen.
+    pub statistics: Statistics,
+}
+
+impl<Id: Copy> Engine<Id> {
+    /// Clients that begin now; what they see is measured from a moment on.
+    pub fn new(
+        behaviour: Behaviour,
+        shape: Shape,
+        mut driver: Box<dyn Driver>,
+        start: Instant,
+        measured_from: Instant,
+    ) -> Self {
+        let mut slots = Vec::new();
+        let mut thinking = BinaryHeap::new();
+        if matches!(shape, Shape::Closed) {
+            slots.resize_with(behaviour.slots as usize, Slot::default);
+            for (slot, client) in slots.iter_mut().zip(0..) {
+                let task = driver.next(client);
+                slot.request = task.request;
+                thinking.push(Reverse((start + task.think, client)));
+            }
+        }
+        Self {
+            left: behaviour.requests,
+            behaviour,
+            shape,
+            driver,
+            slots,
+            idle: Vec::new(),
+            waiting: VecDeque::new(),
+            thinking,
+            deferred: Vec::new(),
+            busy: Order::default(),
+            busy_count: 0,
+            closing: Order::default(),
+            heads: Heads::default(),
+            ending: false,
+            statistics: Statistics::new(start, measured_from),
+        }
+    }
+
+    // Getters.
+
+    /// Requests under way.
+    pub fn requests_under_way(&self) -> u32 {
+        self.busy_count
+    }
+
+    /// Nothing is under way, and nothing will begin.
+    pub fn is_over(&self) -> bool {
+        let begins = match &self.shape {
+            Shape::Closed => !self.thinking.is_empty() || !self.deferred.is_empty(),
+            Shape::Open(schedule) => schedule.next().is_some() || !self.waiting.is_empty(),
+        };
+        self.busy_count == 0 && (self.ending || self.left == 0 || !begins)
+    }
+
+    /// When [`handle_due`](Self::handle_due) has something to do.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let since = |first: Option<u32>, time: Duration| {
+            first.map(|slot| self.slots[slot as usize].begun + time)
+        };
+        let begins = (!self.ending && self.left > 0).then(|| match &self.shape {
+            Shape::Closed => self.thinking.peek().map(|Reverse((at, _))| *at),
+            Shape::Open(schedule) => schedule.next(),
+        });
+        let deferred = (!self.deferred.is_empty()).then_some(Instant::START);
+        [
+            begins.flatten(),
+            deferred,
+            since(self.busy.first(), self.behaviour.timeout),
+            since(self.closing.first(), CLOSING_TIME),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    // Commands.
+
+    /// Nothing begins any more, and what was meant to from now on does not count; what is under way goes on.
+    pub fn end(&mut self, now: Instant) {
+        if !self.ending {
+            self.ending = true;
+            self.statistics.until = self.statistics.until.min(now);
+            for intended in std::mem::take(&mut self.waiting) {
+                self.statistics.failed(ErrorKind::NotBegun, intended, now);
+            }
+        }
+    }
+
+    /// Gives up what is under way, and all connections.
+    pub fn abort(&mut self, now: Instant, transport: &mut impl Transport<Id = Id>) {
+        self.end(now);
+        while let Some(slot) = self.busy.first() {
+            self.fail(slot, ErrorKind::Unfinished, now, transport);
+        }
+        for slot in 0..self.slots.len() as u32 {
+            self.drop_connection(slot, transport);
+        }
+    }
+
+    // What arrives.
+
+    /// News of a connection.
+    pub fn handle_event(
+        &mut self,
+        now: Instant,
+        token: u64,
+        set: EventSet,
+        reason: Reason,
+        transport: &mut impl Transport<Id = Id>,
+    ) {
+        let (slot, generation) = of_token(token);
+        let is_news = self
+            .slots
+            .get(slot as usize)
+            .is_some_and(|s| s.generation == generation);
+        if !is_news {
+            return;
+        }
+        if set.contains(EventSet::CONNECTED) {
+            self.connected(slot, now, transport);
+        }
+        if set.contains(EventSet::FINISHED) {
+            self.slots[slot as usize].is_finished = true;
+        }
+        if set.contains(EventSet::READABLE) || set.contains(EventSet::FINISHED) {
+            self.take_in(slot, generation, now, transport);
+        }
+        if set.contains(EventSet::CLOSED) && self.slots[slot as usize].generation == generation {
+            self.closed(slot, reason, now, transport);
+        }
+    }
+
+    /// Requests whose time has come, and deadlines that have passed.
+    pub fn handle_due(&mut self, now: Instant, transport: &mut impl Transport<Id = Id>) {
+        self.go_on_with_deferred(now, transport);
+        while let Some(slot) = self.first_since(self.busy, self.behaviour.timeout, now) {
+            let is_open = self.slots[slot as usize].stage != Stage::Connecting;
+            let kind = if is_open {
+                ErrorKind::Timeout
+            } else {
+                ErrorKind::ConnectTimeout
+            };
+            self.fail(slot, kind, now, transport);
+        }
+        while let Some(slot) = self.first_since(self.closing, CLOSING_TIME, now) {
+            self.finish(slot, now, transport);
+        }
+        self.begin_due(now, transport);
+        self.statistics.seconds.advance(now);
+    }
+
+    fn first_since(&self, order: Order, time: Duration, now: Instant) -> Option<u32> {
+        let first = order.first()?;
+        (self.slots[first as usize].begun + time <= now).then_some(first)
+    }
+
+    /// A connection is over that a slot has.
+    fn closed(
+        &mut self,
+        slot: u32,
+        reason: Reason,
+        now: Instant,
+        transport: &mut impl Transport<Id = Id>,
+    ) {
+        let it = &mut self.slots[slot as usize];
+        it.connection = None;
+        it.generation = it.generation.wrapping_add(1);
+        match it.stage {
+            Stage::Idle => (),
+            Stage::Closing => self.rest(slot, now, transport),
+            stage => {
+                let kind = match (reason, stage) {
+                    (Reason::Refused, _) => ErrorKind::Refused,
+                    (Reason::Unreachable, _) => ErrorKind::Unreachable,
+                    (Reason::TimedOut, Stage::Connecting) => ErrorKind::ConnectTimeout,
+                    (Reason::TimedOut, _) => ErrorKind::Timeout,
+                    (Reason::Reset | Reason::Aborted, _) => ErrorKind::Reset,
+                    (Reason::Done, _) => ErrorKind::Closed,
+                };
+                self.fail(slot, kind, now, transport);
+            }
+        }
+    }
+
+    /// A request has failed; its connection is given up.
+    fn fail(
+        &mut self,
+        slot: u32,
+        kind: ErrorKind,
+        now: Instant,
+        transport: &mut impl Transport<Id = Id>,
+    ) {
+        self.drop_connection(slot, transport);
+        let intended = self.slots[slot as usize].intended;
+        self.statistics.failed(kind, intended, now);
+        self.is_no_longer_busy(slot);
+        self.go_on(slot, now, transport);
+    }
+
+    fn drop_connection(&mut self, slot: u32, transport: &mut impl Transport<Id = Id>) {
+        let it = &mut self.slots[slot as usize];
+        if let Some(id) = it.connection.take() {
+            it.generation = it.generation.wrapping_add(1);
+            transport.abort(id);
+        }
+    }
+
+    fn is_no_longer_busy(&mut self, slot: u32) {
+        self.busy.remove(&mut self.slots, slot);
+        self.busy_count -= 1;
+        self.slots[slot as usize].stage = Stage::Idle;
+    }
+}

@@ -1,0 +1,88 @@
+//! A client's place: its connection, and the request that is under way on it.
+
+use exos_inet::Instant;
+
+use super::order::{Linked, Links};
+use crate::response::Body;
+
+/// What a slot is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Nothing; it may have a connection.
+    Idle,
+    /// Its connection is being opened.
+    Connecting,
+    /// A request was sent, and no head has come.
+    Head,
+    /// A body comes.
+    Body(Body),
+    /// The last response is whole; the server is to close the connection.
+    Closing,
+}
+
+/// A place.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot<Id> {
+    pub(super) stage: Stage,
+    pub(super) connection: Option<Id>,
+    /// Counts connections, so that news of older ones are known.
+    pub(super) generation: u32,
+    /// Requests begun on the connection.
+    pub(super) used: u32,
+    /// The request, by its place in the driver's table.
+    pub(super) request: u32,
+    pub(super) status: u16,
+    /// The connection ends with the response.
+    pub(super) is_last: bool,
+    /// The server has finished.
+    pub(super) is_finished: bool,
+    pub(super) intended: Instant,
+    pub(super) begun: Instant,
+    pub(super) first: Instant,
+    /// Bytes of content so far.
+    pub(super) content: u64,
+    links: Links,
+}
+
+impl<Id> Default for Slot<Id> {
+    fn default() -> Self {
+        Self {
+            stage: Stage::Idle,
+            connection: None,
+            generation: 0,
+            used: 0,
+            request: 0,
+            status: 0,
+            is_last: false,
+            is_finished: false,
+            intended: Instant::START,
+            begun: Instant::START,
+            first: Instant::START,
+            content: 0,
+            links: Links::default(),
+        }
+    }
+}
+
+impl<Id> Slot<Id> {
+    /// A request is under way.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self.stage, Stage::Connecting | Stage::Head | Stage::Body(_))
+    }
+}
+
+impl<Id> Linked for Slot<Id> {
+    fn links(&mut self) -> &mut Links {
+        &mut self.links
+    }
+}
+
+/// The word of a slot's connection, by which its events find the slot.
+pub(super) fn token(slot: u32, generation: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(slot)
+}
+
+/// The slot and the generation of a token.
+pub(super) fn of_token(token: u64) -> (u32, u32) {
+    (token as u32, (token >> 32) as u32)
+}

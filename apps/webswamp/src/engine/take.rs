@@ -1,0 +1,178 @@
+//! Responses that come: counted where they lie.
+
+use exos_inet::Instant;
+
+use super::Engine;
+use super::slot::{Stage, token};
+use crate::response::{Body, Malformed};
+use crate::statistics::{Answered, ErrorKind};
+use crate::transport::Transport;
+
+impl<Id: Copy> Engine<Id> {
+    /// Takes what has come on a slot's connection, and the server's end of it.
+    pub(super) fn take_in(
+        &mut self,
+        slot: u32,
+        generation: u32,
+        now: Instant,
+        transport: &mut impl Transport<Id = Id>,
+    ) {
+        while self.slots[slot as usize].generation == generation {
+            match self.take_some(slot, now, transport) {
+                Ok(Took::Nothing) => return self.take_end(slot, now, transport),
+                Ok(Took::Some) => (),
+                Ok(Took::Whole) => self.answered(slot, now, transport),
+                Err(_) => return self.spoilt(slot, now, transport),
+            }
+        }
+    }
+
+    /// A step: a head, or what is there of a body.
+    fn take_some(
+        &mut self,
+        slot: u32,
+        now: Instant,
+        transport: &mut impl Transport<Id = Id>,
+    ) -> Result<Took, Malformed> {
+        let it = &mut self.slots[slot as usize];
+        let Some(id) = it.connection else {
+            return Ok(Took::Nothing);
+        };
+        let bytes = transport.readable(id);
+        if bytes.is_empty() {
+            return Ok(Took::Nothing);
+        }
+        match &mut it.stage {
+            Stage::Head => {
+                let Some(head) = self.heads.take(bytes)? else {
+                    return Ok(Took::Nothing);
+                };
+                transport.consume(id, head.len);
+                if head.is_interim() {
+                    return Ok(Took::Some);
+                }
+                it.first = now;
+                it.status = head.status;
+                it.is_last |= head.closes;
+                let body = head.body(self.driver.requests()[it.request as usize].is_head());
+                it.is_last |= body == Body::UntilEnd;
+                it.stage = Stage::Body(body);
+                Ok(if body.is_done() {
+                    Took::Whole
+                } else {
+                    Took::Some
+                })
+            }
+            Stage::Body(body) => {
+                let taken = body.take(bytes)?;
+                it.content += taken.content;
+                let is_done = body.is_done();
+                transport.consume(id, taken.bytes);
+                Ok(if is_done { Took::Whole } else { Took::Some })
+            }
+            Stage::Idle | Stage::Connecting | Stage::Closing => Err(Malformed::Unasked),
+        }
+    }
+
+    /// The server has finished, and nothing of what it sent is left.
+    fn take_end(&mut self, slot: u32, now: Instant, transport: &mut impl Transport<Id = Id>) {
+        let it = &self.slots[slot as usize];
+        if !it.is_finished {
+            return;
+        }
+        match it.stage {
+            Stage::Body(Body::UntilEnd) => {
+                self.answered(slot, now, transport);
+                self.take_end(slot, now, transport);
+            }
+            Stage::Head | Stage::Body(_) => self.fail(slot, ErrorKind::Closed, now, transport),
+            Stage::Closing if self.behaviour.merging => self.finish(slot, now, transport),
+            Stage::Closing => {
+                transport.acknowledge(it.connection.expect("it is there until it is closed"));
+                self.deferred.push(token(slot, it.generation));
+            }
+            // A server closes connections that have been idle for long.
+            Stage::Idle => self.let_go(slot, transport),
+            Stage::Connecting => (),
+        }
+    }
+
+    /// A response is whole.
+    fn answered(&mut self, slot: u32, now: Instant, transport: &mut impl Transport<Id = Id>) {
+        let it = &mut self.slots[slot as usize];
+        self.statistics.answered(&Answered {
+            intended: it.intended,
+            begun: it.begun,
+            first: it.first,
+            last: now,
+            status: it.status,
+            content: it.content,
+        });
+        // Whether it says so or not, a server that has finished answers nothing more.
+        let is_last = it.is_last || it.is_finished;
+        self.is_no_longer_busy(slot);
+        if !is_last {
+            return self.go_on(slot, now, transport);
+        }
+        let it = &mut self.slots[slot as usize];
+        it.stage = Stage::Closing;
+        it.begun = now;
+        self.closing.push(&mut self.slots, slot);
+    }
+
+    /// What came is no response, or nobody asked for it.
+    fn spoilt(&mut self, slot: u32, now: Instant, transport: &mut impl Transport<Id = Id>) {
+        let it = &self.slots[slot as usize];
+        if it.is_busy() {
+            return self.fail(slot, ErrorKind::Malformed, now, transport);
+        }
+        // What went before it was answered.
+        self.statistics.failed(ErrorKind::Malformed, now, now);
+        let was_closing = it.stage == Stage::Closing;
+        self.drop_connection(slot, transport);
+        if was_closing {
+            self.rest(slot, now, transport);
+        }
+    }
+
+    /// The last response of a connection has come, and its end: ours follows, and the slot goes on without it.
+    pub(super) fn finish(
+        &mut self,
+        slot: u32,
+        now: Instant,
+        transport: &mut impl Transport<Id = Id>,
+    ) {
+        self.let_go(slot, transport);
+        self.rest(slot, now, transport);
+    }
+
+    /// The slot's connection ends without it.
+    fn let_go(&mut self, slot: u32, transport: &mut impl Transport<Id = Id>) {
+        let it = &mut self.slots[slot as usize];
+        if let Some(id) = it.connection.take() {
+            it.generation = it.generation.wrapping_add(1);
+            transport.finish(id);
+            transport.set_token(id, token(u32::MAX, 0));
+        }
+    }
+
+    /// A slot has no connection any more that it would have to close.
+    pub(super) fn rest(
+        &mut self,
+        slot: u32,
+        now: Instant,
+        transport: &mut impl Transport<Id = Id>,
+    ) {
+        self.closing.remove(&mut self.slots, slot);
+        self.slots[slot as usize].stage = Stage::Idle;
+        self.go_on(slot, now, transport);
+    }
+}
+
+/// What a step came to.
+enum Took {
+    Nothing,
+    Some,
+    /// The response is whole.
+    Whole,
+}

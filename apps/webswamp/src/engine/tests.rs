@@ -1,0 +1,457 @@
+//! The engine over connections that do as they are told, in time that a test makes pass.
+
+use std::time::Duration;
+
+use exos_buf::Slice;
+use exos_inet::tcp::OpenError;
+
+use super::*;
+use crate::driver::One;
+use crate::request::{Content, Request};
+use crate::schedule::{Arrivals, Phase};
+
+/// What the engine did with a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Did {
+    Open,
+    Send { is_last: bool },
+    Acknowledge,
+    Finish,
+    Abort,
+}
+
+use Did::{Abort, Acknowledge, Finish, Open, Send};
+
+/// Connections that are there only in name.
+#[derive(Default)]
+struct Wire {
+    tokens: Vec<u64>,
+    received: Vec<Vec<u8>>,
+    did: Vec<(usize, Did)>,
+    refusals: u32,
+}
+
+impl Transport for Wire {
+    type Id = usize;
+
+    fn open(&mut self, token: u64) -> Result<usize, OpenError> {
+        if self.refusals > 0 {
+            self.refusals -= 1;
+            return Err(OpenError::NoPort);
+        }
+        self.tokens.push(token);
+        self.received.push(Vec::new());
+        self.did.push((self.tokens.len() - 1, Open));
+        Ok(self.tokens.len() - 1)
+    }
+
+    fn send(&mut self, id: usize, bytes: &Slice) {
+        let text = String::from_utf8(bytes.as_bytes().to_vec()).unwrap();
+        let is_last = text.contains("Connection: close");
+        self.did.push((id, Send { is_last }));
+    }
+
+    fn readable(&self, id: usize) -> &[u8] {
+        &self.received[id]
+    }
+
+    fn consume(&mut self, id: usize, count: usize) {
+        self.received[id].drain(..count);
+    }
+
+    fn acknowledge(&mut self, id: usize) {
+        self.did.push((id, Acknowledge));
+    }
+
+    fn finish(&mut self, id: usize) {
+        self.did.push((id, Finish));
+    }
+
+    fn abort(&mut self, id: usize) {
+        self.did.push((id, Abort));
+    }
+
+    fn set_token(&mut self, id: usize, token: u64) {
+        self.tokens[id] = token;
+    }
+}
+
+struct World {
+    engine: Engine<usize>,
+    wire: Wire,
+    now: Instant,
+}
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+const END: EventSet = EventSet::FINISHED;
+const DATA: EventSet = EventSet::READABLE;
+
+fn behaviour(slots: u32, requests_per_connection: u32) -> Behaviour {
+    Behaviour {
+        slots,
+        requests_per_connection,
+        requests: u64::MAX,
+        timeout: Duration::from_secs(10),
+        merging: true,
+        early_finish: false,
+    }
+}
+
+impl World {
+    fn new(behaviour: Behaviour, shape: Shape, think: Duration) -> Self {
+        let request = Request::new(&Content::get(&"http://h/".parse().unwrap()));
+        let driver = Box::new(One::new(request, think));
+        let now = Instant::from_millis(1000);
+        let engine = Engine::new(behaviour, shape, driver, now, now);
+        let wire = Wire::default();
+        Self { engine, wire, now }
+    }
+
+    fn closed(behaviour: Behaviour) -> Self {
+        Self::new(behaviour, Shape::Closed, Duration::ZERO)
+    }
+
+    /// At a rate, for ten seconds.
+    fn open(behaviour: Behaviour, rate: f64) -> Self {
+        let phase = Phase {
+            time: Duration::from_secs(10),
+            from: rate,
+            to: rate,
+        };
+        let start = Instant::from_millis(1000);
+        let schedule = Schedule::new(vec![phase], Arrivals::Even, 1, start);
+        Self::new(behaviour, Shape::Open(schedule), Duration::ZERO)
+    }
+
+    fn turn(&mut self) -> &mut Self {
+        self.engine.handle_due(self.now, &mut self.wire);
+        self
+    }
+
+    fn pass(&mut self, millis: u64) -> &mut Self {
+        self.now += Duration::from_millis(millis);
+        self.turn()
+    }
+
+    fn event(&mut self, id: usize, set: EventSet) -> &mut Self {
+        self.event_for(id, set, Reason::Done)
+    }
+
+    fn event_for(&mut self, id: usize, set: EventSet, reason: Reason) -> &mut Self {
+        let token = self.wire.tokens[id];
+        self.engine
+            .handle_event(self.now, token, set, reason, &mut self.wire);
+        self.turn()
+    }
+
+    fn connect(&mut self, id: usize) -> &mut Self {
+        self.event(id, EventSet::CONNECTED)
+    }
+
+    fn data(&mut self, id: usize, text: &str) -> &mut Self {
+        self.data_and(id, text, DATA)
+    }
+
+    fn data_and(&mut self, id: usize, text: &str, set: EventSet) -> &mut Self {
+        self.wire.received[id].extend(text.bytes());
+        self.event(id, set)
+    }
+
+    /// What was done since the last question.
+    fn did(&mut self) -> Vec<(usize, Did)> {
+        std::mem::take(&mut self.wire.did)
+    }
+
+    fn responses(&self) -> u64 {
+        self.engine.statistics.responses
+    }
+
+    fn errors(&self) -> Vec<(ErrorKind, u64)> {
+        self.engine.statistics.errors.list().collect()
+    }
+}
+
+const BETWEEN: Did = Send { is_last: false };
+const LAST: Did = Send { is_last: true };
+
+/// A connection for each request: it is closed when the server closes it, and the next is opened then.
+#[test]
+fn one_request_a_connection() {
+    let mut world = World::closed(behaviour(1, 1));
+    world.turn();
+    assert_eq!(world.did(), [(0, Open)]);
+    world.connect(0);
+    assert_eq!(world.did(), [(0, LAST)]);
+    world.data(0, OK);
+    assert_eq!((world.responses(), world.did()), (1, vec![]));
+    world.event(0, END);
+    assert_eq!(world.did(), [(0, Finish), (1, Open)]);
+    // All at once does the same.
+    world.connect(1).data_and(1, OK, DATA.with(END));
+    assert_eq!(world.did(), [(1, LAST), (1, Finish), (2, Open)]);
+    assert_eq!((world.responses(), world.errors()), (2, vec![]));
+    // The old connections' last events concern nobody.
+    world.event(0, EventSet::CLOSED).event(1, EventSet::CLOSED);
+    assert_eq!((world.did(), world.errors()), (vec![], vec![]));
+}
+
+/// A server that said it would close and does not is left after a while.
+#[test]
+fn who_does_not_close_is_left() {
+    let mut world = World::closed(behaviour(1, 1));
+    world.turn().connect(0).data(0, OK);
+    world.did();
+    world.pass(999);
+    assert_eq!(world.did(), []);
+    world.pass(1);
+    assert_eq!(world.did(), [(0, Finish), (1, Open)]);
+    assert_eq!(world.errors(), []);
+}
+
+#[test]
+fn connections_are_used_again_as_often_as_they_may_be() {
+    let mut world = World::closed(behaviour(1, 3));
+    world.turn().connect(0).data(0, OK).data(0, OK);
+    assert_eq!(
+        world.did(),
+        [(0, Open), (0, BETWEEN), (0, BETWEEN), (0, LAST)]
+    );
+    world.data_and(0, OK, DATA.with(END)).connect(1);
+    assert_eq!(world.did(), [(0, Finish), (1, Open), (1, BETWEEN)]);
+    assert_eq!(world.responses(), 3);
+}
+
+/// The server may close when it wants to: in its response, behind it, or while the client thinks.
+#[test]
+fn servers_close_when_they_want_to() {
+    let closing = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let mut world = World::closed(behaviour(1, 100));
+    world.turn().connect(0).data_and(0, closing, DATA.with(END));
+    assert_eq!(world.did().last(), Some(&(1, Open)));
+    world.connect(1).data_and(1, OK, DATA.with(END));
+    assert_eq!(world.did(), [(1, BETWEEN), (1, Finish), (2, Open)]);
+    // Without a length the end of the connection is that of the body.
+    let endless = "HTTP/1.1 200 OK\r\n\r\nhel";
+    world.connect(2).data(2, endless);
+    assert_eq!(world.responses(), 2);
+    world.data_and(2, "lo", DATA.with(END));
+    assert_eq!(world.did(), [(2, BETWEEN), (2, Finish), (3, Open)]);
+    assert_eq!((world.responses(), world.errors()), (3, vec![]));
+    assert_eq!(world.engine.statistics.content, 10);
+
+    let mut world = World::new(behaviour(1, 100), Shape::Closed, Duration::from_secs(1));
+    world.pass(1000).connect(0).data(0, OK);
+    world.event(0, END).event(0, EventSet::CLOSED);
+    assert_eq!(world.did(), [(0, Open), (0, BETWEEN), (0, Finish)]);
+    world.pass(999);
+    assert_eq!(world.did(), []);
+    world.pass(1);
+    assert_eq!((world.did(), world.errors()), (vec![(1, Open)], vec![]));
+}
+
+/// Whatever bytes a response comes in pieces of, it is the same.
+#[test]
+fn responses_in_pieces() {
+    let whole = "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 404 No\r\nTransfer-Encoding: \
+                 chunked\r\n\r\n3\r\nabc\r\n10\r\n0123456789abcdef\r\n0\r\n\r\n";
+    for step in 1..=whole.len() {
+        let mut world = World::closed(behaviour(1, 100));
+        world.turn().connect(0);
+        for piece in whole.as_bytes().chunks(step) {
+            assert_eq!(world.responses(), 0);
+            world.data(0, str::from_utf8(piece).unwrap());
+        }
+        let statuses: Vec<_> = world.engine.statistics.statuses().collect();
+        assert_eq!(statuses, [(404, 1)], "{step}");
+        assert_eq!(world.engine.statistics.content, 19);
+        assert_eq!(world.errors(), []);
+    }
+}
+
+/// Each way in which a request can fail is counted as what it is, and the client goes on.
+#[test]
+fn failures() {
+    const CLOSED: EventSet = EventSet::CLOSED;
+    type Scene = fn(&mut World) -> &mut World;
+    let table: [(ErrorKind, Scene); 10] = [
+        (ErrorKind::Refused, |w| {
+            w.event_for(0, CLOSED, Reason::Refused)
+        }),
+        (ErrorKind::Unreachable, |w| {
+            w.event_for(0, CLOSED, Reason::Unreachable)
+        }),
+        (ErrorKind::ConnectTimeout, |w| {
+            w.event_for(0, CLOSED, Reason::TimedOut)
+        }),
+        (ErrorKind::ConnectTimeout, |w| w.pass(10_000)),
+        (ErrorKind::Timeout, |w| w.connect(0).pass(10_000)),
+        (ErrorKind::Timeout, |w| {
+            w.connect(0).event_for(0, CLOSED, Reason::TimedOut)
+        }),
+        (ErrorKind::Reset, |w| {
+            w.connect(0).event_for(0, CLOSED, Reason::Reset)
+        }),
+        (ErrorKind::Closed, |w| {
+            w.connect(0).data_and(0, &OK[..40], DATA.with(END))
+        }),
+        (ErrorKind::Closed, |w| w.connect(0).event(0, END)),
+        (ErrorKind::Malformed, |w| {
+            w.connect(0).data(0, "SSH-2.0\r\n")
+        }),
+    ];
+    for (kind, scene) in table {
+        let mut world = World::closed(behaviour(1, 100));
+        world.turn();
+        scene(&mut world);
+        assert_eq!(world.errors(), [(kind, 1)]);
+        world.pass(10);
+        world.connect(1).data(1, OK);
+        assert_eq!(
+            (world.responses(), world.errors()),
+            (1, vec![(kind, 1)]),
+            "{kind:?}"
+        );
+    }
+}
+
+#[test]
+fn bytes_that_nobody_asked_for() {
+    let mut world = World::new(behaviour(1, 100), Shape::Closed, Duration::from_secs(1));
+    world.pass(1000).connect(0).data(0, &format!("{OK}more"));
+    assert_eq!(world.errors(), [(ErrorKind::Malformed, 1)]);
+    assert_eq!(world.did(), [(0, Open), (0, BETWEEN), (0, Abort)]);
+    world.pass(1000);
+    assert_eq!((world.did(), world.responses()), (vec![(1, Open)], 1));
+    // And behind the last response of a connection.
+    let mut world = World::closed(behaviour(1, 1));
+    world.turn().connect(0).data(0, &format!("{OK}more"));
+    assert_eq!(world.errors(), [(ErrorKind::Malformed, 1)]);
+    assert_eq!(world.did(), [(0, Open), (0, LAST), (0, Abort), (1, Open)]);
+}
+
+/// Who finds no port tries again after a rest, and does not spin.
+#[test]
+fn no_room_for_connections() {
+    let mut world = World::closed(behaviour(1, 1));
+    world.wire.refusals = 2;
+    world.turn().turn();
+    assert_eq!(world.errors(), [(ErrorKind::NoConnection, 1)]);
+    world.pass(10).pass(10);
+    assert_eq!(world.errors(), [(ErrorKind::NoConnection, 2)]);
+    assert_eq!(world.did(), [(0, Open)]);
+}
+
+/// Requests begin when they are meant to, and a stall of the server is in the times of all that should have begun.
+#[test]
+fn an_open_loop_does_not_wait_for_the_server() {
+    let mut world = World::open(behaviour(1, 1000), 1000.0);
+    world.turn().connect(0);
+    // For 100 ms nothing comes, then everything at once.
+    for _ in 0..100 {
+        world.pass(1);
+    }
+    assert_eq!(world.did(), [(0, Open), (0, BETWEEN)]);
+    for _ in 0..101 {
+        world.data(0, OK);
+    }
+    assert_eq!(
+        (world.responses(), world.engine.requests_under_way()),
+        (101, 0)
+    );
+    let statistics = &world.engine.statistics;
+    // One was slow to be served; half were late by 50 ms and more.
+    assert!(statistics.service.value_at_quantile(0.98) <= 1);
+    assert!(statistics.total.value_at_quantile(0.5).abs_diff(50_000) < 1100);
+    assert!(statistics.total.max().abs_diff(100_000) < 200);
+}
+
+#[test]
+fn an_open_loop_takes_as_many_connections_as_it_needs() {
+    let mut world = World::open(behaviour(3, 100), 1000.0);
+    world.turn().pass(1).pass(1).pass(1);
+    assert_eq!(world.did(), [(0, Open), (1, Open), (2, Open)]);
+    world.connect(1).data(1, OK);
+    // The fourth, which waited, goes there at once.
+    assert_eq!(world.did(), [(1, BETWEEN), (1, BETWEEN)]);
+    assert_eq!(world.engine.requests_under_way(), 3);
+}
+
+/// What was under way when the load ended is waited for, and what does not end is an error.
+#[test]
+fn the_end() {
+    let mut world = World::closed(behaviour(2, 100));
+    world.turn().connect(0).connect(1);
+    world.did();
+    world.now += Duration::from_secs(1);
+    world.engine.end(world.now);
+    assert!(!world.engine.is_over());
+    world.data(0, OK);
+    assert_eq!((world.responses(), world.did()), (1, vec![]));
+    assert!(!world.engine.is_over());
+    world.pass(5000);
+    world.engine.abort(world.now, &mut world.wire);
+    assert!(world.engine.is_over());
+    assert_eq!(world.errors(), [(ErrorKind::Unfinished, 1)]);
+    let mut did = world.did();
+    did.sort_by_key(|(id, _)| *id);
+    assert_eq!(did, [(0, Abort), (1, Abort)]);
+}
+
+#[test]
+fn so_many_requests_and_no_more() {
+    let mut world = World::closed(Behaviour {
+        requests: 3,
+        ..behaviour(2, 100)
+    });
+    world.turn().connect(0).connect(1).data(0, OK).data(1, OK);
+    assert!(!world.engine.is_over());
+    world.data(0, OK);
+    assert!(world.engine.is_over());
+    assert_eq!(world.responses(), 3);
+    assert_eq!(world.did().len(), 2 + 3);
+}
+
+/// Without merging each acknowledgement leaves by itself, a turn before what it could have ridden on.
+#[test]
+fn without_merging() {
+    let mut world = World::closed(Behaviour {
+        merging: false,
+        ..behaviour(1, 1)
+    });
+    world.turn();
+    let token = world.wire.tokens[0];
+    let connected = EventSet::CONNECTED;
+    world
+        .engine
+        .handle_event(world.now, token, connected, Reason::Done, &mut world.wire);
+    assert_eq!(world.did(), [(0, Open), (0, Acknowledge)]);
+    assert_eq!(world.engine.poll_timeout(), Some(Instant::START));
+    world.turn();
+    assert_eq!(world.did(), [(0, LAST)]);
+    world.wire.received[0].extend(OK.bytes());
+    world.engine.handle_event(
+        world.now,
+        token,
+        DATA.with(END),
+        Reason::Done,
+        &mut world.wire,
+    );
+    assert_eq!(world.did(), [(0, Acknowledge)]);
+    world.turn();
+    assert_eq!(world.did(), [(0, Finish), (1, Open)]);
+}
+
+#[test]
+fn the_fin_with_the_last_request() {
+    let mut world = World::closed(Behaviour {
+        early_finish: true,
+        ..behaviour(1, 2)
+    });
+    world.turn().connect(0).data(0, OK);
+    assert_eq!(
+        world.did(),
+        [(0, Open), (0, BETWEEN), (0, LAST), (0, Finish)]
+    );
+    world.data_and(0, OK, DATA.with(END));
+    assert_eq!((world.responses(), world.errors()), (2, vec![]));
+}

@@ -1,0 +1,26 @@
+//! webswamp: a load generator that is not the bottleneck and says so when it is (*Fast and Flexible*, section 6).
+//!
+//! The way of a request: a [`schedule`] or a client's thinking says when it begins, a [`driver`] which of the
+//! [`request`]s it is; the [`engine`] sends it on a connection of its [`transport`] and takes in the [`response`]; what
+//! was seen goes into [`statistics`], from which the [`report`] is made. [`packets`] carries connections on a stack of our
+//! own. [`run`] is the program `exos load`: [`options`], [`target`], the loop.
+
+#![forbid(unsafe_code)]
+
+pub mod driver;
+pub mod engine;
+pub mod limits;
+mod options;
+pub mod packets;
+pub mod random;
+pub mod report;
+pub mod request;
+pub mod response;
+mod run;
+pub mod schedule;
+pub mod statistics;
+pub mod target;
+pub mod transport;
+
+pub use options::LoadArgs;
+pub use run::run;

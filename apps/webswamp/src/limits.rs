@@ -1,0 +1,36 @@
+//! Every bound, with its reason.
+
+use std::time::Duration;
+
+/// Bytes of a response's head: what browsers take.
+pub const HEAD_LEN_MAX: usize = 256 * 1024;
+
+/// Fields of a head.
+pub const FIELDS_MAX: usize = 128;
+
+/// How long a load lasts when nothing is said: long enough for stable numbers, short enough to be no attack.
+pub const LOAD_TIME: Duration = Duration::from_secs(30);
+
+/// How long a request may take. What it may not take longer would be hidden in no percentile: it is an error.
+pub const REQUEST_TIME: Duration = Duration::from_secs(10);
+
+/// How long a server that said that it closes may take to do so, before we do.
+pub const CLOSING_TIME: Duration = Duration::from_secs(1);
+
+/// How long a client waits that could not open a connection, for want of a port or of memory.
+pub const RETRY_TIME: Duration = Duration::from_millis(10);
+
+/// The longest time that a histogram tells apart from longer ones, in microseconds: an hour.
+pub const HISTOGRAM_MICROS_MAX: u64 = 3_600_000_000;
+
+/// Digits of a time that histograms keep: a thousandth.
+pub const HISTOGRAM_DIGITS: u8 = 3;
+
+/// Clients, or connections in an open loop: what a stack holds.
+pub const CONNECTIONS_MAX: u32 = 1 << 20;
+
+/// Connections of an open loop when nothing is said.
+pub const OPEN_CONNECTIONS: u32 = 10_000;
+
+/// Requests of an open loop that may wait for a connection. Beyond them they are not begun, and counted.
+pub const WAITING_MAX: usize = 1 << 20;

@@ -1,0 +1,362 @@
+//! The command line of `exos load`.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use exos_host::{Error, Result};
+use exos_program::{LinkArgs, TcpArgs};
+use http::Uri;
+
+use crate::engine::Behaviour;
+use crate::limits::{CONNECTIONS_MAX, LOAD_TIME, OPEN_CONNECTIONS, REQUEST_TIME};
+use crate::request::{Content, Request, Version};
+use crate::schedule::{Arrivals, Phase};
+
+/// Load a web server, and say how it does.
+///
+/// Clients ask again when they have been answered (a closed loop), or requests begin at a rate, whatever becomes of
+/// those before (an open loop: --rate). Times are measured from when each request was meant to begin. The exit status is
+/// 0 when the load ran, however the server did.
+#[derive(clap::Args, Clone, Debug)]
+pub struct LoadArgs {
+    /// What to ask for: http://HOST[:PORT]/PATH
+    #[arg(value_name = "URL")]
+    pub(crate) url: String,
+    /// Clients of a closed loop; with --rate, connections at most [default: 64; 10000 with --rate]
+    #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
+    pub(crate) connections: Option<u32>,
+    /// Requests a second that are begun: RATE, or steps and ramps of it as RATE:TIME,FROM-TO:TIME,...
+    #[arg(short, long, value_name = "RATE", value_delimiter = ',')]
+    pub(crate) rate: Vec<Step>,
+    /// Let the distances between these requests be exponential (a Poisson process) instead of equal
+    #[arg(long, requires = "rate")]
+    pub(crate) poisson: bool,
+    /// How long [default: 30s, or as long as the steps of --rate]
+    #[arg(short, long, value_name = "TIME", value_parser = time)]
+    pub(crate) duration: Option<Duration>,
+    /// Requests in all, if that is reached before
+    #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) requests: Option<u64>,
+    /// Leave the first so long out of the results
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0s")]
+    pub(crate) warm_up: Duration,
+    /// How long a client thinks between a response and its next request
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0s", conflicts_with = "rate")]
+    pub(crate) think: Duration,
+    /// Requests on a connection: 1 opens one for each [default: no end]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) requests_per_connection: Option<u32>,
+    /// How long a request may take, its connection included [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) timeout: Option<Duration>,
+    /// Method
+    #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET", value_parser = token)]
+    pub(crate) method: String,
+    /// A field of the request (repeatable)
+    #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = header)]
+    pub(crate) header: Vec<(String, String)>,
+    /// Send this file as the request's body
+    #[arg(long, value_name = "FILE")]
+    pub(crate) body: Option<std::path::PathBuf>,
+    /// Speak HTTP/1.0
+    #[arg(long)]
+    pub(crate) http_1_0: bool,
+    /// Seed of everything that chance decides
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Send acknowledgements by themselves that could ride on what is sent next: those of the SYN-ACK and of the FIN
+    #[arg(long)]
+    pub(crate) no_merging: bool,
+    /// Send the FIN with the last request of a connection: TIME-WAIT is ours then
+    #[arg(long)]
+    pub(crate) early_finish: bool,
+    /// Load a server that is neither on this host nor on a network of the interface
+    #[arg(long)]
+    pub(crate) yes_i_own_this_target: bool,
+    #[command(flatten)]
+    pub(crate) link: LinkArgs,
+    #[command(flatten)]
+    pub(crate) tcp: TcpArgs,
+    /// Print the results as JSON (docs/json.md)
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Clients when nothing is said: enough to keep a server busy.
+const CLIENTS: u32 = 64;
+
+/// A part of `--rate`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Step {
+    from: f64,
+    to: f64,
+    time: Option<Duration>,
+}
+
+impl FromStr for Step {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (rates, lasting) = match text.split_once(':') {
+            Some((rates, lasting)) => (rates, Some(time(lasting)?)),
+            None => (text, None),
+        };
+        let (from, to) = rates.split_once('-').unwrap_or((rates, rates));
+        let rate = |text: &str| match text.trim().parse::<f64>() {
+            Ok(rate) if (0.0..=1e9).contains(&rate) => Ok(rate),
+            _ => Err(format!(
+                "{text:?} is no rate; write requests a second, from 0 to 1000000000"
+            )),
+        };
+        let (from, to) = (rate(from)?, rate(to)?);
+        if lasting.is_none() && from != to {
+            return Err(format!("a ramp lasts some time; write {text}:TIME"));
+        }
+        Ok(Self {
+            from,
+            to,
+            time: lasting,
+        })
+    }
+}
+
+/// A time as a person writes it: 30s, 1.5m, 200ms, 50us, 1h.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    let help = || format!("{text:?} is no time; write a number with h, m, s, ms or us");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: f64 = digits.parse().map_err(|_| help())?;
+    let unit = match &text[digits.len()..] {
+        "h" => 3600.0,
+        "m" => 60.0,
+        "s" => 1.0,
+        "ms" => 1e-3,
+        "us" => 1e-6,
+        _ => return Err(help()),
+    };
+    let secs = number * unit;
+    // A week is longer than any load.
+    (0.0..=604_800.0)
+        .contains(&secs)
+        .then(|| Duration::from_secs_f64(secs))
+        .ok_or_else(help)
+}
+
+fn token(text: &str) -> Result<String, String> {
+    let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    let is_good = !text.is_empty() && text.bytes().all(is_token);
+    is_good
+        .then(|| text.to_owned())
+        .ok_or_else(|| format!("{text:?} is no word of HTTP's"))
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("write NAME: VALUE")?;
+    let value = value.trim();
+    if value.bytes().any(|b| b.is_ascii_control() && b != b'\t') {
+        return Err("a field's value has no control characters".to_owned());
+    }
+    Ok((token(name)?, value.to_owned()))
+}
+
+impl LoadArgs {
+    pub(crate) fn is_open(&self) -> bool {
+        !self.rate.is_empty()
+    }
+
+    pub(crate) fn behaviour(&self) -> Behaviour {
+        let slots = if self.is_open() {
+            OPEN_CONNECTIONS
+        } else {
+            CLIENTS
+        };
+        Behaviour {
+            slots: self.connections.unwrap_or(slots),
+            requests_per_connection: self.requests_per_connection.unwrap_or(u32::MAX),
+            requests: self.requests.unwrap_or(u64::MAX),
+            timeout: self.timeout.unwrap_or(REQUEST_TIME),
+            merging: !self.no_merging,
+            early_finish: self.early_finish,
+        }
+    }
+
+    /// How long the load lasts.
+    ///
+    /// # Errors
+    ///
+    /// What was said of it contradicts itself.
+    pub(crate) fn duration(&self) -> Result<Duration> {
+        let steps: Option<Duration> = self.rate.iter().map(|step| step.time).sum();
+        let duration = match (self.duration, steps) {
+            (Some(all), _) => all,
+            (None, Some(steps)) if self.is_open() => steps,
+            (None, _) => LOAD_TIME,
+        };
+        if self.warm_up >= duration {
+            return Err(Error::new("the warm-up takes the whole load")
+                .mend("give a longer --duration, or a shorter --warm-up"));
+        }
+        Ok(duration)
+    }
+
+    /// The steps of the rate: each as long as it says, the last without a time to the end.
+    pub(crate) fn phases(&self, duration: Duration) -> Result<Vec<Phase>> {
+        let mut left = duration;
+        let mut phases = Vec::new();
+        for (n, step) in self.rate.iter().enumerate() {
+            if step.time.is_none() && n + 1 < self.rate.len() {
+                return Err(Error::new(format!("step {} of --rate says no time", n + 1))
+                    .mend("write each as RATE:TIME; the last may go without"));
+            }
+            let time = step.time.unwrap_or(left);
+            left = left.saturating_sub(time);
+            phases.push(Phase {
+                time,
+                from: step.from,
+                to: step.to,
+            });
+        }
+        phases.retain(|phase| !phase.time.is_zero());
+        if phases.iter().all(|phase| phase.from + phase.to == 0.0) {
+            return Err(Error::new("a rate of 0 begins nothing").mend("give a higher --rate"));
+        }
+        Ok(phases)
+    }
+
+    pub(crate) fn arrivals(&self) -> Arrivals {
+        if self.poisson {
+            Arrivals::Poisson
+        } else {
+            Arrivals::Even
+        }
+    }
+
+    pub(crate) fn request(&self, url: &Uri) -> Result<Request> {
+        let body = self.body.as_ref().map(|path| {
+            std::fs::read(path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))
+        });
+        Ok(Request::new(&Content {
+            method: self.method.clone(),
+            headers: self.header.clone(),
+            version: if self.http_1_0 {
+                Version::Http10
+            } else {
+                Version::Http11
+            },
+            body: body.transpose()?,
+            ..Content::get(url)
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: LoadArgs,
+    }
+
+    fn args(line: &str) -> LoadArgs {
+        let words = format!("load http://10.0.0.1/ {line}");
+        Line::parse_from(words.split_whitespace()).args
+    }
+
+    fn refusal(line: &str) -> String {
+        let words = format!("load http://10.0.0.1/ {line}");
+        let parsed = Line::try_parse_from(words.split_whitespace());
+        parsed.err().expect(line).to_string()
+    }
+
+    const fn secs(secs: u64) -> Duration {
+        Duration::from_secs(secs)
+    }
+
+    #[test]
+    fn times() {
+        for (text, micros) in [
+            ("30s", 30_000_000),
+            ("1.5m", 90_000_000),
+            ("200ms", 200_000),
+            ("50us", 50),
+            ("1h", 3_600_000_000),
+        ] {
+            assert_eq!(time(text), Ok(Duration::from_micros(micros)));
+        }
+        for text in ["", "s", "5", "-1s", "1d", "nans", "infs", "9999999h"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn steps_of_the_rate() {
+        let phase = |time, from, to| Phase { time, from, to };
+        let open = args("--rate 100:5s,100-200:10s,50 --duration 20s");
+        let duration = open.duration().unwrap();
+        assert_eq!(duration, secs(20));
+        let all = [
+            phase(secs(5), 100.0, 100.0),
+            phase(secs(10), 100.0, 200.0),
+            phase(secs(5), 50.0, 50.0),
+        ];
+        assert_eq!(open.phases(duration).unwrap(), all);
+        let timed = args("--rate 100:5s,200:6s");
+        assert_eq!(timed.duration().unwrap(), secs(11));
+        assert_eq!(args("--rate 7").duration().unwrap(), LOAD_TIME);
+        for (line, part) in [("--rate 100,200:6s", "step 1"), ("--rate 0", "rate of 0")] {
+            let open = args(line);
+            let error = open.phases(secs(9)).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused() {
+        for (line, part) in [
+            ("--rate 10-20", "lasts some time"),
+            ("--rate x", "no rate"),
+            ("--rate -1", "unexpected argument"),
+            ("--connections 0", "0 is not in"),
+            ("--header x", "NAME: VALUE"),
+            ("--header a/b:c", "no word"),
+            ("--method G(T", "no word"),
+            ("--think 1s --rate 5", "cannot be used"),
+            ("--poisson", "--rate"),
+        ] {
+            let said = refusal(line);
+            assert!(said.contains(part), "{line}: {said}");
+        }
+        let error = args("--warm-up 30s").duration().unwrap_err().to_string();
+        assert!(error.contains("whole load"), "{error}");
+    }
+
+    #[test]
+    fn what_is_asked() {
+        let one = args("-X HEAD -H A:b --requests-per-connection 1 --no-merging -n 5");
+        let request = one.request(&"http://h/p".parse().unwrap()).unwrap();
+        assert!(request.is_head());
+        let bytes = request
+            .bytes(crate::request::Place::Last)
+            .as_bytes()
+            .to_vec();
+        assert!(
+            String::from_utf8(bytes)
+                .unwrap()
+                .starts_with("HEAD /p HTTP/1.1\r\nHost: h\r\n")
+        );
+        let behaviour = one.behaviour();
+        assert_eq!(
+            (
+                behaviour.slots,
+                behaviour.requests,
+                behaviour.requests_per_connection
+            ),
+            (64, 5, 1)
+        );
+        assert!(!behaviour.merging);
+        assert_eq!(args("--rate 5").behaviour().slots, OPEN_CONNECTIONS);
+        assert_eq!(args("").behaviour().timeout, REQUEST_TIME);
+    }
+}

@@ -1,0 +1,60 @@
+//! The engine's connections on a stack of our own.
+
+use exos_buf::Slice;
+use exos_inet::tcp::{ConnectionId, OpenError, Options};
+use exos_inet::{Instant, Stack};
+use std::net::SocketAddr;
+
+use crate::transport::Transport;
+
+/// A stack for the time of a turn.
+pub struct Packets<'a> {
+    /// The turn's time.
+    pub now: Instant,
+    /// The stack.
+    pub stack: &'a mut Stack,
+    /// What connections are opened with.
+    pub options: &'a Options,
+    /// The server.
+    pub to: SocketAddr,
+}
+
+impl Transport for Packets<'_> {
+    type Id = ConnectionId;
+
+    fn open(&mut self, token: u64) -> Result<ConnectionId, OpenError> {
+        let stack = &mut self.stack;
+        let id = stack.tcp_connect(self.now, None, self.to, self.options)?;
+        stack.tcp.set_token(id, token);
+        Ok(id)
+    }
+
+    fn send(&mut self, id: ConnectionId, bytes: &Slice) {
+        // A connection that is gone says so by its event.
+        self.stack.tcp.send(id, bytes.clone());
+    }
+
+    fn readable(&self, id: ConnectionId) -> &[u8] {
+        self.stack.tcp.readable(id)
+    }
+
+    fn consume(&mut self, id: ConnectionId, count: usize) {
+        self.stack.tcp.consume(id, count);
+    }
+
+    fn acknowledge(&mut self, id: ConnectionId) {
+        self.stack.tcp.acknowledge_now(id);
+    }
+
+    fn finish(&mut self, id: ConnectionId) {
+        self.stack.tcp.finish(id);
+    }
+
+    fn abort(&mut self, id: ConnectionId) {
+        self.stack.tcp_abort(id);
+    }
+
+    fn set_token(&mut self, id: ConnectionId, token: u64) {
+        self.stack.tcp.set_token(id, token);
+    }
+}

@@ -1,0 +1,182 @@
+//! A request, made once and sent many times: its bytes lie in a buffer with their checksum at hand.
+
+use exos_buf::{Buffer, Slice};
+use http::Uri;
+use http::uri::Authority;
+
+/// Whether more requests come on the connection after this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// More may come.
+    Between,
+    /// None does: the server is told, and closes.
+    Last,
+}
+
+/// Fields that HTTP itself needs; what a person gives replaces them.
+const HOST: &str = "Host";
+const CONNECTION: &str = "Connection";
+const CONTENT_LENGTH: &str = "Content-Length";
+const USER_AGENT: &str = "User-Agent";
+
+/// A version of HTTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// RFC 1945: a connection is for one request unless both say otherwise.
+    Http10,
+    /// RFC 9112: a connection stays open unless one says otherwise.
+    #[default]
+    Http11,
+}
+
+/// What a request says.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// Method, of HTTP's token characters.
+    pub method: String,
+    /// Path and query.
+    pub target: String,
+    /// The server's name, for the Host field.
+    pub host: String,
+    /// Version.
+    pub version: Version,
+    /// Further fields, in order.
+    pub headers: Vec<(String, String)>,
+    /// Body; `None` sends no Content-Length either.
+    pub body: Option<Vec<u8>>,
+}
+
+impl Content {
+    /// A GET of a URL.
+    pub fn get(url: &Uri) -> Self {
+        Self {
+            method: "GET".to_owned(),
+            target: url.path_and_query().map_or("/", |p| p.as_str()).to_owned(),
+            host: url.authority().map_or("", Authority::as_str).to_owned(),
+            version: Version::default(),
+            headers: Vec::new(),
+            body: None,
+        }
+    }
+
+    fn bytes(&self, place: Place) -> Vec<u8> {
+        let version = match self.version {
+            Version::Http10 => "1.0",
+            Version::Http11 => "1.1",
+        };
+        let mut head = format!("{} {} HTTP/{version}\r\n", self.method, self.target);
+        let mut field = |name: &str, value: &str| {
+            head.extend([name, ": ", value, "\r\n"]);
+        };
+        if !self.says(HOST) {
+            field(HOST, &self.host);
+        }
+        if !self.says(USER_AGENT) {
+            field(USER_AGENT, "exos-load");
+        }
+        for (name, value) in &self.headers {
+            field(name, value);
+        }
+        match (self.version, place) {
+            _ if self.says(CONNECTION) => (),
+            (Version::Http11, Place::Last) => field(CONNECTION, "close"),
+            (Version::Http10, Place::Between) => field(CONNECTION, "keep-alive"),
+            (Version::Http11, Place::Between) | (Version::Http10, Place::Last) => (),
+        }
+        if let Some(body) = &self.body
+            && !self.says(CONTENT_LENGTH)
+        {
+            field(CONTENT_LENGTH, &body.len().to_string());
+        }
+        head.push_str("\r\n");
+        let mut bytes = head.into_bytes();
+        bytes.extend(self.body.iter().flatten());
+        bytes
+    }
+
+    fn says(&self, field: &str) -> bool {
+        let mut names = self.headers.iter().map(|(name, _)| name);
+        names.any(|name| name.eq_ignore_ascii_case(field))
+    }
+}
+
+/// A request, ready to be sent.
+#[derive(Clone, Debug)]
+pub struct Request {
+    between: Slice,
+    last: Slice,
+    is_head: bool,
+}
+
+impl Request {
+    /// Writes it.
+    pub fn new(content: &Content) -> Self {
+        let slice = |place| Buffer::from(content.bytes(place)).whole();
+        Self {
+            between: slice(Place::Between),
+            last: slice(Place::Last),
+            is_head: content.method == "HEAD",
+        }
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self, place: Place) -> &Slice {
+        match place {
+            Place::Between => &self.between,
+            Place::Last => &self.last,
+        }
+    }
+
+    /// The response to it has a head only, whatever that says of a body (RFC 9112 §6.3).
+    pub fn is_head(&self) -> bool {
+        self.is_head
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content() -> Content {
+        Content::get(&"http://a.example:8080/b?c".parse().unwrap())
+    }
+
+    fn text(content: &Content, place: Place) -> String {
+        let request = Request::new(content);
+        String::from_utf8(request.bytes(place).as_bytes().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn says_what_http_needs() {
+        let start = "GET /b?c HTTP/1.1\r\nHost: a.example:8080\r\nUser-Agent: exos-load\r\n";
+        assert_eq!(text(&content(), Place::Between), format!("{start}\r\n"));
+        let last = format!("{start}Connection: close\r\n\r\n");
+        assert_eq!(text(&content(), Place::Last), last);
+    }
+
+    #[test]
+    fn of_the_older_version_says_that_more_come() {
+        let content = Content {
+            version: Version::Http10,
+            ..content()
+        };
+        assert!(text(&content, Place::Between).contains("HTTP/1.0\r\n"));
+        assert!(text(&content, Place::Between).contains("\r\nConnection: keep-alive\r\n"));
+        assert!(!text(&content, Place::Last).contains("Connection"));
+    }
+
+    #[test]
+    fn what_a_person_says_comes_first() {
+        let own = [("host", "b"), ("X-A", "1"), ("connection", "upgrade")];
+        let content = Content {
+            method: "POST".to_owned(),
+            headers: own.map(|(n, v)| (n.to_owned(), v.to_owned())).to_vec(),
+            body: Some(b"12345".to_vec()),
+            ..content()
+        };
+        let text = text(&content, Place::Last);
+        assert!(text.starts_with("POST /b?c HTTP/1.1\r\nUser-Agent: exos-load\r\nhost: b\r\n"));
+        assert!(text.ends_with("X-A: 1\r\nconnection: upgrade\r\nContent-Length: 5\r\n\r\n12345"));
+        assert_eq!(text.matches("onnection").count(), 1);
+    }
+}

@@ -1,0 +1,80 @@
+//! Responses, taken in where they lie and counted: [`head`] says how long a body is, [`chunks`] where one ends that
+//! says so itself. Nothing is kept of them.
+
+mod chunks;
+mod head;
+
+pub use chunks::Chunks;
+pub use head::{Head, Heads};
+
+/// Why bytes are no response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// The head is none of HTTP's.
+    Head,
+    /// The head is longer than any that is believed.
+    LongHead,
+    /// Fields contradict each other about the body's length, or make no sense.
+    Framing,
+    /// A chunk's size or end is wrong.
+    Chunk,
+    /// Bytes came that nobody asked for.
+    Unasked,
+}
+
+/// What is left of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// So many bytes.
+    Length(u64),
+    /// Chunks (RFC 9112 §7.1).
+    Chunked(Chunks),
+    /// All until the server finishes.
+    UntilEnd,
+}
+
+impl Body {
+    /// Nothing more comes.
+    pub fn is_done(&self) -> bool {
+        match self {
+            Self::Length(left) => *left == 0,
+            Self::Chunked(chunks) => chunks.is_done(),
+            Self::UntilEnd => false,
+        }
+    }
+
+    /// Takes in what belongs to it: how many bytes that is, and how many of these are content.
+    ///
+    /// # Errors
+    ///
+    /// A chunk is none.
+    pub fn take(&mut self, bytes: &[u8]) -> Result<Taken, Malformed> {
+        match self {
+            Self::Length(left) => {
+                let count = bytes
+                    .len()
+                    .min(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= count as u64;
+                Ok(Taken::all(count))
+            }
+            Self::Chunked(chunks) => chunks.take(bytes),
+            Self::UntilEnd => Ok(Taken::all(bytes.len())),
+        }
+    }
+}
+
+/// What of some bytes belonged to a body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Bytes, those of framing included.
+    pub bytes: usize,
+    /// Bytes of content.
+    pub content: u64,
+}
+
+impl Taken {
+    fn all(bytes: usize) -> Self {
+        let content = bytes as u64;
+        Self { bytes, content }
+    }
+}

@@ -1,0 +1,162 @@
+//! What was seen: how long each part of a request took, what went wrong, and how it went second by second.
+//!
+//! Only requests whose intended start lies in the measured time count, and all of these do, when they end later too:
+//! the last ones of a stall would be missing otherwise. Times are microseconds, from:
+//!
+//! | | from | to |
+//! |---|---|---|
+//! | connect | the connection was begun | it stood |
+//! | first | the request was begun: its connection, where it needed a new one | the first byte of its response |
+//! | service | the same | the last byte |
+//! | total | the request was *meant* to begin | the last byte |
+//!
+//! A server that stands still for a second delays all requests that should have begun then. Their service times do
+//! not tell, because they are not begun; total does ("coordinated omission"). In a closed loop nobody means a request to
+//! begin before the one before it has ended, and both are the same.
+
+mod errors;
+mod seconds;
+
+use exos_inet::Instant;
+use hdrhistogram::Histogram;
+
+use crate::limits::{HISTOGRAM_DIGITS, HISTOGRAM_MICROS_MAX};
+
+pub use errors::{ErrorKind, Errors};
+pub use seconds::{Second, Seconds};
+
+/// A request that was answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Answered {
+    /// When it was meant to begin.
+    pub intended: Instant,
+    /// When it did.
+    pub begun: Instant,
+    /// The first byte of its response.
+    pub first: Instant,
+    /// And the last.
+    pub last: Instant,
+    /// Status code.
+    pub status: u16,
+    /// Bytes of content.
+    pub content: u64,
+}
+
+/// Everything about the measured time.
+#[derive(Clone, Debug)]
+pub struct Statistics {
+    /// When measuring began.
+    pub from: Instant,
+    /// When it ended; the far future as long as it goes on.
+    pub until: Instant,
+    /// To the end of the handshake.
+    pub connect: Histogram<u64>,
+    /// To the first byte.
+    pub first: Histogram<u64>,
+    /// To the last byte, from when the request was begun.
+    pub service: Histogram<u64>,
+    /// The same, from when it was meant to.
+    pub total: Histogram<u64>,
+    /// How late requests of an open loop were begun by us, though a connection was free.
+    pub slip: Histogram<u64>,
+    /// Responses by status code, 100 to 599 and the rest at 0.
+    statuses: Vec<u64>,
+    /// What went wrong.
+    pub errors: Errors,
+    /// Responses.
+    pub responses: u64,
+    /// Bytes of content.
+    pub content: u64,
+    /// Connections that stood.
+    pub connections: u64,
+    /// Second by second, the warm-up too.
+    pub seconds: Seconds,
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, HISTOGRAM_MICROS_MAX, HISTOGRAM_DIGITS)
+        .expect("the bounds are in order")
+}
+
+fn record(histogram: &mut Histogram<u64>, from: Instant, to: Instant) {
+    let micros = to.micros().saturating_sub(from.micros());
+    histogram.saturating_record(micros);
+}
+
+impl Statistics {
+    /// Of a load that begins now and is measured from a moment on.
+    pub fn new(start: Instant, from: Instant) -> Self {
+        Self {
+            from,
+            until: Instant::from_micros(u64::MAX),
+            connect: histogram(),
+            first: histogram(),
+            service: histogram(),
+            total: histogram(),
+            slip: histogram(),
+            statuses: vec![0; 600],
+            errors: Errors::default(),
+            responses: 0,
+            content: 0,
+            connections: 0,
+            seconds: Seconds::new(start),
+        }
+    }
+
+    /// Whether what was meant to begin then counts.
+    pub fn counts(&self, intended: Instant) -> bool {
+        intended >= self.from && intended < self.until
+    }
+
+    /// A connection stands.
+    pub fn connected(&mut self, begun: Instant, now: Instant) {
+        if self.counts(begun) {
+            self.connections += 1;
+            record(&mut self.connect, begun, now);
+        }
+    }
+
+    /// A request of an open loop was begun.
+    pub fn slipped(&mut self, intended: Instant, begun: Instant) {
+        if self.counts(intended) {
+            record(&mut self.slip, intended, begun);
+        }
+    }
+
+    /// A response came.
+    pub fn answered(&mut self, answered: &Answered) {
+        self.seconds.answered(answered);
+        if !self.counts(answered.intended) {
+            return;
+        }
+        self.responses += 1;
+        self.content += answered.content;
+        let known = (100..600).contains(&answered.status);
+        self.statuses[if known {
+            usize::from(answered.status)
+        } else {
+            0
+        }] += 1;
+        record(&mut self.first, answered.begun, answered.first);
+        record(&mut self.service, answered.begun, answered.last);
+        record(&mut self.total, answered.intended, answered.last);
+    }
+
+    /// A request failed.
+    pub fn failed(&mut self, kind: ErrorKind, intended: Instant, now: Instant) {
+        self.seconds.failed(now);
+        if self.counts(intended) {
+            self.errors.count(kind);
+        }
+    }
+
+    /// Responses by status code; 0 for codes that are none.
+    pub fn statuses(&self) -> impl Iterator<Item = (u16, u64)> {
+        let all = self.statuses.iter().enumerate();
+        all.filter(|&(_, &count)| count > 0)
+            .map(|(status, &count)| (status as u16, count))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! Whom the load goes to: a URL, its address, and whether that is one of our own.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+
+use exos::pair::Pair;
+use exos_host::netlink::Netlink;
+use exos_host::{Error, Result};
+use exos_inet::Stack;
+use http::Uri;
+
+/// A web server.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The URL, of scheme http.
+    pub url: Uri,
+    /// Where that is.
+    pub address: SocketAddr,
+}
+
+const PORT: u16 = 80;
+
+impl Target {
+    /// The server of a URL.
+    ///
+    /// # Errors
+    ///
+    /// It is no URL of HTTP's, or its host has no address.
+    pub fn find(text: &str) -> Result<Self> {
+        let url = url(text)?;
+        let host = url.host().expect("it was checked");
+        let port = url.port_u16().unwrap_or(PORT);
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let address = match bare.parse::<IpAddr>() {
+            Ok(ip) => SocketAddr::new(ip, port),
+            Err(_) => look_up(bare, port)?,
+        };
+        Ok(Self { url, address })
+    }
+}
+
+/// Where a stack finds a server that listens on this host's loopback address: at the host's end of our own pair, where
+/// loopback addresses lead nowhere. Servers that listen on all addresses are there too.
+pub(crate) fn by_way_of(pair: &Pair, address: SocketAddr) -> SocketAddr {
+    if !address.ip().is_loopback() {
+        return address;
+    }
+    let same_family = |ip: &IpAddr| ip.is_ipv4() == address.is_ipv4();
+    let host = pair.host_addresses.iter().map(|(ip, _)| *ip);
+    let ip = host.into_iter().find(same_family);
+    SocketAddr::new(ip.expect("a pair has one of each family"), address.port())
+}
+
+/// Refuses a target that may be somebody else's: one that is neither this host nor on the stack's own networks.
+///
+/// # Errors
+///
+/// It is such a one.
+pub(crate) fn refuse_strangers(stack: &Stack, to: IpAddr) -> Result<()> {
+    let is_near = stack.addresses().iter().any(|network| network.contains(to));
+    if to.is_loopback() || is_near || is_ours(to)? {
+        return Ok(());
+    }
+    Err(Error::new(format!(
+        "{to} is neither this host nor on a network of this interface"
+    ))
+    .mend("load only what is yours; if it is, say so with --yes-i-own-this-target"))
+}
+
+fn is_ours(ip: IpAddr) -> Result<bool> {
+    let addresses = Netlink::new()?.all_addresses()?;
+    Ok(addresses.iter().any(|address| address.ip == ip))
+}
+
+fn url(text: &str) -> Result<Uri> {
+    let whole = if text.contains("://") {
+        text.to_owned()
+    } else {
+        format!("http://{text}")
+    };
+    let help = "write http://HOST[:PORT]/PATH";
+    let url: Uri = whole
+        .parse()
+        .map_err(|e| Error::new(format!("{text:?} is no URL: {e}")).mend(help))?;
+    match url.scheme_str() {
+        Some("http") => (),
+        Some("https") => {
+            return Err(Error::new("TLS is not spoken yet").mend("give a URL of scheme http"));
+        }
+        _ => return Err(Error::new(format!("{text:?} is of no known scheme")).mend(help)),
+    }
+    let authority = url.authority().map_or("", |a| a.as_str());
+    if authority.contains('@') {
+        return Err(Error::new("a URL of a load has no user name")
+            .mend("give what the server wants as a field: --header 'Authorization: ...'"));
+    }
+    let host = url.host().unwrap_or("");
+    let has_port = authority.len() > host.len();
+    if host.is_empty() || (has_port && url.port_u16().is_none_or(|port| port == 0)) {
+        return Err(Error::new(format!("{text:?} names no server")).mend(help));
+    }
+    Ok(url)
+}
+
+fn look_up(host: &str, port: u16) -> Result<SocketAddr> {
+    let found = (host, port).to_socket_addrs();
+    let mut found =
+        found.map_err(|e| Error::io(format!("cannot find the address of {host}"), e))?;
+    found
+        .next()
+        .ok_or_else(|| Error::new(format!("{host} has no address")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls() {
+        let address = |text: &str| Target::find(text).unwrap().address.to_string();
+        assert_eq!(address("http://10.1.2.3"), "10.1.2.3:80");
+        assert_eq!(address("10.1.2.3:8080/x"), "10.1.2.3:8080");
+        assert_eq!(address("http://[fd00::1]:81/a?b"), "[fd00::1]:81");
+        let url = Target::find("10.0.0.1").unwrap().url;
+        assert_eq!(url.path(), "/");
+    }
+
+    #[test]
+    fn what_is_none() {
+        for (text, part) in [
+            ("https://10.0.0.1/", "TLS"),
+            ("ftp://10.0.0.1/", "scheme"),
+            ("http://10.0.0.1:0/", "no server"),
+            ("http://a:b@10.0.0.1/", "user name"),
+            ("http:///x", "URL"),
+            ("", "URL"),
+            ("http://10.0.0.1:99999/", "no server"),
+            ("a b", "URL"),
+        ] {
+            let error = Target::find(text).expect_err(text).to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

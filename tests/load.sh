@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# The release binary's `load` against servers that count too: our own and nginx, with connections that are new for each
+# request and that stand, in closed and open loops; and what it refuses. Prints "ok NAME", "not ok NAME: why" or
+# "SKIPPED: ..." lines.
+#
+#   tests/load.sh PATH/TO/exos
+#
+# Everything happens in namespaces of its own; what is started is ended by its id. Nothing here judges how fast it is.
+. "$(dirname "$0")/common.sh"
+need_root "the load generator"
+need_programs "the load generator" nginx python3
+be_alone "$@"
+begin
+lab=load-$$
+mkdir -p "$work/site" "$work/nginx"
+head -c 100 /dev/urandom >"$work/site/small"
+head -c 300000 /dev/urandom >"$work/site/large"
+
+# load ARGUMENTS...: its JSON is in $work/load.
+load() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 --address fd10::20/64 --json "$@" >"$work/load" 2>"$work/load.err"; }
+# got EXPRESSION: of the load's JSON, which is called r.
+got() { python3 -c "import json; r = json.load(open('$work/load')); print($1)" 2>&1; }
+# refused NAME WANTED ARGUMENTS...: no load is begun, and it is said why.
+refused() {
+    local name=$1 wanted=$2 status; shift 2
+    load "$@"; status=$?
+    if [ $status != 0 ] && [ $status != 124 ]; then has "$name" "$wanted" "$(cat "$work/load.err")"; else bad "$name" "status $status"; fi
+}
+
+lab_up || { bad "lab up"; exit 1; }
+
+refused "a URL of TLS" "TLS is not spoken" https://10.10.0.10/
+refused "a file that is not there" "cannot read" http://10.10.0.10/ --body "$work/none"
+refused "a warm-up without an end" "takes the whole load" http://10.10.0.10/ -d 1s --warm-up 1s
+refused "a server that is not ours" "--yes-i-own-this-target" http://192.0.2.1/
+refused "an address of the host" "is an address of this host" http://10.10.0.10/ --address 10.10.0.2/24
+load http://10.10.0.11/ -c 1 -d 3s --timeout 1s
+same "nobody there: each request runs into its time" "True 0" "$(got "r['errors'].get('connect_timeout', 0) >= 1, r['responses']" | tr -d '(),')"
+load http://10.10.0.1:9/ -c 1 -d 100ms
+same "nobody listens: each is refused" "True 0" "$(got "r['errors'].get('refused', 0) >= 1, r['responses']" | tr -d '(),')"
+
+# ---- against our own server, whose counts are compared ----
+
+if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address fd10::10/64 --json; then
+    load http://10.10.0.10/small -n 3000 -c 20
+    same "requests on connections that stand" "3000 300000 20 {'200': 3000} {}" \
+        "$(got "r['responses'], r['content_bytes'], r['connections'], r['statuses'], r['errors']" | sed 's/^(//; s/)$//; s/\([0-9}]\),/\1/g')"
+    load http://10.10.0.10/small -n 3000 -c 20 --requests-per-connection 1
+    same "a connection for each" "3000 3000 {}" "$(got "r['responses'], r['connections'], r['errors']" | tr -d '(),')"
+    load http://10.10.0.10/small -n 3000 -c 20 --requests-per-connection 1
+    same "and again, on ports that the server remembers" "3000 3000 {}" "$(got "r['responses'], r['connections'], r['errors']" | tr -d '(),')"
+    load "http://[fd10::10]/large" -n 50 -c 5 --requests-per-connection 7 --no-merging
+    same "large ones over IPv6, seven a connection, nothing merged" "50 15000000 {}" "$(got "r['responses'], r['content_bytes'], r['errors']" | tr -d '(),')"
+    load http://10.10.0.10/none -n 10 --early-finish --requests-per-connection 1 --http-1-0 -X HEAD
+    same "what is not there, its head only, with our FIN first" "10 0 {'404': 10} {}" "$(got "r['responses'], r['content_bytes'], r['statuses'], r['errors']" | sed 's/^(//; s/)$//; s/\([0-9}]\),/\1/g')"
+    load http://10.10.0.10/small --rate 500:1s,500-1500:1s
+    same "steps and ramps" "1500 {}" "$(got "r['responses'], r['errors']" | tr -d '(),')"
+    kill -TERM "$server"; wait "$server"; server=
+    requests=$(tail -n 1 "$work/out" | grep -o '"http_responses_[0-9]*":[0-9]*' | awk -F: '{ all += $2 } END { print all }')
+    same "the server counted as many" $((3000 * 3 + 50 + 10 + 1500)) "$requests"
+else
+    bad "our server starts" "$(cat "$work/err")"
+fi
+
+# ---- against nginx, whose log is compared ----
+
+cat >"$work/nginx/conf" <<END
+daemon off; pid $work/nginx/pid; error_log $work/nginx/error;
+events { worker_connections 4096; }
+http { access_log $work/nginx/log; root $work/site; keepalive_requests 100;
+    client_body_temp_path $work/nginx/a; proxy_temp_path $work/nginx/b; fastcgi_temp_path $work/nginx/c;
+    uwsgi_temp_path $work/nginx/d; scgi_temp_path $work/nginx/e;
+    server { listen 10.10.0.1:80; listen [fd10::1]:80; } }
+END
+chmod -R a+rX "$work"
+"$exos" lab exec --name "$lab" a -- nginx -c "$work/nginx/conf" >/dev/null 2>&1 & peer=$!
+if await eval 'client curl -sf -o /dev/null http://10.10.0.1/small'; then
+    load http://10.10.0.1/small -n 5000 -c 30
+    same "nginx: connections that it ends after a hundred requests" "5000 {}" "$(got "r['responses'], r['errors']" | tr -d '(),')"
+    load http://10.10.0.1/small -n 2000 -c 30 --requests-per-connection 1
+    same "nginx: a connection for each" "2000 2000 {}" "$(got "r['responses'], r['connections'], r['errors']" | tr -d '(),')"
+    load "http://[fd10::1]/large" -n 100 -c 10
+    same "nginx: large ones over IPv6" "100 30000000 {}" "$(got "r['responses'], r['content_bytes'], r['errors']" | tr -d '(),')"
+    kill -QUIT "$peer"; wait "$peer"; peer=
+    same "its log has as many" $((1 + 5000 + 2000 + 100)) "$(wc -l <"$work/nginx/log")"
+else
+    bad "nginx starts" "$(cat "$work/nginx/error")"
+fi
+
+# ---- without a link: over a pair of its own, to a server of this host ----
+
+python3 -m http.server 8099 --directory "$work/site" >/dev/null 2>&1 & peer=$!
+if await curl -sf -o /dev/null http://127.0.0.1:8099/small; then
+    timeout 60 "$exos" load http://127.0.0.1:8099/small -n 20 -c 2 --json --via none >"$work/load" 2>"$work/load.err"
+    same "a server of this host, over a pair of our own" "20 2000 {}" "$(got "r['responses'], r['content_bytes'], r['errors']" | tr -d '(),')"
+fi
+exit $((failures > 0))
