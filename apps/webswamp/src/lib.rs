@@ -12,7 +12,6 @@ pub mod engine;
 pub mod limits;
 mod options;
 pub mod packets;
-pub mod random;
 pub mod report;
 pub mod request;
 pub mod response;

@@ -32,5 +32,8 @@ pub const CONNECTIONS_MAX: u32 = 1 << 20;
 /// Connections of an open loop when nothing is said.
 pub const OPEN_CONNECTIONS: u32 = 10_000;
 
+/// Different requests that a driver may have: half a gigabyte of them.
+pub const REQUESTS_MAX: usize = 1 << 20;
+
 /// Requests of an open loop that may wait for a connection. Beyond them they are not begun, and counted.
 pub const WAITING_MAX: usize = 1 << 20;

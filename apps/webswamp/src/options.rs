@@ -7,9 +7,10 @@ use exos_host::{Error, Result};
 use exos_program::{LinkArgs, TcpArgs};
 use http::Uri;
 
+use crate::driver::{Common, DriverArgs, Plan};
 use crate::engine::Behaviour;
 use crate::limits::{CONNECTIONS_MAX, LOAD_TIME, OPEN_CONNECTIONS, REQUEST_TIME};
-use crate::request::{Content, Request, Version};
+use crate::request::{Content, Version};
 use crate::schedule::{Arrivals, Phase};
 
 /// Load a web server, and say how it does.
@@ -19,9 +20,11 @@ use crate::schedule::{Arrivals, Phase};
 /// 0 when the load ran, however the server did.
 #[derive(clap::Args, Clone, Debug)]
 pub struct LoadArgs {
-    /// What to ask for: http://HOST[:PORT]/PATH
-    #[arg(value_name = "URL")]
-    pub(crate) url: String,
+    /// What to ask for: http://HOST[:PORT]/PATH; beside --urls, the server of its paths
+    #[arg(value_name = "URL", required_unless_present = "urls")]
+    pub(crate) url: Option<String>,
+    #[command(flatten)]
+    pub(crate) driver: DriverArgs,
     /// Clients of a closed loop; with --rate, connections at most [default: 64; 10000 with --rate]
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
     pub(crate) connections: Option<u32>,
@@ -230,11 +233,23 @@ impl LoadArgs {
         }
     }
 
-    pub(crate) fn request(&self, url: &Uri) -> Result<Request> {
+    /// Reads the files that the load needs.
+    pub(crate) fn plan(&self) -> Result<Plan> {
+        self.driver.plan(&Common {
+            url: self.url.as_deref(),
+            content: self.content()?,
+            think: self.think,
+            // Not the same chance that decides on arrivals.
+            seed: !self.seed,
+        })
+    }
+
+    /// What is the same in all requests.
+    fn content(&self) -> Result<Content> {
         let body = self.body.as_ref().map(|path| {
             std::fs::read(path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))
         });
-        Ok(Request::new(&Content {
+        Ok(Content {
             method: self.method.clone(),
             headers: self.header.clone(),
             version: if self.http_1_0 {
@@ -243,14 +258,15 @@ impl LoadArgs {
                 Version::Http11
             },
             body: body.transpose()?,
-            ..Content::get(url)
-        }))
+            ..Content::get(&Uri::from_static("/"))
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::Request;
     use clap::Parser;
 
     #[derive(clap::Parser)]
@@ -324,6 +340,7 @@ mod tests {
             ("--method G(T", "no word"),
             ("--think 1s --rate 5", "cannot be used"),
             ("--poisson", "--rate"),
+            ("--urls", "a value is required"),
         ] {
             let said = refusal(line);
             assert!(said.contains(part), "{line}: {said}");
@@ -335,7 +352,8 @@ mod tests {
     #[test]
     fn what_is_asked() {
         let one = args("-X HEAD -H A:b --requests-per-connection 1 --no-merging -n 5");
-        let request = one.request(&"http://h/p".parse().unwrap()).unwrap();
+        let content = one.content().unwrap();
+        let request = Request::new(&content.of(&"http://h/p".parse().unwrap()));
         assert!(request.is_head());
         let bytes = request
             .bytes(crate::request::Place::Last)

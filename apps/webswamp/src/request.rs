@@ -51,11 +51,22 @@ impl Content {
     pub fn get(url: &Uri) -> Self {
         Self {
             method: "GET".to_owned(),
-            target: url.path_and_query().map_or("/", |p| p.as_str()).to_owned(),
+            target: target_of(url),
             host: url.authority().map_or("", Authority::as_str).to_owned(),
             version: Version::default(),
             headers: Vec::new(),
             body: None,
+        }
+    }
+
+    /// The same of another URL.
+    #[must_use]
+    pub fn of(&self, url: &Uri) -> Self {
+        let Self { target, host, .. } = Self::get(url);
+        Self {
+            target,
+            host,
+            ..self.clone()
         }
     }
 
@@ -97,6 +108,14 @@ impl Content {
     fn says(&self, field: &str) -> bool {
         let mut names = self.headers.iter().map(|(name, _)| name);
         names.any(|name| name.eq_ignore_ascii_case(field))
+    }
+}
+
+/// Path and query of a URL, of which a path may be missing (RFC 9112 §3.2.1).
+pub fn target_of(url: &Uri) -> String {
+    match url.path_and_query().map_or("/", |both| both.as_str()) {
+        query if query.starts_with('?') => format!("/{query}"),
+        whole => whole.to_owned(),
     }
 }
 
@@ -152,6 +171,17 @@ mod tests {
         assert_eq!(text(&content(), Place::Between), format!("{start}\r\n"));
         let last = format!("{start}Connection: close\r\n\r\n");
         assert_eq!(text(&content(), Place::Last), last);
+    }
+
+    #[test]
+    fn a_query_without_a_path_has_one() {
+        for (url, target) in [
+            ("http://a", "/"),
+            ("http://a?b", "/?b"),
+            ("http://a/?b", "/?b"),
+        ] {
+            assert_eq!(Content::get(&url.parse().unwrap()).target, target);
+        }
     }
 
     #[test]

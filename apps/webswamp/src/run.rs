@@ -8,7 +8,6 @@ use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, Options};
 use exos_program::{taken_back, tell_news};
 
-use crate::driver::One;
 use crate::engine::{Engine, Shape};
 use crate::options::LoadArgs;
 use crate::packets::Packets;
@@ -23,8 +22,8 @@ use crate::target::{self, Target};
 /// It could not be begun, or its link was taken away.
 pub fn run(args: &LoadArgs) -> Result<ExitCode, Error> {
     let duration = args.duration()?;
-    let mut target = Target::find(&args.url)?;
-    let request = args.request(&target.url)?;
+    let plan = args.plan()?;
+    let mut target = Target::find(&plan.url)?;
     let phases = if args.is_open() {
         args.phases(duration)?
     } else {
@@ -50,9 +49,8 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode, Error> {
     } else {
         Shape::Closed
     };
-    let driver = Box::new(One::new(request, args.think));
     let measured_from = start + args.warm_up;
-    let engine = Engine::new(args.behaviour(), shape, driver, start, measured_from);
+    let engine = Engine::new(args.behaviour(), shape, plan.driver, start, measured_from);
     let mut load = Load {
         exos,
         engine,

@@ -8,8 +8,9 @@
 use std::time::Duration;
 
 use exos_inet::Instant;
-
-use crate::random::Random;
+use rand_distr::{Distribution as _, Exp1};
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::SeedableRng as _;
 
 /// A part of the schedule: the rate goes evenly from one value to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,7 +58,7 @@ pub enum Arrivals {
 pub struct Schedule {
     phases: Vec<Phase>,
     arrivals: Arrivals,
-    random: Random,
+    random: Pcg64Mcg,
     /// The phase under way, when it began, and the area before it.
     phase: usize,
     began: Instant,
@@ -73,7 +74,7 @@ impl Schedule {
         let mut schedule = Self {
             phases,
             arrivals,
-            random: Random::new(seed),
+            random: Pcg64Mcg::seed_from_u64(seed),
             phase: 0,
             began: start,
             before: 0.0,
@@ -81,7 +82,7 @@ impl Schedule {
             next: None,
         };
         if arrivals == Arrivals::Poisson {
-            schedule.point = schedule.random.exponential();
+            schedule.point = Exp1.sample(&mut schedule.random);
         }
         schedule.find();
         schedule
@@ -97,7 +98,7 @@ impl Schedule {
         let taken = self.next.filter(|&at| at <= now)?;
         self.point += match self.arrivals {
             Arrivals::Even => 1.0,
-            Arrivals::Poisson => self.random.exponential(),
+            Arrivals::Poisson => Exp1.sample(&mut self.random),
         };
         self.find();
         Some(taken)

@@ -71,7 +71,7 @@ fn is_ours(ip: IpAddr) -> Result<bool> {
     Ok(addresses.iter().any(|address| address.ip == ip))
 }
 
-fn url(text: &str) -> Result<Uri> {
+pub(crate) fn url(text: &str) -> Result<Uri> {
     let whole = if text.contains("://") {
         text.to_owned()
     } else {

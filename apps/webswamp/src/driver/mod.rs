@@ -1,8 +1,14 @@
 //! Drivers: what the clients ask for, and how long they think before (*Fast and Flexible*, section 6.1).
 
+mod plan;
+pub mod weighted;
+
 use std::time::Duration;
 
 use crate::request::Request;
+
+pub use plan::DriverArgs;
+pub(crate) use plan::{Common, Plan};
 
 /// What a client does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +24,11 @@ pub trait Driver {
     /// All requests that there are.
     fn requests(&self) -> &[Request];
 
-    /// What this client does next; clients are counted from zero, in an open loop all are the first.
-    fn next(&mut self, client: u32) -> Task;
+    /// What this client does next, or nothing more; clients are counted from zero, in an open loop all are the first.
+    ///
+    /// It is asked for the first time before the load begins, and then when the client's last request is over. In an open
+    /// loop it is asked once for each time at which a request is meant to begin, in their order.
+    fn next(&mut self, client: u32) -> Option<Task>;
 }
 
 /// The same request each time.
@@ -41,10 +50,10 @@ impl Driver for One {
         &self.request
     }
 
-    fn next(&mut self, _client: u32) -> Task {
-        Task {
+    fn next(&mut self, _client: u32) -> Option<Task> {
+        Some(Task {
             request: 0,
             think: self.think,
-        }
+        })
     }
 }

@@ -20,25 +20,34 @@ impl<Id: Copy> Engine<Id> {
         {
             self.thinking.pop();
             // Nobody meant it to begin before it could.
+            self.left -= 1;
             self.begin(slot, now, now, transport);
         }
-        while self.may_begin()
-            && !self.waiting.is_empty()
+        while let Some((intended, request)) = self.waiting.front().copied()
             && let Some(slot) = self.free_slot()
         {
-            let intended = self.waiting.pop_front().expect("there is one");
-            self.begin_next(slot, intended, now, transport);
+            self.waiting.pop_front();
+            self.slots[slot as usize].request = request;
+            self.begin(slot, intended, now, transport);
         }
         while self.may_begin()
             && let Shape::Open(schedule) = &mut self.shape
             && let Some(intended) = schedule.take(now)
         {
+            let Some(task) = self.driver.next(0) else {
+                self.left = 0;
+                break;
+            };
+            self.left -= 1;
             match self.free_slot() {
                 Some(slot) => {
                     self.statistics.slipped(intended, now);
-                    self.begin_next(slot, intended, now, transport);
+                    self.slots[slot as usize].request = task.request;
+                    self.begin(slot, intended, now, transport);
                 }
-                None if self.waiting.len() < WAITING_MAX => self.waiting.push_back(intended),
+                None if self.waiting.len() < WAITING_MAX => {
+                    self.waiting.push_back((intended, task.request));
+                }
                 None => self.statistics.failed(ErrorKind::NotBegun, intended, now),
             }
         }
@@ -60,18 +69,6 @@ impl<Id: Copy> Engine<Id> {
         })
     }
 
-    /// The request of an open loop that comes next.
-    fn begin_next(
-        &mut self,
-        slot: u32,
-        intended: Instant,
-        now: Instant,
-        transport: &mut impl Transport<Id = Id>,
-    ) {
-        self.slots[slot as usize].request = self.driver.next(0).request;
-        self.begin(slot, intended, now, transport);
-    }
-
     /// The slot's request, which was meant to begin some time ago.
     fn begin(
         &mut self,
@@ -80,7 +77,6 @@ impl<Id: Copy> Engine<Id> {
         now: Instant,
         transport: &mut impl Transport<Id = Id>,
     ) {
-        self.left -= 1;
         self.busy.push(&mut self.slots, slot);
         self.busy_count += 1;
         let it = &mut self.slots[slot as usize];
@@ -161,7 +157,9 @@ impl<Id: Copy> Engine<Id> {
         let has_connection = self.slots[slot as usize].connection.is_some();
         match self.shape {
             Shape::Closed => {
-                let task = self.driver.next(slot);
+                let Some(task) = self.driver.next(slot) else {
+                    return;
+                };
                 self.slots[slot as usize].request = task.request;
                 // Who cannot open a connection does not ask for one without rest.
                 let wait = if has_connection {
@@ -170,6 +168,7 @@ impl<Id: Copy> Engine<Id> {
                     task.think.max(self.rest_time(slot))
                 };
                 if wait.is_zero() && self.may_begin() && has_connection {
+                    self.left -= 1;
                     self.begin(slot, now, now, transport);
                 } else {
                     self.thinking.push(Reverse((now + wait, slot)));

@@ -75,8 +75,8 @@ pub struct Engine<Id> {
     slots: Vec<Slot<Id>>,
     /// Slots of an open loop without a request; the one used last is used first.
     idle: Vec<u32>,
-    /// Requests of an open loop that found no slot: when they were meant to begin.
-    waiting: VecDeque<Instant>,
+    /// Requests of an open loop that found no slot: when they were meant to begin, and which they are.
+    waiting: VecDeque<(Instant, u32)>,
     /// Clients that think, until when.
     thinking: BinaryHeap<Reverse<(Instant, u32)>>,
     /// What is put off to the next turn, so that acknowledgements leave by themselves.
@@ -87,7 +87,7 @@ pub struct Engine<Id> {
     /// Slots whose connection the server is to close.
     closing: Order,
     heads: Heads,
-    /// Requests that may still begin.
+    /// Requests that may still begin, or be meant to.
     left: u64,
     /// Nothing begins any more.
     ending: bool,
@@ -109,9 +109,10 @@ impl<Id: Copy> Engine<Id> {
         if matches!(shape, Shape::Closed) {
             slots.resize_with(behaviour.slots as usize, Slot::default);
             for (slot, client) in slots.iter_mut().zip(0..) {
-                let task = driver.next(client);
-                slot.request = task.request;
-                thinking.push(Reverse((start + task.think, client)));
+                if let Some(task) = driver.next(client) {
+                    slot.request = task.request;
+                    thinking.push(Reverse((start + task.think, client)));
+                }
             }
         }
         Self {
@@ -143,10 +144,15 @@ impl<Id: Copy> Engine<Id> {
     /// Nothing is under way, and nothing will begin.
     pub fn is_over(&self) -> bool {
         let begins = match &self.shape {
-            Shape::Closed => !self.thinking.is_empty() || !self.deferred.is_empty(),
-            Shape::Open(schedule) => schedule.next().is_some() || !self.waiting.is_empty(),
+            Shape::Closed => {
+                // Who waits for the server's FIN asks again after it.
+                let goes_on = self.closing.first().is_some();
+                goes_on || !self.thinking.is_empty() || !self.deferred.is_empty()
+            }
+            Shape::Open(schedule) => schedule.next().is_some(),
         };
-        self.busy_count == 0 && (self.ending || self.left == 0 || !begins)
+        let is_idle = self.busy_count == 0 && self.waiting.is_empty();
+        is_idle && (self.ending || self.left == 0 || !begins)
     }
 
     /// When [`handle_due`](Self::handle_due) has something to do.
@@ -177,7 +183,7 @@ impl<Id: Copy> Engine<Id> {
         if !self.ending {
             self.ending = true;
             self.statistics.until = self.statistics.until.min(now);
-            for intended in std::mem::take(&mut self.waiting) {
+            for (intended, _) in std::mem::take(&mut self.waiting) {
                 self.statistics.failed(ErrorKind::NotBegun, intended, now);
             }
         }

@@ -6,7 +6,7 @@ use exos_buf::Slice;
 use exos_inet::tcp::OpenError;
 
 use super::*;
-use crate::driver::One;
+use crate::driver::{One, Task};
 use crate::request::{Content, Request};
 use crate::schedule::{Arrivals, Phase};
 
@@ -454,4 +454,67 @@ fn the_fin_with_the_last_request() {
     );
     world.data_and(0, OK, DATA.with(END));
     assert_eq!((world.responses(), world.errors()), (2, vec![]));
+}
+
+/// Three requests in all, whoever makes them.
+struct Three(Vec<Request>, u32);
+
+impl Driver for Three {
+    fn requests(&self) -> &[Request] {
+        &self.0
+    }
+
+    fn next(&mut self, _client: u32) -> Option<Task> {
+        self.1 += 1;
+        (self.1 <= 3).then_some(Task {
+            request: 0,
+            think: Duration::ZERO,
+        })
+    }
+}
+
+fn three(shape: Shape, clients: u32, requests_per_connection: u32) -> World {
+    let mut world = World::closed(behaviour(clients, requests_per_connection));
+    let request = Request::new(&Content::get(&"http://h/".parse().unwrap()));
+    let driver = Box::new(Three(vec![request], 0));
+    let behaviour = behaviour(clients, requests_per_connection);
+    world.engine = Engine::new(behaviour, shape, driver, world.now, world.now);
+    world
+}
+
+/// A driver ends, and with it the load: in a closed loop of more clients than that, and in an open one.
+#[test]
+fn the_end_of_what_there_is_to_ask() {
+    let mut world = three(Shape::Closed, 5, 100);
+    world.turn().connect(0).data(0, OK);
+    assert!(!world.engine.is_over());
+    world.connect(1).data(1, OK).connect(2).data(2, OK);
+    assert!(world.engine.is_over());
+    assert_eq!((world.responses(), world.errors()), (3, vec![]));
+
+    let phase = Phase {
+        time: Duration::from_secs(10),
+        from: 1000.0,
+        to: 1000.0,
+    };
+    let schedule = Schedule::new(vec![phase], Arrivals::Even, 1, Instant::from_millis(1000));
+    let mut world = three(Shape::Open(schedule), 1, 100);
+    // The first is under way, the others wait for its connection.
+    world.turn().connect(0).pass(1).pass(1).pass(1).pass(1);
+    assert!(!world.engine.is_over());
+    world.data(0, OK).data(0, OK);
+    assert!(!world.engine.is_over());
+    world.data(0, OK);
+    assert!(world.engine.is_over());
+    assert_eq!((world.responses(), world.errors()), (3, vec![]));
+}
+
+/// A client that waits for the server's FIN has not had enough.
+#[test]
+fn a_server_that_takes_its_time_to_close_ends_no_load() {
+    let mut world = World::closed(behaviour(1, 1));
+    world.turn().connect(0).data(0, OK);
+    assert!(!world.engine.is_over());
+    world.event(0, END);
+    assert_eq!(world.did()[3..], [(1, Open)]);
 }
