@@ -34,6 +34,11 @@ refused "a file that is not there" "cannot read" http://10.10.0.10/ --body "$wor
 refused "a warm-up without an end" "takes the whole load" http://10.10.0.10/ -d 1s --warm-up 1s
 refused "a server that is not ours" "--yes-i-own-this-target" http://192.0.2.1/
 refused "an address of the host" "is an address of this host" http://10.10.0.10/ --address 10.10.0.2/24
+printf 'http://10.10.0.10/\n-1 /small\n' >"$work/list"
+refused "a list with a wrong weight" "line 2" --urls "$work/list"
+printf 'http://10.10.0.10/\nhttp://10.10.0.11/\n' >"$work/list"
+refused "a list of two servers" "line 2: 10.10.0.11 is another server" --urls "$work/list"
+refused "a log that is none" "no line of it is a request" http://10.10.0.10/ --replay "$work/list"
 load http://10.10.0.11/ -c 1 -d 3s --timeout 1s
 same "nobody there: each request runs into its time" "True 0" "$(got "r['errors'].get('connect_timeout', 0) >= 1, r['responses']" | tr -d '(),')"
 load http://10.10.0.1:9/ -c 1 -d 100ms
@@ -55,9 +60,22 @@ if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address 
     same "what is not there, its head only, with our FIN first" "10 0 {'404': 10} {}" "$(got "r['responses'], r['content_bytes'], r['statuses'], r['errors']" | sed 's/^(//; s/)$//; s/\([0-9}]\),/\1/g')"
     load http://10.10.0.10/small --rate 500:1s,500-1500:1s
     same "steps and ramps" "1500 {}" "$(got "r['responses'], r['errors']" | tr -d '(),')"
+    printf '3 http://10.10.0.10/small\n/large # less often\n' >"$work/list"
+    load --urls "$work/list" -n 400 -c 8
+    same "a list: small ones three times as often" "400 True {}" \
+        "$(got "r['responses'], 70 * 300000 < r['content_bytes'] < 130 * 300000, r['errors']" | tr -d '(),')"
+    for line in 1:GET 1:HEAD 3:GET 3:GET 3:GET 3:GET; do
+        echo "::1 - - [22/Nov/2026:14:32:0${line%%:*} +0000] \"${line#*:} /small HTTP/1.1\" 200 100"
+    done >"$work/log"; echo "::1 - - [22/Nov/2026:14:32:09 +0000] \"-\" 400 0" >>"$work/log"
+    load http://10.10.0.10/ --replay "$work/log" --speed 2
+    same "a log by its times: from its first request to its last but a quarter of a second" "6 500 {} True" \
+        "$(got "r['responses'], r['content_bytes'], r['errors'], 1.3 < r['measured_secs'] < 30" | tr -d '(),')"
+    has "what is no request of it is said" "1 of 7 lines" "$(cat "$work/load.err")"
+    load http://10.10.0.10/ --replay "$work/log" --as-fast-as-possible -c 2
+    same "a log as fast as possible" "6 500 2 {}" "$(got "r['responses'], r['content_bytes'], r['connections'], r['errors']" | tr -d '(),')"
     kill -TERM "$server"; wait "$server"; server=
     requests=$(tail -n 1 "$work/out" | grep -o '"http_responses_[0-9]*":[0-9]*' | awk -F: '{ all += $2 } END { print all }')
-    same "the server counted as many" $((3000 * 3 + 50 + 10 + 1500)) "$requests"
+    same "the server counted as many" $((3000 * 3 + 50 + 10 + 1500 + 400 + 6 + 6)) "$requests"
 else
     bad "our server starts" "$(cat "$work/err")"
 fi

@@ -35,5 +35,14 @@ pub const OPEN_CONNECTIONS: u32 = 10_000;
 /// Different requests that a driver may have: half a gigabyte of them.
 pub const REQUESTS_MAX: usize = 1 << 20;
 
+/// Requests of a log that is replayed: 16 bytes each.
+pub const LOG_LINES_MAX: usize = 100_000_000;
+
+/// Bytes of a line of a log: the longest that servers write with a head of the usual bounds, all of it escaped.
+pub const LOG_LINE_LEN_MAX: usize = 128 * 1024;
+
+/// From the first line of a log that is replayed by its times to the last.
+pub const LOG_SPAN_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
+
 /// Requests of an open loop that may wait for a connection. Beyond them they are not begun, and counted.
 pub const WAITING_MAX: usize = 1 << 20;

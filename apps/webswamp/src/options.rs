@@ -7,6 +7,7 @@ use exos_host::{Error, Result};
 use exos_program::{LinkArgs, TcpArgs};
 use http::Uri;
 
+use crate::driver::log_line::is_token;
 use crate::driver::{Common, DriverArgs, Plan};
 use crate::engine::Behaviour;
 use crate::limits::{CONNECTIONS_MAX, LOAD_TIME, OPEN_CONNECTIONS, REQUEST_TIME};
@@ -145,9 +146,7 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
 }
 
 fn token(text: &str) -> Result<String, String> {
-    let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-    let is_good = !text.is_empty() && text.bytes().all(is_token);
-    is_good
+    is_token(text.as_bytes())
         .then(|| text.to_owned())
         .ok_or_else(|| format!("{text:?} is no word of HTTP's"))
 }
@@ -163,7 +162,7 @@ fn header(text: &str) -> Result<(String, String), String> {
 
 impl LoadArgs {
     pub(crate) fn is_open(&self) -> bool {
-        !self.rate.is_empty()
+        !self.rate.is_empty() || self.driver.is_timed()
     }
 
     pub(crate) fn behaviour(&self) -> Behaviour {
@@ -191,7 +190,7 @@ impl LoadArgs {
         let steps: Option<Duration> = self.rate.iter().map(|step| step.time).sum();
         let duration = match (self.duration, steps) {
             (Some(all), _) => all,
-            (None, Some(steps)) if self.is_open() => steps,
+            (None, Some(steps)) if !self.rate.is_empty() => steps,
             (None, _) => LOAD_TIME,
         };
         if self.warm_up >= duration {
@@ -234,14 +233,23 @@ impl LoadArgs {
     }
 
     /// Reads the files that the load needs.
-    pub(crate) fn plan(&self) -> Result<Plan> {
-        self.driver.plan(&Common {
+    pub(crate) fn plan(&self, duration: Duration) -> Result<Plan> {
+        if self.driver.is_timed() && !self.think.is_zero() {
+            return Err(
+                Error::new("nobody thinks where a log says when requests begin")
+                    .mend("leave --think out, or say --as-fast-as-possible"),
+            );
+        }
+        let mut plan = self.driver.plan(&Common {
             url: self.url.as_deref(),
             content: self.content()?,
             think: self.think,
             // Not the same chance that decides on arrivals.
             seed: !self.seed,
-        })
+            has_rate: !self.rate.is_empty(),
+        })?;
+        plan.say_what_is_cut(duration);
+        Ok(plan)
     }
 
     /// What is the same in all requests.
@@ -341,6 +349,11 @@ mod tests {
             ("--think 1s --rate 5", "cannot be used"),
             ("--poisson", "--rate"),
             ("--urls", "a value is required"),
+            ("--speed 2", "--replay"),
+            ("--replay x --speed 0", "no factor"),
+            ("--replay x --urls y", "cannot be used"),
+            ("--replay x -X PUT", "cannot be used"),
+            ("--replay x --rate 5 --speed 2", "cannot be used"),
         ] {
             let said = refusal(line);
             assert!(said.contains(part), "{line}: {said}");

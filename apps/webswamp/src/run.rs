@@ -22,9 +22,12 @@ use crate::target::{self, Target};
 /// It could not be begun, or its link was taken away.
 pub fn run(args: &LoadArgs) -> Result<ExitCode, Error> {
     let duration = args.duration()?;
-    let plan = args.plan()?;
+    let plan = args.plan(duration)?;
+    for note in &plan.notes {
+        eprintln!("exos load: {note}");
+    }
     let mut target = Target::find(&plan.url)?;
-    let phases = if args.is_open() {
+    let phases = if plan.beats.is_none() && args.is_open() {
         args.phases(duration)?
     } else {
         Vec::new()
@@ -44,10 +47,12 @@ pub fn run(args: &LoadArgs) -> Result<ExitCode, Error> {
     }
     let signals = Signals::catch()?;
     let start = clock::now();
-    let shape = if args.is_open() {
-        Shape::Open(Schedule::new(phases, args.arrivals(), args.seed, start))
-    } else {
-        Shape::Closed
+    let shape = match plan.beats {
+        Some((beats, speed)) => Shape::Open(Schedule::replay(beats, speed, start)),
+        None if args.is_open() => {
+            Shape::Open(Schedule::new(phases, args.arrivals(), args.seed, start))
+        }
+        None => Shape::Closed,
     };
     let measured_from = start + args.warm_up;
     let engine = Engine::new(args.behaviour(), shape, plan.driver, start, measured_from);

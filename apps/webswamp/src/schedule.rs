@@ -1,5 +1,7 @@
 //! When requests are meant to begin in an open loop: at a rate, whatever has become of those before.
 //!
+//! The times are those of a log ([`Beat`]), or of a rate.
+//!
 //! A rate is constant, or rises and falls by phases ([`Phase`]). The expected number of requests until a moment is an
 //! area under it, and the next request begins where that area reaches the next whole number, or, for arrivals by
 //! chance, the next point of a Poisson process of rate one (Lewis and Shedler 1979: a process of any rate is one of rate
@@ -53,9 +55,59 @@ pub enum Arrivals {
     Poisson,
 }
 
+/// Requests of the same second of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beat {
+    /// Seconds after the log's first.
+    pub second: u64,
+    /// How many requests, at least one; they are spread evenly over it.
+    pub count: u32,
+}
+
 /// The moments at which requests are meant to begin.
 #[derive(Clone, Debug)]
 pub struct Schedule {
+    source: Source,
+    next: Option<Instant>,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Rate(Rate),
+    Log(Log),
+}
+
+/// The times of a log.
+#[derive(Clone, Debug)]
+struct Log {
+    beats: Vec<Beat>,
+    speed: f64,
+    start: Instant,
+    /// The beat under way, and how many of its requests have begun.
+    beat: usize,
+    begun: u32,
+}
+
+impl Log {
+    fn next(&self) -> Option<Instant> {
+        let beat = self.beats.get(self.beat)?;
+        let inside = f64::from(self.begun) / f64::from(beat.count);
+        let secs = (beat.second as f64 + inside) / self.speed;
+        Some(self.start + Duration::from_secs_f64(secs))
+    }
+
+    fn go_on(&mut self) {
+        self.begun += 1;
+        if self.begun >= self.beats[self.beat].count {
+            self.beat += 1;
+            self.begun = 0;
+        }
+    }
+}
+
+/// The times of a rate.
+#[derive(Clone, Debug)]
+struct Rate {
     phases: Vec<Phase>,
     arrivals: Arrivals,
     random: Pcg64Mcg,
@@ -65,13 +117,11 @@ pub struct Schedule {
     before: f64,
     /// The area at which the next request begins.
     point: f64,
-    next: Option<Instant>,
 }
 
-impl Schedule {
-    /// From a start on.
-    pub fn new(phases: Vec<Phase>, arrivals: Arrivals, seed: u64, start: Instant) -> Self {
-        let mut schedule = Self {
+impl Rate {
+    fn new(phases: Vec<Phase>, arrivals: Arrivals, seed: u64, start: Instant) -> Self {
+        let mut rate = Self {
             phases,
             arrivals,
             random: Pcg64Mcg::seed_from_u64(seed),
@@ -79,16 +129,59 @@ impl Schedule {
             began: start,
             before: 0.0,
             point: 0.0,
-            next: None,
         };
         if arrivals == Arrivals::Poisson {
-            schedule.point = Exp1.sample(&mut schedule.random);
+            rate.point = Exp1.sample(&mut rate.random);
         }
+        rate
+    }
+
+    fn go_on(&mut self) {
+        self.point += match self.arrivals {
+            Arrivals::Even => 1.0,
+            Arrivals::Poisson => Exp1.sample(&mut self.random),
+        };
+    }
+
+    fn next(&mut self) -> Option<Instant> {
+        while let Some(phase) = self.phases.get(self.phase) {
+            let inside = self.point - self.before;
+            if inside < phase.count() {
+                let time = Duration::from_secs_f64(phase.time_of(inside));
+                return Some(self.began + time);
+            }
+            self.before += phase.count();
+            self.began += phase.time;
+            self.phase += 1;
+        }
+        None
+    }
+}
+
+impl Schedule {
+    /// At a rate, from a start on.
+    pub fn new(phases: Vec<Phase>, arrivals: Arrivals, seed: u64, start: Instant) -> Self {
+        Self::of(Source::Rate(Rate::new(phases, arrivals, seed, start)))
+    }
+
+    /// As in a log, so many times as fast; beats in order.
+    pub fn replay(beats: Vec<Beat>, speed: f64, start: Instant) -> Self {
+        Self::of(Source::Log(Log {
+            beats,
+            speed,
+            start,
+            beat: 0,
+            begun: 0,
+        }))
+    }
+
+    fn of(source: Source) -> Self {
+        let mut schedule = Self { source, next: None };
         schedule.find();
         schedule
     }
 
-    /// The next moment; `None` after the last phase.
+    /// The next moment; `None` after the last.
     pub fn next(&self) -> Option<Instant> {
         self.next
     }
@@ -96,27 +189,19 @@ impl Schedule {
     /// Takes the next moment, when it has come.
     pub fn take(&mut self, now: Instant) -> Option<Instant> {
         let taken = self.next.filter(|&at| at <= now)?;
-        self.point += match self.arrivals {
-            Arrivals::Even => 1.0,
-            Arrivals::Poisson => Exp1.sample(&mut self.random),
-        };
+        match &mut self.source {
+            Source::Rate(rate) => rate.go_on(),
+            Source::Log(log) => log.go_on(),
+        }
         self.find();
         Some(taken)
     }
 
     fn find(&mut self) {
-        while let Some(phase) = self.phases.get(self.phase) {
-            let inside = self.point - self.before;
-            if inside < phase.count() {
-                let time = Duration::from_secs_f64(phase.time_of(inside));
-                self.next = Some(self.began + time);
-                return;
-            }
-            self.before += phase.count();
-            self.began += phase.time;
-            self.phase += 1;
-        }
-        self.next = None;
+        self.next = match &mut self.source {
+            Source::Rate(rate) => rate.next(),
+            Source::Log(log) => log.next(),
+        };
     }
 }
 
@@ -181,6 +266,26 @@ mod tests {
         gaps.sort_by(f64::total_cmp);
         let median = gaps[gaps.len() / 2] * 100.0;
         assert!((median - 2f64.ln()).abs() < 0.02, "{median}");
+    }
+
+    #[test]
+    fn a_log_is_followed_second_by_second() {
+        let beat = |second, count| Beat { second, count };
+        let beats = [beat(0, 1), beat(2, 4), beat(7, 2)];
+        let start = Instant::from_millis(500);
+        for (speed, wanted) in [
+            (1.0, [0, 2000, 2250, 2500, 2750, 7000, 7500]),
+            (2.0, [0, 1000, 1125, 1250, 1375, 3500, 3750]),
+            (0.5, [0, 4000, 4500, 5000, 5500, 14000, 15000]),
+        ] {
+            let mut schedule = Schedule::replay(beats.to_vec(), speed, start);
+            let end = start + Duration::from_secs(3600);
+            let times = std::iter::from_fn(|| schedule.take(end));
+            let times: Vec<_> = times.map(|at| (at - start).as_millis() as u64).collect();
+            assert_eq!(times, wanted);
+            assert_eq!(schedule.next(), None);
+        }
+        assert_eq!(Schedule::replay(Vec::new(), 1.0, start).next(), None);
     }
 
     #[test]

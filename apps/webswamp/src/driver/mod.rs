@@ -1,6 +1,8 @@
 //! Drivers: what the clients ask for, and how long they think before (*Fast and Flexible*, section 6.1).
 
+pub mod log_line;
 mod plan;
+pub mod replay;
 pub mod weighted;
 
 use std::time::Duration;

@@ -1,13 +1,17 @@
 //! Which driver the command line asks for, and what it reads.
 
+use std::fs::File;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use exos_host::{Error, Result};
 
+use super::replay::{Log, Replay};
 use super::weighted::{List, Weighted};
 use super::{Driver, One};
 use crate::request::{Content, Request};
+use crate::schedule::Beat;
 use crate::target;
 
 /// What clients ask for, when it is not one URL.
@@ -16,6 +20,16 @@ pub struct DriverArgs {
     /// Ask for the documents of a list, a line each: [WEIGHT] URL-OR-PATH, all of one server
     #[arg(long, value_name = "FILE")]
     pub(crate) urls: Option<PathBuf>,
+    /// Make the requests of an access log (common or combined format) again, by its times or at a --rate
+    #[arg(long, value_name = "FILE", requires = "url", conflicts_with_all = ["urls", "method"])]
+    pub(crate) replay: Option<PathBuf>,
+    /// Replay in a closed loop: each client makes the next request when it has been answered
+    #[arg(long, requires = "replay", conflicts_with = "rate")]
+    pub(crate) as_fast_as_possible: bool,
+    /// Replay so many times as fast
+    #[arg(long, value_name = "FACTOR", requires = "replay", value_parser = speed,
+        conflicts_with_all = ["as_fast_as_possible", "rate"])]
+    pub(crate) speed: Option<f64>,
 }
 
 /// What a load does, once everything that it needs was read.
@@ -23,6 +37,36 @@ pub(crate) struct Plan {
     /// The server's URL.
     pub(crate) url: String,
     pub(crate) driver: Box<dyn Driver>,
+    /// When requests begin, if that is the driver's to say, and how many times as fast.
+    pub(crate) beats: Option<(Vec<Beat>, f64)>,
+    /// What a person should know before.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Plan {
+    fn new(url: String, driver: Box<dyn Driver>) -> Self {
+        Self {
+            url,
+            driver,
+            beats: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Notes that a log goes on for longer than the load.
+    pub(crate) fn say_what_is_cut(&mut self, duration: Duration) {
+        let Some((beats, speed)) = &self.beats else {
+            return;
+        };
+        let last = beats.last().map_or(0.0, |beat| beat.second as f64 / speed);
+        if last >= duration.as_secs_f64() {
+            self.notes.push(format!(
+                "the log takes {:.0} s; the first {:.0} s of it are replayed (--duration says how long)",
+                last + 1.0 / speed,
+                duration.as_secs_f64()
+            ));
+        }
+    }
 }
 
 /// What the requests of any driver have in common.
@@ -33,6 +77,15 @@ pub(crate) struct Common<'a> {
     pub(crate) content: Content,
     pub(crate) think: Duration,
     pub(crate) seed: u64,
+    /// When requests begin is said elsewhere.
+    pub(crate) has_rate: bool,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speed) if (1e-3..=1e6).contains(&speed) => Ok(speed),
+        _ => Err(format!("{text:?} is no factor from 0.001 to 1000000")),
+    }
 }
 
 impl DriverArgs {
@@ -42,20 +95,67 @@ impl DriverArgs {
     ///
     /// It cannot be read, or something in it is wrong.
     pub(crate) fn plan(&self, common: &Common) -> Result<Plan> {
-        match &self.urls {
-            Some(path) => weighted(path, common),
-            None => one(common),
+        match (&self.urls, &self.replay) {
+            (Some(path), _) => weighted(path, common),
+            (None, Some(path)) => self.replay(path, common),
+            (None, None) => one(common),
         }
+    }
+
+    /// Requests begin when a log says, unless a rate does.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.replay.is_some() && !self.as_fast_as_possible
+    }
+
+    fn replay(&self, path: &Path, common: &Common) -> Result<Plan> {
+        let wrong = |what| Error::new(format!("{}: {what}", path.display()));
+        let file = File::open(path)
+            .map_err(|e| Error::io(format!("cannot open {}", path.display()), e))?;
+        let mut log = Log::read(BufReader::new(file)).map_err(wrong)?;
+        let url = common.url.expect("it is required with a log");
+        let base = common.content.of(&target::url(url)?);
+        let mut beats = None;
+        if self.is_timed() && !common.has_rate {
+            log.sort();
+            beats = Some((log.beats().map_err(wrong)?, self.speed.unwrap_or(1.0)));
+        }
+        let note = log.first_left_out.map(|(number, why)| {
+            format!(
+                "{} of {} lines of {} are left out; of line {number}: {why}",
+                log.left_out,
+                log.left_out + log.lines.len() as u64,
+                path.display()
+            )
+        });
+        let requests = log.requests.iter();
+        let requests =
+            requests.map(|(method, target)| Request::new(&logged(&base, method, target)));
+        let order = log.lines.iter().map(|(_, request)| *request).collect();
+        let driver = Replay::new(requests.collect(), order, common.think);
+        Ok(Plan {
+            beats,
+            notes: note.into_iter().collect(),
+            ..Plan::new(url.to_owned(), Box::new(driver))
+        })
+    }
+}
+
+/// A request as a log has it. A log says nothing of bodies: requests whose methods have one get ours, or an empty one.
+fn logged(base: &Content, method: &str, target: &str) -> Content {
+    let has_body = matches!(method, "POST" | "PUT" | "PATCH");
+    Content {
+        method: method.to_owned(),
+        target: target.to_owned(),
+        body: has_body.then(|| base.body.clone().unwrap_or_default()),
+        ..base.clone()
     }
 }
 
 fn one(common: &Common) -> Result<Plan> {
     let url = common.url.expect("it is required with no list");
     let content = common.content.of(&target::url(url)?);
-    Ok(Plan {
-        url: url.to_owned(),
-        driver: Box::new(One::new(Request::new(&content), common.think)),
-    })
+    let driver = One::new(Request::new(&content), common.think);
+    Ok(Plan::new(url.to_owned(), Box::new(driver)))
 }
 
 fn weighted(path: &Path, common: &Common) -> Result<Plan> {
@@ -73,8 +173,6 @@ fn weighted(path: &Path, common: &Common) -> Result<Plan> {
     });
     let weights = list.entries.iter().map(|entry| entry.weight).collect();
     let driver = Weighted::new(requests.collect(), weights, common.seed, common.think);
-    Ok(Plan {
-        url: format!("http://{}/", list.authority),
-        driver: Box::new(driver),
-    })
+    let url = format!("http://{}/", list.authority);
+    Ok(Plan::new(url, Box::new(driver)))
 }
