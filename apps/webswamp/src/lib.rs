@@ -3,7 +3,8 @@
 //! The way of a request: a [`schedule`] or a client's thinking says when it begins, a [`driver`] which of the
 //! [`request`]s it is; the [`engine`] sends it on a connection of its [`transport`] and takes in the [`response`]; what
 //! was seen goes into [`statistics`], from which the [`report`] is made. [`packets`] carries connections on a stack of our
-//! own. [`run`] is the program `exos load`: [`options`], [`target`], the loop.
+//! own, [`sockets`] on the kernel's. [`run`] is the program `exos load`: [`options`], [`target`], a loop for each of the two;
+//! [`load()`] is the same for programs.
 
 #![forbid(unsafe_code)]
 
@@ -17,9 +18,10 @@ pub mod request;
 pub mod response;
 mod run;
 pub mod schedule;
+pub mod sockets;
 pub mod statistics;
 pub mod target;
 pub mod transport;
 
 pub use options::LoadArgs;
-pub use run::run;
+pub use run::{Outcome, load, run};

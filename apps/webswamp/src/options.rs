@@ -77,6 +77,9 @@ pub struct LoadArgs {
     /// Load a server that is neither on this host nor on a network of the interface
     #[arg(long)]
     pub(crate) yes_i_own_this_target: bool,
+    /// Load over the kernel's sockets, without a link of our own: needs no privilege, and is to be measured against
+    #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "address", "gateway", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle", "no_merging"])]
+    pub(crate) sockets: bool,
     #[command(flatten)]
     pub(crate) link: LinkArgs,
     #[command(flatten)]
@@ -354,6 +357,9 @@ mod tests {
             ("--replay x --urls y", "cannot be used"),
             ("--replay x -X PUT", "cannot be used"),
             ("--replay x --rate 5 --speed 2", "cannot be used"),
+            ("--sockets --link tap:t0", "cannot be used"),
+            ("--sockets --nagle", "cannot be used"),
+            ("--sockets --no-merging", "cannot be used"),
         ] {
             let said = refusal(line);
             assert!(said.contains(part), "{line}: {said}");

@@ -5,7 +5,7 @@ use exos_inet::tcp::{ConnectionId, OpenError, Options};
 use exos_inet::{Instant, Stack};
 use std::net::SocketAddr;
 
-use crate::transport::Transport;
+use crate::transport::{NOBODY, Transport};
 
 /// A stack for the time of a turn.
 pub struct Packets<'a> {
@@ -50,11 +50,12 @@ impl Transport for Packets<'_> {
         self.stack.tcp.finish(id);
     }
 
-    fn abort(&mut self, id: ConnectionId) {
-        self.stack.tcp_abort(id);
+    fn leave(&mut self, id: ConnectionId) {
+        self.stack.tcp.finish(id);
+        self.stack.tcp.set_token(id, NOBODY);
     }
 
-    fn set_token(&mut self, id: ConnectionId, token: u64) {
-        self.stack.tcp.set_token(id, token);
+    fn abort(&mut self, id: ConnectionId) {
+        self.stack.tcp_abort(id);
     }
 }

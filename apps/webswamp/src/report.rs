@@ -101,9 +101,10 @@ impl<'a> Report<'a> {
         ]
     }
 
-    fn counter(&self, name: &str) -> u64 {
+    /// `None` where nobody counts it: the kernel's sockets have no counters of ours.
+    fn counter(&self, name: &str) -> Option<u64> {
         let found = self.counters.iter().find(|(known, _)| known == name);
-        found.map_or(0, |(_, count)| *count)
+        found.map(|(_, count)| *count)
     }
 
     /// A table.

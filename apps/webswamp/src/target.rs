@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use exos::pair::Pair;
 use exos_host::netlink::Netlink;
 use exos_host::{Error, Result};
-use exos_inet::Stack;
+use exos_inet::route::Prefix;
 use http::Uri;
 
 /// A web server.
@@ -50,20 +50,40 @@ pub(crate) fn by_way_of(pair: &Pair, address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip.expect("a pair has one of each family"), address.port())
 }
 
-/// Refuses a target that may be somebody else's: one that is neither this host nor on the stack's own networks.
+/// Refuses a target that may be somebody else's: one that is neither this host nor on one of these networks, which are
+/// those of our stack's interface.
 ///
 /// # Errors
 ///
 /// It is such a one.
-pub(crate) fn refuse_strangers(stack: &Stack, to: IpAddr) -> Result<()> {
-    let is_near = stack.addresses().iter().any(|network| network.contains(to));
+pub(crate) fn refuse_strangers(networks: &[Prefix], to: IpAddr) -> Result<()> {
+    let is_near = networks.iter().any(|network| network.contains(to));
     if to.is_loopback() || is_near || is_ours(to)? {
         return Ok(());
     }
-    Err(Error::new(format!(
+    Err(stranger(&format!(
         "{to} is neither this host nor on a network of this interface"
-    ))
-    .mend("load only what is yours; if it is, say so with --yes-i-own-this-target"))
+    )))
+}
+
+/// The same for the kernel's sockets: whatever is on a network of this host's interfaces is near.
+///
+/// # Errors
+///
+/// It is not.
+pub(crate) fn refuse_strangers_of_host(to: IpAddr) -> Result<()> {
+    let addresses = Netlink::new()?.all_addresses()?;
+    let mut networks = addresses.iter().map(|a| Prefix::new(a.ip, a.prefix));
+    if to.is_loopback() || networks.any(|network| network.is_ok_and(|n| n.contains(to))) {
+        return Ok(());
+    }
+    Err(stranger(&format!(
+        "{to} is neither this host nor on a network of its interfaces"
+    )))
+}
+
+fn stranger(what: &str) -> Error {
+    Error::new(what).mend("load only what is yours; if it is, say so with --yes-i-own-this-target")
 }
 
 fn is_ours(ip: IpAddr) -> Result<bool> {
@@ -122,6 +142,22 @@ mod tests {
         assert_eq!(address("http://[fd00::1]:81/a?b"), "[fd00::1]:81");
         let url = Target::find("10.0.0.1").unwrap().url;
         assert_eq!(url.path(), "/");
+    }
+
+    #[test]
+    fn who_is_a_stranger() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let near = [Prefix::new(ip("192.0.2.1"), 24).unwrap()];
+        for to in ["127.0.0.1", "::1", "192.0.2.200"] {
+            assert!(refuse_strangers(&near, ip(to)).is_ok(), "{to}");
+        }
+        // Documentation's addresses (RFC 5737, RFC 3849), which no host has.
+        for to in ["203.0.113.1", "2001:db8::1"] {
+            let error = refuse_strangers(&near, ip(to)).unwrap_err().to_string();
+            assert!(error.contains("--yes-i-own"), "{error}");
+            assert!(refuse_strangers_of_host(ip(to)).is_err(), "{to}");
+        }
+        assert!(refuse_strangers_of_host(ip("127.1.2.3")).is_ok());
     }
 
     #[test]

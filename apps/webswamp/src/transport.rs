@@ -3,7 +3,10 @@
 use exos_buf::Slice;
 use exos_inet::tcp::OpenError;
 
-/// Connections. Their events are handed to the engine with the token that was given last.
+/// The token of connections that nobody wants to hear of.
+pub const NOBODY: u64 = u32::MAX as u64;
+
+/// Connections. Their events are handed to the engine with the token that it was opened with.
 pub trait Transport {
     /// A connection's name.
     type Id: Copy;
@@ -30,9 +33,9 @@ pub trait Transport {
     /// Sends nothing more.
     fn finish(&mut self, id: Self::Id);
 
+    /// Ends it in good order; nobody wants to hear of it any more.
+    fn leave(&mut self, id: Self::Id);
+
     /// Gives it up at once: the peer is reset.
     fn abort(&mut self, id: Self::Id);
-
-    /// Its events get another token.
-    fn set_token(&mut self, id: Self::Id, token: u64);
 }

@@ -151,8 +151,7 @@ impl<Id: Copy> Engine<Id> {
         let it = &mut self.slots[slot as usize];
         if let Some(id) = it.connection.take() {
             it.generation = it.generation.wrapping_add(1);
-            transport.finish(id);
-            transport.set_token(id, token(u32::MAX, 0));
+            transport.leave(id);
         }
     }
 

@@ -9,6 +9,7 @@ use super::*;
 use crate::driver::{One, Task};
 use crate::request::{Content, Request};
 use crate::schedule::{Arrivals, Phase};
+use crate::transport::NOBODY;
 
 /// What the engine did with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,10 +18,11 @@ enum Did {
     Send { is_last: bool },
     Acknowledge,
     Finish,
+    Leave,
     Abort,
 }
 
-use Did::{Abort, Acknowledge, Finish, Open, Send};
+use Did::{Abort, Acknowledge, Finish, Leave, Open, Send};
 
 /// Connections that are there only in name.
 #[derive(Default)]
@@ -67,12 +69,13 @@ impl Transport for Wire {
         self.did.push((id, Finish));
     }
 
-    fn abort(&mut self, id: usize) {
-        self.did.push((id, Abort));
+    fn leave(&mut self, id: usize) {
+        self.did.push((id, Leave));
+        self.tokens[id] = NOBODY;
     }
 
-    fn set_token(&mut self, id: usize, token: u64) {
-        self.tokens[id] = token;
+    fn abort(&mut self, id: usize) {
+        self.did.push((id, Abort));
     }
 }
 
@@ -185,10 +188,10 @@ fn one_request_a_connection() {
     world.data(0, OK);
     assert_eq!((world.responses(), world.did()), (1, vec![]));
     world.event(0, END);
-    assert_eq!(world.did(), [(0, Finish), (1, Open)]);
+    assert_eq!(world.did(), [(0, Leave), (1, Open)]);
     // All at once does the same.
     world.connect(1).data_and(1, OK, DATA.with(END));
-    assert_eq!(world.did(), [(1, LAST), (1, Finish), (2, Open)]);
+    assert_eq!(world.did(), [(1, LAST), (1, Leave), (2, Open)]);
     assert_eq!((world.responses(), world.errors()), (2, vec![]));
     // The old connections' last events concern nobody.
     world.event(0, EventSet::CLOSED).event(1, EventSet::CLOSED);
@@ -204,7 +207,7 @@ fn who_does_not_close_is_left() {
     world.pass(999);
     assert_eq!(world.did(), []);
     world.pass(1);
-    assert_eq!(world.did(), [(0, Finish), (1, Open)]);
+    assert_eq!(world.did(), [(0, Leave), (1, Open)]);
     assert_eq!(world.errors(), []);
 }
 
@@ -217,7 +220,7 @@ fn connections_are_used_again_as_often_as_they_may_be() {
         [(0, Open), (0, BETWEEN), (0, BETWEEN), (0, LAST)]
     );
     world.data_and(0, OK, DATA.with(END)).connect(1);
-    assert_eq!(world.did(), [(0, Finish), (1, Open), (1, BETWEEN)]);
+    assert_eq!(world.did(), [(0, Leave), (1, Open), (1, BETWEEN)]);
     assert_eq!(world.responses(), 3);
 }
 
@@ -229,20 +232,20 @@ fn servers_close_when_they_want_to() {
     world.turn().connect(0).data_and(0, closing, DATA.with(END));
     assert_eq!(world.did().last(), Some(&(1, Open)));
     world.connect(1).data_and(1, OK, DATA.with(END));
-    assert_eq!(world.did(), [(1, BETWEEN), (1, Finish), (2, Open)]);
+    assert_eq!(world.did(), [(1, BETWEEN), (1, Leave), (2, Open)]);
     // Without a length the end of the connection is that of the body.
     let endless = "HTTP/1.1 200 OK\r\n\r\nhel";
     world.connect(2).data(2, endless);
     assert_eq!(world.responses(), 2);
     world.data_and(2, "lo", DATA.with(END));
-    assert_eq!(world.did(), [(2, BETWEEN), (2, Finish), (3, Open)]);
+    assert_eq!(world.did(), [(2, BETWEEN), (2, Leave), (3, Open)]);
     assert_eq!((world.responses(), world.errors()), (3, vec![]));
     assert_eq!(world.engine.statistics.content, 10);
 
     let mut world = World::new(behaviour(1, 100), Shape::Closed, Duration::from_secs(1));
     world.pass(1000).connect(0).data(0, OK);
     world.event(0, END).event(0, EventSet::CLOSED);
-    assert_eq!(world.did(), [(0, Open), (0, BETWEEN), (0, Finish)]);
+    assert_eq!(world.did(), [(0, Open), (0, BETWEEN), (0, Leave)]);
     world.pass(999);
     assert_eq!(world.did(), []);
     world.pass(1);
@@ -438,7 +441,7 @@ fn without_merging() {
     );
     assert_eq!(world.did(), [(0, Acknowledge)]);
     world.turn();
-    assert_eq!(world.did(), [(0, Finish), (1, Open)]);
+    assert_eq!(world.did(), [(0, Leave), (1, Open)]);
 }
 
 #[test]

@@ -1,0 +1,56 @@
+//! The load under way, whatever carries it: when it is over, and until when its loop may sleep.
+
+use exos::clock;
+use exos::signals::Signals;
+use exos_inet::Instant;
+
+use crate::engine::Engine;
+use crate::report::Effort;
+use crate::transport::Transport;
+
+use super::Outcome;
+
+/// A load that runs.
+pub(super) struct Course<Id> {
+    pub(super) engine: Engine<Id>,
+    /// Nothing begins from then on.
+    pub(super) until: Instant,
+    pub(super) effort: Effort,
+}
+
+impl<Id: Copy> Course<Id> {
+    /// A turn of the loop has ended: ends the load when its time is over, and says when the next turn is due; `None` when
+    /// there is none, because all is done or somebody has asked to stop.
+    pub(super) fn due(&mut self, now: Instant, signals: &Signals) -> Option<Instant> {
+        if now >= self.until {
+            self.engine.end(now);
+        }
+        if self.engine.is_over() || signals.stop_requested() {
+            return None;
+        }
+        let due = self.engine.poll_timeout();
+        let end = (now < self.until).then_some(self.until);
+        // What is under way has a deadline, so one of the two is there.
+        Some(due.into_iter().chain(end).min().unwrap_or(now))
+    }
+
+    /// A turn that moved something took so long.
+    pub(super) fn was_busy(&mut self, since: Instant) {
+        self.effort.busy += clock::now() - since;
+    }
+
+    /// Gives up what is under way, and all connections.
+    pub(super) fn stop(&mut self, now: Instant, transport: &mut impl Transport<Id = Id>) {
+        self.engine.end(now);
+        self.effort.stop(now);
+        self.engine.abort(now, transport);
+    }
+
+    pub(super) fn outcome(self, counters: Vec<(String, u64)>) -> Outcome {
+        Outcome {
+            statistics: self.engine.statistics,
+            effort: self.effort,
+            counters,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The loop on a stack of our own.
+
+use exos::signals::Signals;
+use exos::{Attachment, Error, Exos};
+use exos_inet::tcp::{ConnectionId, Options};
+use exos_program::{taken_back, tell_news};
+
+use crate::options::LoadArgs;
+use crate::packets::Packets;
+use crate::target::{self, Target};
+
+use super::Outcome;
+use super::course::Course;
+use super::setup::Setup;
+
+/// Runs the load.
+pub(super) fn load(args: &LoadArgs, mut setup: Setup, signals: &Signals) -> Result<Outcome, Error> {
+    // The server may have connections of an earlier load in TIME-WAIT.
+    let attachment = Attachment {
+        seed: Some(args.seed),
+        ..args.link.attachment(0)?
+    };
+    let exos = Exos::attach(&attachment)?;
+    if let Some(pair) = exos.pair() {
+        setup.target.address = target::by_way_of(pair, setup.target.address);
+    }
+    if !args.yes_i_own_this_target {
+        target::refuse_strangers(exos.stack.addresses(), setup.target.address.ip())?;
+    }
+    let mut load = Load {
+        exos,
+        target: setup.target.clone(),
+        options: args.tcp.options(),
+        course: setup.begin(args),
+    };
+    load.run(signals)?;
+    load.stop()?;
+    let counters = load.exos.counters();
+    Ok(load.course.outcome(counters))
+}
+
+/// A load that runs.
+struct Load {
+    exos: Exos,
+    target: Target,
+    options: Options,
+    course: Course<ConnectionId>,
+}
+
+impl Load {
+    /// Until the load is over, or a signal says so.
+    fn run(&mut self, signals: &Signals) -> Result<(), Error> {
+        loop {
+            self.turn()?;
+            let Some(due) = self.course.due(self.exos.now(), signals) else {
+                return Ok(());
+            };
+            if tell_news("load", &mut self.exos) {
+                return Err(taken_back());
+            }
+            self.exos.wait(Some(due), &[signals.fd()])?;
+        }
+    }
+
+    /// Takes in, asks, sends.
+    fn turn(&mut self) -> Result<(), Error> {
+        let received = self.exos.receive();
+        let now = self.exos.now();
+        while let Some(event) = self.exos.stack.poll_event() {
+            let mut packets = packets(&mut self.exos, &self.options, &self.target);
+            let (token, set, reason) = (event.token, event.set, event.reason);
+            let engine = &mut self.course.engine;
+            engine.handle_event(now, token, set, reason, &mut packets);
+        }
+        let mut packets = packets(&mut self.exos, &self.options, &self.target);
+        self.course.engine.handle_due(now, &mut packets);
+        let sent = self.exos.send()?;
+        if received + sent > 0 {
+            self.course.was_busy(now);
+        }
+        Ok(())
+    }
+
+    /// Resets what is open, and lets that out.
+    fn stop(&mut self) -> Result<(), Error> {
+        let now = self.exos.now();
+        let mut packets = packets(&mut self.exos, &self.options, &self.target);
+        self.course.stop(now, &mut packets);
+        while self.exos.send()? > 0 {}
+        self.exos.leave();
+        Ok(())
+    }
+}
+
+fn packets<'a>(exos: &'a mut Exos, options: &'a Options, target: &Target) -> Packets<'a> {
+    Packets {
+        now: exos.now(),
+        stack: &mut exos.stack,
+        options,
+        to: target.address,
+    }
+}

@@ -1,0 +1,66 @@
+//! What a load is to do, as far as the command line says it: made before anything is opened, so that mistakes show first.
+
+use std::time::Duration;
+
+use exos::{Error, clock};
+
+use crate::driver::Driver;
+use crate::engine::{Engine, Shape};
+use crate::options::LoadArgs;
+use crate::report::Effort;
+use crate::schedule::{Beat, Phase, Schedule};
+use crate::target::Target;
+
+use super::course::Course;
+
+/// What is to be done.
+pub(super) struct Setup {
+    pub(super) target: Target,
+    driver: Box<dyn Driver>,
+    duration: Duration,
+    phases: Vec<Phase>,
+    /// The times of a log, and how fast they go by.
+    beats: Option<(Vec<Beat>, f64)>,
+}
+
+impl Setup {
+    pub(super) fn make(args: &LoadArgs) -> Result<Self, Error> {
+        let duration = args.duration()?;
+        let plan = args.plan(duration)?;
+        for note in &plan.notes {
+            eprintln!("exos load: {note}");
+        }
+        let target = Target::find(&plan.url)?;
+        let phases = if plan.beats.is_none() && args.is_open() {
+            args.phases(duration)?
+        } else {
+            Vec::new()
+        };
+        Ok(Self {
+            target,
+            driver: plan.driver,
+            beats: plan.beats,
+            duration,
+            phases,
+        })
+    }
+
+    /// Begins it now.
+    pub(super) fn begin<Id: Copy>(self, args: &LoadArgs) -> Course<Id> {
+        let start = clock::now();
+        let shape = match self.beats {
+            Some((beats, speed)) => Shape::Open(Schedule::replay(beats, speed, start)),
+            None if args.is_open() => {
+                let (arrivals, seed) = (args.arrivals(), args.seed);
+                Shape::Open(Schedule::new(self.phases, arrivals, seed, start))
+            }
+            None => Shape::Closed,
+        };
+        let measured_from = start + args.warm_up;
+        Course {
+            engine: Engine::new(args.behaviour(), shape, self.driver, start, measured_from),
+            until: start + self.duration,
+            effort: Effort::start(start),
+        }
+    }
+}
