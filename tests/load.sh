@@ -73,9 +73,19 @@ if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address 
     has "what is no request of it is said" "1 of 7 lines" "$(cat "$work/load.err")"
     load http://10.10.0.10/ --replay "$work/log" --as-fast-as-possible -c 2
     same "a log as fast as possible" "6 500 2 {}" "$(got "r['responses'], r['content_bytes'], r['connections'], r['errors']" | tr -d '(),')"
+    # Results that are read again.
+    start=$(($(date +%s) + 2))
+    load http://10.10.0.10/small -n 400 -c 4 --rate 200 --start-at $start; cp "$work/load" "$work/first"
+    "$exos" load merge "$work/first" --json >"$work/load" 2>"$work/load.err"
+    same "a load that began when it was told to, read again" "True 400 400" \
+        "$(got "abs(r['started_unix_secs'] - $start) < 1, r['responses'], sum(n for _, n in r['times_us']['total']['histogram'])" | tr -d '(),')"
+    load http://10.10.0.10/small -n 100 -c 4
+    refusal=$("$exos" load merge "$work/first" "$work/load" 2>&1)
+    has "loads one after the other are not added up" "did not run while the others did" "$refusal"
+    has "but compared" "requests/s" "$("$exos" load compare "$work/first" "$work/load" 2>&1)"
     kill -TERM "$server"; wait "$server"; server=
     requests=$(tail -n 1 "$work/out" | grep -o '"http_responses_[0-9]*":[0-9]*' | awk -F: '{ all += $2 } END { print all }')
-    same "the server counted as many" $((3000 * 3 + 50 + 10 + 1500 + 400 + 6 + 6)) "$requests"
+    same "the server counted as many" $((3000 * 3 + 50 + 10 + 1500 + 400 + 100 + 400 + 6 + 6)) "$requests"
 else
     bad "our server starts" "$(cat "$work/err")"
 fi

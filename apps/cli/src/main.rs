@@ -16,7 +16,7 @@ struct Cli {
 #[derive(Subcommand, Debug)]
 enum Program {
     Serve(exos_cheetah::serve::ServeArgs),
-    Load(Box<exos_webswamp::LoadArgs>),
+    Load(Box<exos_webswamp::LoadCommand>),
     Echo(exos_tools::EchoArgs),
     Discard(exos_tools::DiscardArgs),
     Chargen(exos_tools::ChargenArgs),

@@ -3,16 +3,19 @@
 //! The way of a request: a [`schedule`] or a client's thinking says when it begins, a [`driver`] which of the
 //! [`request`]s it is; the [`engine`] sends it on a connection of its [`transport`] and takes in the [`response`]; what
 //! was seen goes into [`statistics`], from which the [`report`] is made. [`packets`] carries connections on a stack of our
-//! own, [`sockets`] on the kernel's. [`run`] is the program `exos load`: [`options`], [`target`], a loop for each of the two;
-//! [`load()`] is the same for programs.
+//! own, [`sockets`] on the kernel's. [`run()`] is the program `exos load`: its `command` line and `options`, the [`target`], a
+//! loop for each of the two; [`load()`] is the same for programs.
 
 #![forbid(unsafe_code)]
 
+mod command;
 pub mod driver;
 pub mod engine;
 pub mod limits;
+mod moment;
 mod options;
 pub mod packets;
+mod parameters;
 pub mod report;
 pub mod request;
 pub mod response;
@@ -23,5 +26,6 @@ pub mod statistics;
 pub mod target;
 pub mod transport;
 
+pub use command::{LoadCommand, run};
 pub use options::LoadArgs;
-pub use run::{Outcome, load, run};
+pub use run::{Outcome, load};

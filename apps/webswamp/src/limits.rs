@@ -55,3 +55,15 @@ pub const READS_MAX: u32 = 16;
 
 /// Events of sockets that are taken at once.
 pub const EVENTS_MAX: usize = 256;
+
+/// Seconds of which every time is kept, in as much memory as some ten megabytes; later ones have their percentiles.
+pub const SECONDS_WITH_TIMES_MAX: usize = 3600;
+
+/// Results of a load in a file: beyond this it is none of ours.
+pub const RESULTS_LEN_MAX: u64 = 256 << 20;
+
+/// Seconds of a run by which noise can be told at all.
+pub const SECONDS_FOR_NOISE: usize = 5;
+
+/// Seconds that a load in a file lasted at most: a week, and what more merged ones may have.
+pub const LOAD_SECS_MAX: f64 = 1e6;

@@ -6,19 +6,17 @@ use std::time::Duration;
 use exos_host::{Error, Result};
 use exos_program::{LinkArgs, TcpArgs};
 use http::Uri;
+use serde::Serialize as _;
 
 use crate::driver::log_line::is_token;
 use crate::driver::{Common, DriverArgs, Plan};
 use crate::engine::Behaviour;
 use crate::limits::{CONNECTIONS_MAX, LOAD_TIME, OPEN_CONNECTIONS, REQUEST_TIME};
+use crate::moment;
 use crate::request::{Content, Version};
 use crate::schedule::{Arrivals, Phase};
 
-/// Load a web server, and say how it does.
-///
-/// Clients ask again when they have been answered (a closed loop), or requests begin at a rate, whatever becomes of
-/// those before (an open loop: --rate). Times are measured from when each request was meant to begin. The exit status is
-/// 0 when the load ran, however the server did.
+/// A load.
 #[derive(clap::Args, Clone, Debug)]
 pub struct LoadArgs {
     /// What to ask for: http://HOST[:PORT]/PATH; beside --urls, the server of its paths
@@ -44,6 +42,9 @@ pub struct LoadArgs {
     /// Leave the first so long out of the results
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "0s")]
     pub(crate) warm_up: Duration,
+    /// Begin at this time of day, so that several machines begin together: seconds since 1970, or like 2026-01-31T10:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+    pub(crate) start_at: Option<f64>,
     /// How long a client thinks between a response and its next request
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "0s", conflicts_with = "rate")]
     pub(crate) think: Duration,
@@ -93,11 +94,16 @@ pub struct LoadArgs {
 const CLIENTS: u32 = 64;
 
 /// A part of `--rate`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub(crate) struct Step {
     from: f64,
     to: f64,
+    #[serde(rename = "secs", serialize_with = "in_secs")]
     time: Option<Duration>,
+}
+
+fn in_secs<S: serde::Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| time.as_secs_f64()).serialize(to)
 }
 
 impl FromStr for Step {

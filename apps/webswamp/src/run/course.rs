@@ -5,7 +5,7 @@ use exos::signals::Signals;
 use exos_inet::Instant;
 
 use crate::engine::Engine;
-use crate::report::Effort;
+use crate::report::{Effort, Generator};
 use crate::transport::Transport;
 
 use super::Outcome;
@@ -16,6 +16,8 @@ pub(super) struct Course<Id> {
     /// Nothing begins from then on.
     pub(super) until: Instant,
     pub(super) effort: Effort,
+    /// Who makes the load; what became of it is added in the end.
+    pub(super) generator: Generator,
 }
 
 impl<Id: Copy> Course<Id> {
@@ -47,7 +49,14 @@ impl<Id: Copy> Course<Id> {
     }
 
     pub(super) fn outcome(self, counters: Vec<(String, u64)>) -> Outcome {
+        let generator = Generator {
+            responses: self.engine.statistics.responses,
+            busy_share: self.effort.busy_share(),
+            processor_secs: self.effort.processor.as_secs_f64(),
+            ..self.generator
+        };
         Outcome {
+            generator,
             statistics: self.engine.statistics,
             effort: self.effort,
             counters,

@@ -1,4 +1,4 @@
-//! `exos load`: sets up, runs the loop until the load is over, and reports.
+//! A load: sets up, and runs the loop until it is over.
 //!
 //! | file | what is in it |
 //! |---|---|
@@ -12,13 +12,11 @@ mod on_packets;
 mod on_sockets;
 mod setup;
 
-use std::process::ExitCode;
-
 use exos::Error;
 use exos::signals::Signals;
 
 use crate::options::LoadArgs;
-use crate::report::{Effort, Report};
+use crate::report::{Effort, Generator, Results};
 use crate::statistics::Statistics;
 
 use setup::Setup;
@@ -26,6 +24,8 @@ use setup::Setup;
 /// What became of a load.
 #[derive(Clone, Debug)]
 pub struct Outcome {
+    /// Who saw it.
+    pub generator: Generator,
     /// What was seen.
     pub statistics: Statistics,
     /// What it cost.
@@ -34,23 +34,11 @@ pub struct Outcome {
     pub counters: Vec<(String, u64)>,
 }
 
-/// Runs the load, and prints what became of it.
-///
-/// # Errors
-///
-/// It could not be begun, or its link was taken away.
-pub fn run(args: &LoadArgs) -> Result<ExitCode, Error> {
-    let outcome = load(args, &Signals::catch()?)?;
-    let report = Report::new(&outcome.statistics, outcome.effort, &outcome.counters);
-    print!(
-        "{}",
-        if args.json {
-            report.json()
-        } else {
-            report.text()
-        }
-    );
-    Ok(ExitCode::SUCCESS)
+impl Outcome {
+    /// What is said of it.
+    pub fn results(self) -> Results {
+        Results::new(self.generator, &self.statistics, self.counters)
+    }
 }
 
 /// Runs the load until it is over, or a signal asks to stop.

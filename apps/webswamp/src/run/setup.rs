@@ -6,8 +6,9 @@ use exos::{Error, clock};
 
 use crate::driver::Driver;
 use crate::engine::{Engine, Shape};
+use crate::moment;
 use crate::options::LoadArgs;
-use crate::report::Effort;
+use crate::report::{Effort, Generator};
 use crate::schedule::{Beat, Phase, Schedule};
 use crate::target::Target;
 
@@ -45,9 +46,12 @@ impl Setup {
         })
     }
 
-    /// Begins it now.
+    /// Begins it, now or when it was said.
     pub(super) fn begin<Id: Copy>(self, args: &LoadArgs) -> Course<Id> {
-        let start = clock::now();
+        let (now, unix_now) = (clock::now(), moment::unix_now());
+        let start = args
+            .start_at
+            .map_or(now, |at| moment::of_unix(now, unix_now, at));
         let shape = match self.beats {
             Some((beats, speed)) => Shape::Open(Schedule::replay(beats, speed, start)),
             None if args.is_open() => {
@@ -56,11 +60,21 @@ impl Setup {
             }
             None => Shape::Closed,
         };
+        let generator = Generator {
+            url: self.target.url.to_string(),
+            address: self.target.address.to_string(),
+            started_unix_secs: unix_now + (start - now).as_secs_f64(),
+            parameters: args.parameters(self.duration),
+            responses: 0,
+            busy_share: 0.0,
+            processor_secs: 0.0,
+        };
         let measured_from = start + args.warm_up;
         Course {
             engine: Engine::new(args.behaviour(), shape, self.driver, start, measured_from),
             until: start + self.duration,
             effort: Effort::start(start),
+            generator,
         }
     }
 }

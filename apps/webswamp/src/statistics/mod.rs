@@ -73,7 +73,8 @@ pub struct Statistics {
     pub seconds: Seconds,
 }
 
-fn histogram() -> Histogram<u64> {
+/// For times in microseconds.
+pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, HISTOGRAM_MICROS_MAX, HISTOGRAM_DIGITS)
         .expect("the bounds are in order")
 }

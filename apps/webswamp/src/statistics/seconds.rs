@@ -2,30 +2,90 @@
 
 use exos_inet::Instant;
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use super::Answered;
-use crate::limits::HISTOGRAM_MICROS_MAX;
+use crate::limits::{HISTOGRAM_MICROS_MAX, SECONDS_WITH_TIMES_MAX};
 
 /// Digits of the times within a second: they are a curve's points.
 const DIGITS: u8 = 2;
 
-/// A second of a load.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A second of a load. Times are from the intended start to the last byte, in microseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Second {
     /// Responses that became whole in it.
     pub responses: u64,
     /// Requests that failed in it.
     pub errors: u64,
     /// Bytes of content of those responses.
+    #[serde(rename = "content_bytes")]
     pub content: u64,
-    /// Times from the intended start to the last byte, in microseconds.
+    /// Half of them took no longer.
+    #[serde(rename = "p50_us")]
     pub median: u64,
-    /// 90 of 100 took no longer.
+    /// 90 of 100.
+    #[serde(rename = "p90_us")]
     pub p90: u64,
     /// 99 of 100.
+    #[serde(rename = "p99_us")]
     pub p99: u64,
     /// The longest.
+    #[serde(rename = "max_us")]
     pub max: u64,
+    /// Each time and how often it was seen; `None` beyond [`SECONDS_WITH_TIMES_MAX`].
+    #[serde(rename = "histogram")]
+    pub times: Option<Vec<(u64, u64)>>,
+}
+
+impl Second {
+    /// With its points, by its times.
+    fn with(self, times: &Histogram<u64>) -> Self {
+        let at = |quantile| times.value_at_quantile(quantile);
+        Self {
+            median: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            max: times.max(),
+            ..self
+        }
+    }
+
+    /// Puts another of the same time to it. Where the times of one are not known, the points are the worse ones.
+    pub fn add(&mut self, other: &Self) {
+        self.responses += other.responses;
+        self.errors += other.errors;
+        self.content += other.content;
+        self.median = self.median.max(other.median);
+        self.p90 = self.p90.max(other.p90);
+        self.p99 = self.p99.max(other.p99);
+        self.max = self.max.max(other.max);
+        let both = self.times.take().zip(other.times.as_ref());
+        if let Some((mine, its)) = both {
+            let mut all = histogram();
+            for &(value, count) in mine.iter().chain(its) {
+                all.saturating_record_n(value, count);
+            }
+            *self = std::mem::take(self).with(&all);
+            self.times = Some(crate::report::pairs(&all));
+        }
+    }
+
+    /// The time that this part of its responses took no longer than; `None` where times are not known.
+    pub fn at(&self, quantile: f64) -> Option<u64> {
+        let times = self.times.as_ref().filter(|times| !times.is_empty())?;
+        let all: u64 = times.iter().map(|(_, count)| count).sum();
+        let wanted = ((all as f64 * quantile).ceil() as u64).max(1);
+        let mut seen = 0;
+        let place = times.iter().find(|(_, count)| {
+            seen += count;
+            seen >= wanted
+        });
+        place.map(|(value, _)| *value)
+    }
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, HISTOGRAM_MICROS_MAX, DIGITS).expect("the bounds are in order")
 }
 
 /// All of them.
@@ -39,13 +99,17 @@ pub struct Seconds {
 
 impl Seconds {
     pub(super) fn new(start: Instant) -> Self {
-        let times = Histogram::new_with_bounds(1, HISTOGRAM_MICROS_MAX, DIGITS);
         Self {
             start,
             done: Vec::new(),
             current: Second::default(),
-            times: times.expect("the bounds are in order"),
+            times: histogram(),
         }
+    }
+
+    /// When the first began.
+    pub fn start(&self) -> Instant {
+        self.start
     }
 
     /// Those that are over.
@@ -70,16 +134,54 @@ impl Seconds {
     pub fn advance(&mut self, now: Instant) {
         let over = (now.micros().saturating_sub(self.start.micros()) / 1_000_000) as usize;
         while self.done.len() < over {
-            let at = |quantile| self.times.value_at_quantile(quantile);
-            self.done.push(Second {
-                median: at(0.5),
-                p90: at(0.9),
-                p99: at(0.99),
-                max: self.times.max(),
-                ..self.current
-            });
-            self.current = Second::default();
+            let keeps_times = self.done.len() < SECONDS_WITH_TIMES_MAX;
+            let mut second = std::mem::take(&mut self.current).with(&self.times);
+            second.times = keeps_times.then(|| crate::report::pairs(&self.times));
+            self.done.push(second);
             self.times.reset();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn second(times: Option<&[(u64, u64)]>) -> Second {
+        let mut all = histogram();
+        times
+            .unwrap_or(&[(9, 1)])
+            .iter()
+            .for_each(|&(value, count)| {
+                all.record_n(value, count).unwrap();
+            });
+        let responses = all.len();
+        let times = times.map(<[_]>::to_vec);
+        let (errors, content) = (1, 10);
+        Second {
+            responses,
+            errors,
+            content,
+            times,
+            ..Second::default()
+        }
+        .with(&all)
+    }
+
+    #[test]
+    fn two_of_the_same_time() {
+        let mut one = second(Some(&[(10, 98)]));
+        one.add(&second(Some(&[(10, 1), (50, 1)])));
+        assert_eq!((one.responses, one.errors, one.content), (100, 2, 20));
+        assert_eq!((one.median, one.p99, one.max), (10, 10, 50));
+        assert_eq!(one.times.as_deref(), Some(&[(10, 99), (50, 1)][..]));
+        assert_eq!(
+            (one.at(0.5), one.at(0.99), one.at(1.0)),
+            (Some(10), Some(10), Some(50))
+        );
+        // Of one whose times are not known, the worse points remain.
+        one.add(&second(None));
+        assert_eq!((one.responses, one.max, one.times.clone()), (101, 50, None));
+        assert_eq!(one.at(0.5), None);
     }
 }

@@ -1,0 +1,129 @@
+//! The command line of `exos load`: a load, or what is done with the results of earlier ones.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use exos::signals::Signals;
+use exos_host::{Error, Result};
+
+use crate::options::LoadArgs;
+use crate::report::{Comparison, Results, merge};
+use crate::run::load;
+
+/// Load a web server, and say how it does.
+///
+/// Clients ask again when they have been answered (a closed loop), or requests begin at a rate, whatever becomes of
+/// those before (an open loop: --rate). Times are measured from when each request was meant to begin. The exit status is
+/// 0 when the load ran, however the server did.
+#[derive(clap::Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct LoadCommand {
+    #[command(subcommand)]
+    saved: Option<Saved>,
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+/// What is done with saved results.
+#[derive(Subcommand, Clone, Debug)]
+enum Saved {
+    /// Add up the results of loads that ran together, on several machines or cores
+    Merge {
+        /// Files that exos load --json wrote
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
+        /// Print the results as JSON (docs/json.md)
+        #[arg(long)]
+        json: bool,
+    },
+    /// Compare two results, and say which differences are more than noise
+    Compare {
+        /// A file that exos load --json wrote
+        old: PathBuf,
+        /// Another, of a later load
+        new: PathBuf,
+        /// Print the comparison as JSON (docs/json.md)
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// The load could not be begun, or its link was taken away; files are none of ours.
+pub fn run(command: &LoadCommand) -> Result<ExitCode> {
+    match &command.saved {
+        Some(Saved::Merge { files, json }) => {
+            let parts: Result<Vec<Results>> =
+                files.iter().map(|file| Results::read(file)).collect();
+            let all = merge(parts?)?;
+            print(&if *json { all.json() } else { all.text() })
+        }
+        Some(Saved::Compare { old, new, json }) => {
+            let both = Comparison::new(&Results::read(old)?, &Results::read(new)?);
+            print(&if *json { both.json() } else { both.text() })
+        }
+        None => {
+            let args = &command.load;
+            let results = load(args, &Signals::catch()?)?.results();
+            print(&if args.json {
+                results.json()
+            } else {
+                results.text()
+            })
+        }
+    }
+}
+
+/// Writes it. A reader that went away has seen enough.
+fn print(text: &str) -> Result<ExitCode> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::io("cannot write to standard output", e))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(clap::Parser, Debug)]
+    struct Line {
+        #[command(flatten)]
+        command: LoadCommand,
+    }
+
+    fn parse(line: &str) -> Result<LoadCommand, String> {
+        let words = format!("load {line}");
+        let parsed = Line::try_parse_from(words.split_whitespace());
+        parsed.map(|line| line.command).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_url_or_a_word() {
+        let load = parse("http://10.0.0.1/ --json").unwrap();
+        assert!(load.saved.is_none() && load.load.json);
+        let merged = parse("merge a b --json").unwrap().saved;
+        assert!(matches!(merged, Some(Saved::Merge { files, json: true }) if files.len() == 2));
+        let compared = parse("compare a b").unwrap().saved;
+        assert!(matches!(compared, Some(Saved::Compare { json: false, .. })));
+        for (line, part) in [
+            ("", "URL"),
+            ("--json", "URL"),
+            ("merge", "FILE"),
+            ("compare a", "NEW"),
+            ("compare a b c", "unexpected"),
+            ("merge a --rate 5", "unexpected"),
+        ] {
+            let error = parse(line).expect_err(line);
+            assert!(error.contains(part), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What made a load, for its results.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::options::LoadArgs;
+
+impl LoadArgs {
+    /// Options that made the load, by name; values of header fields are left out, because some are secret.
+    pub(crate) fn parameters(&self, duration: Duration) -> Map<String, Value> {
+        let behaviour = self.behaviour();
+        let names: Vec<&String> = self.header.iter().map(|(name, _)| name).collect();
+        let parameters = json!({
+            "loop": if self.is_open() { "open" } else { "closed" },
+            "connections": behaviour.slots,
+            "rate": self.rate,
+            "arrivals": self.is_open().then_some(if self.poisson { "poisson" } else { "even" }),
+            "duration_secs": duration.as_secs_f64(),
+            "warm_up_secs": self.warm_up.as_secs_f64(),
+            "requests": self.requests,
+            "think_secs": self.think.as_secs_f64(),
+            "requests_per_connection": self.requests_per_connection,
+            "timeout_secs": behaviour.timeout.as_secs_f64(),
+            "method": self.method,
+            "headers": names,
+            "urls": self.driver.urls.as_ref().map(|path| path.display().to_string()),
+            "replay": self.driver.replay.as_ref().map(|path| path.display().to_string()),
+            "speed": self.driver.speed,
+            "sockets": self.sockets,
+            "body": self.body.as_ref().map(|path| path.display().to_string()),
+            "http": if self.http_1_0 { "1.0" } else { "1.1" },
+            "seed": self.seed,
+            "merging": behaviour.merging,
+            "early_finish": behaviour.early_finish,
+        });
+        match parameters {
+            Value::Object(object) => object,
+            _ => unreachable!("it is written as an object"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: LoadArgs,
+    }
+
+    #[test]
+    fn what_is_said_and_what_is_not() {
+        let line = "load http://10.0.0.1/ --rate 5:1s,5-9:2s -H Authorization:secret";
+        let line = Line::parse_from(line.split_whitespace());
+        let said = line.args.parameters(Duration::from_secs(3));
+        assert_eq!(
+            said["rate"][1],
+            json!({"from": 5.0, "to": 9.0, "secs": 2.0})
+        );
+        assert_eq!(
+            (&said["loop"], &said["requests"]),
+            (&json!("open"), &Value::Null)
+        );
+        assert_eq!(said["headers"], json!(["Authorization"]));
+        assert!(!serde_json::to_string(&said).unwrap().contains("secret"));
+    }
+}

@@ -1,0 +1,141 @@
+//! The results of several generators that ran together, as those of one.
+
+use exos_host::{Error, Result};
+
+use super::{Results, Second};
+
+/// Adds them up: counts and histograms exactly, seconds by the time of day at which they began. The measured time is from
+/// the first one's begin to the last one's end.
+///
+/// # Errors
+///
+/// They did not run at the same time, so that the sum would be no load that ever was.
+pub fn merge(parts: Vec<Results>) -> Result<Results> {
+    let mut parts = parts.into_iter();
+    let first = parts.next();
+    let mut all = first.ok_or_else(|| Error::new("there is nothing to merge"))?;
+    for part in parts {
+        all.add(&part)?;
+    }
+    Ok(all)
+}
+
+impl Results {
+    /// When the measured time began and ended, in seconds since 1970.
+    fn measured(&self) -> (f64, f64) {
+        let from = self.started_unix_secs + self.warm_up_secs;
+        (from, from + self.measured_secs)
+    }
+
+    fn add(&mut self, other: &Self) -> Result<()> {
+        let ((from, until), (its_from, its_until)) = (self.measured(), other.measured());
+        if from >= its_until || its_from >= until {
+            let who = &other.generators[0];
+            return Err(Error::new(format!(
+                "the load of {} that began at {:.0} did not run while the others did",
+                who.url, who.started_unix_secs
+            ))
+            .mend("merge what ran at the same time (--start-at); to see changes, compare"));
+        }
+        self.add_seconds(other);
+        self.started_unix_secs = self.started_unix_secs.min(other.started_unix_secs);
+        self.warm_up_secs = from.min(its_from) - self.started_unix_secs;
+        self.measured_secs = until.max(its_until) - from.min(its_from);
+        self.responses += other.responses;
+        self.connections += other.connections;
+        self.content_bytes += other.content_bytes;
+        for (status, count) in &other.statuses {
+            *self.statuses.entry(*status).or_default() += count;
+        }
+        for (kind, count) in &other.errors {
+            *self.errors.entry(kind.clone()).or_default() += count;
+        }
+        for (name, count) in &other.counters {
+            *self.counters.entry(name.clone()).or_default() += count;
+        }
+        let (mine, its) = (&mut self.times_us, &other.times_us);
+        mine.connect.add(&its.connect);
+        mine.first_byte.add(&its.first_byte);
+        mine.service.add(&its.service);
+        mine.total.add(&its.total);
+        mine.slip.add(&its.slip);
+        self.generators.extend(other.generators.iter().cloned());
+        Ok(())
+    }
+
+    /// The nearest seconds, of clocks that do not begin theirs at once.
+    fn add_seconds(&mut self, other: &Self) {
+        let later = (other.started_unix_secs - self.started_unix_secs).round();
+        let mut place = later.max(0.0) as usize;
+        if later < 0.0 {
+            let before = vec![empty(); -later as usize];
+            self.seconds.splice(0..0, before);
+            place = 0;
+        }
+        let length = self.seconds.len().max(place + other.seconds.len());
+        self.seconds.resize(length, empty());
+        for (mine, its) in self.seconds[place..].iter_mut().zip(&other.seconds) {
+            mine.add(its);
+        }
+    }
+}
+
+/// A second in which nothing ended.
+fn empty() -> Second {
+    Second {
+        times: Some(Vec::new()),
+        ..Second::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::results;
+    use super::*;
+
+    #[test]
+    fn sums_of_counts_and_times() {
+        let (a, b) = (results(1e9, 500), results(1e9, 9000));
+        let all = merge(vec![a.clone(), b]).unwrap();
+        assert_eq!((all.responses, all.connections), (1800, 1800));
+        assert_eq!(
+            (all.measured_secs, all.per_second(all.responses)),
+            (9.0, 200.0)
+        );
+        assert_eq!((all.statuses[&404], all.errors["reset"]), (18, 2));
+        assert_eq!(all.counter("tcp_segments_sent"), 4000);
+        let total = &all.times_us.total;
+        assert_eq!(total.0.len(), 1800);
+        assert!(total.at(0.49).unwrap() < 510 && total.at(0.51).unwrap() >= 8990);
+        assert_eq!(all.generators.len(), 2);
+        assert_eq!((all.seconds.len(), all.seconds[3].responses), (10, 200));
+        assert_eq!(merge(vec![a.clone()]).unwrap(), a);
+    }
+
+    /// Whichever comes first in the list, seconds are added that were the same time of day.
+    #[test]
+    fn seconds_have_their_places() {
+        let (early, late) = (results(1e9, 500), results(1e9 + 3.1, 500));
+        for parts in [[early.clone(), late.clone()], [late, early]] {
+            let all = merge(parts.to_vec()).unwrap();
+            let counts: Vec<u64> = all.seconds.iter().map(|s| s.responses).collect();
+            let wanted = [
+                100, 100, 100, 200, 200, 200, 200, 200, 200, 200, 100, 100, 100,
+            ];
+            assert_eq!(counts, wanted);
+            assert_eq!(all.started_unix_secs, 1e9);
+            assert!((all.measured_secs - 12.1).abs() < 1e-6);
+            assert!((all.warm_up_secs - 1.0).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn what_ran_one_after_the_other_is_not_added() {
+        let error = merge(vec![results(1e9, 500), results(1e9 + 60.0, 500)]).unwrap_err();
+        assert!(
+            error.to_string().contains("while the others did"),
+            "{error}"
+        );
+        assert!(merge(Vec::new()).is_err());
+    }
+}

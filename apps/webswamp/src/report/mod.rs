@@ -1,0 +1,261 @@
+//! What is said of a load: [`Results`], as a table for people and as JSON for programs (docs/json.md), which is read again
+//! to add several loads up and to compare two.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `effort` | what a load cost us |
+//! | `distribution` | histograms in JSON |
+//! | `merge` | the results of several generators as those of one |
+//! | `compare` | two results, and which differences are more than noise |
+//! | `text` | the table |
+
+mod compare;
+mod distribution;
+mod effort;
+mod merge;
+mod text;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use exos_host::{Error, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::limits::{LOAD_SECS_MAX, RESULTS_LEN_MAX};
+use crate::statistics::{Second, Statistics};
+
+pub use compare::Comparison;
+pub(crate) use distribution::pairs;
+pub use distribution::{Distribution, POINTS};
+pub use effort::Effort;
+pub use merge::merge;
+
+/// What the JSON says it is. Its meaning does not change without another number.
+const SCHEMA: &str = "exos.load/1";
+
+/// A load generator: one of its own, or one of several whose results were merged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Generator {
+    /// What was loaded.
+    pub url: String,
+    /// Where that was.
+    pub address: String,
+    /// When the load began, in seconds since 1970.
+    pub started_unix_secs: f64,
+    /// Options that made the load, by name.
+    pub parameters: Map<String, Value>,
+    /// Responses that it saw.
+    pub responses: u64,
+    /// The part of the time in which its loop had something to do.
+    pub busy_share: f64,
+    /// Processor time, in the kernel and outside.
+    pub processor_secs: f64,
+}
+
+/// Times by what they are of, in microseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// To the end of the handshake.
+    pub connect: Distribution,
+    /// To the first byte.
+    pub first_byte: Distribution,
+    /// To the last byte, from when requests were begun.
+    pub service: Distribution,
+    /// The same, from when they were meant to.
+    pub total: Distribution,
+    /// How late we were ourselves.
+    pub slip: Distribution,
+}
+
+impl Times {
+    /// With their names.
+    pub fn list(&self) -> [(&'static str, &Distribution); 5] {
+        [
+            ("connect", &self.connect),
+            ("first_byte", &self.first_byte),
+            ("service", &self.service),
+            ("total", &self.total),
+            ("slip", &self.slip),
+        ]
+    }
+}
+
+/// The results of a load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    schema: String,
+    /// Who made the load.
+    pub generators: Vec<Generator>,
+    /// When it began, in seconds since 1970.
+    pub started_unix_secs: f64,
+    /// The time before the measured time.
+    pub warm_up_secs: f64,
+    /// The measured time.
+    pub measured_secs: f64,
+    /// Whole responses to requests that were meant to begin in it.
+    pub responses: u64,
+    /// Connections that came to stand, begun in it.
+    pub connections: u64,
+    /// Bytes of content.
+    pub content_bytes: u64,
+    /// Responses by status code; 0 for codes that are none.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Requests without a whole response, by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// How long things took.
+    pub times_us: Times,
+    /// Second by second since the begin, the warm-up too.
+    pub seconds: Vec<Second>,
+    /// Of link and stack.
+    pub counters: BTreeMap<String, u64>,
+}
+
+impl Results {
+    /// Of what a generator saw, and the counters of its link and stack.
+    pub fn new(
+        generator: Generator,
+        statistics: &Statistics,
+        counters: impl IntoIterator<Item = (String, u64)>,
+    ) -> Self {
+        let s = statistics;
+        let distribution =
+            |histogram: &hdrhistogram::Histogram<u64>| Distribution(histogram.clone());
+        let errors = s.errors.list();
+        Self {
+            schema: SCHEMA.to_owned(),
+            started_unix_secs: generator.started_unix_secs,
+            warm_up_secs: (s.from - s.seconds.start()).as_secs_f64(),
+            measured_secs: (s.until - s.from).as_secs_f64(),
+            responses: s.responses,
+            connections: s.connections,
+            content_bytes: s.content,
+            statuses: s.statuses().collect(),
+            errors: errors
+                .map(|(kind, count)| (kind.name().to_owned(), count))
+                .collect(),
+            times_us: Times {
+                connect: distribution(&s.connect),
+                first_byte: distribution(&s.first),
+                service: distribution(&s.service),
+                total: distribution(&s.total),
+                slip: distribution(&s.slip),
+            },
+            seconds: s.seconds.done().to_vec(),
+            counters: counters.into_iter().collect(),
+            generators: vec![generator],
+        }
+    }
+
+    /// Those that `exos load --json` wrote into a file.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or is no such file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let name = path.display();
+        let cannot = |e| Error::io(format!("cannot read {name}"), e);
+        if std::fs::metadata(path).map_err(cannot)?.len() > RESULTS_LEN_MAX {
+            return Err(Error::new(format!(
+                "{name} is too long for results of exos load"
+            )));
+        }
+        let text = std::fs::read_to_string(path).map_err(cannot)?;
+        Self::from_json(&text).map_err(|why| {
+            Error::new(format!("{name} has no results of exos load: {why}"))
+                .mend("give files that exos load --json wrote")
+        })
+    }
+
+    fn from_json(text: &str) -> Result<Self, String> {
+        let value: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        match value.get("schema").and_then(Value::as_str) {
+            Some(SCHEMA) => (),
+            Some(other) => return Err(format!("its schema is {other}, not {SCHEMA}")),
+            None => return Err(format!("it does not say that its schema is {SCHEMA}")),
+        }
+        let results: Self = serde_json::from_value(value).map_err(|e| e.to_string())?;
+        let lasted = [results.warm_up_secs, results.measured_secs];
+        let is_good = (0.0..1e11).contains(&results.started_unix_secs)
+            && lasted
+                .into_iter()
+                .all(|secs| (0.0..=LOAD_SECS_MAX).contains(&secs));
+        if results.generators.is_empty() || !is_good {
+            return Err("it says neither who made the load nor when".to_owned());
+        }
+        Ok(results)
+    }
+
+    /// A rate of what happened so often in the measured time.
+    pub fn per_second(&self, count: u64) -> f64 {
+        if self.measured_secs > 0.0 {
+            count as f64 / self.measured_secs
+        } else {
+            0.0
+        }
+    }
+
+    /// Requests without a whole response.
+    pub fn errors_all(&self) -> u64 {
+        self.errors.values().sum()
+    }
+
+    /// Requests of which the measured time is told.
+    pub fn requests(&self) -> u64 {
+        self.responses + self.errors_all()
+    }
+
+    /// The busiest generator's share of the time in which it had something to do.
+    pub fn busy_share(&self) -> f64 {
+        self.generators
+            .iter()
+            .map(|g| g.busy_share)
+            .fold(0.0, f64::max)
+    }
+
+    /// A counter of link and stack, 0 where there is none of the name.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or(0)
+    }
+
+    /// Whole seconds of the measured time.
+    pub fn measured_seconds(&self) -> &[Second] {
+        let first = self.warm_up_secs.ceil() as usize;
+        let end = (self.warm_up_secs + self.measured_secs).floor() as usize;
+        let end = end.min(self.seconds.len());
+        &self.seconds[first.min(end)..end]
+    }
+
+    /// An object, with what follows from the rest for those who do not want to compute it.
+    pub fn json(&self) -> String {
+        let value = serde_json::to_value(self).expect("names are text");
+        let Value::Object(mut object) = value else {
+            unreachable!("results are an object")
+        };
+        let processor: f64 = self.generators.iter().map(|g| g.processor_secs).sum();
+        let derived = [
+            (
+                "requests_per_second",
+                self.per_second(self.responses).into(),
+            ),
+            (
+                "connections_per_second",
+                self.per_second(self.connections).into(),
+            ),
+            ("busy_share", self.busy_share().into()),
+            ("processor_secs", processor.into()),
+            (
+                "retransmissions",
+                self.counters
+                    .get("tcp_segments_retransmitted")
+                    .copied()
+                    .into(),
+            ),
+        ];
+        object.extend(derived.map(|(name, value): (&str, Value)| (name.to_owned(), value)));
+        format!("{}\n", Value::Object(object))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;
