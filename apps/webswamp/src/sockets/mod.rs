@@ -52,8 +52,18 @@ struct Reading {
     id: SocketId,
     /// Reads that it may have before the others' turn.
     left: u32,
+    end: End,
+}
+
+/// What is behind the bytes that are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// More may come.
+    Open,
     /// The server has finished.
-    ends: bool,
+    Finished,
+    /// An error.
+    Failed,
 }
 
 /// Connections to a server.
@@ -198,11 +208,13 @@ impl Sockets {
             return self.closed(id, reason(errno));
         }
         if flags.intersects(over | EventFlags::IN | EventFlags::RDHUP) {
-            self.reading = Some(Reading {
-                id,
-                left: READS_MAX,
-                ends: flags.intersects(over | EventFlags::RDHUP),
-            });
+            let end = match () {
+                () if flags.contains(EventFlags::ERR) => End::Failed,
+                () if flags.contains(EventFlags::RDHUP) => End::Finished,
+                () => End::Open,
+            };
+            let left = READS_MAX;
+            self.reading = Some(Reading { id, left, end });
         }
         let token = self.places.get(id)?.token;
         comes_to_stand.then(|| event(token, EventSet::CONNECTED, Reason::Done))
@@ -241,10 +253,14 @@ impl Sockets {
         if count == 0 {
             return Some(event(token, EventSet::FINISHED, Reason::Done));
         }
-        if count == READ_LEN || reading.ends {
-            self.read_on(reading);
+        let mut set = EventSet::READABLE;
+        match reading.end {
+            // The server's end is told with its last bytes: who asked again for want of it would ask in vain.
+            End::Finished if count < READ_LEN => set = set.with(EventSet::FINISHED),
+            End::Open if count < READ_LEN => (),
+            _ => self.read_on(reading),
         }
-        Some(event(token, EventSet::READABLE, Reason::Done))
+        Some(event(token, set, Reason::Done))
     }
 
     /// There is more to read: at once, or, of who sends as fast as we read, when the others have had their turn.

@@ -111,6 +111,19 @@ fn what_does_not_fit_is_sent_later() {
     assert!(server.join().unwrap() == all, "other bytes came");
 }
 
+/// Who sends all and finishes in one segment is told of in one event.
+#[test]
+fn the_end_comes_with_the_last_bytes() {
+    let mut world = World::new();
+    let (id, mut peer) = world.connect();
+    sockopt::set_tcp_cork(&peer, true).unwrap();
+    peer.write_all(b"all").unwrap();
+    drop(peer);
+    let both = EventSet::READABLE.with(EventSet::FINISHED);
+    assert_eq!(world.event(), event(TOKEN, both, Reason::Done));
+    assert_eq!(world.sockets.readable(id), b"all");
+}
+
 /// More than is read in one turn is read to its end all the same.
 #[test]
 fn what_is_long_is_read_in_several_turns() {
@@ -120,19 +133,13 @@ fn what_is_long_is_read_in_several_turns() {
     let all = pattern(LEN);
     let server = std::thread::spawn(move || peer.write_all(&all).map(|()| all).unwrap());
     let mut received = Vec::new();
-    loop {
-        match world.event().set {
-            EventSet::READABLE => {
-                let bytes = world.sockets.readable(long);
-                received.extend_from_slice(bytes);
-                let count = bytes.len();
-                world.sockets.consume(long, count);
-            }
-            set => {
-                assert_eq!(set, EventSet::FINISHED);
-                break;
-            }
-        }
+    let mut is_finished = false;
+    while !is_finished {
+        is_finished = world.event().set.contains(EventSet::FINISHED);
+        let bytes = world.sockets.readable(long);
+        received.extend_from_slice(bytes);
+        let count = bytes.len();
+        world.sockets.consume(long, count);
     }
     assert!(server.join().unwrap() == received, "other bytes came");
 }
