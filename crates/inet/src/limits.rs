@@ -453,5 +453,9 @@ pub const WAYS_KEPT: usize = 64;
 /// within one turn of a busy program's loop. About 700 bytes each.
 pub const KITS_KEPT: usize = 64;
 
+/// Places in a connection's queues of what is in flight while its peer's window is closed: for a probe, and the segment or
+/// two that a slow reader makes room for.
+pub const SLIM_PLACES: usize = 2;
+
 /// Places in a kit's queues: one that had to grow further goes back to the allocator.
 pub const KIT_PLACES_MAX: usize = 32;

@@ -589,10 +589,12 @@ impl Connection {
         }
         if self.snd_wnd == 0 {
             cx.counters.tcp_window_probes += 1;
+            self.wait_for_window(cx);
             self.probe = true;
             return Outcome::Keep;
         }
         if self.flight() == 0 {
+            self.wait_for_window(cx);
             // Less than a segment waited for a window that opened too little: send it now.
             self.probe = true;
             return Outcome::Keep;
@@ -601,6 +603,15 @@ impl Connection {
         self.suspect_black_hole(cx);
         self.data_timed_out(first, cx);
         Outcome::Keep
+    }
+
+    /// The peer has made no room for a retransmission timeout: gives back what waiting does not need. It may go on like
+    /// this for as long as its reader likes.
+    fn wait_for_window(&mut self, cx: &mut Context<'_>) {
+        self.loss.slim();
+        if self.receive.is_warm() {
+            self.receive.cool(cx.memory);
+        }
     }
 
     /// Our SYN again, or a SYN-ACK as far as the rate allows: nobody has proven yet that the peer is where

@@ -246,6 +246,13 @@ impl Flight {
         loss.renew().then_some(loss)
     }
 
+    /// The peer's window has been closed for a while.
+    pub fn slim(&mut self) {
+        if let Some(loss) = &mut self.0 {
+            loss.board.slim();
+        }
+    }
+
     /// Nothing has been in flight for a while.
     pub fn rest(&mut self) {
         self.0 = None;

@@ -37,7 +37,7 @@ use exos_wire::SeqNumber;
 
 use crate::time::Instant;
 
-use crate::limits::{KIT_PLACES_MAX, SACKED_PIECE_BYTES, SACKED_RANGES_MAX};
+use crate::limits::{KIT_PLACES_MAX, SACKED_PIECE_BYTES, SACKED_RANGES_MAX, SLIM_PLACES};
 use lost::Again;
 pub use record::{Delivered, Departure, Sent};
 use record::{LOST, RETRANSMITTED, SACKED};
@@ -96,6 +96,13 @@ impl Scoreboard {
             ..Self::new(una)
         };
         small
+    }
+
+    /// Little will be in flight for long: gives back what more took.
+    pub fn slim(&mut self) {
+        self.records.shrink_to(SLIM_PLACES);
+        self.sacked.shrink_to(SLIM_PLACES);
+        self.again.shrink_to(SLIM_PLACES);
     }
 
     /// What the next acknowledgement delivers is entered here.

@@ -385,3 +385,14 @@ fn what_was_sent_again_long_ago_is_forgotten() {
     assert_eq!(found.lost, 0);
     check(&b);
 }
+
+#[test]
+fn a_slim_board_is_the_same() {
+    let mut board = board(7, 100);
+    let mut delivered = board.delivery();
+    board.acknowledge(SeqNumber(7) + 950, &mut delivered);
+    board.slim();
+    check(&board);
+    assert_eq!((board.outstanding(), board.records.len()), (50, 5));
+    assert!(board.records.capacity() < 8);
+}
