@@ -114,6 +114,59 @@ pub fn of_family(pid: u32) -> Result<ProcessTime> {
     Ok(of_family.fold(ProcessTime::default(), Add::add))
 }
 
+/// Processor time of the threads of one of our programs, in nanoseconds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ThreadTimes {
+    /// Of each loop: the program's first thread, and those that are named after a core.
+    pub loops_ns: Vec<u64>,
+    /// Of all threads.
+    pub all_ns: u64,
+}
+
+impl ThreadTimes {
+    /// What passed since an earlier reading.
+    pub fn since(&self, before: &Self) -> Self {
+        let loops = self.loops_ns.iter().zip(&before.loops_ns);
+        Self {
+            loops_ns: loops.map(|(now, then)| now.saturating_sub(*then)).collect(),
+            all_ns: self.all_ns.saturating_sub(before.all_ns),
+        }
+    }
+}
+
+/// The time of a program's threads so far, as the scheduler keeps it: to the nanosecond, but for those that run, whose
+/// time may be a tick old.
+pub fn of_threads(pid: u32) -> Result<ThreadTimes> {
+    let what = || format!("cannot read the threads of process {pid}");
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).context(what)?;
+    let mut numbers: Vec<u32> = tasks
+        .flatten()
+        .filter_map(|task| task.file_name().to_str()?.parse().ok())
+        .collect();
+    numbers.sort_unstable();
+    let mut times = ThreadTimes {
+        loops_ns: Vec::new(),
+        all_ns: 0,
+    };
+    for number in numbers {
+        // One that has ended meanwhile has no more time to tell.
+        let read = |file| std::fs::read_to_string(format!("/proc/{pid}/task/{number}/{file}"));
+        let (Ok(name), Ok(schedule)) = (read("comm"), read("schedstat")) else {
+            continue;
+        };
+        let first = schedule.split_ascii_whitespace().next();
+        let ns = first.and_then(|ns| ns.parse::<u64>().ok()).ok_or_else(|| {
+            Error::new("/proc/PID/task/TID/schedstat has no times")
+                .mend("use a kernel with CONFIG_SCHED_INFO")
+        })?;
+        times.all_ns += ns;
+        if number == pid || name.starts_with("core ") {
+            times.loops_ns.push(ns);
+        }
+    }
+    Ok(times)
+}
+
 /// The time of one core so far.
 pub fn of_core(core: usize) -> Result<CoreTime> {
     let text = std::fs::read_to_string("/proc/stat").context(|| "cannot read /proc/stat")?;
@@ -215,6 +268,27 @@ mod tests {
         assert_eq!(parse_core("cpu1 10 1", 1), None);
         assert!((expected.busy_share() - 40.0 / 347.0).abs() < 1e-9);
         assert_eq!(CoreTime::default().busy_share(), 0.0);
+    }
+
+    #[test]
+    fn threads_that_are_named_after_a_core_are_loops() {
+        let before = of_threads(std::process::id()).expect("readable");
+        let (end, wait) = std::sync::mpsc::channel::<()>();
+        let work = move || {
+            let began = std::time::Instant::now();
+            while began.elapsed().as_millis() < 20 {}
+            wait.recv()
+        };
+        let thread = std::thread::Builder::new().name("core 7".into());
+        let thread = thread.spawn(work).expect("a thread");
+        let mut after = before.clone();
+        while after.loops_ns.len() < 2 || after.loops_ns[1] == 0 {
+            after = of_threads(std::process::id()).expect("readable");
+        }
+        assert_eq!((before.loops_ns.len(), after.loops_ns.len()), (1, 2));
+        assert!(after.since(&before).all_ns >= after.loops_ns[1]);
+        drop(end);
+        thread.join().expect("no panic").expect_err("nobody sends");
     }
 
     #[test]

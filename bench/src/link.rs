@@ -13,17 +13,31 @@ pub(crate) const EXPERIMENT: u16 = 0x88b5;
 
 /// The interface of the wire, for sending, and for what the filter claims.
 pub(crate) fn open(filter: Filter) -> Result<Link> {
+    Ok(Link::from(XdpLink::open(&config(filter))?))
+}
+
+fn config(filter: Filter) -> XdpConfig {
     let rules = vec![Rule {
         filter,
         action: Action::RedirectToSocket,
     }];
-    let config = XdpConfig::new(INTERFACE, rules);
-    Ok(Link::from(XdpLink::open(&config)?))
+    XdpConfig::new(INTERFACE, rules)
+}
+
+fn parse(filter: &str) -> Result<Filter> {
+    Filter::parse(filter).map_err(|e| Error::new(format!("{filter}: {e}")))
+}
+
+/// So many queues of it, for what a filter written as text claims.
+pub(crate) fn open_queues(filter: &str, count: u32) -> Result<Vec<Link>> {
+    let filter = parse(filter)?;
+    let links = XdpLink::open_queues(&config(filter), count)?;
+    Ok(links.into_iter().map(Link::from).collect())
 }
 
 /// The same for what a filter written as text claims.
 pub(crate) fn open_text(filter: &str) -> Result<Link> {
-    open(Filter::parse(filter).map_err(|e| Error::new(format!("{filter}: {e}")))?)
+    open(parse(filter)?)
 }
 
 /// Frames of local experiments.

@@ -175,6 +175,46 @@ fn latency_and_slow_readers_are_measured() {
     );
 }
 
+/// Both cores answer, none of the client's frames is lost or goes to the wrong one, and what they cost is told.
+#[test]
+fn two_cores_are_measured_against_one() {
+    let arguments = ["--servers", "exos", "--groups", "cores"];
+    let Some(report) = measured("c", &arguments) else {
+        return;
+    };
+    assert_eq!(report.cores.len(), 4, "two clients, new and persistent");
+    for case in &report.cores {
+        let [one, two] = &case.results[..] else {
+            panic!("{case:?}")
+        };
+        assert_eq!((one.cores, two.cores), (1, 2));
+        for result in [one, two] {
+            let run = &result.runs[0];
+            assert_eq!(result.errors, 0, "{}: {result:?}", case.name);
+            assert_eq!(run.loops_us_per_request.len() as u32, result.cores);
+            assert!(
+                run.loops_us_per_request.iter().all(|us| *us > 0.0),
+                "{run:?}"
+            );
+            assert!(result.cpu_us_per_request >= result.busiest_us_per_request);
+            assert_eq!(run.responses.len() as u32, result.cores);
+            assert!(run.responses.iter().all(|count| *count > 100), "{run:?}");
+            assert!(run.frames > run.responses.iter().sum(), "{run:?}");
+        }
+        assert!((1.0..2.0).contains(&two.imbalance), "{two:?}");
+        assert_eq!(one.handed_on, 0.0);
+        assert_eq!(case.factor.is_some(), case.client == Client::Packets);
+        if case.client == Client::Packets {
+            // Answers to ARP, what the kernel itself asked to see whether the server is there, and what a slow machine
+            // had the client send again: it may be of a connection that is over, which another core might know.
+            let run = &two.runs[0];
+            let resent = run.resent.expect("our client counts it");
+            assert!(run.frames_handed_on < resent + 100, "{two:?}");
+        }
+    }
+    assert!(report.html().contains("Two cores against one"));
+}
+
 #[test]
 fn what_cannot_be_measured_is_said_before_anything_is_made() {
     for (arguments, said) in [

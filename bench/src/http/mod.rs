@@ -6,6 +6,7 @@
 //! | `latency` | how long requests take at half of nginx's highest rate |
 //! | `specialisations` | what each specialisation is worth: the paper's Table 2 |
 //! | `readers` | fast readers beside many slow ones: what is left to them, and what memory a slow one takes |
+//! | `cores` | `exos serve` on two cores against one: what a request costs each of them |
 //!
 //! Set-up: a lab of its own; the server in namespace a on one core, the client in namespace b on another. Servers take
 //! turns in each run of a cell, and the ratio of each run is taken before the median over the runs. Peers have the
@@ -17,11 +18,12 @@
 //! said with each result.
 //!
 //! `server` starts servers and `check` sees that they answer rightly; `session` is what all loads share and `load` is one;
-//! `cases`, `specialisations`, `latency`, `readers` and `limit` measure; `outcome`, `ratio` and `report` are what came of
+//! `cases`, `specialisations`, `latency`, `readers`, `cores` and `limit` measure; `outcome`, `ratio` and `report` are what came of
 //! it; `table` and `html` show it.
 
 mod cases;
 mod check;
+mod cores;
 mod documents;
 mod html;
 mod latency;
@@ -39,6 +41,7 @@ mod specialisations;
 mod table;
 pub(crate) mod wrk;
 
+pub use cores::{CoresCase, CoresOutcome, CoresRun};
 pub use documents::{Size, body};
 pub use latency::{LatencyCase, LatencyOutcome};
 pub use limit::LimitCase;
@@ -79,6 +82,7 @@ fn names(args: &HttpArgs) -> Vec<String> {
         specialisations::names(args),
         latency::names(args),
         readers::names(args),
+        cores::names(args),
     ]
     .concat()
 }
@@ -96,12 +100,13 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
     let specialisations = specialisations::measure(&session)?;
     let latency = latency::measure(&session)?;
     let readers = readers::measure(&session)?;
+    let cores = cores::measure(&session)?;
     let named = |(server, version): &(Server, String)| Named {
         name: server.to_string(),
         version: version.clone(),
     };
     Ok(Report {
-        schema: "exos.bench.http/3",
+        schema: "exos.bench.http/4",
         kernel: kernel::release(),
         exos: session.version()?,
         congestion_control,
@@ -119,6 +124,7 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         latency,
         readers,
         specialisations,
+        cores,
     })
 }
 

@@ -57,6 +57,8 @@ pub enum Group {
     Latency,
     /// Fast readers beside many slow ones, and what those cost
     Readers,
+    /// exos serve on two cores against one: what a request costs each of them, and what comes to the wrong one
+    Cores,
 }
 
 /// Options of `exos bench http`.
@@ -69,7 +71,7 @@ pub struct HttpArgs {
     #[arg(long, value_name = "TEXT")]
     pub only: Vec<String>,
     /// Groups to measure, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers, Group::Cores])]
     pub groups: Vec<Group>,
     /// List the cells' names and measure nothing
     #[arg(long)]

@@ -1,5 +1,6 @@
 //! Everything that a session measured: medians for people, all of it for programs (docs/json.md).
 
+use super::cores::CoresCase;
 use super::latency::LatencyCase;
 use super::limit::LimitCase;
 use super::outcome::Case;
@@ -46,6 +47,8 @@ pub struct Report {
     pub readers: Vec<ReadersCase>,
     /// What each specialisation is worth.
     pub specialisations: Vec<Specialised>,
+    /// The server on two cores against one.
+    pub cores: Vec<CoresCase>,
 }
 
 /// A server, and what it calls itself.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cpu::{CoreTime, ProcessTime};
+use crate::http::cores::tests::cores;
 use crate::http::outcome::{Outcome, Run, limited_by};
 use crate::http::packets::Visited;
 use crate::http::ratio::Ratio;
@@ -175,6 +176,7 @@ pub(in crate::http) fn report() -> Report {
             results: vec![ReadersOutcome::of(Server::Exos, vec![reader])],
         }],
         specialisations: vec![specialised(Size::of_bytes(100))],
+        cores: vec![cores()],
     }
 }
 
@@ -191,6 +193,8 @@ fn the_tables_as_people_see_them() {
         "direct access, by sockets                            2.00",
         "latency/new/1K                       exos               5000        10                 100                          0  0.25",
         "readers/64                           exos               1000        900   0.90        700          0       64      0",
+        "cores/packets/persistent/1K          1          200000       5.00     6.00    1.000    0.0000 %      0",
+        "                                     2          370370       2.70     6.00    1.100    0.0500 %      0  1.85 (1.67 to 2.00)",
         "left out: h2o is not installed; install it: apt install h2o",
         "note: core 0 was 80 % busy <before>",
     ] {

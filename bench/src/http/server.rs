@@ -56,17 +56,23 @@ const NGINX_CONF: &str = include_str!("../../nginx/nginx.conf");
 const H2O_CONF: &str = include_str!("../../h2o/h2o.conf");
 const LIGHTTPD_CONF: &str = include_str!("../../lighttpd/lighttpd.conf");
 
-/// A server, and the specialisations that it is to do without.
+/// A server, and how it is to be set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Setup {
     pub server: Server,
+    /// The specialisations that it is to do without.
     pub without: &'static [&'static str],
+    /// Ours: so many cores, of an interface with as many queues.
+    pub cores: u32,
 }
 
 impl From<Server> for Setup {
     fn from(server: Server) -> Self {
-        let without = &[];
-        Self { server, without }
+        Self {
+            server,
+            without: &[],
+            cores: 1,
+        }
     }
 }
 
@@ -141,53 +147,6 @@ impl Server {
         Ok(line.trim_start_matches("nginx version: ").to_owned())
     }
 
-    /// Starts it in namespace a on its core, without these specialisations.
-    pub(super) fn start<'s>(
-        self,
-        session: &'s Session<'_>,
-        lab: &Lab,
-        without: &[&str],
-    ) -> Result<Serving<'s>> {
-        let documents = session.scratch.directory("documents")?;
-        let documents = documents.to_string_lossy().into_owned();
-        let daemon = match self {
-            Server::Xokd => {
-                let namespace = Side::A.namespace(&session.args.lab);
-                Some(Daemon::start(
-                    session,
-                    namespace,
-                    &policy(session.args.uid),
-                )?)
-            }
-            _ => None,
-        };
-        let mut command = match &daemon {
-            Some(_) => Command::new(session.program()),
-            None => lab.command(Side::A, self.program(session.program())?)?,
-        };
-        if self.is_ours() {
-            command.args(["serve", &documents, "--port", &PORT.to_string()]);
-            command.args(without.iter().flat_map(|one| ["--without", one]));
-        }
-        match (self, &daemon) {
-            (_, Some(daemon)) => lent(session, daemon, &mut command),
-            (Server::Exos | Server::Handlers, _) => {
-                command.args(["--via", "none", "--link", &format!("xdp:{INTERFACE}")]);
-                command.args(["--address", &format!("{EXOS}/24")]);
-                command.args((self == Server::Handlers).then_some("--syn-handler"));
-            }
-            (Server::Sockets, _) => {
-                command.args(["--sockets", "--address", &format!("{KERNEL}/24")]);
-            }
-            _ => self.configure(session, &documents, &mut command)?,
-        }
-        let (core, name) = (session.cores[0], self.to_string());
-        Ok(Serving {
-            started: session.start(&name, command, core)?,
-            _daemon: daemon,
-        })
-    }
-
     /// Writes the configuration of a peer, and says where it is.
     fn configure(
         self,
@@ -220,6 +179,53 @@ impl Server {
         };
         command.arg(file);
         Ok(())
+    }
+}
+
+impl Setup {
+    /// Starts it in namespace a on its core, or cores.
+    pub(super) fn start<'s>(self, session: &'s Session<'_>, lab: &Lab) -> Result<Serving<'s>> {
+        let server = self.server;
+        let documents = session.scratch.directory("documents")?;
+        let documents = documents.to_string_lossy().into_owned();
+        let namespace = || Side::A.namespace(&session.args.lab);
+        let daemon = (server == Server::Xokd)
+            .then(|| Daemon::start(session, namespace(), &policy(session.args.uid)))
+            .transpose()?;
+        let mut command = match &daemon {
+            Some(_) => Command::new(session.program()),
+            None => lab.command(Side::A, server.program(session.program())?)?,
+        };
+        if server.is_ours() {
+            command.args(["serve", &documents, "--port", &PORT.to_string()]);
+            self.choose(&mut command);
+        }
+        match (server, &daemon) {
+            (_, Some(daemon)) => lent(session, daemon, &mut command),
+            (Server::Exos | Server::Handlers, _) => {
+                command.args(["--via", "none", "--link", &format!("xdp:{INTERFACE}")]);
+                command.args(["--address", &format!("{EXOS}/24")]);
+            }
+            (Server::Sockets, _) => {
+                command.args(["--sockets", "--address", &format!("{KERNEL}/24")]);
+            }
+            _ => server.configure(session, &documents, &mut command)?,
+        }
+        let cores = &session.cores[..session.cores.len().min(self.cores as usize)];
+        Ok(Serving {
+            started: session.start_on(&server.to_string(), command, cores)?,
+            _daemon: daemon,
+        })
+    }
+
+    /// Options of ours that say how it does what it does. Statistics are told at its end.
+    fn choose(self, command: &mut Command) {
+        command.args(self.without.iter().flat_map(|one| ["--without", one]));
+        command.args((self.server == Server::Handlers).then_some("--syn-handler"));
+        if self.cores > 1 {
+            command.args(["--cores", &self.cores.to_string()]);
+        }
+        command.arg("--json");
     }
 }
 

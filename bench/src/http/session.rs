@@ -69,6 +69,11 @@ impl<'a> Session<'a> {
     /// A lab of its own, prepared alike for all servers. Who still runs in one that was left behind would distort what
     /// is measured.
     pub fn lab(&self, wire: WireKind) -> Result<Guard> {
+        self.lab_of(wire, 1)
+    }
+
+    /// The same with so many queues at each end of the wire.
+    pub fn lab_of(&self, wire: WireKind, queues: u32) -> Result<Guard> {
         let name = &self.args.lab;
         let left = exos_lab::status(name)?;
         let inside = left.sides.iter().flat_map(|s| &s.processes);
@@ -82,7 +87,11 @@ impl<'a> Session<'a> {
                     .mend(format!("stop them, then `exos lab down --name {name}`")),
             );
         }
-        let lab = exos_lab::up(&self.settings(wire))?.0.guard();
+        let settings = Settings {
+            queues,
+            ..self.settings(wire)
+        };
+        let lab = exos_lab::up(&settings)?.0.guard();
         // Tens of thousands of connections a second from one address: all ports, and old ones used again.
         let (a, b) = (lab.netns(Side::A), lab.netns(Side::B));
         b.set_sysctl("net/ipv4/ip_local_port_range", "1024 65535")?;
@@ -101,8 +110,9 @@ impl<'a> Session<'a> {
 
     /// Starts a server, and waits until it answers with the whole document and nothing else.
     pub fn serve(&self, lab: &Lab, setup: impl Into<Setup>, size: Size) -> Result<Serving<'_>> {
-        let Setup { server, without } = setup.into();
-        let mut serving = server.start(self, lab, without)?;
+        let setup = setup.into();
+        let server = setup.server;
+        let mut serving = setup.start(self, lab)?;
         // As with our client: see `is_for`.
         let _receiving = (!server.is_for(Client::Wrk))
             .then(|| lab.netns(Side::B).run(link::pass_all))

@@ -2,6 +2,7 @@
 
 use super::Report;
 use super::Size;
+use super::cores::CoresCase;
 use super::latency::LatencyCase;
 use super::limit::LimitCase;
 use super::outcome::Case;
@@ -48,6 +49,13 @@ impl Report {
             "fast readers of 1 KB beside slow readers of 1 MB; bytes: for each slow reader, of the server's process and of the kernel's sockets",
             ReadersCase::head(),
             self.readers.iter().map(ReadersCase::rows).collect(),
+        );
+        section(
+            "exos on two cores against one; time for: requests a second that the busiest core has time for; busiest, all: \
+             processor time of its loop, and of all threads, by all requests; uneven: responses of the busiest by the mean; \
+             wrong core: of the frames",
+            CoresCase::head(),
+            self.cores.iter().map(CoresCase::rows).collect(),
         );
         lines.extend(self.left_out.iter().map(|who| format!("left out: {who}")));
         lines.extend(self.notes.iter().map(|note| format!("note: {note}")));
@@ -212,6 +220,45 @@ impl ReadersCase {
                 result.kernel_bytes_per_reader,
                 left.unwrap_or(0),
                 result.errors,
+            )
+        });
+        named_rows(&self.name, rows)
+    }
+}
+
+impl CoresCase {
+    fn head() -> String {
+        format!(
+            "{:<36} {:<6} {:>10} {:>10} {:>8} {:>8} {:>11} {:>6}  {}",
+            "",
+            "cores",
+            "time for",
+            "busiest us",
+            "all us",
+            "uneven",
+            "wrong core",
+            "errors",
+            "factor"
+        )
+    }
+
+    pub(super) fn rows(&self) -> String {
+        let rows = self.results.iter().map(|result| {
+            let capacity = result.capacity_per_sec;
+            let factor = self.factor.as_ref().filter(|_| result.cores > 1);
+            format!(
+                "{:<6} {:>10} {:>10.2} {:>8.2} {:>8.3} {:>11} {:>6}  {}",
+                result.cores,
+                capacity.map_or(String::new(), |rate| format!("{rate:.0}")),
+                result.busiest_us_per_request,
+                result.cpu_us_per_request,
+                result.imbalance,
+                format!("{:.4} %", 100.0 * result.handed_on),
+                result.errors,
+                factor.map_or(String::new(), |f| format!(
+                    "{:.2} ({:.2} to {:.2})",
+                    f.median, f.least, f.most
+                )),
             )
         });
         named_rows(&self.name, rows)

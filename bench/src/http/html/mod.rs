@@ -1,7 +1,8 @@
 //! What was measured as a page of HTML that needs nothing else: figures and tables.
 //!
-//! Here is the page and what its parts share; `documents`, `specialisations`, `latency` and `readers` are the parts.
+//! Here is the page and what its parts share; `documents`, `specialisations`, `latency`, `readers` and `cores` are the parts.
 
+mod cores;
 mod documents;
 mod latency;
 mod readers;
@@ -27,6 +28,7 @@ impl Report {
         self.table_specialisations(&mut out);
         self.figure_latency(&mut out);
         self.table_readers(&mut out);
+        self.table_cores(&mut out);
         self.table_documents(&mut out);
         out + "</body></html>\n"
     }

@@ -1,10 +1,11 @@
 //! Segments from and to the wire, and ARP for our addresses.
 
 use super::connection::{Reply, Segment};
+use super::steering::queue;
 use super::tuples::{NETWORK, Tuple};
 use crate::link;
 use exos_host::Result;
-use exos_link::{Link, RX_BATCH, RxChecksum, TxMeta};
+use exos_link::{Link, RX_BATCH, RxChecksum, RxMeta, TxMeta};
 use exos_wire::arp::{self, ArpPacket, ArpView};
 use exos_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV4, EthernetHeader, EthernetView};
 use exos_wire::ipv4::{Ipv4Header, Ipv4View};
@@ -18,7 +19,7 @@ const MSS: u16 = 1460;
 /// Ethernet, IPv4, TCP with the longest options that are sent.
 const HEAD_LEN_MAX: usize = 14 + 20 + 20 + 20;
 
-/// Batches taken in before anything is sent: as many frames as the ring for sending holds.
+/// Batches taken in of a queue before anything is sent: as many frames as the ring for sending holds.
 const BATCHES: usize = 8;
 
 /// What was wrong with frames, or with the link.
@@ -53,7 +54,8 @@ impl Request {
 
 /// The wire to a server.
 pub(super) struct Wire {
-    link: Link,
+    /// One for each queue.
+    links: Vec<Link>,
     ethernet: EthernetHeader,
     server: SocketAddrV4,
     /// Who asked for one of our addresses by ARP.
@@ -62,21 +64,22 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// The wire to a server at a link address.
-    pub fn open(mac: Mac, server: SocketAddrV4) -> Result<Self> {
-        let link = link::open_text(&format!(
+    /// The wire to a server at a link address, by so many queues (at least one).
+    pub fn open(mac: Mac, server: SocketAddrV4, queues: u32) -> Result<Self> {
+        let filter = format!(
             "(tcp src port {} and src host {} and dst net {NETWORK}) or (arp and arp dst net {NETWORK})",
             server.port(),
             server.ip()
-        ))?;
+        );
+        let links = link::open_queues(&filter, queues)?;
         let ethernet = EthernetHeader {
             dst: mac,
-            src: link.mac(),
+            src: links[0].mac(),
             vlan: None,
             ethertype: ETHERTYPE_IPV4,
         };
         Ok(Self {
-            link,
+            links,
             ethernet,
             server,
             asking: Vec::new(),
@@ -87,24 +90,26 @@ impl Wire {
     /// Takes in what has come from the server, up to a bound; how many frames.
     pub fn receive(&mut self, mut take: impl FnMut(Tuple, Segment<'_>)) -> usize {
         let (faults, asking) = (&mut self.faults, &mut self.asking);
+        let mut take = |frame: &[u8], meta: RxMeta| {
+            let Ok(frame) = EthernetView::parse(frame) else {
+                return;
+            };
+            if frame.ethertype() == ETHERTYPE_ARP {
+                let asked = ArpView::parse(frame.payload());
+                let asked = asked.ok().map(|view| view.packet());
+                asking.extend(asked.filter(|a| a.operation == arp::REQUEST));
+            } else if let Some((to, segment)) = read(frame.payload(), meta.checksum, faults) {
+                take(to, segment);
+            }
+        };
         let mut count = 0;
-        for _ in 0..BATCHES {
-            let batch = self.link.receive(|frame, meta| {
-                let Ok(frame) = EthernetView::parse(frame) else {
-                    return;
-                };
-                if frame.ethertype() == ETHERTYPE_ARP {
-                    let asked = ArpView::parse(frame.payload())
-                        .ok()
-                        .map(|view| view.packet());
-                    asking.extend(asked.filter(|a| a.operation == arp::REQUEST));
-                } else if let Some((to, segment)) = read(frame.payload(), meta.checksum, faults) {
-                    take(to, segment);
+        for link in &mut self.links {
+            for _ in 0..BATCHES {
+                let batch = link.receive(&mut take);
+                count += batch;
+                if batch < RX_BATCH as usize {
+                    break;
                 }
-            });
-            count += batch;
-            if batch < RX_BATCH as usize {
-                break;
             }
         }
         count
@@ -119,7 +124,10 @@ impl Wire {
             (&[][..], Sum::ZERO)
         };
         let len = self.write(reply, now_ms, (body.len(), sum), &mut head);
-        if !transmit(&mut self.link, &head[..len], body) {
+        let (address, port) = reply.tuple.local();
+        let from = SocketAddrV4::new(address, port);
+        let at = queue(from, self.server, self.links.len());
+        if !transmit(&mut self.links[at], &head[..len], body) {
             self.faults.no_room += 1;
         }
     }
@@ -176,10 +184,10 @@ impl Wire {
                     target_ip: asked.sender_ip,
                 };
                 answer.emit(&mut frame[14..]);
-                transmit(&mut self.link, &frame, &[]);
+                transmit(&mut self.links[0], &frame, &[]);
             }
         }
-        link::flush(&mut self.link)
+        self.links.iter_mut().try_for_each(link::flush)
     }
 }
 

@@ -6,6 +6,7 @@
 //! | `connection` | one client's TCP: the states it goes through, without I/O |
 //! | `response` | what the server must answer, and the comparison with what it does |
 //! | `tuples` | which local address and port a connection has |
+//! | `steering` | which queue of the wire it uses |
 //! | `frames` | segments from and to the wire, and ARP for our addresses |
 //! | `schedule` | when requests are meant to begin, at a given rate |
 //! | `visitors` | which connection asks next: one request after the other, or at that rate; slow readers |
@@ -24,6 +25,7 @@ mod exchange;
 mod frames;
 mod response;
 mod schedule;
+mod steering;
 mod tuples;
 mod visit;
 mod visitors;
@@ -75,6 +77,12 @@ pub struct PacketsArgs {
     /// Requests a second; without it each connection asks again when it has its answer
     #[arg(long)]
     pub(super) rate: Option<f64>,
+    /// Queues of the wire, over which connections are spread
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(super) queues: u32,
+    /// Milliseconds in which it sleeps between sending all that it has and taking in all that has come
+    #[arg(long)]
+    pub(super) pause: Option<u64>,
     /// Readers beside them that take one segment a second of a long document
     #[arg(long, default_value_t = 0)]
     pub(super) slow: u32,

@@ -6,11 +6,15 @@ use super::{PacketsArgs, now_ns, say_ready, server};
 use crate::http::Errors;
 use exos_host::Result;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// What is not measured at the beginning: connections are made, the server's caches are warm by then.
 const WARMUP_NS: u64 = 300_000_000;
 /// The same with slow readers, who need longer until they have filled their windows.
 const SLOW_WARMUP_NS: u64 = 2_000_000_000;
+/// Frames of a burst that are sent without a rest, and the rest.
+const PART: usize = 128;
+const PART_REST: Duration = Duration::from_micros(50);
 /// How long requests that were due may be answered after the end, at a given rate.
 pub(super) const DRAIN_NS: u64 = 1_000_000_000;
 /// Shares of requests for which the time is told, in percent.
@@ -59,7 +63,8 @@ impl Visited {
 
 /// Does as the command line says.
 pub(super) fn visit(args: &PacketsArgs) -> Result<Visited> {
-    let mut wire = Wire::open(args.mac, server(args)?)?;
+    let mut wire = Wire::open(args.mac, server(args)?, args.queues)?;
+    let pause = args.pause.map(Duration::from_millis);
     let mut visitors = Visitors::new(args, now_ns());
     let times = Times::new(args, now_ns());
     let (mut last, mut worked, mut measuring) = (now_ns(), true, false);
@@ -81,9 +86,15 @@ pub(super) fn visit(args: &PacketsArgs) -> Result<Visited> {
         visitors.acknowledge(if got == 0 { 1 } else { 2 });
         visitors.pass(now, now < times.end);
         worked = got > 0 || !visitors.out.is_empty();
-        if worked {
-            send(&mut visitors, &mut wire, now)?;
+        if pause.is_some() && got > 0 {
+            continue; // First all that has come.
         }
+        match pause {
+            Some(_) => send_in_parts(&mut visitors, &mut wire, now)?,
+            None if worked => send(&mut visitors, &mut wire, now)?,
+            None => {}
+        }
+        pause.into_iter().for_each(std::thread::sleep);
     }
     let visited = visitors.visited(times.end, &wire);
     visitors.abort();
@@ -94,6 +105,20 @@ pub(super) fn visit(args: &PacketsArgs) -> Result<Visited> {
 /// Sends what is to be sent, and gives memory of what was received back.
 fn send(visitors: &mut Visitors, wire: &mut Wire, now: u64) -> Result<()> {
     for (group, reply) in visitors.out.drain(..) {
+        let request = &visitors.groups[group].request;
+        wire.send(&reply, request, (now / 1_000_000) as u32);
+    }
+    wire.flush()
+}
+
+/// The same with rests between: a veth keeps 256 frames that nobody has taken in, and who takes them in, a soft
+/// interrupt, may wait for this core.
+fn send_in_parts(visitors: &mut Visitors, wire: &mut Wire, now: u64) -> Result<()> {
+    for (sent, (group, reply)) in visitors.out.drain(..).enumerate() {
+        if sent > 0 && sent % PART == 0 {
+            wire.flush()?;
+            std::thread::sleep(PART_REST);
+        }
         let request = &visitors.groups[group].request;
         wire.send(&reply, request, (now / 1_000_000) as u32);
     }

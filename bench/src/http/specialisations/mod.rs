@@ -68,7 +68,10 @@ impl Variant {
             Self::WithoutAll => (Server::Exos, ALL),
             Self::Sockets => (Server::Sockets, &[][..]),
         };
-        Setup { server, without }
+        Setup {
+            without,
+            ..server.into()
+        }
     }
 
     /// Its name in results.
