@@ -15,6 +15,7 @@ lab=load-$$
 mkdir -p "$work/site" "$work/nginx"
 head -c 100 /dev/urandom >"$work/site/small"
 head -c 300000 /dev/urandom >"$work/site/large"
+"$exos" load surge-files "$work/site/set" --files 60 --seed 4 >"$work/surge" || bad "a set of documents is written" ""
 
 # load ARGUMENTS...: its JSON is in $work/load.
 load() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 --address fd10::20/64 --json "$@" >"$work/load" 2>"$work/load.err"; }
@@ -38,6 +39,7 @@ printf 'http://10.10.0.10/\n-1 /small\n' >"$work/list"
 refused "a list with a wrong weight" "line 2" --urls "$work/list"
 printf 'http://10.10.0.10/\nhttp://10.10.0.11/\n' >"$work/list"
 refused "a list of two servers" "line 2: 10.10.0.11 is another server" --urls "$work/list"
+refused "a set of documents that is not there" "surge-files" http://10.10.0.10/ --surge "$work/none"
 refused "a log that is none" "no line of it is a request" http://10.10.0.10/ --replay "$work/list"
 load http://10.10.0.11/ -c 1 -d 3s --timeout 1s
 same "nobody there: each request runs into its time" "True 0" "$(got "r['errors'].get('connect_timeout', 0) >= 1, r['responses']" | tr -d '(),')"
@@ -83,9 +85,13 @@ if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address 
     refusal=$("$exos" load merge "$work/first" "$work/load" 2>&1)
     has "loads one after the other are not added up" "did not run while the others did" "$refusal"
     has "but compared" "requests/s" "$("$exos" load compare "$work/first" "$work/load" 2>&1)"
+    load http://10.10.0.10/set --surge "$work/site/set" -c 50 -d 4s
+    same "users of a set of documents" "True {}" \
+        "$(got "r['statuses'] == {'200': r['responses']} and r['responses'] >= 50, r['errors']" | tr -d '(),')"
+    surge=$(got "r['responses']")
     kill -TERM "$server"; wait "$server"; server=
     requests=$(tail -n 1 "$work/out" | grep -o '"http_responses_[0-9]*":[0-9]*' | awk -F: '{ all += $2 } END { print all }')
-    same "the server counted as many" $((3000 * 3 + 50 + 10 + 1500 + 400 + 100 + 400 + 6 + 6)) "$requests"
+    same "the server counted as many" $((3000 * 3 + 50 + 10 + 1500 + 400 + 100 + 400 + 6 + 6 + surge)) "$requests"
 else
     bad "our server starts" "$(cat "$work/err")"
 fi

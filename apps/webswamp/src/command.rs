@@ -1,4 +1,4 @@
-//! The command line of `exos load`: a load, or what is done with the results of earlier ones.
+//! The command line of `exos load`: a load, or what is done before it or with the results of earlier ones.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -8,6 +8,7 @@ use clap::Subcommand;
 use exos::signals::Signals;
 use exos_host::{Error, Result};
 
+use crate::driver::surge::files::{self, FilesArgs};
 use crate::options::LoadArgs;
 use crate::report::{Comparison, Results, merge};
 use crate::run::load;
@@ -21,14 +22,14 @@ use crate::run::load;
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct LoadCommand {
     #[command(subcommand)]
-    saved: Option<Saved>,
+    other: Option<Other>,
     #[command(flatten)]
     load: LoadArgs,
 }
 
-/// What is done with saved results.
+/// What is done with saved results, or before a load.
 #[derive(Subcommand, Clone, Debug)]
-enum Saved {
+enum Other {
     /// Add up the results of loads that ran together, on several machines or cores
     Merge {
         /// Files that exos load --json wrote
@@ -38,6 +39,8 @@ enum Saved {
         #[arg(long)]
         json: bool,
     },
+    /// Write a set of documents as SURGE has them, to be served and loaded with --surge
+    SurgeFiles(FilesArgs),
     /// Compare two results, and say which differences are more than noise
     Compare {
         /// A file that exos load --json wrote
@@ -56,17 +59,18 @@ enum Saved {
 ///
 /// The load could not be begun, or its link was taken away; files are none of ours.
 pub fn run(command: &LoadCommand) -> Result<ExitCode> {
-    match &command.saved {
-        Some(Saved::Merge { files, json }) => {
+    match &command.other {
+        Some(Other::Merge { files, json }) => {
             let parts: Result<Vec<Results>> =
                 files.iter().map(|file| Results::read(file)).collect();
             let all = merge(parts?)?;
             print(&if *json { all.json() } else { all.text() })
         }
-        Some(Saved::Compare { old, new, json }) => {
+        Some(Other::Compare { old, new, json }) => {
             let both = Comparison::new(&Results::read(old)?, &Results::read(new)?);
             print(&if *json { both.json() } else { both.text() })
         }
+        Some(Other::SurgeFiles(args)) => print(&files::write(args)?),
         None => {
             let args = &command.load;
             let results = load(args, &Signals::catch()?)?.results();
@@ -109,11 +113,11 @@ mod tests {
     #[test]
     fn a_url_or_a_word() {
         let load = parse("http://10.0.0.1/ --json").unwrap();
-        assert!(load.saved.is_none() && load.load.json);
-        let merged = parse("merge a b --json").unwrap().saved;
-        assert!(matches!(merged, Some(Saved::Merge { files, json: true }) if files.len() == 2));
-        let compared = parse("compare a b").unwrap().saved;
-        assert!(matches!(compared, Some(Saved::Compare { json: false, .. })));
+        assert!(load.other.is_none() && load.load.json);
+        let merged = parse("merge a b --json").unwrap().other;
+        assert!(matches!(merged, Some(Other::Merge { files, json: true }) if files.len() == 2));
+        let compared = parse("compare a b").unwrap().other;
+        assert!(matches!(compared, Some(Other::Compare { json: false, .. })));
         for (line, part) in [
             ("", "URL"),
             ("--json", "URL"),
@@ -121,6 +125,8 @@ mod tests {
             ("compare a", "NEW"),
             ("compare a b c", "unexpected"),
             ("merge a --rate 5", "unexpected"),
+            ("surge-files", "FOLDER"),
+            ("surge-files a --files 1", "1 is not in"),
         ] {
             let error = parse(line).expect_err(line);
             assert!(error.contains(part), "{line}: {error}");

@@ -358,6 +358,8 @@ mod tests {
             ("--think 1s --rate 5", "cannot be used"),
             ("--poisson", "--rate"),
             ("--urls", "a value is required"),
+            ("--surge x --rate 5", "cannot be used"),
+            ("--surge x --urls y", "cannot be used"),
             ("--speed 2", "--replay"),
             ("--replay x --speed 0", "no factor"),
             ("--replay x --urls y", "cannot be used"),

@@ -27,6 +27,7 @@ impl LoadArgs {
             "urls": self.driver.urls.as_ref().map(|path| path.display().to_string()),
             "replay": self.driver.replay.as_ref().map(|path| path.display().to_string()),
             "speed": self.driver.speed,
+            "surge": self.driver.surge.as_ref().map(|path| path.display().to_string()),
             "sockets": self.sockets,
             "body": self.body.as_ref().map(|path| path.display().to_string()),
             "http": if self.http_1_0 { "1.0" } else { "1.1" },

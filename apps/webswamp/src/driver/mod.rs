@@ -3,6 +3,7 @@
 pub mod log_line;
 mod plan;
 pub mod replay;
+pub mod surge;
 pub mod weighted;
 
 use std::time::Duration;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use exos_host::{Error, Result};
 
 use super::replay::{Log, Replay};
+use super::surge::{Documents, Users, documents};
 use super::weighted::{List, Weighted};
 use super::{Driver, One};
 use crate::request::{Content, Request};
@@ -30,6 +31,10 @@ pub struct DriverArgs {
     #[arg(long, value_name = "FACTOR", requires = "replay", value_parser = speed,
         conflicts_with_all = ["as_fast_as_possible", "rate"])]
     pub(crate) speed: Option<f64>,
+    /// Load like users of the documents of this folder or list (exos load surge-files), which are in the URL's folder
+    #[arg(long, value_name = "FOLDER", requires = "url",
+        conflicts_with_all = ["urls", "replay", "rate", "think", "method", "body"])]
+    pub(crate) surge: Option<PathBuf>,
 }
 
 /// What a load does, once everything that it needs was read.
@@ -95,10 +100,11 @@ impl DriverArgs {
     ///
     /// It cannot be read, or something in it is wrong.
     pub(crate) fn plan(&self, common: &Common) -> Result<Plan> {
-        match (&self.urls, &self.replay) {
-            (Some(path), _) => weighted(path, common),
-            (None, Some(path)) => self.replay(path, common),
-            (None, None) => one(common),
+        match (&self.urls, &self.replay, &self.surge) {
+            (Some(path), _, _) => weighted(path, common),
+            (_, Some(path), _) => self.replay(path, common),
+            (_, _, Some(path)) => surge(path, common),
+            (None, None, None) => one(common),
         }
     }
 
@@ -175,4 +181,25 @@ fn weighted(path: &Path, common: &Common) -> Result<Plan> {
     let driver = Weighted::new(requests.collect(), weights, common.seed, common.think);
     let url = format!("http://{}/", list.authority);
     Ok(Plan::new(url, Box::new(driver)))
+}
+
+fn surge(path: &Path, common: &Common) -> Result<Plan> {
+    let path = if path.is_dir() {
+        path.join(documents::LIST)
+    } else {
+        path.to_owned()
+    };
+    let text = std::fs::read_to_string(&path).map_err(|e| {
+        Error::io(format!("cannot read {}", path.display()), e)
+            .mend("write a set of documents first: exos load surge-files FOLDER")
+    })?;
+    let set = Documents::parse(&text)
+        .map_err(|what| Error::new(format!("{}: {what}", path.display())))?;
+    let url = common.url.expect("it is required with a set of documents");
+    let mut content = common.content.of(&target::url(url)?);
+    if !content.target.ends_with('/') {
+        content.target.push('/');
+    }
+    let driver = Users::new(&set, &content, common.seed);
+    Ok(Plan::new(url.to_owned(), Box::new(driver)))
 }
