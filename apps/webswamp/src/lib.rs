@@ -28,4 +28,4 @@ pub mod transport;
 
 pub use command::{LoadCommand, run};
 pub use options::LoadArgs;
-pub use run::{Outcome, load};
+pub use run::{Outcome, load, load_with};

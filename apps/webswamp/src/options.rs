@@ -15,6 +15,7 @@ use crate::limits::{CONNECTIONS_MAX, LOAD_TIME, OPEN_CONNECTIONS, REQUEST_TIME};
 use crate::moment;
 use crate::request::{Content, Version};
 use crate::schedule::{Arrivals, Phase};
+use crate::target;
 
 /// A load.
 #[derive(clap::Args, Clone, Debug)]
@@ -259,6 +260,12 @@ impl LoadArgs {
         })?;
         plan.say_what_is_cut(duration);
         Ok(plan)
+    }
+
+    /// A request of the URL, as the options have it.
+    pub(crate) fn content_of_url(&self) -> Result<Content> {
+        let url = self.url.as_deref().expect("it is required with no list");
+        Ok(self.content()?.of(&target::url(url)?))
     }
 
     /// What is the same in all requests.

@@ -108,6 +108,11 @@ impl DriverArgs {
         }
     }
 
+    /// Something else than one URL is asked for.
+    pub(crate) fn is_some(&self) -> bool {
+        self.urls.is_some() || self.replay.is_some() || self.surge.is_some()
+    }
+
     /// Requests begin when a log says, unless a rate does.
     pub(crate) fn is_timed(&self) -> bool {
         self.replay.is_some() && !self.as_fast_as_possible

@@ -15,8 +15,10 @@ mod setup;
 use exos::Error;
 use exos::signals::Signals;
 
+use crate::driver::Driver;
 use crate::options::LoadArgs;
 use crate::report::{Effort, Generator, Results};
+use crate::request::Content;
 use crate::statistics::Statistics;
 
 use setup::Setup;
@@ -47,7 +49,30 @@ impl Outcome {
 ///
 /// It could not be begun, or its link was taken away.
 pub fn load(args: &LoadArgs, signals: &Signals) -> Result<Outcome, Error> {
-    let setup = Setup::make(args)?;
+    run(args, Setup::make(args)?, signals)
+}
+
+/// The same with a driver of one's own, until the load is over or SIGINT or SIGTERM asks to stop. The driver is made from a
+/// request as the command line has it, with its host and its fields.
+///
+/// # Errors
+///
+/// The load could not be begun, its link was taken away, or the options ask for another driver.
+pub fn load_with(
+    args: &LoadArgs,
+    driver: impl FnOnce(&Content) -> Box<dyn Driver>,
+) -> Result<Outcome, Error> {
+    if args.driver.is_some() {
+        return Err(
+            Error::new("the options ask for another driver than this program's")
+                .mend("leave --urls, --replay and --surge out"),
+        );
+    }
+    let driver = driver(&args.content_of_url()?);
+    run(args, Setup::make(args)?.with(driver), &Signals::catch()?)
+}
+
+fn run(args: &LoadArgs, setup: Setup, signals: &Signals) -> Result<Outcome, Error> {
     args.link.pin()?;
     if args.sockets {
         on_sockets::load(args, setup, signals)

@@ -46,6 +46,11 @@ impl Setup {
         })
     }
 
+    /// The same with another driver.
+    pub(super) fn with(self, driver: Box<dyn Driver>) -> Self {
+        Self { driver, ..self }
+    }
+
     /// Begins it, now or when it was said.
     pub(super) fn begin<Id: Copy>(self, args: &LoadArgs) -> Course<Id> {
         let (now, unix_now) = (clock::now(), moment::unix_now());
