@@ -11,6 +11,7 @@
 mod command;
 pub mod driver;
 pub mod engine;
+pub mod expect;
 pub mod limits;
 mod moment;
 mod options;

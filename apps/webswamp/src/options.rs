@@ -11,6 +11,7 @@ use serde::Serialize as _;
 use crate::driver::log_line::is_token;
 use crate::driver::{Common, DriverArgs, Plan};
 use crate::engine::Behaviour;
+use crate::expect::Expect;
 use crate::limits::{CONNECTIONS_MAX, LOAD_TIME, OPEN_CONNECTIONS, REQUEST_TIME};
 use crate::moment;
 use crate::request::{Content, Version};
@@ -64,6 +65,11 @@ pub struct LoadArgs {
     /// Send this file as the request's body
     #[arg(long, value_name = "FILE")]
     pub(crate) body: Option<std::path::PathBuf>,
+    /// Ask for a part: FIRST-LAST, FIRST- or -COUNT, counted in bytes from 0
+    #[arg(long, value_name = "BYTES", value_parser = range, allow_hyphen_values = true)]
+    pub(crate) range: Option<String>,
+    #[command(flatten)]
+    pub(crate) expect: Expect,
     /// Speak HTTP/1.0
     #[arg(long)]
     pub(crate) http_1_0: bool,
@@ -170,6 +176,24 @@ fn header(text: &str) -> Result<(String, String), String> {
     Ok((token(name)?, value.to_owned()))
 }
 
+/// A range as RFC 9110 §14.1.2 writes it.
+fn range(text: &str) -> Result<String, String> {
+    let help = || format!("{text:?} is no range; write FIRST-LAST, FIRST- or -COUNT, in bytes");
+    let number = |digits: &str| match digits {
+        "" => Ok(None),
+        _ if digits.bytes().all(|b| b.is_ascii_digit()) => {
+            digits.parse::<u64>().map(Some).map_err(|_| help())
+        }
+        _ => Err(help()),
+    };
+    let (first, last) = text.split_once('-').ok_or_else(help)?;
+    match (number(first)?, number(last)?) {
+        (None, None) => Err(help()),
+        (Some(first), Some(last)) if first > last => Err(help()),
+        _ => Ok(text.to_owned()),
+    }
+}
+
 impl LoadArgs {
     pub(crate) fn is_open(&self) -> bool {
         !self.rate.is_empty() || self.driver.is_timed()
@@ -188,6 +212,7 @@ impl LoadArgs {
             timeout: self.timeout.unwrap_or(REQUEST_TIME),
             merging: !self.no_merging,
             early_finish: self.early_finish,
+            expect: self.expect.clone(),
         }
     }
 
@@ -273,9 +298,14 @@ impl LoadArgs {
         let body = self.body.as_ref().map(|path| {
             std::fs::read(path).map_err(|e| Error::io(format!("cannot read {}", path.display()), e))
         });
+        let range = self
+            .range
+            .iter()
+            .map(|range| ("Range".to_owned(), format!("bytes={range}")));
+        let headers = self.header.iter().cloned().chain(range).collect();
         Ok(Content {
             method: self.method.clone(),
-            headers: self.header.clone(),
+            headers,
             version: if self.http_1_0 {
                 Version::Http10
             } else {
@@ -364,6 +394,12 @@ mod tests {
             ("--method G(T", "no word"),
             ("--think 1s --rate 5", "cannot be used"),
             ("--poisson", "--rate"),
+            ("--range 5", "no range"),
+            ("--range 5-4", "no range"),
+            ("--range -", "no range"),
+            ("--range +1-2", "no range"),
+            ("--expect-sha256 12", "no SHA-256"),
+            ("--expect-status 99", "99 is not in"),
             ("--urls", "a value is required"),
             ("--surge x --rate 5", "cannot be used"),
             ("--surge x --urls y", "cannot be used"),
@@ -385,7 +421,7 @@ mod tests {
 
     #[test]
     fn what_is_asked() {
-        let one = args("-X HEAD -H A:b --requests-per-connection 1 --no-merging -n 5");
+        let one = args("-X HEAD -H A:b --range -5 --requests-per-connection 1 --no-merging -n 5");
         let content = one.content().unwrap();
         let request = Request::new(&content.of(&"http://h/p".parse().unwrap()));
         assert!(request.is_head());
@@ -393,11 +429,9 @@ mod tests {
             .bytes(crate::request::Place::Last)
             .as_bytes()
             .to_vec();
-        assert!(
-            String::from_utf8(bytes)
-                .unwrap()
-                .starts_with("HEAD /p HTTP/1.1\r\nHost: h\r\n")
-        );
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.starts_with("HEAD /p HTTP/1.1\r\nHost: h\r\n"));
+        assert!(text.contains("\r\nRange: bytes=-5\r\n"));
         let behaviour = one.behaviour();
         assert_eq!(
             (

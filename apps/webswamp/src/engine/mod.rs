@@ -33,6 +33,7 @@ use exos_inet::Instant;
 use exos_inet::tcp::{EventSet, Reason};
 
 use crate::driver::Driver;
+use crate::expect::Expect;
 use crate::limits::CLOSING_TIME;
 use crate::response::Heads;
 use crate::schedule::Schedule;
@@ -65,6 +66,8 @@ pub struct Behaviour {
     pub merging: bool,
     /// The FIN goes with the last request of a connection.
     pub early_finish: bool,
+    /// What responses are to be.
+    pub expect: Expect,
 }
 
 /// Web clients.

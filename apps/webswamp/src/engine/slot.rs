@@ -3,6 +3,7 @@
 use exos_inet::Instant;
 
 use super::order::{Linked, Links};
+use crate::expect::Summing;
 use crate::response::Body;
 
 /// What a slot is at.
@@ -21,7 +22,7 @@ pub enum Stage {
 }
 
 /// A place.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Slot<Id> {
     pub(super) stage: Stage,
     pub(super) connection: Option<Id>,
@@ -41,6 +42,7 @@ pub struct Slot<Id> {
     pub(super) first: Instant,
     /// Bytes of content so far.
     pub(super) content: u64,
+    pub(super) summing: Summing,
     links: Links,
 }
 
@@ -59,6 +61,7 @@ impl<Id> Default for Slot<Id> {
             begun: Instant::START,
             first: Instant::START,
             content: 0,
+            summing: Summing::default(),
             links: Links::default(),
         }
     }

@@ -57,6 +57,7 @@ impl<Id: Copy> Engine<Id> {
                 let body = head.body(self.driver.requests()[it.request as usize].is_head());
                 it.is_last |= body == Body::UntilEnd;
                 it.stage = Stage::Body(body);
+                it.summing.begin(&self.behaviour.expect);
                 Ok(if body.is_done() {
                     Took::Whole
                 } else {
@@ -64,7 +65,7 @@ impl<Id: Copy> Engine<Id> {
                 })
             }
             Stage::Body(body) => {
-                let taken = body.take(bytes)?;
+                let taken = body.take(bytes, |content| it.summing.add(content))?;
                 it.content += taken.content;
                 let is_done = body.is_done();
                 transport.consume(id, taken.bytes);
@@ -100,14 +101,20 @@ impl<Id: Copy> Engine<Id> {
     /// A response is whole.
     fn answered(&mut self, slot: u32, now: Instant, transport: &mut impl Transport<Id = Id>) {
         let it = &mut self.slots[slot as usize];
-        self.statistics.answered(&Answered {
-            intended: it.intended,
-            begun: it.begun,
-            first: it.first,
-            last: now,
-            status: it.status,
-            content: it.content,
-        });
+        let expect = &self.behaviour.expect;
+        if expect.is_met(it.status, it.content, &mut it.summing) {
+            self.statistics.answered(&Answered {
+                intended: it.intended,
+                begun: it.begun,
+                first: it.first,
+                last: now,
+                status: it.status,
+                content: it.content,
+            });
+        } else {
+            let kind = ErrorKind::Mismatch;
+            self.statistics.failed(kind, it.intended, now);
+        }
         // Whether it says so or not, a server that has finished answers nothing more.
         let is_last = it.is_last || it.is_finished;
         self.is_no_longer_busy(slot);

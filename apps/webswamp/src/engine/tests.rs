@@ -97,6 +97,7 @@ fn behaviour(slots: u32, requests_per_connection: u32) -> Behaviour {
         timeout: Duration::from_secs(10),
         merging: true,
         early_finish: false,
+        expect: Expect::default(),
     }
 }
 
@@ -520,4 +521,50 @@ fn a_server_that_takes_its_time_to_close_ends_no_load() {
     assert!(!world.engine.is_over());
     world.event(0, END);
     assert_eq!(world.did()[3..], [(1, Open)]);
+}
+
+/// A whole response that is other than expected is an error, and its connection is used again.
+#[test]
+fn what_is_not_expected() {
+    let hello = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+    let mut world = World::closed(Behaviour {
+        expect: Expect {
+            status: Some(200),
+            length: Some(5),
+            sha256: Some(hello.parse().unwrap()),
+        },
+        ..behaviour(1, 100)
+    });
+    let other = OK.replace("200", "206");
+    let longer = OK.replace("5", "6").replace("hello", "hello!");
+    let wrong = OK.replace("hello", "hellO");
+    world.turn().connect(0);
+    for (text, responses, mismatches) in [
+        (OK, 1, 0),
+        (&other, 1, 1),
+        (&longer, 1, 2),
+        (&wrong, 1, 3),
+        (OK, 2, 3),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
+            3,
+            3,
+        ),
+    ] {
+        world.data(0, text);
+        assert_eq!(world.responses(), responses, "{text}");
+        let errors = &world.engine.statistics.errors;
+        assert_eq!(errors.of(ErrorKind::Mismatch), mismatches, "{text}");
+    }
+    assert_eq!(
+        world.did().iter().filter(|(_, did)| *did == Open).count(),
+        1
+    );
+}
+
+/// A million connections are a million slots.
+#[test]
+fn slots_are_small() {
+    let bytes = size_of::<Slot<exos_inet::tcp::ConnectionId>>();
+    assert!(bytes < 160, "{bytes}");
 }

@@ -50,7 +50,11 @@ impl Chunks {
         self.at == At::Done
     }
 
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Taken, Malformed> {
+    pub(super) fn take(
+        &mut self,
+        bytes: &[u8],
+        mut show: impl FnMut(&[u8]),
+    ) -> Result<Taken, Malformed> {
         let mut taken = Taken::default();
         while let Some(&byte) = bytes.get(taken.bytes)
             && !self.is_done()
@@ -59,6 +63,7 @@ impl Chunks {
                 let there = (bytes.len() - taken.bytes) as u64;
                 let count = there.min(self.left);
                 self.left -= count;
+                show(&bytes[taken.bytes..][..count as usize]);
                 taken.content += count;
                 taken.bytes += count as usize;
                 if self.left == 0 {
@@ -112,7 +117,9 @@ mod tests {
         let mut chunks = Chunks::default();
         let (mut content, mut all) = (0, 0);
         for piece in bytes.chunks(step) {
-            let taken = chunks.take(piece)?;
+            let mut shown = 0;
+            let taken = chunks.take(piece, |part| shown += part.len() as u64)?;
+            assert_eq!(shown, taken.content);
             content += taken.content;
             all += taken.bytes;
         }

@@ -43,22 +43,26 @@ impl Body {
         }
     }
 
-    /// Takes in what belongs to it: how many bytes that is, and how many of these are content.
+    /// Takes in what belongs to it: how many bytes that is, and how many of these are content, which is shown as it comes.
     ///
     /// # Errors
     ///
     /// A chunk is none.
-    pub fn take(&mut self, bytes: &[u8]) -> Result<Taken, Malformed> {
+    pub fn take(&mut self, bytes: &[u8], mut show: impl FnMut(&[u8])) -> Result<Taken, Malformed> {
         match self {
             Self::Length(left) => {
                 let count = bytes
                     .len()
                     .min(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= count as u64;
+                show(&bytes[..count]);
                 Ok(Taken::all(count))
             }
-            Self::Chunked(chunks) => chunks.take(bytes),
-            Self::UntilEnd => Ok(Taken::all(bytes.len())),
+            Self::Chunked(chunks) => chunks.take(bytes, show),
+            Self::UntilEnd => {
+                show(bytes);
+                Ok(Taken::all(bytes.len()))
+            }
         }
     }
 }

@@ -19,6 +19,8 @@ pub enum ErrorKind {
     Timeout,
     /// What came is no response.
     Malformed,
+    /// A whole response came that is other than expected.
+    Mismatch,
     /// The load ended, and the response was not whole.
     Unfinished,
     /// Too many requests waited for a connection.
@@ -27,7 +29,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// All there are, in the order of a request's life.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::NotBegun,
         Self::NoConnection,
         Self::Refused,
@@ -37,6 +39,7 @@ impl ErrorKind {
         Self::Closed,
         Self::Timeout,
         Self::Malformed,
+        Self::Mismatch,
         Self::Unfinished,
     ];
 
@@ -52,6 +55,7 @@ impl ErrorKind {
             Self::Closed => "closed_early",
             Self::Timeout => "timeout",
             Self::Malformed => "malformed",
+            Self::Mismatch => "mismatch",
             Self::Unfinished => "unfinished",
         }
     }

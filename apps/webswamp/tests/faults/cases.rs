@@ -67,7 +67,7 @@ const RESET: &[(ErrorKind, u64)] = &[(ErrorKind::Reset, 4)];
 const CLOSED: &[(ErrorKind, u64)] = &[(ErrorKind::Closed, 4)];
 const MALFORMED: &[(ErrorKind, u64)] = &[(ErrorKind::Malformed, 4)];
 
-pub const CASES: [Case; 25] = [
+pub const CASES: [Case; 26] = [
     GOOD,
     Case {
         name: "answers several clients",
@@ -201,6 +201,12 @@ pub const CASES: [Case; 25] = [
         connections: 2,
         requests: 2,
         ..GOOD
+    },
+    Case {
+        name: "answers with less than is expected",
+        options: "-n 4 -c 1 --timeout 100s --expect-length 6",
+        connections: 1,
+        ..bad(GOOD.name, GOOD.script, &[(ErrorKind::Mismatch, 4)])
     },
     bad("resets at once", |peer| peer.reset(), RESET).asked(0),
     bad(
