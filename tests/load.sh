@@ -83,6 +83,10 @@ if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address 
         "$(got "abs(r['started_unix_secs'] - $start) < 1, r['responses'], sum(n for _, n in r['times_us']['total']['histogram'])" | tr -d '(),')"
     load http://10.10.0.10/small -n 100 -c 4
     refusal=$("$exos" load merge "$work/first" "$work/load" 2>&1)
+    "$exos" load merge "$work/first" --fail-if 'errors>0' --fail-if 'p99<1us' >/dev/null 2>&1
+    same "no condition met" 0 $?
+    failure=$("$exos" load merge "$work/first" --fail-if 'errors>0' --fail-if 'rate>1' --fail-if 'status-share:2xx>=100%' 2>&1 >/dev/null)
+    same "conditions met" "2 2" "$? $(grep -c "^exos load: failed: " <<<"$failure")"
     has "loads one after the other are not added up" "did not run while the others did" "$refusal"
     has "but compared" "requests/s" "$("$exos" load compare "$work/first" "$work/load" 2>&1)"
     load http://10.10.0.10/set --surge "$work/site/set" -c 50 -d 4s

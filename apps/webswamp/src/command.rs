@@ -1,15 +1,15 @@
 //! The command line of `exos load`: a load, or what is done before it or with the results of earlier ones.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
 use exos::signals::Signals;
-use exos_host::{Error, Result};
+use exos_host::Result;
 
 use crate::driver::surge::files::{self, FilesArgs};
 use crate::options::LoadArgs;
+use crate::output::{OutputArgs, print};
 use crate::report::{Comparison, Results, merge};
 use crate::run::load;
 
@@ -17,7 +17,7 @@ use crate::run::load;
 ///
 /// Clients ask again when they have been answered (a closed loop), or requests begin at a rate, whatever becomes of
 /// those before (an open loop: --rate). Times are measured from when each request was meant to begin. The exit status is
-/// 0 when the load ran, however the server did.
+/// 0 when the load ran, however the server did, unless --fail-if says otherwise: 2 then.
 #[derive(clap::Args, Clone, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct LoadCommand {
@@ -35,9 +35,8 @@ enum Other {
         /// Files that exos load --json wrote
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
-        /// Print the results as JSON (docs/json.md)
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: OutputArgs,
     },
     /// Write a set of documents as SURGE has them, to be served and loaded with --surge
     SurgeFiles(FilesArgs),
@@ -60,36 +59,25 @@ enum Other {
 /// The load could not be begun, or its link was taken away; files are none of ours.
 pub fn run(command: &LoadCommand) -> Result<ExitCode> {
     match &command.other {
-        Some(Other::Merge { files, json }) => {
+        Some(Other::Merge { files, output }) => {
             let parts: Result<Vec<Results>> =
                 files.iter().map(|file| Results::read(file)).collect();
-            let all = merge(parts?)?;
-            print(&if *json { all.json() } else { all.text() })
+            output.tell(&merge(parts?)?)
         }
         Some(Other::Compare { old, new, json }) => {
             let both = Comparison::new(&Results::read(old)?, &Results::read(new)?);
-            print(&if *json { both.json() } else { both.text() })
+            print(&if *json { both.json() } else { both.text() })?;
+            Ok(ExitCode::SUCCESS)
         }
-        Some(Other::SurgeFiles(args)) => print(&files::write(args)?),
+        Some(Other::SurgeFiles(args)) => {
+            print(&files::write(args)?)?;
+            Ok(ExitCode::SUCCESS)
+        }
         None => {
             let args = &command.load;
             let results = load(args, &Signals::catch()?)?.results();
-            print(&if args.json {
-                results.json()
-            } else {
-                results.text()
-            })
+            args.output.tell(&results)
         }
-    }
-}
-
-/// Writes it. A reader that went away has seen enough.
-fn print(text: &str) -> Result<ExitCode> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Error::io("cannot write to standard output", e))
-        }
-        _ => Ok(ExitCode::SUCCESS),
     }
 }
 
@@ -113,9 +101,11 @@ mod tests {
     #[test]
     fn a_url_or_a_word() {
         let load = parse("http://10.0.0.1/ --json").unwrap();
-        assert!(load.other.is_none() && load.load.json);
+        assert!(load.other.is_none() && load.load.output.json);
         let merged = parse("merge a b --json").unwrap().other;
-        assert!(matches!(merged, Some(Other::Merge { files, json: true }) if files.len() == 2));
+        assert!(
+            matches!(merged, Some(Other::Merge { files, output }) if files.len() == 2 && output.json)
+        );
         let compared = parse("compare a b").unwrap().other;
         assert!(matches!(compared, Some(Other::Compare { json: false, .. })));
         for (line, part) in [
@@ -127,6 +117,8 @@ mod tests {
             ("merge a --rate 5", "unexpected"),
             ("surge-files", "FOLDER"),
             ("surge-files a --files 1", "1 is not in"),
+            ("http://10.0.0.1/ --fail-if p99", "no comparison"),
+            ("http://10.0.0.1/ --quiet --progress", "cannot be used"),
         ] {
             let error = parse(line).expect_err(line);
             assert!(error.contains(part), "{line}: {error}");

@@ -15,6 +15,7 @@ pub mod expect;
 pub mod limits;
 mod moment;
 mod options;
+mod output;
 pub mod packets;
 mod parameters;
 pub mod report;

@@ -14,6 +14,8 @@ use crate::engine::Behaviour;
 use crate::expect::Expect;
 use crate::limits::{CONNECTIONS_MAX, LOAD_TIME, OPEN_CONNECTIONS, REQUEST_TIME};
 use crate::moment;
+use crate::output::OutputArgs;
+use crate::report::Style;
 use crate::request::{Content, Version};
 use crate::schedule::{Arrivals, Phase};
 use crate::target;
@@ -92,9 +94,14 @@ pub struct LoadArgs {
     pub(crate) link: LinkArgs,
     #[command(flatten)]
     pub(crate) tcp: TcpArgs,
-    /// Print the results as JSON (docs/json.md)
+    /// Show each second on standard error as a line, where that is no terminal too
     #[arg(long)]
-    pub(crate) json: bool,
+    pub(crate) progress: bool,
+    /// Show nothing while the load runs
+    #[arg(short, long, conflicts_with = "progress")]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 /// Clients when nothing is said: enough to keep a server busy.
@@ -197,6 +204,15 @@ fn range(text: &str) -> Result<String, String> {
 impl LoadArgs {
     pub(crate) fn is_open(&self) -> bool {
         !self.rate.is_empty() || self.driver.is_timed()
+    }
+
+    /// How the load is shown while it runs.
+    pub(crate) fn style(&self, is_terminal: bool) -> Style {
+        match (self.quiet, is_terminal, self.progress) {
+            (true, _, _) | (false, false, false) => Style::Nothing,
+            (false, true, _) => Style::Block,
+            (false, false, true) => Style::Lines,
+        }
     }
 
     pub(crate) fn behaviour(&self) -> Behaviour {
@@ -417,6 +433,14 @@ mod tests {
         }
         let error = args("--warm-up 30s").duration().unwrap_err().to_string();
         assert!(error.contains("whole load"), "{error}");
+    }
+
+    #[test]
+    fn how_it_is_shown() {
+        let shown = |line: &str| [true, false].map(|is_terminal| args(line).style(is_terminal));
+        assert_eq!(shown(""), [Style::Block, Style::Nothing]);
+        assert_eq!(shown("--progress"), [Style::Block, Style::Lines]);
+        assert_eq!(shown("-q"), [Style::Nothing, Style::Nothing]);
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub struct Exos {
     turns_busy: u64,
     /// The link had no room for all that was to be sent.
     blocked: bool,
+    /// Turns in which that was so.
+    turns_blocked: u64,
     /// What answers SYNs in the kernel.
     pub(crate) handler: Option<Handler>,
 }
@@ -79,6 +81,7 @@ impl Exos {
             worked: false,
             turns: 0,
             turns_busy: 0,
+            turns_blocked: 0,
             blocked: false,
             handler: None,
         }
@@ -182,6 +185,7 @@ impl Exos {
         while sent < SEND_BATCH {
             if self.link.room() == 0 {
                 self.blocked = true;
+                self.turns_blocked += 1;
                 break;
             }
             let Some(t) = self.stack.poll_transmit(self.now) else {
@@ -276,6 +280,7 @@ impl Exos {
             .chain([
                 ("turns".to_owned(), self.turns),
                 ("turns_busy".to_owned(), self.turns_busy),
+                ("turns_blocked".to_owned(), self.turns_blocked),
                 ("sleeps".to_owned(), self.waiting.sleeps),
             ])
             .collect()

@@ -90,7 +90,10 @@ impl<Id: Copy> Engine<Id> {
         it.used = 0;
         it.is_finished = false;
         match transport.open(token(slot, it.generation)) {
-            Ok(id) => it.connection = Some(id),
+            Ok(id) => {
+                it.connection = Some(id);
+                self.connections += 1;
+            }
             Err(_) => self.fail(slot, ErrorKind::NoConnection, now, transport),
         }
     }

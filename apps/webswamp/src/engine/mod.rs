@@ -87,6 +87,8 @@ pub struct Engine<Id> {
     /// Slots with a request, by when they began it.
     busy: Order,
     busy_count: u32,
+    /// Connections that slots have.
+    connections: usize,
     /// Slots whose connection the server is to close.
     closing: Order,
     heads: Heads,
@@ -130,6 +132,7 @@ impl<Id: Copy> Engine<Id> {
             deferred: Vec::new(),
             busy: Order::default(),
             busy_count: 0,
+            connections: 0,
             closing: Order::default(),
             heads: Heads::default(),
             ending: false,
@@ -142,6 +145,11 @@ impl<Id: Copy> Engine<Id> {
     /// Requests under way.
     pub fn requests_under_way(&self) -> u32 {
         self.busy_count
+    }
+
+    /// Connections of clients, those that are being opened among them.
+    pub fn connections(&self) -> usize {
+        self.connections
     }
 
     /// Nothing is under way, and nothing will begin.
@@ -269,7 +277,7 @@ impl<Id: Copy> Engine<Id> {
         transport: &mut impl Transport<Id = Id>,
     ) {
         let it = &mut self.slots[slot as usize];
-        it.connection = None;
+        self.connections -= usize::from(it.connection.take().is_some());
         it.generation = it.generation.wrapping_add(1);
         match it.stage {
             Stage::Idle => (),
@@ -306,6 +314,7 @@ impl<Id: Copy> Engine<Id> {
     fn drop_connection(&mut self, slot: u32, transport: &mut impl Transport<Id = Id>) {
         let it = &mut self.slots[slot as usize];
         if let Some(id) = it.connection.take() {
+            self.connections -= 1;
             it.generation = it.generation.wrapping_add(1);
             transport.abort(id);
         }

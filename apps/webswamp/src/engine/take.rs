@@ -157,6 +157,7 @@ impl<Id: Copy> Engine<Id> {
     fn let_go(&mut self, slot: u32, transport: &mut impl Transport<Id = Id>) {
         let it = &mut self.slots[slot as usize];
         if let Some(id) = it.connection.take() {
+            self.connections -= 1;
             it.generation = it.generation.wrapping_add(1);
             transport.leave(id);
         }

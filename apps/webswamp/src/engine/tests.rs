@@ -568,3 +568,17 @@ fn slots_are_small() {
     let bytes = size_of::<Slot<exos_inet::tcp::ConnectionId>>();
     assert!(bytes < 160, "{bytes}");
 }
+
+/// A slot has one connection from when it is asked for until either side gives it up.
+#[test]
+fn connections_are_counted() {
+    let mut world = World::closed(behaviour(2, 2));
+    world.turn();
+    assert_eq!(world.engine.connections(), 2);
+    world.connect(0).data(0, OK).connect(1);
+    assert_eq!(world.engine.connections(), 2);
+    // One ends as it should, and the other with a reset; both ask again.
+    world.data_and(0, OK, DATA.with(END));
+    world.engine.abort(world.now, &mut world.wire);
+    assert_eq!(world.engine.connections(), 0);
+}

@@ -1,4 +1,4 @@
-//! What is said of a load: [`Results`], as a table for people and as JSON for programs (docs/json.md), which is read again
+//! What is said of a load: [`Results`], as a summary for people and as JSON for programs (docs/json.md), which is read again
 //! to add several loads up and to compare two.
 //!
 //! | file | what is in it |
@@ -7,13 +7,19 @@
 //! | `distribution` | histograms in JSON |
 //! | `merge` | the results of several generators as those of one |
 //! | `compare` | two results, and which differences are more than noise |
-//! | `text` | the table |
+//! | `verdict` | who was the limit |
+//! | `threshold` | conditions under which a load has failed |
+//! | `text` | the summary |
+//! | `live` | what is seen while a load runs |
 
 mod compare;
 mod distribution;
 mod effort;
+mod live;
 mod merge;
 mod text;
+mod threshold;
+mod verdict;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,7 +35,10 @@ pub use compare::Comparison;
 pub(crate) use distribution::pairs;
 pub use distribution::{Distribution, POINTS};
 pub use effort::Effort;
+pub use live::{Live, Moment, Style};
 pub use merge::merge;
+pub use threshold::Threshold;
+pub use verdict::{Limit, Verdict};
 
 /// What the JSON says it is. Its meaning does not change without another number.
 const SCHEMA: &str = "exos.load/1";
@@ -233,7 +242,9 @@ impl Results {
             unreachable!("results are an object")
         };
         let processor: f64 = self.generators.iter().map(|g| g.processor_secs).sum();
+        let verdict = serde_json::to_value(Verdict::of(self)).expect("it is text");
         let derived = [
+            ("verdict", verdict),
             (
                 "requests_per_second",
                 self.per_second(self.responses).into(),

@@ -1,56 +1,155 @@
-//! The table for people.
+//! The summary for people.
 
 use std::fmt::Write as _;
 
-use super::{Distribution, POINTS, Results};
+use super::{Distribution, POINTS, Results, Verdict};
+
+/// What the two ends of a time mean, where they differ.
+const MEANING: &str = "total: from when a request was meant to begin; service: from when it began, which hides what waited before it\n";
+/// The same, where they do not.
+const MEANING_CLOSED: &str = "total and service are the same: in a closed loop nobody means a request to begin before the one before it ends\n";
+
+/// Characters of the longest bar.
+const BAR_WIDTH: usize = 40;
 
 impl Results {
-    /// A table.
+    /// A summary.
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        let _ = writeln!(
-            text,
-            "{:.0} requests/s, {:.2} MB/s of content, {:.0} connections/s, measured for {:.2} s",
+        let mut text = format!(
+            "{:.0} requests/s, {:.2} MB/s of content, {:.0} connections/s, measured for {:.2} s\n",
             self.per_second(self.responses),
             self.per_second(self.content_bytes) / 1e6,
             self.per_second(self.connections),
             self.measured_secs,
         );
-        let _ = write!(text, "{} responses", self.responses);
-        for (status, count) in &self.statuses {
-            let _ = write!(text, ", {count} of {status}");
+        let _ = writeln!(text, "{} responses{}", self.responses, self.statuses_text());
+        let errors = self.errors.iter();
+        let errors: String = errors
+            .map(|(kind, count)| format!(", {count} {}", kind.replace('_', " ")))
+            .collect();
+        let _ = writeln!(text, "{} errors{errors}", self.errors_all());
+        let _ = writeln!(text, "{}", Verdict::of(self).text());
+        text.push_str(&self.table());
+        if !self.times_us.total.0.is_empty() {
+            let differ = self.times_us.total != self.times_us.service;
+            text.push_str(if differ { MEANING } else { MEANING_CLOSED });
+            text.push('\n');
+            text.push_str(&bars(&self.times_us.total));
         }
-        let _ = write!(text, "\n{} errors", self.errors_all());
-        for (kind, count) in &self.errors {
-            let _ = write!(text, ", {count} {}", kind.replace('_', " "));
-        }
-        text.push_str("\n\n           ");
-        POINTS.iter().for_each(|(name, _)| {
-            let _ = write!(text, "{name:>10}");
-        });
-        text.push('\n');
-        for (name, times) in self.times_us.list() {
-            if !times.0.is_empty() {
-                text.push_str(&row(&name.replace('_', " "), times));
-            }
-        }
+        let (busy, processor) = (
+            self.busy_share(),
+            self.generators
+                .iter()
+                .map(|g| g.processor_secs)
+                .sum::<f64>(),
+        );
         let _ = writeln!(
             text,
-            "\nwe were busy for {:.0} % of the time",
-            100.0 * self.busy_share(),
+            "\nwe were busy for {:.0} % of the time, and used a processor for {processor:.2} s",
+            100.0 * busy
         );
+        text
+    }
+
+    /// By class; a class of one code by that.
+    fn statuses_text(&self) -> String {
+        let mut text = String::new();
+        for class in 0..6 {
+            let codes: Vec<_> = self
+                .statuses
+                .range(class * 100..(class + 1) * 100)
+                .collect();
+            let of = |(code, count): &(&u16, &u64)| format!("{count} of {code}");
+            let each: Vec<String> = codes.iter().map(of).collect();
+            let _ = match &each[..] {
+                [] => Ok(()),
+                [one] => write!(text, ", {one}"),
+                _ => {
+                    let all: u64 = codes.iter().map(|(_, count)| **count).sum();
+                    write!(text, ", {all} of {class}xx ({})", each.join(", "))
+                }
+            };
+        }
+        text
+    }
+
+    fn table(&self) -> String {
+        let mut text = format!("\n{:11}{:>10}", "", "mean");
+        for (name, _) in POINTS {
+            let _ = write!(text, "{name:>10}");
+        }
+        text.push('\n');
+        let measured = self
+            .times_us
+            .list()
+            .into_iter()
+            .filter(|(_, times)| !times.0.is_empty());
+        for (name, times) in measured {
+            let _ = write!(
+                text,
+                "{:<11}{:>10}",
+                name.replace('_', " "),
+                micros(times.0.mean().round() as u64)
+            );
+            for (_, quantile) in POINTS {
+                let _ = write!(text, "{:>10}", micros(times.at(quantile).unwrap_or(0)));
+            }
+            text.push('\n');
+        }
         text
     }
 }
 
-fn row(name: &str, times: &Distribution) -> String {
-    let mut text = format!("{name:<11}");
-    for (_, quantile) in POINTS {
-        let time = times.at(quantile).unwrap_or(0);
-        let _ = write!(text, "{:>10}", micros(time));
+/// Ends of ranges of times: 1, 2, 5, 10, ... microseconds.
+fn edges() -> impl Iterator<Item = u64> {
+    (0..10).flat_map(|power| [1, 2, 5].map(|digit| digit * 10u64.pow(power)))
+}
+
+/// How many took how long, a bar for each range between the shortest and the longest.
+fn bars(times: &Distribution) -> String {
+    let histogram = &times.0;
+    let mut from = 0;
+    let mut ranges = Vec::new();
+    for edge in edges() {
+        let is_within = edge >= histogram.min() && from <= histogram.max();
+        if is_within {
+            ranges.push((edge, histogram.count_between(from, edge)));
+        }
+        from = edge + 1;
     }
-    text.push('\n');
+    let most = ranges
+        .iter()
+        .map(|(_, count)| *count)
+        .max()
+        .unwrap_or(0)
+        .max(1);
+    let mut text = String::new();
+    for (edge, count) in ranges {
+        let share = 100.0 * count as f64 / histogram.len().max(1) as f64;
+        let _ = writeln!(
+            text,
+            "{:>13} {:<BAR_WIDTH$} {share:>7.3} %",
+            format!("<= {}", edge_text(edge)),
+            bar(count, most)
+        );
+    }
     text
+}
+
+fn edge_text(edge: u64) -> String {
+    match edge {
+        0..1000 => format!("{edge} us"),
+        1000..1_000_000 => format!("{} ms", edge / 1000),
+        _ => format!("{} s", edge / 1_000_000),
+    }
+}
+
+/// In eighths of a character; what is there at all is seen.
+fn bar(count: u64, most: u64) -> String {
+    let eighths = (count as f64 / most as f64 * 8.0 * BAR_WIDTH as f64).round() as usize;
+    let eighths = eighths.max(usize::from(count > 0));
+    let rest = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
+    "█".repeat(eighths / 8) + rest
 }
 
 /// A time as a person reads it.
@@ -68,5 +167,62 @@ pub(crate) fn plain(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.0}"),
         _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::results;
+    use super::*;
+    use crate::statistics::histogram;
+
+    #[test]
+    fn a_summary() {
+        let mut it = results(1e9, 500);
+        it.statuses.insert(403, 2);
+        let text = it.text();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[0],
+            "100 requests/s, 0.00 MB/s of content, 100 connections/s, measured for 9.00 s"
+        );
+        assert_eq!(
+            lines[1],
+            "900 responses, 891 of 200, 11 of 4xx (2 of 403, 9 of 404)"
+        );
+        assert_eq!(lines[2], "1 errors, 1 reset");
+        assert!(lines[3].starts_with("limited by the server: "), "{text}");
+        assert!(text.contains("total and service are the same"));
+        let mut late = histogram();
+        late.record_n(9000, 900).unwrap();
+        it.times_us.total.0 = late;
+        assert!(it.text().contains("which hides what waited"));
+    }
+
+    #[test]
+    fn bars_are_as_long_as_they_are_many() {
+        let mut histogram = histogram();
+        for (value, count) in [(60, 40), (150, 10), (1900, 1)] {
+            histogram.record_n(value, count).unwrap();
+        }
+        let text = bars(&Distribution(histogram));
+        let rows: Vec<(&str, usize)> = text
+            .lines()
+            .map(|row| {
+                (
+                    row.split('█').next().unwrap().trim(),
+                    row.matches('█').count(),
+                )
+            })
+            .collect();
+        assert_eq!(rows[0], ("<= 100 us", 40));
+        assert_eq!(rows[1], ("<= 200 us", 10));
+        assert_eq!(rows.len(), 5, "{text}");
+        assert!(text.lines().nth(2).unwrap().ends_with(" 0.000 %"));
+        assert!(text.lines().last().unwrap().contains('█'), "{text}");
+        assert_eq!(
+            (bar(0, 10), bar(1, 1_000_000)),
+            (String::new(), "▏".to_owned())
+        );
     }
 }

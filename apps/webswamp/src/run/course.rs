@@ -5,7 +5,7 @@ use exos::signals::Signals;
 use exos_inet::Instant;
 
 use crate::engine::Engine;
-use crate::report::{Effort, Generator};
+use crate::report::{Effort, Generator, Live, Moment};
 use crate::transport::Transport;
 
 use super::Outcome;
@@ -18,6 +18,8 @@ pub(super) struct Course<Id> {
     pub(super) effort: Effort,
     /// Who makes the load; what became of it is added in the end.
     pub(super) generator: Generator,
+    /// What is seen of it while it runs.
+    pub(super) live: Live,
 }
 
 impl<Id: Copy> Course<Id> {
@@ -30,10 +32,25 @@ impl<Id: Copy> Course<Id> {
         if self.engine.is_over() || signals.stop_requested() {
             return None;
         }
-        let due = self.engine.poll_timeout();
+        self.show(now);
+        let due = self
+            .engine
+            .poll_timeout()
+            .into_iter()
+            .chain(self.live.due());
         let end = (now < self.until).then_some(self.until);
         // What is under way has a deadline, so one of the two is there.
-        Some(due.into_iter().chain(end).min().unwrap_or(now))
+        Some(due.chain(end).min().unwrap_or(now))
+    }
+
+    fn show(&mut self, now: Instant) {
+        if self.live.due().is_some_and(|due| due <= now) {
+            self.live.show(&Moment {
+                seconds: self.engine.statistics.seconds.done(),
+                connections: self.engine.connections(),
+                busy: self.effort.busy,
+            });
+        }
     }
 
     /// A turn that moved something took so long.
@@ -49,6 +66,7 @@ impl<Id: Copy> Course<Id> {
     }
 
     pub(super) fn outcome(self, counters: Vec<(String, u64)>) -> Outcome {
+        self.live.finish();
         let generator = Generator {
             responses: self.engine.statistics.responses,
             busy_share: self.effort.busy_share(),

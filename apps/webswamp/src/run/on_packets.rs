@@ -31,7 +31,7 @@ pub(super) fn load(args: &LoadArgs, mut setup: Setup, signals: &Signals) -> Resu
         exos,
         target: setup.target.clone(),
         options: args.tcp.options(),
-        course: setup.begin(args),
+        course: setup.begin(args)?,
     };
     load.run(signals)?;
     load.stop()?;

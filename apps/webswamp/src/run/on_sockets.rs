@@ -26,7 +26,7 @@ pub(super) fn load(args: &LoadArgs, setup: Setup, signals: &Signals) -> Result<O
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let sockets = Sockets::new(to)?;
     sockets.watch(signals.fd())?;
-    let course = setup.begin(args);
+    let course = setup.begin(args)?;
     let mut load = Load { sockets, course };
     load.run(signals)?;
     load.course.stop(clock::now(), &mut load.sockets);

@@ -1,5 +1,6 @@
 //! What a load is to do, as far as the command line says it: made before anything is opened, so that mistakes show first.
 
+use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use exos::{Error, clock};
@@ -8,7 +9,7 @@ use crate::driver::Driver;
 use crate::engine::{Engine, Shape};
 use crate::moment;
 use crate::options::LoadArgs;
-use crate::report::{Effort, Generator};
+use crate::report::{Effort, Generator, Live};
 use crate::schedule::{Beat, Phase, Schedule};
 use crate::target::Target;
 
@@ -52,7 +53,7 @@ impl Setup {
     }
 
     /// Begins it, now or when it was said.
-    pub(super) fn begin<Id: Copy>(self, args: &LoadArgs) -> Course<Id> {
+    pub(super) fn begin<Id: Copy>(self, args: &LoadArgs) -> Result<Course<Id>, Error> {
         let (now, unix_now) = (clock::now(), moment::unix_now());
         let start = args
             .start_at
@@ -75,11 +76,13 @@ impl Setup {
             processor_secs: 0.0,
         };
         let measured_from = start + args.warm_up;
-        Course {
+        let style = args.style(std::io::stderr().is_terminal());
+        Ok(Course {
             engine: Engine::new(args.behaviour(), shape, self.driver, start, measured_from),
             until: start + self.duration,
             effort: Effort::start(start),
             generator,
-        }
+            live: Live::start(style, start, self.duration)?,
+        })
     }
 }
