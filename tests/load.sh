@@ -131,5 +131,8 @@ python3 -m http.server 8099 --directory "$work/site" >/dev/null 2>&1 & peer=$!
 if await curl -sf -o /dev/null http://127.0.0.1:8099/small; then
     timeout 60 "$exos" load http://127.0.0.1:8099/small -n 20 -c 2 --json --via none >"$work/load" 2>"$work/load.err"
     same "a server of this host, over a pair of our own" "20 2000 {}" "$(got "r['responses'], r['content_bytes'], r['errors']" | tr -d '(),')"
+    timeout 200 "$exos" load http://127.0.0.1:8099/small --sockets -c 20 -d 600ms --warm-up 200ms --timeout 1s --find-peak 'p99<500ms' --json >"$work/load" 2>"$work/load.err"
+    same "its peak: the highest rate that holds, and one above it does not" "True True" \
+        "$(got "r['peak_rate'] == max(s['rate'] for s in r['steps'] if s['holds']), r['peak_rate'] < max(s['rate'] for s in r['steps'])" | tr -d '(),')"
 fi
 exit $((failures > 0))

@@ -10,6 +10,7 @@ use exos_host::Result;
 use crate::driver::surge::files::{self, FilesArgs};
 use crate::options::LoadArgs;
 use crate::output::{OutputArgs, print};
+use crate::peak;
 use crate::report::{Comparison, Results, merge};
 use crate::run::load;
 
@@ -73,9 +74,27 @@ pub fn run(command: &LoadCommand) -> Result<ExitCode> {
             print(&files::write(args)?)?;
             Ok(ExitCode::SUCCESS)
         }
+        None => run_load(&command.load),
+    }
+}
+
+/// Runs a load, or as many as find a peak.
+fn run_load(args: &LoadArgs) -> Result<ExitCode> {
+    let signals = Signals::catch()?;
+    match &args.find_peak {
+        Some(bound) => {
+            let told = |line: &str| {
+                if !args.quiet {
+                    eprint!("{line}");
+                }
+            };
+            let peak = peak::find(args, bound, &signals, told)?;
+            let is_json = args.output.json;
+            print(&if is_json { peak.json() } else { peak.text() })?;
+            Ok(ExitCode::SUCCESS)
+        }
         None => {
-            let args = &command.load;
-            let results = load(args, &Signals::catch()?)?.results();
+            let results = load(args, &signals)?.results();
             args.output.tell(&results)
         }
     }

@@ -18,6 +18,8 @@ mod options;
 mod output;
 pub mod packets;
 mod parameters;
+pub mod peak;
+mod rate;
 pub mod report;
 pub mod request;
 pub mod response;

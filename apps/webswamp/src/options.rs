@@ -1,12 +1,10 @@
 //! The command line of `exos load`.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use exos_host::{Error, Result};
 use exos_program::{LinkArgs, TcpArgs};
 use http::Uri;
-use serde::Serialize as _;
 
 use crate::driver::log_line::is_token;
 use crate::driver::{Common, DriverArgs, Plan};
@@ -15,6 +13,8 @@ use crate::expect::Expect;
 use crate::limits::{CONNECTIONS_MAX, LOAD_TIME, OPEN_CONNECTIONS, REQUEST_TIME};
 use crate::moment;
 use crate::output::OutputArgs;
+use crate::peak::Bound;
+use crate::rate::Step;
 use crate::report::Style;
 use crate::request::{Content, Version};
 use crate::schedule::{Arrivals, Phase};
@@ -34,6 +34,10 @@ pub struct LoadArgs {
     /// Requests a second that are begun: RATE, or steps and ramps of it as RATE:TIME,FROM-TO:TIME,...
     #[arg(short, long, value_name = "RATE", value_delimiter = ',')]
     pub(crate) rate: Vec<Step>,
+    /// Find the highest rate that meets a bound on latency, for example p99<5ms, by loads of 4 s or --duration
+    #[arg(long, value_name = "BOUND",
+        conflicts_with_all = ["rate", "requests", "think", "replay", "surge", "start_at", "fail_if"])]
+    pub(crate) find_peak: Option<Bound>,
     /// Let the distances between these requests be exponential (a Poisson process) instead of equal
     #[arg(long, requires = "rate")]
     pub(crate) poisson: bool,
@@ -107,46 +111,6 @@ pub struct LoadArgs {
 /// Clients when nothing is said: enough to keep a server busy.
 const CLIENTS: u32 = 64;
 
-/// A part of `--rate`.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
-pub(crate) struct Step {
-    from: f64,
-    to: f64,
-    #[serde(rename = "secs", serialize_with = "in_secs")]
-    time: Option<Duration>,
-}
-
-fn in_secs<S: serde::Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
-    time.map(|time| time.as_secs_f64()).serialize(to)
-}
-
-impl FromStr for Step {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (rates, lasting) = match text.split_once(':') {
-            Some((rates, lasting)) => (rates, Some(time(lasting)?)),
-            None => (text, None),
-        };
-        let (from, to) = rates.split_once('-').unwrap_or((rates, rates));
-        let rate = |text: &str| match text.trim().parse::<f64>() {
-            Ok(rate) if (0.0..=1e9).contains(&rate) => Ok(rate),
-            _ => Err(format!(
-                "{text:?} is no rate; write requests a second, from 0 to 1000000000"
-            )),
-        };
-        let (from, to) = (rate(from)?, rate(to)?);
-        if lasting.is_none() && from != to {
-            return Err(format!("a ramp lasts some time; write {text}:TIME"));
-        }
-        Ok(Self {
-            from,
-            to,
-            time: lasting,
-        })
-    }
-}
-
 /// A time as a person writes it: 30s, 1.5m, 200ms, 50us, 1h.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let help = || format!("{text:?} is no time; write a number with h, m, s, ms or us");
@@ -213,6 +177,15 @@ impl LoadArgs {
             (false, true, _) => Style::Block,
             (false, false, true) => Style::Lines,
         }
+    }
+
+    /// Loads at one rate.
+    pub(crate) fn set_rate(&mut self, rate: f64) {
+        self.rate = vec![Step {
+            from: rate,
+            to: rate,
+            time: None,
+        }];
     }
 
     pub(crate) fn behaviour(&self) -> Behaviour {

@@ -37,6 +37,7 @@ pub use distribution::{Distribution, POINTS};
 pub use effort::Effort;
 pub use live::{Live, Moment, Style};
 pub use merge::merge;
+pub(crate) use text::micros;
 pub use threshold::Threshold;
 pub use verdict::{Limit, Verdict};
 
