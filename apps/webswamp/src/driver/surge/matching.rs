@@ -1,5 +1,5 @@
 //! Which file is how popular: so that the sizes of what is requested have the published distribution, though neither
-//! the sizes of files nor their popularity has it (the paper's matching of sizes and popularity).
+//! the sizes of files nor their popularity has it.
 //!
 //! Files are looked at from the largest to the smallest. Requests to all files from the largest to this one should be as
 //! large a share of all requests as the distribution of request sizes says; of the popularities that are left, the file

@@ -12,7 +12,8 @@
 //!
 //! Where this differs from the paper: each page has its embedded files for itself, and every file belongs to a page; who
 //! is in the tail of the file sizes is decided by the body's own distribution, which goes beyond the cut-off in 3 % of
-//! draws.
+//! draws. How sizes are matched with popularity, and how distances on a stack become a stream in which each page is asked for
+//! as often as it should be, are ways of our own to what the paper asks for.
 
 pub mod documents;
 pub(crate) mod files;

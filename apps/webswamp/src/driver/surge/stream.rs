@@ -7,7 +7,7 @@
 //!
 //! Popular pages would be asked for as often as their neighbours and come too late or too soon to an end. So one that is
 //! behind its pace is taken when it is a neighbour of the page that was drawn, and one that is ahead gives way to such a
-//! neighbour, as the paper does with its window around the drawn place.
+//! neighbour.
 
 use rand_distr::{Distribution as _, StandardUniform};
 use rand_pcg::Pcg64Mcg;
