@@ -13,12 +13,16 @@ be_alone "$@"
 begin
 lab=load-$$
 mkdir -p "$work/site" "$work/nginx"
+# Where everybody may run it.
+cp "$exos" "$work/exos"; chmod a+rx "$work" "$work/exos"
 head -c 100 /dev/urandom >"$work/site/small"
 head -c 300000 /dev/urandom >"$work/site/large"
 "$exos" load surge-files "$work/site/set" --files 60 --seed 4 >"$work/surge" || bad "a set of documents is written" ""
 
 # load ARGUMENTS...: its JSON is in $work/load.
 load() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 --address fd10::20/64 --json "$@" >"$work/load" 2>"$work/load.err"; }
+# over_sockets ARGUMENTS...: the same over the kernel's sockets, as nobody and without privileges.
+over_sockets() { timeout 100 "$exos" lab exec --name "$lab" "${over_sockets_at:-b}" -- setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$work/exos" load --sockets --json "$@" >"$work/load" 2>"$work/load.err"; }
 # got EXPRESSION: of the load's JSON, which is called r.
 got() { python3 -c "import json; r = json.load(open('$work/load')); print($1)" 2>&1; }
 # refused NAME WANTED ARGUMENTS...: no load is begun, and it is said why.
@@ -34,6 +38,10 @@ refused "a URL of TLS" "TLS is not spoken" https://10.10.0.10/
 refused "a file that is not there" "cannot read" http://10.10.0.10/ --body "$work/none"
 refused "a warm-up without an end" "takes the whole load" http://10.10.0.10/ -d 1s --warm-up 1s
 refused "a server that is not ours" "--yes-i-own-this-target" http://192.0.2.1/
+over_sockets http://192.0.2.1/
+has "nor is it by sockets" "--yes-i-own-this-target" "$(cat "$work/load.err")"
+over_sockets http://10.10.0.10/ --address 10.10.0.20/24
+has "a link's options, by sockets" "cannot be used with" "$(cat "$work/load.err")"
 refused "an address of the host" "is an address of this host" http://10.10.0.10/ --address 10.10.0.2/24
 printf 'http://10.10.0.10/\n-1 /small\n' >"$work/list"
 refused "a list with a wrong weight" "line 2" --urls "$work/list"
@@ -89,13 +97,29 @@ if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address 
     same "conditions met" "2 2" "$? $(grep -c "^exos load: failed: " <<<"$failure")"
     has "loads one after the other are not added up" "did not run while the others did" "$refusal"
     has "but compared" "requests/s" "$("$exos" load compare "$work/first" "$work/load" 2>&1)"
+    sum=$(sha256sum <"$work/site/large" | cut -d' ' -f1)
+    load http://10.10.0.10/large -n 20 -c 3 --expect-status 200 --expect-length 300000 --expect-sha256 "$sum"
+    same "what comes is what is served" "20 {}" "$(got "r['responses'], r['errors']" | tr -d '(),')"
+    load http://10.10.0.10/small -n 20 -c 3 --expect-sha256 "$sum"
+    same "what is not is a mismatch" "0 {'mismatch': 20}" "$(got "r['responses'], r['errors']" | tr -d '(),')"
+    load http://10.10.0.10/large -n 20 -c 3 --range 100-199 --expect-status 206 --expect-length 100
+    same "a part" "20 2000 {}" "$(got "r['responses'], r['content_bytes'], r['errors']" | tr -d '(),')"
+    over_sockets http://10.10.0.10/small -n 3000 -c 20
+    same "sockets: requests on connections that stand" "3000 300000 20 {'200': 3000} {}" \
+        "$(got "r['responses'], r['content_bytes'], r['connections'], r['statuses'], r['errors']" | sed 's/^(//; s/)$//; s/\([0-9}]\),/\1/g')"
+    over_sockets "http://[fd10::10]/large" -n 50 -c 5 --requests-per-connection 7
+    same "sockets: large ones over IPv6, seven a connection" "50 15000000 {}" "$(got "r['responses'], r['content_bytes'], r['errors']" | tr -d '(),')"
+    over_sockets http://10.10.0.10/none -n 10 --early-finish --requests-per-connection 1 --http-1-0 -X HEAD
+    same "sockets: what is not there, its head only, with our FIN first" "10 0 {'404': 10} {}" "$(got "r['responses'], r['content_bytes'], r['statuses'], r['errors']" | sed 's/^(//; s/)$//; s/\([0-9}]\),/\1/g')"
+    over_sockets http://10.10.0.10/small --rate 500:1s,500-1500:1s
+    same "sockets: steps and ramps" "1500 {}" "$(got "r['responses'], r['errors']" | tr -d '(),')"
     load http://10.10.0.10/set --surge "$work/site/set" -c 50 -d 4s
     same "users of a set of documents" "True {}" \
         "$(got "r['statuses'] == {'200': r['responses']} and r['responses'] >= 50, r['errors']" | tr -d '(),')"
     surge=$(got "r['responses']")
     kill -TERM "$server"; wait "$server"; server=
     requests=$(tail -n 1 "$work/out" | grep -o '"http_responses_[0-9]*":[0-9]*' | awk -F: '{ all += $2 } END { print all }')
-    same "the server counted as many" $((3000 * 3 + 50 + 10 + 1500 + 400 + 100 + 400 + 6 + 6 + surge)) "$requests"
+    same "the server counted as many" $((3000 * 3 + 50 + 10 + 1500 + 400 + 100 + 400 + 6 + 6 + surge + 3000 + 50 + 10 + 1500 + 60)) "$requests"
 else
     bad "our server starts" "$(cat "$work/err")"
 fi
@@ -119,8 +143,14 @@ if await eval 'client curl -sf -o /dev/null http://10.10.0.1/small'; then
     same "nginx: a connection for each" "2000 2000 {}" "$(got "r['responses'], r['connections'], r['errors']" | tr -d '(),')"
     load "http://[fd10::1]/large" -n 100 -c 10
     same "nginx: large ones over IPv6" "100 30000000 {}" "$(got "r['responses'], r['content_bytes'], r['errors']" | tr -d '(),')"
+    over_sockets http://10.10.0.1/small -n 5000 -c 30
+    same "nginx, sockets: connections that it ends after a hundred requests" "5000 {}" "$(got "r['responses'], r['errors']" | tr -d '(),')"
+    over_sockets http://10.10.0.1/small -n 2000 -c 30 --requests-per-connection 1
+    same "nginx, sockets: a connection for each" "2000 2000 {}" "$(got "r['responses'], r['connections'], r['errors']" | tr -d '(),')"
+    over_sockets_at=a over_sockets "http://[fd10::1]/large" -n 100 -c 10
+    same "nginx, sockets: large ones over IPv6, on the server's own host" "100 30000000 {}" "$(got "r['responses'], r['content_bytes'], r['errors']" | tr -d '(),')"
     kill -QUIT "$peer"; wait "$peer"; peer=
-    same "its log has as many" $((1 + 5000 + 2000 + 100)) "$(wc -l <"$work/nginx/log")"
+    same "its log has as many" $((1 + 2 * (5000 + 2000 + 100))) "$(wc -l <"$work/nginx/log")"
 else
     bad "nginx starts" "$(cat "$work/nginx/error")"
 fi
@@ -134,5 +164,11 @@ if await curl -sf -o /dev/null http://127.0.0.1:8099/small; then
     timeout 200 "$exos" load http://127.0.0.1:8099/small --sockets -c 20 -d 600ms --warm-up 200ms --timeout 1s --find-peak 'p99<500ms' --json >"$work/load" 2>"$work/load.err"
     same "its peak: the highest rate that holds, and one above it does not" "True True" \
         "$(got "r['peak_rate'] == max(s['rate'] for s in r['steps'] if s['holds']), r['peak_rate'] < max(s['rate'] for s in r['steps'])" | tr -d '(),')"
+    as_nobody() { timeout 60 setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$work/exos" load http://127.0.0.1:8099/small --sockets --json "$@" >"$work/load" 2>"$work/load.err"; }
+    as_nobody -n 20 -c 2
+    same "and by nobody over loopback" "20 2000 {} None" "$(got "r['responses'], r['content_bytes'], r['errors'], r['retransmissions']" | tr -d '(),')"
+    (ulimit -n 12; as_nobody -d 200ms -c 30)
+    same "who has too few descriptors" "True" "$(got "r['errors'].get('no_connection', 0) > 0")"
+    same "is told once what to do" 1 "$(grep -c 'ulimit -n' "$work/load.err")"
 fi
 exit $((failures > 0))
