@@ -44,6 +44,9 @@ pub const LOG_LINE_LEN_MAX: usize = 128 * 1024;
 /// From the first line of a log that is replayed by its times to the last.
 pub const LOG_SPAN_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
 
+/// Requests under way on a connection: more than any server takes in at once.
+pub const PIPELINE_MAX: u32 = 1024;
+
 /// Requests of an open loop that may wait for a connection. Beyond them they are not begun, and counted.
 pub const WAITING_MAX: usize = 1 << 20;
 

@@ -10,7 +10,7 @@ use crate::driver::log_line::is_token;
 use crate::driver::{Common, DriverArgs, Plan};
 use crate::engine::Behaviour;
 use crate::expect::Expect;
-use crate::limits::{CONNECTIONS_MAX, LOAD_TIME, OPEN_CONNECTIONS, REQUEST_TIME};
+use crate::limits::{CONNECTIONS_MAX, LOAD_TIME, OPEN_CONNECTIONS, PIPELINE_MAX, REQUEST_TIME};
 use crate::moment;
 use crate::output::OutputArgs;
 use crate::peak::Bound;
@@ -59,6 +59,9 @@ pub struct LoadArgs {
     /// Requests on a connection: 1 opens one for each [default: no end]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) requests_per_connection: Option<u32>,
+    /// Requests under way on a connection: each is sent before the one so many before it has been answered
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(PIPELINE_MAX)), conflicts_with_all = ["rate", "think", "replay", "surge"])]
+    pub(crate) pipeline: u32,
     /// How long a request may take, its connection included [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) timeout: Option<Duration>,
@@ -197,6 +200,7 @@ impl LoadArgs {
         Behaviour {
             slots: self.connections.unwrap_or(slots),
             requests_per_connection: self.requests_per_connection.unwrap_or(u32::MAX),
+            pipeline: self.pipeline,
             requests: self.requests.unwrap_or(u64::MAX),
             timeout: self.timeout.unwrap_or(REQUEST_TIME),
             merging: !self.no_merging,
@@ -383,6 +387,9 @@ mod tests {
             ("--method G(T", "no word"),
             ("--think 1s --rate 5", "cannot be used"),
             ("--poisson", "--rate"),
+            ("--pipeline 0", "0 is not in"),
+            ("--pipeline 2 --rate 5", "cannot be used"),
+            ("--pipeline 2 --think 1s", "cannot be used"),
             ("--range 5", "no range"),
             ("--range 5-4", "no range"),
             ("--range -", "no range"),

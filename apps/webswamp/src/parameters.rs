@@ -21,6 +21,7 @@ impl LoadArgs {
             "requests": self.requests,
             "think_secs": self.think.as_secs_f64(),
             "requests_per_connection": self.requests_per_connection,
+            "pipeline": self.pipeline,
             "timeout_secs": behaviour.timeout.as_secs_f64(),
             "method": self.method,
             "headers": names,

@@ -53,7 +53,7 @@ impl<Id: Copy> Engine<Id> {
         }
     }
 
-    fn may_begin(&self) -> bool {
+    pub(super) fn may_begin(&self) -> bool {
         !self.ending && self.left > 0
     }
 
@@ -81,10 +81,10 @@ impl<Id: Copy> Engine<Id> {
         self.busy_count += 1;
         let it = &mut self.slots[slot as usize];
         it.intended = intended;
-        it.begun = now;
+        (it.begun, it.since) = (now, now);
         it.content = 0;
         if it.connection.is_some() {
-            return self.send(slot, transport);
+            return self.send_first(slot, now, transport);
         }
         it.stage = Stage::Connecting;
         it.used = 0;
@@ -98,22 +98,34 @@ impl<Id: Copy> Engine<Id> {
         }
     }
 
-    fn send(&mut self, slot: u32, transport: &mut impl Transport<Id = Id>) {
+    /// Sends the slot's request on its connection, and others behind it where several may be under way.
+    fn send_first(&mut self, slot: u32, now: Instant, transport: &mut impl Transport<Id = Id>) {
+        let it = &mut self.slots[slot as usize];
+        it.stage = Stage::Head;
+        let request = it.request;
+        let is_last = self.send(slot, request, transport);
+        self.slots[slot as usize].is_last = is_last;
+        self.fill(slot, now, transport);
+    }
+
+    /// Sends a request on a slot's connection. True when it is the last there.
+    pub(super) fn send(
+        &mut self,
+        slot: u32,
+        request: u32,
+        transport: &mut impl Transport<Id = Id>,
+    ) -> bool {
         let it = &mut self.slots[slot as usize];
         it.used += 1;
-        it.is_last = it.used >= self.behaviour.requests_per_connection;
-        it.stage = Stage::Head;
-        let place = if it.is_last {
-            Place::Last
-        } else {
-            Place::Between
-        };
-        let request = &self.driver.requests()[it.request as usize];
+        let is_last = it.used >= self.behaviour.requests_per_connection;
+        let place = if is_last { Place::Last } else { Place::Between };
+        let request = &self.driver.requests()[request as usize];
         let id = it.connection.expect("who sends has one");
         transport.send(id, request.bytes(place));
-        if it.is_last && self.behaviour.early_finish {
+        if is_last && self.behaviour.early_finish {
             transport.finish(id);
         }
+        is_last
     }
 
     /// A connection stands, which is opened for a request.
@@ -126,7 +138,7 @@ impl<Id: Copy> Engine<Id> {
         let it = &self.slots[slot as usize];
         self.statistics.connected(it.begun, now);
         if self.behaviour.merging {
-            return self.send(slot, transport);
+            return self.send_first(slot, now, transport);
         }
         transport.acknowledge(it.connection.expect("it has just come to stand"));
         self.deferred.push(token(slot, it.generation));
@@ -143,7 +155,7 @@ impl<Id: Copy> Engine<Id> {
             let it = &self.slots[slot as usize];
             match it.stage {
                 _ if it.generation != generation => (),
-                Stage::Connecting => self.send(slot, transport),
+                Stage::Connecting => self.send_first(slot, now, transport),
                 Stage::Closing => self.finish(slot, now, transport),
                 Stage::Idle | Stage::Head | Stage::Body(_) => (),
             }

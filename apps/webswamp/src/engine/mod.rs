@@ -16,10 +16,12 @@
 //! | `slot` | a client's place |
 //! | `order` | whose deadline comes first |
 //! | `begin` | requests that begin |
+//! | `pipeline` | requests sent behind others |
 //! | `take` | responses that come |
 
 mod begin;
 mod order;
+mod pipeline;
 mod slot;
 mod take;
 #[cfg(test)]
@@ -58,6 +60,8 @@ pub struct Behaviour {
     pub slots: u32,
     /// Requests on a connection.
     pub requests_per_connection: u32,
+    /// Requests under way on a connection of a closed loop.
+    pub pipeline: u32,
     /// Requests in all.
     pub requests: u64,
     /// How long a request may take.
@@ -169,7 +173,7 @@ impl<Id: Copy> Engine<Id> {
     /// When [`handle_due`](Self::handle_due) has something to do.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let since = |first: Option<u32>, time: Duration| {
-            first.map(|slot| self.slots[slot as usize].begun + time)
+            first.map(|slot| self.slots[slot as usize].since + time)
         };
         let begins = (!self.ending && self.left > 0).then(|| match &self.shape {
             Shape::Closed => self.thinking.peek().map(|Reverse((at, _))| *at),
@@ -265,7 +269,7 @@ impl<Id: Copy> Engine<Id> {
 
     fn first_since(&self, order: Order, time: Duration, now: Instant) -> Option<u32> {
         let first = order.first()?;
-        (self.slots[first as usize].begun + time <= now).then_some(first)
+        (self.slots[first as usize].since + time <= now).then_some(first)
     }
 
     /// A connection is over that a slot has.
@@ -307,6 +311,11 @@ impl<Id: Copy> Engine<Id> {
         self.drop_connection(slot, transport);
         let intended = self.slots[slot as usize].intended;
         self.statistics.failed(kind, intended, now);
+        let of_others = match kind {
+            ErrorKind::Unfinished => kind,
+            _ => ErrorKind::Closed,
+        };
+        self.lose_behind(slot, of_others, now);
         self.is_no_longer_busy(slot);
         self.go_on(slot, now, transport);
     }

@@ -3,6 +3,7 @@
 use exos_inet::Instant;
 
 use super::order::{Linked, Links};
+use super::pipeline::Behind;
 use crate::expect::Summing;
 use crate::response::Body;
 
@@ -39,10 +40,14 @@ pub struct Slot<Id> {
     pub(super) is_finished: bool,
     pub(super) intended: Instant,
     pub(super) begun: Instant,
+    /// When what it is at came to be what it is at: its deadline is counted from then.
+    pub(super) since: Instant,
     pub(super) first: Instant,
     /// Bytes of content so far.
     pub(super) content: u64,
     pub(super) summing: Summing,
+    /// Requests sent behind this one.
+    pub(super) behind: Behind,
     links: Links,
 }
 
@@ -59,9 +64,11 @@ impl<Id> Default for Slot<Id> {
             is_finished: false,
             intended: Instant::START,
             begun: Instant::START,
+            since: Instant::START,
             first: Instant::START,
             content: 0,
             summing: Summing::default(),
+            behind: Behind::default(),
             links: Links::default(),
         }
     }

@@ -115,15 +115,19 @@ impl<Id: Copy> Engine<Id> {
             let kind = ErrorKind::Mismatch;
             self.statistics.failed(kind, it.intended, now);
         }
-        // Whether it says so or not, a server that has finished answers nothing more.
-        let is_last = it.is_last || it.is_finished;
+        // Whether it says so or not, a server that has finished answers no more than what is here.
+        let is_last = it.is_last || (it.is_finished && it.behind.is_empty());
+        if !is_last && self.next_in_line(slot, now, transport) {
+            return;
+        }
+        self.lose_behind(slot, ErrorKind::Closed, now);
         self.is_no_longer_busy(slot);
         if !is_last {
             return self.go_on(slot, now, transport);
         }
         let it = &mut self.slots[slot as usize];
         it.stage = Stage::Closing;
-        it.begun = now;
+        it.since = now;
         self.closing.push(&mut self.slots, slot);
     }
 

@@ -1,5 +1,7 @@
 //! The engine over connections that do as they are told, in time that a test makes pass.
 
+mod pipeline;
+
 use std::time::Duration;
 
 use exos_buf::Slice;
@@ -93,6 +95,7 @@ fn behaviour(slots: u32, requests_per_connection: u32) -> Behaviour {
     Behaviour {
         slots,
         requests_per_connection,
+        pipeline: 1,
         requests: u64::MAX,
         timeout: Duration::from_secs(10),
         merging: true,

@@ -29,6 +29,10 @@ pub const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 /// Four requests of one client, one after the other, in time enough for any machine.
 const FOUR: &str = "-n 4 -c 1 --timeout 100s";
 
+const PIPELINED: &str = "-n 40 -c 1 --timeout 100s --pipeline 4";
+
+const CLOSING: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
+
 /// Four good responses on a connection; cases say what is other.
 const GOOD: Case = Case {
     name: "answers",
@@ -67,7 +71,7 @@ const RESET: &[(ErrorKind, u64)] = &[(ErrorKind::Reset, 4)];
 const CLOSED: &[(ErrorKind, u64)] = &[(ErrorKind::Closed, 4)];
 const MALFORMED: &[(ErrorKind, u64)] = &[(ErrorKind::Malformed, 4)];
 
-pub const CASES: [Case; 26] = [
+pub const CASES: [Case; 29] = [
     GOOD,
     Case {
         name: "answers several clients",
@@ -207,6 +211,45 @@ pub const CASES: [Case; 26] = [
         options: "-n 4 -c 1 --timeout 100s --expect-length 6",
         connections: 1,
         ..bad(GOOD.name, GOOD.script, &[(ErrorKind::Mismatch, 4)])
+    },
+    Case {
+        name: "answers requests that are sent behind others",
+        options: "-n 40 -c 2 --timeout 100s --pipeline 8",
+        responses: 40,
+        content: 200,
+        connections: 2,
+        requests: 40,
+        ..GOOD
+    },
+    // Each of these ten connections has four requests, of which the first is answered.
+    Case {
+        name: "closes behind a response, and says so",
+        script: |peer| {
+            if (0..4).all(|_| peer.request().is_some()) {
+                peer.say_last(CLOSING);
+            }
+            peer.hold();
+        },
+        options: PIPELINED,
+        responses: 10,
+        content: 50,
+        errors: &[(ErrorKind::Closed, 30)],
+        connections: 10,
+        requests: 40,
+        ..GOOD
+    },
+    Case {
+        name: "resets what is behind others",
+        script: |peer| {
+            if (0..4).all(|_| peer.request().is_some()) {
+                peer.reset();
+            }
+        },
+        options: PIPELINED,
+        errors: &[(ErrorKind::Reset, 10), (ErrorKind::Closed, 30)],
+        connections: 10,
+        requests: 40,
+        ..bad(GOOD.name, GOOD.script, &[])
     },
     bad("resets at once", |peer| peer.reset(), RESET).asked(0),
     bad(

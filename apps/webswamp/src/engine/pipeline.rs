@@ -1,0 +1,108 @@
+//! Requests that are sent before those before them have been answered (RFC 9112 §9.3.2). Responses come in order, so a slot
+//! is at the first of them, and knows of the others only that they are behind it.
+
+use std::collections::VecDeque;
+
+use exos_inet::Instant;
+
+use super::Engine;
+use super::slot::Stage;
+use crate::statistics::ErrorKind;
+use crate::transport::Transport;
+
+/// A request behind the first.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    /// By its place in the driver's table.
+    request: u32,
+    begun: Instant,
+    /// Nothing follows it on the connection.
+    is_last: bool,
+}
+
+/// Those behind the first of a connection, in order. Who sends one request at a time has no memory for them.
+#[derive(Clone, Debug, Default)]
+#[expect(
+    clippy::box_collection,
+    reason = "a slot without any is 24 bytes smaller"
+)]
+pub(super) struct Behind(Option<Box<VecDeque<Waiting>>>);
+
+impl Behind {
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |all| all.len())
+    }
+
+    fn pop(&mut self) -> Option<Waiting> {
+        self.0.as_mut()?.pop_front()
+    }
+}
+
+impl<Id: Copy> Engine<Id> {
+    /// Sends what may be under way on a slot's connection besides its request.
+    pub(super) fn fill(
+        &mut self,
+        slot: u32,
+        now: Instant,
+        transport: &mut impl Transport<Id = Id>,
+    ) {
+        while self.may_begin()
+            && self.has_room(slot)
+            && let Some(task) = self.driver.next(slot)
+        {
+            self.left -= 1;
+            self.busy_count += 1;
+            let is_last = self.send(slot, task.request, transport);
+            let behind = self.slots[slot as usize].behind.0.get_or_insert_default();
+            behind.push_back(Waiting {
+                request: task.request,
+                begun: now,
+                is_last,
+            });
+        }
+    }
+
+    /// Another request may follow those on a slot's connection.
+    fn has_room(&self, slot: u32) -> bool {
+        let it = &self.slots[slot as usize];
+        let newest = it.behind.0.as_ref().and_then(|all| all.back());
+        let ends = newest.map_or(it.is_last, |newest| newest.is_last);
+        let under_way = 1 + it.behind.len();
+        !ends && !it.is_finished && under_way < self.behaviour.pipeline as usize
+    }
+
+    /// The first has been answered: the slot is at the one behind it. False when there is none.
+    pub(super) fn next_in_line(
+        &mut self,
+        slot: u32,
+        now: Instant,
+        transport: &mut impl Transport<Id = Id>,
+    ) -> bool {
+        let Some(next) = self.slots[slot as usize].behind.pop() else {
+            return false;
+        };
+        self.busy.remove(&mut self.slots, slot);
+        self.busy.push(&mut self.slots, slot);
+        self.busy_count -= 1;
+        let it = &mut self.slots[slot as usize];
+        it.request = next.request;
+        it.is_last = next.is_last;
+        (it.intended, it.begun, it.since) = (next.begun, next.begun, now);
+        it.content = 0;
+        it.stage = Stage::Head;
+        self.fill(slot, now, transport);
+        true
+    }
+
+    /// A connection is over: what is behind the first on it will not be answered.
+    pub(super) fn lose_behind(&mut self, slot: u32, kind: ErrorKind, now: Instant) {
+        while let Some(lost) = self.slots[slot as usize].behind.pop() {
+            self.busy_count -= 1;
+            self.statistics.failed(kind, lost.begun, now);
+        }
+    }
+}
