@@ -13,7 +13,6 @@ mod cli;
 pub mod cost;
 pub mod cpu;
 mod daemon;
-mod figure;
 pub mod http;
 mod limits;
 mod link;

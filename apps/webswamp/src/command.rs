@@ -63,7 +63,8 @@ pub fn run(command: &LoadCommand) -> Result<ExitCode> {
         Some(Other::Merge { files, output }) => {
             let parts: Result<Vec<Results>> =
                 files.iter().map(|file| Results::read(file)).collect();
-            output.tell(&merge(parts?)?)
+            let all = merge(parts?)?;
+            output.open()?.tell(&all)
         }
         Some(Other::Compare { old, new, json }) => {
             let both = Comparison::new(&Results::read(old)?, &Results::read(new)?);
@@ -84,7 +85,7 @@ fn run_load(args: &LoadArgs) -> Result<ExitCode> {
     match &args.find_peak {
         Some(bound) => {
             let told = |line: &str| {
-                if !args.quiet {
+                if !args.show.quiet {
                     eprint!("{line}");
                 }
             };
@@ -94,8 +95,8 @@ fn run_load(args: &LoadArgs) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         None => {
-            let results = load(args, &signals)?.results();
-            args.output.tell(&results)
+            let output = args.output.open()?;
+            output.tell(&load(args, &signals)?.results())
         }
     }
 }

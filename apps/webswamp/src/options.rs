@@ -12,10 +12,9 @@ use crate::engine::Behaviour;
 use crate::expect::Expect;
 use crate::limits::{CONNECTIONS_MAX, LOAD_TIME, OPEN_CONNECTIONS, PIPELINE_MAX, REQUEST_TIME};
 use crate::moment;
-use crate::output::OutputArgs;
+use crate::output::{OutputArgs, ShowArgs};
 use crate::peak::Bound;
 use crate::rate::Step;
-use crate::report::Style;
 use crate::request::{Content, Version};
 use crate::schedule::{Arrivals, Phase};
 use crate::target;
@@ -36,7 +35,7 @@ pub struct LoadArgs {
     pub(crate) rate: Vec<Step>,
     /// Find the highest rate that meets a bound on latency, for example p99<5ms, by loads of 4 s or --duration
     #[arg(long, value_name = "BOUND",
-        conflicts_with_all = ["rate", "requests", "think", "replay", "surge", "start_at", "fail_if"])]
+        conflicts_with_all = ["rate", "requests", "think", "replay", "surge", "start_at", "fail_if", "html"])]
     pub(crate) find_peak: Option<Bound>,
     /// Let the distances between these requests be exponential (a Poisson process) instead of equal
     #[arg(long, requires = "rate")]
@@ -101,12 +100,8 @@ pub struct LoadArgs {
     pub(crate) link: LinkArgs,
     #[command(flatten)]
     pub(crate) tcp: TcpArgs,
-    /// Show each second on standard error as a line, where that is no terminal too
-    #[arg(long)]
-    pub(crate) progress: bool,
-    /// Show nothing while the load runs
-    #[arg(short, long, conflicts_with = "progress")]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -171,15 +166,6 @@ fn range(text: &str) -> Result<String, String> {
 impl LoadArgs {
     pub(crate) fn is_open(&self) -> bool {
         !self.rate.is_empty() || self.driver.is_timed()
-    }
-
-    /// How the load is shown while it runs.
-    pub(crate) fn style(&self, is_terminal: bool) -> Style {
-        match (self.quiet, is_terminal, self.progress) {
-            (true, _, _) | (false, false, false) => Style::Nothing,
-            (false, true, _) => Style::Block,
-            (false, false, true) => Style::Lines,
-        }
     }
 
     /// Loads at one rate.
@@ -413,14 +399,6 @@ mod tests {
         }
         let error = args("--warm-up 30s").duration().unwrap_err().to_string();
         assert!(error.contains("whole load"), "{error}");
-    }
-
-    #[test]
-    fn how_it_is_shown() {
-        let shown = |line: &str| [true, false].map(|is_terminal| args(line).style(is_terminal));
-        assert_eq!(shown(""), [Style::Block, Style::Nothing]);
-        assert_eq!(shown("--progress"), [Style::Block, Style::Lines]);
-        assert_eq!(shown("-q"), [Style::Nothing, Style::Nothing]);
     }
 
     #[test]

@@ -1,14 +1,39 @@
 //! How results are told, of a load that has just ended and of merged ones alike.
 
+use std::fs::File;
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use exos_host::error::Context as _;
 use exos_host::{Error, Result};
 
-use crate::report::{Results, Threshold};
+use crate::report::{Results, Style, Threshold};
 
 /// The exit status of a load that ran and met a condition of `--fail-if`.
 const FAILED: u8 = 2;
+
+/// How a load is shown while it runs.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub struct ShowArgs {
+    /// Show each second on standard error as a line, where that is no terminal too
+    #[arg(long)]
+    pub(crate) progress: bool,
+    /// Show nothing while the load runs
+    #[arg(short, long, conflicts_with = "progress")]
+    pub(crate) quiet: bool,
+}
+
+impl ShowArgs {
+    /// On a terminal, or elsewhere.
+    pub(crate) fn style(self, is_terminal: bool) -> Style {
+        match (self.quiet, is_terminal, self.progress) {
+            (true, _, _) | (false, false, false) => Style::Nothing,
+            (false, true, _) => Style::Block,
+            (false, false, true) => Style::Lines,
+        }
+    }
+}
 
 /// How results are told.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -16,24 +41,50 @@ pub struct OutputArgs {
     /// Print the results as JSON (docs/json.md)
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write a page with figures too, which needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// End with status 2 if this is so, as 'p99>5ms', 'service:p99.9>1s', 'rate<1000', 'error-share>0.1%' (repeatable)
     #[arg(long, value_name = "CONDITION")]
     pub(crate) fail_if: Vec<Threshold>,
 }
 
 impl OutputArgs {
+    /// Opens the page's file: before the load, so that one that cannot be written is told at once.
+    pub(crate) fn open(&self) -> Result<Output<'_>> {
+        let cannot = |path: &PathBuf| format!("cannot write {}", path.display());
+        let page = self
+            .html
+            .as_ref()
+            .map(|path| File::create(path).context(|| cannot(path)));
+        Ok(Output {
+            args: self,
+            page: page.transpose()?,
+        })
+    }
+}
+
+/// Where results go.
+pub(crate) struct Output<'a> {
+    args: &'a OutputArgs,
+    page: Option<File>,
+}
+
+impl Output<'_> {
     /// Prints the results, and a line on standard error for each condition that they meet.
-    pub(crate) fn tell(&self, results: &Results) -> Result<ExitCode> {
-        print(&if self.json {
+    pub(crate) fn tell(self, results: &Results) -> Result<ExitCode> {
+        let args = self.args;
+        if let Some(mut page) = self.page {
+            page.write_all(results.html().as_bytes())
+                .context(|| "cannot write the page")?;
+        }
+        print(&if args.json {
             results.json()
         } else {
             results.text()
         })?;
-        let failed: Vec<String> = self
-            .fail_if
-            .iter()
-            .filter_map(|one| one.met_by(results))
-            .collect();
+        let failed = args.fail_if.iter().filter_map(|one| one.met_by(results));
+        let failed: Vec<String> = failed.collect();
         for line in &failed {
             eprintln!("exos load: {line}");
         }
@@ -52,5 +103,39 @@ pub(crate) fn print(text: &str) -> Result<()> {
             Err(Error::io("cannot write to standard output", e))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_it_is_shown() {
+        for (progress, quiet, styles) in [
+            (false, false, [Style::Block, Style::Nothing]),
+            (true, false, [Style::Block, Style::Lines]),
+            (false, true, [Style::Nothing, Style::Nothing]),
+        ] {
+            let args = ShowArgs { progress, quiet };
+            assert_eq!(
+                [true, false].map(|is_terminal| args.style(is_terminal)),
+                styles
+            );
+        }
+    }
+
+    #[test]
+    fn a_page_that_cannot_be_written_is_told_at_once() {
+        let args = OutputArgs {
+            html: Some("/none/of/these".into()),
+            ..OutputArgs::default()
+        };
+        let error = args
+            .open()
+            .err()
+            .expect("there is no such directory")
+            .to_string();
+        assert!(error.contains("cannot write /none/of/these"), "{error}");
     }
 }

@@ -158,7 +158,7 @@ pub fn find(
 ) -> Result<Peak> {
     let mut args = args.clone();
     // A step is told when it is over.
-    (args.quiet, args.progress) = (true, false);
+    (args.show.quiet, args.show.progress) = (true, false);
     if args.warm_up.is_zero() {
         args.warm_up = STEP_WARM_UP;
     }

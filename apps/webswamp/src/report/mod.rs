@@ -10,11 +10,13 @@
 //! | `verdict` | who was the limit |
 //! | `threshold` | conditions under which a load has failed |
 //! | `text` | the summary |
+//! | `html` | a page with figures |
 //! | `live` | what is seen while a load runs |
 
 mod compare;
 mod distribution;
 mod effort;
+mod html;
 mod live;
 mod merge;
 mod text;

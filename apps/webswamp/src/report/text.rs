@@ -7,7 +7,7 @@ use super::{Distribution, POINTS, Results, Verdict};
 /// What the two ends of a time mean, where they differ.
 const MEANING: &str = "total: from when a request was meant to begin; service: from when it began, which hides what waited before it\n";
 /// The same, where they do not.
-const MEANING_CLOSED: &str = "total and service are the same: in a closed loop nobody means a request to begin before the one before it ends\n";
+const MEANING_CLOSED: &str = "total is service: a closed loop means no request to begin before the one before it has ended\n";
 
 /// Characters of the longest bar.
 const BAR_WIDTH: usize = 40;
@@ -192,7 +192,7 @@ mod tests {
         );
         assert_eq!(lines[2], "1 errors, 1 reset");
         assert!(lines[3].starts_with("limited by the server: "), "{text}");
-        assert!(text.contains("total and service are the same"));
+        assert!(text.contains("total is service"));
         let mut late = histogram();
         late.record_n(9000, 900).unwrap();
         it.times_us.total.0 = late;

@@ -76,7 +76,7 @@ impl Setup {
             processor_secs: 0.0,
         };
         let measured_from = start + args.warm_up;
-        let style = args.style(std::io::stderr().is_terminal());
+        let style = args.show.style(std::io::stderr().is_terminal());
         Ok(Course {
             engine: Engine::new(args.behaviour(), shape, self.driver, start, measured_from),
             until: start + self.duration,

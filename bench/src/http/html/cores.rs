@@ -1,8 +1,8 @@
 //! Two cores against one.
 
 use super::{connections, table};
-use crate::figure::number;
 use crate::http::{Client, CoresCase, CoresOutcome, Report};
+use exos_program::figure::number;
 
 /// How the numbers are to be read.
 const READING: &str = "The client has to share the server's second core, so no rate is told. Instead the processor time \

@@ -1,10 +1,10 @@
 //! Documents as fast as they go.
 
 use super::{table, title_of};
-use crate::figure::{self, Bar, Bars, number};
 use crate::http::outcome::{Case, Outcome};
 use crate::http::table::PEER;
 use crate::http::{LimitCase, Report, Size};
+use exos_program::figure::{self, Bar, Bars, number};
 use exos_program::html::escape;
 use std::fmt::Write as _;
 

@@ -1,8 +1,8 @@
 //! Latency at a given rate.
 
 use super::{connections, table};
-use crate::figure::{self, number};
 use crate::http::{LatencyCase, LatencyOutcome, Report, Size};
+use exos_program::figure::{self, number};
 use exos_program::html::escape;
 use std::fmt::Write as _;
 

@@ -9,20 +9,12 @@ mod readers;
 mod specialisations;
 
 use super::{Client, Connection, Report};
-use exos_program::html::escape;
-
-const STYLE: &str = include_str!("../report.css");
+use exos_program::html::{escape, page, table};
 
 impl Report {
     /// The page.
     pub fn html(&self) -> String {
-        let mut out = format!(
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width\">\n\
-             <title>exos bench http</title>\n<style>\n{STYLE}</style></head>\n<body>\n\
-             <h1>Documents over HTTP</h1>\n{}",
-            self.setting()
-        );
+        let mut out = format!("<h1>Documents over HTTP</h1>\n{}", self.setting());
         self.figure_documents(&mut out);
         self.figure_cpu(&mut out);
         self.table_specialisations(&mut out);
@@ -30,7 +22,7 @@ impl Report {
         self.table_readers(&mut out);
         self.table_cores(&mut out);
         self.table_documents(&mut out);
-        out + "</body></html>\n"
+        page("exos bench http", &out)
     }
 
     /// The servers, by their numbers, which have the same colours in all figures.
@@ -77,18 +69,6 @@ fn title_of(client: Client, wire: &str, connection: Connection) -> String {
         Client::Packets => "our client",
     };
     format!("{client}, {wire} wire, {}", connections(connection))
-}
-
-fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let cells = |tag: &str, cells: &mut dyn Iterator<Item = String>| -> String {
-        let cells: String = cells
-            .map(|c| format!("<{tag}>{}</{tag}>", escape(&c)))
-            .collect();
-        format!("<tr>{cells}</tr>\n")
-    };
-    let head = cells("th", &mut head.iter().map(|h| (*h).to_owned()));
-    let rows: String = rows.map(|row| cells("td", &mut row.into_iter())).collect();
-    format!("<div class=\"wide\"><table>\n{head}{rows}</table></div>\n")
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Fast readers beside slow ones.
 
 use super::table;
-use crate::figure::number;
 use crate::http::Report;
+use exos_program::figure::number;
 
 impl Report {
     pub(super) fn table_readers(&self, out: &mut String) {

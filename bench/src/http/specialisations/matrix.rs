@@ -1,9 +1,9 @@
 //! Table 2 as people read it: what each specialisation is worth down, sizes across.
 
 use super::{ALL, Specialised, Variant};
-use crate::figure::number;
 use crate::http::outcome::Outcome;
 use crate::http::{Client, Connection, Size};
+use exos_program::figure::number;
 
 /// Where nothing was measured.
 const NOTHING: &str = "-";

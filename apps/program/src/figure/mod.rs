@@ -1,8 +1,12 @@
 //! Figures in SVG for a page that stands by itself: groups of bars, and curves. Text and lines have the page's colours
-//! (`currentColor`), series those of [`COLOURS`].
+//! (`currentColor`), series colours of their own ([`colour`]). [`page`](crate::html::page) has the styles that they need.
 
-use exos_program::html::escape;
+mod over_time;
+
+use crate::html::escape;
 use std::fmt::Write as _;
+
+pub use over_time::{Curve, over_time};
 
 /// A figure's size.
 const WIDTH: f64 = 720.0;
@@ -19,12 +23,12 @@ const COLOURS: [&str; 7] = [
 ];
 
 /// The colour of a series.
-pub(crate) fn colour(series: usize) -> &'static str {
+pub fn colour(series: usize) -> &'static str {
     COLOURS[series % COLOURS.len()]
 }
 
 /// As many digits as tell something.
-pub(crate) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     match value.abs() {
         1e6.. => format!("{:.1}M", value / 1e6),
         10_000.0.. => format!("{:.0}k", value / 1e3),
@@ -44,7 +48,7 @@ fn round(value: f64) -> String {
 }
 
 /// Names and colours of series, by their numbers.
-pub(crate) fn legend<'a>(series: impl IntoIterator<Item = (usize, &'a str)>) -> String {
+pub fn legend<'a>(series: impl IntoIterator<Item = (usize, &'a str)>) -> String {
     let item = |(at, name): (usize, &str)| {
         let (colour, name) = (colour(at), escape(name));
         format!("<span><i style=\"background:{colour}\"></i>{name}</span>")
@@ -112,16 +116,17 @@ fn open(label: &str) -> String {
 
 /// A bar.
 #[derive(Clone)]
-pub(crate) struct Bar {
+pub struct Bar {
     /// Its series, which has a colour.
     pub series: usize,
+    /// Its height.
     pub value: f64,
     /// What is written above it.
     pub text: String,
 }
 
 /// A group of bars.
-pub(crate) struct Bars {
+pub struct Bars {
     /// What is written below it.
     pub name: String,
     /// Side by side; nothing where there is no value.
@@ -131,7 +136,7 @@ pub(crate) struct Bars {
 }
 
 /// Groups of bars above zero, with a line across all of them at one value.
-pub(crate) fn bars(label: &str, groups: &[Bars], across: f64) -> String {
+pub fn bars(label: &str, groups: &[Bars], across: f64) -> String {
     let values = |g: &Bars| -> Vec<f64> {
         let bars = g.bars.iter().flatten().map(|bar| bar.value);
         bars.chain(g.line).collect()
@@ -221,7 +226,7 @@ fn tail(share: f64) -> f64 {
 }
 
 /// Distributions, `[percent, value]` each: the values on a logarithmic axis, shares so that tails are seen.
-pub(crate) fn distributions(label: &str, curves: &[Vec<(f64, f64)>]) -> String {
+pub fn distributions(label: &str, curves: &[Vec<(f64, f64)>]) -> String {
     let values = || {
         curves
             .iter()
