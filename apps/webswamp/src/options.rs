@@ -59,7 +59,7 @@ pub struct LoadArgs {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) requests_per_connection: Option<u32>,
     /// Requests under way on a connection: each is sent before the one so many before it has been answered
-    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(PIPELINE_MAX)), conflicts_with_all = ["rate", "think", "replay", "surge"])]
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(PIPELINE_MAX)), conflicts_with_all = ["rate", "think", "replay", "surge", "find_peak"])]
     pub(crate) pipeline: u32,
     /// How long a request may take, its connection included [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = time)]
@@ -376,6 +376,7 @@ mod tests {
             ("--pipeline 0", "0 is not in"),
             ("--pipeline 2 --rate 5", "cannot be used"),
             ("--pipeline 2 --think 1s", "cannot be used"),
+            ("--pipeline 2 --find-peak p99<5ms", "cannot be used"),
             ("--range 5", "no range"),
             ("--range 5-4", "no range"),
             ("--range -", "no range"),

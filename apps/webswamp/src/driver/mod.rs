@@ -29,7 +29,8 @@ pub trait Driver {
 
     /// What this client does next, or nothing more; clients are counted from zero, in an open loop all are the first.
     ///
-    /// It is asked for the first time before the load begins, and then when the client's last request is over. In an open
+    /// It is asked for the first time before the load begins, and then when the client's last request is over, or,
+    /// with several requests under way on a connection, when there is room for another. In an open
     /// loop it is asked once for each time at which a request is meant to begin, in their order.
     fn next(&mut self, client: u32) -> Option<Task>;
 }

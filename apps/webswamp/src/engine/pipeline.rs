@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use exos_inet::Instant;
 
-use super::Engine;
 use super::slot::Stage;
+use super::{Engine, Shape};
 use crate::statistics::ErrorKind;
 use crate::transport::Transport;
 
@@ -50,7 +50,10 @@ impl<Id: Copy> Engine<Id> {
         now: Instant,
         transport: &mut impl Transport<Id = Id>,
     ) {
-        while self.may_begin()
+        // In an open loop the schedule says when requests begin, and nothing else.
+        let asks_again = matches!(self.shape, Shape::Closed);
+        while asks_again
+            && self.may_begin()
             && self.has_room(slot)
             && let Some(task) = self.driver.next(slot)
         {
