@@ -76,6 +76,15 @@ impl Live {
         })
     }
 
+    /// Somebody wants to know how it goes, by SIGUSR1: a line each second from now on, where nothing was shown.
+    pub fn ask(&mut self) {
+        if self.style == Style::Nothing
+            && let Ok(printer) = Printer::start(Stream::Error)
+        {
+            (self.style, self.printer) = (Style::Lines, Some(printer));
+        }
+    }
+
     /// When there is something to show; never where nothing is shown.
     pub fn due(&self) -> Option<Instant> {
         self.printer.as_ref().map(|_| self.next)
@@ -193,6 +202,18 @@ mod tests {
             connections: 64,
             busy: Duration::from_millis(busy_millis),
         })
+    }
+
+    #[test]
+    fn who_asks_gets_lines_from_then_on() {
+        let mut live = live(Style::Nothing);
+        assert_eq!(live.due(), None);
+        live.ask();
+        assert_eq!(live.due(), Some(Instant::from_millis(1500)));
+        let line = text(&mut live, &[second(7), second(9)], 100).expect("two seconds are over");
+        assert!(line.starts_with("   2 s         9/s"), "{line}");
+        assert_eq!(live.due(), Some(Instant::from_millis(3500)));
+        live.finish();
     }
 
     #[test]

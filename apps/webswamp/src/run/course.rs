@@ -32,6 +32,9 @@ impl<Id: Copy> Course<Id> {
         if self.engine.is_over() || signals.stop_requested() {
             return None;
         }
+        if signals.take_report_request() {
+            self.live.ask();
+        }
         self.show(now);
         let due = self
             .engine
