@@ -29,6 +29,7 @@ pub mod sockets;
 pub mod statistics;
 pub mod target;
 pub mod transport;
+mod words;
 
 pub use command::{LoadCommand, run};
 pub use options::LoadArgs;

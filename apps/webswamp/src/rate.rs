@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize as _;
 
-use crate::options::time;
+use crate::words::time;
 
 /// A part of `--rate`.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]

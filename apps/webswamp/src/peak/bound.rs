@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::options::time;
 use crate::report::Results;
+use crate::words::time;
 
 /// So many of all requests take no longer than that, from when they were meant to begin.
 #[derive(Clone, Debug, PartialEq)]

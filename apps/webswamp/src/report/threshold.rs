@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use super::text::{micros, plain};
 use super::{Distribution, Results};
-use crate::options::time;
+use crate::words::time;
 
 /// How it is written, for whoever wrote it otherwise.
 const HELP: &str = "write QUANTITY>VALUE (or >=, <, <=): [service:|connect:|first:]pNN|max|mean and a time, rate, errors, \
