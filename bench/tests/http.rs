@@ -205,11 +205,9 @@ fn two_cores_are_measured_against_one() {
         assert_eq!(one.handed_on, 0.0);
         assert_eq!(case.factor.is_some(), case.client == Client::Packets);
         if case.client == Client::Packets {
-            // Answers to ARP, what the kernel itself asked to see whether the server is there, and what a slow machine
-            // had the client send again: it may be of a connection that is over, which another core might know.
-            let run = &two.runs[0];
-            let resent = run.resent.expect("our client counts it");
-            assert!(run.frames_handed_on < resent + 100, "{two:?}");
+            // Of frames that were spread without regard to connections half would be handed on. Some are always: answers to ARP,
+            // what the kernel itself asked to see whether the server is there, segments of connections that are over.
+            assert!(two.handed_on < 0.1, "{two:?}");
         }
     }
     assert!(report.html().contains("Two cores against one"));
