@@ -6,8 +6,9 @@ use std::time::Duration;
 /// machine that is busy otherwise may need seconds.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a server may take to end after SIGTERM before it is killed.
-pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a program may take to end when asked to. Ours waits for responses under way for 10 s, which a client that has gone
+/// may leave behind where its resets were lost, and says goodbye for one; a loaded machine takes its time besides.
+pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// How often something that is waited for is looked at.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(10);
