@@ -205,9 +205,9 @@ fn two_cores_are_measured_against_one() {
         assert_eq!(one.handed_on, 0.0);
         assert_eq!(case.factor.is_some(), case.client == Client::Packets);
         if case.client == Client::Packets {
-            // Of frames that were spread without regard to connections half would be handed on. Some are always: answers to ARP,
-            // what the kernel itself asked to see whether the server is there, segments of connections that are over.
-            assert!(two.handed_on < 0.1, "{two:?}");
+            // Answers to ARP, what the kernel itself asked to see whether the server is there, and at its end our client's
+            // resets of connections that it was just opening, which the server may know by their cookies only.
+            assert!(two.runs[0].frames_handed_on < 100 + 1024, "{two:?}");
         }
     }
     assert!(report.html().contains("Two cores against one"));
