@@ -35,6 +35,7 @@ refused() {
 lab_up || { bad "lab up"; exit 1; }
 
 refused "a URL of TLS" "TLS is not spoken" https://10.10.0.10/
+refused "a host that nobody knows" "cannot find the address" http://no-such-host.invalid/
 refused "a file that is not there" "cannot read" http://10.10.0.10/ --body "$work/none"
 refused "a warm-up without an end" "takes the whole load" http://10.10.0.10/ -d 1s --warm-up 1s
 refused "a server that is not ours" "--yes-i-own-this-target" http://192.0.2.1/
@@ -53,6 +54,26 @@ load http://10.10.0.11/ -c 1 -d 3s --timeout 1s
 same "nobody there: each request runs into its time" "True 0" "$(got "r['errors'].get('connect_timeout', 0) >= 1, r['responses']" | tr -d '(),')"
 load http://10.10.0.1:9/ -c 1 -d 100ms
 same "nobody listens: each is refused" "True 0" "$(got "r['errors'].get('refused', 0) >= 1, r['responses']" | tr -d '(),')"
+
+# ---- against a server that says that it closes, and never does ----
+
+cat >"$work/lasting.py" <<'END'
+import socket
+listener = socket.create_server(("10.10.0.1", 81))
+print("listening", flush=True)
+visits = []
+while True:
+    visits.append(listener.accept()[0])
+    visits[-1].recv(4096)
+    visits[-1].sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+END
+"$exos" lab exec --name "$lab" a -- python3 "$work/lasting.py" >"$work/lasting" 2>&1 & peer=$!
+await grep -q listening "$work/lasting"
+load http://10.10.0.1:81/ -c 3 -d 1500ms --requests-per-connection 1
+same "a server that does not close: left after a second" "6 {}" "$(got "r['responses'], r['errors']" | tr -d '(),')"
+# Its connections stand, closed by us alone, unless they were reset.
+same "and reset in the end: nothing is left half open" "" "$(inside a -- ss -Htn sport = :81)"
+kill "$peer"; wait "$peer" 2>/dev/null; peer=
 
 # ---- against our own server, whose counts are compared ----
 

@@ -17,6 +17,9 @@ pub const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// How long a server that said that it closes may take to do so, before we do.
 pub const CLOSING_TIME: Duration = Duration::from_secs(1);
 
+/// How long connections that are ending may take to do so when the load is over, before they are reset: a few round trips.
+pub const GOODBYE_TIME: Duration = Duration::from_secs(1);
+
 /// How long a client waits that could not open a connection, for want of a port or of memory.
 pub const RETRY_TIME: Duration = Duration::from_millis(10);
 

@@ -5,6 +5,7 @@ use exos::{Attachment, Error, Exos};
 use exos_inet::tcp::{ConnectionId, Options};
 use exos_program::{taken_back, tell_news};
 
+use crate::limits::GOODBYE_TIME;
 use crate::options::LoadArgs;
 use crate::packets::Packets;
 use crate::target::{self, Target};
@@ -81,11 +82,24 @@ impl Load {
         Ok(())
     }
 
-    /// Resets what is open, and lets that out.
+    /// Resets what is open, and what is ending and does not come to its end soon: nothing is left half open.
     fn stop(&mut self) -> Result<(), Error> {
         let now = self.exos.now();
         let mut packets = packets(&mut self.exos, &self.options, &self.target);
         self.course.stop(now, &mut packets);
+        let until = now + GOODBYE_TIME;
+        while self.exos.send()? > 0
+            || (self.exos.stack.tcp.connections() > 0 && self.exos.now() < until)
+        {
+            self.exos.wait(Some(until), &[])?;
+            self.exos.receive();
+            // Nobody wants to hear of them any more.
+            while self.exos.stack.poll_event().is_some() {}
+        }
+        let tcp = &self.exos.stack.tcp;
+        for id in tcp.connections_where(|_| true) {
+            self.exos.stack.tcp_abort(id);
+        }
         while self.exos.send()? > 0 {}
         self.exos.leave();
         Ok(())
