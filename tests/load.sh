@@ -50,9 +50,15 @@ printf 'http://10.10.0.10/\nhttp://10.10.0.11/\n' >"$work/list"
 refused "a list of two servers" "line 2: 10.10.0.11 is another server" --urls "$work/list"
 refused "a set of documents that is not there" "surge-files" http://10.10.0.10/ --surge "$work/none"
 refused "a log that is none" "no line of it is a request" http://10.10.0.10/ --replay "$work/list"
-load http://10.10.0.11/ -c 1 -d 3s --timeout 1s
+refused "nobody there" "10.10.0.11 is unreachable" http://10.10.0.11/
+refused "nobody listens" "10.10.0.1:9 refuses connections" http://10.10.0.1:9/
+over_sockets http://10.10.0.11/
+has "nobody there, by sockets" "10.10.0.11 is unreachable" "$(cat "$work/load.err")"
+over_sockets http://10.10.0.1:9/
+has "nobody listens, by sockets" "10.10.0.1:9 refuses connections" "$(cat "$work/load.err")"
+load http://10.10.0.11/ -c 1 -d 3s --timeout 1s --no-probe
 same "nobody there: each request runs into its time" "True 0" "$(got "r['errors'].get('connect_timeout', 0) >= 1, r['responses']" | tr -d '(),')"
-load http://10.10.0.1:9/ -c 1 -d 100ms
+load http://10.10.0.1:9/ -c 1 -d 100ms --no-probe
 same "nobody listens: each is refused" "True 0" "$(got "r['errors'].get('refused', 0) >= 1, r['responses']" | tr -d '(),')"
 
 # ---- against a server that says that it closes, and never does ----

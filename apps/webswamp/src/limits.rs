@@ -20,6 +20,9 @@ pub const CLOSING_TIME: Duration = Duration::from_secs(1);
 /// How long connections that are ending may take to do so when the load is over, before they are reset: a few round trips.
 pub const GOODBYE_TIME: Duration = Duration::from_secs(1);
 
+/// How long a server may take to accept the connection that is made before the load: a SYN is sent twice again in that time.
+pub const PROBE_TIME: Duration = Duration::from_secs(4);
+
 /// How long a client waits that could not open a connection, for want of a port or of memory.
 pub const RETRY_TIME: Duration = Duration::from_millis(10);
 

@@ -90,6 +90,9 @@ pub struct LoadArgs {
     /// Send the FIN with the last request of a connection: TIME-WAIT is ours then
     #[arg(long)]
     pub(crate) early_finish: bool,
+    /// Begin even if the server takes no connection now
+    #[arg(long)]
+    pub(crate) no_probe: bool,
     /// Load a server that is neither on this host nor on a network of the interface
     #[arg(long)]
     pub(crate) yes_i_own_this_target: bool,

@@ -15,6 +15,8 @@ pub struct Target {
     pub url: Uri,
     /// Where that is.
     pub address: SocketAddr,
+    /// All that its host has, the resolver's favourite first.
+    addresses: Vec<SocketAddr>,
 }
 
 const PORT: u16 = 80;
@@ -30,11 +32,38 @@ impl Target {
         let host = url.host().expect("it was checked");
         let port = url.port_u16().unwrap_or(PORT);
         let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let address = match bare.parse::<IpAddr>() {
-            Ok(ip) => SocketAddr::new(ip, port),
+        let addresses = match bare.parse::<IpAddr>() {
+            Ok(ip) => vec![SocketAddr::new(ip, port)],
             Err(_) => look_up(bare, port)?,
         };
-        Ok(Self { url, address })
+        let address = addresses[0];
+        Ok(Self {
+            url,
+            address,
+            addresses,
+        })
+    }
+
+    /// Settles on the first of its addresses that will do; where none will, on what is wrong with the first.
+    ///
+    /// # Errors
+    ///
+    /// None will do.
+    pub(crate) fn settle(
+        &mut self,
+        mut check: impl FnMut(SocketAddr) -> Result<SocketAddr>,
+    ) -> Result<()> {
+        let mut first = None;
+        for address in &self.addresses {
+            match check(*address) {
+                Ok(address) => {
+                    self.address = address;
+                    return Ok(());
+                }
+                Err(error) => first = first.or(Some(error)),
+            }
+        }
+        Err(first.expect("a host has an address"))
     }
 }
 
@@ -121,13 +150,14 @@ pub(crate) fn url(text: &str) -> Result<Uri> {
     Ok(url)
 }
 
-fn look_up(host: &str, port: u16) -> Result<SocketAddr> {
+fn look_up(host: &str, port: u16) -> Result<Vec<SocketAddr>> {
     let found = (host, port).to_socket_addrs();
-    let mut found =
-        found.map_err(|e| Error::io(format!("cannot find the address of {host}"), e))?;
-    found
-        .next()
-        .ok_or_else(|| Error::new(format!("{host} has no address")))
+    let found = found.map_err(|e| Error::io(format!("cannot find the address of {host}"), e))?;
+    let found: Vec<SocketAddr> = found.collect();
+    if found.is_empty() {
+        return Err(Error::new(format!("{host} has no address")));
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -142,6 +172,26 @@ mod tests {
         assert_eq!(address("http://[fd00::1]:81/a?b"), "[fd00::1]:81");
         let url = Target::find("10.0.0.1").unwrap().url;
         assert_eq!(url.path(), "/");
+    }
+
+    #[test]
+    fn the_first_address_that_will_do() {
+        let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let mut target = Target::find("10.1.2.3").unwrap();
+        target.addresses = ["[fd00::1]:80", "10.1.2.3:80", "10.1.2.4:80"]
+            .map(address)
+            .into();
+        let of_ipv4 = |address: SocketAddr| {
+            if address.is_ipv4() {
+                Ok(address)
+            } else {
+                Err(Error::new(format!("{address} will not do")))
+            }
+        };
+        target.settle(of_ipv4).unwrap();
+        assert_eq!(target.address, address("10.1.2.3:80"));
+        let none = target.settle(|address| Err(Error::new(format!("not {address}"))));
+        assert_eq!(none.unwrap_err().to_string(), "not [fd00::1]:80");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! | file | what is in it |
 //! |---|---|
+//! | `probe` | a look whether the server is there |
 //! | `setup` | what is to be done, before anything is opened |
 //! | `course` | the load under way, whatever carries it |
 //! | `on_packets` | the loop on a stack of our own |
@@ -10,6 +11,7 @@
 mod course;
 mod on_packets;
 mod on_sockets;
+mod probe;
 mod setup;
 
 use exos::Error;

@@ -12,6 +12,7 @@ use crate::target::{self, Target};
 
 use super::Outcome;
 use super::course::Course;
+use super::probe;
 use super::setup::Setup;
 
 /// Runs the load.
@@ -21,17 +22,25 @@ pub(super) fn load(args: &LoadArgs, mut setup: Setup, signals: &Signals) -> Resu
         seed: Some(args.seed),
         ..args.link.attachment(0)?
     };
-    let exos = Exos::attach(&attachment)?;
-    if let Some(pair) = exos.pair() {
-        setup.target.address = target::by_way_of(pair, setup.target.address);
-    }
-    if !args.yes_i_own_this_target {
-        target::refuse_strangers(exos.stack.addresses(), setup.target.address.ip())?;
-    }
+    let mut exos = Exos::attach(&attachment)?;
+    let options = args.tcp.options();
+    setup.target.settle(|address| {
+        let address = match exos.pair() {
+            Some(pair) => target::by_way_of(pair, address),
+            None => address,
+        };
+        if !args.yes_i_own_this_target {
+            target::refuse_strangers(exos.stack.addresses(), address.ip())?;
+        }
+        if !args.no_probe {
+            probe::over_packets(&mut exos, address, &options, signals)?;
+        }
+        Ok(address)
+    })?;
     let mut load = Load {
         exos,
         target: setup.target.clone(),
-        options: args.tcp.options(),
+        options,
         course: setup.begin(args)?,
     };
     load.run(signals)?;

@@ -12,14 +12,21 @@ use crate::target;
 
 use super::Outcome;
 use super::course::Course;
+use super::probe;
 use super::setup::Setup;
 
 /// Runs the load.
-pub(super) fn load(args: &LoadArgs, setup: Setup, signals: &Signals) -> Result<Outcome, Error> {
+pub(super) fn load(args: &LoadArgs, mut setup: Setup, signals: &Signals) -> Result<Outcome, Error> {
+    setup.target.settle(|address| {
+        if !args.yes_i_own_this_target {
+            target::refuse_strangers_of_host(address.ip())?;
+        }
+        if !args.no_probe {
+            probe::over_sockets(address)?;
+        }
+        Ok(address)
+    })?;
     let to = setup.target.address;
-    if !args.yes_i_own_this_target {
-        target::refuse_strangers_of_host(to.ip())?;
-    }
     raise_descriptors()?;
     // Requests begin when they are meant to, not when the kernel's timers are at it anyway. Where that is refused, slip
     // shows it.

@@ -1,0 +1,118 @@
+//! A look whether the server is there, before anything is measured: a connection that asks for nothing.
+
+use std::net::{SocketAddr, TcpStream};
+
+use exos::signals::Signals;
+use exos::{Error, Exos};
+use exos_inet::tcp::{ConnectionId, EventSet, Options, Reason};
+
+use crate::limits::PROBE_TIME;
+use crate::transport::NOBODY;
+
+/// Connects over a stack of our own, and closes.
+///
+/// # Errors
+///
+/// The server does not take it, or a signal asks to stop.
+pub(super) fn over_packets(
+    exos: &mut Exos,
+    to: SocketAddr,
+    options: &Options,
+    signals: &Signals,
+) -> Result<(), Error> {
+    let opened = exos.stack.tcp_connect(exos.now(), None, to, options);
+    let id = opened.map_err(|e| Error::new(format!("{to} is not reached: {e}")))?;
+    exos.stack.tcp.set_token(id, NOBODY);
+    let became = wait(exos, id, signals);
+    match became {
+        Ok(()) => exos.stack.tcp.finish(id),
+        Err(_) => exos.stack.tcp_abort(id),
+    }
+    while exos.send()? > 0 {}
+    became.map_err(|why| why.of(to))
+}
+
+/// Until the connection stands.
+fn wait(exos: &mut Exos, id: ConnectionId, signals: &Signals) -> Result<(), Why> {
+    let until = exos.now() + PROBE_TIME;
+    loop {
+        exos.receive();
+        while let Some(event) = exos.stack.poll_event() {
+            // Of an address that was tried before.
+            if event.connection != id {
+                continue;
+            }
+            if event.set.contains(EventSet::CLOSED) {
+                return Err(match event.reason {
+                    Reason::Refused => Why::Refused,
+                    Reason::Unreachable => Why::Unreachable,
+                    _ => silence(exos),
+                });
+            }
+            if event.set.contains(EventSet::CONNECTED) {
+                return Ok(());
+            }
+        }
+        exos.send().map_err(Why::Error)?;
+        if signals.stop_requested() {
+            return Err(Why::Stopped);
+        }
+        if exos.now() >= until {
+            return Err(silence(exos));
+        }
+        let waited = exos.wait(Some(until), &[signals.fd()]);
+        waited.map_err(Why::Error)?;
+    }
+}
+
+/// Nothing came. The stack has spoken to nobody before, so who has answered it is the server or its gateway.
+fn silence(exos: &Exos) -> Why {
+    let mut neighbors = exos.stack.neighbors().iter();
+    if neighbors.any(|(_, _, mac)| mac.is_some()) {
+        Why::Silent
+    } else {
+        Why::Unreachable
+    }
+}
+
+/// Connects over the kernel's sockets, and closes.
+///
+/// # Errors
+///
+/// The server does not take it.
+pub(super) fn over_sockets(to: SocketAddr) -> Result<(), Error> {
+    use std::io::ErrorKind;
+    match TcpStream::connect_timeout(&to, PROBE_TIME) {
+        Ok(_) => Ok(()),
+        Err(e) => Err(match e.kind() {
+            ErrorKind::ConnectionRefused => Why::Refused,
+            ErrorKind::TimedOut => Why::Silent,
+            ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Why::Unreachable,
+            _ => Why::Error(Error::io(format!("{to} is not reached"), e)),
+        }
+        .of(to)),
+    }
+}
+
+/// Why there was no connection.
+enum Why {
+    Refused,
+    Unreachable,
+    Silent,
+    Stopped,
+    Error(Error),
+}
+
+impl Why {
+    fn of(self, to: SocketAddr) -> Error {
+        let ip = to.ip();
+        let what = match self {
+            Self::Refused => format!("{to} refuses connections: nobody listens there"),
+            Self::Unreachable => format!("{ip} is unreachable: no host or route answers for it"),
+            Self::Silent => format!("{to} does not answer within {} s", PROBE_TIME.as_secs()),
+            Self::Stopped => return Error::new("stopped before the load began"),
+            Self::Error(error) => return error,
+        };
+        Error::new(what).mend("start the server, or begin without looking with --no-probe")
+    }
+}
