@@ -93,11 +93,14 @@ pub struct LoadArgs {
     /// Begin even if the server takes no connection now
     #[arg(long)]
     pub(crate) no_probe: bool,
+    /// Take what comes without verifying its TCP checksums: what is damaged is not noticed then
+    #[arg(long)]
+    pub(crate) no_verify_checksums: bool,
     /// Load a server that is neither on this host nor on a network of the interface
     #[arg(long)]
     pub(crate) yes_i_own_this_target: bool,
     /// Load over the kernel's sockets, without a link of our own: needs no privilege, and is to be measured against
-    #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "address", "gateway", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle", "no_merging"])]
+    #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "address", "gateway", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle", "no_merging", "no_verify_checksums"])]
     pub(crate) sockets: bool,
     #[command(flatten)]
     pub(crate) link: LinkArgs,
@@ -327,6 +330,7 @@ mod tests {
             ("--sockets --link tap:t0", "cannot be used"),
             ("--sockets --nagle", "cannot be used"),
             ("--sockets --no-merging", "cannot be used"),
+            ("--sockets --no-verify-checksums", "cannot be used"),
         ] {
             let said = refusal(line);
             assert!(said.contains(part), "{line}: {said}");

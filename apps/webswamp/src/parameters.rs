@@ -39,6 +39,7 @@ impl LoadArgs {
             "seed": self.seed,
             "merging": behaviour.merging,
             "early_finish": behaviour.early_finish,
+            "verify_checksums": (!self.sockets).then_some(!self.no_verify_checksums),
         });
         match parameters {
             Value::Object(object) => object,

@@ -155,6 +155,8 @@ pub struct Attachment {
     pub cores: u32,
     /// Hand over large segments to be cut by the link, where it can. Off to measure what it brings.
     pub segmentation: bool,
+    /// Verify the TCP and UDP checksums of what comes, where the link has not.
+    pub verify_checksums: bool,
     /// What sequence numbers, timestamps and local ports follow from, where nobody gains by foretelling them: with the
     /// same seed a peer that still has connections of an earlier run in TIME-WAIT sees ours as later ones (RFC 6191).
     /// `None` draws a secret (RFC 6528).
@@ -173,6 +175,7 @@ impl Attachment {
             share_address: false,
             cores: 1,
             segmentation: true,
+            verify_checksums: true,
             seed: None,
         }
     }

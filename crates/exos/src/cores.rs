@@ -63,6 +63,7 @@ pub(crate) fn join(
         checksum: offload.tx_checksum,
         segmentation: offload.tx_segmentation.filter(|_| wanted.segmentation),
     };
+    config.verify_checksums = wanted.verify_checksums;
     let seed = wanted.seed.map_or_else(secret, Ok)?;
     let mut exos = Exos::new(stack(config.clone(), seed)?, first);
     exos.tables = tables.map(HostTables::new).transpose()?;

@@ -47,7 +47,8 @@ impl Results {
             ),
             format!("{}{}.", verdict[..1].to_uppercase(), &verdict[1..]),
         ];
-        for line in lines {
+        let damaged = self.bad_checksums_text().map(|line| line + ".");
+        for line in lines.into_iter().chain(damaged) {
             let _ = writeln!(out, "<p>{}</p>", escape(&line));
         }
     }
@@ -190,6 +191,9 @@ mod tests {
         assert!(html.contains("coordinated omission") && html.contains("Limited by the server"));
         assert!(html.contains("status 404") && html.contains(">reset<"));
         assert!(!html.contains("NaN") && !html.contains(">inf"));
+        assert!(!html.contains("checksum"));
+        it.counters.insert("drop_tcp_checksum".to_owned(), 3);
+        assert!(it.html().contains("3 packets came with a wrong checksum"));
         // Nothing is fetched from anywhere.
         assert!(!html.contains(" src=") && !html.contains(" href=") && !html.contains("@import"));
     }

@@ -230,6 +230,20 @@ impl Results {
         self.counters.get(name).copied().unwrap_or(0)
     }
 
+    /// Packets that were dropped because a checksum was wrong; `None` where our stack did not see them.
+    pub fn bad_checksums(&self) -> Option<u64> {
+        let names = [
+            "drop_ipv4_checksum",
+            "drop_tcp_checksum",
+            "drop_udp_checksum",
+        ];
+        let counts = names.map(|name| self.counters.get(name));
+        counts
+            .iter()
+            .any(Option::is_some)
+            .then(|| counts.into_iter().flatten().sum())
+    }
+
     /// Whole seconds of the measured time.
     pub fn measured_seconds(&self) -> &[Second] {
         let first = self.warm_up_secs.ceil() as usize;
@@ -265,6 +279,7 @@ impl Results {
                     .copied()
                     .into(),
             ),
+            ("bad_checksums", self.bad_checksums().into()),
         ];
         object.extend(derived.map(|(name, value): (&str, Value)| (name.to_owned(), value)));
         format!("{}\n", Value::Object(object))

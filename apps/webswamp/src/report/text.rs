@@ -28,6 +28,7 @@ impl Results {
             .map(|(kind, count)| format!(", {count} {}", kind.replace('_', " ")))
             .collect();
         let _ = writeln!(text, "{} errors{errors}", self.errors_all());
+        text.extend(self.bad_checksums_text().map(|line| line + "\n"));
         let _ = writeln!(text, "{}", Verdict::of(self).text());
         text.push_str(&self.table());
         if !self.times_us.total.0.is_empty() {
@@ -49,6 +50,14 @@ impl Results {
             100.0 * busy
         );
         text
+    }
+
+    /// What is said of damaged packets, when there were any.
+    pub(super) fn bad_checksums_text(&self) -> Option<String> {
+        let count = self.bad_checksums().filter(|&count| count > 0)?;
+        Some(format!(
+            "{count} packets came with a wrong checksum, and were dropped"
+        ))
     }
 
     /// By class; a class of one code by that.
@@ -193,6 +202,11 @@ mod tests {
         assert_eq!(lines[2], "1 errors, 1 reset");
         assert!(lines[3].starts_with("limited by the server: "), "{text}");
         assert!(text.contains("total is service"));
+        assert!(!text.contains("checksum"), "{text}");
+        it.counters.insert("drop_tcp_checksum".to_owned(), 3);
+        it.counters.insert("drop_ipv4_checksum".to_owned(), 1);
+        let damaged = "4 packets came with a wrong checksum, and were dropped";
+        assert_eq!(it.text().lines().nth(3), Some(damaged));
         let mut late = histogram();
         late.record_n(9000, 900).unwrap();
         it.times_us.total.0 = late;

@@ -20,6 +20,7 @@ pub(super) fn load(args: &LoadArgs, mut setup: Setup, signals: &Signals) -> Resu
     // The server may have connections of an earlier load in TIME-WAIT.
     let attachment = Attachment {
         seed: Some(args.seed),
+        verify_checksums: !args.no_verify_checksums,
         ..args.link.attachment(0)?
     };
     let mut exos = Exos::attach(&attachment)?;

@@ -85,10 +85,20 @@ impl Stack {
 
     /// Take in a received Ethernet frame.
     pub fn handle_frame(&mut self, now: Instant, frame: &[u8], checksum: RxChecksum) {
+        let checksum = self.believed(checksum);
         if self.handle_expected(now, frame, checksum) || self.handle_syn(now, frame, checksum) {
             return;
         }
         self.handle_any(now, frame, checksum);
+    }
+
+    /// What the link says of checksums; where they are not to be verified, they are taken for right.
+    #[inline]
+    fn believed(&self, checksum: RxChecksum) -> RxChecksum {
+        match self.config.verify_checksums {
+            true => checksum,
+            false => RxChecksum::Verified,
+        }
     }
 
     #[inline(never)]
@@ -318,7 +328,7 @@ impl Stack {
             protocol_field: if datagram.src.is_ipv6() { 6 } else { 9 },
             group,
             ecn: datagram.ecn,
-            checksum: RxChecksum::Unknown,
+            checksum: self.believed(RxChecksum::Unknown),
         };
         self.handle_upper(now, &packet);
     }
