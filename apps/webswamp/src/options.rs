@@ -93,6 +93,9 @@ pub struct LoadArgs {
     /// Begin even if the server takes no connection now
     #[arg(long)]
     pub(crate) no_probe: bool,
+    /// Take bodies of responses into memory, instead of counting them where they arrive
+    #[arg(long)]
+    pub(crate) no_count_only: bool,
     /// Take what comes without verifying its TCP checksums: what is damaged is not noticed then
     #[arg(long)]
     pub(crate) no_verify_checksums: bool,
@@ -100,7 +103,7 @@ pub struct LoadArgs {
     #[arg(long)]
     pub(crate) yes_i_own_this_target: bool,
     /// Load over the kernel's sockets, without a link of our own: needs no privilege, and is to be measured against
-    #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "address", "gateway", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle", "no_merging", "no_verify_checksums"])]
+    #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "address", "gateway", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle", "no_merging", "no_count_only", "no_verify_checksums"])]
     pub(crate) sockets: bool,
     #[command(flatten)]
     pub(crate) link: LinkArgs,
@@ -143,6 +146,7 @@ impl LoadArgs {
             timeout: self.timeout.unwrap_or(REQUEST_TIME),
             merging: !self.no_merging,
             early_finish: self.early_finish,
+            count_only: !self.no_count_only,
             expect: self.expect.clone(),
         }
     }
@@ -330,6 +334,7 @@ mod tests {
             ("--sockets --link tap:t0", "cannot be used"),
             ("--sockets --nagle", "cannot be used"),
             ("--sockets --no-merging", "cannot be used"),
+            ("--sockets --no-count-only", "cannot be used"),
             ("--sockets --no-verify-checksums", "cannot be used"),
         ] {
             let said = refusal(line);

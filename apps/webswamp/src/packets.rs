@@ -42,6 +42,15 @@ impl Transport for Packets<'_> {
         self.stack.tcp.consume(id, count);
     }
 
+    fn skip(&mut self, id: ConnectionId, count: u32) -> u32 {
+        self.stack.tcp.skip(id, count)
+    }
+
+    fn skipping(&self, id: ConnectionId) -> Option<u32> {
+        let connection = self.stack.tcp.connection(id);
+        connection.map(|it| it.skipping())
+    }
+
     fn acknowledge(&mut self, id: ConnectionId) {
         self.stack.tcp.acknowledge_now(id);
     }

@@ -39,6 +39,7 @@ impl LoadArgs {
             "seed": self.seed,
             "merging": behaviour.merging,
             "early_finish": behaviour.early_finish,
+            "count_only": (!self.sockets).then_some(behaviour.count_only),
             "verify_checksums": (!self.sockets).then_some(!self.no_verify_checksums),
         });
         match parameters {

@@ -27,6 +27,17 @@ pub trait Transport {
     /// Takes so many of them.
     fn consume(&mut self, id: Self::Id, count: usize);
 
+    /// Has the next bytes counted where they arrive, and not handed over: gives how many of them are still to come. Their
+    /// end is told as an event, or what follows them. A transport that hands all bytes over gives 0 for none.
+    fn skip(&mut self, _id: Self::Id, _count: u32) -> u32 {
+        0
+    }
+
+    /// How many of these are still to come; `None` of a connection that is gone.
+    fn skipping(&self, _id: Self::Id) -> Option<u32> {
+        None
+    }
+
     /// Acknowledges by itself what has come, instead of with what is sent next.
     fn acknowledge(&mut self, id: Self::Id);
 

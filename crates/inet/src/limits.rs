@@ -193,6 +193,9 @@ pub const RECEIVE_RESERVE_SEGMENTS: u32 = 16;
 /// as in Linux, a slow start's first four round trips with an acknowledgement for a pair.
 pub const QUICK_ACKS: u8 = 16;
 
+/// The widest window that can be told (RFC 7323 §2.3).
+pub const WINDOW_BYTES_MAX: u32 = 1 << 30;
+
 /// Bytes queued on one connection and not acknowledged: sequence numbers are ordered only within
 /// 2 GiB (RFC 9293 §3.4). The bytes are the program's own, so memory is not the reason.
 pub const SEND_QUEUE_BYTES_MAX: usize = 1 << 30;

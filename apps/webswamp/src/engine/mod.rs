@@ -70,6 +70,8 @@ pub struct Behaviour {
     pub merging: bool,
     /// The FIN goes with the last request of a connection.
     pub early_finish: bool,
+    /// Bodies are counted where they arrive and not handed over, when nothing needs to look at them.
+    pub count_only: bool,
     /// What responses are to be.
     pub expect: Expect,
 }

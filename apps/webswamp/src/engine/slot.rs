@@ -45,6 +45,8 @@ pub struct Slot<Id> {
     pub(super) first: Instant,
     /// Bytes of content so far.
     pub(super) content: u64,
+    /// Of the content that is still to come, bytes that are only counted.
+    pub(super) skipping: u32,
     pub(super) summing: Summing,
     /// Requests sent behind this one.
     pub(super) behind: Behind,
@@ -67,6 +69,7 @@ impl<Id> Default for Slot<Id> {
             since: Instant::START,
             first: Instant::START,
             content: 0,
+            skipping: 0,
             summing: Summing::default(),
             behind: Behind::default(),
             links: Links::default(),

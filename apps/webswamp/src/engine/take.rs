@@ -38,6 +38,9 @@ impl<Id: Copy> Engine<Id> {
         let Some(id) = it.connection else {
             return Ok(Took::Nothing);
         };
+        if it.skipping > 0 {
+            return Ok(self.take_counted(slot, id, transport));
+        }
         let bytes = transport.readable(id);
         if bytes.is_empty() {
             return Ok(Took::Nothing);
@@ -58,20 +61,49 @@ impl<Id: Copy> Engine<Id> {
                 it.is_last |= body == Body::UntilEnd;
                 it.stage = Stage::Body(body);
                 it.summing.begin(&self.behaviour.expect);
-                Ok(if body.is_done() {
-                    Took::Whole
-                } else {
-                    Took::Some
-                })
+                Ok(self.took(slot, id, transport))
             }
             Stage::Body(body) => {
                 let taken = body.take(bytes, |content| it.summing.add(content))?;
                 it.content += taken.content;
-                let is_done = body.is_done();
                 transport.consume(id, taken.bytes);
-                Ok(if is_done { Took::Whole } else { Took::Some })
+                Ok(self.took(slot, id, transport))
             }
             Stage::Idle | Stage::Connecting | Stage::Closing => Err(Malformed::Unasked),
+        }
+    }
+
+    /// A part of a response was taken. Where nothing needs to look at the rest, it is only counted from now on.
+    fn took(&mut self, slot: u32, id: Id, transport: &mut impl Transport<Id = Id>) -> Took {
+        let it = &mut self.slots[slot as usize];
+        let Stage::Body(body) = it.stage else {
+            return Took::Some;
+        };
+        if body.is_done() {
+            return Took::Whole;
+        }
+        let is_unseen = self.behaviour.count_only && self.behaviour.expect.sha256.is_none();
+        // What has come already is at hand, and taken in as it lies.
+        if is_unseen && body.countable() > 0 && transport.readable(id).is_empty() {
+            it.skipping = transport.skip(id, body.countable());
+        }
+        Took::Some
+    }
+
+    /// What has come of content that is only counted.
+    fn take_counted(&mut self, slot: u32, id: Id, transport: &impl Transport<Id = Id>) -> Took {
+        let it = &mut self.slots[slot as usize];
+        let (Stage::Body(body), Some(left)) = (&mut it.stage, transport.skipping(id)) else {
+            return Took::Nothing;
+        };
+        let came = it.skipping - left;
+        it.skipping = left;
+        it.content += u64::from(came);
+        body.counted(came);
+        match left {
+            _ if body.is_done() => Took::Whole,
+            0 => Took::Some,
+            _ => Took::Nothing,
         }
     }
 

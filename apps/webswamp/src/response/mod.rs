@@ -43,6 +43,22 @@ impl Body {
         }
     }
 
+    /// How many of the bytes that come next need not be looked at to know where it ends, as far as that can be said at once.
+    pub fn countable(&self) -> u32 {
+        match self {
+            Self::Length(left) => u32::try_from(*left).unwrap_or(u32::MAX),
+            Self::Chunked(_) => 0,
+            Self::UntilEnd => u32::MAX,
+        }
+    }
+
+    /// So many of these have come.
+    pub fn counted(&mut self, count: u32) {
+        if let Self::Length(left) = self {
+            *left -= u64::from(count);
+        }
+    }
+
     /// Takes in what belongs to it: how many bytes that is, and how many of these are content, which is shown as it comes.
     ///
     /// # Errors

@@ -28,7 +28,9 @@ use super::receive::ReceiveQueue;
 use super::rtt::Rtt;
 use super::state::{Action, Event, State};
 use super::window::window_scale_for;
-use crate::limits::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN, QUICK_ACKS, SEND_QUEUE_BYTES_MAX};
+use crate::limits::{
+    MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN, QUICK_ACKS, SEND_QUEUE_BYTES_MAX, WINDOW_BYTES_MAX,
+};
 use crate::time::Instant;
 
 /// A deadline that never comes.
@@ -229,8 +231,12 @@ impl Connection {
             MSS_DEFAULT_V4
         };
         // The most that a window with the greatest scale can say (RFC 7323 §2.3).
-        let rcv_buffer = options.receive_buffer_bytes.clamp(u32::from(mss), 1 << 30);
-        let rcv_buffer_max = options.receive_buffer_max_bytes.clamp(rcv_buffer, 1 << 30);
+        let rcv_buffer = options
+            .receive_buffer_bytes
+            .clamp(u32::from(mss), WINDOW_BYTES_MAX);
+        let rcv_buffer_max = options
+            .receive_buffer_max_bytes
+            .clamp(rcv_buffer, WINDOW_BYTES_MAX);
         Self {
             state,
             ack_owed: Owed::Nothing,
@@ -441,8 +447,14 @@ impl Connection {
         self.consumed(count);
     }
 
+    /// Bytes that are to come and that the program has skipped.
+    pub fn skipping(&self) -> u32 {
+        self.receive.skipping()
+    }
+
+    /// The program takes bytes, or they came and it has skipped them.
     #[inline]
-    fn consumed(&mut self, count: usize) {
+    pub(super) fn consumed(&mut self, count: usize) {
         if let Some(tuning) = &mut self.tuning {
             tuning.taken = tuning.taken.saturating_add(count as u32);
         }

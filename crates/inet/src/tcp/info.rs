@@ -29,6 +29,7 @@ impl Connection {
             in_flight: (self.snd_max - self.snd_una).max(0) as u32,
             unacknowledged: self.send.len(),
             unread: self.receive.readable().len(),
+            skipping: self.skipping(),
             out_of_order: self.receive.beyond_gaps().0,
             out_of_order_ranges: self.receive.beyond_gaps().1,
             receive_buffer: self.rcv_buffer,
@@ -93,6 +94,8 @@ pub struct Info {
     pub unacknowledged: usize,
     /// Received, not taken by the program.
     pub unread: usize,
+    /// Still to come, and skipped by the program.
+    pub skipping: u32,
     /// Received beyond gaps.
     pub out_of_order: usize,
     /// In so many ranges.

@@ -337,6 +337,21 @@ impl Tcp {
         }
     }
 
+    /// The program does not want the next `count` bytes: those that are readable are consumed, those still to come are
+    /// acknowledged and counted where they arrive, and never copied. Gives how many are still to come;
+    /// [`Connection::skipping`] says so at any time, and `READABLE` is told when the last of them has come, or the
+    /// first byte behind them. Skipping again adds to it.
+    pub fn skip(&mut self, id: ConnectionId, count: u32) -> u32 {
+        let here = u32::try_from(self.readable(id).len()).unwrap_or(u32::MAX);
+        let taken = here.min(count);
+        self.consume(id, taken as usize);
+        let Some(c) = self.slab.get_mut(id).filter(|_| taken < count) else {
+            return 0;
+        };
+        c.receive.skip(count - taken);
+        c.skipping()
+    }
+
     /// Put other fields into the IP headers of a connection's segments from now on.
     pub fn set_ip_fields(&mut self, id: ConnectionId, ip: IpFields) {
         self.command(id, |c| c.set_ip_fields(ip));

@@ -6,10 +6,12 @@
 //! never touching one another, found by bisection. Filling a gap copies what waited behind it once,
 //! into the bytes in order.
 //!
+//! Bytes that the program has skipped have their place among the ranges, and in no block.
+//!
 //! Where a segment repeats bytes with another content, the first content stays.
 //!
 //! Invariants: every range lies beyond the sequence number expected next; every byte of a range is in
-//! a block; `first` is the block of a number at or before the one expected next.
+//! a block, unless it is skipped, and has a place for one; `first` is the block of a number at or before the one expected next.
 
 use std::collections::VecDeque;
 
@@ -78,12 +80,13 @@ impl Reassembly {
         self.reports.take(&self.ranges, next, most)
     }
 
-    /// Keep `bytes`, which begin at `seq`, beyond `next`. `None` when there are too many ranges.
+    /// Keep `bytes`, which begin at `seq`, beyond `next`; those before `wanted` are skipped. `None` when there are too
+    /// many ranges.
     pub fn keep(
         &mut self,
         next: SeqNumber,
-        seq: SeqNumber,
-        bytes: &[u8],
+        wanted: SeqNumber,
+        (seq, bytes): (SeqNumber, &[u8]),
         memory: &mut Memory,
     ) -> Option<Kept> {
         // Distances from `next` order what sequence numbers alone cannot.
@@ -108,12 +111,8 @@ impl Reassembly {
             let (left, right) = self.ranges[n];
             if at.lt(left) {
                 kept.new = true;
-                self.write(
-                    next,
-                    at,
-                    &bytes[(at - seq) as usize..(left - seq) as usize],
-                    memory,
-                );
+                let new = &bytes[(at - seq) as usize..(left - seq) as usize];
+                self.place(next, wanted, (at, new), memory);
             }
             let repeated = (left.max(seq), right.min(end));
             if kept.repeated.is_none() && repeated.0.lt(repeated.1) {
@@ -124,7 +123,8 @@ impl Reassembly {
         }
         if at.lt(end) {
             kept.new = true;
-            self.write(next, at, &bytes[(at - seq) as usize..], memory);
+            let new = &bytes[(at - seq) as usize..];
+            self.place(next, wanted, (at, new), memory);
         }
         if kept.new {
             self.merge(from, to, whole);
@@ -155,7 +155,7 @@ impl Reassembly {
         reached.max(right)
     }
 
-    /// Give the bytes of a range, or of a part of one, to `sink`.
+    /// Give the bytes of a range, or of a part of one, to `sink`. None may be skipped.
     pub fn bytes_of(&self, (left, right): Range, mut sink: impl FnMut(&[u8])) {
         let mut at = left;
         while at.lt(right) {
@@ -163,7 +163,7 @@ impl Reassembly {
             let count = (BLOCK - offset).min((right - at) as usize);
             let block = self.blocks[self.index(at)]
                 .as_ref()
-                .expect("every byte of a range is in a block");
+                .expect("every byte of a range that is wanted is in a block");
             sink(&block[offset..offset + count]);
             at += count as u32;
         }
@@ -232,11 +232,26 @@ impl Reassembly {
         self.ranges.clear();
     }
 
-    /// Write bytes where they belong.
-    fn write(&mut self, next: SeqNumber, seq: SeqNumber, bytes: &[u8], memory: &mut Memory) {
+    /// Write bytes where they belong, those that are wanted; all have their places.
+    fn place(
+        &mut self,
+        next: SeqNumber,
+        wanted: SeqNumber,
+        (seq, bytes): (SeqNumber, &[u8]),
+        memory: &mut Memory,
+    ) {
         if self.blocks.is_empty() {
             self.first = number_of(next);
         }
+        let last = self.index(seq + (bytes.len() - 1) as u32);
+        if last >= self.blocks.len() {
+            self.blocks.resize_with(last + 1, || None);
+        }
+        let unwanted = (wanted - seq).clamp(0, bytes.len() as i32);
+        self.write(seq + unwanted as u32, &bytes[unwanted as usize..], memory);
+    }
+
+    fn write(&mut self, seq: SeqNumber, bytes: &[u8], memory: &mut Memory) {
         let (mut at, mut rest) = (seq, bytes);
         while !rest.is_empty() {
             let offset = at.0 as usize % BLOCK;
@@ -250,9 +265,6 @@ impl Reassembly {
     /// The block of a sequence number, made if need be.
     fn block(&mut self, at: SeqNumber, memory: &mut Memory) -> &mut Block {
         let index = self.index(at);
-        if index >= self.blocks.len() {
-            self.blocks.resize_with(index + 1, || None);
-        }
         let block = &mut self.blocks[index];
         self.present += usize::from(block.is_none());
         block.get_or_insert_with(|| memory.take_block())

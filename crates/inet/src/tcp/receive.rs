@@ -6,6 +6,9 @@
 //! ([`ReceiveQueue::consume_keeping`]); whoever keeps it sees to it that it goes back. The next one begins
 //! with a buffer of the size that was of use before. What waits beyond a gap is `reassembly`'s.
 //!
+//! A program that does not want the next bytes has them skipped ([`ReceiveQueue::skip`]): they move everything on as
+//! others do, and lie nowhere, those beyond a gap included.
+//!
 //! The caller trims to the receive window first; so the window bounds the memory: the bytes in order
 //! to two and a half times the window (a buffer is at most twice what was asked for, and a quarter
 //! more is asked for than is kept), the others to the window.
@@ -16,13 +19,14 @@ use exos_wire::tcp::SackBlocks;
 use super::handover::{HandoverError, Wire};
 use super::memory::{Memory, Pressure};
 use super::reassembly::{Range, Reassembly};
-use crate::limits::{RECEIVE_BUFFER_BYTES_MIN, UNREAD_UNDER_PRESSURE_BYTES};
+use crate::limits::{RECEIVE_BUFFER_BYTES_MIN, UNREAD_UNDER_PRESSURE_BYTES, WINDOW_BYTES_MAX};
 
 /// The receiving side's data of one connection.
 #[derive(Default)]
 pub struct ReceiveQueue {
     ready: Vec<u8>,
-    /// How much of `ready` the program has taken.
+    /// Where the program reads on, counted from the first of `ready`: behind what it has taken. While `ready` is empty,
+    /// as many bytes are still to come that it has skipped.
     taken: u32,
     /// Where to begin: the size of the first buffer, as a power of two.
     begin: u8,
@@ -62,7 +66,35 @@ impl ReceiveQueue {
     /// The bytes in order that the program has not taken.
     #[inline]
     pub fn readable(&self) -> &[u8] {
-        &self.ready[self.taken as usize..]
+        self.ready.get(self.taken as usize..).unwrap_or(&[])
+    }
+
+    /// The program does not want so many more bytes that are to come. All that came must have been taken.
+    pub fn skip(&mut self, count: u32) {
+        assert!(self.ready.is_empty(), "skipped what was readable");
+        self.taken = self.taken.saturating_add(count);
+    }
+
+    /// Bytes still to come that are skipped.
+    #[inline]
+    pub fn skipping(&self) -> u32 {
+        match self.ready.is_empty() {
+            true => self.taken,
+            false => 0,
+        }
+    }
+
+    /// So many bytes have come: gives how many of them are skipped.
+    #[inline]
+    fn pass_over(&mut self, count: u32) -> u32 {
+        let skipped = self.skipping().min(count);
+        self.taken -= skipped;
+        skipped
+    }
+
+    /// The first sequence number that is not skipped, as far as a window can reach.
+    fn wanted_from(&self, next: SeqNumber) -> SeqNumber {
+        next + self.skipping().min(WINDOW_BYTES_MAX)
     }
 
     /// The program has taken `count` bytes. Panics when there are not so many.
@@ -111,7 +143,8 @@ impl ReceiveQueue {
     /// True when so many bytes that are expected next need only be appended.
     #[inline]
     pub(super) fn has_room_for(&self, count: usize) -> bool {
-        self.beyond.is_none() && self.ready.capacity() - self.ready.len() >= count
+        let kept = count.saturating_sub(self.skipping() as usize);
+        self.beyond.is_none() && self.ready.capacity() - self.ready.len() >= kept
     }
 
     /// All is taken: the buffer goes back, and its size is remembered if it was of use.
@@ -240,6 +273,7 @@ impl ReceiveQueue {
                     if left.lt(end) {
                         repeated = repeated.or(Some((left, right.min(end))));
                     }
+                    reached += self.pass_over((right - reached).max(0) as u32);
                     reached = beyond.take_first(reached, |part| self.append(part, memory));
                 }
                 _ if reached.ge(end) => break,
@@ -270,8 +304,9 @@ impl ReceiveQueue {
         bytes: &[u8],
         memory: &mut Memory,
     ) -> Placed {
+        let wanted = self.wanted_from(next);
         let (mut beyond, before) = self.take_beyond();
-        let kept = beyond.keep(next, seq, bytes, memory);
+        let kept = beyond.keep(next, wanted, (seq, bytes), memory);
         self.put_back(beyond, before, memory);
         match kept {
             None => Placed::Refused,
@@ -303,9 +338,10 @@ impl ReceiveQueue {
         }
     }
 
-    /// Add to the readable bytes.
+    /// Add to the readable bytes what is not skipped.
     #[inline]
     pub(super) fn append(&mut self, bytes: &[u8], memory: &mut Memory) {
+        let bytes = &bytes[self.pass_over(bytes.len() as u32) as usize..];
         if bytes.is_empty() {
             return;
         }
@@ -352,6 +388,7 @@ impl ReceiveQueue {
         if wire.reads() && !readable.is_empty() {
             self.append(wire.read_at(readable.clone()), memory);
         }
+        self.travel_skipping(wire)?;
         let ranges: Vec<_> = self
             .beyond()
             .iter()
@@ -366,7 +403,10 @@ impl ReceiveQueue {
             wire.seq(&mut left)?;
             let mut bytes = Vec::new();
             if let Some(beyond) = self.beyond().filter(|_| !wire.reads()) {
-                beyond.bytes_of((left, right), |part| bytes.extend_from_slice(part));
+                // What is skipped lies nowhere: zeros stand for it.
+                let from = self.wanted_from(next).max(left).min(right);
+                bytes.resize((from - left) as usize, 0);
+                beyond.bytes_of((from, right), |part| bytes.extend_from_slice(part));
             }
             let at = wire.block(&bytes)?;
             if wire.reads() {
@@ -375,6 +415,19 @@ impl ReceiveQueue {
             }
         }
         Ok(readable)
+    }
+
+    /// How much is skipped, to or from another stack: nothing where something is readable.
+    fn travel_skipping(&mut self, wire: &mut Wire<'_>) -> Result<(), HandoverError> {
+        let mut skipping = self.skipping();
+        wire.u32(&mut skipping)?;
+        if wire.reads() && skipping > 0 {
+            if !self.ready.is_empty() {
+                return Err(HandoverError::Impossible("skipping"));
+            }
+            self.skip(skipping);
+        }
+        Ok(())
     }
 
     /// Keep a range that another stack kept; `last` is where the one before it ended. Gives where it ends.

@@ -165,6 +165,7 @@ impl Connection {
         if seg.payload.is_empty() {
             return;
         }
+        let skipping = self.skipping();
         self.receive.append(seg.payload, memory);
         let len = seg.payload.len().min(usize::from(self.mss_announced)) as u16;
         if len != self.rcv_mss {
@@ -174,9 +175,12 @@ impl Connection {
         self.received_at = now;
         self.rcv_nxt += seg.payload.len() as u32;
         self.duplicates_owed = 0;
-        self.tell(EventSet::READABLE);
+        if self.skipping() == 0 {
+            self.tell(EventSet::READABLE);
+        }
         self.owe_ack_for_data(false, len, now);
         self.tune(Some(seg.timestamps.echo), seg.payload.len(), now);
+        self.note_skipped(skipping);
     }
 
     /// After a rest single segments are acknowledged too.

@@ -25,6 +25,7 @@ impl Connection {
         }
         self.note_rest_of_data(cx.now);
         self.received_at = cx.now;
+        let skipping = self.skipping();
         match self.receive.place(self.rcv_nxt, seg.seq, bytes, cx.memory) {
             Placed::InOrder {
                 advanced,
@@ -38,6 +39,7 @@ impl Connection {
                     seg.payload.len(),
                     cx.now,
                 );
+                self.note_skipped(skipping);
                 if let Some((left, right)) = repeated {
                     self.report_repeated(left, right, cx);
                 }
@@ -82,8 +84,17 @@ impl Connection {
             let unread = self.receive.readable().len();
             self.receive.consume(unread, cx.memory);
             cx.counters.drop_tcp_after_close += 1;
-        } else {
+        } else if self.skipping() == 0 {
             self.tell(EventSet::READABLE);
+        }
+    }
+
+    /// Bytes have come; before, so many were to be skipped.
+    #[inline]
+    pub(super) fn note_skipped(&mut self, before: u32) {
+        let skipped = before - self.skipping();
+        if skipped > 0 {
+            self.consumed(skipped as usize);
         }
     }
 

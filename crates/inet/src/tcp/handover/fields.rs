@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use exos_buf::{Aggregate, Buffer};
 
 use super::bytes::{HandoverError, Wire, travel};
-use crate::limits::SEND_QUEUE_BYTES_MAX;
+use crate::limits::{SEND_QUEUE_BYTES_MAX, WINDOW_BYTES_MAX};
 use crate::tcp::congestion::{Algorithm, Congestion};
 use crate::tcp::connection::{Connection, Received};
 use crate::tcp::ecn::EcnMode;
@@ -23,8 +23,8 @@ use crate::tcp::mtu::PathMtu;
 use crate::tcp::rtt::Rtt;
 use crate::tcp::state::State;
 
-/// The greatest window that can be told (RFC 7323 §2.3), and the least that bounds all others here.
-const WINDOW_MAX: u32 = 1 << 30;
+/// The greatest window that can be told, and the least that bounds all others here.
+const WINDOW_MAX: u32 = WINDOW_BYTES_MAX;
 
 type Done = Result<(), HandoverError>;
 

@@ -281,6 +281,22 @@ fn what_waits_beyond_a_closed_window_moves_too() {
     assert_eq!(c.receive.beyond_gaps(), (8, 1));
 }
 
+/// What the program has skipped is skipped in the new stack too, also what waits beyond a gap.
+#[test]
+fn what_is_skipped_moves_too() {
+    let mut bench = Bench::new(Options::default());
+    bench.data(0, &[1; 100]);
+    assert_eq!(bench.tcp.skip(bench.id, 1000), 900);
+    bench.data(800, &[2; 200]);
+    let id = bench.moved().expect("it stands");
+    let c = bench.tcp.connection(id).expect("it goes on");
+    assert_eq!((c.skipping(), c.receive.beyond_gaps()), (900, (200, 1)));
+    bench.data(0, &[3; 800]);
+    assert_eq!(bench.tcp.readable(id), [2; 100]);
+    let c = bench.tcp.connection(id).expect("it goes on");
+    assert_eq!(c.skipping(), 0);
+}
+
 /// Nobody has heard yet that it is over; but its place is in the table of TIME-WAIT, which moves by itself.
 #[test]
 fn a_connection_that_is_over_is_not_taken_out() {

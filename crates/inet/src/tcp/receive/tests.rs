@@ -197,6 +197,35 @@ fn when_all_memory_is_used_only_waiting_programs_get_data() {
     assert_eq!(q.place(s, s, &[7; 1448], &mut memory), in_order(1448));
 }
 
+/// What is skipped takes no memory but for the ranges, in order or beyond a gap, and what follows it is there.
+#[test]
+fn skipped_bytes_lie_nowhere() {
+    let (mut q, mut memory) = (ReceiveQueue::default(), Memory::default());
+    let s = SeqNumber(u32::MAX - 100_000);
+    q.place(s, s, &bytes(0, 1000), &mut memory);
+    q.consume(1000, &mut memory);
+    q.skip(299_000);
+    for at in (2000..300_000).step_by(2000) {
+        let placed = q.place(s + 1000, s + at, &bytes(at, 1500), &mut memory);
+        assert_eq!(placed, kept());
+        assert!(q.held() < 8192, "{}", q.held());
+    }
+    let mut next = s + 1000;
+    for at in (1000..300_000).step_by(500) {
+        if let Placed::InOrder { advanced, .. } =
+            q.place(next, s + at, &bytes(at, 500), &mut memory)
+        {
+            next += advanced;
+        }
+        let left = (300_000 - (next - s)).max(0) as u32;
+        assert_eq!(q.skipping(), left);
+    }
+    q.place(next, next, &bytes((next - s) as u32, 1000), &mut memory);
+    next += 1000;
+    assert_eq!(q.readable(), bytes(300_000, (next - s) as u32 - 300_000));
+    assert_eq!(q.skipping(), 0);
+}
+
 /// Pruning takes the furthest first, and leaves what remains whole.
 #[test]
 fn pruning_leaves_the_nearest() {
@@ -230,6 +259,7 @@ fn pruning_leaves_the_nearest() {
 enum Step {
     Segment(u32, u32),
     Read(usize),
+    Skip(u32),
     Prune(usize),
     Acknowledge,
 }
@@ -238,6 +268,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => (0u32..600, 1u32..200).prop_map(|(from, len)| Step::Segment(40 * from, len * 13)),
         4 => (0usize..5000).prop_map(Step::Read),
+        2 => prop_oneof![0u32..3000, 0u32..30_000].prop_map(Step::Skip),
         1 => (600usize..9000).prop_map(Step::Prune),
         4 => Just(Step::Acknowledge),
     ]
@@ -255,7 +286,7 @@ const SPAN: u32 = 30_000;
 
 proptest! {
     /// Segments of one stream in any order, overlapping in any way, around the wrap: the program
-    /// reads the stream, and the blocks say exactly what is held.
+    /// reads and skips through the stream, and the blocks say exactly what is held.
     #[test]
     fn any_order_gives_the_stream_and_true_blocks(
         start in prop_oneof![Just(0u32), Just(u32::MAX - 10_000), any::<u32>()],
@@ -264,7 +295,8 @@ proptest! {
         let (mut q, mut memory) = (ReceiveQueue::default(), Memory::default());
         let start = SeqNumber(start);
         let mut oracle = Oracle { have: vec![false; SPAN as usize], next: 0, latest: None, repeats: Vec::new() };
-        let mut read = Vec::new();
+        // Where the program reads on; what lies before it and has not come is skipped.
+        let mut cursor = 0;
         for step in steps {
             match step {
                 Step::Segment(from, len) => {
@@ -281,12 +313,20 @@ proptest! {
                 }
                 Step::Read(count) => {
                     let count = count.min(q.readable().len());
-                    read.extend_from_slice(&q.readable()[..count]);
+                    cursor += count as u32;
                     if count % 2 == 0 {
                         q.consume(count, &mut memory);
                     } else {
                         q.consume_keeping(count, &mut memory);
                     }
+                }
+                Step::Skip(count) => {
+                    let here = count.min(q.readable().len() as u32);
+                    q.consume(here as usize, &mut memory);
+                    if here < count {
+                        q.skip(count - here);
+                    }
+                    cursor += count;
                 }
                 Step::Prune(to) => {
                     q.prune(to, &mut memory);
@@ -304,14 +344,14 @@ proptest! {
                 }
             }
             prop_assert_eq!(memory.info().used, q.held());
+            prop_assert_eq!(q.skipping(), cursor.saturating_sub(oracle.next));
+            prop_assert_eq!(q.readable(), bytes(cursor, oracle.next.saturating_sub(cursor)));
             let held: Vec<_> = q.beyond().map_or(Vec::new(), |b| b.ranges().iter().copied().collect());
             for pair in held.windows(2) {
                 prop_assert!(pair[0].1.lt(pair[1].0), "ranges touch or overlap");
             }
             prop_assert!(held.iter().all(|r| r.0.gt(start + oracle.next)));
         }
-        read.extend_from_slice(q.readable());
-        prop_assert_eq!(read, bytes(0, oracle.next));
         q.release(&mut memory);
         prop_assert_eq!(memory.info().used, 0);
         prop_assert_eq!(memory.parked(), 0);
