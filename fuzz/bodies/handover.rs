@@ -9,7 +9,7 @@
 
 use std::net::IpAddr;
 
-use exos_inet::tcp::{ConnectionId, DetachedConnection, EventSet};
+use exos_inet::tcp::{ConnectionId, DetachedConnection, EventSet, HandoverError};
 use exos_inet::{Config, Duration, Instant, Neighbors, RxChecksum, Stack};
 use exos_wire::SeqNumber;
 use exos_wire::tcp::{TcpFlags, TcpHeader, TcpOptions, TcpView, Timestamps};
@@ -30,11 +30,15 @@ const MEMORY_MAX: usize = 64 << 20;
 
 /// Any bytes as a connection's fields.
 pub fn handover(data: &[u8]) {
-    let mut bytes = b"EXTC\x01\x00".to_vec();
+    let mut bytes = b"EXTC\x02\x00".to_vec();
     bytes.extend(((HEAD + data.len()) as u32).to_le_bytes());
     bytes.extend(data);
-    let Ok(detached) = DetachedConnection::decode(&bytes) else {
-        return;
+    let detached = match DetachedConnection::decode(&bytes) {
+        Ok(detached) => detached,
+        Err(HandoverError::Version(_)) => {
+            panic!("the bytes have a new version, the head here has not")
+        }
+        Err(_) => return,
     };
     assert_eq!(detached.encode(), bytes);
     if let Some(mut world) = World::new(detached) {

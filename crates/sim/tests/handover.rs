@@ -231,10 +231,10 @@ fn damaged_bytes_are_refused() {
     let refused = DetachedConnection::decode(&longer).unwrap_err();
     assert_eq!(refused, HandoverError::Trailing(1));
     let mut other = bytes.clone();
-    other[4] = 2;
+    other[4] = 9;
     let refused = DetachedConnection::decode(&other).unwrap_err();
-    assert_eq!(refused, HandoverError::Version(2));
-    assert!(refused.to_string().contains("version 2"));
+    assert_eq!(refused, HandoverError::Version(9));
+    assert!(refused.to_string().contains("version 9"));
     other[0] = 0;
     let refused = DetachedConnection::decode(&other).unwrap_err();
     assert_eq!(refused, HandoverError::NotAConnection);

@@ -22,8 +22,9 @@
 //! 10  the flow: our address and the peer's, 16 bytes each (IPv4 in its mapped form), our port and theirs
 //! 46  the other fields, in the order of the list in `fields`, each as `bytes` says of its kind;
 //!     the send queue is the last of the list; then the full MSS (2 bytes), congestion control (the name
-//!     as a block, four numbers of 8 bytes), the received bytes (a block), how many more are skipped
-//!     (4 bytes), and what waits beyond gaps (zeros where it is skipped): how many ranges (4 bytes), of each its first sequence number and the bytes (a block)
+//!     as a block, four numbers of 8 bytes), the received bytes (a block), what waits beyond gaps:
+//!     how many ranges (4 bytes), of each its first sequence number and the bytes (a block, zeros
+//!     where they are skipped), and how many more bytes are skipped (4 bytes)
 //! ```
 //!
 //! They come from another process, so they are judged like a packet: [`DetachedConnection::decode`] gives a

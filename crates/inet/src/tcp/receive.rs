@@ -388,7 +388,6 @@ impl ReceiveQueue {
         if wire.reads() && !readable.is_empty() {
             self.append(wire.read_at(readable.clone()), memory);
         }
-        self.travel_skipping(wire)?;
         let ranges: Vec<_> = self
             .beyond()
             .iter()
@@ -414,6 +413,7 @@ impl ReceiveQueue {
                     self.resume_range((next, furthest), (last, left), wire.read_at(at), memory)?;
             }
         }
+        self.travel_skipping(wire)?;
         Ok(readable)
     }
 
