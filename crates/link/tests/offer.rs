@@ -341,6 +341,10 @@ fn send_super_packet(link: &mut Link, hello: &Hello) {
     assert!(link.transmit(&head, &[&[7; DATA]], meta));
     link.flush().unwrap();
     assert_eq!(counter(link, "tx_super_packets"), 1);
+    let segments = DATA.div_ceil(1448);
+    assert_eq!(counter(link, "tx_super_packet_segments"), segments as u64);
+    let bytes = DATA + segments * 54;
+    assert_eq!(counter(link, "tx_super_packet_segment_bytes"), bytes as u64);
     // RFC 9293 §3.10.7.1: the reset acknowledges all of the data.
     receive_until(link, |frame, _| {
         let ip = EthernetView::parse(frame).unwrap().payload();

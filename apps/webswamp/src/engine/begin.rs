@@ -82,7 +82,7 @@ impl<Id: Copy> Engine<Id> {
         let it = &mut self.slots[slot as usize];
         it.intended = intended;
         (it.begun, it.since) = (now, now);
-        (it.content, it.skipping) = (0, 0);
+        (it.framing, it.content, it.skipping) = (0, 0, 0);
         if it.connection.is_some() {
             return self.send_first(slot, now, transport);
         }

@@ -95,7 +95,7 @@ impl<Id: Copy> Engine<Id> {
         it.request = next.request;
         it.is_last = next.is_last;
         (it.intended, it.begun, it.since) = (next.begun, next.begun, now);
-        it.content = 0;
+        (it.framing, it.content) = (0, 0);
         it.stage = Stage::Head;
         self.fill(slot, now, transport);
         true

@@ -43,6 +43,8 @@ pub struct Slot<Id> {
     /// When what it is at came to be what it is at: its deadline is counted from then.
     pub(super) since: Instant,
     pub(super) first: Instant,
+    /// Bytes of heads and of the framing of content so far.
+    pub(super) framing: u64,
     /// Bytes of content so far.
     pub(super) content: u64,
     /// Of the content that is still to come, bytes that are only counted.
@@ -68,6 +70,7 @@ impl<Id> Default for Slot<Id> {
             begun: Instant::START,
             since: Instant::START,
             first: Instant::START,
+            framing: 0,
             content: 0,
             skipping: 0,
             summing: Summing::default(),

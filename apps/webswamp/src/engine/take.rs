@@ -51,6 +51,7 @@ impl<Id: Copy> Engine<Id> {
                     return Ok(Took::Nothing);
                 };
                 transport.consume(id, head.len);
+                it.framing += head.len as u64;
                 if head.is_interim() {
                     return Ok(Took::Some);
                 }
@@ -65,6 +66,7 @@ impl<Id: Copy> Engine<Id> {
             }
             Stage::Body(body) => {
                 let taken = body.take(bytes, |content| it.summing.add(content))?;
+                it.framing += taken.bytes as u64 - taken.content;
                 it.content += taken.content;
                 transport.consume(id, taken.bytes);
                 Ok(self.took(slot, id, transport))
@@ -141,6 +143,7 @@ impl<Id: Copy> Engine<Id> {
                 first: it.first,
                 last: now,
                 status: it.status,
+                bytes: it.framing + it.content,
                 content: it.content,
             });
         } else {

@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::Results;
 use super::text::{micros, plain};
+use super::{Results, Traffic};
 use crate::limits::SECONDS_FOR_NOISE;
 use crate::statistics::Second;
 
@@ -61,7 +61,7 @@ const fn quantity(
     }
 }
 
-const QUANTITIES: [Quantity; 11] = [
+const QUANTITIES: [Quantity; 15] = [
     quantity(
         "requests_per_second",
         |r| Some(r.per_second(r.responses)),
@@ -109,10 +109,39 @@ const QUANTITIES: [Quantity; 11] = [
         None,
     ),
     quantity("busy_share", |r| Some(r.busy_share()), None),
+    quantity(
+        "response_bytes_per_second",
+        |r| Some(r.per_second(r.response_bytes)),
+        None,
+    ),
+    quantity(
+        "sent_again_share",
+        |r| of_link(r, |t| (t.segments_sent_again, t.segments_sent)),
+        None,
+    ),
+    quantity(
+        "received_twice_share",
+        |r| of_link(r, |t| (t.segments_received_twice, t.segments_received)),
+        None,
+    ),
+    quantity(
+        "dropped_share",
+        |r| {
+            of_link(r, |t| {
+                (t.packets_dropped, t.packets_dropped + t.packets_received)
+            })
+        },
+        None,
+    ),
 ];
 
 fn at(results: &Results, quantile: f64) -> Option<f64> {
     results.times_us.total.at(quantile).map(|us| us as f64)
+}
+
+fn of_link(results: &Results, part_of_all: fn(&Traffic) -> (u64, u64)) -> Option<f64> {
+    let (part, all) = part_of_all(&Traffic::of(results)?);
+    share(part, all)
 }
 
 fn share(part: u64, all: u64) -> Option<f64> {

@@ -6,7 +6,7 @@ use exos_program::figure::{self, Curve, number};
 use exos_program::html::{escape, page, table};
 
 use super::text::micros;
-use super::{Distribution, POINTS, Results, Verdict};
+use super::{Distribution, POINTS, Results, Traffic, Verdict};
 use crate::statistics::Second;
 
 /// How the two times are to be read.
@@ -30,6 +30,7 @@ impl Results {
         self.over_time(&mut body);
         self.distribution(&mut body);
         self.counts(&mut body);
+        self.traffic(&mut body);
         self.parameters(&mut body);
         page(&title, &body)
     }
@@ -38,8 +39,9 @@ impl Results {
         let verdict = Verdict::of(self).text();
         let lines = [
             format!(
-                "{} requests/s, {:.2} MB/s of content, {} connections/s, measured for {:.2} s; {} errors.",
+                "{} requests/s, {:.2} MB/s of responses ({:.2} of content), {} connections/s, measured for {:.2} s; {} errors.",
                 number(self.per_second(self.responses)),
+                self.per_second(self.response_bytes) / 1e6,
                 self.per_second(self.content_bytes) / 1e6,
                 number(self.per_second(self.connections)),
                 self.measured_secs,
@@ -141,6 +143,17 @@ impl Results {
         out.push_str(&table(&["", "requests", "of all"], statuses.chain(errors)));
     }
 
+    fn traffic(&self, out: &mut String) {
+        let Some(traffic) = Traffic::of(self) else {
+            return;
+        };
+        out.push_str("<h2>What went over the link</h2>\n");
+        let rows = traffic.rows().into_iter();
+        let rows = rows.map(|(name, count)| vec![name.to_owned(), count.to_string()]);
+        out.push_str(&table(&["", ""], rows));
+        out.push_str("<p>Of the whole load, its warm-up and its end included.</p>\n");
+    }
+
     fn parameters(&self, out: &mut String) {
         out.push_str("<h2>Who made the load</h2>\n");
         for generator in &self.generators {
@@ -189,6 +202,7 @@ mod tests {
         assert_eq!(html.matches("<svg").count(), 3);
         assert!(html.contains("&lt;script&gt;") && !html.contains("<script"));
         assert!(html.contains("coordinated omission") && html.contains("Limited by the server"));
+        assert!(html.contains("What went over the link") && html.contains("packets sent"));
         assert!(html.contains("status 404") && html.contains(">reset<"));
         assert!(!html.contains("NaN") && !html.contains(">inf"));
         assert!(!html.contains("checksum"));

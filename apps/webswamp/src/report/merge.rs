@@ -43,6 +43,7 @@ impl Results {
         self.measured_secs = until.max(its_until) - from.min(its_from);
         self.responses += other.responses;
         self.connections += other.connections;
+        self.response_bytes += other.response_bytes;
         self.content_bytes += other.content_bytes;
         for (status, count) in &other.statuses {
             *self.statuses.entry(*status).or_default() += count;

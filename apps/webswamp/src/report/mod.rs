@@ -9,6 +9,7 @@
 //! | `compare` | two results, and which differences are more than noise |
 //! | `verdict` | who was the limit |
 //! | `threshold` | conditions under which a load has failed |
+//! | `traffic` | what went over the link |
 //! | `text` | the summary |
 //! | `html` | a page with figures |
 //! | `live` | what is seen while a load runs |
@@ -21,6 +22,7 @@ mod live;
 mod merge;
 mod text;
 mod threshold;
+mod traffic;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -41,6 +43,7 @@ pub use live::{Live, Moment, Style};
 pub use merge::merge;
 pub(crate) use text::micros;
 pub use threshold::Threshold;
+pub use traffic::Traffic;
 pub use verdict::{Limit, Verdict};
 
 /// What the JSON says it is. Its meaning does not change without another number.
@@ -109,6 +112,9 @@ pub struct Results {
     pub responses: u64,
     /// Connections that came to stand, begun in it.
     pub connections: u64,
+    /// Bytes of responses, heads and framing included.
+    #[serde(default)]
+    pub response_bytes: u64,
     /// Bytes of content.
     pub content_bytes: u64,
     /// Responses by status code; 0 for codes that are none.
@@ -141,6 +147,7 @@ impl Results {
             measured_secs: (s.until - s.from).as_secs_f64(),
             responses: s.responses,
             connections: s.connections,
+            response_bytes: s.bytes,
             content_bytes: s.content,
             statuses: s.statuses().collect(),
             errors: errors
@@ -260,6 +267,7 @@ impl Results {
         };
         let processor: f64 = self.generators.iter().map(|g| g.processor_secs).sum();
         let verdict = serde_json::to_value(Verdict::of(self)).expect("it is text");
+        let traffic = Traffic::of(self);
         let derived = [
             ("verdict", verdict),
             (
@@ -274,10 +282,11 @@ impl Results {
             ("processor_secs", processor.into()),
             (
                 "retransmissions",
-                self.counters
-                    .get("tcp_segments_retransmitted")
-                    .copied()
-                    .into(),
+                traffic.as_ref().map(|t| t.segments_sent_again).into(),
+            ),
+            (
+                "link",
+                serde_json::to_value(&traffic).expect("it is numbers"),
             ),
             ("bad_checksums", self.bad_checksums().into()),
         ];

@@ -17,6 +17,7 @@ pub(crate) fn results(started: f64, micros: u64) -> Results {
             first: last,
             last,
             status: if n % 100 == 99 { 404 } else { 200 },
+            bytes: 110,
             content: 10,
         });
     }

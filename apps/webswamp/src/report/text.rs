@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Distribution, POINTS, Results, Verdict};
+use super::{Distribution, POINTS, Results, Traffic, Verdict};
 
 /// What the two ends of a time mean, where they differ.
 const MEANING: &str = "total: from when a request was meant to begin; service: from when it began, which hides what waited before it\n";
@@ -16,8 +16,9 @@ impl Results {
     /// A summary.
     pub fn text(&self) -> String {
         let mut text = format!(
-            "{:.0} requests/s, {:.2} MB/s of content, {:.0} connections/s, measured for {:.2} s\n",
+            "{:.0} requests/s, {:.2} MB/s of responses ({:.2} of content), {:.0} connections/s, measured for {:.2} s\n",
             self.per_second(self.responses),
+            self.per_second(self.response_bytes) / 1e6,
             self.per_second(self.content_bytes) / 1e6,
             self.per_second(self.connections),
             self.measured_secs,
@@ -36,20 +37,19 @@ impl Results {
             text.push_str(if differ { MEANING } else { MEANING_CLOSED });
             text.push('\n');
             text.push_str(&bars(&self.times_us.total));
+            text.push('\n');
         }
-        let (busy, processor) = (
-            self.busy_share(),
-            self.generators
-                .iter()
-                .map(|g| g.processor_secs)
-                .sum::<f64>(),
-        );
-        let _ = writeln!(
-            text,
-            "\nwe were busy for {:.0} % of the time, and used a processor for {processor:.2} s",
-            100.0 * busy
-        );
+        text.extend(Traffic::of(self).map(|traffic| traffic.text()));
+        text.push_str(&self.effort_text());
         text
+    }
+
+    fn effort_text(&self) -> String {
+        let processor: f64 = self.generators.iter().map(|g| g.processor_secs).sum();
+        format!(
+            "we were busy for {:.0} % of the time, and used a processor for {processor:.2} s\n",
+            100.0 * self.busy_share()
+        )
     }
 
     /// What is said of damaged packets, when there were any.
@@ -193,7 +193,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[0],
-            "100 requests/s, 0.00 MB/s of content, 100 connections/s, measured for 9.00 s"
+            "100 requests/s, 0.01 MB/s of responses (0.00 of content), 100 connections/s, measured for 9.00 s"
         );
         assert_eq!(
             lines[1],

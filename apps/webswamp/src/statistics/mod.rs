@@ -38,6 +38,8 @@ pub struct Answered {
     pub last: Instant,
     /// Status code.
     pub status: u16,
+    /// Its bytes, heads and framing included.
+    pub bytes: u64,
     /// Bytes of content.
     pub content: u64,
 }
@@ -65,6 +67,8 @@ pub struct Statistics {
     pub errors: Errors,
     /// Responses.
     pub responses: u64,
+    /// Bytes of them, heads and framing included.
+    pub bytes: u64,
     /// Bytes of content.
     pub content: u64,
     /// Connections that stood.
@@ -98,6 +102,7 @@ impl Statistics {
             statuses: vec![0; 600],
             errors: Errors::default(),
             responses: 0,
+            bytes: 0,
             content: 0,
             connections: 0,
             seconds: Seconds::new(start),
@@ -131,6 +136,7 @@ impl Statistics {
             return;
         }
         self.responses += 1;
+        self.bytes += answered.bytes;
         self.content += answered.content;
         let known = (100..600).contains(&answered.status);
         self.statuses[if known {

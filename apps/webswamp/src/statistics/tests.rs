@@ -11,6 +11,7 @@ fn answered(intended: u64, begun: u64, last: u64) -> Answered {
         first: at(last),
         last: at(last),
         status: 200,
+        bytes: 110,
         content: 10,
     }
 }
@@ -26,7 +27,10 @@ fn what_counts() {
     statistics.answered(&answered(2000, 2000, 2001));
     statistics.failed(ErrorKind::Reset, at(1500), at(2500));
     statistics.failed(ErrorKind::Reset, at(2500), at(2501));
-    assert_eq!((statistics.responses, statistics.content), (2, 20));
+    assert_eq!(
+        (statistics.responses, statistics.bytes, statistics.content),
+        (2, 220, 20)
+    );
     assert_eq!(statistics.errors.of(ErrorKind::Reset), 1);
     assert_eq!(statistics.total.max() / 1000, 1000);
     assert_eq!(statistics.service.max() / 1000, 899);

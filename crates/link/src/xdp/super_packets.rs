@@ -26,6 +26,8 @@ use crate::vnet;
 pub(super) struct SuperPackets {
     socket: OwnedFd,
     frames: u64,
+    /// What these are cut into: segments, and bytes of segments with a header each.
+    segments: u64,
     bytes: u64,
     no_room: u64,
     refused: u64,
@@ -42,6 +44,7 @@ impl SuperPackets {
         Self {
             socket,
             frames: 0,
+            segments: 0,
             bytes: 0,
             no_room: 0,
             refused: 0,
@@ -66,8 +69,10 @@ impl SuperPackets {
         }
         match send(&self.socket, &pieces[..2 + body.len()]) {
             Ok(()) => {
+                let segments = segments_of(len, meta);
                 self.frames += 1;
-                self.bytes += len as u64;
+                self.segments += segments;
+                self.bytes += len as u64 + (segments - 1) * u64::from(meta.header_len);
                 true
             }
             Err(error) => match error.raw_os_error() {
@@ -85,14 +90,24 @@ impl SuperPackets {
     }
 
     /// Events by name.
-    pub(super) fn counters(&self) -> [(&'static str, u64); 4] {
+    pub(super) fn counters(&self) -> [(&'static str, u64); 5] {
         [
             ("tx_super_packets", self.frames),
-            ("tx_super_packet_bytes", self.bytes),
+            ("tx_super_packet_segments", self.segments),
+            ("tx_super_packet_segment_bytes", self.bytes),
             ("tx_super_packet_no_room", self.no_room),
             ("tx_super_packet_refused", self.refused),
         ]
     }
+}
+
+/// What a frame of this length is cut into.
+fn segments_of(len: usize, meta: TxMeta) -> u64 {
+    let data = len.saturating_sub(usize::from(meta.header_len));
+    let segments = meta
+        .segment_size
+        .map_or(1, |size| data.div_ceil(usize::from(size).max(1)));
+    segments.max(1) as u64
 }
 
 /// The one page of a packet socket's ring, mapped. Meanwhile the kernel refuses whoever has the
