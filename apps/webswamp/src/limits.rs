@@ -35,6 +35,17 @@ pub const HISTOGRAM_DIGITS: u8 = 3;
 /// Clients, or connections in an open loop: what a stack holds.
 pub const CONNECTIONS_MAX: u32 = 1 << 20;
 
+/// Clients of a closed loop whose first connection is being opened at the same time: what the backlog of common servers
+/// holds (nginx: 511), and far less than the rings of a link.
+pub const OPENING_MAX: u32 = 500;
+
+/// Connections reset in one go when a load ends: a quarter of the answers that a stack queues.
+pub const ABORTS_AT_ONCE: usize = exos_inet::limits::REPLIES_MAX / 4;
+
+/// The pause between two such goes. Resets are not sent again, so what the other side has no room for leaves a
+/// connection open there: a quarter of a million in a second is what a server takes in beside its work.
+pub const ABORTS_PAUSE: Duration = Duration::from_millis(4);
+
 /// Connections of an open loop when nothing is said.
 pub const OPEN_CONNECTIONS: u32 = 10_000;
 

@@ -22,14 +22,27 @@ pub struct Task {
     pub think: Duration,
 }
 
+impl Task {
+    /// Without thinking: there is no response yet that a client would think about.
+    fn at_once(self) -> Self {
+        let think = Duration::ZERO;
+        Self { think, ..self }
+    }
+}
+
 /// Decides what clients ask for.
 pub trait Driver {
     /// All requests that there are.
     fn requests(&self) -> &[Request];
 
+    /// What this client does first, before the load begins: as a rule what it does next.
+    fn first(&mut self, client: u32) -> Option<Task> {
+        self.next(client)
+    }
+
     /// What this client does next, or nothing more; clients are counted from zero, in an open loop all are the first.
     ///
-    /// It is asked for the first time before the load begins, and then when the client's last request is over, or,
+    /// It is asked when the client's last request is over, or,
     /// with several requests under way on a connection, when there is room for another. In an open
     /// loop it is asked once for each time at which a request is meant to begin, in their order.
     fn next(&mut self, client: u32) -> Option<Task>;
@@ -52,6 +65,10 @@ impl One {
 impl Driver for One {
     fn requests(&self) -> &[Request] {
         &self.request
+    }
+
+    fn first(&mut self, client: u32) -> Option<Task> {
+        self.next(client).map(Task::at_once)
     }
 
     fn next(&mut self, _client: u32) -> Option<Task> {

@@ -165,6 +165,10 @@ impl Driver for Replay {
         &self.requests
     }
 
+    fn first(&mut self, client: u32) -> Option<Task> {
+        self.next(client).map(Task::at_once)
+    }
+
     fn next(&mut self, _client: u32) -> Option<Task> {
         let request = *self.order.get(self.next)?;
         self.next += 1;

@@ -162,6 +162,10 @@ impl Driver for Weighted {
         &self.requests
     }
 
+    fn first(&mut self, client: u32) -> Option<Task> {
+        self.next(client).map(Task::at_once)
+    }
+
     fn next(&mut self, _client: u32) -> Option<Task> {
         let request = self.table.sample(&mut self.random) as u32;
         let think = self.think;

@@ -6,7 +6,7 @@ use exos_inet::Instant;
 
 use super::slot::{Slot, Stage, of_token, token};
 use super::{Engine, Shape};
-use crate::limits::{RETRY_TIME, WAITING_MAX};
+use crate::limits::{OPENING_MAX, RETRY_TIME, WAITING_MAX};
 use crate::request::Place;
 use crate::statistics::ErrorKind;
 use crate::transport::Transport;
@@ -14,6 +14,16 @@ use crate::transport::Transport;
 impl<Id: Copy> Engine<Id> {
     /// All whose time has come.
     pub(super) fn begin_due(&mut self, now: Instant, transport: &mut impl Transport<Id = Id>) {
+        while now >= self.start
+            && self.may_begin()
+            && self.may_open()
+            && let Some(slot) = self.newcomers.pop_front()
+        {
+            self.left -= 1;
+            self.opening += 1;
+            self.slots[slot as usize].is_new = true;
+            self.begin(slot, now, now, transport);
+        }
         while self.may_begin()
             && let Some(Reverse((at, slot))) = self.thinking.peek().copied()
             && at <= now
@@ -55,6 +65,11 @@ impl<Id: Copy> Engine<Id> {
 
     pub(super) fn may_begin(&self) -> bool {
         !self.ending && self.left > 0
+    }
+
+    /// A client that has yet to begin may: not all at once.
+    pub(super) fn may_open(&self) -> bool {
+        !self.newcomers.is_empty() && self.opening < OPENING_MAX
     }
 
     /// A slot of an open loop for a request.
@@ -135,6 +150,7 @@ impl<Id: Copy> Engine<Id> {
         now: Instant,
         transport: &mut impl Transport<Id = Id>,
     ) {
+        self.has_opened(slot);
         let it = &self.slots[slot as usize];
         self.statistics.connected(it.begun, now);
         if self.behaviour.merging {

@@ -88,6 +88,11 @@ pub struct Engine<Id> {
     waiting: VecDeque<(Instant, u32)>,
     /// Clients that think, until when.
     thinking: BinaryHeap<Reverse<(Instant, u32)>>,
+    /// Clients that have yet to begin, and when they may.
+    newcomers: VecDeque<u32>,
+    start: Instant,
+    /// Clients whose first connection is being opened.
+    opening: u32,
     /// What is put off to the next turn, so that acknowledgements leave by themselves.
     deferred: Vec<u64>,
     /// Slots with a request, by when they began it.
@@ -97,6 +102,8 @@ pub struct Engine<Id> {
     connections: usize,
     /// Slots whose connection the server is to close.
     closing: Order,
+    /// Slots before this have no connection any more, since the load was given up.
+    swept: u32,
     heads: Heads,
     /// Requests that may still begin, or be meant to.
     left: u64,
@@ -117,11 +124,17 @@ impl<Id: Copy> Engine<Id> {
     ) -> Self {
         let mut slots = Vec::new();
         let mut thinking = BinaryHeap::new();
+        let mut newcomers = VecDeque::new();
         if matches!(shape, Shape::Closed) {
             slots.resize_with(behaviour.slots as usize, Slot::default);
             for (slot, client) in slots.iter_mut().zip(0..) {
-                if let Some(task) = driver.next(client) {
-                    slot.request = task.request;
+                let Some(task) = driver.first(client) else {
+                    continue;
+                };
+                slot.request = task.request;
+                if task.think.is_zero() {
+                    newcomers.push_back(client);
+                } else {
                     thinking.push(Reverse((start + task.think, client)));
                 }
             }
@@ -135,6 +148,10 @@ impl<Id: Copy> Engine<Id> {
             idle: Vec::new(),
             waiting: VecDeque::new(),
             thinking,
+            newcomers,
+            start,
+            opening: 0,
+            swept: 0,
             deferred: Vec::new(),
             busy: Order::default(),
             busy_count: 0,
@@ -164,7 +181,8 @@ impl<Id: Copy> Engine<Id> {
             Shape::Closed => {
                 // Who waits for the server's FIN asks again after it.
                 let goes_on = self.closing.first().is_some();
-                goes_on || !self.thinking.is_empty() || !self.deferred.is_empty()
+                let begins = !self.thinking.is_empty() || !self.newcomers.is_empty();
+                goes_on || begins || !self.deferred.is_empty()
             }
             Shape::Open(schedule) => schedule.next().is_some(),
         };
@@ -178,7 +196,11 @@ impl<Id: Copy> Engine<Id> {
             first.map(|slot| self.slots[slot as usize].since + time)
         };
         let begins = (!self.ending && self.left > 0).then(|| match &self.shape {
-            Shape::Closed => self.thinking.peek().map(|Reverse((at, _))| *at),
+            Shape::Closed => {
+                let newcomer = self.may_open().then_some(self.start);
+                let thinker = self.thinking.peek().map(|Reverse((at, _))| *at);
+                newcomer.into_iter().chain(thinker).min()
+            }
             Shape::Open(schedule) => schedule.next(),
         });
         let deferred = (!self.deferred.is_empty()).then_some(Instant::START);
@@ -206,15 +228,25 @@ impl<Id: Copy> Engine<Id> {
         }
     }
 
-    /// Gives up what is under way, and all connections.
-    pub fn abort(&mut self, now: Instant, transport: &mut impl Transport<Id = Id>) {
+    /// Gives up what is under way, and connections, so many at a time. True when none is left.
+    pub fn abort(
+        &mut self,
+        now: Instant,
+        most: usize,
+        transport: &mut impl Transport<Id = Id>,
+    ) -> bool {
         self.end(now);
-        while let Some(slot) = self.busy.first() {
+        let enough = self.connections.saturating_sub(most);
+        while let Some(slot) = self.busy.first()
+            && self.connections > enough
+        {
             self.fail(slot, ErrorKind::Unfinished, now, transport);
         }
-        for slot in 0..self.slots.len() as u32 {
-            self.drop_connection(slot, transport);
+        while self.swept < self.slots.len() as u32 && self.connections > enough {
+            self.drop_connection(self.swept, transport);
+            self.swept += 1;
         }
+        self.connections == 0
     }
 
     // What arrives.
@@ -311,6 +343,7 @@ impl<Id: Copy> Engine<Id> {
         transport: &mut impl Transport<Id = Id>,
     ) {
         self.drop_connection(slot, transport);
+        self.has_opened(slot);
         let intended = self.slots[slot as usize].intended;
         self.statistics.failed(kind, intended, now);
         let of_others = match kind {
@@ -320,6 +353,12 @@ impl<Id: Copy> Engine<Id> {
         self.lose_behind(slot, of_others, now);
         self.is_no_longer_busy(slot);
         self.go_on(slot, now, transport);
+    }
+
+    /// A slot's connection stands, or will not: if it was the slot's first, another client may open its own.
+    fn has_opened(&mut self, slot: u32) {
+        let was_new = std::mem::take(&mut self.slots[slot as usize].is_new);
+        self.opening -= u32::from(was_new);
     }
 
     fn drop_connection(&mut self, slot: u32, transport: &mut impl Transport<Id = Id>) {

@@ -34,6 +34,8 @@ pub struct Slot<Id> {
     /// The request, by its place in the driver's table.
     pub(super) request: u32,
     pub(super) status: u16,
+    /// Its first connection is being opened.
+    pub(super) is_new: bool,
     /// The connection ends with the response.
     pub(super) is_last: bool,
     /// The server has finished.
@@ -64,6 +66,7 @@ impl<Id> Default for Slot<Id> {
             used: 0,
             request: 0,
             status: 0,
+            is_new: false,
             is_last: false,
             is_finished: false,
             intended: Instant::START,

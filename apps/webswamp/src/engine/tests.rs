@@ -1,6 +1,7 @@
 //! The engine over connections that do as they are told, in time that a test makes pass.
 
 mod counted;
+mod many;
 mod pipeline;
 
 use std::time::Duration;
@@ -264,7 +265,7 @@ fn servers_close_when_they_want_to() {
     assert_eq!(world.engine.statistics.content, 10);
 
     let mut world = World::new(behaviour(1, 100), Shape::Closed, Duration::from_secs(1));
-    world.pass(1000).connect(0).data(0, OK);
+    world.turn().connect(0).data(0, OK);
     world.event(0, END).event(0, EventSet::CLOSED);
     assert_eq!(world.did(), [(0, Open), (0, BETWEEN), (0, Leave)]);
     world.pass(999);
@@ -413,7 +414,7 @@ fn the_end() {
     assert_eq!((world.responses(), world.did()), (1, vec![]));
     assert!(!world.engine.is_over());
     world.pass(5000);
-    world.engine.abort(world.now, &mut world.wire);
+    assert!(world.engine.abort(world.now, usize::MAX, &mut world.wire));
     assert!(world.engine.is_over());
     assert_eq!(world.errors(), [(ErrorKind::Unfinished, 1)]);
     let mut did = world.did();
@@ -599,6 +600,6 @@ fn connections_are_counted() {
     assert_eq!(world.engine.connections(), 2);
     // One ends as it should, and the other with a reset; both ask again.
     world.data_and(0, OK, DATA.with(END));
-    world.engine.abort(world.now, &mut world.wire);
+    assert!(world.engine.abort(world.now, usize::MAX, &mut world.wire));
     assert_eq!(world.engine.connections(), 0);
 }

@@ -6,7 +6,6 @@ use exos_inet::Instant;
 
 use crate::engine::Engine;
 use crate::report::{Effort, Generator, Live, Moment};
-use crate::transport::Transport;
 
 use super::Outcome;
 
@@ -61,11 +60,10 @@ impl<Id: Copy> Course<Id> {
         self.effort.busy += clock::now() - since;
     }
 
-    /// Gives up what is under way, and all connections.
-    pub(super) fn stop(&mut self, now: Instant, transport: &mut impl Transport<Id = Id>) {
+    /// The load is over; what is under way and all connections are to be given up.
+    pub(super) fn stop(&mut self, now: Instant) {
         self.engine.end(now);
         self.effort.stop(now);
-        self.engine.abort(now, transport);
     }
 
     pub(super) fn outcome(self, counters: Vec<(String, u64)>) -> Outcome {

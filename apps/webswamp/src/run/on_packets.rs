@@ -2,10 +2,11 @@
 
 use exos::signals::Signals;
 use exos::{Attachment, Error, Exos};
+use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, Options};
 use exos_program::{taken_back, tell_news};
 
-use crate::limits::GOODBYE_TIME;
+use crate::limits::{ABORTS_AT_ONCE, ABORTS_PAUSE, GOODBYE_TIME};
 use crate::options::LoadArgs;
 use crate::packets::Packets;
 use crate::target::{self, Target};
@@ -95,23 +96,52 @@ impl Load {
     /// Resets what is open, and what is ending and does not come to its end soon: nothing is left half open.
     fn stop(&mut self) -> Result<(), Error> {
         let now = self.exos.now();
-        let mut packets = packets(&mut self.exos, &self.options, &self.target);
-        self.course.stop(now, &mut packets);
-        let until = now + GOODBYE_TIME;
-        while self.exos.send()? > 0
-            || (self.exos.stack.tcp.connections() > 0 && self.exos.now() < until)
-        {
-            self.exos.wait(Some(until), &[])?;
-            self.exos.receive();
-            // Nobody wants to hear of them any more.
-            while self.exos.stack.poll_event().is_some() {}
+        self.course.stop(now);
+        self.give_up()?;
+        let until = self.exos.now() + GOODBYE_TIME;
+        while self.exos.stack.tcp.connections() > 0 && self.exos.now() < until {
+            self.turn_away(until)?;
         }
-        let tcp = &self.exos.stack.tcp;
-        for id in tcp.connections_where(|_| true) {
-            self.exos.stack.tcp_abort(id);
+        let left = self.exos.stack.tcp.connections_where(|_| true);
+        for some in left.chunks(ABORTS_AT_ONCE) {
+            some.iter().for_each(|&id| self.exos.stack.tcp_abort(id));
+            self.pause(self.exos.now() + ABORTS_PAUSE)?;
         }
         while self.exos.send()? > 0 {}
         self.exos.leave();
+        Ok(())
+    }
+
+    /// Resets what clients have open.
+    fn give_up(&mut self) -> Result<(), Error> {
+        loop {
+            let now = self.exos.now();
+            let mut packets = packets(&mut self.exos, &self.options, &self.target);
+            let engine = &mut self.course.engine;
+            if engine.abort(now, ABORTS_AT_ONCE, &mut packets) {
+                while self.exos.send()? > 0 {}
+                return Ok(());
+            }
+            self.pause(now + ABORTS_PAUSE)?;
+        }
+    }
+
+    /// Takes in what comes until this.
+    fn pause(&mut self, until: Instant) -> Result<(), Error> {
+        loop {
+            self.turn_away(until)?;
+            if self.exos.now() >= until {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sends what is to be sent, and takes in what comes. Nobody wants to hear of it any more.
+    fn turn_away(&mut self, until: Instant) -> Result<(), Error> {
+        while self.exos.send()? > 0 {}
+        self.exos.wait(Some(until), &[])?;
+        self.exos.receive();
+        while self.exos.stack.poll_event().is_some() {}
         Ok(())
     }
 }

@@ -36,7 +36,10 @@ pub(super) fn load(args: &LoadArgs, mut setup: Setup, signals: &Signals) -> Resu
     let course = setup.begin(args)?;
     let mut load = Load { sockets, course };
     load.run(signals)?;
-    load.course.stop(clock::now(), &mut load.sockets);
+    let now = clock::now();
+    load.course.stop(now);
+    let engine = &mut load.course.engine;
+    engine.abort(now, usize::MAX, &mut load.sockets);
     Ok(load.course.outcome(Vec::new()))
 }
 

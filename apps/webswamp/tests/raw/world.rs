@@ -217,7 +217,7 @@ impl World {
             to: SocketAddr::from(SERVER),
         };
         self.engine.end(self.now);
-        self.engine.abort(self.now, &mut packets);
+        assert!(self.engine.abort(self.now, usize::MAX, &mut packets));
         self.turn();
         while let Some(((at, _), _)) = self.wire.first_key_value() {
             self.now = *at;

@@ -115,7 +115,7 @@ fn what_is_behind_is_lost() {
     }
     let mut world = pipelined(4, 100);
     world.turn().connect(0).data(0, OK).pass(1);
-    world.engine.abort(world.now, &mut world.wire);
+    assert!(world.engine.abort(world.now, usize::MAX, &mut world.wire));
     assert_eq!(world.errors(), [(ErrorKind::Unfinished, 4)]);
     assert_eq!(world.engine.requests_under_way(), 0);
 }
