@@ -105,3 +105,15 @@ pub(super) fn token(slot: u32, generation: u32) -> u64 {
 pub(super) fn of_token(token: u64) -> (u32, u32) {
     (token as u32, (token >> 32) as u32)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use exos_inet::tcp::ConnectionId;
+
+    /// A million of them have to fit, beside the stack's control blocks (`crates/inet/tests/allocations.rs`).
+    #[test]
+    fn a_slot_has_its_size() {
+        assert_eq!(size_of::<Slot<ConnectionId>>(), 128);
+    }
+}
