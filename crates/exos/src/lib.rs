@@ -46,4 +46,4 @@ pub mod wait;
 pub use attach::{Attachment, LinkName, Prefixed};
 pub use cores::Core;
 pub use exos_host::Error;
-pub use node::Exos;
+pub use node::{Exos, Passage};

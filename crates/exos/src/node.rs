@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use exos_inet::{Instant, RxChecksum, Stack, TxChecksum};
-use exos_link::{Link, RxMeta, TxMeta};
+use exos_link::{Link, Relay, RxMeta, TxMeta};
 
 use crate::among::Among;
 use crate::clock;
@@ -34,6 +34,17 @@ const BLOCKED_SLEEP: Duration = Duration::from_millis(1);
 /// many other frames.
 const RECEIVE_BATCHES: usize = 2 * SEND_BATCH / exos_link::RX_BATCH as usize;
 
+/// What becomes of a frame that a program has looked at ([`Exos::relay`]).
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub enum Passage {
+    /// It leaves by the link as it is now.
+    Onward,
+    /// It is for the stack.
+    Stack,
+    /// It is done with.
+    Done,
+}
+
 /// A stack on a link, the clock, and what keeps both in place.
 pub struct Exos {
     /// The protocols; the program gives its commands here.
@@ -56,8 +67,6 @@ pub struct Exos {
     /// Turns, and those of them that moved frames.
     turns: u64,
     turns_busy: u64,
-    /// How long these took.
-    busy: Duration,
     /// The link had no room for all that was to be sent.
     blocked: bool,
     /// Turns in which that was so.
@@ -83,7 +92,6 @@ impl Exos {
             worked: false,
             turns: 0,
             turns_busy: 0,
-            busy: Duration::ZERO,
             turns_blocked: 0,
             blocked: false,
             handler: None,
@@ -93,11 +101,6 @@ impl Exos {
     /// The time of this turn: taken when `receive` began.
     pub fn now(&self) -> Instant {
         self.now
-    }
-
-    /// Time in turns that moved frames, those that are over.
-    pub fn busy(&self) -> Duration {
-        self.busy
     }
 
     /// The link.
@@ -154,12 +157,8 @@ impl Exos {
     /// Take in the frames that are there, up to a bound, and see to what is due; returns how many
     /// frames.
     pub fn receive(&mut self) -> usize {
-        let now = clock::now();
-        if self.worked {
-            self.busy += now - self.now;
-        }
-        self.now = now;
-        let stack = &mut self.stack;
+        self.now = clock::now();
+        let (stack, now) = (&mut self.stack, self.now);
         let mut count = match &mut self.among {
             Some(among) => among.receive(stack, now),
             None => 0,
@@ -179,6 +178,40 @@ impl Exos {
             }
         }
         // What is due is news too: the program hears of it in this turn.
+        self.stack.handle_timeout(self.now);
+        self.worked = count > 0;
+        count
+    }
+
+    /// The same for a program that forwards packets itself: `take` sees each frame first, may change it, and says
+    /// what becomes of it. What is to leave is queued at once, and leaves with [`send`](Self::send).
+    ///
+    /// # Panics
+    ///
+    /// On several cores, where frames would have to be handed on.
+    pub fn relay(
+        &mut self,
+        mut take: impl FnMut(&mut Stack, Instant, &mut [u8], RxChecksum) -> Passage,
+    ) -> usize {
+        assert!(self.among.is_none(), "a relay on several cores");
+        self.now = clock::now();
+        let (stack, now) = (&mut self.stack, self.now);
+        let mut count = 0;
+        for _ in 0..RECEIVE_BATCHES {
+            let batch = self.link.relay(|frame, meta| {
+                let checksum = checksum_of(meta);
+                match take(stack, now, frame, checksum) {
+                    Passage::Onward => return Relay::Onward,
+                    Passage::Stack => stack.handle_frame(now, frame, checksum),
+                    Passage::Done => {}
+                }
+                Relay::Done
+            });
+            count += batch;
+            if batch < exos_link::RX_BATCH as usize {
+                break;
+            }
+        }
         self.stack.handle_timeout(self.now);
         self.worked = count > 0;
         count
@@ -293,7 +326,6 @@ impl Exos {
                 ("turns".to_owned(), self.turns),
                 ("turns_busy".to_owned(), self.turns_busy),
                 ("turns_blocked".to_owned(), self.turns_blocked),
-                ("busy_micros".to_owned(), self.busy.as_micros() as u64),
                 ("sleeps".to_owned(), self.waiting.sleeps),
             ])
             .collect()

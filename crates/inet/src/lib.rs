@@ -12,6 +12,7 @@
 //! | [`icmp`] | what is answered and reported, and how often |
 //! | [`udp`] | sockets of datagrams |
 //! | [`tcp`] | connections |
+//! | [`siphash`] | a keyed hash for tables that outsiders fill |
 //! | [`counters`], [`limits`], [`time`] | a name for every drop, a reason for every bound, the clock |
 #![forbid(unsafe_code)]
 
@@ -21,7 +22,7 @@ pub mod icmp;
 pub mod limits;
 pub mod neighbor;
 pub mod route;
-mod siphash;
+pub mod siphash;
 pub mod stack;
 pub mod tcp;
 pub mod time;

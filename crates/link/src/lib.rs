@@ -24,6 +24,8 @@
 //! - A link belongs to one thread at a time.
 //! - `receive` lends frames; `transmit` has copied or written its pieces when it
 //!   returns. Nobody waits for anybody's memory.
+//! - `relay` lends frames for writing, and sends on those that are to leave
+//!   again; an AF_XDP link does so without copying.
 //! - `transmit` returns false when there is no room; the caller keeps the frame.
 //!   Everything else that keeps a frame from being received or sent is counted
 //!   by name in `counters`.
@@ -48,7 +50,7 @@ use exos_wire::Mac;
 pub use exos_host::Error;
 pub use limits::{FRAME_OVERHEAD_LEN, GSO_FRAME_LEN_MAX, RX_BATCH};
 pub use memory::{MemoryConfig, MemoryLink};
-pub use meta::{Offload, RxChecksum, RxMeta, TxChecksum, TxMeta};
+pub use meta::{Offload, Relay, RxChecksum, RxMeta, TxChecksum, TxMeta};
 pub use tap::{TapConfig, TapLink};
 pub use xdp::{Facts, Feed, Held, Offer, OfferConfig, RingLock, check_chunks};
 pub use xdp::{Mode, ModeChoice, XdpConfig, XdpLink};
@@ -105,6 +107,17 @@ impl Link {
             Self::Xdp(link) => link.receive(take),
             Self::Tap(link) => link.receive(take),
             Self::Memory(link) => link.receive(take),
+        }
+    }
+
+    /// The same with frames that may be changed, of which those that `take` says so are queued to leave
+    /// by this link again, behind what is queued already. Where there is no room for one it is lost,
+    /// and counted as `tx_no_room`.
+    pub fn relay(&mut self, take: impl FnMut(&mut [u8], RxMeta) -> Relay) -> usize {
+        match self {
+            Self::Xdp(link) => link.relay(take),
+            Self::Tap(link) => link.relay(take),
+            Self::Memory(link) => link.relay(take),
         }
     }
 

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use exos_wire::Mac;
 
 use crate::limits::{FRAME_OVERHEAD_LEN, GSO_FRAME_LEN_MAX, MEMORY_LINK_FRAMES, RX_BATCH};
-use crate::meta::{Offload, RxChecksum, RxMeta, TxChecksum, TxMeta};
+use crate::meta::{Offload, Relay, RxChecksum, RxMeta, TxChecksum, TxMeta};
 
 /// One direction.
 #[derive(Debug, Default)]
@@ -111,6 +111,24 @@ impl MemoryLink {
             self.counters.rx_frames += 1;
             self.counters.rx_bytes += frame.len() as u64;
             take(&frame, meta);
+            self.incoming.borrow_mut().spare.push(frame);
+            count += 1;
+        }
+        count
+    }
+
+    /// The same with frames that may be changed and sent on.
+    pub fn relay(&mut self, mut take: impl FnMut(&mut [u8], RxMeta) -> Relay) -> usize {
+        let mut count = 0;
+        while count < RX_BATCH as usize {
+            let Some((mut frame, meta)) = self.incoming.borrow_mut().frames.pop_front() else {
+                break;
+            };
+            self.counters.rx_frames += 1;
+            self.counters.rx_bytes += frame.len() as u64;
+            if take(&mut frame, meta) == Relay::Onward {
+                self.transmit(&frame, &[], TxMeta::default());
+            }
             self.incoming.borrow_mut().spare.push(frame);
             count += 1;
         }

@@ -36,6 +36,15 @@ pub struct RxMeta {
     pub arrived_ns: Option<u64>,
 }
 
+/// What becomes of a frame that was lent for writing ([`Link::relay`](crate::Link::relay)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relay {
+    /// It is done with.
+    Done,
+    /// It leaves by this link as it is now, complete.
+    Onward,
+}
+
 /// What is left to do about the transport checksum of a frame that is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TxChecksum {

@@ -24,7 +24,7 @@ use exos_wire::Mac;
 
 use crate::Error;
 use crate::limits::{GSO_FRAME_LEN_MAX, RX_BATCH, TAP_MTU_MAX, TX_RING_SIZE};
-use crate::meta::{Offload, RxMeta, TxMeta};
+use crate::meta::{Offload, Relay, RxMeta, TxMeta};
 use crate::vnet;
 
 /// Pieces of a frame that are written without being joined first: the two
@@ -159,28 +159,59 @@ impl TapLink {
     pub fn receive(&mut self, mut take: impl FnMut(&[u8], RxMeta)) -> usize {
         let mut count = 0;
         for _ in 0..RX_BATCH {
-            let len = match self.file.read(&mut self.buffer) {
-                Ok(len) => len,
-                Err(error) => {
-                    self.note_read_error(&error);
-                    break;
-                }
+            let Some(frame) = self.read() else {
+                break;
             };
-            let Some((header, frame)) = self.buffer[..len].split_first_chunk() else {
-                self.counters.rx_short += 1;
-                continue;
-            };
-            let Some(meta) = vnet::decode(header) else {
-                self.counters.rx_unknown_gso += 1;
-                continue;
-            };
-            self.counters.rx_frames += 1;
-            self.counters.rx_bytes += frame.len() as u64;
-            self.counters.rx_gso_frames += u64::from(meta.gso_size.is_some());
-            take(frame, meta);
-            count += 1;
+            if let Some((len, meta)) = frame {
+                take(&self.buffer[vnet::LEN..len], meta);
+                count += 1;
+            }
         }
         count
+    }
+
+    /// The same with frames that may be changed and sent on.
+    pub fn relay(&mut self, mut take: impl FnMut(&mut [u8], RxMeta) -> Relay) -> usize {
+        let mut count = 0;
+        for _ in 0..RX_BATCH {
+            let Some(frame) = self.read() else {
+                break;
+            };
+            let Some((len, meta)) = frame else {
+                continue;
+            };
+            count += 1;
+            if take(&mut self.buffer[vnet::LEN..len], meta) == Relay::Onward {
+                let buffer = std::mem::take(&mut self.buffer);
+                self.transmit(&buffer[vnet::LEN..len], &[], TxMeta::default());
+                self.buffer = buffer;
+            }
+        }
+        count
+    }
+
+    /// Reads a frame into the buffer: `None` when there is none, else where it ends and what is said of
+    /// it, unless it is none that we understand.
+    fn read(&mut self) -> Option<Option<(usize, RxMeta)>> {
+        let len = match self.file.read(&mut self.buffer) {
+            Ok(len) => len,
+            Err(error) => {
+                self.note_read_error(&error);
+                return None;
+            }
+        };
+        let Some((header, frame)) = self.buffer[..len].split_first_chunk() else {
+            self.counters.rx_short += 1;
+            return Some(None);
+        };
+        let Some(meta) = vnet::decode(header) else {
+            self.counters.rx_unknown_gso += 1;
+            return Some(None);
+        };
+        self.counters.rx_frames += 1;
+        self.counters.rx_bytes += frame.len() as u64;
+        self.counters.rx_gso_frames += u64::from(meta.gso_size.is_some());
+        Some(Some((len, meta)))
     }
 
     fn note_read_error(&mut self, error: &io::Error) {

@@ -11,6 +11,8 @@
 //!
 //! - `receive` lends each frame in place, within the call only: afterwards its
 //!   chunk goes back to the kernel.
+//! - `relay` lends each frame for writing, and the chunk of one that is to be sent on goes into the
+//!   transmit ring as it is.
 //! - `transmit` copies the frame once, into UMEM, so that the caller may change
 //!   or free its pieces at once. Nothing of it leaves before `flush`. One to be cut into segments is
 //!   handed to the kernel at once, behind what was queued (`super_packets`).
@@ -43,7 +45,7 @@ use exos_wire::Mac;
 
 use crate::Error;
 use crate::limits::GSO_FRAME_LEN_MAX;
-use crate::meta::{Offload, RxChecksum, RxMeta, TxChecksum, TxMeta};
+use crate::meta::{Offload, Relay, RxChecksum, RxMeta, TxChecksum, TxMeta};
 
 pub use facts::{Facts, check_chunks};
 pub use offer::{Feed, Held, Offer, OfferConfig};
@@ -189,6 +191,11 @@ impl XdpLink {
     /// Calls `take` for each frame that is there, up to a batch.
     pub fn receive(&mut self, take: impl FnMut(&[u8], RxMeta)) -> usize {
         self.queue.receive(take)
+    }
+
+    /// The same with frames that may be changed and sent on; those are not copied.
+    pub fn relay(&mut self, take: impl FnMut(&mut [u8], RxMeta) -> Relay) -> usize {
+        self.queue.relay(take)
     }
 
     /// How many frames may be queued now.

@@ -11,7 +11,7 @@
 //! In another order nothing breaks, but acknowledgements may leave without the data that they could
 //! have ridden on. [`input`] holds the way in, and `fast` and `syn` its short ways; [`output`] the way out, `segments`
 //! and `usual` the heads of segments, `syn` those of handshakes, `words` what these begin with, `body` their data;
-//! `packets` what is no segment, `frames` what ARP and NDP say, `ways` link addresses looked up lately.
+//! `packets` what is no segment, `passing` what others forward, `frames` what ARP and NDP say, `ways` link addresses looked up lately.
 
 mod body;
 mod elsewhere;
@@ -20,6 +20,7 @@ mod frames;
 mod input;
 mod output;
 mod packets;
+mod passing;
 mod segments;
 mod syn;
 mod usual;

@@ -9,6 +9,7 @@
 //! reception never starves.
 
 mod receive;
+mod relay;
 #[cfg(test)]
 mod simulated;
 mod transmit;

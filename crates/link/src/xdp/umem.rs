@@ -9,6 +9,8 @@
 //! free list -> transmit ring -> (kernel) -> completion ring -> free list
 //! ```
 //!
+//! A frame that is sent on as it came takes its chunk from the receive ring to the transmit ring.
+//!
 //! Both directions draw on one free list, last in first out, so that the chunk
 //! used next is the one most likely still cached.
 //!
@@ -114,12 +116,14 @@ impl Umem {
         })
     }
 
-    /// The bytes of a chunk taken from the free list.
+    /// The bytes of a chunk taken from the free list, or those that a received descriptor names, when
+    /// they lie in one chunk.
     #[inline]
     pub(super) fn bytes_mut(&mut self, address: u64, len: u32) -> Option<&mut [u8]> {
         let range = self.range(address, len)?;
-        // SAFETY: in bounds. The chunk was taken and not yet given to the
-        // kernel, and `&mut self` excludes other slices.
+        // SAFETY: in bounds. The chunk was taken from the free list, or its
+        // descriptor came out of the receive ring, and not yet given to the
+        // kernel, which takes `&mut self`; that excludes other slices too.
         Some(unsafe {
             std::slice::from_raw_parts_mut(
                 self.memory.start().add(range.start).as_ptr(),

@@ -35,7 +35,11 @@ impl Queue {
 
     /// Gives one descriptor's bytes on. True when that completed a frame.
     #[inline]
-    fn deliver(&mut self, piece: Descriptor, take: &mut impl FnMut(&[u8], RxMeta)) -> bool {
+    pub(super) fn deliver(
+        &mut self,
+        piece: Descriptor,
+        take: &mut impl FnMut(&[u8], RxMeta),
+    ) -> bool {
         let Some(bytes) = self.umem.bytes(piece.address, piece.len) else {
             self.counters.rx_bad_descriptor += 1;
             // Of a frame in pieces nothing is left: its end finds it too long.

@@ -9,7 +9,7 @@ use super::super::socket::{Descriptor, Peer, Socket};
 use super::super::umem::{Umem, chunk_size_for};
 use super::Queue;
 use crate::limits::{CHUNKS, FRAME_OVERHEAD_LEN, RX_BATCH, RX_RING_SIZE, XDP_HEADROOM_LEN};
-use crate::meta::RxChecksum;
+use crate::meta::{Relay, RxChecksum};
 
 /// A kernel that does what it should, when it is told to.
 struct Kernel {
@@ -137,6 +137,10 @@ enum Step {
         len: usize,
     },
     Receive,
+    /// Take in a batch, and send on every so manieth frame, changed.
+    Relay {
+        every: usize,
+    },
     Transmit {
         count: usize,
         head: usize,
@@ -157,6 +161,7 @@ fn step(len_max: usize) -> impl Strategy<Value = Step> {
     prop_oneof![
         (1..400usize, 14..len_max).prop_map(|(count, len)| Step::Deliver { count, len }),
         Just(Step::Receive),
+        (1..4usize).prop_map(|every| Step::Relay { every }),
         (1..400usize, 14..100usize, body).prop_map(|(count, head, body)| Step::Transmit {
             count,
             head,
@@ -183,8 +188,9 @@ impl Frames {
 fn run(mtu: usize, steps: Vec<Step>) {
     let (mut queue, mut kernel) = queue(mtu);
     let mut frames = Frames(0);
-    let (mut incoming, mut queued, mut flushed) =
-        (VecDeque::new(), VecDeque::new(), VecDeque::new());
+    let mut incoming = VecDeque::new();
+    // Frames that are to be sent, and whether they surely are.
+    let (mut queued, mut flushed) = (VecDeque::new(), VecDeque::new());
     for step in steps {
         match step {
             Step::Deliver { count, len } => {
@@ -196,6 +202,9 @@ fn run(mtu: usize, steps: Vec<Step>) {
                 }
             }
             Step::Receive => receive(&mut queue, &mut incoming),
+            Step::Relay { every } => {
+                relay(&mut queue, &mut incoming, &mut queued, every);
+            }
             Step::Transmit { count, head, body } => {
                 for _ in 0..count {
                     let room = queue.room();
@@ -204,7 +213,7 @@ fn run(mtu: usize, steps: Vec<Step>) {
                     let parts = body.iter().map(|&len| rest.split_off(..len).unwrap());
                     let taken = queue.transmit(first, &parts.collect::<Vec<_>>());
                     assert!(taken || room == 0, "what there is room for is taken");
-                    queued.extend(taken.then_some(frame));
+                    queued.extend(taken.then_some((frame, true)));
                 }
             }
             Step::Flush => {
@@ -213,10 +222,15 @@ fn run(mtu: usize, steps: Vec<Step>) {
             }
             Step::Send { pieces } => {
                 for frame in kernel.send(pieces) {
+                    let mut due = flushed.drain(..);
+                    // Of a batch in which one found no room it is not known which.
+                    let found = due.by_ref().find(|(f, sure)| *sure || *f == frame);
                     assert!(
-                        Some(frame) == flushed.pop_front(),
+                        found.is_some_and(|(f, _)| f == frame),
                         "what is flushed is sent, in order"
                     );
+                    let rest = due.collect();
+                    flushed = rest;
                 }
             }
             Step::Complete { count, newest } => kernel.complete(count, newest),
@@ -236,6 +250,38 @@ fn receive(queue: &mut Queue, incoming: &mut VecDeque<Vec<u8>>) {
     });
     assert_eq!(count, descriptors);
     assert!(count <= RX_BATCH as usize);
+}
+
+/// Takes in a batch and sends on every so manieth frame with its first byte changed. One that finds no room is
+/// counted, and only then is it lost: `queued` says of each whether it is sure to be sent.
+fn relay(
+    queue: &mut Queue,
+    incoming: &mut VecDeque<Vec<u8>>,
+    queued: &mut VecDeque<(Vec<u8>, bool)>,
+    every: usize,
+) {
+    let (refused, sent) = (queue.counters.tx_no_room, queue.counters.tx_frames);
+    let mut onward = Vec::new();
+    let mut number = 0;
+    let count = queue.relay(|frame, _| {
+        assert!(
+            Some(&*frame) == incoming.pop_front().as_deref(),
+            "what is delivered arrives, in order"
+        );
+        number += 1;
+        if number % every != 0 {
+            return Relay::Done;
+        }
+        frame[0] ^= 0xff;
+        onward.push(frame.to_vec());
+        Relay::Onward
+    });
+    assert_eq!(count, number);
+    assert!(count <= RX_BATCH as usize);
+    let lost = (queue.counters.tx_no_room - refused) as usize;
+    let left = (queue.counters.tx_frames - sent) as usize;
+    assert_eq!(onward.len() - lost, left);
+    queued.extend(onward.into_iter().map(|frame| (frame, lost == 0)));
 }
 
 /// Lets everything go its way: all frames arrive, all chunks come back.

@@ -107,7 +107,7 @@ impl Queue {
         )
     }
 
-    fn has_room_for(&mut self, chunks: usize) -> bool {
+    pub(super) fn has_room_for(&mut self, chunks: usize) -> bool {
         if self.spare_chunks() < chunks {
             self.collect_sent();
         }

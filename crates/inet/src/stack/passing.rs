@@ -1,0 +1,112 @@
+//! Packets that pass through: a program that forwards them itself has the stack say where they go.
+//!
+//! Such a program looks at frames before the stack does, and gives it those that it does not forward: questions for
+//! neighbours, echo requests, and what belongs to nobody. Routes, neighbours and the answers to strangers are
+//! therefore those of every other program.
+
+use std::net::IpAddr;
+
+use exos_wire::Mac;
+
+use super::Stack;
+use super::output::Way;
+use crate::time::Instant;
+
+impl Stack {
+    /// The link address to which packets to `to` go. `None` where that is not known yet, or no route leads there:
+    /// [`Self::pass`] then. It is to be asked for each packet, since the answer may change, and since asking says that
+    /// the neighbour is in use.
+    #[inline]
+    pub fn link_address(&mut self, now: Instant, to: IpAddr) -> Option<Mac> {
+        match self.way_to(now, to) {
+            Way::To(mac) => Some(mac),
+            Way::Wait(_) | Way::Nowhere => None,
+        }
+    }
+
+    /// True when a route leads there.
+    pub fn has_route(&self, to: IpAddr) -> bool {
+        self.routes.next_hop(to).is_some()
+    }
+
+    /// Send a frame to `to`, complete but for the link addresses. It waits while its neighbour is asked for, as ours do.
+    pub fn pass(&mut self, now: Instant, to: IpAddr, mut frame: Vec<u8>) {
+        let way = self.way_to(now, to);
+        let mac = match way {
+            Way::To(mac) => mac,
+            Way::Wait(_) | Way::Nowhere => Mac::ZERO,
+        };
+        frame[..6].copy_from_slice(&mac.0);
+        frame[6..12].copy_from_slice(&self.config.mac.0);
+        match way {
+            Way::To(_) => self.queue_frame(frame),
+            Way::Wait(hop) => self.neighbors.queue(hop, frame),
+            Way::Nowhere => self.counters.drop_ip_no_route += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use exos_wire::arp::{self, ArpPacket};
+
+    use super::super::frames::frame_of;
+    use super::super::{Config, RxChecksum};
+    use super::*;
+
+    const OURS: Mac = Mac([2, 0, 0, 0, 0, 1]);
+    const THEIRS: Mac = Mac([2, 0, 0, 0, 0, 2]);
+
+    fn stack() -> Stack {
+        let mut config = Config::new(OURS, 1500);
+        config.addresses = vec![([10, 0, 0, 1].into(), 24)];
+        let mut stack = Stack::new(config, 1, Instant::START).unwrap();
+        while stack.poll_transmit(Instant::START).is_some() {}
+        stack
+    }
+
+    fn sent(stack: &mut Stack, now: Instant) -> Vec<Vec<u8>> {
+        let next = || Some(stack.poll_transmit(now)?.head.to_vec());
+        std::iter::from_fn(next).collect()
+    }
+
+    /// The first packet to a neighbour waits until he has answered; then his link address is known.
+    #[test]
+    fn a_frame_waits_for_its_neighbour() {
+        let (mut stack, now) = (stack(), Instant::from_millis(1));
+        let to = IpAddr::from([10, 0, 0, 2]);
+        let frame = frame_of(Mac::ZERO, Mac::ZERO, 0x0800, &[0x45; 40]);
+        assert_eq!(stack.link_address(now, to), None);
+        stack.pass(now, to, frame.clone());
+        let asked = sent(&mut stack, now);
+        assert_eq!(asked.len(), 1, "a question, and not the frame");
+        let answer = ArpPacket {
+            operation: arp::REPLY,
+            sender_mac: THEIRS,
+            sender_ip: Ipv4Addr::new(10, 0, 0, 2),
+            target_mac: OURS,
+            target_ip: Ipv4Addr::new(10, 0, 0, 1),
+        };
+        let mut bytes = [0; arp::LEN];
+        answer.emit(&mut bytes);
+        let answer = frame_of(THEIRS, OURS, 0x0806, &bytes);
+        stack.handle_frame(now, &answer, RxChecksum::Unknown);
+        let passed = sent(&mut stack, now);
+        assert_eq!(passed.len(), 1);
+        assert_eq!(passed[0], [&THEIRS.0, &OURS.0, &frame[12..]].concat());
+        assert_eq!(stack.link_address(now, to), Some(THEIRS));
+    }
+
+    #[test]
+    fn what_has_no_route_is_counted() {
+        let (mut stack, now) = (stack(), Instant::from_millis(1));
+        let to = IpAddr::from([192, 0, 2, 1]);
+        assert!(!stack.has_route(to) && stack.has_route([10, 0, 0, 2].into()));
+        assert_eq!(stack.link_address(now, to), None);
+        stack.pass(now, to, vec![0; 60]);
+        assert_eq!(sent(&mut stack, now).len(), 0);
+        assert_eq!(stack.counters().drop_ip_no_route, 1);
+    }
+}
