@@ -17,6 +17,7 @@ struct Cli {
 enum Program {
     Serve(exos_cheetah::serve::ServeArgs),
     Load(Box<exos_webswamp::LoadCommand>),
+    Forward(exos_forward::ForwardArgs),
     Echo(exos_tools::EchoArgs),
     Discard(exos_tools::DiscardArgs),
     Chargen(exos_tools::ChargenArgs),
@@ -44,6 +45,7 @@ fn run(program: Program) -> Result<ExitCode, Error> {
     match program {
         Program::Serve(args) => exos_cheetah::serve::run(&args),
         Program::Load(args) => exos_webswamp::run(&args),
+        Program::Forward(args) => exos_forward::run(&args),
         Program::Echo(args) => exos_tools::echo(&args),
         Program::Discard(args) => exos_tools::discard(&args),
         Program::Chargen(args) => exos_tools::chargen(&args),

@@ -1,7 +1,5 @@
 //! The loop on a stack of our own.
 
-use std::time::Duration;
-
 use exos::signals::Signals;
 use exos::{Attachment, Error, Exos};
 use exos_inet::Instant;
@@ -42,7 +40,6 @@ pub(super) fn load(args: &LoadArgs, mut setup: Setup, signals: &Signals) -> Resu
         Ok(address)
     })?;
     let mut load = Load {
-        busy_before: exos.busy(),
         exos,
         target: setup.target.clone(),
         options,
@@ -57,8 +54,6 @@ pub(super) fn load(args: &LoadArgs, mut setup: Setup, signals: &Signals) -> Resu
 /// A load that runs.
 struct Load {
     exos: Exos,
-    /// How long it was busy before the load began.
-    busy_before: Duration,
     target: Target,
     options: Options,
     course: Course<ConnectionId>,
@@ -81,7 +76,7 @@ impl Load {
 
     /// Takes in, asks, sends.
     fn turn(&mut self) -> Result<(), Error> {
-        self.exos.receive();
+        let received = self.exos.receive();
         let now = self.exos.now();
         while let Some(event) = self.exos.stack.poll_event() {
             let mut packets = packets(&mut self.exos, &self.options, &self.target);
@@ -91,8 +86,10 @@ impl Load {
         }
         let mut packets = packets(&mut self.exos, &self.options, &self.target);
         self.course.engine.handle_due(now, &mut packets);
-        self.exos.send()?;
-        self.course.effort.busy = self.exos.busy() - self.busy_before;
+        let sent = self.exos.send()?;
+        if received + sent > 0 {
+            self.course.was_busy(now);
+        }
         Ok(())
     }
 

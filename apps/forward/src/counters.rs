@@ -1,0 +1,54 @@
+//! What the forwarder counts: what it forwarded, and a name for every packet that it did not.
+//!
+//! What it gives to the stack (questions for neighbours, echo requests, what is for nobody) is counted there.
+
+/// Declares the struct and its list, so that a counter cannot be forgotten in one of them.
+macro_rules! counters {
+    ($( $(#[$doc:meta])* $name:ident, )*) => {
+        /// The counters of a forwarder.
+        #[derive(Clone, Debug, Default, Eq, PartialEq)]
+        pub struct Counters { $( $(#[$doc])* pub $name: u64, )* }
+
+        impl Counters {
+            /// Every counter with its name.
+            pub fn list(&self) -> Vec<(&'static str, u64)> {
+                vec![ $( (stringify!($name), self.$name), )* ]
+            }
+        }
+    };
+}
+
+counters! {
+    /// Packets forwarded to servers.
+    forwarded_to_servers,
+    /// Packets forwarded to clients.
+    forwarded_to_clients,
+    /// Of either, ICMP errors.
+    forwarded_icmp_errors,
+    /// Of either, fragments.
+    forwarded_fragments,
+    /// Of either, packets that waited until a neighbour had answered.
+    forwarded_late,
+    /// Flows begun.
+    flows_begun,
+    /// Flows that ended by their age.
+    flows_expired,
+    /// Flows given up early for others: on their way to be opened, or over.
+    flows_replaced,
+    /// Flows given up early for others although they may have been alive: the table was full of such.
+    flows_evicted,
+    /// Drop: the packet had gone over too many hops.
+    drop_hops,
+    /// Drop: no server has a weight.
+    drop_no_server,
+    /// Drop: a first packet while the table is full of flows seen lately.
+    drop_table_full,
+    /// Drop: a first packet while the server's ports are all in use.
+    drop_no_port,
+    /// Drop: a later fragment whose first one has not come, or so long ago that it was forgotten.
+    drop_fragment,
+    /// Drop: an ICMP error about a packet of no flow.
+    drop_icmp_unknown,
+    /// Segments to a listener or to a port of ours that are of no flow and begin none: the stack answers them with a reset.
+    unknown_flow,
+}

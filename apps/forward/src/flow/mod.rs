@@ -1,0 +1,289 @@
+//! The flows under way: found by their client's end, aged by how they stand, and never more than there is room for.
+//!
+//! A flow is a cache line of 64 bytes ([`Flow`]) in one large array, at a place that it keeps ([`FlowId`]). Packets from
+//! clients find it by a hash of client and listener ([`index`]); packets from servers by the port that they are sent to,
+//! which is an array's index ([`crate::ports`]). Either way a packet costs two reads of memory that may be far away.
+//!
+//! Flows of a [`Class`] are in a list in the order in which they were last seen, to a second: so the first of a list is the
+//! next to be given up for its age, and the first to be given up for another, and nothing is ever searched. A flow changes
+//! its place in a list once a second at most.
+//!
+//! It performs nothing: time is a number of seconds that the caller counts ([`Tick`]).
+
+pub mod index;
+pub mod state;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use exos_inet::siphash::SipKey;
+
+use crate::endpoint::Endpoint;
+use crate::limits::FLOWS_MAX;
+use index::Index;
+pub use state::{Class, State};
+
+/// Seconds since a start that the caller chose.
+pub type Tick = u32;
+
+/// Where a flow is in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowId(pub(crate) u32);
+
+/// What packets from a client are looked up by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The client's end.
+    pub client: Endpoint,
+    /// Which listener it speaks to.
+    pub listener: u16,
+}
+
+/// A flow.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub struct Flow {
+    /// Its client and listener.
+    pub key: Key,
+    /// The server that it was given to.
+    pub server: u16,
+    /// The port that the server sees it come from.
+    pub our_port: u16,
+    /// How it stands.
+    pub state: State,
+    /// The sequence number of the server's SYN.
+    pub server_isn: u32,
+    /// When a packet of it was last seen.
+    pub seen: Tick,
+    /// Its neighbours in the list of its class. Of a free place `older` is the next free one.
+    older: u32,
+    newer: u32,
+}
+
+// A line of the cache, which is what the table's speed and size rest on.
+const _: () = assert!(size_of::<Flow>() == 64);
+
+/// No flow.
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct List {
+    oldest: u32,
+    newest: u32,
+    len: u32,
+}
+
+/// All flows.
+pub struct FlowTable {
+    flows: Vec<Flow>,
+    capacity: u32,
+    free: u32,
+    index: Index,
+    lists: [List; Class::ALL.len()],
+    key: SipKey,
+}
+
+impl FlowTable {
+    /// A table for so many flows. `seed` must be secret, or clients choose keys that collide. Memory is taken as flows come.
+    ///
+    /// # Panics
+    ///
+    /// If the capacity is zero or above [`FLOWS_MAX`].
+    pub fn new(capacity: u32, seed: u64) -> Self {
+        assert!((1..=FLOWS_MAX).contains(&capacity), "{capacity} flows");
+        let empty = List {
+            oldest: NONE,
+            newest: NONE,
+            len: 0,
+        };
+        Self {
+            flows: Vec::with_capacity(capacity as usize),
+            capacity,
+            free: NONE,
+            index: Index::new(capacity),
+            lists: [empty; Class::ALL.len()],
+            key: SipKey::from_seed(seed),
+        }
+    }
+
+    /// The flow of a client.
+    #[inline]
+    pub fn find(&self, key: &Key) -> Option<FlowId> {
+        let is_it = |place: u32| self.flows[place as usize].key == *key;
+        self.index.find(self.hash(key), is_it).map(FlowId)
+    }
+
+    /// A flow.
+    ///
+    /// # Panics
+    ///
+    /// If it was removed and its place never used again; ids are not to be kept beyond that.
+    #[inline]
+    pub fn get(&self, id: FlowId) -> &Flow {
+        &self.flows[id.0 as usize]
+    }
+
+    /// Flows of a class.
+    pub fn count(&self, class: Class) -> u32 {
+        self.lists[class as usize].len
+    }
+
+    /// All flows.
+    pub fn len(&self) -> u32 {
+        self.lists.iter().map(|list| list.len).sum()
+    }
+
+    /// True when there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many there may be.
+    pub fn capacity(&self) -> u32 {
+        self.capacity
+    }
+
+    /// Where the next flow will be; `None` when the table is full.
+    pub fn next_place(&self) -> Option<FlowId> {
+        match self.free {
+            NONE if self.flows.len() < self.capacity as usize => {
+                Some(FlowId(self.flows.len() as u32))
+            }
+            NONE => None,
+            free => Some(FlowId(free)),
+        }
+    }
+
+    /// Takes a new flow in, at [`next_place`](Self::next_place).
+    ///
+    /// # Panics
+    ///
+    /// If the table is full.
+    pub fn insert(
+        &mut self,
+        now: Tick,
+        key: Key,
+        state: State,
+        server: u16,
+        our_port: u16,
+    ) -> FlowId {
+        let id = self.next_place().expect("the caller has made room");
+        let flow = Flow {
+            key,
+            server,
+            our_port,
+            state,
+            server_isn: 0,
+            seen: now,
+            older: NONE,
+            newer: NONE,
+        };
+        match self.flows.get_mut(id.0 as usize) {
+            Some(place) => {
+                self.free = place.older;
+                *place = flow;
+            }
+            None => self.flows.push(flow),
+        }
+        self.index.insert(self.hash(&key), id.0);
+        self.append(id.0, state.class());
+        id
+    }
+
+    /// A packet of a flow has come, which now stands so.
+    #[inline]
+    pub fn see(&mut self, now: Tick, id: FlowId, state: State) {
+        let flow = &mut self.flows[id.0 as usize];
+        let before = flow.state;
+        if flow.seen == now && before == state {
+            return;
+        }
+        flow.seen = now;
+        flow.state = state;
+        self.unlink(id.0, before.class());
+        self.append(id.0, state.class());
+    }
+
+    /// Notes the sequence number of the server's SYN.
+    pub fn set_server_isn(&mut self, id: FlowId, isn: u32) {
+        self.flows[id.0 as usize].server_isn = isn;
+    }
+
+    /// Forgets a flow.
+    pub fn remove(&mut self, id: FlowId) -> Flow {
+        let flow = self.flows[id.0 as usize];
+        self.index.remove(self.hash(&flow.key), id.0);
+        self.unlink(id.0, flow.state.class());
+        self.flows[id.0 as usize].older = self.free;
+        self.free = id.0;
+        flow
+    }
+
+    /// The flow of a class that was not seen for longest.
+    pub fn oldest(&self, class: Class) -> Option<FlowId> {
+        let oldest = self.lists[class as usize].oldest;
+        (oldest != NONE).then_some(FlowId(oldest))
+    }
+
+    /// A flow that was silent for longer than its class may be.
+    pub fn expired(&self, now: Tick) -> Option<FlowId> {
+        let is_over = |class: &Class| {
+            let id = self.oldest(*class)?;
+            let silent = now.saturating_sub(self.get(id).seen);
+            (silent > ticks(class.time())).then_some(id)
+        };
+        Class::ALL.iter().find_map(is_over)
+    }
+
+    /// When the first flow will be silent for too long.
+    pub fn next_expiry(&self) -> Option<Tick> {
+        let expiry = |class: &Class| {
+            let seen = self.get(self.oldest(*class)?).seen;
+            Some(seen.saturating_add(ticks(class.time())).saturating_add(1))
+        };
+        Class::ALL.iter().filter_map(expiry).min()
+    }
+
+    #[inline]
+    fn hash(&self, key: &Key) -> u32 {
+        let Endpoint { address, port } = key.client;
+        let rest = u32::from(port) << 16 | u32::from(key.listener);
+        self.key.hash_and_half(address.words(), rest) as u32
+    }
+
+    #[inline]
+    fn append(&mut self, place: u32, class: Class) {
+        let list = &mut self.lists[class as usize];
+        let newest = std::mem::replace(&mut list.newest, place);
+        list.len += 1;
+        if newest == NONE {
+            list.oldest = place;
+        } else {
+            self.flows[newest as usize].newer = place;
+        }
+        let flow = &mut self.flows[place as usize];
+        (flow.older, flow.newer) = (newest, NONE);
+    }
+
+    #[inline]
+    fn unlink(&mut self, place: u32, class: Class) {
+        let Flow { older, newer, .. } = self.flows[place as usize];
+        let list = &mut self.lists[class as usize];
+        list.len -= 1;
+        if older == NONE {
+            list.oldest = newer;
+        } else {
+            self.flows[older as usize].newer = newer;
+        }
+        if newer == NONE {
+            self.lists[class as usize].newest = older;
+        } else {
+            self.flows[newer as usize].older = older;
+        }
+    }
+}
+
+fn ticks(time: Duration) -> Tick {
+    time.as_secs() as Tick
+}

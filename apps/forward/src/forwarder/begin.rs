@@ -1,0 +1,136 @@
+//! How flows begin, and which have to end for that.
+
+use exos_wire::tcp::TcpFlags;
+
+use super::{Forwarder, Verdict};
+use crate::endpoint::Endpoint;
+use crate::flow::{Class, Flow, FlowId, Key, State, Tick};
+use crate::limits::{EVICTABLE_AFTER, OPENING_SHARE};
+use crate::packet::{Segment, Transport};
+use crate::ports::Found;
+
+impl Forwarder {
+    /// The flow of a packet to a listener, begun where there is none; or what becomes of the packet without one.
+    #[inline]
+    pub(super) fn flow_of(
+        &mut self,
+        now: Tick,
+        transport: Transport,
+        key: &Key,
+        upper: &[u8],
+    ) -> Result<FlowId, Verdict> {
+        let begins = transport == Transport::Udp || {
+            const CONTROLS: u8 =
+                TcpFlags::SYN.0 | TcpFlags::ACK.0 | TcpFlags::RST.0 | TcpFlags::FIN.0;
+            Segment::read(upper).flags.0 & CONTROLS == TcpFlags::SYN.0
+        };
+        match self.flows.find(key) {
+            // Another connection of the same client goes to the same server, while that is to have new ones.
+            Some(id) if begins && self.is_done(id) => self.remove(id),
+            Some(id) => return Ok(id),
+            None => {}
+        }
+        if !begins {
+            return Err(self.unknown());
+        }
+        self.begin(now, transport, key)
+    }
+
+    /// True for a flow that is over, and whose server is to have no others.
+    fn is_done(&self, id: FlowId) -> bool {
+        let flow = self.flows.get(id);
+        flow.state.is_over() && !self.services.is_in_use(flow.key.listener, flow.server)
+    }
+
+    pub(super) fn unknown(&mut self) -> Verdict {
+        self.counters.unknown_flow += 1;
+        Verdict::Stack
+    }
+
+    /// Begins a flow.
+    #[cold]
+    fn begin(&mut self, now: Tick, transport: Transport, key: &Key) -> Result<FlowId, Verdict> {
+        let Endpoint { address, port } = key.client;
+        let hash = self.spread.hash_and_half(address.words(), port.into());
+        let Some(server) = self.services.choose(key.listener, hash) else {
+            self.counters.drop_no_server += 1;
+            return Err(Verdict::Drop);
+        };
+        if !self.make_room(now) {
+            self.counters.drop_table_full += 1;
+            return Err(Verdict::Drop);
+        }
+        let Some(our_port) = self.find_port(server, port) else {
+            self.counters.drop_no_port += 1;
+            return Err(Verdict::Drop);
+        };
+        let state = match transport {
+            Transport::Tcp => State::SynSeen,
+            Transport::Udp => State::OneWay,
+        };
+        let id = self.flows.insert(now, *key, state, server as u16, our_port);
+        let server = &mut self.services.servers[server];
+        server.ports.take(our_port, id);
+        server.begun += 1;
+        self.counters.flows_begun += 1;
+        Ok(id)
+    }
+
+    /// A port that is free, if need be by giving a flow up.
+    fn find_port(&mut self, server: usize, wanted: u16) -> Option<u16> {
+        let flows = &self.flows;
+        let is_spare = |id: FlowId| flows.get(id).state.class().is_spare();
+        let ports = &mut self.services.servers[server].ports;
+        match ports.find(wanted, is_spare)? {
+            Found::Free(port) => Some(port),
+            Found::Of(id) => {
+                let port = self.flows.get(id).our_port;
+                self.counters.flows_replaced += 1;
+                self.remove(id);
+                Some(port)
+            }
+        }
+    }
+
+    /// Has a flow end for a new one, where it takes that. Of those on their way to be opened there may be only so many. With
+    /// the table full, first goes what is over, then the oldest of those on their way, then what was silent for longest,
+    /// if that was long. False when nobody is to go.
+    fn make_room(&mut self, now: Tick) -> bool {
+        let opening_max = (self.flows.capacity() / OPENING_SHARE).max(1);
+        let gone = if self.flows.count(Class::Opening) >= opening_max {
+            self.flows.oldest(Class::Opening)
+        } else if self.flows.next_place().is_some() {
+            return true;
+        } else {
+            let silent = |id: &FlowId| self.is_dispensable(now, *id);
+            let oldest = |class: &Class| self.flows.oldest(*class).filter(silent);
+            Class::ALL.iter().find_map(oldest)
+        };
+        let Some(id) = gone else {
+            return false;
+        };
+        if self.flows.get(id).state.class().is_spare() {
+            self.counters.flows_replaced += 1;
+        } else {
+            self.counters.flows_evicted += 1;
+        }
+        self.remove(id);
+        true
+    }
+
+    /// True for a flow that is given up for a new one when the table is full.
+    fn is_dispensable(&self, now: Tick, id: FlowId) -> bool {
+        let flow = self.flows.get(id);
+        let silent = now.saturating_sub(flow.seen);
+        flow.state.class().is_spare() || silent >= EVICTABLE_AFTER.as_secs() as Tick
+    }
+
+    pub(super) fn remove(&mut self, id: FlowId) {
+        let Flow {
+            server, our_port, ..
+        } = self.flows.remove(id);
+        self.services.servers[usize::from(server)]
+            .ports
+            .give(our_port);
+    }
+}

@@ -1,0 +1,315 @@
+//! The forwarder itself: takes a frame, changes it, and says where it goes on to.
+//!
+//! It performs nothing: frames, time and what is known of the link are given to it, and what becomes of a frame is said
+//! ([`Verdict`]). One call, [`Forwarder::handle_frame`], does for a packet all that is done: read it, find its flow, note how
+//! that stands, rewrite it.
+//!
+//! ```text
+//!                         to a listener                       from a server to a port of ours
+//! Packet::read ──> FlowTable::find by client and listener     Ports::get by server and port
+//!                    │ none, and it begins a flow                │
+//!                    └─ Maglev ── Ports::find ── insert          │
+//!                         │                                      │
+//!                  client -> listener                     server -> ours
+//!                     becomes ours -> server                 becomes listener -> client
+//! ```
+//!
+//! `begin` is how flows begin, and which end for others.
+//!
+//! What is for neither is the stack's: it answers echo requests and neighbours, and resets what belongs to no flow.
+
+mod begin;
+
+use std::net::IpAddr;
+
+use exos_inet::siphash::SipKey;
+use exos_inet::{Instant, RxChecksum};
+use exos_wire::Mac;
+use exos_wire::tcp::TcpFlags;
+
+use crate::counters::Counters;
+use crate::flow::state::Event;
+use crate::flow::{FlowId, FlowTable, Key, State, Tick};
+use crate::fragments::Fragments;
+use crate::icmp::Quote;
+use crate::limits::{EXPIRED_AT_ONCE, PROOF_WINDOW};
+use crate::packet::{Packet, Segment, Transport, Upper};
+use crate::rewrite::{Rewrite, Sums};
+use crate::service::Services;
+
+/// What becomes of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is rewritten but for the link addresses, and goes to this host.
+    Onward(IpAddr),
+    /// It is not the forwarder's: unchanged, for the stack.
+    Stack,
+    /// It is dropped, and counted.
+    Drop,
+}
+
+/// All that is known of flows, and what to do with others.
+pub struct Forwarder {
+    services: Services,
+    flows: FlowTable,
+    fragments: Fragments,
+    counters: Counters,
+    /// Which server a client belongs to; the same for all forwarders.
+    spread: SipKey,
+    mac: Mac,
+}
+
+/// Which way a packet goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    ToServer,
+    ToClient,
+}
+
+impl Forwarder {
+    /// A forwarder on a link with this address, for so many flows. `seed` must be secret.
+    pub fn new(services: Services, mac: Mac, capacity: u32, seed: u64) -> Self {
+        Self {
+            services,
+            flows: FlowTable::new(capacity, seed),
+            fragments: Fragments::default(),
+            counters: Counters::default(),
+            spread: SipKey::from_seed(0),
+            mac,
+        }
+    }
+
+    /// Takes a frame in.
+    #[inline]
+    pub fn handle_frame(
+        &mut self,
+        now: Instant,
+        frame: &mut [u8],
+        checksum: RxChecksum,
+    ) -> Verdict {
+        let Some(packet) = Packet::read(frame, self.mac) else {
+            return Verdict::Stack;
+        };
+        let sums = match checksum {
+            RxChecksum::MaybePartial => Sums::MaybePartial,
+            RxChecksum::Unknown | RxChecksum::Verified => Sums::Complete,
+        };
+        match packet.upper {
+            Upper::Transport { .. } => self.handle_packet(now, &packet, frame, sums),
+            Upper::Later(_) => self.handle_later(now, &packet, frame),
+            Upper::Icmp => self.handle_icmp(&packet, frame),
+        }
+    }
+
+    #[inline]
+    fn handle_packet(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        frame: &mut [u8],
+        sums: Sums,
+    ) -> Verdict {
+        let Some((transport, src, dst)) = packet.ends() else {
+            return Verdict::Stack;
+        };
+        let upper = &frame[packet.upper_range()];
+        let tick = tick_of(now);
+        let (id, way) = if let Some(listener) = self.services.listener(transport, dst) {
+            let key = Key {
+                client: src,
+                listener,
+            };
+            match self.flow_of(tick, transport, &key, upper) {
+                Ok(id) => (id, Way::ToServer),
+                Err(verdict) => return verdict,
+            }
+        } else if let Some(server) = self.services.server(transport, src, dst.address) {
+            match self.services.servers[server].ports.get(dst.port) {
+                Some(id) => (id, Way::ToClient),
+                None => return self.unknown(),
+            }
+        } else {
+            return Verdict::Stack;
+        };
+        self.note(tick, id, transport, way, upper);
+        let flow = *self.flows.get(id);
+        let mut rewrite = self.services.rewrite(&flow, way == Way::ToServer);
+        if packet.fragment.is_some() {
+            self.counters.forwarded_fragments += 1;
+            let to_server = way == Way::ToServer;
+            rewrite = self.fragments.begin(now, packet, rewrite, to_server);
+        }
+        self.send(packet, frame, sums, &rewrite, way)
+    }
+
+    /// A later fragment goes where its first one went.
+    fn handle_later(&mut self, now: Instant, packet: &Packet, frame: &mut [u8]) -> Verdict {
+        let Some((rewrite, to_server)) = self.fragments.follow(now, packet) else {
+            self.counters.drop_fragment += 1;
+            return Verdict::Drop;
+        };
+        self.counters.forwarded_fragments += 1;
+        let way = if to_server {
+            Way::ToServer
+        } else {
+            Way::ToClient
+        };
+        self.send(packet, frame, Sums::Complete, &rewrite, way)
+    }
+
+    /// An error about a packet that we sent on: to whoever sent it.
+    fn handle_icmp(&mut self, packet: &Packet, frame: &mut [u8]) -> Verdict {
+        let Some(quote) = Quote::read(packet, frame) else {
+            return Verdict::Stack;
+        };
+        let Quote {
+            transport,
+            src,
+            dst,
+            ..
+        } = quote;
+        // What we sent to a client came from a listener, and what we sent to a server from a port of ours.
+        let (id, way) = if let Some(listener) = self.services.listener(transport, src) {
+            let key = Key {
+                client: dst,
+                listener,
+            };
+            (self.flows.find(&key), Way::ToServer)
+        } else if let Some(server) = self.services.server(transport, dst, src.address) {
+            let ports = &self.services.servers[server].ports;
+            (ports.get(src.port), Way::ToClient)
+        } else {
+            return Verdict::Stack;
+        };
+        let Some(id) = id else {
+            self.counters.drop_icmp_unknown += 1;
+            return Verdict::Drop;
+        };
+        if packet.hops <= 1 {
+            self.counters.drop_hops += 1;
+            return Verdict::Drop;
+        }
+        let flow = *self.flows.get(id);
+        let outer = self.services.rewrite(&flow, way == Way::ToServer);
+        let inner = Rewrite {
+            src: outer.dst,
+            dst: outer.src,
+            ident: 0,
+        };
+        quote.translate(packet, frame, &outer, &inner);
+        self.counters.forwarded_icmp_errors += 1;
+        self.sent(way);
+        Verdict::Onward(outer.dst.address.into())
+    }
+
+    #[inline]
+    fn send(
+        &mut self,
+        packet: &Packet,
+        frame: &mut [u8],
+        sums: Sums,
+        rewrite: &Rewrite,
+        way: Way,
+    ) -> Verdict {
+        // What goes in circles ends, as with every router (RFC 1812 §5.3.1).
+        if packet.hops <= 1 {
+            self.counters.drop_hops += 1;
+            return Verdict::Drop;
+        }
+        rewrite.apply(packet, frame, sums);
+        self.sent(way);
+        Verdict::Onward(rewrite.dst.address.into())
+    }
+
+    #[inline]
+    fn sent(&mut self, way: Way) {
+        match way {
+            Way::ToServer => self.counters.forwarded_to_servers += 1,
+            Way::ToClient => self.counters.forwarded_to_clients += 1,
+        }
+    }
+
+    /// Notes what a packet says of its flow.
+    #[inline]
+    fn note(&mut self, now: Tick, id: FlowId, transport: Transport, way: Way, upper: &[u8]) {
+        let flow = self.flows.get(id);
+        let (mut state, isn) = (flow.state, flow.server_isn);
+        match (transport, way) {
+            (Transport::Udp, Way::ToServer) => {}
+            (Transport::Udp, Way::ToClient) => state = State::BothWays,
+            (Transport::Tcp, _) => {
+                let segment = Segment::read(upper);
+                if way == Way::ToServer && proves(&segment, isn) {
+                    state = state.on(Event::Proof);
+                }
+                let event = event_of(&segment, way);
+                state = state.on(event);
+                if event == Event::SynAck {
+                    self.flows.set_server_isn(id, segment.seq.0);
+                }
+            }
+        }
+        self.flows.see(now, id, state);
+    }
+
+    /// Forgets flows that were silent for too long, up to a bound.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        for _ in 0..EXPIRED_AT_ONCE {
+            let Some(id) = self.flows.expired(tick_of(now)) else {
+                return;
+            };
+            self.counters.flows_expired += 1;
+            self.remove(id);
+        }
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout) next.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let at = self.flows.next_expiry()?;
+        Some(Instant::from_millis(u64::from(at) * 1000))
+    }
+
+    /// A packet that was sent on had to wait for its neighbour.
+    pub fn note_late(&mut self) {
+        self.counters.forwarded_late += 1;
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The flows.
+    pub fn flows(&self) -> &FlowTable {
+        &self.flows
+    }
+
+    /// Listeners and servers.
+    pub fn services(&self) -> &Services {
+        &self.services
+    }
+}
+
+/// True when a client's segment acknowledges the server's SYN, or somewhat more.
+#[inline]
+fn proves(segment: &Segment, server_isn: u32) -> bool {
+    let beyond = segment.ack.0.wrapping_sub(server_isn);
+    segment.flags.contains(TcpFlags::ACK) && (1..=PROOF_WINDOW).contains(&beyond)
+}
+
+#[inline]
+fn event_of(segment: &Segment, way: Way) -> Event {
+    let has = |flag: TcpFlags| segment.flags.contains(flag);
+    match way {
+        _ if has(TcpFlags::RST) => Event::Rst,
+        Way::ToServer if has(TcpFlags::SYN) && !has(TcpFlags::ACK) => Event::Syn,
+        Way::ToClient if has(TcpFlags::SYN) && has(TcpFlags::ACK) => Event::SynAck,
+        Way::ToServer if has(TcpFlags::FIN) => Event::ClientFin,
+        Way::ToClient if has(TcpFlags::FIN) => Event::ServerFin,
+        _ => Event::Other,
+    }
+}
+
+fn tick_of(now: Instant) -> Tick {
+    (now.millis() / 1000) as Tick
+}

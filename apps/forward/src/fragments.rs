@@ -1,0 +1,93 @@
+//! Packets that come in fragments: only the first has ports, and the others follow it.
+//!
+//! The first fragment is forwarded like any packet. What was done with it is remembered by what all fragments of the
+//! packet have in common, and done with the others too; nothing is put together, since the checksum is in the first
+//! fragment and follows without the rest. The identification is made anew for each packet, because those of two clients
+//! may be the same, and come from one address now. A fragment that comes before its first is dropped.
+//!
+//! A bounded table in the order of age: under pressure the oldest goes.
+
+use std::collections::VecDeque;
+
+use exos_inet::Instant;
+
+use crate::endpoint::Address;
+use crate::limits::{FRAGMENTED_MAX, FRAGMENTED_TIME};
+use crate::packet::{Packet, Transport, Upper};
+use crate::rewrite::Rewrite;
+
+/// What all fragments of a packet have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Whole {
+    src: Address,
+    dst: Address,
+    transport: Transport,
+    ident: u32,
+}
+
+struct Known {
+    whole: Whole,
+    since: Instant,
+    /// Of which the ports are not used again.
+    rewrite: Rewrite,
+    to_server: bool,
+}
+
+/// The packets of which the first fragment was forwarded.
+#[derive(Default)]
+pub struct Fragments {
+    known: VecDeque<Known>,
+    idents: u32,
+}
+
+impl Fragments {
+    /// The first fragment of a packet goes on so. Gives the same with a new identification.
+    pub fn begin(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        rewrite: Rewrite,
+        to_server: bool,
+    ) -> Rewrite {
+        let Some(whole) = whole(packet) else {
+            return rewrite;
+        };
+        self.idents = self.idents.wrapping_add(1);
+        let rewrite = Rewrite {
+            ident: self.idents,
+            ..rewrite
+        };
+        // The same first fragment again: what follows belongs to this one.
+        self.known.retain(|known| known.whole != whole);
+        if self.known.len() == FRAGMENTED_MAX {
+            self.known.pop_front();
+        }
+        self.known.push_back(Known {
+            whole,
+            since: now,
+            rewrite,
+            to_server,
+        });
+        rewrite
+    }
+
+    /// How a later fragment goes on, and whether to a server.
+    pub fn follow(&self, now: Instant, packet: &Packet) -> Option<(Rewrite, bool)> {
+        let whole = whole(packet)?;
+        let known = self.known.iter().rev().find(|known| known.whole == whole)?;
+        (now - known.since <= FRAGMENTED_TIME).then_some((known.rewrite, known.to_server))
+    }
+}
+
+fn whole(packet: &Packet) -> Option<Whole> {
+    let transport = match packet.upper {
+        Upper::Transport { transport, .. } | Upper::Later(transport) => transport,
+        Upper::Icmp => return None,
+    };
+    Some(Whole {
+        src: packet.src,
+        dst: packet.dst,
+        transport,
+        ident: packet.fragment?.ident,
+    })
+}

@@ -1,0 +1,38 @@
+//! The forwarder: packets of TCP and UDP, rewritten and sent on to one of several servers.
+//!
+//! A proxy that joins two sockets takes every byte in and sends it again, and acknowledges what the server may never get.
+//! This one changes the ends of packets and lets them go on (*Fast and Flexible*, section 7): what client and server say to
+//! each other passes it untouched, and only they acknowledge anything.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`packet`] | what of a frame is looked at |
+//! | [`rewrite`], [`icmp`], [`fragments`] | what becomes of packets, of errors about them, and of those in pieces |
+//! | [`flow`] | the flows under way, how they stand, and when they are forgotten |
+//! | [`ports`] | which of our ports a server sees |
+//! | [`maglev`], [`service`] | which server, and what is listened to |
+//! | [`forwarder`] | all of that together, for one frame after the other |
+//! | `options`, `run` | the program: `exos forward` |
+//!
+//! Everything but the program performs nothing: no I/O, no clock. `docs/internals/forward.md` is the design.
+//!
+#![forbid(unsafe_code)]
+
+pub mod counters;
+pub mod endpoint;
+pub mod flow;
+pub mod forwarder;
+pub mod fragments;
+pub mod icmp;
+pub mod limits;
+pub mod maglev;
+mod options;
+pub mod packet;
+pub mod ports;
+pub mod rewrite;
+mod run;
+pub mod service;
+mod statistics;
+
+pub use options::ForwardArgs;
+pub use run::run;

@@ -1,0 +1,65 @@
+//! Every bound of the forwarder, with its reason.
+
+use std::time::Duration;
+
+/// Flows that are tracked unless told otherwise: a million, of which each takes 64 bytes, 16 to 32 of the index and 4 of its
+/// server's ports.
+pub const FLOWS_DEFAULT: u32 = 1 << 20;
+
+/// Flows at most: 16 million, in 1.4 GB.
+pub const FLOWS_MAX: u32 = 1 << 24;
+
+/// Of all flows, this part at most may be on their way to be opened: what a flood of SYNs can take.
+pub const OPENING_SHARE: u32 = 4;
+
+/// A connection that has begun and was never answered, or whose client has not shown that it saw the answer: longer than
+/// a client waits before its fifth SYN (31 s).
+pub const OPENING_TIME: Duration = Duration::from_secs(60);
+
+/// An established connection may be silent for so long: what RFC 5382 (REQ-5) asks of address translators, 2 h 4 min.
+pub const ESTABLISHED_TIME: Duration = Duration::from_secs(2 * 3600 + 4 * 60);
+
+/// Datagrams both ways and then none: what RFC 4787 (REQ-5) asks for, five minutes.
+pub const TALKING_TIME: Duration = Duration::from_secs(5 * 60);
+
+/// What is left of a connection that both sides have closed, or one has reset: for segments that are sent again, as long
+/// as Linux keeps TIME-WAIT.
+pub const CLOSING_TIME: Duration = Duration::from_secs(60);
+
+/// With the table full of established flows, one that was silent for less than this is not given up for a new one.
+pub const EVICTABLE_AFTER: Duration = Duration::from_secs(60);
+
+/// How far an acknowledgement may be beyond a server's SYN-ACK to prove that the client has seen it: what a server may send
+/// before the client says anything more.
+pub const PROOF_WINDOW: u32 = 1 << 20;
+
+/// The first port that servers see us come from; those below have names.
+pub const PORT_FIRST: u16 = 1024;
+
+/// With all ports to a server in use, so many are looked at for one whose flow may be given up: each may be a read of memory
+/// that is far away, of a tenth of a microsecond.
+pub const PORTS_TRIED: usize = 128;
+
+/// Packets in fragments of which the ends are remembered. At 1,500 packets a second each is remembered for a third of a
+/// second, in which all fragments of a packet come unless they are lost.
+pub const FRAGMENTED_MAX: usize = 512;
+
+/// For so long at most: half of what a receiver waits for the rest of a packet (RFC 1122 §3.3.2 asks for 60 s).
+pub const FRAGMENTED_TIME: Duration = Duration::from_secs(30);
+
+/// Servers behind one listener, with the small hashing table and with the large one. Beyond 16 alike the keys that move
+/// beside those of a server that comes or goes would be more than a tenth of these in the small one; the large one is as
+/// large as a processor's cache of the second level.
+pub const SERVERS_PER_LISTENER_MAX: [usize; 2] = [16, 256];
+
+/// Entries of the hashing table, primes: 128 KiB, or 2 MiB.
+pub const TABLE_LENS: [usize; 2] = [65_537, 1_048_573];
+
+/// The largest weight of a server.
+pub const WEIGHT_MAX: u16 = 1000;
+
+/// Listeners: each has a table.
+pub const LISTENERS_MAX: usize = 256;
+
+/// Flows that are given up for their age in one turn, so that a table that ages at once does not stop the program.
+pub const EXPIRED_AT_ONCE: usize = 256;

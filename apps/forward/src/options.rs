@@ -1,0 +1,144 @@
+//! The command line of `exos forward`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use exos_program::LinkArgs;
+
+use crate::limits::{FLOWS_DEFAULT, FLOWS_MAX, WEIGHT_MAX};
+use crate::packet::Transport;
+
+/// Forward connections to servers, packet by packet, so that only client and server acknowledge anything.
+///
+/// What comes to a listener is sent on to one of the servers of its family, as if it came from the address of ours, and
+/// their answers to the client, as if they came from the listener. All packets of a connection go to one server; which, is
+/// decided by the client's address and port (Maglev hashing), as --to says by weights. Echo requests to our addresses are
+/// answered. SIGINT and SIGTERM end it. Statistics are printed on SIGUSR1 and at the end.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ForwardArgs {
+    #[command(flatten)]
+    pub(crate) link: LinkArgs,
+    /// Where clients come to: an address that --address gives, and a port; tcp unless it says udp (repeatable)
+    #[arg(long, required = true, num_args = 1.., value_name = "[tcp:|udp:]ADDRESS:PORT")]
+    pub(crate) listen: Vec<Place>,
+    /// A server: its port if it is not the listener's, its weight if it is not 1, 0 for no new connections (repeatable)
+    #[arg(long, required = true, num_args = 1.., value_name = "ADDRESS[:PORT][,WEIGHT]")]
+    pub(crate) to: Vec<Weighted>,
+    /// Connections to remember at most; each takes some 90 bytes
+    #[arg(long, value_name = "N", default_value_t = FLOWS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(FLOWS_MAX)))]
+    pub(crate) flows: u32,
+    /// Print the statistics as JSON, a line on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Where something is listened to.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub struct Place {
+    pub(crate) transport: Transport,
+    pub(crate) at: SocketAddr,
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (transport, at) = match text.split_once(':') {
+            Some(("tcp", at)) => (Transport::Tcp, at),
+            Some(("udp", at)) => (Transport::Udp, at),
+            _ => (Transport::Tcp, text),
+        };
+        let help = "write for example 192.0.2.7:80, udp:192.0.2.7:53 or [2001:db8::7]:80";
+        Ok(Self {
+            transport,
+            at: end(at).ok_or_else(|| format!("{text:?} is no place to listen at; {help}"))?,
+        })
+    }
+}
+
+/// A server with its weight.
+#[derive(Copy, Clone, Debug, Eq, PartialEq)]
+pub struct Weighted {
+    pub(crate) ip: IpAddr,
+    /// The listener's where it says none.
+    pub(crate) port: Option<u16>,
+    pub(crate) weight: u16,
+}
+
+impl FromStr for Weighted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let help =
+            "write for example 192.0.2.8, 192.0.2.8:8080, or [2001:db8::8]:80,3 for a weight of 3";
+        let (at, weight) = match text.split_once(',') {
+            Some((at, weight)) => (at, weight.parse().ok().filter(|w| *w <= WEIGHT_MAX)),
+            None => (text, Some(1)),
+        };
+        let (ip, port) = match at.parse::<IpAddr>() {
+            Ok(ip) => (Some(ip).filter(is_host), None),
+            Err(_) => (end(at).map(|e| e.ip()), end(at).map(|e| e.port())),
+        };
+        Ok(Self {
+            ip: ip.ok_or_else(|| format!("{at:?} is no server; {help}"))?,
+            port,
+            weight: weight.ok_or_else(|| {
+                format!("the weight of {text:?} is not from 0 to {WEIGHT_MAX}; {help}")
+            })?,
+        })
+    }
+}
+
+fn end(text: &str) -> Option<SocketAddr> {
+    let end: SocketAddr = text.parse().ok()?;
+    (end.port() != 0 && is_host(&end.ip())).then_some(end)
+}
+
+fn is_host(ip: &IpAddr) -> bool {
+    !ip.is_unspecified() && !ip.is_multicast()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_and_servers() {
+        let place = |text: &str| text.parse::<Place>().unwrap();
+        assert_eq!(place("10.0.0.1:80"), place("tcp:10.0.0.1:80"));
+        assert_eq!(place("udp:[fd00::1]:53").transport, Transport::Udp);
+        let server = |text: &str| text.parse::<Weighted>().unwrap();
+        assert_eq!(
+            (server("10.0.0.1:80").weight, server("10.0.0.1:80").port),
+            (1, Some(80))
+        );
+        assert_eq!(
+            (server("fd00::1,5").weight, server("fd00::1,5").port),
+            (5, None)
+        );
+        assert_eq!(server("[fd00::1]:80,7").weight, 7);
+        for bad in [
+            "",
+            "80",
+            "10.0.0.1",
+            "10.0.0.1:0",
+            "0.0.0.0:80",
+            "sctp:10.0.0.1:80",
+            "224.0.0.1:80",
+        ] {
+            let error = bad.parse::<Place>().unwrap_err();
+            assert!(error.contains("192.0.2.7:80"), "{bad}: {error}");
+        }
+        for bad in [
+            "10.0.0.1:80,",
+            "10.0.0.1:80,x",
+            "10.0.0.1:80,1001",
+            "10.0.0.1:0",
+            "0.0.0.0",
+            ",1",
+        ] {
+            let error = bad.parse::<Weighted>().unwrap_err();
+            assert!(error.contains("192.0.2.8:8080"), "{bad}: {error}");
+        }
+    }
+}

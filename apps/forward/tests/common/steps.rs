@@ -1,0 +1,130 @@
+//! A forwarder of TCP and UDP over both families, and packets that are given to it one by one.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::net::{IpAddr, SocketAddr};
+
+use etherparse::PacketBuilder;
+use exos_forward::forwarder::{Forwarder, Verdict};
+use exos_forward::packet::{Packet, Transport};
+use exos_forward::service::{Listen, Services};
+use exos_inet::{Instant, RxChecksum};
+use exos_wire::Mac;
+use exos_wire::tcp::TcpFlags;
+
+use super::{Ends, Shape, build};
+
+pub const MAC: Mac = Mac([2, 0, 0, 0, 0, 9]);
+pub const VIP: &str = "10.0.0.20:80";
+pub const VIP6: &str = "[fd00::20]:80";
+pub const SERVER: &str = "10.0.0.11:8080";
+pub const SERVER6: &str = "[fd00::11]:8080";
+pub const CLIENT: &str = "10.0.0.1:40000";
+pub const CLIENT6: &str = "[fd00::1]:40000";
+pub const START: Instant = Instant::from_millis(5_000_000);
+
+pub const SYN: u8 = TcpFlags::SYN.0;
+pub const ACK: u8 = TcpFlags::ACK.0;
+pub const FIN: u8 = TcpFlags::FIN.0;
+pub const RST: u8 = TcpFlags::RST.0;
+/// The sequence number of every server's SYN.
+pub const ISN: u32 = 7000;
+
+pub fn at(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+/// A forwarder of TCP and UDP over both families, with a server each.
+pub fn forwarder(flows: u32) -> Forwarder {
+    let mut wanted = Vec::new();
+    for transport in [Transport::Tcp, Transport::Udp] {
+        for (vip, server) in [(VIP, SERVER), (VIP6, SERVER6)] {
+            wanted.push(Listen {
+                transport,
+                at: at(vip),
+                to: vec![(at(server), 1, at(vip).ip())],
+            });
+        }
+    }
+    Forwarder::new(Services::new(&wanted).unwrap(), MAC, flows, 1)
+}
+
+pub fn tcp(src: SocketAddr, dst: SocketAddr, flags: u8, ack: u32) -> Vec<u8> {
+    let seq = if flags & SYN != 0 && flags & ACK != 0 {
+        ISN
+    } else {
+        100
+    };
+    let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], MAC.0);
+    let builder = match (src.ip(), dst.ip()) {
+        (IpAddr::V4(s), IpAddr::V4(d)) => builder.ipv4(s.octets(), d.octets(), 64),
+        (IpAddr::V6(s), IpAddr::V6(d)) => builder.ipv6(s.octets(), d.octets(), 64),
+        _ => unreachable!(),
+    };
+    let mut builder = builder.tcp(src.port(), dst.port(), seq, 1000);
+    for (flag, which) in [(SYN, 0), (FIN, 1), (RST, 2)] {
+        builder = match which {
+            _ if flags & flag == 0 => builder,
+            0 => builder.syn(),
+            1 => builder.fin(),
+            _ => builder.rst(),
+        };
+    }
+    if flags & ACK != 0 {
+        builder = builder.ack(ack);
+    }
+    let mut frame = Vec::new();
+    builder.write(&mut frame, &[]).unwrap();
+    frame
+}
+
+pub fn udp(src: &str, dst: SocketAddr, payload: Vec<u8>) -> Vec<u8> {
+    let shape = Shape {
+        transport: Transport::Udp,
+        payload,
+        hops: 64,
+        options: 0,
+        padding: 0,
+    };
+    let ends = Ends { src: at(src), dst };
+    build(MAC, &ends, &shape)
+}
+
+pub fn ends_of(frame: &[u8]) -> (SocketAddr, SocketAddr) {
+    let (_, src, dst) = Packet::read(frame, MAC).unwrap().ends().unwrap();
+    (src.into(), dst.into())
+}
+
+/// Gives a frame to the forwarder: how it went on, or what else became of it.
+pub fn give(
+    forwarder: &mut Forwarder,
+    now: Instant,
+    mut frame: Vec<u8>,
+) -> Result<Vec<u8>, Verdict> {
+    let before = frame.clone();
+    match forwarder.handle_frame(now, &mut frame, RxChecksum::Unknown) {
+        Verdict::Onward(to) => {
+            let packet = Packet::read(&frame, MAC).unwrap();
+            assert_eq!(IpAddr::from(packet.dst), to);
+            Ok(frame)
+        }
+        verdict => {
+            assert_eq!(frame, before, "what does not go on is as it was");
+            Err(verdict)
+        }
+    }
+}
+
+/// A handshake of this client; the end of ours that the server sees.
+pub fn open(forwarder: &mut Forwarder, now: Instant, client: SocketAddr, vip: &str) -> SocketAddr {
+    let syn = give(forwarder, now, tcp(client, at(vip), SYN, 0)).expect("to the server");
+    let (ours, server) = ends_of(&syn);
+    give(forwarder, now, tcp(server, ours, SYN | ACK, 101)).expect("to the client");
+    give(forwarder, now, tcp(client, at(vip), ACK, ISN + 1)).expect("to the server");
+    ours
+}
+
+pub fn client(n: u32) -> SocketAddr {
+    let [a, b, c, d] = (0x0a01_0000 + n / 50_000).to_be_bytes();
+    SocketAddr::from(([a, b, c, d], (n % 50_000) as u16 + 1024))
+}

@@ -1,0 +1,208 @@
+//! Packets in fragments, and errors about packets, given to the forwarder one by one.
+
+mod common;
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use common::steps::*;
+use common::{Ends, Shape, build};
+use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
+use exos_forward::forwarder::Verdict;
+use exos_forward::packet::{Packet, Transport};
+
+/// Parts of a datagram go where its first part goes, under a number of their own; parts of another sender do not.
+#[test]
+fn fragments_follow_their_first() {
+    for (client, other, vip, server, header) in [
+        (CLIENT, "10.0.0.2:5", VIP, SERVER, 20),
+        (CLIENT6, "[fd00::2]:5", VIP6, SERVER6, 40),
+    ] {
+        let mut forwarder = forwarder(100);
+        let payload: Vec<u8> = (0..3000).map(|n| (n % 251) as u8).collect();
+        let cut = |src: &str| {
+            let whole = udp(src, at(vip), payload.clone());
+            fragments(&whole[14..14 + header], &whole[14 + header..])
+        };
+        let [a, b, c] = <[Vec<u8>; 3]>::try_from(cut(client)).unwrap();
+        assert_eq!(
+            give(&mut forwarder, START, b.clone()),
+            Err(Verdict::Drop),
+            "too early"
+        );
+        let onward = [a.clone(), c, b].map(|f| give(&mut forwarder, START, f).unwrap());
+        let [x, y, _] = <[Vec<u8>; 3]>::try_from(cut(other)).unwrap();
+        let stranger = give(&mut forwarder, START, x).unwrap();
+        let ident = |frame: &[u8]| Packet::read(frame, MAC).unwrap().fragment.unwrap().ident;
+        assert_ne!(
+            ident(&stranger),
+            ident(&onward[0]),
+            "both had the same number"
+        );
+        assert!(onward.iter().all(|frame| ident(frame) == ident(&onward[0])));
+        assert_eq!(
+            ident(&give(&mut forwarder, START, y).unwrap()),
+            ident(&stranger)
+        );
+        // Put together again it is the datagram, as it would have been sent.
+        let first = Packet::read(&onward[0], MAC).unwrap();
+        let (_, src, dst) = first.ends().unwrap();
+        assert_eq!(SocketAddr::from(dst), at(server));
+        let upper = |n: usize| {
+            let packet = Packet::read(&onward[n], MAC).unwrap();
+            onward[n][packet.upper_range()].to_vec()
+        };
+        let joined = [upper(0), upper(2), upper(1)].concat();
+        let ends = Ends {
+            src: src.into(),
+            dst: dst.into(),
+        };
+        let shape = Shape {
+            transport: Transport::Udp,
+            payload: payload.clone(),
+            hops: 63,
+            options: 0,
+            padding: 0,
+        };
+        assert_eq!(joined, build(MAC, &ends, &shape)[14 + header..]);
+        assert_eq!(forwarder.counters().forwarded_fragments, 5);
+        assert_eq!(forwarder.counters().drop_fragment, 1);
+        let late = START + Duration::from_secs(31);
+        assert_eq!(
+            give(&mut forwarder, late, cut(client)[1].clone()),
+            Err(Verdict::Drop)
+        );
+    }
+}
+
+/// Cuts what follows an IP header into three fragments.
+fn fragments(header: &[u8], upper: &[u8]) -> Vec<Vec<u8>> {
+    let parts: Vec<&[u8]> = upper.chunks(1200).collect();
+    let cut = |(n, part): (usize, &&[u8])| {
+        let more = n + 1 < parts.len();
+        let mut frame = [&MAC.0[..], &[2, 0, 0, 0, 0, 1]].concat();
+        if header.len() == 20 {
+            let mut ip = etherparse::Ipv4Header::from_slice(header).unwrap().0;
+            ip.set_payload_len(part.len()).unwrap();
+            ip.dont_fragment = false;
+            ip.more_fragments = more;
+            ip.fragment_offset = ((n * 1200 / 8) as u16).try_into().unwrap();
+            ip.header_checksum = ip.calc_header_checksum();
+            frame.extend([8, 0]);
+            ip.write(&mut frame).unwrap();
+        } else {
+            let mut ip = etherparse::Ipv6Header::from_slice(header).unwrap().0;
+            let number = ip.next_header;
+            ip.next_header = etherparse::ip_number::IPV6_FRAG;
+            ip.payload_length = (8 + part.len()) as u16;
+            frame.extend([0x86, 0xdd]);
+            ip.write(&mut frame).unwrap();
+            let at = ((n * 1200 / 8) as u16).try_into().unwrap();
+            let part = etherparse::Ipv6FragmentHeader::new(number, at, more, 0x1234);
+            part.write(&mut frame).unwrap();
+        }
+        frame.extend_from_slice(part);
+        frame
+    };
+    parts.iter().enumerate().map(cut).collect()
+}
+
+/// An error about a packet that was sent on reaches whoever sent it, and quotes what he sent.
+#[test]
+fn errors_go_back_to_who_sent_the_packet() {
+    for (client, vip, server, router) in [
+        (CLIENT, VIP, SERVER, "10.0.0.254"),
+        (CLIENT6, VIP6, SERVER6, "fd00::fe"),
+    ] {
+        let router: IpAddr = router.parse().unwrap();
+        let mut forwarder = forwarder(100);
+        let ours = open(&mut forwarder, START, at(client), vip);
+        for quoted_len in [8, 20] {
+            // A packet of the client, as it went on to the server, found no way.
+            let sent = tcp(at(client), at(vip), ACK, ISN + 1);
+            let onward = give(&mut forwarder, START, sent.clone()).unwrap();
+            let error = icmp_error(router, ours.ip(), &onward, quoted_len);
+            let error = give(&mut forwarder, START, error).unwrap();
+            check_error(&error, at(vip).ip(), at(client).ip(), &sent, quoted_len);
+            // And one of the server.
+            let sent = tcp(at(server), ours, ACK, 101);
+            let onward = give(&mut forwarder, START, sent.clone()).unwrap();
+            let error = icmp_error(router, at(vip).ip(), &onward, quoted_len);
+            let error = give(&mut forwarder, START, error).unwrap();
+            check_error(&error, ours.ip(), at(server).ip(), &sent, quoted_len);
+        }
+        assert_eq!(forwarder.counters().forwarded_icmp_errors, 4);
+        // About what nobody has sent.
+        let strange = tcp(SocketAddr::new(at(vip).ip(), 5), at(server), ACK, 1);
+        let error = icmp_error(router, at(vip).ip(), &strange, 8);
+        assert_eq!(give(&mut forwarder, START, error), Err(Verdict::Drop));
+        assert_eq!(forwarder.counters().drop_icmp_unknown, 1);
+        let about_us = tcp(SocketAddr::new(at(vip).ip(), 5), at(client), ACK, 1);
+        let error = icmp_error(router, at(vip).ip(), &about_us, 8);
+        assert_eq!(give(&mut forwarder, START, error), Err(Verdict::Stack));
+    }
+}
+
+/// "Fragmentation needed", or "packet too big", that quotes so much of a frame's transport header.
+fn icmp_error(from: IpAddr, to: IpAddr, about: &[u8], quoted_len: usize) -> Vec<u8> {
+    let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], MAC.0);
+    let mut frame = Vec::new();
+    match (from, to) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            let quote = &about[14..14 + 20 + quoted_len];
+            let kind = etherparse::Icmpv4Type::DestinationUnreachable(
+                etherparse::icmpv4::DestUnreachableHeader::FragmentationNeeded {
+                    next_hop_mtu: 1280,
+                },
+            );
+            let builder = builder.ipv4(from.octets(), to.octets(), 64);
+            builder.icmpv4(kind).write(&mut frame, quote).unwrap();
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            let quote = &about[14..14 + 40 + quoted_len];
+            let kind = etherparse::Icmpv6Type::PacketTooBig { mtu: 1280 };
+            let builder = builder.ipv6(from.octets(), to.octets(), 64);
+            builder.icmpv6(kind).write(&mut frame, quote).unwrap();
+        }
+        _ => unreachable!(),
+    }
+    frame
+}
+
+/// The error goes between these, is intact, says what it said, and quotes `sent` but for the hops, which are less.
+fn check_error(error: &[u8], src: IpAddr, dst: IpAddr, sent: &[u8], quoted_len: usize) {
+    let packet = Packet::read(error, MAC).unwrap();
+    assert_eq!(
+        (IpAddr::from(packet.src), IpAddr::from(packet.dst)),
+        (src, dst)
+    );
+    let sliced = SlicedPacket::from_ethernet(error).unwrap();
+    let quote = match sliced.transport.unwrap() {
+        TransportSlice::Icmpv4(icmp) => {
+            assert_eq!(
+                icmp.header().icmp_type.calc_checksum(icmp.payload()),
+                icmp.checksum()
+            );
+            icmp.payload()
+        }
+        TransportSlice::Icmpv6(icmp) => {
+            let (IpAddr::V6(src), IpAddr::V6(dst)) = (src, dst) else {
+                unreachable!()
+            };
+            assert!(icmp.is_checksum_valid(src.octets(), dst.octets()));
+            icmp.payload()
+        }
+        other => panic!("{other:?}"),
+    };
+    let ip_len = if src.is_ipv4() { 20 } else { 40 };
+    let mut wanted = sent[14..14 + ip_len + quoted_len].to_vec();
+    let hops_at = if src.is_ipv4() { 8 } else { 7 };
+    wanted[hops_at] -= 1;
+    if src.is_ipv4() {
+        // The hops are above the protocol in their word.
+        let old = u16::from_be_bytes([wanted[10], wanted[11]]);
+        let sum = exos_wire::checksum::update16(old, 0x4006, 0x3f06);
+        wanted[10..12].copy_from_slice(&sum.to_be_bytes());
+    }
+    assert_eq!(quote, wanted);
+}

@@ -1,0 +1,178 @@
+"""The ends of forwarded connections, as Linux's sockets: a server that sends back what it hears, and clients of it.
+
+    forward.py serve PORT                            TCP and UDP, IPv4 and IPv6, until it is ended
+    forward.py echo ADDRESS PORT BYTES [CONNECTIONS] every byte comes back, and then the end
+    forward.py half ADDRESS PORT                     what is asked before we finish is answered after it
+    forward.py datagram ADDRESS PORT BYTES           it comes back
+    forward.py refused ADDRESS PORT                  a connection is refused
+    forward.py unreachable ADDRESS PORT              a datagram is answered with an error of ICMP
+    forward.py unacknowledged ADDRESS PORT FILES     opens a connection, and makes FILES.stands; when FILES.cut is there, sends
+                                                     something, and makes FILES.seen when that has been sent again and is not
+                                                     acknowledged; then waits until it comes back
+"""
+
+import os
+import random
+import socket
+import socketserver
+import struct
+import sys
+import threading
+
+from common import PATIENCE, wait_until
+
+# Of struct tcp_info (linux/tcp.h): tcpi_retransmits and tcpi_unacked.
+RETRANSMITS_AT, UNACKED_AT = 2, 24
+
+
+class Stream(socketserver.BaseRequestHandler):
+    def handle(self):
+        while data := self.request.recv(65536):
+            self.request.sendall(data)
+
+
+class Datagrams(socketserver.BaseRequestHandler):
+    def handle(self):
+        data, answer = self.request
+        answer.sendto(data, self.client_address)
+
+
+class StreamServer(socketserver.ThreadingTCPServer):
+    address_family = socket.AF_INET6
+    allow_reuse_address = True
+    daemon_threads = True
+    request_queue_size = 1024
+
+
+class DatagramServer(socketserver.UDPServer):
+    address_family = socket.AF_INET6
+    max_packet_size = 65535
+
+
+def serve(port):
+    datagrams = DatagramServer(("::", int(port)), Datagrams)
+    threading.Thread(target=datagrams.serve_forever, daemon=True).start()
+    StreamServer(("::", int(port)), Stream).serve_forever()
+
+
+def connect(address, port):
+    return socket.create_connection((address, int(port)), timeout=PATIENCE)
+
+
+def one(address, port, data):
+    """Sends and hears at the same time; what was heard."""
+    heard = bytearray()
+    with connect(address, port) as s:
+        def send():
+            s.sendall(data)
+            s.shutdown(socket.SHUT_WR)
+        sender = threading.Thread(target=send)
+        sender.start()
+        while part := s.recv(65536):
+            heard += part
+        sender.join()
+    return bytes(heard)
+
+
+def echo(address, port, length, connections="1"):
+    wrong = []
+
+    def visit(n):
+        data = random.Random(n).randbytes(int(length))
+        try:
+            if one(address, port, data) != data:
+                wrong.append(f"connection {n}: other bytes came back")
+        except OSError as error:
+            wrong.append(f"connection {n}: {error}")
+    visits = [threading.Thread(target=visit, args=(n,)) for n in range(int(connections))]
+    for visit in visits:
+        visit.start()
+    for visit in visits:
+        visit.join()
+    return "; ".join(wrong[:3])
+
+
+def half(address, port):
+    with connect(address, port) as s:
+        s.sendall(b"first")
+        s.shutdown(socket.SHUT_WR)
+        heard = b""
+        while part := s.recv(100):
+            heard += part
+    return "" if heard == b"first" else f"{heard!r} came back"
+
+
+def datagram(address, port, length):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    data = random.Random(1).randbytes(int(length))
+    with socket.socket(family, socket.SOCK_DGRAM) as s:
+        s.settimeout(2)
+        s.connect((address, int(port)))
+        # One may be lost, as datagrams are.
+        for _ in range(PATIENCE // 2):
+            s.send(data)
+            try:
+                return "" if s.recv(65535) == data else "another datagram came back"
+            except TimeoutError:
+                pass
+    return "nothing came back"
+
+
+def refused(address, port):
+    try:
+        connect(address, port).close()
+    except ConnectionRefusedError:
+        return ""
+    except OSError as error:
+        return str(error)
+    return "it was taken"
+
+
+def unreachable(address, port):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as s:
+        s.settimeout(2)
+        s.connect((address, int(port)))
+        # Errors of ICMP are bounded in their rate.
+        for _ in range(PATIENCE // 2):
+            try:
+                s.send(b"is anybody there?")
+                s.recv(100)
+                return "somebody answered"
+            except ConnectionRefusedError:
+                return ""
+            except TimeoutError:
+                pass
+    return "no error came"
+
+
+def unacknowledged(address, port, files):
+    def make(name):
+        open(f"{files}.{name}", "w").close()
+
+    with connect(address, port) as s:
+        def info():
+            raw = s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+            return raw[RETRANSMITS_AT], struct.unpack_from("I", raw, UNACKED_AT)[0]
+        s.sendall(b"before")
+        if s.recv(100) != b"before":
+            return "the server does not answer"
+        make("stands")
+        if not wait_until(lambda: os.path.exists(f"{files}.cut")):
+            return "nobody cut the servers off"
+        s.sendall(b"after")
+        # Twice sent again, and still nobody has acknowledged it.
+        if not wait_until(lambda: info()[0] >= 2):
+            return f"acknowledged while the server was cut off: {info()}"
+        if info()[1] == 0:
+            return "nothing is unacknowledged"
+        make("seen")
+        if s.recv(100) != b"after":
+            return "it did not arrive"
+        return "" if wait_until(lambda: info()[1] == 0) else "it was not acknowledged"
+
+
+if __name__ == "__main__":
+    name, *arguments = sys.argv[1:]
+    names = (serve, echo, half, datagram, refused, unreachable, unacknowledged)
+    sys.exit({f.__name__: f for f in names}[name](*arguments) or 0)
