@@ -2,6 +2,7 @@
 
 use crate::cost::{self, CostArgs, ReplayArgs};
 use crate::http::{self, HttpArgs, PacketsArgs};
+use crate::load::{self, LoadArgs};
 use crate::sharing::{self, ProgramArgs, SharingArgs};
 use crate::tcp::{self, PeerArgs, RawArgs, TcpArgs};
 use exos_host::Result;
@@ -26,6 +27,12 @@ pub enum BenchCommand {
     /// The client of packets of `exos bench http`, which starts it
     #[command(hide = true)]
     HttpPackets(PacketsArgs),
+    /// Load generators: exos load, with its specialisations and without, on sockets, and wrk, ab, httperf
+    ///
+    /// The paper's Figure 6: how many requests a second each makes of exos serve and of nginx, and what a request costs it.
+    /// Makes a lab of its own and removes it. Needs root, two cores or more, and a machine that does nothing else
+    /// meanwhile; what is not installed is left out. The whole takes half an hour: --quick, --only and others choose.
+    Load(LoadArgs),
     /// Instructions, memory and time of our stack, beside smoltcp's: segments, connections, timers
     ///
     /// All in memory: no wire, no privilege. Instructions need valgrind; the machine may do other things meanwhile,
@@ -59,6 +66,7 @@ pub enum BenchCommand {
 pub fn run(args: BenchArgs) -> Result<ExitCode> {
     match args.command {
         BenchCommand::Http(args) => http::run(&args),
+        BenchCommand::Load(args) => load::run(&args),
         BenchCommand::HttpPackets(args) => http::packets(&args),
         BenchCommand::Cost(args) => cost::run(&args),
         BenchCommand::CostReplay(args) => cost::replay(&args),

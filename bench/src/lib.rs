@@ -4,7 +4,7 @@
 //! session, repeats, and reports medians as a table for people and as JSON (docs/json.md) for programs.
 //!
 //! `http`: static documents of several sizes, each request on a new connection or many on persistent ones, beside nginx
-//! and others. `tcp`: the stack beside Linux's under loss, delay and attack. `sharing`: what it costs
+//! and others. `load`: load generators beside one another. `tcp`: the stack beside Linux's under loss, delay and attack. `sharing`: what it costs
 //! to share an interface through the daemon, and who gets how much of it.
 
 #![forbid(unsafe_code)]
@@ -16,6 +16,7 @@ mod daemon;
 pub mod http;
 mod limits;
 mod link;
+pub mod load;
 mod memory;
 mod output;
 mod process;

@@ -50,6 +50,27 @@ pub(crate) fn write(json: Option<JsonOutput>, table: &str, text: &str) -> Result
     json.map_or(Ok(()), |json| json.write(&format!("{text}\n")))
 }
 
+/// Measures and tells: the table, JSON and a page with figures, as asked for.
+pub(crate) fn tell<R>(
+    (json, html): (Option<&Path>, Option<&Path>),
+    measure: impl FnOnce() -> Result<R>,
+    told: impl FnOnce(&R) -> Told,
+) -> Result<()> {
+    // Before the minutes of measuring: a file that cannot be written is told at once.
+    let json = open(json)?;
+    let html = open(html)?;
+    let told = told(&measure()?);
+    write(json, &told.table, &told.json)?;
+    html.map_or(Ok(()), |html| html.write(&told.html))
+}
+
+/// What is told of a session.
+pub(crate) struct Told {
+    pub table: String,
+    pub json: String,
+    pub html: String,
+}
+
 /// Writes names, one a line. A reader that went away has seen enough.
 pub(crate) fn list(names: Vec<String>) -> Result<()> {
     let text = names.join("\n") + "\n";

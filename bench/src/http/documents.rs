@@ -81,7 +81,7 @@ pub fn body(size: Size) -> Vec<u8> {
 }
 
 /// Writes the documents of these sizes into a directory.
-pub(super) fn generate(directory: &Path, sizes: &[Size]) -> Result<()> {
+pub(crate) fn generate(directory: &Path, sizes: &[Size]) -> Result<()> {
     sizes
         .iter()
         .try_for_each(|&size| write(&directory.join(size.document()), body(size)))

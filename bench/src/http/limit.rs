@@ -6,7 +6,7 @@
 //! this limit, which is one of single frames.
 
 use super::packets::{Exchanged, Round};
-use super::{Connection, Session, Size};
+use super::{Connection, Room, Size};
 use crate::output::median;
 use exos_host::Result;
 use exos_lab::{Lab, Side};
@@ -74,27 +74,22 @@ impl LimitCase {
 }
 
 /// Visits a second that the link could carry.
-pub(super) fn measure(
-    session: &Session<'_>,
-    lab: &Lab,
-    connection: Connection,
-    size: Size,
-) -> Result<f64> {
+pub(crate) fn measure(room: &Room, lab: &Lab, connection: Connection, size: Size) -> Result<f64> {
     let text = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
-    let answering = session.packets(lab, Side::A, &text(&["answer"]))?;
+    let answering = room.packets(lab, Side::A, &text(&["answer"]))?;
     let rounds = rounds(connection, size);
     let longest = rounds.iter().map(|round| round.answers).max();
     let fit = (FRAMES / u32::from(longest.unwrap_or(1))).max(1);
-    let at_a_time = session.args.connections.min(fit).to_string();
+    let at_a_time = room.connections.min(fit).to_string();
     let mut arguments = text(&["exchange", "--connections", &at_a_time]);
     for round in rounds {
         arguments.extend(text(&["--rounds", &round.to_string()]));
     }
-    let asking = session.packets(lab, Side::B, &arguments)?;
-    let exchanged: Exchanged = session.measured(asking, session.args.duration().into())?;
+    let asking = room.packets(lab, Side::B, &arguments)?;
+    let exchanged: Exchanged = room.measured(asking, room.seconds.into())?;
     answering.stop()?;
     if exchanged.restarts > 1 {
-        session.note(format!(
+        room.note(format!(
             "frames were lost in the measurement of the link's limit ({connection}, {size}), which is higher"
         ));
     }

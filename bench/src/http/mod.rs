@@ -24,10 +24,10 @@
 mod cases;
 mod check;
 mod cores;
-mod documents;
+pub(crate) mod documents;
 mod html;
 mod latency;
-mod limit;
+pub(crate) mod limit;
 mod load;
 mod options;
 mod outcome;
@@ -35,31 +35,43 @@ mod packets;
 mod ratio;
 mod readers;
 mod report;
+mod room;
+mod room_options;
 mod server;
 mod session;
+mod setting;
 mod specialisations;
 mod table;
 pub(crate) mod wrk;
 
 pub use cores::{CoresCase, CoresOutcome, CoresRun};
 pub use documents::{Size, body};
+pub(crate) use html::connections;
 pub use latency::{LatencyCase, LatencyOutcome};
 pub use limit::LimitCase;
 pub use options::{Client, Connection, Group, HttpArgs};
 pub use outcome::{Case, Outcome, Run};
+pub(crate) use outcome::{limited_by, median_of};
 pub use packets::{PacketsArgs, PacketsRole, packets};
 pub use ratio::Ratio;
 pub use readers::{ReadersCase, ReadersOutcome, ReadersRun};
 pub use report::{Named, Report};
+pub use room_options::RoomArgs;
+pub(crate) use room_options::sizes_or;
 pub use server::Server;
+pub use setting::Setting;
+#[cfg(test)]
+pub(crate) use setting::tests::setting as setting_of_tests;
 pub use specialisations::{Specialised, Worth};
 pub use wrk::{Errors, LatencyUs, Measured};
 
 use crate::output;
-use exos_host::{Error, Result, kernel};
-use exos_lab::Side;
+use exos_host::{Error, Result};
+pub(crate) use room::{Room, Used};
+pub(crate) use server::{Known, Serving, available, said_by};
 use session::Session;
 use std::process::ExitCode;
+pub(crate) use table::named_rows;
 
 /// Measures as asked, prints the tables, and writes JSON and the page with figures.
 pub fn run(args: &HttpArgs) -> Result<ExitCode> {
@@ -67,12 +79,8 @@ pub fn run(args: &HttpArgs) -> Result<ExitCode> {
         output::list(names(args))?;
         return Ok(ExitCode::SUCCESS);
     }
-    // Before the minutes of measuring: a file that cannot be written is told at once.
-    let json = output::open(args.json.as_deref())?;
-    let html = output::open(args.html.as_deref())?;
-    let report = measure(args)?;
-    output::write(json, &report.table(), &report.json())?;
-    html.map_or(Ok(()), |html| html.write(&report.html()))?;
+    let files = (args.json.as_deref(), args.html.as_deref());
+    output::tell(files, || measure(args), Report::told)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -95,30 +103,24 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
     }
     let session = Session::new(args)?;
     session.note_other_load()?;
-    let (mtu, congestion_control) = wire(&session)?;
+    let mut setting = Setting::of(
+        &session,
+        &*session.lab(args.wire[0])?,
+        &args.room,
+        &session.servers,
+        &session.left_out,
+    )?;
     let (documents, limits) = cases::measure(&session)?;
     let specialisations = specialisations::measure(&session)?;
     let latency = latency::measure(&session)?;
     let readers = readers::measure(&session)?;
     let cores = cores::measure(&session)?;
-    let named = |(server, version): &(Server, String)| Named {
-        name: server.to_string(),
-        version: version.clone(),
-    };
+    setting.notes = session.notes();
     Ok(Report {
         schema: "exos.bench.http/4",
-        kernel: kernel::release(),
-        exos: session.version()?,
-        congestion_control,
-        mtu,
-        connections: args.connections,
-        runs: args.runs(),
-        duration_secs: args.duration(),
+        setting,
         server_core: session.cores[0],
         client_core: session.cores[1],
-        servers: session.servers.iter().map(named).collect(),
-        left_out: session.left_out.clone(),
-        notes: session.notes(),
         limits,
         documents,
         latency,
@@ -126,11 +128,4 @@ pub fn measure(args: &HttpArgs) -> Result<Report> {
         specialisations,
         cores,
     })
-}
-
-/// The wire's MTU, and the congestion control of the kernel's TCP on the server's side.
-fn wire(session: &Session<'_>) -> Result<(u32, String)> {
-    let lab = session.lab(session.args.wire[0])?;
-    let control = "net/ipv4/tcp_congestion_control";
-    Ok((lab.link(Side::A)?.mtu, lab.netns(Side::A).sysctl(control)?))
 }

@@ -1,12 +1,11 @@
 //! What the user may choose.
 
+use super::room_options::{RoomArgs, sizes_or};
 use super::{Server, Size};
-use crate::limits::{CONNECTIONS_MAX, SIZE_MAX};
 use exos_host::{Error, Result};
 use exos_lab::WireKind;
 use serde::Serialize;
 use std::fmt;
-use std::path::PathBuf;
 
 /// How requests are spread over connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, clap::ValueEnum)]
@@ -64,18 +63,12 @@ pub enum Group {
 /// Options of `exos bench http`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct HttpArgs {
-    /// A few cells, once each and short: some minutes to see that all is well
-    #[arg(long)]
-    pub quick: bool,
-    /// Only cells whose name contains this (repeatable), for example wrk/plain or new/100
-    #[arg(long, value_name = "TEXT")]
-    pub only: Vec<String>,
+    /// The room, and how cells are chosen and told of.
+    #[command(flatten)]
+    pub room: RoomArgs,
     /// Groups to measure, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers, Group::Cores])]
     pub groups: Vec<Group>,
-    /// List the cells' names and measure nothing
-    #[arg(long)]
-    pub list: bool,
     /// Who to measure, in this order, separated by commas; what is not installed is left out
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Server::ALL)]
     pub servers: Vec<Server>,
@@ -86,55 +79,26 @@ pub struct HttpArgs {
     /// 0,100,1K,10K,100K,1M, with --quick 100,10K; of specialisations 0,100,1K,10K,100K, with --quick 100,100K]
     #[arg(long, value_delimiter = ',')]
     pub sizes: Vec<Size>,
-    /// Kinds of connection, separated by commas
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Connection::New, Connection::Persistent])]
-    pub connection: Vec<Connection>,
-    /// How many connections the client keeps busy at a time
-    #[arg(long, default_value_t = 64)]
-    pub connections: u32,
-    /// How often each cell is measured, each time all servers one after the other [default: 3, with --quick 1]
-    #[arg(long)]
-    pub runs: Option<u32>,
-    /// Seconds that one measurement lasts [default: 2, with --quick 1]
-    #[arg(long)]
-    pub duration: Option<u32>,
     /// Numbers of slow readers, separated by commas
     #[arg(long, value_delimiter = ',', default_values_t = [64, 1000, 4000])]
     pub readers: Vec<u32>,
     /// plain: no offloads, what crosses looks like a wire; offload: the kernel's defaults. Separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [WireKind::Plain, WireKind::Offload])]
     pub wire: Vec<WireKind>,
-    /// Write JSON to this file, or to standard output for -
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write a report with figures to this file, a page of HTML that needs nothing else
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Name of the lab that is made for it
-    #[arg(long, default_value = "bench")]
-    pub lab: String,
-    /// The exos program to measure instead of this one
-    #[arg(long, value_name = "PROGRAM")]
-    pub exos: Option<PathBuf>,
-    /// Who exos runs as where the daemon lends it a link: a user number, not root's
-    #[arg(long, default_value_t = 65534)]
-    pub uid: u32,
 }
 
 /// Most slow readers: a server of the kernel's has a descriptor for each.
 const READERS_MAX: u32 = 8000;
 
+impl std::ops::Deref for HttpArgs {
+    type Target = RoomArgs;
+
+    fn deref(&self) -> &RoomArgs {
+        &self.room
+    }
+}
+
 impl HttpArgs {
-    /// How often each cell is measured.
-    pub fn runs(&self) -> u32 {
-        self.runs.unwrap_or(if self.quick { 1 } else { 3 })
-    }
-
-    /// How long one measurement lasts, in seconds.
-    pub fn duration(&self) -> u32 {
-        self.duration.unwrap_or(if self.quick { 1 } else { 2 })
-    }
-
     /// The sizes to measure.
     pub fn sizes(&self) -> Vec<Size> {
         const KIB: u64 = 1024;
@@ -143,11 +107,7 @@ impl HttpArgs {
         } else {
             &[0, 100, KIB, 10 * KIB, 100 * KIB, KIB * KIB]
         };
-        if self.sizes.is_empty() {
-            default.iter().map(|&bytes| Size::of_bytes(bytes)).collect()
-        } else {
-            self.sizes.clone()
-        }
+        sizes_or(&self.sizes, default)
     }
 
     /// Numbers of slow readers to measure.
@@ -158,42 +118,25 @@ impl HttpArgs {
 
     /// Whether a group, and one of its cells, was asked for.
     pub(super) fn wants(&self, group: Group, cell: &str) -> bool {
-        self.groups.contains(&group)
-            && (self.only.is_empty() || self.only.iter().any(|text| cell.contains(text)))
+        self.groups.contains(&group) && self.room.wants(cell)
     }
 
     /// Says what cannot be measured, before anything is made.
     pub(super) fn check(&self) -> Result<()> {
-        let wrong = |what: &str| Err(Error::new(what));
         if self.servers.is_empty()
-            || self.connection.is_empty()
             || self.groups.is_empty()
             || self.clients.is_empty()
             || self.wire.is_empty()
         {
-            return wrong(
-                "there is nothing to measure: give at least one group, server, client, wire and kind of connection",
-            );
-        }
-        if self.runs() == 0 || self.duration() == 0 {
-            return wrong("--runs and --duration must be at least 1");
-        }
-        if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
-            return wrong(&format!(
-                "--connections must be from 1 to {CONNECTIONS_MAX}"
+            return Err(Error::new(
+                "there is nothing to measure: give at least one group, server, client and wire",
             ));
         }
-        if let Some(size) = self.sizes.iter().find(|size| size.bytes() > SIZE_MAX) {
-            return wrong(&format!(
-                "--sizes: {size} is more than {}",
-                Size::of_bytes(SIZE_MAX)
-            ));
-        }
+        self.room.check(&self.sizes)?;
         if self.readers.iter().any(|n| !(1..=READERS_MAX).contains(n)) {
-            return wrong(&format!("--readers must be from 1 to {READERS_MAX}"));
-        }
-        if self.uid == 0 {
-            return wrong("--uid: programs with a part that the daemon lends are not root's");
+            return Err(Error::new(format!(
+                "--readers must be from 1 to {READERS_MAX}"
+            )));
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! What one load of a server showed: a run, the medians of some, and those of all servers in a case.
 
+use super::Used;
 use super::packets::Visited;
 use super::ratio::Ratio;
-use super::session::Used;
 use super::wrk::{Errors, Measured};
 use super::{Client, Connection, Size};
 use crate::cpu::ticks_to_us;
@@ -147,7 +147,7 @@ impl Run {
 }
 
 /// The median of something of all runs.
-pub(super) fn median_of<R>(runs: &[R], value: impl Fn(&R) -> f64) -> f64 {
+pub(crate) fn median_of<R>(runs: &[R], value: impl Fn(&R) -> f64) -> f64 {
     median(runs.iter().map(value).collect())
 }
 
@@ -178,7 +178,7 @@ impl Outcome {
 }
 
 /// A client without time left is named first: a server of ours looks for packets even while it waits for the client.
-pub(super) fn limited_by(server_busy: f64, client_busy: f64) -> &'static str {
+pub(crate) fn limited_by(server_busy: f64, client_busy: f64) -> &'static str {
     match (server_busy >= BUSY, client_busy >= BUSY) {
         (_, true) => "client",
         (true, false) => "server",
@@ -213,7 +213,6 @@ impl Case {
 
     /// Ours by theirs, where both were measured.
     pub(super) fn ratio(&self, ours: &str, theirs: &str) -> Option<&Ratio> {
-        let mut all = self.ratios.iter();
-        all.find(|ratio| ratio.ours == ours && ratio.theirs == theirs)
+        Ratio::find(&self.ratios, ours, theirs)
     }
 }

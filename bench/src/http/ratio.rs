@@ -20,7 +20,7 @@ pub struct Ratio {
 
 impl Ratio {
     /// Each of ours by everyone else.
-    pub(super) fn all(results: &[(String, Vec<f64>)]) -> Vec<Self> {
+    pub(crate) fn all(results: &[(String, Vec<f64>)]) -> Vec<Self> {
         let is_ours = |name: &str| name.starts_with("exos");
         let ours = results.iter().filter(|(name, _)| is_ours(name));
         ours.flat_map(|ours| {
@@ -28,6 +28,12 @@ impl Ratio {
             others.map(|theirs| Self::of(ours, theirs))
         })
         .collect()
+    }
+
+    /// One of some, where both were measured.
+    pub(crate) fn find<'a>(all: &'a [Self], ours: &str, theirs: &str) -> Option<&'a Self> {
+        let mut all = all.iter();
+        all.find(|ratio| ratio.ours == ours && ratio.theirs == theirs)
     }
 
     pub(super) fn of(ours: &(String, Vec<f64>), theirs: &(String, Vec<f64>)) -> Self {

@@ -5,7 +5,9 @@ use super::latency::LatencyCase;
 use super::limit::LimitCase;
 use super::outcome::Case;
 use super::readers::ReadersCase;
+use super::setting::Setting;
 use super::specialisations::Specialised;
+use crate::output::Told;
 use serde::Serialize;
 
 /// Everything that a session measured.
@@ -13,30 +15,13 @@ use serde::Serialize;
 pub struct Report {
     /// The schema's name.
     pub schema: &'static str,
-    /// The kernel's release.
-    pub kernel: String,
-    /// What the exos program calls itself.
-    pub exos: String,
-    /// The congestion control that the kernel's TCP used.
-    pub congestion_control: String,
-    /// The wire's MTU in bytes.
-    pub mtu: u32,
-    /// Connections that the client kept busy.
-    pub connections: u32,
-    /// How often each cell was measured.
-    pub runs: u32,
-    /// How long one measurement was meant to last, in seconds.
-    pub duration_secs: u32,
+    /// Where and how it measured.
+    #[serde(flatten)]
+    pub setting: Setting,
     /// The core of the server.
     pub server_core: usize,
     /// The core of the client.
     pub client_core: usize,
-    /// The servers, in the order of the results.
-    pub servers: Vec<Named>,
-    /// Who was asked for and is not there, a sentence each.
-    pub left_out: Vec<String>,
-    /// What distorts the numbers, a sentence each.
-    pub notes: Vec<String>,
     /// The packet limit of the link, on the plain wire.
     pub limits: Vec<LimitCase>,
     /// Documents as fast as they go.
@@ -51,7 +36,7 @@ pub struct Report {
     pub cores: Vec<CoresCase>,
 }
 
-/// A server, and what it calls itself.
+/// A server or a load generator, and what it calls itself.
 #[derive(Clone, Debug, Serialize)]
 pub struct Named {
     /// Its name in results.
@@ -60,7 +45,27 @@ pub struct Named {
     pub version: String,
 }
 
+impl Named {
+    /// All of a list of them with their versions.
+    pub(crate) fn all(list: &[(impl ToString, String)]) -> Vec<Self> {
+        let named = |(who, version): &(_, String)| Self {
+            name: ToString::to_string(who),
+            version: version.clone(),
+        };
+        list.iter().map(named).collect()
+    }
+}
+
 impl Report {
+    /// Everything that is told.
+    pub(super) fn told(&self) -> Told {
+        Told {
+            table: self.table(),
+            json: self.json(),
+            html: self.html(),
+        }
+    }
+
     /// As JSON.
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(self).expect("plain data becomes JSON")

@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::cpu::{CoreTime, ProcessTime};
+use crate::http::Used;
 use crate::http::cores::tests::cores;
 use crate::http::outcome::{Outcome, Run, limited_by};
 use crate::http::packets::Visited;
 use crate::http::ratio::Ratio;
-use crate::http::session::Used;
+use crate::http::setting::tests::setting;
 use crate::http::specialisations::tests::specialised;
 use crate::http::wrk::{Errors, Measured};
 use crate::http::{Client, Connection, Server, Size};
@@ -135,23 +136,16 @@ pub(in crate::http) fn report() -> Report {
     };
     Report {
         schema: "exos.bench.http/2",
-        kernel: "6.1.0".into(),
-        exos: "exos 0.1.0".into(),
-        congestion_control: "cubic".into(),
-        mtu: 1500,
-        connections: 64,
-        runs: 3,
-        duration_secs: 2,
+        setting: Setting {
+            left_out: vec!["h2o is not installed; install it: apt install h2o".into()],
+            notes: vec!["core 0 was 80 % busy <before>".into()],
+            ..setting(&[
+                ("exos", "exos 0.1.0".to_owned()),
+                ("nginx", "nginx/1.22.1".to_owned()),
+            ])
+        },
         server_core: 0,
         client_core: 1,
-        servers: [("exos", "exos 0.1.0"), ("nginx", "nginx/1.22.1")]
-            .map(|(name, version)| Named {
-                name: name.into(),
-                version: version.into(),
-            })
-            .to_vec(),
-        left_out: vec!["h2o is not installed; install it: apt install h2o".into()],
-        notes: vec!["core 0 was 80 % busy <before>".into()],
         limits: vec![LimitCase {
             connection: Connection::New,
             size_bytes: 1024,

@@ -1,6 +1,6 @@
 //! The servers: where each answers, and how it is started.
 
-use super::{Client, Session};
+use super::{Client, Room};
 use crate::daemon::Daemon;
 use crate::process::find_program;
 use crate::scratch::write;
@@ -58,7 +58,7 @@ const LIGHTTPD_CONF: &str = include_str!("../../lighttpd/lighttpd.conf");
 
 /// A server, and how it is to be set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Setup {
+pub(crate) struct Setup {
     pub server: Server,
     /// The specialisations that it is to do without.
     pub without: &'static [&'static str],
@@ -77,7 +77,7 @@ impl From<Server> for Setup {
 }
 
 /// A server that runs, with the daemon that lends it its link.
-pub(super) struct Serving<'s> {
+pub(crate) struct Serving<'s> {
     pub started: Started,
     /// Dropped after it.
     _daemon: Option<Daemon<'s>>,
@@ -87,11 +87,6 @@ impl Serving<'_> {
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.started.running.pid()
-    }
-
-    /// Ends it.
-    pub fn stop(self) -> Result<()> {
-        self.started.stop()
     }
 }
 
@@ -116,12 +111,12 @@ impl Server {
     }
 
     /// Whether a client can load it: what a handler answers arrives only where a program of XDP receives.
-    pub(super) fn is_for(self, client: Client) -> bool {
+    pub(crate) fn is_for(self, client: Client) -> bool {
         self != Self::Handlers || client == Client::Packets
     }
 
     /// Where it answers.
-    pub(super) fn address(self) -> SocketAddrV4 {
+    pub(crate) fn address(self) -> SocketAddrV4 {
         let has_stack = matches!(self, Self::Exos | Self::Handlers | Self::Xokd);
         SocketAddrV4::new(if has_stack { EXOS } else { KERNEL }, PORT)
     }
@@ -142,19 +137,14 @@ impl Server {
             Server::Nginx | Server::Lighttpd | Server::H2o => "-v",
             _ => "--version",
         };
-        let said = said(&self.program(exos)?, &[option])?;
+        let said = said_by(&self.program(exos)?, &[option])?;
         let line = said.lines().next().unwrap_or_default();
         Ok(line.trim_start_matches("nginx version: ").to_owned())
     }
 
     /// Writes the configuration of a peer, and says where it is.
-    fn configure(
-        self,
-        session: &Session<'_>,
-        documents: &str,
-        command: &mut Command,
-    ) -> Result<()> {
-        let prefix = session.scratch.directory(&self.to_string())?;
+    fn configure(self, room: &Room, documents: &str, command: &mut Command) -> Result<()> {
+        let prefix = room.scratch.directory(&self.to_string())?;
         let file = prefix.join("configuration");
         let text = match self {
             Server::Nginx => NGINX_CONF,
@@ -184,24 +174,24 @@ impl Server {
 
 impl Setup {
     /// Starts it in namespace a on its core, or cores.
-    pub(super) fn start<'s>(self, session: &'s Session<'_>, lab: &Lab) -> Result<Serving<'s>> {
+    pub(super) fn start<'s>(self, room: &'s Room, lab: &Lab) -> Result<Serving<'s>> {
         let server = self.server;
-        let documents = session.scratch.directory("documents")?;
+        let documents = room.scratch.directory("documents")?;
         let documents = documents.to_string_lossy().into_owned();
-        let namespace = || Side::A.namespace(&session.args.lab);
+        let namespace = || Side::A.namespace(&room.lab_name);
         let daemon = (server == Server::Xokd)
-            .then(|| Daemon::start(session, namespace(), &policy(session.args.uid)))
+            .then(|| Daemon::start(room, namespace(), &policy(room.uid)))
             .transpose()?;
         let mut command = match &daemon {
-            Some(_) => Command::new(session.program()),
-            None => lab.command(Side::A, server.program(session.program())?)?,
+            Some(_) => Command::new(room.program()),
+            None => lab.command(Side::A, server.program(room.program())?)?,
         };
         if server.is_ours() {
             command.args(["serve", &documents, "--port", &PORT.to_string()]);
             self.choose(&mut command);
         }
         match (server, &daemon) {
-            (_, Some(daemon)) => lent(session, daemon, &mut command),
+            (_, Some(daemon)) => lent(room, daemon, &mut command),
             (Server::Exos | Server::Handlers, _) => {
                 command.args(["--via", "none", "--link", &format!("xdp:{INTERFACE}")]);
                 command.args(["--address", &format!("{EXOS}/24")]);
@@ -209,11 +199,11 @@ impl Setup {
             (Server::Sockets, _) => {
                 command.args(["--sockets", "--address", &format!("{KERNEL}/24")]);
             }
-            _ => server.configure(session, &documents, &mut command)?,
+            _ => server.configure(room, &documents, &mut command)?,
         }
-        let cores = &session.cores[..session.cores.len().min(self.cores as usize)];
+        let cores = &room.cores[..room.cores.len().min(self.cores as usize)];
         Ok(Serving {
-            started: session.start_on(&server.to_string(), command, cores)?,
+            started: room.start_on(&server.to_string(), command, cores)?,
             _daemon: daemon,
         })
     }
@@ -230,10 +220,10 @@ impl Setup {
 }
 
 /// A program of an ordinary user, with what the daemon lends.
-fn lent(session: &Session<'_>, daemon: &Daemon<'_>, command: &mut Command) {
+fn lent(room: &Room, daemon: &Daemon<'_>, command: &mut Command) {
     command.args(["--via", "xokd", "--mode", "shared"]);
     command.args(["--xokd", &daemon.socket()]).current_dir("/");
-    command.uid(session.args.uid).gid(session.args.uid);
+    command.uid(room.uid).gid(room.uid);
 }
 
 /// The user whose program is measured may claim everything.
@@ -245,7 +235,7 @@ fn policy(uid: u32) -> String {
 }
 
 /// What a program says, on either output.
-fn said(program: &Path, arguments: &[&str]) -> Result<String> {
+pub(crate) fn said_by(program: &Path, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
@@ -256,13 +246,14 @@ fn said(program: &Path, arguments: &[&str]) -> Result<String> {
 }
 
 /// Servers that can be measured, with what each calls itself.
-pub(super) type Known = Vec<(Server, String)>;
+pub(crate) type Known = Vec<(Server, String)>;
 
 /// What is to be measured of what was asked for, and why the others are left out.
-pub(super) fn available(servers: &[Server], exos: &Path) -> Result<(Known, Vec<String>)> {
+pub(crate) fn available(servers: &[Server], exos: &Path) -> Result<(Known, Vec<String>)> {
     let (mut there, mut left_out) = (Vec::new(), Vec::new());
     for &server in servers {
-        if server == Server::Sockets && !said(exos, &["serve", "--help"])?.contains("--sockets") {
+        if server == Server::Sockets && !said_by(exos, &["serve", "--help"])?.contains("--sockets")
+        {
             left_out.push(format!("{server}: this exos has no `serve --sockets`"));
             continue;
         }

@@ -15,7 +15,7 @@ pub(super) const PEER: &str = "nginx";
 impl Report {
     /// As tables for people.
     pub fn table(&self) -> String {
-        let mut lines = vec![self.title(), self.named().join("; ")];
+        let mut lines = vec![self.setting.title("HTTP"), self.versions().join("; ")];
         let mut section = |title: &str, head: String, rows: Vec<String>| {
             if !rows.is_empty() {
                 lines.extend([String::new(), title.to_owned()]);
@@ -57,8 +57,7 @@ impl Report {
             CoresCase::head(),
             self.cores.iter().map(CoresCase::rows).collect(),
         );
-        lines.extend(self.left_out.iter().map(|who| format!("left out: {who}")));
-        lines.extend(self.notes.iter().map(|note| format!("note: {note}")));
+        lines.extend(self.setting.remarks());
         lines.join("\n") + "\n"
     }
 
@@ -68,17 +67,8 @@ impl Report {
         lines.by_ref().collect::<Vec<_>>().join(&String::new())
     }
 
-    fn title(&self) -> String {
-        let (kernel, control) = (&self.kernel, &self.congestion_control);
-        let (mtu, connections) = (self.mtu, self.connections);
-        let (runs, seconds) = (self.runs, self.duration_secs);
-        format!(
-            "HTTP, kernel {kernel}, MTU {mtu}, {control}, {connections} connections; medians of {runs} runs of {seconds} s"
-        )
-    }
-
-    fn named(&self) -> Vec<String> {
-        let servers = self.servers.iter();
+    pub(super) fn versions(&self) -> Vec<String> {
+        let servers = self.setting.servers.iter();
         servers
             .map(|s| format!("{}: {}", s.name, s.version))
             .collect()
@@ -86,7 +76,7 @@ impl Report {
 }
 
 /// Rows of which the first begins with the name.
-fn named_rows(name: &str, rows: impl Iterator<Item = String>) -> String {
+pub(crate) fn named_rows(name: &str, rows: impl Iterator<Item = String>) -> String {
     let row = |(at, row): (usize, String)| {
         let name = if at == 0 { name } else { "" };
         format!("{name:<36} {}\n", row.trim_end())

@@ -1,6 +1,6 @@
 //! wrk, in namespace b on its core, and what it reports.
 
-use super::{Connection, Server, Session, Size};
+use super::{Connection, Room, Server, Size};
 use crate::process::find_program;
 use exos_host::{Error, Result};
 use exos_lab::{Lab, Side};
@@ -67,20 +67,19 @@ pub(crate) fn find() -> Result<PathBuf> {
 }
 
 /// wrk with one case.
-pub(super) fn command(
-    session: &Session<'_>,
+pub(crate) fn command(
+    room: &Room,
     lab: &Lab,
     server: Server,
     connection: Connection,
     size: Size,
 ) -> Result<Command> {
-    let args = session.args;
     let mut command = lab.command(Side::B, find()?)?;
     command
         .arg("-t1")
-        .arg(format!("-c{}", args.connections))
-        .arg(format!("-d{}s", args.duration()));
-    command.arg("-s").arg(session.scratch.file("report.lua"));
+        .arg(format!("-c{}", room.connections))
+        .arg(format!("-d{}s", room.seconds));
+    command.arg("-s").arg(room.scratch.file("report.lua"));
     if connection == Connection::New {
         command.args(["-H", "Connection: close"]);
     }
@@ -89,7 +88,7 @@ pub(super) fn command(
 }
 
 /// What it says that it measured.
-pub(super) fn measured(output: &str, server: Server, size: Size) -> Result<Measured> {
+pub(crate) fn measured(output: &str, server: Server, size: Size) -> Result<Measured> {
     let measured = parse(output)
         .ok_or_else(|| Error::new(format!("wrk did not report what it measured: {output}")))?;
     if measured.requests == 0 {

@@ -67,6 +67,8 @@ pub struct Exos {
     /// Turns, and those of them that moved frames.
     turns: u64,
     turns_busy: u64,
+    /// How long these took.
+    busy: Duration,
     /// The link had no room for all that was to be sent.
     blocked: bool,
     /// Turns in which that was so.
@@ -92,6 +94,7 @@ impl Exos {
             worked: false,
             turns: 0,
             turns_busy: 0,
+            busy: Duration::ZERO,
             turns_blocked: 0,
             blocked: false,
             handler: None,
@@ -101,6 +104,11 @@ impl Exos {
     /// The time of this turn: taken when `receive` began.
     pub fn now(&self) -> Instant {
         self.now
+    }
+
+    /// Time in turns that moved frames, those that are over.
+    pub fn busy(&self) -> Duration {
+        self.busy
     }
 
     /// The link.
@@ -157,8 +165,12 @@ impl Exos {
     /// Take in the frames that are there, up to a bound, and see to what is due; returns how many
     /// frames.
     pub fn receive(&mut self) -> usize {
-        self.now = clock::now();
-        let (stack, now) = (&mut self.stack, self.now);
+        let now = clock::now();
+        if self.worked {
+            self.busy += now - self.now;
+        }
+        self.now = now;
+        let stack = &mut self.stack;
         let mut count = match &mut self.among {
             Some(among) => among.receive(stack, now),
             None => 0,
@@ -326,6 +338,7 @@ impl Exos {
                 ("turns".to_owned(), self.turns),
                 ("turns_busy".to_owned(), self.turns_busy),
                 ("turns_blocked".to_owned(), self.turns_blocked),
+                ("busy_micros".to_owned(), self.busy.as_micros() as u64),
                 ("sleeps".to_owned(), self.waiting.sleeps),
             ])
             .collect()

@@ -1,5 +1,7 @@
 //! The loop on a stack of our own.
 
+use std::time::Duration;
+
 use exos::signals::Signals;
 use exos::{Attachment, Error, Exos};
 use exos_inet::Instant;
@@ -40,6 +42,7 @@ pub(super) fn load(args: &LoadArgs, mut setup: Setup, signals: &Signals) -> Resu
         Ok(address)
     })?;
     let mut load = Load {
+        busy_before: exos.busy(),
         exos,
         target: setup.target.clone(),
         options,
@@ -54,6 +57,8 @@ pub(super) fn load(args: &LoadArgs, mut setup: Setup, signals: &Signals) -> Resu
 /// A load that runs.
 struct Load {
     exos: Exos,
+    /// How long it was busy before the load began.
+    busy_before: Duration,
     target: Target,
     options: Options,
     course: Course<ConnectionId>,
@@ -76,7 +81,7 @@ impl Load {
 
     /// Takes in, asks, sends.
     fn turn(&mut self) -> Result<(), Error> {
-        let received = self.exos.receive();
+        self.exos.receive();
         let now = self.exos.now();
         while let Some(event) = self.exos.stack.poll_event() {
             let mut packets = packets(&mut self.exos, &self.options, &self.target);
@@ -86,10 +91,8 @@ impl Load {
         }
         let mut packets = packets(&mut self.exos, &self.options, &self.target);
         self.course.engine.handle_due(now, &mut packets);
-        let sent = self.exos.send()?;
-        if received + sent > 0 {
-            self.course.was_busy(now);
-        }
+        self.exos.send()?;
+        self.course.effort.busy = self.exos.busy() - self.busy_before;
         Ok(())
     }
 

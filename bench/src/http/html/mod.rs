@@ -9,7 +9,7 @@ mod readers;
 mod specialisations;
 
 use super::{Client, Connection, Report};
-use exos_program::html::{escape, page, table};
+use exos_program::html::{page, table};
 
 impl Report {
     /// The page.
@@ -27,36 +27,16 @@ impl Report {
 
     /// The servers, by their numbers, which have the same colours in all figures.
     fn series(&self) -> impl Iterator<Item = (usize, &str)> {
-        let servers = self.servers.iter().enumerate();
+        let servers = self.setting.servers.iter().enumerate();
         servers.map(|(at, server)| (at, server.name.as_str()))
     }
 
     fn setting(&self) -> String {
-        let mut lines = vec![format!(
-            "Kernel {}, {}, MTU {}; {} connections at a time; medians of {} runs of {} s; the server on one core, the \
-             client on another of the same machine.",
-            self.kernel,
-            self.congestion_control,
-            self.mtu,
-            self.connections,
-            self.runs,
-            self.duration_secs
-        )];
-        let servers = self
-            .servers
-            .iter()
-            .map(|s| format!("{}: {}", s.name, s.version));
-        lines.push(format!("{}.", servers.collect::<Vec<_>>().join("; ")));
-        lines.extend(self.left_out.iter().map(|who| format!("Left out: {who}.")));
-        lines.extend(self.notes.iter().map(|note| format!("Note: {note}.")));
-        lines
-            .iter()
-            .map(|line| format!("<p>{}</p>\n", escape(line)))
-            .collect()
+        self.setting.html(&self.versions())
     }
 }
 
-fn connections(connection: Connection) -> &'static str {
+pub(crate) fn connections(connection: Connection) -> &'static str {
     match connection {
         Connection::New => "a connection for each request",
         Connection::Persistent => "standing connections",
