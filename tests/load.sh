@@ -45,6 +45,15 @@ over_sockets http://10.10.0.10/ --address 10.10.0.20/24
 has "a link's options, by sockets" "cannot be used with" "$(cat "$work/load.err")"
 refused "an address of the host" "is an address of this host" http://10.10.0.10/ --address 10.10.0.2/24
 printf 'http://10.10.0.10/\n-1 /small\n' >"$work/list"
+refused "a pool that does not begin there" "is 10.20.0.0/16" http://10.10.0.10/ --pool 10.20.0.1/16
+refused "a pool with everybody's address in it" "the network 10.10.0.0/24" http://10.10.0.10/ --pool 10.10.0.128/25
+refused "a pool with the server in it" "the server 10.10.0.10 is in the pool" http://10.10.0.10/ --pool 10.10.0.8/29
+refused "a pool with the host in it" "10.10.0.2 is an address of this host" http://10.10.0.10/ --pool 10.10.0.2/31
+inside a -- ip address add 10.10.0.99/24 dev wire
+refused "a pool with somebody else in it" "10.10.0.99 is the address of a host on the link" http://10.10.0.10/ --pool 10.10.0.96/29
+inside a -- ip address delete 10.10.0.99/24 dev wire
+over_sockets http://10.10.0.10/ --pool 10.20.0.0/16
+has "a pool, by sockets" "cannot be used with" "$(cat "$work/load.err")"
 refused "a list with a wrong weight" "line 2" --urls "$work/list"
 printf 'http://10.10.0.10/\nhttp://10.10.0.11/\n' >"$work/list"
 refused "a list of two servers" "line 2: 10.10.0.11 is another server" --urls "$work/list"
@@ -146,11 +155,30 @@ if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address 
     same "users of a set of documents" "True {}" \
         "$(got "r['statuses'] == {'200': r['responses']} and r['responses'] >= 50, r['errors']" | tr -d '(),')"
     surge=$(got "r['responses']")
+    # Pools: parts of the network, whose addresses are asked for, and networks that the server reaches by our addresses.
+    load http://10.10.0.10/small -n 2000 -c 40 --requests-per-connection 1 --pool 10.10.0.64/26
+    same "from a part of the network" "2000 2000 {}" "$(got "r['responses'], r['connections'], r['errors']" | tr -d '(),')"
+    load "http://[fd10::10]/small" -n 2000 -c 40 --requests-per-connection 1 --pool fd10::8:0/122
+    same "and over IPv6" "2000 2000 {}" "$(got "r['responses'], r['connections'], r['errors']" | tr -d '(),')"
     kill -TERM "$server"; wait "$server"; server=
     requests=$(tail -n 1 "$work/out" | grep -o '"http_responses_[0-9]*":[0-9]*' | awk -F: '{ all += $2 } END { print all }')
-    same "the server counted as many" $((3000 * 3 + 50 + 10 + 1500 + 400 + 100 + 400 + 6 + 6 + surge + 3000 + 50 + 10 + 1500 + 60 + 3000)) "$requests"
+    same "the server counted as many" $((3000 * 3 + 50 + 10 + 1500 + 400 + 100 + 400 + 6 + 6 + surge + 3000 + 50 + 10 + 1500 + 60 + 3000 + 4000)) "$requests"
 else
     bad "our server starts" "$(cat "$work/err")"
+fi
+
+# ---- more connections than an address has ports, to a server that has us for its gateway ----
+
+if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address fd10::10/64 --gateway 10.10.0.20 --gateway fd10::20 --json; then
+    # What is finished by us keeps its port for a minute.
+    load http://10.10.0.10/small -n 70000 -c 100 -d 90s --requests-per-connection 1 --early-finish --pool 10.20.0.0/30 --pool 10.20.1.0/31
+    same "seventy thousand connections, whose ports are not free again" "70000 70000 {}" "$(got "r['responses'], r['connections'], r['errors']" | tr -d '(),')"
+    load "http://[fd10::10]/small" -n 70000 -c 100 -d 90s --requests-per-connection 1 --early-finish --pool fd20::/64
+    same "and over IPv6" "70000 70000 {}" "$(got "r['responses'], r['connections'], r['errors']" | tr -d '(),')"
+    kill -TERM "$server"; wait "$server"; server=
+    has "the server answered each" '"http_responses_200":140000' "$(tail -n 1 "$work/out" | tr -d ' ')"
+else
+    bad "our server starts with a gateway" "$(cat "$work/err")"
 fi
 
 # ---- against nginx, whose log is compared ----
@@ -178,8 +206,19 @@ if await eval 'client curl -sf -o /dev/null http://10.10.0.1/small'; then
     same "nginx, sockets: a connection for each" "2000 2000 {}" "$(got "r['responses'], r['connections'], r['errors']" | tr -d '(),')"
     over_sockets_at=a over_sockets "http://[fd10::1]/large" -n 100 -c 10
     same "nginx, sockets: large ones over IPv6, on the server's own host" "100 30000000 {}" "$(got "r['responses'], r['content_bytes'], r['errors']" | tr -d '(),')"
+    # 256 addresses are fewer than the kernel's table of neighbours holds.
+    load http://10.10.0.1/small -n 1024 -c 16 --requests-per-connection 1 --pool 10.10.0.64/26
+    same "nginx: from a part of the network" "1024 {} 64" \
+        "$(got "r['responses'], r['errors']" | tr -d '(),') $(tail -n 1024 "$work/nginx/log" | cut -d' ' -f1 | sort -u | wc -l)"
+    inside a -- ip route add 10.20.0.0/16 via 10.10.0.20; inside a -- ip -6 route add fd20::/64 via fd10::20
+    load http://10.10.0.1/small -n 3000 -c 16 --requests-per-connection 1 --pool 10.20.0.0/16
+    same "nginx: from a network that is routed to us, from three thousand addresses of it" "3000 {} 3000" \
+        "$(got "r['responses'], r['errors']" | tr -d '(),') $(tail -n 3000 "$work/nginx/log" | cut -d' ' -f1 | sort -u | wc -l)"
+    load "http://[fd10::1]/small" -n 3000 -c 16 --requests-per-connection 1 --pool fd20::/64
+    same "nginx: and over IPv6" "3000 {} 3000" \
+        "$(got "r['responses'], r['errors']" | tr -d '(),') $(tail -n 3000 "$work/nginx/log" | cut -d' ' -f1 | sort -u | wc -l)"
     kill -QUIT "$peer"; wait "$peer"; peer=
-    same "its log has as many" $((1 + 2 * (5000 + 2000 + 100))) "$(wc -l <"$work/nginx/log")"
+    same "its log has as many" $((1 + 2 * (5000 + 2000 + 100) + 1024 + 6000)) "$(wc -l <"$work/nginx/log")"
 else
     bad "nginx starts" "$(cat "$work/nginx/error")"
 fi
@@ -190,6 +229,8 @@ python3 -m http.server 8099 --directory "$work/site" >/dev/null 2>&1 & peer=$!
 if await curl -sf -o /dev/null http://127.0.0.1:8099/small; then
     timeout 60 "$exos" load http://127.0.0.1:8099/small -n 20 -c 2 --json --via none >"$work/load" 2>"$work/load.err"
     same "a server of this host, over a pair of our own" "20 2000 {}" "$(got "r['responses'], r['content_bytes'], r['errors']" | tr -d '(),')"
+    timeout 60 "$exos" load http://127.0.0.1:8099/small -n 40 -c 20 --requests-per-connection 1 --json --via none --pool 10.20.0.0/24 >"$work/load" 2>"$work/load.err"
+    same "and from a pool, to which the host has a route while it lasts" "40 {} 0" "$(got "r['responses'], r['errors']" | tr -d '(),') $(ip route | grep -c 10.20.0.0)"
     timeout 200 "$exos" load http://127.0.0.1:8099/small --sockets -c 20 -d 600ms --warm-up 200ms --timeout 1s --find-peak 'p99<500ms' --json >"$work/load" 2>"$work/load.err"
     same "its peak: the highest rate that holds, and one above it does not" "True True" \
         "$(got "r['peak_rate'] == max(s['rate'] for s in r['steps'] if s['holds']), r['peak_rate'] < max(s['rate'] for s in r['steps'])" | tr -d '(),')"

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use exos::Prefixed;
 use exos_host::{Error, Result};
 use exos_program::{LinkArgs, TcpArgs};
 use http::Uri;
@@ -105,6 +106,9 @@ pub struct LoadArgs {
     /// Load over the kernel's sockets, without a link of our own: needs no privilege, and is to be measured against
     #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "address", "gateway", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle", "no_merging", "no_count_only", "no_verify_checksums"])]
     pub(crate) sockets: bool,
+    /// Open connections from all addresses of a prefix, which is a part of the network of an --address or routed to us (repeatable, IPv4 and IPv6)
+    #[arg(long, value_name = "PREFIX", conflicts_with = "sockets")]
+    pub(crate) pool: Vec<Prefixed>,
     #[command(flatten)]
     pub(crate) link: LinkArgs,
     #[command(flatten)]
@@ -332,6 +336,8 @@ mod tests {
             ("--replay x -X PUT", "cannot be used"),
             ("--replay x --rate 5 --speed 2", "cannot be used"),
             ("--sockets --link tap:t0", "cannot be used"),
+            ("--sockets --pool 10.9.0.0/16", "cannot be used"),
+            ("--pool 10.9.0.0", "no prefix length"),
             ("--sockets --nagle", "cannot be used"),
             ("--sockets --no-merging", "cannot be used"),
             ("--sockets --no-count-only", "cannot be used"),

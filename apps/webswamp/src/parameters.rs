@@ -30,6 +30,7 @@ impl LoadArgs {
             "speed": self.driver.speed,
             "surge": self.driver.surge.as_ref().map(|path| path.display().to_string()),
             "sockets": self.sockets,
+            "pools": self.pool.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "body": self.body.as_ref().map(|path| path.display().to_string()),
             "range": self.range,
             "expect_status": self.expect.status,
@@ -62,7 +63,8 @@ mod tests {
 
     #[test]
     fn what_is_said_and_what_is_not() {
-        let line = "load http://10.0.0.1/ --rate 5:1s,5-9:2s -H Authorization:secret";
+        let line =
+            "load http://10.0.0.1/ --rate 5:1s,5-9:2s -H Authorization:secret --pool 10.9.0.0/16";
         let line = Line::parse_from(line.split_whitespace());
         let said = line.args.parameters(Duration::from_secs(3));
         assert_eq!(
@@ -73,6 +75,7 @@ mod tests {
             (&said["loop"], &said["requests"]),
             (&json!("open"), &Value::Null)
         );
+        assert_eq!(said["pools"], json!(["10.9.0.0/16"]));
         assert_eq!(said["headers"], json!(["Authorization"]));
         assert!(!serde_json::to_string(&said).unwrap().contains("secret"));
     }

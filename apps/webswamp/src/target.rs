@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 
+use exos::Prefixed;
 use exos::pair::Pair;
 use exos_host::netlink::Netlink;
 use exos_host::{Error, Result};
@@ -109,6 +110,20 @@ pub(crate) fn refuse_strangers_of_host(to: IpAddr) -> Result<()> {
     Err(stranger(&format!(
         "{to} is neither this host nor on a network of its interfaces"
     )))
+}
+
+/// Refuses a target that is an address of our own pools: what is sent there would not leave us.
+///
+/// # Errors
+///
+/// It is such a one.
+pub(crate) fn refuse_in_pools(pools: &[Prefixed], to: IpAddr) -> Result<()> {
+    let holds = |pool: &&Prefixed| Prefix::new(pool.ip, pool.prefix).is_ok_and(|p| p.contains(to));
+    match pools.iter().find(holds) {
+        None => Ok(()),
+        Some(pool) => Err(Error::new(format!("the server {to} is in the pool {pool}"))
+            .mend("choose a pool of addresses that nobody has")),
+    }
 }
 
 fn stranger(what: &str) -> Error {

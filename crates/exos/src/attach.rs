@@ -31,6 +31,7 @@ use crate::cores::join;
 use crate::host_tables::HostTables;
 use crate::node::Exos;
 use crate::pair::{INNER_NAME, Pair};
+use crate::pools;
 use crate::taken;
 use crate::user_netns;
 use crate::via;
@@ -143,6 +144,9 @@ pub struct Attachment {
     pub link: LinkName,
     /// Our addresses; none where the link brings its own.
     pub addresses: Vec<Prefixed>,
+    /// Prefixes that are ours with all their addresses, from which connections are opened: a part of the network of an
+    /// address, or a network that others route to an address. To an interface of our own the host is given routes.
+    pub pools: Vec<Prefixed>,
     /// Default routers.
     pub gateways: Vec<IpAddr>,
     /// The TCP port that we serve; 0 for a program that only connects.
@@ -169,6 +173,7 @@ impl Attachment {
         Self {
             link,
             addresses: Vec::new(),
+            pools: Vec::new(),
             gateways: Vec::new(),
             port,
             datagrams: false,
@@ -210,6 +215,7 @@ impl Attachment {
                 .mend("give --address ADDRESS/PREFIX (one that nobody has), or --share-address for the interface's own"));
         }
         self.check_cores()?;
+        pools::check(self)?;
         for gateway in &self.gateways {
             if !self
                 .addresses
@@ -251,6 +257,7 @@ impl Attachment {
                     .mend("leave --gateway and --share-address out, or do without it (--via none)"),
             );
         }
+        pools::check(self)?;
         self.check_cores()
     }
 }
@@ -280,11 +287,19 @@ impl Exos {
                 };
                 let (link, others) = open(&settings, wanted.cores)?;
                 refuse_host_addresses(interface, &wanted.addresses)?;
+                let netlink = Netlink::new()?;
+                pools::refuse_host_addresses(&netlink, &wanted.pools)?;
                 taken::refuse(
-                    Netlink::new()?.link_by_name(interface)?.index,
-                    &wanted.addresses,
+                    netlink.link_by_name(interface)?.index,
+                    &pools::to_be_asked_for(wanted),
                 )?;
-                let config = config(&link.mac(), link.mtu(), &wanted.addresses, &wanted.gateways);
+                let config = config(
+                    &link.mac(),
+                    link.mtu(),
+                    &wanted.addresses,
+                    &wanted.gateways,
+                    &wanted.pools,
+                );
                 join(Link::Xdp(link), others, config, None, wanted)
             }
         }
@@ -362,7 +377,17 @@ fn own_pair(wanted: &Attachment) -> Result<Exos, Error> {
     let (link, others) = pair.namespace.run(|| open(&settings, wanted.cores))??;
     let addresses = pair.addresses.map(|(ip, prefix)| Prefixed { ip, prefix });
     let gateways: Vec<IpAddr> = pair.host_addresses.iter().map(|(ip, _)| *ip).collect();
-    let config = config(&link.mac(), link.mtu(), &addresses, &gateways);
+    let netlink = Netlink::new()?;
+    pools::refuse_host_addresses(&netlink, &wanted.pools)?;
+    let host_end = netlink.link_by_name(&pair.host_name)?.index;
+    pools::add_routes(&netlink, &wanted.pools, host_end, &addresses)?;
+    let config = config(
+        &link.mac(),
+        link.mtu(),
+        &addresses,
+        &gateways,
+        &wanted.pools,
+    );
     let mut exos = join(Link::Xdp(link), others, config, None, wanted)?;
     exos.pair = Some(pair);
     Ok(exos)
@@ -387,6 +412,7 @@ fn own_tap(wanted: &Attachment) -> Result<Exos, Error> {
         netlink.add_address(index, address.ip, address.prefix)?;
     }
     netlink.set_up(index, true)?;
+    pools::add_routes(&netlink, &wanted.pools, index, &ours)?;
     let loopback = netlink.link_by_name("lo")?.index;
     netlink.set_up(loopback, true)?;
     Ok(exos)
@@ -399,7 +425,7 @@ fn tap(
     wanted: &Attachment,
 ) -> Result<Exos, Error> {
     let link = TapLink::open(&TapConfig::named(name))?;
-    let config = config(&link.mac(), link.mtu(), addresses, gateways);
+    let config = config(&link.mac(), link.mtu(), addresses, gateways, &wanted.pools);
     join(Link::Tap(link), Vec::new(), config, None, wanted)
 }
 
@@ -424,7 +450,7 @@ fn shared(interface: &str, queue: u32, wanted: &Attachment) -> Result<Exos, Erro
     };
     let (link, others) = open(&settings, wanted.cores)?;
     let tables = HostTables::new(info.index)?;
-    let mut config = config(&link.mac(), link.mtu(), &addresses, &[]);
+    let mut config = config(&link.mac(), link.mtu(), &addresses, &[], &[]);
     config.neighbors = Neighbors::External;
     let on_link = |network, prefix| {
         addresses
@@ -465,7 +491,7 @@ fn addresses_of(netlink: &Netlink, info: &LinkInfo) -> Result<Vec<Prefixed>, Err
 
 /// What is for our addresses alone, with what it takes to be found on the link.
 fn rules_for_addresses(wanted: &Attachment) -> Result<Vec<Rule>, Error> {
-    let mut rules = Vec::new();
+    let mut rules = pools::rules(&wanted.pools)?;
     for address in &wanted.addresses {
         rules.push(rule(&format!("dst host {} and not arp", address.ip))?);
         match address.ip {
@@ -481,7 +507,7 @@ fn rules_for_addresses(wanted: &Attachment) -> Result<Vec<Rule>, Error> {
 }
 
 /// What the text says, of frames of no VLAN: other VLANs of the interface are the host's.
-fn rule(text: &str) -> Result<Rule, Error> {
+pub(crate) fn rule(text: &str) -> Result<Rule, Error> {
     let filter = Filter::parse(&format!("({text}) and (not vlan or vlan 0)"))
         .map_err(|e| Error::new(format!("a filter of our own is wrong: {e}")))?;
     Ok(Rule {
@@ -503,9 +529,16 @@ fn refuse_host_addresses(interface: &str, addresses: &[Prefixed]) -> Result<(), 
     Ok(())
 }
 
-fn config(mac: &exos_wire::Mac, mtu: usize, addresses: &[Prefixed], gateways: &[IpAddr]) -> Config {
+fn config(
+    mac: &exos_wire::Mac,
+    mtu: usize,
+    addresses: &[Prefixed],
+    gateways: &[IpAddr],
+    pools: &[Prefixed],
+) -> Config {
     Config {
         addresses: addresses.iter().map(|a| (a.ip, a.prefix)).collect(),
+        pools: pools.iter().map(|pool| (pool.ip, pool.prefix)).collect(),
         gateways: gateways.to_vec(),
         ..Config::new(*mac, mtu)
     }

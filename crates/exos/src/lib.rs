@@ -37,6 +37,7 @@ pub mod host_tables;
 pub mod limits;
 pub mod node;
 pub mod pair;
+mod pools;
 pub mod signals;
 mod taken;
 pub mod user_netns;

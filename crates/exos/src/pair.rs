@@ -90,7 +90,7 @@ impl Drop for Pair {
 
 /// Addresses of the pair of this number: 10.207.N.0/24 and fd10:207:N::/64, of the ranges for
 /// private use (RFC 1918, RFC 4193).
-fn addresses(number: u8, host: u8) -> [(IpAddr, u8); 2] {
+pub(crate) fn addresses(number: u8, host: u8) -> [(IpAddr, u8); 2] {
     let v4 = Ipv4Addr::new(10, 207, number, host);
     let v6 = Ipv6Addr::new(
         0xfd10,

@@ -293,6 +293,11 @@ fn the_largest_filters_load_and_agree() {
             list(80, &|i| PORTS[i % 7].wrapping_add(i as u16 / 7).to_string())
         ),
         format!("not port ({})", list(40, &|i| (5000 + i).to_string())),
+        // What a pool of addresses is taken by, IPv4 and IPv6.
+        "(dst net 10.0.0.64/26 and not arp or arp dst net 10.0.0.64/26) and (not vlan or vlan 0)"
+            .to_owned(),
+        "(dst net fd10::/125 or icmp6 and dst net ff02::1:ff00:0/125) and (not vlan or vlan 0)"
+            .to_owned(),
         format!("host ({})", list(120, &|i| format!("10.0.0.{i}"))),
         format!("not host ({})", list(20, &|i| format!("10.0.0.{i}"))),
         format!("ip6 host ({})", list(100, &|i| format!("fd10::{i:x}"))),

@@ -285,6 +285,13 @@ pub const FAST_OPEN_BLOCKED: Duration = Duration::from_secs(3600);
 /// it takes, where the clock has not come so far: a window without scaling, as in Linux.
 pub const ISS_BEYOND: u32 = 65_537;
 
+/// Pairs of address and port that are tried for a connection before those are looked at that have become free: where
+/// nine of ten are free, one of these is.
+pub const PORT_PROBES: u64 = 16;
+
+/// Pairs that are remembered to have become free: 2 MiB, and only where most are taken.
+pub const PORT_NOTES_MAX: usize = 65_536;
+
 /// Connections of one stack, unless configured otherwise.
 pub const CONNECTIONS_MAX: usize = 1 << 20;
 
@@ -387,6 +394,17 @@ pub const FAILED_HOLD: Duration = Duration::from_secs(3);
 
 /// Own addresses of one link. A server has a handful; a load generator takes a few hundred.
 pub const ADDRESSES_MAX: usize = 1024;
+
+/// Whole prefixes of ours on one link, looked through one by one.
+pub const POOLS_MAX: usize = 16;
+
+/// Addresses of a pool on the link that are announced one by one when the stack is made, as single addresses are: half of
+/// [`CONTROL_FRAMES_MAX`].
+pub const POOL_ANNOUNCED_MAX: u64 = 128;
+
+/// Host bits of a pool that connections make use of: of a larger prefix, which is IPv6's, the first 2^32 addresses. The sum
+/// over all pools, times the ports, is counted in 64 bits.
+pub const POOL_BITS_USED_MAX: u32 = 32;
 
 /// Gateway routes of one link, looked through one by one.
 pub const ROUTES_MAX: usize = 64;

@@ -4,6 +4,8 @@
 //! gateways. It answers three questions of every packet: is this for us ([`Routes::accepts`]), who
 //! gets it next ([`Routes::next_hop`]), and whom does it come from ([`Routes::source_for`]).
 //!
+//! Beside single addresses there are pools: prefixes of which every address is ours ([`Routes::add_pool`]).
+//!
 //! Rules: the longest matching prefix wins, and on-link wins over a gateway of equal length. A
 //! gateway must be on-link itself. Broadcast and multicast destinations are their own next hop, the
 //! stack maps them to group MACs. Lookups are linear: a link has a few addresses and routes, and
@@ -17,6 +19,9 @@ use exos_wire::Mac;
 use exos_wire::ndp::solicited_node;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+mod pools;
+use pools::asks_for;
 
 /// An address with the number of its bits that name the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,6 +57,41 @@ impl Prefix {
     /// True for the addresses of this network.
     pub fn contains(&self, ip: IpAddr) -> bool {
         common_bits(self.addr, ip).is_some_and(|bits| bits >= u32::from(self.len))
+    }
+
+    /// True when an address is in both.
+    pub fn overlaps(&self, other: &Prefix) -> bool {
+        if self.len <= other.len {
+            self.contains(other.addr)
+        } else {
+            other.contains(self.addr)
+        }
+    }
+
+    /// The network's first address.
+    pub fn first(&self) -> IpAddr {
+        self.with_host_bits(false)
+    }
+
+    /// The network's last address.
+    pub fn last(&self) -> IpAddr {
+        self.with_host_bits(true)
+    }
+
+    fn with_host_bits(&self, set: bool) -> IpAddr {
+        let host_bits = u128::MAX.checked_shr(128 - width(self.addr) + u32::from(self.len));
+        let host_bits = host_bits.unwrap_or(0);
+        let bits = |bits: u128| {
+            if set {
+                bits | host_bits
+            } else {
+                bits & !host_bits
+            }
+        };
+        match self.addr {
+            IpAddr::V4(addr) => Ipv4Addr::from_bits(bits(addr.to_bits().into()) as u32).into(),
+            IpAddr::V6(addr) => Ipv6Addr::from_bits(bits(addr.to_bits())).into(),
+        }
     }
 
     /// The directed broadcast address (RFC 922 §7). A /31 (RFC 3021) and a /32 have none, nor has
@@ -111,6 +151,17 @@ pub enum RouteError {
     NotUnicast(IpAddr),
     /// There already.
     Duplicate(IpAddr),
+    /// No pool begins there: host bits are set.
+    PoolBegin(Prefix),
+    /// A pool with addresses that no host has, or that are others' (the second prefix): loopback, groups and the like.
+    PoolReserved(Prefix, Prefix),
+    /// A pool with the first or the last address of a network that an address of ours is in, which no host has, or with
+    /// all of that network.
+    PoolNetwork(Prefix, Prefix),
+    /// Two pools with an address in common.
+    PoolOverlap(Prefix, Prefix),
+    /// A pool without an address of its family beside it.
+    PoolAlone(Prefix),
     /// The gateway is in no on-link prefix.
     GatewayNotOnLink(IpAddr),
     /// Gateway and destination of different families.
@@ -136,6 +187,29 @@ impl fmt::Display for RouteError {
                 )
             }
             RouteError::Duplicate(addr) => write!(f, "{addr} is there already"),
+            RouteError::PoolBegin(pool) => write!(
+                f,
+                "{pool} has bits behind its prefix: the pool with that address is {}/{}",
+                pool.first(),
+                pool.len
+            ),
+            RouteError::PoolReserved(pool, reserved) => write!(
+                f,
+                "the pool {pool} has addresses of {reserved} in it, which are nobody's to have: choose a part of a network of yours"
+            ),
+            RouteError::PoolNetwork(pool, network) => write!(
+                f,
+                "the pool {pool} has the first or the last address of the network {}/{} in it: choose a part between them, or a network of its own that is routed to us",
+                network.first(),
+                network.len
+            ),
+            RouteError::PoolOverlap(a, b) => {
+                write!(f, "the pools {a} and {b} overlap: leave one of them out")
+            }
+            RouteError::PoolAlone(pool) => write!(
+                f,
+                "the pool {pool} needs an address of ours beside it, of its family, by which it is reached"
+            ),
             RouteError::GatewayNotOnLink(addr) => {
                 write!(
                     f,
@@ -162,6 +236,8 @@ struct Route {
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
     addresses: Vec<Prefix>,
+    /// Prefixes that are ours with all their addresses.
+    pools: Vec<Prefix>,
     /// On-link prefixes without an address of ours in them.
     on_link: Vec<Prefix>,
     gateways: Vec<Route>,
@@ -255,7 +331,7 @@ impl Routes {
     /// True for our own unicast addresses.
     #[inline]
     pub fn is_local(&self, ip: IpAddr) -> bool {
-        self.addresses.iter().any(|p| p.addr == ip)
+        self.addresses.iter().any(|p| p.addr == ip) || self.pools.iter().any(|p| p.contains(ip))
     }
 
     /// True when a packet to `ip` goes to everybody on the link: 255.255.255.255 or a prefix's last
@@ -279,11 +355,12 @@ impl Routes {
                 group == ALL_NODES_INTERFACE
                     || group == ALL_NODES_LINK
                     || self.solicited_groups().any(|g| g == group)
+                    || self.pools.iter().any(|pool| asks_for(group, pool))
             }
         }
     }
 
-    /// The solicited-node groups of our IPv6 addresses, with repetitions.
+    /// The solicited-node groups of our single IPv6 addresses, with repetitions.
     pub fn solicited_groups(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
         self.addresses.iter().filter_map(|p| match p.addr {
             IpAddr::V6(addr) => Some(solicited_node(&addr)),

@@ -23,12 +23,14 @@ pub(super) fn load(args: &LoadArgs, mut setup: Setup, signals: &Signals) -> Resu
     // The server may have connections of an earlier load in TIME-WAIT.
     let attachment = Attachment {
         seed: Some(args.seed),
+        pools: args.pool.clone(),
         verify_checksums: !args.no_verify_checksums,
         ..args.link.attachment(0)?
     };
     let mut exos = Exos::attach(&attachment)?;
     let options = args.tcp.options();
     setup.target.settle(|address| {
+        target::refuse_in_pools(&args.pool, address.ip())?;
         let address = match exos.pair() {
             Some(pair) => target::by_way_of(pair, address),
             None => address,

@@ -183,3 +183,168 @@ fn link_local_from_mac() {
     let mac = Mac([0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde]);
     assert_eq!(IpAddr::V6(link_local(mac)), ip("fe80::3656:78ff:fe9a:bcde"));
 }
+
+fn prefix(text: &str) -> Prefix {
+    let (addr, len) = text.split_once('/').unwrap();
+    Prefix::new(ip(addr), len.parse().unwrap()).unwrap()
+}
+
+/// An address on the link of each family, and these pools.
+fn with_pools(pools: &[&str]) -> Result<Routes, RouteError> {
+    let mut routes = Routes::new();
+    routes.add_address(ip("10.0.0.2"), 24)?;
+    routes.add_address(ip("fd00::2"), 64)?;
+    for pool in pools {
+        routes.add_pool(prefix(pool))?;
+    }
+    Ok(routes)
+}
+
+#[test]
+fn all_addresses_of_a_pool_are_ours() {
+    let pools = ["fd00::5:0/112", "10.0.0.64/26", "fd01::/64", "10.9.0.0/16"];
+    let routes = with_pools(&pools).unwrap();
+    for ours in [
+        "10.0.0.64",
+        "10.0.0.127",
+        "10.9.0.0",
+        "10.9.255.255",
+        "fd00::5:0",
+        "fd00::5:ffff",
+        "fd01::",
+        "fd01::ffff:ffff:ffff:ffff",
+        "10.0.0.2",
+    ] {
+        assert_eq!(routes.accepts(ip(ours)), Some(Delivery::Unicast), "{ours}");
+    }
+    for other in [
+        "10.0.0.63",
+        "10.0.0.128",
+        "10.8.255.255",
+        "fd00::6:0",
+        "fd01:0:0:1::",
+    ] {
+        assert_eq!(routes.accepts(ip(other)), None, "{other}");
+    }
+    // The last address of a routed pool is one like all others; that of the link's network is everybody's.
+    assert!(!routes.is_broadcast(ip("10.9.255.255")) && routes.is_broadcast(ip("10.0.0.255")));
+    let of = |to: &str| routes.pools_to(ip(to)).to_vec();
+    assert_eq!(
+        of("10.0.0.1"),
+        [prefix("10.0.0.64/26"), prefix("10.9.0.0/16")]
+    );
+    assert_eq!(
+        of("fd00::1"),
+        [prefix("fd00::5:0/112"), prefix("fd01::/64")]
+    );
+    assert_eq!((of("fe80::1"), of("169.254.0.1")), (vec![], vec![]));
+    // What we say for ourselves comes from a single address.
+    assert_eq!(routes.source_for(ip("10.0.0.1")), Some(ip("10.0.0.2")));
+}
+
+/// Those who ask for an address of a pool ask its solicited-node group, and no other group is joined.
+#[test]
+fn groups_of_a_pool() {
+    let groups = |pool: &str, inside: &[&str], outside: &[&str]| {
+        let routes = with_pools(&[pool]).unwrap();
+        let group = |addr: &&str| IpAddr::V6(solicited_node(&addr.parse().unwrap()));
+        for addr in inside {
+            assert!(routes.is_member(group(addr)), "{pool}: {addr}");
+        }
+        for addr in outside {
+            assert!(!routes.is_member(group(addr)), "{pool}: {addr}");
+        }
+    };
+    groups(
+        "fd00::5:0/112",
+        &["fd00::5:0", "fd00::5:1234"],
+        &["fd00::6:0", "fd00::4:ffff"],
+    );
+    groups("fd00:1::/104", &["fd00:1::1", "fd00:1::ff:ffff"], &[]);
+    groups("fd00:1::/64", &["fd00:1::abcd:1234"], &[]);
+    groups("fd00:1::9/128", &["fd00:1::9"], &["fd00:1::8"]);
+    let routes = with_pools(&["fd00:1::/64"]).unwrap();
+    for other in ["ff02::2", "ff02::1:fe00:1", "ff05::1:ff00:1"] {
+        assert!(!routes.is_member(ip(other)), "{other}");
+    }
+}
+
+#[test]
+fn pools_that_cannot_be() {
+    let refusal = |pools: &[&str]| with_pools(pools).unwrap_err().to_string();
+    for (pools, part) in [
+        (&["10.9.0.5/16"][..], "is 10.9.0.0/16"),
+        (&["fd01::1/64"], "is fd01::/64"),
+        (
+            &["10.0.0.0/26"],
+            "first or the last address of the network 10.0.0.0/24",
+        ),
+        (
+            &["10.0.0.192/26"],
+            "first or the last address of the network 10.0.0.0/24",
+        ),
+        (
+            &["10.0.0.0/8"],
+            "first or the last address of the network 10.0.0.0/24",
+        ),
+        (
+            &["fd00::/48"],
+            "first or the last address of the network fd00::/64",
+        ),
+        (&["0.0.0.0/0"], "0.0.0.0/8"),
+        (&["126.0.0.0/7"], "127.0.0.0/8"),
+        (&["224.0.0.0/4"], "224.0.0.0/3"),
+        (&["169.254.7.0/24"], "169.254.0.0/16"),
+        (&["::/64"], "::/127"),
+        (&["fe80::/64"], "fe80::/10"),
+        (&["ff02::/16"], "ff00::/8"),
+        (&["10.9.0.0/16", "10.9.8.0/24"], "overlap"),
+        (&["10.9.8.0/24", "10.9.0.0/16"], "overlap"),
+    ] {
+        assert!(
+            refusal(pools).contains(part),
+            "{pools:?}: {}",
+            refusal(pools)
+        );
+    }
+    let mut alone = Routes::new();
+    alone.add_address(ip("fd00::2"), 64).unwrap();
+    let error = alone.add_pool(prefix("10.9.0.0/16")).unwrap_err();
+    assert!(
+        error.to_string().contains("needs an address of ours"),
+        "{error}"
+    );
+    let many: Vec<String> = (0..=16).map(|n| format!("10.{}.0.0/16", n + 9)).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert_eq!(with_pools(&many).unwrap_err(), RouteError::Full(16));
+    assert!(with_pools(&many[..16]).is_ok());
+    // A pool may have the address by which it is reached.
+    assert!(with_pools(&["10.0.0.2/31"]).is_ok());
+}
+
+/// Every number is another address of the pool, and every address has one.
+#[test]
+fn numbers_of_a_pool() {
+    for text in ["10.9.1.0/27", "10.9.1.7/32", "fd01::8:0/123"] {
+        let pool = prefix(text);
+        let all: std::collections::HashSet<_> =
+            (0..pool.addresses()).map(|n| pool.nth(n)).collect();
+        assert_eq!(all.len() as u64, pool.addresses());
+        assert_eq!(
+            pool.addresses(),
+            1 << (width(pool.addr) - u32::from(pool.len))
+        );
+        assert!(all.iter().all(|addr| pool.contains(*addr)));
+    }
+    assert_eq!(prefix("fd01::/64").addresses(), 1 << 32);
+    assert_eq!(
+        prefix("fd01::/64").nth((1 << 32) - 1),
+        ip("fd01::ffff:ffff")
+    );
+    let ends = |text: &str| [prefix(text).first(), prefix(text).last()].map(|ip| ip.to_string());
+    assert_eq!(ends("10.1.2.3/8"), ["10.0.0.0", "10.255.255.255"]);
+    assert_eq!(ends("10.1.2.3/0"), ["0.0.0.0", "255.255.255.255"]);
+    assert_eq!(ends("10.1.2.3/32"), ["10.1.2.3", "10.1.2.3"]);
+    assert_eq!(ends("fd01::1/127"), ["fd01::", "fd01::1"]);
+    assert_eq!(ends("ffff::/0")[0], "::");
+}

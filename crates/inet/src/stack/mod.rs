@@ -105,6 +105,9 @@ pub struct Config {
     pub mtu: usize,
     /// Our addresses with their prefix lengths.
     pub addresses: Vec<(IpAddr, u8)>,
+    /// Prefixes that are ours with all their addresses: a part of a network on the link, or a network that others route to
+    /// one of `addresses`. Connections are opened from them where no source is said.
+    pub pools: Vec<(IpAddr, u8)>,
     /// Default routers, at most one of each family.
     pub gateways: Vec<IpAddr>,
     /// Further routes.
@@ -130,6 +133,7 @@ impl Config {
             mac,
             mtu,
             addresses: Vec::new(),
+            pools: Vec::new(),
             gateways: Vec::new(),
             routes: Vec::new(),
             neighbors: Neighbors::Own,
@@ -239,6 +243,9 @@ impl Stack {
                 Err(e) => return Err(e),
             }
         }
+        for &(address, prefix) in &self.config.pools {
+            self.routes.add_pool(Prefix::new(address, prefix)?)?;
+        }
         // What is on the link first: routers must be on it.
         for route in self.config.routes.iter().filter(|r| r.gateway.is_none()) {
             self.routes
@@ -254,8 +261,10 @@ impl Stack {
             self.routes.set_default(gateway)?;
         }
         if own && self.epoch == 0 {
-            (0..self.config.addresses.len())
-                .for_each(|n| self.announce(self.config.addresses[n].0));
+            let single = self.config.addresses.iter().map(|(address, _)| *address);
+            let pools = self.routes.small_pools().flat_map(Prefix::iter);
+            let all: Vec<IpAddr> = single.chain(pools).collect();
+            all.into_iter().for_each(|address| self.announce(address));
         }
         Ok(())
     }
@@ -275,7 +284,8 @@ impl Stack {
         self.add_routes()
     }
 
-    /// Open a connection to `remote`. The source is chosen by the routes unless `source` says it.
+    /// Open a connection to `remote`. The source is of a pool, where there is one, or chosen by the routes, unless `source`
+    /// says it.
     pub fn tcp_connect(
         &mut self,
         now: Instant,
@@ -286,15 +296,12 @@ impl Stack {
         if remote.ip().is_multicast() || self.routes.is_broadcast(remote.ip()) {
             return Err(tcp::OpenError::NotAHost);
         }
-        let chosen = self.routes.source_for(remote.ip());
-        let source = source
-            .or(chosen.map(|ip| SocketAddr::new(ip, 0)))
-            .ok_or(tcp::OpenError::NoRoute)?;
         if self.routes.next_hop(remote.ip()).is_none() {
             return Err(tcp::OpenError::NoRoute);
         }
         let local = self.local(remote.is_ipv6());
-        self.tcp.connect(now, source, remote, local, options)
+        let source = source_of(source, remote.ip(), &self.routes)?;
+        self.tcp.connect(now, &source, remote, local, options)
     }
 
     /// Give a connection up.
@@ -580,4 +587,24 @@ impl Stack {
             Err(_) => {}
         }
     }
+}
+
+/// From where to connect to `to`.
+fn source_of(
+    said: Option<SocketAddr>,
+    to: IpAddr,
+    routes: &Routes,
+) -> Result<tcp::Source<'_>, tcp::OpenError> {
+    if let Some(said) = said {
+        return Ok(match said.port() {
+            0 => tcp::Source::Address(said.ip()),
+            _ => tcp::Source::Exactly(said),
+        });
+    }
+    let pools = routes.pools_to(to);
+    if !pools.is_empty() {
+        return Ok(tcp::Source::Pools(pools));
+    }
+    let chosen = routes.source_for(to).ok_or(tcp::OpenError::NoRoute)?;
+    Ok(tcp::Source::Address(chosen))
 }

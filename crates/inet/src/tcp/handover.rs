@@ -269,6 +269,7 @@ impl Tcp {
         let (bytes, readable) = write(&mut connection, now, &mut self.memory);
         connection.receive.release(&mut self.memory);
         self.handed_over.insert(now, flow);
+        self.ports.may_have_become_free();
         Some(DetachedConnection::of(connection, bytes, readable))
     }
 

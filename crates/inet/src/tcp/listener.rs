@@ -197,6 +197,7 @@ impl Tcp {
     /// Take no further connections; those that stand go on.
     pub fn close_listener(&mut self, id: ListenerId) {
         self.listeners.retain(|l| l.id != id);
+        self.ports.may_have_become_free();
     }
 
     /// Whose a flow is: of those that listen most specifically, the one whose share it is.

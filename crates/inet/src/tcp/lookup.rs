@@ -148,11 +148,15 @@ impl Tcp {
         entry.closed = true;
         let c = &mut entry.connection;
         c.reason = reason;
+        let ended = self.ports.wants_notes().then(|| *c.flow());
         let unheard = !c.active && !entry.announced && !c.events.contains(EventSet::ACCEPTED);
         if !unheard {
             c.tell(EventSet::CLOSED);
         }
         self.unindex(id);
+        if let Some(flow) = ended {
+            self.note_end(&flow);
+        }
         if unheard {
             // A half-open connection that nobody was told of.
             self.forget(id);

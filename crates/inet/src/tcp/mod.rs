@@ -6,7 +6,7 @@
 //! [`memory`] and `relief` the memory of all that. Out: [`output`] the segments, `loss` what was sent and what
 //! became of it, [`rtt`], [`congestion`] and `pacing` the timer, the window and the pace, [`ecn`] congestion
 //! on the way, `mtu` how long a segment may be, `ip` what stands in its IP header. Beginning and end:
-//! `listener` and `passive` what others open, `cookie` what is not kept of it, [`elsewhere`] who answers
+//! `ports` from where we open, `listener` and `passive` what others open, `cookie` what is not kept of it, [`elsewhere`] who answers
 //! it for us, [`fast_open`] data on the SYN,
 //! [`life`] silence, `handover` connections that move between stacks, [`time_wait`] what remains of finished
 //! ones, [`reply`] the answers that belong to none; [`wheel`] the timers. For the program: [`options`] a
@@ -43,6 +43,7 @@ pub mod options;
 pub mod output;
 mod pacing;
 mod passive;
+mod ports;
 mod queues;
 mod reassembly;
 pub mod receive;
@@ -66,7 +67,7 @@ mod window;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 
 use exos_buf::Slice;
@@ -88,6 +89,7 @@ pub use listener::{ListenOptions, ListenerId, Share, SynCookies};
 pub use memory::{MemoryInfo, Pressure};
 pub use options::Options;
 pub use output::Outgoing;
+pub use ports::Source;
 pub use reply::Reply;
 pub(crate) use run::Leaving;
 pub(crate) use short_in::{Short, Taken};
@@ -111,6 +113,7 @@ use kit::Kits;
 use listener::Listener;
 use memory::Memory;
 use passive::Arrived;
+use ports::Ports;
 use relief::Holding;
 use reply::Replies;
 use slab::Slab;
@@ -175,7 +178,7 @@ pub struct Tcp {
     due: Vec<ConnectionId>,
     key: SipKey,
     next_listener: NonZeroU32,
-    next_port: u32,
+    ports: Ports,
     connections_max: usize,
     /// The segment at hand may be of another stack's connection ([`Stack::handle_frame_among`](crate::Stack)).
     pub(crate) among_others: bool,
@@ -188,12 +191,6 @@ pub struct Tcp {
     /// What went the short ways; counted in debug builds only.
     taken: ShortWays,
 }
-
-/// Salts of the keyed hash, one for each use.
-const SALT_PORT: u32 = 3;
-
-/// Ephemeral ports, as Linux has them by default (RFC 6056 §3.2 asks for a wide range).
-const EPHEMERAL: std::ops::Range<u32> = 32_768..61_000;
 
 impl Tcp {
     /// No connections yet. `seed` must be secret where outsiders' guesses matter (RFC 6528).
@@ -223,7 +220,7 @@ impl Tcp {
             due: Vec::new(),
             key,
             next_listener: NonZeroU32::MIN,
-            next_port: 0,
+            ports: Ports::default(),
             connections_max,
             among_others: false,
             unknown: false,
@@ -244,11 +241,11 @@ impl Tcp {
 
     // Commands.
 
-    /// Open a connection from `source` (port 0: choose one) to `remote`.
+    /// Open a connection from `source` to `remote`.
     pub fn connect(
         &mut self,
         now: Instant,
-        source: SocketAddr,
+        source: &Source<'_>,
         remote: SocketAddr,
         local: Local,
         options: &Options,
@@ -256,14 +253,15 @@ impl Tcp {
         if self.index.len() >= self.connections_max {
             return Err(OpenError::Full);
         }
-        let flow = if source.port() == 0 {
-            self.choose_flow(source.ip(), remote)?
-        } else {
-            let flow = Flow::new(source, remote);
-            if self.is_taken(&flow) || self.handed_over.has(now, &flow, false) {
-                return Err(OpenError::FlowTaken);
+        let flow = match source {
+            Source::Exactly(source) => {
+                let flow = Flow::new(*source, remote);
+                if self.is_taken(&flow) || self.handed_over.has(now, &flow, false) {
+                    return Err(OpenError::FlowTaken);
+                }
+                flow
             }
-            flow
+            _ => self.choose_flow(source, remote)?,
         };
         let opening = self.opening(now, flow, local);
         let mut connection = Connection::open(opening, options);
@@ -274,23 +272,6 @@ impl Tcp {
         let id = self.insert(connection, hash);
         self.settle(id);
         Ok(id)
-    }
-
-    /// A free local port, beginning at a place that only we can foretell (RFC 6056 §3.3.3).
-    fn choose_flow(&mut self, source: IpAddr, remote: SocketAddr) -> Result<Flow, OpenError> {
-        let count = EPHEMERAL.end - EPHEMERAL.start;
-        let offset =
-            Flow::new(SocketAddr::new(source, 0), remote).hash(&self.key, SALT_PORT) as u32 % count;
-        for _ in 0..count {
-            let port = EPHEMERAL.start + (offset + self.next_port) % count;
-            self.next_port = (self.next_port + 1) % count;
-            let flow = Flow::new(SocketAddr::new(source, port as u16), remote);
-            let listened = self.listeners.iter().any(|l| u32::from(l.port) == port);
-            if !listened && !self.is_taken(&flow) {
-                return Ok(flow);
-            }
-        }
-        Err(OpenError::NoPort)
     }
 
     /// Queue `slice` to be sent; false when the connection is gone or takes no more data.

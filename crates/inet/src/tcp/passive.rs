@@ -380,6 +380,7 @@ impl Tcp {
         };
         let owed = c.ack_owed != Owed::Nothing || c.last_ack_sent != c.rcv_nxt;
         if self.time_wait.insert(now, waiting) {
+            self.ports.may_have_become_free();
             counters.tcp_time_wait_evicted += 1;
         }
         if owed {

@@ -85,7 +85,12 @@ impl Tcp {
 
     /// See to all deadlines that are over.
     pub fn handle_timeout(&mut self, now: Instant, counters: &mut Counters) {
-        self.time_wait.expire(now);
+        let ports = &mut self.ports;
+        self.time_wait.expire(now, |flow| {
+            if ports.wants_notes() {
+                ports.has_become_free(flow.local());
+            }
+        });
         if self.wheel.wants(now) {
             let mut due = std::mem::take(&mut self.due);
             self.wheel.expire(now, &mut due);

@@ -117,18 +117,20 @@ impl TimeWaitTable {
             .map(|e| e.as_ref().map_or(now, |e| now + remaining(e, now)))
     }
 
-    /// Drop the entries whose time is over.
+    /// Drop the entries whose time is over, and tell of each.
     #[inline]
-    pub fn expire(&mut self, now: Instant) {
+    pub fn expire(&mut self, now: Instant, is_over: impl FnMut(&Flow)) {
         if self.wants(now) {
-            self.drop_expired(now);
+            self.drop_expired(now, is_over);
         }
     }
 
     #[inline(never)]
-    fn drop_expired(&mut self, now: Instant) {
+    fn drop_expired(&mut self, now: Instant, mut is_over: impl FnMut(&Flow)) {
         while self.wants(now) {
-            self.drop_front();
+            if let Some(waiting) = self.drop_front() {
+                is_over(&waiting.flow);
+            }
         }
         if self.entries.is_empty() {
             self.entries.shrink_to(1024);
@@ -154,7 +156,7 @@ impl TimeWaitTable {
         if holes > 0 && holes >= places / PLACES_PER_HOLE {
             self.close_holes();
         } else if places >= TIME_WAIT_ENTRIES_MAX {
-            return self.drop_front();
+            return self.drop_front().is_some();
         } else {
             let more = places.max(PLACES_MIN).min(TIME_WAIT_ENTRIES_MAX - places);
             self.entries.reserve_exact(more);
@@ -174,14 +176,15 @@ impl TimeWaitTable {
         }
     }
 
-    /// Take what is at the front out of the queue; true when it was an entry, not a hole.
-    fn drop_front(&mut self) -> bool {
+    /// Take what is at the front out of the queue, which may be a hole.
+    #[inline]
+    fn drop_front(&mut self) -> Option<Waiting> {
         let front = self.entries.pop_front().flatten();
         if let Some(waiting) = &front {
             self.index.remove(waiting.hash, self.first);
         }
         self.first = self.first.wrapping_add(1);
-        front.is_some()
+        front
     }
 }
 
@@ -254,12 +257,12 @@ mod tests {
         insert(&mut table, start, 2);
         let later = start + Duration::from_secs(30);
         restart(&mut table, later, 1);
-        table.expire(start + (TIME_WAIT - Duration::from_millis(1)));
+        table.expire(start + (TIME_WAIT - Duration::from_millis(1)), |_| ());
         assert_eq!(table.len(), 2);
-        table.expire(start + TIME_WAIT);
+        table.expire(start + TIME_WAIT, |_| ());
         assert!(get(&table, 1).is_some() && get(&table, 2).is_none());
         assert_eq!(table.poll_timeout(later), Some(later + TIME_WAIT));
-        table.expire(later + TIME_WAIT);
+        table.expire(later + TIME_WAIT, |_| ());
         assert!(table.is_empty() && table.poll_timeout(later).is_none());
     }
 
@@ -273,7 +276,7 @@ mod tests {
         (0..100_000u32).for_each(|n| restart(&mut table, Instant::START, (n % 50) as u16));
         assert!(table.entries.capacity() <= 128);
         assert!((0..50).all(|port| get(&table, port).is_some()));
-        table.expire(Instant::START + TIME_WAIT);
+        table.expire(Instant::START + TIME_WAIT, |_| ());
         assert!(table.is_empty());
     }
 

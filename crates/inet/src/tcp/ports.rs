@@ -1,0 +1,180 @@
+//! From where connections are opened: pairs of an address of ours and a port that no other connection to the same peer
+//! has, nor one in TIME-WAIT.
+//!
+//! All pairs are numbered, and taken in order. One after the other is of another address, and within an address the ports
+//! begin at a place that only we can foretell (RFC 6056 §3.3.3) and follow one another, so that a pair is used again as
+//! late as can be. Nearly always the next pair is free.
+//!
+//! Where most are taken, those between would be passed over again and again. So once a few in a row were taken, what
+//! becomes free is noted, and taken next; and when all are taken, that is remembered until one becomes free. Notes are
+//! hints only: whatever they say, a pair is looked up before it is given out.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+
+use super::flow::Flow;
+use super::{OpenError, Tcp};
+use crate::limits::{PORT_NOTES_MAX, PORT_PROBES};
+use crate::route::Prefix;
+
+/// Ephemeral ports, as Linux has them by default (RFC 6056 §3.2 asks for a wide range).
+const EPHEMERAL: Range<u16> = 32_768..61_000;
+
+/// Salt of the keyed hash, one for each of its uses.
+const SALT_PORT: u32 = 3;
+
+/// From where a connection may begin.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// From this address and port.
+    Exactly(SocketAddr),
+    /// From any port of this address.
+    Address(IpAddr),
+    /// From any port of any address in these prefixes, which are of one family, do not overlap, and are one at least.
+    Pools(&'a [Prefix]),
+}
+
+impl Source<'_> {
+    /// How many addresses there are.
+    fn addresses(&self) -> u64 {
+        match self {
+            Self::Exactly(_) | Self::Address(_) => 1,
+            Self::Pools(pools) => pools.iter().map(Prefix::addresses).sum(),
+        }
+    }
+
+    /// The address of this number.
+    fn address(&self, mut n: u64) -> IpAddr {
+        match self {
+            Self::Exactly(source) => source.ip(),
+            Self::Address(ip) => *ip,
+            Self::Pools(pools) => {
+                for pool in *pools {
+                    if n < pool.addresses() {
+                        return pool.nth(n);
+                    }
+                    n -= pool.addresses();
+                }
+                unreachable!("numbers are below the count of all")
+            }
+        }
+    }
+
+    fn contains(&self, ip: IpAddr) -> bool {
+        match self {
+            Self::Exactly(source) => source.ip() == ip,
+            Self::Address(address) => *address == ip,
+            Self::Pools(pools) => pools.iter().any(|pool| pool.contains(ip)),
+        }
+    }
+}
+
+/// Which pairs come next.
+pub(super) struct Ports {
+    range: Range<u16>,
+    /// How many pairs have been tried.
+    tried: u64,
+    /// Pairs have been found taken: what becomes free is noted.
+    crowded: bool,
+    /// Pairs that have become free, the first of them first.
+    free: VecDeque<SocketAddr>,
+    /// No pair of these addresses, of which this is the first, is free to connect to that peer.
+    exhausted: Option<(IpAddr, SocketAddr)>,
+}
+
+impl Default for Ports {
+    fn default() -> Self {
+        Self {
+            range: EPHEMERAL,
+            tried: 0,
+            crowded: false,
+            free: VecDeque::new(),
+            exhausted: None,
+        }
+    }
+}
+
+impl Ports {
+    /// Whether [`has_become_free`](Self::has_become_free) wants to be told.
+    pub const fn wants_notes(&self) -> bool {
+        self.crowded
+    }
+
+    /// Nobody has this pair any more.
+    pub fn has_become_free(&mut self, pair: SocketAddr) {
+        self.exhausted = None;
+        if self.free.len() < PORT_NOTES_MAX && self.range.contains(&pair.port()) {
+            self.free.push_back(pair);
+        }
+    }
+
+    /// Some pair may have become free.
+    pub const fn may_have_become_free(&mut self) {
+        self.exhausted = None;
+    }
+}
+
+impl Tcp {
+    /// A flow to `remote` that nobody has.
+    pub(super) fn choose_flow(
+        &mut self,
+        from: &Source<'_>,
+        remote: SocketAddr,
+    ) -> Result<Flow, OpenError> {
+        let pairs = from.addresses() * self.ports.range.len() as u64;
+        for _ in 0..PORT_PROBES.min(pairs) {
+            if let Some(flow) = self.next_flow(from, remote, pairs) {
+                return Ok(flow);
+            }
+        }
+        self.ports.crowded = true;
+        while let Some(pair) = self.ports.free.pop_front() {
+            let flow = Flow::new(pair, remote);
+            if from.contains(pair.ip()) && self.is_for_us(&flow) {
+                return Ok(flow);
+            }
+        }
+        let these = Some((from.address(0), remote));
+        if self.ports.exhausted == these {
+            return Err(OpenError::NoPort);
+        }
+        for _ in 0..pairs {
+            if let Some(flow) = self.next_flow(from, remote, pairs) {
+                return Ok(flow);
+            }
+        }
+        self.ports.exhausted = these;
+        Err(OpenError::NoPort)
+    }
+
+    /// The next pair's flow, if it is free.
+    fn next_flow(&mut self, from: &Source<'_>, remote: SocketAddr, pairs: u64) -> Option<Flow> {
+        let n = self.ports.tried % pairs;
+        self.ports.tried += 1;
+        let addresses = from.addresses();
+        let ip = from.address(n % addresses);
+        let range = &self.ports.range;
+        let begin = Flow::new(SocketAddr::new(ip, 0), remote).hash(&self.key, SALT_PORT) as u32;
+        let place = (u64::from(begin) + n / addresses) % range.len() as u64;
+        let flow = Flow::new(SocketAddr::new(ip, range.start + place as u16), remote);
+        self.is_for_us(&flow).then_some(flow)
+    }
+
+    /// Nobody listens on its port, and no connection has it.
+    fn is_for_us(&self, flow: &Flow) -> bool {
+        let listened = self.listeners.iter().any(|l| l.port == flow.local_port());
+        !listened && !self.is_taken(flow)
+    }
+
+    /// A connection that is nobody's any more has left its pair, unless it waits in TIME-WAIT.
+    #[cold]
+    pub(super) fn note_end(&mut self, flow: &Flow) {
+        if !self.is_taken(flow) {
+            self.ports.has_become_free(flow.local());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
