@@ -2,6 +2,7 @@
 
     forward.py serve PORT                            TCP and UDP, IPv4 and IPv6, until it is ended
     forward.py echo ADDRESS PORT BYTES [CONNECTIONS] every byte comes back, and then the end
+    forward.py slow ADDRESS PORT BYTES FILES         the same in two halves: makes FILES.half after the first, waits for FILES.go
     forward.py half ADDRESS PORT                     what is asked before we finish is answered after it
     forward.py datagram ADDRESS PORT BYTES           it comes back
     forward.py refused ADDRESS PORT                  a connection is refused
@@ -92,6 +93,23 @@ def echo(address, port, length, connections="1"):
     return "; ".join(wrong[:3])
 
 
+def slow(address, port, length, files):
+    data = random.Random(7).randbytes(int(length))
+    with connect(address, port) as s:
+        for n, part in enumerate((data[:len(data) // 2], data[len(data) // 2:])):
+            s.sendall(part)
+            heard = b""
+            while len(heard) < len(part) and (more := s.recv(65536)):
+                heard += more
+            if heard != part:
+                return f"other bytes came back in half {n}"
+            if n == 0:
+                open(f"{files}.half", "w").close()
+                if not wait_until(lambda: os.path.exists(f"{files}.go")):
+                    return "nobody said to go on"
+    return ""
+
+
 def half(address, port):
     with connect(address, port) as s:
         s.sendall(b"first")
@@ -174,5 +192,5 @@ def unacknowledged(address, port, files):
 
 if __name__ == "__main__":
     name, *arguments = sys.argv[1:]
-    names = (serve, echo, half, datagram, refused, unreachable, unacknowledged)
+    names = (serve, echo, slow, half, datagram, refused, unreachable, unacknowledged)
     sys.exit({f.__name__: f for f in names}[name](*arguments) or 0)

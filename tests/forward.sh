@@ -75,6 +75,8 @@ refused "a server of another family" "nothing is forwarded to" "${link[@]}" --li
 refused "a server without a route" "no route leads to" "${link[@]}" --listen 10.10.0.20:80 --to 192.0.2.1:80
 refused "nobody with a weight" "weight above zero" "${link[@]}" --listen 10.10.0.20:80 --to 10.10.0.11:80,0
 refused "a TAP device" "give --link xdp:INTERFACE" --link tap:t0 --address 10.10.0.20/24 --listen 10.10.0.20:80 --to 10.10.0.11:80
+head -c 5000 /dev/urandom >"$work/strange"
+refused "a file that holds no flows" "it holds no flows" "${link[@]}" --listen 10.10.0.20:80 --to 10.10.0.11 --keep "$work/strange"
 
 # ---- servers ----
 
@@ -148,12 +150,29 @@ for host in client one two; do
 done
 all plain
 
+# ---- killed, and started again ----
+
+# slow ADDRESS: bytes both ways for some seconds.
+slow() { peer client slow "$1" 7 300000 "$work/slow-$1"; }
+keep=(--keep "$work/flows")
+stop; same "it ends in order" 0 $?
+start "${listen[@]}" "${to[@]}" "${keep[@]}"
+slow 10.10.0.20 >"$work/slow.one" 2>&1 & one=$!
+slow fd10::20 >"$work/slow.two" 2>&1 & two=$!
+await test -e "$work/slow-10.10.0.20.half" && await test -e "$work/slow-fd10::20.half"
+end "$server"; server=
+start "${listen[@]}" "${to[@]}" "${keep[@]}"
+touch "$work/slow-10.10.0.20.go" "$work/slow-fd10::20.go"
+check "a connection outlives the forwarder's end by SIGKILL" wait $one
+check "and one over IPv6" wait $two
+has "it says so" "goes on with" "$(cat "$work/err")"
+
 if command -v wrk >/dev/null; then
     said=$(in_ client timeout 60 wrk -t1 -c4 -d2 --timeout 30s http://10.10.0.20/one.txt 2>&1)
     has "wrk is answered" "requests in" "$said"
 else
     echo "SKIPPED: wrk through the forwarder: not installed (apt-get install wrk)"
 fi
-stop; same "it ends in order" 0 $?
+stop; same "it ends in order once more" 0 $?
 same "and takes its program along" "" "$(in_ forwarder ip -d link show wire | grep -o 'prog/xdp')"
 exit $((failures > 0))

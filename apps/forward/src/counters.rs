@@ -31,6 +31,8 @@ counters! {
     forwarded_late,
     /// Flows begun.
     flows_begun,
+    /// Flows of a forwarder before this one that go on.
+    flows_restored,
     /// Flows that ended by their age.
     flows_expired,
     /// Flows given up early for others: on their way to be opened, or over.

@@ -27,6 +27,11 @@ impl Address {
         self.0
     }
 
+    /// Of such words.
+    pub const fn from_words(words: [u64; 2]) -> Self {
+        Self(words)
+    }
+
     /// The sum of its bytes as they are in a packet.
     #[inline]
     pub const fn sum(self) -> Sum {

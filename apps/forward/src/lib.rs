@@ -12,6 +12,7 @@
 //! | [`ports`] | which of our ports a server sees |
 //! | [`maglev`], [`service`] | which server, and what is listened to |
 //! | [`forwarder`] | all of that together, for one frame after the other |
+//! | [`kept`], `keeper` | flows that outlive the program |
 //! | `options`, `run` | the program: `exos forward` |
 //!
 //! Everything but the program performs nothing: no I/O, no clock. `docs/internals/forward.md` is the design.
@@ -24,6 +25,8 @@ pub mod flow;
 pub mod forwarder;
 pub mod fragments;
 pub mod icmp;
+mod keeper;
+pub mod kept;
 pub mod limits;
 pub mod maglev;
 mod options;

@@ -1,6 +1,7 @@
 //! The command line of `exos forward`.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use exos_program::LinkArgs;
@@ -27,6 +28,9 @@ pub struct ForwardArgs {
     /// Connections to remember at most; each takes some 90 bytes
     #[arg(long, value_name = "N", default_value_t = FLOWS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(FLOWS_MAX)))]
     pub(crate) flows: u32,
+    /// Keep connections in this file, best in memory (/run/NAME): a forwarder that is started after this one goes on with them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) keep: Option<PathBuf>,
     /// Print the statistics as JSON, a line on standard output
     #[arg(long)]
     pub(crate) json: bool,

@@ -75,7 +75,8 @@ impl Ports {
         self.free[usize::from(port) / 64] &= !(1 << (port % 64));
     }
 
-    fn is_free(&self, port: u16) -> bool {
+    /// True for a port that may be given to a flow.
+    pub fn is_free(&self, port: u16) -> bool {
         self.free[usize::from(port) / 64] >> (port % 64) & 1 == 1
     }
 

@@ -5,6 +5,7 @@
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use exos::signals::Signals;
@@ -13,6 +14,7 @@ use exos_inet::{Instant, Stack};
 use exos_program::{Printer, Stream};
 
 use crate::forwarder::{Forwarder, Verdict};
+use crate::keeper::Keeper;
 use crate::options::{ForwardArgs, Place, Weighted};
 use crate::service::{Listen, Services};
 use crate::statistics;
@@ -28,7 +30,9 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     let mut exos = attach(args)?;
     let services = services(args, &exos.stack)?;
     let mac = exos.stack.config().mac;
-    let forwarder = Forwarder::new(services, mac, args.flows, secret()?);
+    let mut forwarder = Forwarder::new(services, mac, args.flows, secret()?);
+    let keep = |path: &PathBuf| Keeper::start(path, &mut forwarder);
+    let keeper = args.keep.as_ref().map(keep).transpose()?;
     eprintln!("exos forward: {}", exos.describe_link());
     seek_servers(&mut exos, &forwarder);
     let signals = Signals::catch()?;
@@ -40,6 +44,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     let program = Program {
         exos,
         forwarder,
+        keeper,
         signals,
         printer: Printer::start(stream)?,
         json: args.json,
@@ -130,6 +135,7 @@ fn secret() -> Result<u64, Error> {
 struct Program {
     exos: Exos,
     forwarder: Forwarder,
+    keeper: Option<Keeper>,
     signals: Signals,
     printer: Printer,
     json: bool,
@@ -157,6 +163,9 @@ impl Program {
             send_on(forwarder, verdict, stack, now, frame)
         });
         self.forwarder.handle_timeout(self.exos.now());
+        if let Some(keeper) = &mut self.keeper {
+            keeper.keep(&mut self.forwarder);
+        }
         self.exos.send()?;
         if self.signals.take_report_request() {
             self.print();

@@ -165,11 +165,7 @@ impl Exos {
     /// Take in the frames that are there, up to a bound, and see to what is due; returns how many
     /// frames.
     pub fn receive(&mut self) -> usize {
-        let now = clock::now();
-        if self.worked {
-            self.busy += now - self.now;
-        }
-        self.now = now;
+        let now = self.begin_turn();
         let stack = &mut self.stack;
         let mut count = match &mut self.among {
             Some(among) => among.receive(stack, now),
@@ -195,6 +191,16 @@ impl Exos {
         count
     }
 
+    /// The turn before is over, and this one's time taken.
+    fn begin_turn(&mut self) -> Instant {
+        let now = clock::now();
+        if self.worked {
+            self.busy += now - self.now;
+        }
+        self.now = now;
+        now
+    }
+
     /// The same for a program that forwards packets itself: `take` sees each frame first, may change it, and says
     /// what becomes of it. What is to leave is queued at once, and leaves with [`send`](Self::send).
     ///
@@ -206,8 +212,8 @@ impl Exos {
         mut take: impl FnMut(&mut Stack, Instant, &mut [u8], RxChecksum) -> Passage,
     ) -> usize {
         assert!(self.among.is_none(), "a relay on several cores");
-        self.now = clock::now();
-        let (stack, now) = (&mut self.stack, self.now);
+        let now = self.begin_turn();
+        let stack = &mut self.stack;
         let mut count = 0;
         for _ in 0..RECEIVE_BATCHES {
             let batch = self.link.relay(|frame, meta| {

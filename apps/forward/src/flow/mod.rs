@@ -31,6 +31,13 @@ pub type Tick = u32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowId(pub(crate) u32);
 
+impl FlowId {
+    /// Which place of the table it is, counted from 0.
+    pub const fn place(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// What packets from a client are looked up by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
@@ -56,6 +63,8 @@ pub struct Flow {
     pub server_isn: u32,
     /// When a packet of it was last seen.
     pub seen: Tick,
+    /// False for a place that no flow has.
+    pub is_there: bool,
     /// Its neighbours in the list of its class. Of a free place `older` is the next free one.
     older: u32,
     newer: u32,
@@ -82,6 +91,8 @@ pub struct FlowTable {
     index: Index,
     lists: [List; Class::ALL.len()],
     key: SipKey,
+    /// Places of which the flows have begun, changed how they stand, or ended; kept where somebody looks at them.
+    changed: Option<Vec<u32>>,
 }
 
 impl FlowTable {
@@ -104,6 +115,24 @@ impl FlowTable {
             index: Index::new(capacity),
             lists: [empty; Class::ALL.len()],
             key: SipKey::from_seed(seed),
+            changed: None,
+        }
+    }
+
+    /// Remembers from now on which flows change, for [`poll_changed`](Self::poll_changed).
+    pub fn watch(&mut self) {
+        self.changed.get_or_insert_default();
+    }
+
+    /// A place of which the flow has begun, changed how it stands, or ended.
+    pub fn poll_changed(&mut self) -> Option<FlowId> {
+        self.changed.as_mut()?.pop().map(FlowId)
+    }
+
+    #[inline]
+    fn note_change(&mut self, place: u32) {
+        if let Some(changed) = &mut self.changed {
+            changed.push(place);
         }
     }
 
@@ -122,6 +151,14 @@ impl FlowTable {
     #[inline]
     pub fn get(&self, id: FlowId) -> &Flow {
         &self.flows[id.0 as usize]
+    }
+
+    /// All flows that there are.
+    pub fn ids(&self) -> impl Iterator<Item = FlowId> {
+        let places = (0..).zip(&self.flows);
+        places
+            .filter(|(_, flow)| flow.is_there)
+            .map(|(place, _)| FlowId(place))
     }
 
     /// Flows of a class.
@@ -176,6 +213,7 @@ impl FlowTable {
             state,
             server_isn: 0,
             seen: now,
+            is_there: true,
             older: NONE,
             newer: NONE,
         };
@@ -188,6 +226,7 @@ impl FlowTable {
         }
         self.index.insert(self.hash(&key), id.0);
         self.append(id.0, state.class());
+        self.note_change(id.0);
         id
     }
 
@@ -203,11 +242,15 @@ impl FlowTable {
         flow.state = state;
         self.unlink(id.0, before.class());
         self.append(id.0, state.class());
+        if before != state {
+            self.note_change(id.0);
+        }
     }
 
     /// Notes the sequence number of the server's SYN.
     pub fn set_server_isn(&mut self, id: FlowId, isn: u32) {
         self.flows[id.0 as usize].server_isn = isn;
+        self.note_change(id.0);
     }
 
     /// Forgets a flow.
@@ -215,8 +258,10 @@ impl FlowTable {
         let flow = self.flows[id.0 as usize];
         self.index.remove(self.hash(&flow.key), id.0);
         self.unlink(id.0, flow.state.class());
-        self.flows[id.0 as usize].older = self.free;
+        let place = &mut self.flows[id.0 as usize];
+        (place.older, place.is_there) = (self.free, false);
         self.free = id.0;
+        self.note_change(id.0);
         flow
     }
 

@@ -12,6 +12,7 @@
 use std::time::Duration;
 
 use crate::limits::{CLOSING_TIME, ESTABLISHED_TIME, OPENING_TIME, TALKING_TIME};
+use crate::packet::Transport;
 
 /// How a flow stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -125,6 +126,14 @@ impl State {
             BothWays,
         ]
     };
+
+    /// Of which protocol a flow is that stands so.
+    pub const fn transport(self) -> Transport {
+        match self {
+            Self::OneWay | Self::BothWays => Transport::Udp,
+            _ => Transport::Tcp,
+        }
+    }
 
     /// What it is alike with.
     #[inline]

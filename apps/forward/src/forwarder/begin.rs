@@ -1,10 +1,12 @@
 //! How flows begin, and which have to end for that.
 
+use exos_inet::Instant;
 use exos_wire::tcp::TcpFlags;
 
-use super::{Forwarder, Verdict};
+use super::{Forwarder, Verdict, tick_of};
 use crate::endpoint::Endpoint;
 use crate::flow::{Class, Flow, FlowId, Key, State, Tick};
+use crate::kept::KeptFlow;
 use crate::limits::{EVICTABLE_AFTER, OPENING_SHARE};
 use crate::packet::{Segment, Transport};
 use crate::ports::Found;
@@ -123,6 +125,36 @@ impl Forwarder {
         let flow = self.flows.get(id);
         let silent = now.saturating_sub(flow.seen);
         flow.state.class().is_spare() || silent >= EVICTABLE_AFTER.as_secs() as Tick
+    }
+
+    /// Goes on with a flow of a forwarder before us. False where that cannot be: its listener or its server is not there any
+    /// more, or somebody has its place.
+    pub fn restore(&mut self, now: Instant, kept: &KeptFlow) -> bool {
+        let KeptFlow {
+            transport,
+            client,
+            our_port,
+            state,
+            ..
+        } = *kept;
+        let listener = self.services.listener(transport, kept.listener);
+        let server = self.services.server(transport, kept.server, kept.ours);
+        let (Some(listener), Some(server)) = (listener, server) else {
+            return false;
+        };
+        let key = Key { client, listener };
+        let ports = &mut self.services.servers[server].ports;
+        let is_taken = !ports.is_free(our_port) || self.flows.find(&key).is_some();
+        if is_taken || self.flows.next_place().is_none() || state.transport() != transport {
+            return false;
+        }
+        let id = self
+            .flows
+            .insert(tick_of(now), key, state, server as u16, our_port);
+        self.flows.set_server_isn(id, kept.server_isn);
+        ports.take(our_port, id);
+        self.counters.flows_restored += 1;
+        true
     }
 
     pub(super) fn remove(&mut self, id: FlowId) {

@@ -274,6 +274,16 @@ impl Forwarder {
         self.counters.forwarded_late += 1;
     }
 
+    /// Remembers from now on which flows change.
+    pub fn watch(&mut self) {
+        self.flows.watch();
+    }
+
+    /// A place of which the flow has begun, changed how it stands, or ended.
+    pub fn poll_changed(&mut self) -> Option<FlowId> {
+        self.flows.poll_changed()
+    }
+
     /// What was counted.
     pub fn counters(&self) -> &Counters {
         &self.counters

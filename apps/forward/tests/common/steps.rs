@@ -34,8 +34,8 @@ pub fn at(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-/// A forwarder of TCP and UDP over both families, with a server each.
-pub fn forwarder(flows: u32) -> Forwarder {
+/// TCP and UDP over both families, with a server each.
+pub fn wanted() -> Vec<Listen> {
     let mut wanted = Vec::new();
     for transport in [Transport::Tcp, Transport::Udp] {
         for (vip, server) in [(VIP, SERVER), (VIP6, SERVER6)] {
@@ -46,7 +46,12 @@ pub fn forwarder(flows: u32) -> Forwarder {
             });
         }
     }
-    Forwarder::new(Services::new(&wanted).unwrap(), MAC, flows, 1)
+    wanted
+}
+
+/// A forwarder of these.
+pub fn forwarder(flows: u32) -> Forwarder {
+    Forwarder::new(Services::new(&wanted()).unwrap(), MAC, flows, 1)
 }
 
 pub fn tcp(src: SocketAddr, dst: SocketAddr, flags: u8, ack: u32) -> Vec<u8> {
