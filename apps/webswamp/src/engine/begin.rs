@@ -94,6 +94,7 @@ impl<Id: Copy> Engine<Id> {
     ) {
         self.busy.push(&mut self.slots, slot);
         self.busy_count += 1;
+        self.statistics.seconds.began(now);
         let it = &mut self.slots[slot as usize];
         it.intended = intended;
         (it.begun, it.since) = (now, now);

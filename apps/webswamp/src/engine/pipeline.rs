@@ -59,6 +59,7 @@ impl<Id: Copy> Engine<Id> {
         {
             self.left -= 1;
             self.busy_count += 1;
+            self.statistics.seconds.began(now);
             let is_last = self.send(slot, task.request, transport);
             let behind = self.slots[slot as usize].behind.0.get_or_insert_default();
             behind.push_back(Waiting {

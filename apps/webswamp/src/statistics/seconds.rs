@@ -1,4 +1,4 @@
-//! How a load goes, second by second: what ended in each.
+//! How a load goes, second by second: what was begun in each, and what ended.
 
 use exos_inet::Instant;
 use hdrhistogram::Histogram;
@@ -13,6 +13,9 @@ const DIGITS: u8 = 2;
 /// A second of a load. Times are from the intended start to the last byte, in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Second {
+    /// Requests that were begun in it.
+    #[serde(default)]
+    pub begun: u64,
     /// Responses that became whole in it.
     pub responses: u64,
     /// Requests that failed in it.
@@ -52,6 +55,7 @@ impl Second {
 
     /// Puts another of the same time to it. Where the times of one are not known, the points are the worse ones.
     pub fn add(&mut self, other: &Self) {
+        self.begun += other.begun;
         self.responses += other.responses;
         self.errors += other.errors;
         self.content += other.content;
@@ -115,6 +119,12 @@ impl Seconds {
     /// Those that are over.
     pub fn done(&self) -> &[Second] {
         &self.done
+    }
+
+    /// A request was begun.
+    pub fn began(&mut self, now: Instant) {
+        self.advance(now);
+        self.current.begun += 1;
     }
 
     pub(super) fn answered(&mut self, answered: &Answered) {

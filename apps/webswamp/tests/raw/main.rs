@@ -7,11 +7,13 @@ mod frames;
 
 mod cases;
 mod peer;
+mod rates;
 mod stalls;
 mod world;
 
 use std::time::Duration;
 
+use exos_webswamp::schedule::Arrivals;
 use exos_webswamp::statistics::ErrorKind;
 use hdrhistogram::Histogram;
 
@@ -28,6 +30,7 @@ const OPEN: Load = Load::Open {
     rate: 10.0,
     time: Duration::from_millis(1200),
     connections: 100,
+    arrivals: Arrivals::Even,
 };
 
 const REQUESTS: u64 = 12;

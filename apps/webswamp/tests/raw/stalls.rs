@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use exos_webswamp::schedule::Arrivals;
+
 use crate::peer::{GOES_ON, Talk};
 use crate::world::{Load, Seen, Setting, run};
 
@@ -43,7 +45,14 @@ fn open(connections: u32) -> Load {
         rate: RATE as f64,
         time: Duration::from_secs(3),
         connections,
+        arrivals: Arrivals::Even,
     }
+}
+
+/// Requests that were begun in each second.
+fn begun(seen: &Seen) -> Vec<u64> {
+    let seconds = seen.statistics.seconds.done().iter();
+    seconds.map(|second| second.begun).take(3).collect()
 }
 
 /// Requests that took about so many milliseconds or more, as histograms tell times apart.
@@ -67,6 +76,7 @@ fn on_one_connection() {
             "{millis} ms or more"
         );
     }
+    assert_eq!(begun(&seen), [1000, 1, 1999]);
     // Nobody held them up but the server: they had no connection.
     assert_eq!(it.slip.max(), 0);
 }
@@ -82,7 +92,7 @@ fn on_many_connections() {
             assert_eq!(late(times, millis), 1001 - millis, "{millis} ms or more");
         }
     }
-    assert_eq!(it.connections, RATE);
+    assert_eq!((it.connections, begun(&seen)), (RATE, vec![RATE; 3]));
 }
 
 /// A closed loop of one client that thinks for a millisecond asks once in that second.

@@ -42,6 +42,7 @@ pub enum Load {
         rate: f64,
         time: Duration,
         connections: u32,
+        arrivals: Arrivals,
     },
 }
 
@@ -94,13 +95,14 @@ fn engine(setting: &Setting) -> Engine<exos_inet::tcp::ConnectionId> {
             rate,
             time,
             connections,
+            arrivals,
         } => {
             let phases = vec![Phase {
                 time,
                 from: rate,
                 to: rate,
             }];
-            let schedule = Schedule::new(phases, Arrivals::Even, 1, START);
+            let schedule = Schedule::new(phases, arrivals, 1, START);
             (Shape::Open(schedule), connections, u64::MAX)
         }
     };
