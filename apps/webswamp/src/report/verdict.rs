@@ -3,12 +3,12 @@
 //! | limit | when |
 //! |---|---|
 //! | generator | its loop was busy for nine tenths of the time; it lost packets that had come; it began requests late; it had no port or memory for connections |
-//! | wire | the link had no room in a tenth of the busy turns, or for a thousandth of the packets; a hundredth of the segments was sent again |
+//! | wire | the link had no room in a tenth of the busy turns, or for a thousandth of the packets; a hundredth of the segments was sent again, or came in another order than they were sent in |
 //! | unknown | nothing was answered |
 //! | server | in a closed loop, clients waited for it more than they thought; in an open loop, a hundredth of the requests found no answer, or requests waited for connections |
 //! | nobody | what was asked for was done |
 //!
-//! A generator that was the limit says nothing of the server, so it comes first.
+//! A generator that was the limit says nothing of the server, so it comes first. What else was found is told beside it.
 
 use serde::Serialize;
 
@@ -27,6 +27,8 @@ const BLOCKED: f64 = 0.1;
 const REFUSED: f64 = 0.001;
 /// Segments sent again.
 const SENT_AGAIN: f64 = 0.01;
+/// Segments that came before others that were sent earlier: each that is lost leaves some.
+const OUT_OF_ORDER: f64 = 0.01;
 /// Requests of an open loop without an answer.
 const UNANSWERED: f64 = 0.01;
 /// Total by service time at the 99th percentile, from where waiting for a connection is what takes the time.
@@ -55,35 +57,39 @@ pub struct Verdict {
     pub limited_by: Limit,
     /// Why, a phrase each.
     pub reasons: Vec<String>,
+    /// What else was found by these rules, behind the one that comes first.
+    pub also: Vec<Finding>,
+}
+
+/// A limit beside the first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Who.
+    pub limited_by: Limit,
+    /// Why, a phrase each.
+    pub reasons: Vec<String>,
 }
 
 impl Verdict {
     /// Of these results.
     pub fn of(results: &Results) -> Self {
-        let verdict = |limited_by, reasons| Self {
-            limited_by,
-            reasons,
-        };
-        let (ours, wires) = (of_generator(results), of_wire(results));
-        if !ours.is_empty() {
-            return verdict(Limit::Generator, ours);
+        let certain = [
+            (Limit::Generator, of_generator(results)),
+            (Limit::Wire, of_wire(results)),
+        ];
+        let mut found = certain
+            .into_iter()
+            .filter(|(_, reasons)| !reasons.is_empty())
+            .map(|(limited_by, reasons)| Finding {
+                limited_by,
+                reasons,
+            });
+        let first = found.next().unwrap_or_else(|| of_rest(results));
+        Self {
+            limited_by: first.limited_by,
+            reasons: first.reasons,
+            also: found.collect(),
         }
-        if !wires.is_empty() {
-            return verdict(Limit::Wire, wires);
-        }
-        if results.responses == 0 {
-            return verdict(Limit::Unknown, vec!["nothing was answered".to_owned()]);
-        }
-        let is_open = results
-            .generators
-            .iter()
-            .all(|g| g.parameters.get("loop") == Some(&"open".into()));
-        let (limit, why) = if is_open {
-            in_open_loop(results)
-        } else {
-            in_closed_loop(results)
-        };
-        verdict(limit, vec![why])
     }
 
     /// A line.
@@ -95,7 +101,30 @@ impl Verdict {
             Limit::Nobody => "limited by nobody",
             Limit::Unknown => "who was the limit is not known",
         };
-        format!("{who}: {}", self.reasons.join("; "))
+        let also = self.also.iter().flat_map(|finding| &finding.reasons);
+        let also: String = also.map(|why| format!("; besides, {why}")).collect();
+        format!("{who}: {}{also}", self.reasons.join("; "))
+    }
+}
+
+/// Where neither we nor the wire show.
+fn of_rest(results: &Results) -> Finding {
+    let (limited_by, why) = if results.responses == 0 {
+        (Limit::Unknown, "nothing was answered".to_owned())
+    } else {
+        let is_open = results
+            .generators
+            .iter()
+            .all(|g| g.parameters.get("loop") == Some(&"open".into()));
+        if is_open {
+            in_open_loop(results)
+        } else {
+            in_closed_loop(results)
+        }
+    };
+    Finding {
+        limited_by,
+        reasons: vec![why],
     }
 }
 
@@ -170,6 +199,16 @@ fn of_wire(r: &Results) -> Vec<String> {
     );
     if again > SENT_AGAIN {
         why.push(format!("{} of the segments were lost on the way, or dropped where they arrived, and sent again", percent(again)));
+    }
+    let astray = part(
+        r.counter("tcp_out_of_order"),
+        r.counter("tcp_segments_received"),
+    );
+    if astray > OUT_OF_ORDER {
+        why.push(format!(
+            "{} of the segments came before others that were sent earlier, and were lost or overtaken",
+            percent(astray)
+        ));
     }
     why
 }
@@ -367,12 +406,31 @@ mod tests {
             ("tcp_segments_retransmitted", 11),
         ];
         is(&counting(&lossy), Limit::Wire, "1.1 % of the segments");
+        let gaps = [("tcp_segments_received", 1000), ("tcp_out_of_order", 11)];
+        is(
+            &counting(&gaps),
+            Limit::Wire,
+            "1.1 % of the segments came before",
+        );
         let well = [
+            ("tcp_segments_received", 1000),
+            ("tcp_out_of_order", 9),
             ("turns_busy", 1000),
             ("turns_blocked", 99),
             ("tcp_segments_retransmitted", 9),
         ];
         is(&counting(&well), Limit::Server, "");
+    }
+
+    /// A generator that is late hides no wire that loses.
+    #[test]
+    fn what_else_was_found() {
+        let mut it = counting(&[("tcp_segments_received", 100), ("tcp_out_of_order", 50)]);
+        it.generators[0].busy_share = 1.0;
+        is(&it, Limit::Generator, "; besides, 50.0 % of the segments");
+        let also = Verdict::of(&it).also;
+        assert_eq!((also.len(), also[0].limited_by), (1, Limit::Wire));
+        assert!(Verdict::of(&closed()).also.is_empty());
     }
 
     #[test]
