@@ -82,6 +82,13 @@ pub const SECONDS_WITH_TIMES_MAX: usize = 3600;
 /// Results of a load in a file: beyond this it is none of ours.
 pub const RESULTS_LEN_MAX: u64 = 256 << 20;
 
+/// What the results of a load count together, at most, bytes included: a hundred gigabits a second for a week. What is added up of
+/// files has room in 64 bits.
+pub const COUNTS_MAX: u64 = 1 << 53;
+
+/// Processor time of a load at most: a thousand cores as long as a load lasts.
+pub const PROCESSOR_SECS_MAX: f64 = 1000.0 * LOAD_SECS_MAX;
+
 /// Seconds of a run by which noise can be told at all.
 pub const SECONDS_FOR_NOISE: usize = 5;
 

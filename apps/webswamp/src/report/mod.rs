@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `effort` | what a load cost us |
 //! | `distribution` | histograms in JSON |
+//! | `read` | results that were saved |
 //! | `merge` | the results of several generators as those of one |
 //! | `compare` | two results, and which differences are more than noise |
 //! | `verdict` | who was the limit |
@@ -20,19 +21,17 @@ mod effort;
 mod html;
 mod live;
 mod merge;
+mod read;
 mod text;
 mod threshold;
 mod traffic;
 mod verdict;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use exos_host::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::limits::{LOAD_SECS_MAX, RESULTS_LEN_MAX};
 use crate::statistics::{Second, Statistics};
 
 pub use compare::Comparison;
@@ -44,7 +43,7 @@ pub use merge::merge;
 pub(crate) use text::micros;
 pub use threshold::Threshold;
 pub use traffic::Traffic;
-pub use verdict::{Limit, Verdict};
+pub use verdict::{Finding, Limit, Verdict};
 
 /// What the JSON says it is. Its meaning does not change without another number.
 const SCHEMA: &str = "exos.load/1";
@@ -164,45 +163,6 @@ impl Results {
             counters: counters.into_iter().collect(),
             generators: vec![generator],
         }
-    }
-
-    /// Those that `exos load --json` wrote into a file.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be read, or is no such file.
-    pub fn read(path: &Path) -> Result<Self> {
-        let name = path.display();
-        let cannot = |e| Error::io(format!("cannot read {name}"), e);
-        if std::fs::metadata(path).map_err(cannot)?.len() > RESULTS_LEN_MAX {
-            return Err(Error::new(format!(
-                "{name} is too long for results of exos load"
-            )));
-        }
-        let text = std::fs::read_to_string(path).map_err(cannot)?;
-        Self::from_json(&text).map_err(|why| {
-            Error::new(format!("{name} has no results of exos load: {why}"))
-                .mend("give files that exos load --json wrote")
-        })
-    }
-
-    fn from_json(text: &str) -> Result<Self, String> {
-        let value: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
-        match value.get("schema").and_then(Value::as_str) {
-            Some(SCHEMA) => (),
-            Some(other) => return Err(format!("its schema is {other}, not {SCHEMA}")),
-            None => return Err(format!("it does not say that its schema is {SCHEMA}")),
-        }
-        let results: Self = serde_json::from_value(value).map_err(|e| e.to_string())?;
-        let lasted = [results.warm_up_secs, results.measured_secs];
-        let is_good = (0.0..1e11).contains(&results.started_unix_secs)
-            && lasted
-                .into_iter()
-                .all(|secs| (0.0..=LOAD_SECS_MAX).contains(&secs));
-        if results.generators.is_empty() || !is_good {
-            return Err("it says neither who made the load nor when".to_owned());
-        }
-        Ok(results)
     }
 
     /// A rate of what happened so often in the measured time.

@@ -1,6 +1,7 @@
 use super::*;
 use crate::statistics::{Answered, ErrorKind};
 use exos_inet::Instant;
+use std::path::Path;
 use std::time::Duration;
 
 /// What a generator saw that began at this time of day: for ten seconds a hundred requests each, each taking so long.
@@ -56,13 +57,17 @@ fn what_is_written_is_read_again() {
 fn what_are_no_results() {
     let good = results(1e9, 500).json();
     let late = good.replace("\"measured_secs\":9.0", "\"measured_secs\":-9.0");
-    assert_ne!(late, good);
+    let much = good.replace("\"404\":9", "\"404\":18446744073709551615");
+    let busy = good.replace("\"busy_share\":0.25", "\"busy_share\":1e300");
+    assert!([&late, &much, &busy].iter().all(|other| **other != good));
     for (text, part) in [
         ("", "EOF"),
         ("[]", "schema"),
         ("{\"schema\":\"exos.load/9\"}", "exos.load/9"),
         ("{\"schema\":\"exos.load/1\"}", "missing field"),
         (&late, "nor when"),
+        (&much, "more than a load can"),
+        (&busy, "of a generator"),
     ] {
         let error = Results::from_json(text).unwrap_err();
         assert!(error.contains(part), "{error}");

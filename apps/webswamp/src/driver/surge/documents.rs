@@ -100,7 +100,7 @@ impl Documents {
     /// What is wrong, and in which line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut pages = Vec::new();
-        let mut files = 0;
+        let (mut files, mut bytes) = (0, 0u64);
         for (line, number) in text.lines().zip(1..) {
             if line.starts_with('#') || line.trim().is_empty() {
                 continue;
@@ -111,6 +111,12 @@ impl Documents {
             });
             let page: Vec<u64> = sizes.collect::<Result<_, _>>()?;
             files += page.len();
+            let sum = page
+                .iter()
+                .try_fold(bytes, |sum, size| sum.checked_add(*size));
+            bytes = sum.ok_or_else(|| {
+                format!("line {number}: there are more bytes than can be counted")
+            })?;
             if files > REQUESTS_MAX {
                 return Err(format!(
                     "line {number}: there are more than {REQUESTS_MAX} files"
@@ -212,6 +218,7 @@ mod tests {
             ("# 5\n", "no page"),
             ("5\n6 x\n", "line 2"),
             ("-1\n", "line 1"),
+            ("1\n18446744073709551615\n", "line 2: there are more bytes"),
         ] {
             let error = Documents::parse(text).expect_err(text);
             assert!(error.contains(part), "{error}");
@@ -231,7 +238,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read(pages in prop::collection::vec(prop::collection::vec(any::<u64>(), 1..5), 1..20)) {
+        fn what_is_written_is_read(pages in prop::collection::vec(prop::collection::vec(0..1u64 << 56, 1..5), 1..20)) {
             let set = Documents { pages };
             prop_assert_eq!(Documents::parse(&set.list()), Ok(set));
         }
