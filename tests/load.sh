@@ -225,7 +225,7 @@ fi
 
 # ---- without a link: over a pair of its own, to a server of this host ----
 
-python3 -m http.server 8099 --directory "$work/site" >/dev/null 2>&1 & peer=$!
+python3 -m http.server 8099 --bind 127.0.0.1 --directory "$work/site" >/dev/null 2>&1 & peer=$!
 if await curl -sf -o /dev/null http://127.0.0.1:8099/small; then
     timeout 60 "$exos" load http://127.0.0.1:8099/small -n 20 -c 2 --json --via none >"$work/load" 2>"$work/load.err"
     same "a server of this host, over a pair of our own" "20 2000 {}" "$(got "r['responses'], r['content_bytes'], r['errors']" | tr -d '(),')"

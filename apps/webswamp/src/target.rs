@@ -2,8 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 
-use exos::Prefixed;
-use exos::pair::Pair;
+use exos::{Exos, Prefixed};
 use exos_host::netlink::Netlink;
 use exos_host::{Error, Result};
 use exos_inet::route::Prefix;
@@ -68,12 +67,15 @@ impl Target {
     }
 }
 
-/// Where a stack finds a server that listens on this host's loopback address: at the host's end of our own pair, where
-/// loopback addresses lead nowhere. Servers that listen on all addresses are there too.
-pub(crate) fn by_way_of(pair: &Pair, address: SocketAddr) -> SocketAddr {
-    if !address.ip().is_loopback() {
+/// Where a stack finds a server that listens on this host's loopback address. Over a pair of our own that is there for IPv4.
+/// Where it is not it is at the host's end of the pair, at which servers are that listen on all addresses.
+pub(crate) fn by_way_of(exos: &mut Exos, address: SocketAddr) -> SocketAddr {
+    if !address.ip().is_loopback() || (address.is_ipv4() && exos.reach_loopback().is_ok()) {
         return address;
     }
+    let Some(pair) = exos.pair() else {
+        return address;
+    };
     let same_family = |ip: &IpAddr| ip.is_ipv4() == address.is_ipv4();
     let host = pair.host_addresses.iter().map(|(ip, _)| *ip);
     let ip = host.into_iter().find(same_family);

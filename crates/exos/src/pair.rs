@@ -12,6 +12,9 @@ use std::os::fd::AsFd as _;
 use exos_host::Error;
 use exos_host::netlink::{Netlink, VethEnd};
 use exos_host::netns::NetNs;
+use exos_inet::RouteTo;
+
+use crate::node::Exos;
 
 /// The link's end, in its namespace.
 pub const INNER_NAME: &str = "exos";
@@ -78,6 +81,31 @@ impl Pair {
             }
         }
         self.netlink.set_up(self.host_index, true)
+    }
+}
+
+impl Exos {
+    /// Let connections over our own pair reach what listens on the host's IPv4 loopback addresses alone. The host takes
+    /// packets for these from no interface but the pair's, and the setting goes with it. IPv6 knows no such thing.
+    ///
+    /// # Errors
+    ///
+    /// There is no pair of our own, or the host's settings cannot be written.
+    pub fn reach_loopback(&mut self) -> Result<(), Error> {
+        let pair = self.pair.as_ref();
+        let pair = pair.ok_or_else(|| Error::new("there is no interface pair of our own"))?;
+        let setting = format!("/proc/sys/net/ipv4/conf/{}/route_localnet", pair.host_name);
+        std::fs::write(&setting, "1").map_err(|e| Error::io(format!("cannot set {setting}"), e))?;
+        let [(host, _), _] = pair.host_addresses;
+        let config = self.stack.config();
+        let (mut routes, gateways) = (config.routes.clone(), config.gateways.clone());
+        routes.push(RouteTo {
+            network: Ipv4Addr::new(127, 0, 0, 0).into(),
+            prefix: 8,
+            gateway: Some(host),
+        });
+        let taken = self.stack.set_routes(routes, gateways);
+        taken.map_err(|e| Error::new(format!("no route to the host's loopback addresses: {e}")))
     }
 }
 

@@ -323,6 +323,12 @@ impl Routes {
         self.add_gateway(all, gateway)
     }
 
+    /// True when loopback addresses are a neighbour's by a route of their own, and not only covered by a wider one.
+    pub fn lead_to_loopback(&self) -> bool {
+        let is_one = |r: &Route| r.to.addr.is_loopback() && r.to.len >= 8;
+        self.gateways.iter().any(is_one)
+    }
+
     /// Our addresses with their prefixes, in the order in which they were added.
     pub fn addresses(&self) -> &[Prefix] {
         &self.addresses

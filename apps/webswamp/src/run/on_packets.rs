@@ -31,10 +31,7 @@ pub(super) fn load(args: &LoadArgs, mut setup: Setup, signals: &Signals) -> Resu
     let options = args.tcp.options();
     setup.target.settle(|address| {
         target::refuse_in_pools(&args.pool, address.ip())?;
-        let address = match exos.pair() {
-            Some(pair) => target::by_way_of(pair, address),
-            None => address,
-        };
+        let address = target::by_way_of(&mut exos, address);
         if !args.yes_i_own_this_target {
             target::refuse_strangers(exos.stack.addresses(), address.ip())?;
         }

@@ -348,3 +348,15 @@ fn numbers_of_a_pool() {
     assert_eq!(ends("fd01::1/127"), ["fd01::", "fd01::1"]);
     assert_eq!(ends("ffff::/0")[0], "::");
 }
+
+/// Loopback addresses are somebody else's only where a route says so, and a default route says nothing of them.
+#[test]
+fn loopback_addresses_behind_a_route() {
+    let mut routes = routes();
+    assert!(!routes.lead_to_loopback());
+    routes
+        .add_gateway(prefix("127.0.0.0/8"), ip("10.0.0.254"))
+        .unwrap();
+    assert!(routes.lead_to_loopback());
+    assert_eq!(routes.next_hop(ip("127.0.0.1")), Some(ip("10.0.0.254")));
+}

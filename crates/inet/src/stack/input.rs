@@ -347,10 +347,11 @@ impl Stack {
         how
     }
 
-    /// False for what cannot be anybody else's address (RFC 1122 §3.2.1.3).
+    /// False for what cannot be anybody else's address (RFC 1122 §3.2.1.3); loopback addresses are a host's own, unless a
+    /// route leads to them.
     pub(super) fn may_send(&self, src: IpAddr) -> bool {
         !(src.is_multicast()
-            || src.is_loopback()
+            || (src.is_loopback() && !self.routes.lead_to_loopback())
             || self.routes.is_broadcast(src)
             || (src.is_unspecified() && src.is_ipv4())
             || self.routes.is_local(src))
