@@ -189,8 +189,9 @@ events { worker_connections 4096; }
 http { access_log $work/nginx/log; root $work/site; keepalive_requests 100;
     client_body_temp_path $work/nginx/a; proxy_temp_path $work/nginx/b; fastcgi_temp_path $work/nginx/c;
     uwsgi_temp_path $work/nginx/d; scgi_temp_path $work/nginx/e;
-    server { listen 10.10.0.1:80; listen [fd10::1]:80; } }
+    server { listen 10.10.0.1:80; listen 10.30.0.1:80; listen [fd10::1]:80; } }
 END
+inside a -- ip address add 10.30.0.1/32 dev lo; inside b -- ip route add 10.30.0.0/24 via 10.10.0.1
 chmod -R a+rX "$work"
 "$exos" lab exec --name "$lab" a -- nginx -c "$work/nginx/conf" >/dev/null 2>&1 & peer=$!
 if await eval 'client curl -sf -o /dev/null http://10.10.0.1/small'; then
@@ -217,8 +218,24 @@ if await eval 'client curl -sf -o /dev/null http://10.10.0.1/small'; then
     load "http://[fd10::1]/small" -n 3000 -c 16 --requests-per-connection 1 --pool fd20::/64
     same "nginx: and over IPv6" "3000 {} 3000" \
         "$(got "r['responses'], r['errors']" | tr -d '(),') $(tail -n 3000 "$work/nginx/log" | cut -d' ' -f1 | sort -u | wc -l)"
+    # Beyond the host, without a link: beside the host, whose own connections to the same server go on.
+    plainly() { timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --via none --json "$@" >"$work/load" 2>"$work/load.err"; }
+    plainly http://10.10.0.1/small -n 2000 -c 20 --requests-per-connection 1 & beside=$!
+    mine=$(for _ in $(seq 20); do client curl -sS -m 30 -o /dev/null -w '%{http_code} ' http://10.10.0.1/small; done)
+    wait "$beside"
+    same "nginx: without a link, beside the host" "2000 2000 {}" "$(got "r['responses'], r['connections'], r['errors']" | tr -d '(),')"
+    has "which is said" "10.10.0.1 is reached by wire: going beside the host there" "$(cat "$work/load.err")"
+    same "and the host's own connections go on" "$(for _ in $(seq 20); do printf '200 '; done)" "$mine"
+    plainly "http://[fd10::1]/small" -n 500 -c 20 --requests-per-connection 1
+    same "nginx: and over IPv6" "500 500 {}" "$(got "r['responses'], r['connections'], r['errors']" | tr -d '(),')"
+    plainly http://10.30.0.1/small -n 500 -c 20 --requests-per-connection 1
+    has "nginx: what is no neighbour must be ours" "--yes-i-own-this-target" "$(cat "$work/load.err")"
+    plainly http://10.30.0.1/small -n 500 -c 20 --requests-per-connection 1 --yes-i-own-this-target
+    same "nginx: through a gateway" "500 500 {} 1" \
+        "$(got "r['responses'], r['connections'], r['errors']" | tr -d '(),') $(grep -c 'reached by wire through 10.10.0.1' "$work/load.err")"
+    same "and nothing stays on the interface" 0 "$(inside b -- ip link show wire | grep -c xdp)"
     kill -QUIT "$peer"; wait "$peer"; peer=
-    same "its log has as many" $((1 + 2 * (5000 + 2000 + 100) + 1024 + 6000)) "$(wc -l <"$work/nginx/log")"
+    same "its log has as many" $((1 + 2 * (5000 + 2000 + 100) + 1024 + 6000 + 2000 + 20 + 500 + 500)) "$(wc -l <"$work/nginx/log")"
 else
     bad "nginx starts" "$(cat "$work/nginx/error")"
 fi

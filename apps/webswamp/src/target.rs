@@ -44,6 +44,11 @@ impl Target {
         })
     }
 
+    /// All that its host has, the resolver's favourite first.
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
     /// Settles on the first of its addresses that will do; where none will, on what is wrong with the first.
     ///
     /// # Errors
@@ -132,7 +137,7 @@ fn stranger(what: &str) -> Error {
     Error::new(what).mend("load only what is yours; if it is, say so with --yes-i-own-this-target")
 }
 
-fn is_ours(ip: IpAddr) -> Result<bool> {
+pub(crate) fn is_ours(ip: IpAddr) -> Result<bool> {
     let addresses = Netlink::new()?.all_addresses()?;
     Ok(addresses.iter().any(|address| address.ip == ip))
 }

@@ -11,7 +11,7 @@
 //! that are claimed from it, beside everybody else's.
 //!
 //! On an interface that the host uses too, only what is for our addresses is taken; with
-//! `share_address` only what is for our port, and the rest of the address stays the host's.
+//! `share_address` only what is for our port, and the rest of the address stays the host's ([`shared`]).
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -22,16 +22,15 @@ use exos_filter::Filter;
 use exos_filter::program::{Action, Rule};
 use exos_host::Error;
 use exos_host::caps;
-use exos_host::netlink::{LinkInfo, Netlink};
-use exos_host::ports::{self, Reservation};
-use exos_inet::{Config, Neighbors};
+use exos_host::netlink::Netlink;
+use exos_inet::Config;
 use exos_link::{Link, Mode, TapConfig, TapLink, XdpConfig, XdpLink};
 
 use crate::cores::join;
-use crate::host_tables::HostTables;
 use crate::node::Exos;
 use crate::pair::{INNER_NAME, Pair};
 use crate::pools;
+use crate::shared;
 use crate::taken;
 use crate::user_netns;
 use crate::via;
@@ -155,6 +154,9 @@ pub struct Attachment {
     pub datagrams: bool,
     /// Use the interface's own addresses, beside the host.
     pub share_address: bool,
+    /// To whom a program connects that shares the host's addresses and serves nothing: what comes from there to its ports is
+    /// taken from the host.
+    pub peers: Vec<SocketAddr>,
     /// On so many cores at once: as many queues of the interface, with a stack each ([`Exos::take_cores`]).
     pub cores: u32,
     /// Hand over large segments to be cut by the link, where it can. Off to measure what it brings.
@@ -178,6 +180,7 @@ impl Attachment {
             port,
             datagrams: false,
             share_address: false,
+            peers: Vec::new(),
             cores: 1,
             segmentation: true,
             verify_checksums: true,
@@ -216,6 +219,12 @@ impl Attachment {
         }
         self.check_cores()?;
         pools::check(self)?;
+        if self.share_address && self.port == 0 && self.peers.is_empty() {
+            return Err(
+                Error::new("with --share-address it must be known who is connected to")
+                    .mend("give an --address of our own instead"),
+            );
+        }
         for gateway in &self.gateways {
             if !self
                 .addresses
@@ -277,7 +286,7 @@ impl Exos {
             } => via::attach(wanted, interface.as_deref(), socket, *mode),
             LinkName::Tap(name) => tap(name, &wanted.addresses, &wanted.gateways, wanted),
             LinkName::Xdp { interface, queue } if wanted.share_address => {
-                shared(interface, *queue, wanted)
+                shared::attach(interface, *queue, wanted)
             }
             LinkName::Xdp { interface, queue } => {
                 let rules = rules_for_addresses(wanted)?;
@@ -345,7 +354,7 @@ impl Exos {
 
 /// A queue for each core: all that the interface has, for what comes by another would not be seen.
 /// The first is apart.
-fn open(settings: &XdpConfig, cores: u32) -> Result<(XdpLink, Vec<XdpLink>), Error> {
+pub(crate) fn open(settings: &XdpConfig, cores: u32) -> Result<(XdpLink, Vec<XdpLink>), Error> {
     if cores == 1 {
         return Ok((XdpLink::open(settings)?, Vec::new()));
     }
@@ -429,66 +438,6 @@ fn tap(
     join(Link::Tap(link), Vec::new(), config, None, wanted)
 }
 
-/// Beside the host on its own addresses: our port is ours, all else the host's.
-fn shared(interface: &str, queue: u32, wanted: &Attachment) -> Result<Exos, Error> {
-    let port = wanted.port;
-    let netlink = Netlink::new()?;
-    let info = netlink.link_by_name(interface)?;
-    let addresses = addresses_of(&netlink, &info)?;
-    let mut reservations: Vec<Reservation> = Vec::new();
-    let mut rules = Vec::new();
-    for address in &addresses {
-        reservations.push(ports::reserve(SocketAddr::new(address.ip, port))?);
-        rules.push(rule(&format!(
-            "tcp dst port {port} and dst host {}",
-            address.ip
-        ))?);
-    }
-    let settings = XdpConfig {
-        queue,
-        ..XdpConfig::new(interface, rules)
-    };
-    let (link, others) = open(&settings, wanted.cores)?;
-    let tables = HostTables::new(info.index)?;
-    let mut config = config(&link.mac(), link.mtu(), &addresses, &[], &[]);
-    config.neighbors = Neighbors::External;
-    let on_link = |network, prefix| {
-        addresses
-            .iter()
-            .any(|a| a.prefix == prefix && same_network(a, network))
-    };
-    config.routes = tables.routes()?;
-    config
-        .routes
-        .retain(|r| r.gateway.is_some() || !on_link(r.network, r.prefix));
-    let mut exos = join(Link::Xdp(link), others, config, Some(info.index), wanted)?;
-    exos._reservations = reservations;
-    Ok(exos)
-}
-
-fn same_network(address: &Prefixed, network: IpAddr) -> bool {
-    exos_inet::route::Prefix::new(address.ip, address.prefix).is_ok_and(|p| p.contains(network))
-}
-
-/// The interface's addresses that others can reach.
-fn addresses_of(netlink: &Netlink, info: &LinkInfo) -> Result<Vec<Prefixed>, Error> {
-    let all = netlink
-        .addresses(info.index)?
-        .into_iter()
-        .map(|(ip, prefix)| Prefixed { ip, prefix });
-    let link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
-    let addresses: Vec<Prefixed> = all.filter(|a| !link_local(&a.ip)).collect();
-    if addresses.is_empty() {
-        return Err(
-            Error::new(format!("{} has no address to share", info.name)).mend(format!(
-                "give it one (ip address add ADDRESS/PREFIX dev {}), or use --address",
-                info.name
-            )),
-        );
-    }
-    Ok(addresses)
-}
-
 /// What is for our addresses alone, with what it takes to be found on the link.
 fn rules_for_addresses(wanted: &Attachment) -> Result<Vec<Rule>, Error> {
     let mut rules = pools::rules(&wanted.pools)?;
@@ -529,7 +478,7 @@ fn refuse_host_addresses(interface: &str, addresses: &[Prefixed]) -> Result<(), 
     Ok(())
 }
 
-fn config(
+pub(crate) fn config(
     mac: &exos_wire::Mac,
     mtu: usize,
     addresses: &[Prefixed],

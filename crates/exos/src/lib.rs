@@ -38,6 +38,7 @@ pub mod limits;
 pub mod node;
 pub mod pair;
 mod pools;
+mod shared;
 pub mod signals;
 mod taken;
 pub mod user_netns;

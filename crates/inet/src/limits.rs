@@ -285,6 +285,10 @@ pub const FAST_OPEN_BLOCKED: Duration = Duration::from_secs(3600);
 /// it takes, where the clock has not come so far: a window without scaling, as in Linux.
 pub const ISS_BEYOND: u32 = 65_537;
 
+/// Local ports of connections that are opened, unless configured otherwise, as Linux has them by default (RFC 6056 §3.2 asks
+/// for a wide range).
+pub const LOCAL_PORTS: std::ops::Range<u16> = 32_768..61_000;
+
 /// Pairs of address and port that are tried for a connection before those are looked at that have become free: where
 /// nine of ten are free, one of these is.
 pub const PORT_PROBES: u64 = 16;

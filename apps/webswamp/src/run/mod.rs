@@ -6,6 +6,7 @@
 //! | `setup` | what is to be done, before anything is opened |
 //! | `course` | the load under way, whatever carries it |
 //! | `on_packets` | the loop on a stack of our own |
+//! | `way` | by which link, where none is named |
 //! | `on_sockets` | the loop on the kernel's sockets |
 
 mod course;
@@ -13,6 +14,7 @@ mod on_packets;
 mod on_sockets;
 mod probe;
 mod setup;
+mod way;
 
 use exos::Error;
 use exos::signals::Signals;

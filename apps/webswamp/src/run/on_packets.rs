@@ -17,6 +17,7 @@ use super::Outcome;
 use super::course::Course;
 use super::probe;
 use super::setup::Setup;
+use super::way;
 
 /// Runs the load.
 pub(super) fn load(args: &LoadArgs, mut setup: Setup, signals: &Signals) -> Result<Outcome, Error> {
@@ -24,9 +25,11 @@ pub(super) fn load(args: &LoadArgs, mut setup: Setup, signals: &Signals) -> Resu
     let attachment = Attachment {
         seed: Some(args.seed),
         pools: args.pool.clone(),
+        peers: setup.target.addresses().to_vec(),
         verify_checksums: !args.no_verify_checksums,
         ..args.link.attachment(0)?
     };
+    let attachment = way::lead(args, attachment, setup.target.addresses())?;
     let mut exos = Exos::attach(&attachment)?;
     let options = args.tcp.options();
     setup.target.settle(|address| {

@@ -30,6 +30,7 @@ mod words;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU64;
+use std::ops::Range;
 
 use exos_buf::Slice;
 use exos_wire::{Mac, Sum, protocol};
@@ -37,7 +38,9 @@ use exos_wire::{Mac, Sum, protocol};
 use crate::counters::Counters;
 use crate::fragment::Reassembler;
 use crate::icmp::{self, Echo, IcmpPacket, IcmpSender};
-use crate::limits::{CONNECTIONS_MAX, CONTROL_FRAMES_MAX, HEAD_BYTES, TCP_MEMORY_BYTES_MAX};
+use crate::limits::{
+    CONNECTIONS_MAX, CONTROL_FRAMES_MAX, HEAD_BYTES, LOCAL_PORTS, TCP_MEMORY_BYTES_MAX,
+};
 use crate::neighbor::NeighborCache;
 use crate::route::{Prefix, RouteError, Routes, link_local};
 use crate::siphash::Random;
@@ -108,6 +111,8 @@ pub struct Config {
     /// Prefixes that are ours with all their addresses: a part of a network on the link, or a network that others route to
     /// one of `addresses`. Connections are opened from them where no source is said.
     pub pools: Vec<(IpAddr, u8)>,
+    /// Local ports of connections that are opened where no source is said.
+    pub local_ports: Range<u16>,
     /// Default routers, at most one of each family.
     pub gateways: Vec<IpAddr>,
     /// Further routes.
@@ -134,6 +139,7 @@ impl Config {
             mtu,
             addresses: Vec::new(),
             pools: Vec::new(),
+            local_ports: LOCAL_PORTS,
             gateways: Vec::new(),
             routes: Vec::new(),
             neighbors: Neighbors::Own,
@@ -224,6 +230,7 @@ impl Stack {
         stack
             .tcp
             .set_memory_limit(stack.config.tcp_memory_bytes_max);
+        stack.tcp.set_local_ports(stack.config.local_ports.clone());
         stack.add_routes()?;
         Ok(stack)
     }

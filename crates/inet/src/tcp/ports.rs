@@ -15,11 +15,8 @@ use std::ops::Range;
 
 use super::flow::Flow;
 use super::{OpenError, Tcp};
-use crate::limits::{PORT_NOTES_MAX, PORT_PROBES};
+use crate::limits::{LOCAL_PORTS, PORT_NOTES_MAX, PORT_PROBES};
 use crate::route::Prefix;
-
-/// Ephemeral ports, as Linux has them by default (RFC 6056 §3.2 asks for a wide range).
-const EPHEMERAL: Range<u16> = 32_768..61_000;
 
 /// Salt of the keyed hash, one for each of its uses.
 const SALT_PORT: u32 = 3;
@@ -86,7 +83,7 @@ pub(super) struct Ports {
 impl Default for Ports {
     fn default() -> Self {
         Self {
-            range: EPHEMERAL,
+            range: LOCAL_PORTS,
             tried: 0,
             crowded: false,
             free: VecDeque::new(),
@@ -116,6 +113,15 @@ impl Ports {
 }
 
 impl Tcp {
+    /// Open connections from these ports from now on, where no port is said.
+    ///
+    /// Panics when there is none.
+    pub fn set_local_ports(&mut self, range: Range<u16>) {
+        assert!(!range.is_empty(), "a connection needs a port");
+        self.ports.range = range;
+        self.ports.may_have_become_free();
+    }
+
     /// A flow to `remote` that nobody has.
     pub(super) fn choose_flow(
         &mut self,

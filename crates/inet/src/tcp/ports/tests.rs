@@ -29,7 +29,7 @@ struct Few {
 impl Few {
     fn new(ports: Range<u16>, pools: &[&str]) -> Self {
         let mut tcp = Tcp::new(Instant::START, 5, 1 << 20);
-        tcp.ports.range = ports;
+        tcp.set_local_ports(ports);
         Self {
             tcp,
             now: Instant::START,
@@ -75,7 +75,7 @@ fn server(n: u8) -> SocketAddr {
 /// Each address is as often used as any other, whatever the number of connections, and no pair twice.
 #[test]
 fn addresses_take_turns() {
-    let mut few = Few::new(EPHEMERAL, &["10.9.0.0/28", "10.9.1.8/31"]);
+    let mut few = Few::new(LOCAL_PORTS, &["10.9.0.0/28", "10.9.1.8/31"]);
     let mut times: HashMap<IpAddr, usize> = HashMap::new();
     let mut pairs = HashSet::new();
     for count in 1..=1000 {
@@ -99,9 +99,9 @@ fn addresses_take_turns() {
 /// More connections to one server than an address has ports, each once; then there are none, which is found out once.
 #[test]
 fn all_pairs_and_then_none() {
-    let mut few = Few::new(EPHEMERAL, &["fd01::/127", "fd01::4/128"]);
+    let mut few = Few::new(LOCAL_PORTS, &["fd01::/127", "fd01::4/128"]);
     let remote = "[fd00::1]:80".parse().unwrap();
-    let count = 3 * EPHEMERAL.len();
+    let count = 3 * LOCAL_PORTS.len();
     let ids: Vec<_> = (0..count).map(|_| few.open(remote).unwrap()).collect();
     let pairs: HashSet<_> = ids.iter().map(|&id| few.local(id)).collect();
     assert_eq!(pairs.len(), count);
