@@ -11,7 +11,7 @@ use crate::driver::surge::files::{self, FilesArgs};
 use crate::options::LoadArgs;
 use crate::output::{OutputArgs, print};
 use crate::peak;
-use crate::report::{Comparison, Results, merge};
+use crate::report::{Comparison, Results, merge, warning};
 use crate::run::load;
 
 /// Load a web server, and say how it does.
@@ -64,6 +64,9 @@ pub fn run(command: &LoadCommand) -> Result<ExitCode> {
             let parts: Result<Vec<Results>> =
                 files.iter().map(|file| Results::read(file)).collect();
             let all = merge(parts?)?;
+            if let Some(warning) = warning(&all) {
+                eprintln!("exos load: {warning}");
+            }
             output.open()?.tell(&all)
         }
         Some(Other::Compare { old, new, json }) => {

@@ -2,7 +2,7 @@
 
 use exos_host::{Error, Result};
 
-use super::{Results, Second};
+use super::{Generator, Results, Second};
 
 /// Adds them up: counts and histograms exactly, seconds by the time of day at which they began. The measured time is from
 /// the first one's begin to the last one's end.
@@ -18,6 +18,25 @@ pub fn merge(parts: Vec<Results>) -> Result<Results> {
         all.add(&part)?;
     }
     Ok(all)
+}
+
+/// What a person should know of merged generators: that chance decided the same for two of them, as it does with one seed.
+/// They asked for the same documents in the same order, or at the same times.
+pub fn warning(all: &Results) -> Option<String> {
+    let seed = |g: &Generator| {
+        let said = |name: &str| g.parameters.get(name).filter(|value| !value.is_null());
+        let is_chance = said("surge").is_some()
+            || said("urls").is_some()
+            || said("arrivals").is_some_and(|arrivals| arrivals == "poisson");
+        said("seed").filter(|_| is_chance).map(ToString::to_string)
+    };
+    let mut seeds: Vec<String> = all.generators.iter().filter_map(seed).collect();
+    seeds.sort_unstable();
+    let same = seeds.windows(2).find(|two| two[0] == two[1])?;
+    Some(format!(
+        "several of these loads had --seed {}, so that chance decided the same for each: give every machine a seed of its own",
+        same[0]
+    ))
 }
 
 impl Results {
@@ -91,6 +110,8 @@ fn empty() -> Second {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::super::tests::results;
     use super::*;
 
@@ -138,5 +159,24 @@ mod tests {
             "{error}"
         );
         assert!(merge(Vec::new()).is_err());
+    }
+
+    #[test]
+    fn the_same_chance_twice_is_said() {
+        let load = |parameters: serde_json::Value| {
+            let mut load = results(1e9, 500);
+            let object = parameters.as_object().expect("it is written as one");
+            load.generators[0].parameters = object.clone();
+            load
+        };
+        let said = |parts: [serde_json::Value; 2]| warning(&merge(parts.map(load).into()).unwrap());
+        let surge = |seed: u64| json!({"seed": seed, "surge": "set", "urls": null});
+        assert!(said([surge(7), surge(7)]).unwrap().contains("--seed 7"));
+        assert_eq!(said([surge(7), surge(8)]), None);
+        let even = json!({"seed": 7, "surge": null, "arrivals": "even"});
+        assert_eq!(said([even.clone(), even.clone()]), None);
+        assert_eq!(said([even, surge(7)]), None);
+        let poisson = json!({"seed": 1, "arrivals": "poisson"});
+        assert!(said([poisson.clone(), poisson]).is_some());
     }
 }

@@ -39,7 +39,7 @@ pub(crate) use distribution::pairs;
 pub use distribution::{Distribution, POINTS};
 pub use effort::Effort;
 pub use live::{Live, Moment, Style};
-pub use merge::merge;
+pub use merge::{merge, warning};
 pub(crate) use text::micros;
 pub use threshold::Threshold;
 pub use traffic::Traffic;
