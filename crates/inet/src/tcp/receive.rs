@@ -84,8 +84,12 @@ impl ReceiveQueue {
         }
     }
 
+    /// Of so many bytes that are expected next, those that are not skipped.
+    fn kept_of(&self, count: usize) -> usize {
+        count.saturating_sub(self.skipping() as usize)
+    }
+
     /// So many bytes have come: gives how many of them are skipped.
-    #[inline]
     fn pass_over(&mut self, count: u32) -> u32 {
         let skipped = self.skipping().min(count);
         self.taken -= skipped;
@@ -143,8 +147,8 @@ impl ReceiveQueue {
     /// True when so many bytes that are expected next need only be appended.
     #[inline]
     pub(super) fn has_room_for(&self, count: usize) -> bool {
-        let kept = count.saturating_sub(self.skipping() as usize);
-        self.beyond.is_none() && self.ready.capacity() - self.ready.len() >= kept
+        let room = self.ready.capacity() - self.ready.len();
+        self.beyond.is_none() && (room >= count || room >= self.kept_of(count))
     }
 
     /// All is taken: the buffer goes back, and its size is remembered if it was of use.
@@ -339,9 +343,14 @@ impl ReceiveQueue {
     }
 
     /// Add to the readable bytes what is not skipped.
-    #[inline]
     pub(super) fn append(&mut self, bytes: &[u8], memory: &mut Memory) {
-        let bytes = &bytes[self.pass_over(bytes.len() as u32) as usize..];
+        let skipped = self.pass_over(bytes.len() as u32) as usize;
+        self.append_wanted(&bytes[skipped..], memory);
+    }
+
+    /// Add to the readable bytes while none are skipped.
+    #[inline]
+    pub(super) fn append_wanted(&mut self, bytes: &[u8], memory: &mut Memory) {
         if bytes.is_empty() {
             return;
         }

@@ -165,8 +165,12 @@ impl Connection {
         if seg.payload.is_empty() {
             return;
         }
-        let skipping = self.skipping();
-        self.receive.append(seg.payload, memory);
+        let skipping = self.receive.skipping();
+        if skipping == 0 {
+            self.receive.append_wanted(seg.payload, memory);
+        } else {
+            self.receive.append(seg.payload, memory);
+        }
         let len = seg.payload.len().min(usize::from(self.mss_announced)) as u16;
         if len != self.rcv_mss {
             self.measure_segments(len, seg.flags.0 & TcpFlags::PSH.0 != 0);
@@ -175,12 +179,14 @@ impl Connection {
         self.received_at = now;
         self.rcv_nxt += seg.payload.len() as u32;
         self.duplicates_owed = 0;
-        if self.skipping() == 0 {
+        if skipping == 0 || self.receive.skipping() == 0 {
             self.tell(EventSet::READABLE);
         }
         self.owe_ack_for_data(false, len, now);
         self.tune(Some(seg.timestamps.echo), seg.payload.len(), now);
-        self.note_skipped(skipping);
+        if skipping > 0 {
+            self.note_skipped(skipping);
+        }
     }
 
     /// After a rest single segments are acknowledged too.

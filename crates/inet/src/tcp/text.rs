@@ -90,7 +90,6 @@ impl Connection {
     }
 
     /// Bytes have come; before, so many were to be skipped.
-    #[inline]
     pub(super) fn note_skipped(&mut self, before: u32) {
         let skipped = before - self.skipping();
         if skipped > 0 {
