@@ -59,6 +59,10 @@ impl Maglev {
             .filter(|(_, server)| server.weight > 0)
             .map(|(place, server)| Turn::new(place, server, len))
             .collect();
+        if let [only] = &turns[..] {
+            let entries = vec![only.place; len];
+            return Some(Self { entries });
+        }
         let mut entries = vec![u16::MAX; len];
         let mut left = len;
         while left > 0 {
@@ -207,6 +211,13 @@ mod tests {
                 "{n}: {got} for {wanted}"
             );
         }
+    }
+
+    #[test]
+    fn one_server_has_all() {
+        let mut all = servers(3);
+        (all[0].weight, all[2].weight) = (0, 0);
+        assert!(table(&all, 65_537).entries.iter().all(|&place| place == 1));
     }
 
     #[test]

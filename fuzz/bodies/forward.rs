@@ -1,0 +1,113 @@
+//! What is checked of `exos-forward`: any frames go on changed as they should be, or are left alone.
+
+use std::net::{IpAddr, SocketAddr};
+
+use exos_forward::forwarder::{Forwarder, Verdict};
+use exos_forward::packet::{Packet, Transport, Upper};
+use exos_forward::service::{Listen, Services};
+use exos_inet::{Duration, Instant, RxChecksum};
+use exos_wire::{Mac, Sum};
+
+/// The forwarder's own, which every frame is sent to.
+const MAC: Mac = Mac([2, 0, 0, 0, 0, 9]);
+
+/// So few that they are fought for.
+const FLOWS: u32 = 8;
+
+/// Frames, each behind a byte that says how many seconds later it comes and two of its length.
+pub fn frames(data: &[u8]) {
+    let mut forwarder = forwarder();
+    let mut now = Instant::from_millis(1_000_000);
+    let mut rest = data;
+    while let Some((&[seconds, high, low], after)) = rest.split_first_chunk() {
+        let len = usize::from(u16::from_be_bytes([high, low])).min(after.len());
+        let (frame, after) = after.split_at(len);
+        now += Duration::from_secs(seconds.into());
+        forwarder.handle_timeout(now);
+        give(&mut forwarder, now, frame);
+        assert!(forwarder.flows().len() <= FLOWS);
+        rest = after;
+    }
+    // All that has begun ends, and gives back what it had.
+    now += Duration::from_secs(10_000);
+    forwarder.handle_timeout(now);
+    assert_eq!(forwarder.flows().len(), 0);
+    let servers = &forwarder.services().servers;
+    assert!(servers.iter().all(|server| server.ports.taken() == 0));
+}
+
+/// One listener of each protocol and family, one server each.
+fn forwarder() -> Forwarder {
+    let mut wanted = Vec::new();
+    for transport in [Transport::Tcp, Transport::Udp] {
+        for (at, to) in [
+            ("10.0.0.20:80", "10.0.0.11:8080"),
+            ("[fd00::20]:80", "[fd00::11]:8080"),
+        ] {
+            let at: SocketAddr = at.parse().expect("constant");
+            wanted.push(Listen {
+                transport,
+                at,
+                to: vec![(to.parse().expect("constant"), 1, at.ip())],
+            });
+        }
+    }
+    let services = Services::new(&wanted).expect("it fits together");
+    Forwarder::new(services, MAC, FLOWS, 1)
+}
+
+fn give(forwarder: &mut Forwarder, now: Instant, frame: &[u8]) {
+    let mut before = frame.to_vec();
+    if let Some(to) = before.get_mut(..6) {
+        to.copy_from_slice(&MAC.0);
+    }
+    let mut after = before.clone();
+    match forwarder.handle_frame(now, &mut after, RxChecksum::Unknown) {
+        Verdict::Onward(to) => check(&before, &after, to),
+        Verdict::Stack | Verdict::Drop => assert_eq!(before, after),
+    }
+}
+
+/// The packet goes from an address of ours to where it was said, is otherwise the same, and its checksum is as right as
+/// it was.
+fn check(before: &[u8], after: &[u8], to: IpAddr) {
+    let (old, new) = (read(before), read(after));
+    let ours = ["10.0.0.20", "fd00::20"].map(|ip| ip.parse::<IpAddr>().expect("constant"));
+    assert!(ours.contains(&new.src.into()) && IpAddr::from(new.dst) == to);
+    assert_eq!(
+        (old.hops, old.end, old.upper_at),
+        (new.hops + 1, new.end, new.upper_at)
+    );
+    assert_eq!(before.len(), after.len());
+    assert_eq!(
+        before[usize::from(old.end)..],
+        after[usize::from(new.end)..]
+    );
+    let Upper::Transport { transport, .. } = old.upper else {
+        return;
+    };
+    let changed = |at: usize| {
+        let sum_at = transport.checksum_at();
+        at < 4 || (sum_at..sum_at + 2).contains(&at)
+    };
+    let upper = |packet: &Packet, frame: &[u8]| frame[packet.upper_range()].to_vec();
+    let (was, is) = (upper(&old, before), upper(&new, after));
+    assert!((0..was.len()).all(|at| changed(at) || was[at] == is[at]));
+    assert_eq!(
+        is_right(&old, transport, &was),
+        is_right(&new, transport, &is)
+    );
+}
+
+fn read(frame: &[u8]) -> Packet {
+    Packet::read(frame, MAC).expect("what goes on is a packet")
+}
+
+/// Of a fragment, whether the part that is there sums up to nothing is as good a question.
+fn is_right(packet: &Packet, transport: Transport, upper: &[u8]) -> bool {
+    let (src, dst) = (packet.src.into(), packet.dst.into());
+    let pseudo = Sum::pseudo(src, dst, transport.number(), upper.len() as u32);
+    let at = transport.checksum_at();
+    let none = transport == Transport::Udp && upper[at..at + 2] == [0, 0];
+    none || pseudo.plus(Sum::of(upper)).is_intact()
+}
