@@ -134,7 +134,9 @@ fn ab<'c>(command: &'c mut Command, room: &Room, connection: Connection) -> &'c 
 
 /// A version without the remarks behind it.
 fn short(line: &str) -> &str {
-    let line = line.trim_start_matches("This is ");
+    let line = line
+        .trim_start_matches("This is ")
+        .trim_start_matches("httperf: ");
     let ends = [" <", " [", " Copyright", " compiled"];
     let ends = ends.iter().filter_map(|end| line.find(end));
     &line[..ends.min().unwrap_or(line.len())]
@@ -155,7 +157,10 @@ mod tests {
                 "wrk debian/4.1.0-3 [epoll] Copyright (C) 2012",
                 "wrk debian/4.1.0-3",
             ),
-            ("httperf-0.9.0 compiled without DEBUG", "httperf-0.9.0"),
+            (
+                "httperf: httperf-0.9.0 compiled without DEBUG",
+                "httperf-0.9.0",
+            ),
             ("exos 0.1.0", "exos 0.1.0"),
             ("", ""),
         ] {

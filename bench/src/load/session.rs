@@ -11,6 +11,7 @@ use crate::stage::Stage;
 use exos_host::{Error, Result};
 use exos_lab::{Guard, WireKind};
 use indicatif::ProgressBar;
+use std::process::Command;
 use std::time::Duration;
 
 /// When a load is watched, as parts of the time that it takes: it has begun then, and is not about to end.
@@ -78,11 +79,11 @@ impl<'a> Session<'a> {
     /// Starts the server, has it loaded, and stops it.
     fn load(&self, lab: &Guard, cell: Cell, generator: Generator, limit: f64) -> Result<Run> {
         let room = &self.room;
-        let serving = room.serve(lab, cell.server, cell.size)?;
         let command = match generator.command(room, lab, cell)? {
             Some(command) => command,
-            None => httperf::command(room, lab, cell)?,
+            None => self.after_a_try(lab, cell)?,
         };
+        let serving = room.serve(lab, cell.server, cell.size)?;
         let mut started = room.start(&generator.to_string(), command, room.cores[1])?;
         let watched = self.watch(&serving)?;
         if started.running.check().is_err() {
@@ -95,6 +96,14 @@ impl<'a> Session<'a> {
         let busy_us = told["counters"]["busy_micros"].as_u64();
         let server_busy = busy_us.map(|us| (us as f64 / 1e6 / seen.seconds).min(1.0));
         Ok(Run::new(seen, watched, server_busy, limit))
+    }
+
+    /// httperf's command: what it manages is tried on a server of its own, whose time does not count.
+    fn after_a_try(&self, lab: &Guard, cell: Cell) -> Result<Command> {
+        let serving = self.room.serve(lab, cell.server, cell.size)?;
+        let command = httperf::command(&self.room, lab, cell)?;
+        self.room.end(WireKind::Plain, cell.server, serving)?;
+        Ok(command)
     }
 
     /// What both cores do in the middle of a load.

@@ -161,13 +161,14 @@ impl<Id: Copy> Engine<Id> {
         self.deferred.push(token(slot, it.generation));
     }
 
-    /// What was put off until acknowledgements had left.
+    /// What was put off until acknowledgements had left: those of the turn before have, those of this turn leave at its end.
     pub(super) fn go_on_with_deferred(
         &mut self,
         now: Instant,
         transport: &mut impl Transport<Id = Id>,
     ) {
-        for token in std::mem::take(&mut self.deferred) {
+        let put_off = std::mem::take(&mut self.deferred);
+        for token in std::mem::replace(&mut self.acknowledged, put_off) {
             let (slot, generation) = of_token(token);
             let it = &self.slots[slot as usize];
             match it.stage {

@@ -95,6 +95,8 @@ pub struct Engine<Id> {
     opening: u32,
     /// What is put off to the next turn, so that acknowledgements leave by themselves.
     deferred: Vec<u64>,
+    /// What was put off in the turn before: the acknowledgements have left.
+    acknowledged: Vec<u64>,
     /// Slots with a request, by when they began it.
     busy: Order,
     busy_count: u32,
@@ -153,6 +155,7 @@ impl<Id: Copy> Engine<Id> {
             opening: 0,
             swept: 0,
             deferred: Vec::new(),
+            acknowledged: Vec::new(),
             busy: Order::default(),
             busy_count: 0,
             connections: 0,
@@ -182,7 +185,7 @@ impl<Id: Copy> Engine<Id> {
                 // Who waits for the server's FIN asks again after it.
                 let goes_on = self.closing.first().is_some();
                 let begins = !self.thinking.is_empty() || !self.newcomers.is_empty();
-                goes_on || begins || !self.deferred.is_empty()
+                goes_on || begins || self.has_deferred()
             }
             Shape::Open(schedule) => schedule.next().is_some(),
         };
@@ -203,7 +206,7 @@ impl<Id: Copy> Engine<Id> {
             }
             Shape::Open(schedule) => schedule.next(),
         });
-        let deferred = (!self.deferred.is_empty()).then_some(Instant::START);
+        let deferred = self.has_deferred().then_some(Instant::START);
         [
             begins.flatten(),
             deferred,
@@ -213,6 +216,11 @@ impl<Id: Copy> Engine<Id> {
         .into_iter()
         .flatten()
         .min()
+    }
+
+    /// Something was put off to a later turn.
+    fn has_deferred(&self) -> bool {
+        !(self.deferred.is_empty() && self.acknowledged.is_empty())
     }
 
     // Commands.

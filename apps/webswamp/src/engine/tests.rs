@@ -443,25 +443,16 @@ fn without_merging() {
         merging: false,
         ..behaviour(1, 1)
     });
-    world.turn();
-    let token = world.wire.tokens[0];
-    let connected = EventSet::CONNECTED;
-    world
-        .engine
-        .handle_event(world.now, token, connected, Reason::Done, &mut world.wire);
+    // As in a loop, what is due is looked at after each event, before anything is sent.
+    world.turn().connect(0);
     assert_eq!(world.did(), [(0, Open), (0, Acknowledge)]);
     assert_eq!(world.engine.poll_timeout(), Some(Instant::START));
     world.turn();
     assert_eq!(world.did(), [(0, LAST)]);
-    world.wire.received[0].extend(OK.bytes());
-    world.engine.handle_event(
-        world.now,
-        token,
-        DATA.with(END),
-        Reason::Done,
-        &mut world.wire,
-    );
+    world.data_and(0, OK, DATA.with(END));
     assert_eq!(world.did(), [(0, Acknowledge)]);
+    assert_eq!(world.engine.poll_timeout(), Some(Instant::START));
+    assert!(!world.engine.is_over());
     world.turn();
     assert_eq!(world.did(), [(0, Leave), (1, Open)]);
 }
