@@ -20,7 +20,7 @@ head -c 100 /dev/urandom >"$work/site/small"
 head -c 300000 /dev/urandom >"$work/site/large"
 head -c 100000 /dev/urandom >"$work/body"
 cat >"$work/nginx/conf" <<END
-daemon off; pid $work/nginx/pid; error_log $work/nginx/error;
+daemon off; master_process off; pid $work/nginx/pid; error_log $work/nginx/error;
 events { worker_connections 4096; }
 http { log_format sent '\$bytes_sent'; access_log $work/nginx/log sent; root $work/site; keepalive_requests 100;
     client_body_temp_path $work/nginx/a; proxy_temp_path $work/nginx/b; fastcgi_temp_path $work/nginx/c;

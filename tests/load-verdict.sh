@@ -17,7 +17,7 @@ mkdir -p "$work/site" "$work/nginx"
 head -c 100 /dev/urandom >"$work/site/small"
 head -c 300000 /dev/urandom >"$work/site/large"
 cat >"$work/nginx/conf" <<END
-daemon off; pid $work/nginx/pid; error_log $work/nginx/error;
+daemon off; master_process off; pid $work/nginx/pid; error_log $work/nginx/error;
 events { worker_connections 4096; }
 http { access_log off; root $work/site;
     client_body_temp_path $work/nginx/a; proxy_temp_path $work/nginx/b; fastcgi_temp_path $work/nginx/c;

@@ -184,7 +184,7 @@ fi
 # ---- against nginx, whose log is compared ----
 
 cat >"$work/nginx/conf" <<END
-daemon off; pid $work/nginx/pid; error_log $work/nginx/error;
+daemon off; master_process off; pid $work/nginx/pid; error_log $work/nginx/error;
 events { worker_connections 4096; }
 http { access_log $work/nginx/log; root $work/site; keepalive_requests 100;
     client_body_temp_path $work/nginx/a; proxy_temp_path $work/nginx/b; fastcgi_temp_path $work/nginx/c;
