@@ -90,10 +90,15 @@ impl Exos {
     ///
     /// # Errors
     ///
-    /// There is no pair of our own, or the host's settings cannot be written.
+    /// There is no pair of our own, nothing is reached on the host's loopback interface, or its settings cannot be written.
     pub fn reach_loopback(&mut self) -> Result<(), Error> {
         let pair = self.pair.as_ref();
         let pair = pair.ok_or_else(|| Error::new("there is no interface pair of our own"))?;
+        if !pair.netlink.link_by_name("lo")?.up {
+            return Err(
+                Error::new("the host's loopback interface is down").mend("ip link set lo up")
+            );
+        }
         let setting = format!("/proc/sys/net/ipv4/conf/{}/route_localnet", pair.host_name);
         std::fs::write(&setting, "1").map_err(|e| Error::io(format!("cannot set {setting}"), e))?;
         let [(host, _), _] = pair.host_addresses;
