@@ -19,6 +19,7 @@ mod output;
 pub mod packets;
 mod parameters;
 pub mod peak;
+pub mod ports;
 mod rate;
 pub mod report;
 pub mod request;

@@ -1,10 +1,12 @@
 //! The engine's connections on a stack of our own.
 
+use exos::via::Via;
 use exos_buf::Slice;
 use exos_inet::tcp::{ConnectionId, OpenError, Options};
 use exos_inet::{Instant, Stack};
 use std::net::SocketAddr;
 
+use crate::ports::Ports;
 use crate::transport::{NOBODY, Transport};
 
 /// A stack for the time of a turn.
@@ -17,14 +19,30 @@ pub struct Packets<'a> {
     pub options: &'a Options,
     /// The server.
     pub to: SocketAddr,
+    /// Where a daemon lends the link: what of it is ours.
+    pub lent: Option<Lent<'a>>,
+}
+
+/// A link that a daemon lends.
+pub struct Lent<'a> {
+    /// The daemon.
+    pub via: &'a mut Via,
+    /// Ports that were claimed.
+    pub ports: &'a mut Ports,
 }
 
 impl Transport for Packets<'_> {
     type Id = ConnectionId;
 
     fn open(&mut self, token: u64) -> Result<ConnectionId, OpenError> {
-        let stack = &mut self.stack;
-        let id = stack.tcp_connect(self.now, None, self.to, self.options)?;
+        let (now, to, stack) = (self.now, self.to, &mut self.stack);
+        let id = match &mut self.lent {
+            None => stack.tcp_connect(now, None, to, self.options)?,
+            Some(Lent { via, ports }) => ports.open(
+                || via.claim_ephemeral(to).map_err(|e| e.to_string()),
+                |from| stack.tcp_connect(now, Some(from), to, self.options),
+            )?,
+        };
         stack.tcp.set_token(id, token);
         Ok(id)
     }

@@ -126,6 +126,11 @@ impl Exos {
         self.via.as_mut()
     }
 
+    /// The stack, and beside it the daemon that lends the link, where one does: to claim ports while connections open.
+    pub fn stack_and_via(&mut self) -> (&mut Stack, Option<&mut Via>) {
+        (&mut self.stack, self.via.as_mut())
+    }
+
     /// From where to connect to `to`: by a port of ours that others do not get, where a daemon lends the
     /// link and `port` says none; `None` leaves it to the stack.
     ///

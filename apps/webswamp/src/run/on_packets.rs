@@ -8,9 +8,10 @@ use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, Options};
 use exos_program::{taken_back, tell_news};
 
-use crate::limits::{ABORTS_AT_ONCE, ABORTS_PAUSE, GOODBYE_TIME};
+use crate::limits::{ABORTS_AT_ONCE, ABORTS_PAUSE, GOODBYE_TIME, PORTS_AHEAD};
 use crate::options::LoadArgs;
-use crate::packets::Packets;
+use crate::packets::{Lent, Packets};
+use crate::ports::Ports;
 use crate::target::{self, Target};
 
 use super::Outcome;
@@ -43,9 +44,16 @@ pub(super) fn load(args: &LoadArgs, mut setup: Setup, signals: &Signals) -> Resu
         }
         Ok(address)
     })?;
+    let mut ports = Ports::default();
+    let to = setup.target.address;
+    if let Some(via) = exos.via() {
+        let count = PORTS_AHEAD.min(args.behaviour().slots as usize);
+        ports.prepare(count, || via.claim_ephemeral(to).map_err(|e| e.to_string()));
+    }
     let mut load = Load {
         busy_before: exos.busy(),
         exos,
+        ports,
         target: setup.target.clone(),
         options,
         course: setup.begin(args)?,
@@ -59,6 +67,8 @@ pub(super) fn load(args: &LoadArgs, mut setup: Setup, signals: &Signals) -> Resu
 /// A load that runs.
 struct Load {
     exos: Exos,
+    /// Those of ours on a link that a daemon lends.
+    ports: Ports,
     /// How long it was busy before the load began.
     busy_before: Duration,
     target: Target,
@@ -86,13 +96,16 @@ impl Load {
         self.exos.receive();
         let now = self.exos.now();
         while let Some(event) = self.exos.stack.poll_event() {
-            let mut packets = packets(&mut self.exos, &self.options, &self.target);
+            let mut packets = packets(&mut self.exos, &mut self.ports, &self.options, &self.target);
             let (token, set, reason) = (event.token, event.set, event.reason);
             let engine = &mut self.course.engine;
             engine.handle_event(now, token, set, reason, &mut packets);
         }
-        let mut packets = packets(&mut self.exos, &self.options, &self.target);
+        let mut packets = packets(&mut self.exos, &mut self.ports, &self.options, &self.target);
         self.course.engine.handle_due(now, &mut packets);
+        if let Some(shortage) = self.ports.poll_shortage() {
+            eprintln!("exos load: {shortage}");
+        }
         self.exos.send()?;
         self.course.effort.busy = self.exos.busy() - self.busy_before;
         Ok(())
@@ -121,7 +134,7 @@ impl Load {
     fn give_up(&mut self) -> Result<(), Error> {
         loop {
             let now = self.exos.now();
-            let mut packets = packets(&mut self.exos, &self.options, &self.target);
+            let mut packets = packets(&mut self.exos, &mut self.ports, &self.options, &self.target);
             let engine = &mut self.course.engine;
             if engine.abort(now, ABORTS_AT_ONCE, &mut packets) {
                 while self.exos.send()? > 0 {}
@@ -151,11 +164,19 @@ impl Load {
     }
 }
 
-fn packets<'a>(exos: &'a mut Exos, options: &'a Options, target: &Target) -> Packets<'a> {
+fn packets<'a>(
+    exos: &'a mut Exos,
+    ports: &'a mut Ports,
+    options: &'a Options,
+    target: &Target,
+) -> Packets<'a> {
+    let now = exos.now();
+    let (stack, via) = exos.stack_and_via();
     Packets {
-        now: exos.now(),
-        stack: &mut exos.stack,
+        now,
+        stack,
         options,
         to: target.address,
+        lent: via.map(|via| Lent { via, ports }),
     }
 }

@@ -20,7 +20,8 @@ pub(super) fn over_packets(
     options: &Options,
     signals: &Signals,
 ) -> Result<(), Error> {
-    let opened = exos.stack.tcp_connect(exos.now(), None, to, options);
+    let from = exos.source(to, None)?;
+    let opened = exos.stack.tcp_connect(exos.now(), from, to, options);
     let id = opened.map_err(|e| Error::new(format!("{to} is not reached: {e}")))?;
     exos.stack.tcp.set_token(id, NOBODY);
     let became = wait(exos, id, signals);

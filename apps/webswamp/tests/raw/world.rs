@@ -151,6 +151,7 @@ impl World {
                 stack: &mut self.stack,
                 options: &self.options,
                 to: SocketAddr::from(SERVER),
+                lent: None,
             };
             while let Some(event) = packets.stack.poll_event() {
                 let (token, set, reason) = (event.token, event.set, event.reason);
@@ -217,6 +218,7 @@ impl World {
             stack: &mut self.stack,
             options: &self.options,
             to: SocketAddr::from(SERVER),
+            lent: None,
         };
         self.engine.end(self.now);
         assert!(self.engine.abort(self.now, usize::MAX, &mut packets));
