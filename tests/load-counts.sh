@@ -34,6 +34,13 @@ for side in a b; do
     for setting in all default; do inside $side -- sysctl -qw net.ipv6.conf.$setting.disable_ipv6=1; done
 done
 wire=$(inside a -- ls /sys/class/net | grep -v '^lo$')
+# Some seconds after it spoke to an address, a kernel asks whether that is still where it was: not here, between two loads.
+other=$(inside b -- ls /sys/class/net | grep -v '^lo$')
+# knows SIDE INTERFACE ADDRESS OTHER_SIDE OTHER_INTERFACE: it will not ask.
+knows() { inside "$1" -- ip neigh replace "$3" lladdr "$(inside "$4" -- cat "/sys/class/net/$5/address")" nud permanent dev "$2"; }
+knows a "$wire" 10.10.0.2 b "$other"
+knows a "$wire" 10.10.0.20 b "$other"
+knows b "$other" 10.10.0.1 a "$wire"
 # counted: packets and bytes that came to the server's side, and that left it.
 counted() { inside a -- ip -s -j link show dev "$wire" | python3 -c 'import json, sys; s = json.load(sys.stdin)[0]["stats64"]; print(*(s[way][what] for way in ("rx", "tx") for what in ("packets", "bytes")))'; }
 # rests: until the counters have stood still for a second; what went before is over.

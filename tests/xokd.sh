@@ -46,7 +46,7 @@ has "and says what to do" "exos daemon" "$said"
 programs+=($!)
 await grep -q '^metrics at' "$work/metrics.out" || bad "exos metrics starts" "$(cat "$work/metrics.err")"
 scrape() { curl -sS -m 60 "$(sed 's/^metrics at //' "$work/metrics.out")"; }
-scraped() { scrape | grep -qx "$1"; }
+scraped() { grep -qx "$1" <<<"$(scrape)"; }
 check "without a daemon there are metrics that say so" scraped 'exos_up 0'
 
 start_daemon || { bad "the daemon starts" "$(cat "$work/daemon.out")"; exit 1; }

@@ -178,19 +178,17 @@ impl<Id: Copy> Engine<Id> {
         self.connections
     }
 
-    /// Nothing is under way, and nothing will begin.
+    /// Nothing is under way, nothing will begin, and no server is about to close a connection.
     pub fn is_over(&self) -> bool {
         let begins = match &self.shape {
             Shape::Closed => {
-                // Who waits for the server's FIN asks again after it.
-                let goes_on = self.closing.first().is_some();
-                let begins = !self.thinking.is_empty() || !self.newcomers.is_empty();
-                goes_on || begins || self.has_deferred()
+                !self.thinking.is_empty() || !self.newcomers.is_empty() || self.has_deferred()
             }
             Shape::Open(schedule) => schedule.next().is_some(),
         };
         let is_idle = self.busy_count == 0 && self.waiting.is_empty();
-        is_idle && (self.ending || self.left == 0 || !begins)
+        let closes = self.closing.first().is_some();
+        is_idle && !closes && (self.ending || self.left == 0 || !begins)
     }
 
     /// When [`handle_due`](Self::handle_due) has something to do.

@@ -437,6 +437,21 @@ fn so_many_requests_and_no_more() {
 }
 
 /// Without merging each acknowledgement leaves by itself, a turn before what it could have ridden on.
+/// The last connection is not reset while the server is about to close it.
+#[test]
+fn it_is_over_when_servers_have_closed() {
+    let mut world = World::closed(Behaviour {
+        requests: 1,
+        ..behaviour(1, 1)
+    });
+    world.turn().connect(0).data(0, OK);
+    assert_eq!(world.responses(), 1);
+    assert!(!world.engine.is_over());
+    world.event(0, END);
+    assert!(world.engine.is_over());
+    assert_eq!(world.did().last(), Some(&(0, Leave)));
+}
+
 #[test]
 fn without_merging() {
     let mut world = World::closed(Behaviour {

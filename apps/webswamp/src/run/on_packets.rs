@@ -126,6 +126,8 @@ impl Load {
             self.pause(self.exos.now() + ABORTS_PAUSE)?;
         }
         while self.exos.send()? > 0 {}
+        // What has come by now is counted.
+        self.exos.receive();
         self.exos.leave();
         Ok(())
     }
