@@ -16,6 +16,16 @@ const STAMP_LEN: u64 = 8;
 impl Queue {
     /// Calls `take` for each frame that is there, up to a batch.
     pub(in super::super) fn receive(&mut self, mut take: impl FnMut(&[u8], RxMeta)) -> usize {
+        self.take_batch(|queue, piece| queue.deliver(piece, &mut take))
+    }
+
+    /// Hands the descriptors that are there, up to a batch, to `each`, which says whether one completed a frame; gives
+    /// how many did. The kernel then gets chunks in the place of those that it gave.
+    #[inline]
+    pub(super) fn take_batch(
+        &mut self,
+        mut each: impl FnMut(&mut Self, Descriptor) -> bool,
+    ) -> usize {
         let ready = self
             .sound(|link| link.socket.rx.peek(RX_BATCH))
             .unwrap_or(0);
@@ -24,8 +34,8 @@ impl Queue {
         }
         let mut frames = 0;
         for i in 0..ready {
-            let descriptor = self.socket.rx.read(i);
-            frames += usize::from(self.deliver(descriptor, &mut take));
+            let piece = self.socket.rx.read(i);
+            frames += usize::from(each(self, piece));
         }
         self.socket.rx.release(ready);
         self.owed += ready;

@@ -7,7 +7,7 @@
 
 use super::super::socket::Descriptor;
 use super::Queue;
-use crate::limits::{ETHERNET_HEADER_LEN, RX_BATCH};
+use crate::limits::ETHERNET_HEADER_LEN;
 use crate::meta::{Relay, RxMeta};
 
 impl Queue {
@@ -16,26 +16,14 @@ impl Queue {
         &mut self,
         mut take: impl FnMut(&mut [u8], RxMeta) -> Relay,
     ) -> usize {
-        let ready = self
-            .sound(|link| link.socket.rx.peek(RX_BATCH))
-            .unwrap_or(0);
-        if ready == 0 {
-            return 0;
-        }
-        let mut frames = 0;
-        for i in 0..ready {
-            let piece = self.socket.rx.read(i);
-            let whole = piece.options & Descriptor::CONTINUED == 0 && self.pieces.is_empty();
-            frames += usize::from(if whole {
-                self.relay_in_place(piece, &mut take)
+        self.take_batch(|queue, piece| {
+            let whole = piece.options & Descriptor::CONTINUED == 0 && queue.pieces.is_empty();
+            if whole {
+                queue.relay_in_place(piece, &mut take)
             } else {
-                self.relay_copy(piece, &mut take)
-            });
-        }
-        self.socket.rx.release(ready);
-        self.owed += ready;
-        self.refill();
-        frames
+                queue.relay_copy(piece, &mut take)
+            }
+        })
     }
 
     /// A frame in one chunk. False when there is none.
