@@ -2,23 +2,9 @@
 //!
 //! What it gives to the stack (questions for neighbours, echo requests, what is for nobody) is counted there.
 
-/// Declares the struct and its list, so that a counter cannot be forgotten in one of them.
-macro_rules! counters {
-    ($( $(#[$doc:meta])* $name:ident, )*) => {
-        /// The counters of a forwarder.
-        #[derive(Clone, Debug, Default, Eq, PartialEq)]
-        pub struct Counters { $( $(#[$doc])* pub $name: u64, )* }
-
-        impl Counters {
-            /// Every counter with its name.
-            pub fn list(&self) -> Vec<(&'static str, u64)> {
-                vec![ $( (stringify!($name), self.$name), )* ]
-            }
-        }
-    };
-}
-
-counters! {
+exos_inet::counters! {
+    /// The counters of a forwarder.
+    pub struct Counters;
     /// Packets forwarded to servers.
     forwarded_to_servers,
     /// Packets forwarded to clients.

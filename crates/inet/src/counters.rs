@@ -3,10 +3,11 @@
 //! Plain numbers that only grow. `list` gives them with their names, in the order of declaration;
 //! the names are part of the statistics' documented schema.
 
-/// Declares the struct and its list, so that a counter cannot be forgotten in one of them.
+/// Declares a struct of counters and its list, so that a counter cannot be forgotten in one of them.
+#[macro_export]
 macro_rules! counters {
-    ($( $(#[$doc:meta])* $name:ident, )*) => {
-        /// The counters of a stack.
+    ($(#[$of:meta])* pub struct Counters; $( $(#[$doc:meta])* $name:ident, )*) => {
+        $(#[$of])*
         #[derive(Clone, Debug, Default, Eq, PartialEq)]
         pub struct Counters { $( $(#[$doc])* pub $name: u64, )* }
 
@@ -20,6 +21,8 @@ macro_rules! counters {
 }
 
 counters! {
+    /// The counters of a stack.
+    pub struct Counters;
     /// Frames given to the stack.
     frames_received,
     /// Frames taken from the stack.
