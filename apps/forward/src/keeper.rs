@@ -59,10 +59,11 @@ impl Keeper {
     fn make(&mut self, header: &[u8], forwarder: &mut Forwarder) -> std::io::Result<()> {
         let mut new = self.path.clone().into_os_string();
         new.push(".new");
+        // One that was left behind is not written to: it, or what a link leads to, may be somebody else's.
+        let _ = std::fs::remove_file(&new);
         let file = OpenOptions::new()
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .mode(0o600)
             .open(&new)?;
         file.write_all_at(header, 0)?;
@@ -159,11 +160,17 @@ mod tests {
     #[test]
     fn what_one_keeps_another_goes_on_with() {
         let path = std::env::temp_dir().join(format!("exos-forward-kept-{}", std::process::id()));
+        let victim = path.with_extension("victim");
+        std::fs::write(&victim, "mine").unwrap();
+        std::os::unix::fs::symlink(&victim, path.with_extension("new")).unwrap();
         let mut first = forwarder();
         let mut keeper = Keeper::start(&path, &mut first).unwrap();
         (1000..1010).for_each(|port| ask(&mut first, port));
         keeper.keep(&mut first);
         drop(keeper);
+        // What somebody else has put where the new file is made is not written to.
+        assert_eq!(std::fs::read(&victim).unwrap(), b"mine");
+        std::fs::remove_file(&victim).unwrap();
         // The second writes a file of its own with what it has taken over, and so does the third.
         for turn in 0..2 {
             let mut next = forwarder();
