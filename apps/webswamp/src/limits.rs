@@ -76,8 +76,8 @@ pub const READS_MAX: u32 = 16;
 /// Events of sockets that are taken at once.
 pub const EVENTS_MAX: usize = 256;
 
-/// Ports that are claimed of a daemon before a load begins: enough for a server that keeps up with any rate. Claiming is asking
-/// another process, and who waits for it begins late.
+/// Ports that are claimed of a daemon before a load begins, as many as clients of a closed loop when nothing is said. Claiming is
+/// asking another process, and who waits for it begins late.
 pub const PORTS_AHEAD: usize = 64;
 
 /// Seconds of which every time is kept, in as much memory as some ten megabytes; later ones have their percentiles.
