@@ -251,7 +251,7 @@ impl Attachment {
                 format!("write --link xdp:{interface}, without the queue, or leave --cores out"),
             )),
             LinkName::Daemon { .. } => Err(Error::new("the daemon lends one queue to a program")
-                .mend("start a program for each core, with a port each, or leave --cores out")),
+                .mend("start a program for each core, or leave --cores out; or do without the daemon (--via none)")),
             LinkName::OwnTap | LinkName::Tap(_) => {
                 Err(Error::new("a TAP device has one queue here")
                     .mend("give --link xdp:INTERFACE (as root), or leave --cores out"))
@@ -362,7 +362,7 @@ pub(crate) fn open(settings: &XdpConfig, cores: u32) -> Result<(XdpLink, Vec<Xdp
     let queues = Netlink::new()?.link_by_name(name)?.rx_queues;
     if queues != cores {
         return Err(Error::new(format!(
-            "{name} has {queues} queues, and {cores} cores are to serve it"
+            "{name} has {queues} queues, and {cores} cores are to run on them"
         ))
         .mend(format!(
             "let it have as many (ethtool -L {name} combined {cores}; a veth is made with them: ip link add ... \

@@ -5,11 +5,11 @@
 //! not know of the others. The interface has exactly as many queues as there are cores, so that all that comes is seen, and
 //! spreads connections over them; what it brings to the wrong core is handed on ([`crate::among`]).
 //!
-//! All stacks accept connections on the same ports. A program that opens connections does so on one core, or gives each
-//! its own ports: two stacks may choose the same one.
+//! All stacks accept connections on the same ports. Those that they open are from pairs of address and port that no other
+//! of them chooses ([`exos_inet::Part`]); what answers them comes by whichever queue the device likes.
 
 use exos_host::Error;
-use exos_inet::{Config, Offload, Stack};
+use exos_inet::{Config, Offload, Part, Stack};
 use exos_link::{Link, XdpLink};
 
 use crate::among::Among;
@@ -26,6 +26,8 @@ pub struct Core {
     /// The interface whose host's tables say the next hops, where they do.
     pub(crate) tables: Option<u32>,
     pub(crate) among: Among,
+    /// Of the pairs of address and port.
+    pub(crate) part: Part,
 }
 
 impl Core {
@@ -35,7 +37,10 @@ impl Core {
     ///
     /// The host's tables cannot be read.
     pub fn start(self) -> Result<Exos, Error> {
-        let mut exos = Exos::new(stack(self.config, self.seed)?, Link::Xdp(self.link));
+        let mut exos = Exos::new(
+            stack(self.config, self.seed, self.part)?,
+            Link::Xdp(self.link),
+        );
         exos.tables = self.tables.map(HostTables::new).transpose()?;
         exos.among = Some(self.among);
         Ok(exos)
@@ -65,21 +70,25 @@ pub(crate) fn join(
     };
     config.verify_checksums = wanted.verify_checksums;
     let seed = wanted.seed.map_or_else(secret, Ok)?;
-    let mut exos = Exos::new(stack(config.clone(), seed)?, first);
+    let mut parts = Part::all(1 + others.len() as u32);
+    let part = parts.next().expect("there is a first core");
+    let mut exos = Exos::new(stack(config.clone(), seed, part)?, first);
     exos.tables = tables.map(HostTables::new).transpose()?;
     if others.is_empty() {
         return Ok(exos);
     }
     let mut places = Among::make(others.len() + 1)?.into_iter();
     exos.among = places.next();
-    let core = |(link, among)| Core {
+    let core = |((link, among), part)| Core {
         link,
         config: config.clone(),
         seed,
         tables,
         among,
+        part,
     };
-    exos.cores = others.into_iter().zip(places).map(core).collect();
+    let others = others.into_iter().zip(places).zip(parts);
+    exos.cores = others.map(core).collect();
     Ok(exos)
 }
 
@@ -90,10 +99,12 @@ fn secret() -> Result<u64, Error> {
     Ok(u64::from_le_bytes(seed))
 }
 
-fn stack(config: Config, seed: u64) -> Result<Stack, Error> {
-    Stack::new(config, seed, clock::now()).map_err(|e| {
+fn stack(config: Config, seed: u64, part: Part) -> Result<Stack, Error> {
+    let mut stack = Stack::new(config, seed, clock::now()).map_err(|e| {
         Error::new(format!(
             "these addresses and routes do not fit together: {e}"
         ))
-    })
+    })?;
+    stack.tcp.set_local_part(part);
+    Ok(stack)
 }

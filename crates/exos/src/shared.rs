@@ -106,10 +106,10 @@ fn refuse_other_queues(info: &LinkInfo, ours: u32) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::new(format!(
-        "{name} has {queues} queues, and answers may come by each of them"
+        "{name} has {queues} queues, of which {ours} would be ours, and answers may come by each of them"
     ))
     .mend(format!(
-        "let it have one (ethtool -L {name} combined 1), or give an --address of our own"
+        "let it have as many (ethtool -L {name} combined {ours}), or give an --address of our own; who may run on          several cores has a queue on each (--cores {queues})"
     )))
 }
 

@@ -21,6 +21,7 @@ pub mod fragment;
 pub mod icmp;
 pub mod limits;
 pub mod neighbor;
+mod part;
 pub mod route;
 pub mod siphash;
 pub mod stack;
@@ -28,6 +29,7 @@ pub mod tcp;
 pub mod time;
 pub mod udp;
 
+pub use part::Part;
 pub use stack::{
     Concern, Config, Neighbors, Offload, RouteTo, RxChecksum, Stack, Transmit, TxChecksum,
 };

@@ -30,6 +30,19 @@ impl Prefix {
             IpAddr::V6(first) => Ipv6Addr::from_bits(first.to_bits() + u128::from(n)).into(),
         }
     }
+
+    /// The number of an address; `None` where connections are not opened from it.
+    pub(crate) fn number(&self, ip: IpAddr) -> Option<u64> {
+        let n = match (self.first(), ip) {
+            (IpAddr::V4(first), IpAddr::V4(ip)) => {
+                ip.to_bits().checked_sub(first.to_bits()).map(u128::from)
+            }
+            (IpAddr::V6(first), IpAddr::V6(ip)) => ip.to_bits().checked_sub(first.to_bits()),
+            _ => None,
+        };
+        let n = u64::try_from(n?).ok()?;
+        (n < self.addresses()).then_some(n)
+    }
 }
 
 impl Routes {

@@ -8,6 +8,9 @@
 //! Where most are taken, those between would be passed over again and again. So once a few in a row were taken, what
 //! becomes free is noted, and taken next; and when all are taken, that is remembered until one becomes free. Notes are
 //! hints only: whatever they say, a pair is looked up before it is given out.
+//!
+//! Several stacks with the same addresses, made with the same seed, number the pairs alike. Where each takes a part of the
+//! numbers ([`Tcp::set_local_part`]), no two of them give out the same pair.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -16,6 +19,7 @@ use std::ops::Range;
 use super::flow::Flow;
 use super::{OpenError, Tcp};
 use crate::limits::{LOCAL_PORTS, PORT_NOTES_MAX, PORT_PROBES};
+use crate::part::Part;
 use crate::route::Prefix;
 
 /// Salt of the keyed hash, one for each of its uses.
@@ -58,11 +62,17 @@ impl Source<'_> {
         }
     }
 
-    fn contains(&self, ip: IpAddr) -> bool {
+    /// The number of an address.
+    fn number(&self, ip: IpAddr) -> Option<u64> {
+        let only = |own: IpAddr| (own == ip).then_some(0);
         match self {
-            Self::Exactly(source) => source.ip() == ip,
-            Self::Address(address) => *address == ip,
-            Self::Pools(pools) => pools.iter().any(|pool| pool.contains(ip)),
+            Self::Exactly(source) => only(source.ip()),
+            Self::Address(address) => only(*address),
+            Self::Pools(pools) => {
+                let at = pools.iter().position(|pool| pool.contains(ip))?;
+                let before: u64 = pools[..at].iter().map(Prefix::addresses).sum();
+                Some(before + pools[at].number(ip)?)
+            }
         }
     }
 }
@@ -70,6 +80,8 @@ impl Source<'_> {
 /// Which pairs come next.
 pub(super) struct Ports {
     range: Range<u16>,
+    /// Of the numbers of all pairs, those that are ours.
+    part: Part,
     /// How many pairs have been tried.
     tried: u64,
     /// Pairs have been found taken: what becomes free is noted.
@@ -84,6 +96,7 @@ impl Default for Ports {
     fn default() -> Self {
         Self {
             range: LOCAL_PORTS,
+            part: Part::WHOLE,
             tried: 0,
             crowded: false,
             free: VecDeque::new(),
@@ -122,13 +135,21 @@ impl Tcp {
         self.ports.may_have_become_free();
     }
 
+    /// Take a part of all pairs of address and port from now on, where no port is said: what other stacks with the same
+    /// addresses, ports and seed take of the rest is not taken twice.
+    pub fn set_local_part(&mut self, part: Part) {
+        self.ports.part = part;
+        self.ports.may_have_become_free();
+    }
+
     /// A flow to `remote` that nobody has.
     pub(super) fn choose_flow(
         &mut self,
         from: &Source<'_>,
         remote: SocketAddr,
     ) -> Result<Flow, OpenError> {
-        let pairs = from.addresses() * self.ports.range.len() as u64;
+        let all = from.addresses() * self.ports.range.len() as u64;
+        let pairs = self.ports.part.count(all);
         for _ in 0..PORT_PROBES.min(pairs) {
             if let Some(flow) = self.next_flow(from, remote, pairs) {
                 return Ok(flow);
@@ -137,7 +158,7 @@ impl Tcp {
         self.ports.crowded = true;
         while let Some(pair) = self.ports.free.pop_front() {
             let flow = Flow::new(pair, remote);
-            if from.contains(pair.ip()) && self.is_for_us(&flow) {
+            if self.is_of_our_part(from, &flow) && self.is_for_us(&flow) {
                 return Ok(flow);
             }
         }
@@ -154,17 +175,34 @@ impl Tcp {
         Err(OpenError::NoPort)
     }
 
-    /// The next pair's flow, if it is free.
+    /// The flow of the next of our pairs, of which there are so many, if it is free.
     fn next_flow(&mut self, from: &Source<'_>, remote: SocketAddr, pairs: u64) -> Option<Flow> {
-        let n = self.ports.tried % pairs;
+        let n = self.ports.part.number(self.ports.tried % pairs);
         self.ports.tried += 1;
         let addresses = from.addresses();
         let ip = from.address(n % addresses);
         let range = &self.ports.range;
-        let begin = Flow::new(SocketAddr::new(ip, 0), remote).hash(&self.key, SALT_PORT) as u32;
-        let place = (u64::from(begin) + n / addresses) % range.len() as u64;
+        let place = (self.first_place(ip, remote) + n / addresses) % range.len() as u64;
         let flow = Flow::new(SocketAddr::new(ip, range.start + place as u16), remote);
         self.is_for_us(&flow).then_some(flow)
+    }
+
+    /// Where among the ports those of an address begin.
+    fn first_place(&self, ip: IpAddr, remote: SocketAddr) -> u64 {
+        let hash = Flow::new(SocketAddr::new(ip, 0), remote).hash(&self.key, SALT_PORT) as u32;
+        u64::from(hash) % self.ports.range.len() as u64
+    }
+
+    /// It begins at one of these pairs, and the number of that is in our part.
+    fn is_of_our_part(&self, from: &Source<'_>, flow: &Flow) -> bool {
+        let (pair, range) = (flow.local(), &self.ports.range);
+        let ports = range.len() as u64;
+        let (Some(address), true) = (from.number(pair.ip()), range.contains(&pair.port())) else {
+            return false;
+        };
+        let place = u64::from(pair.port() - range.start);
+        let turn = (place + ports - self.first_place(pair.ip(), flow.remote())) % ports;
+        self.ports.part.contains(turn * from.addresses() + address)
     }
 
     /// Nobody listens on its port, and no connection has it.

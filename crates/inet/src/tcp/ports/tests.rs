@@ -51,6 +51,15 @@ impl Few {
         self.tcp.connection(id).unwrap().flow().local()
     }
 
+    /// So many connections, and from where they are.
+    fn open_some(&mut self, count: u64, remote: SocketAddr) -> Vec<(ConnectionId, SocketAddr)> {
+        let mut one = |_| {
+            let id = self.open(remote).unwrap();
+            (id, self.local(id))
+        };
+        (0..count).map(&mut one).collect()
+    }
+
     fn end(&mut self, id: ConnectionId) {
         self.tcp.abort(id, &mut self.counters);
         while self.tcp.poll_event().is_some() {}
@@ -156,6 +165,55 @@ fn ports_that_are_listened_on() {
         few.open(server(1)).map(|id| few.local(id).port()),
         Ok(40_001)
     );
+}
+
+/// Stacks that take a part each give out every pair once between them, whatever has become of those before, and each finds its
+/// own again.
+#[test]
+fn parts_have_no_pair_together() {
+    for pools in [&["10.9.0.0/30", "10.9.1.0/31"][..], &["fd01::/126"], &[]] {
+        let remote = match pools {
+            ["fd01::/126"] => "[fd00::1]:80".parse().unwrap(),
+            _ => server(1),
+        };
+        let addresses: u64 = pools.iter().map(|p| prefix(p).addresses()).sum();
+        let all = 101 * addresses.max(1);
+        let mut seen = HashSet::new();
+        for part in Part::all(3) {
+            let mut few = Few::new(40_000..40_101, pools);
+            few.tcp.set_local_part(part);
+            let mine = part.count(all);
+            let first = few.open_some(mine, remote);
+            assert_eq!(few.open(remote).err(), Some(OpenError::NoPort));
+            assert!(first.iter().all(|(_, pair)| seen.insert(*pair)), "{part:?}");
+            first.iter().for_each(|(id, _)| few.end(*id));
+            let again = few.open_some(mine, remote);
+            let pairs = |of: Vec<(_, SocketAddr)>| -> HashSet<_> {
+                of.into_iter().map(|(_, pair)| pair).collect()
+            };
+            assert_eq!(pairs(again), pairs(first), "{part:?}");
+        }
+        assert_eq!(seen.len() as u64, all);
+    }
+}
+
+/// A pair of another's part is not taken, though it has become free here.
+#[test]
+fn a_pair_of_anothers_part_is_left() {
+    let mut few = Few::new(40_000..40_010, &[]);
+    few.tcp.set_local_part(Part::new(0, 2));
+    let mine = few.open_some(5, server(1));
+    assert_eq!(few.open(server(1)).err(), Some(OpenError::NoPort));
+    let ours = "192.0.2.1".parse().unwrap();
+    let others = (40_000..40_010).map(|port| SocketAddr::new(ours, port));
+    for pair in others.filter(|pair| mine.iter().all(|(_, its)| its != pair)) {
+        let (source, options) = (Source::Exactly(pair), Options::default());
+        let opened = few
+            .tcp
+            .connect(few.now, &source, server(1), LOCAL, &options);
+        few.end(opened.unwrap());
+    }
+    assert_eq!(few.open(server(1)).err(), Some(OpenError::NoPort));
 }
 
 #[derive(Clone, Copy, Debug)]
