@@ -38,6 +38,7 @@ refused "a URL of TLS" "TLS is not spoken" https://10.10.0.10/
 refused "a host that nobody knows" "cannot find the address" http://no-such-host.invalid/
 refused "a file that is not there" "cannot read" http://10.10.0.10/ --body "$work/none"
 refused "a warm-up without an end" "takes the whole load" http://10.10.0.10/ -d 1s --warm-up 1s
+refused "a peak of one load" "one load has no peak" http://10.10.0.10/ --fail-if 'peak<5'
 refused "a server that is not ours" "--yes-i-own-this-target" http://192.0.2.1/
 over_sockets http://192.0.2.1/
 has "nor is it by sockets" "--yes-i-own-this-target" "$(cat "$work/load.err")"
@@ -180,6 +181,53 @@ if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address 
 else
     bad "our server starts with a gateway" "$(cat "$work/err")"
 fi
+
+# ---- the peak, over a wire for which it is known ----
+
+cat >"$work/curve.py" <<'END'
+# The steps of a search are those that follow from what each of them saw, and each is judged by its own numbers.
+import json, sys
+r = json.load(open(sys.argv[1]))
+bound_us, measured, held, failed, tries, rate = float(sys.argv[2]), float(sys.argv[3]), None, None, 0, 100.0
+for step in r["steps"]:
+    assert abs(step["rate"] - rate) < 1e-6 * rate, f"{step['rate']} is not the next rate, {rate}"
+    times = [step["total_us"][name] for name in ("p50", "p75", "p90", "p99", "p99.9", "max")]
+    assert times == sorted(times), times
+    assert step["bound_value_us"] == step["total_us"]["p99"], step
+    expected = rate * measured
+    assert step["is_reached"] == (abs(step["requests"] - expected) <= max(1, expected / 1000)), step
+    assert step["holds"] == (step["bound_value_us"] < bound_us and step["errors"] == 0 and step["is_reached"]), step
+    assert step["errors"] <= step["requests"] and 0 <= step["busy_share"] <= 1, step
+    if step["holds"]:
+        held, tries = rate, 0
+    else:
+        tries += 1
+        if tries < 2: continue
+        failed, tries = rate, 0
+    rate = held * 2 if failed is None else failed / 2 if held is None else (held + failed) / 2
+assert r["peak_rate"] == held and not r["is_unfinished"], r
+assert held < failed <= held * 1.02, (held, failed)
+# A response of 5000 bytes takes four milliseconds of the wire, and a request's 300 are few.
+assert held < 250, f"{held} responses do not go through ten megabits a second"
+END
+"$exos" lab down --name "$lab" >/dev/null 2>&1
+head -c 5000 /dev/urandom >"$work/site/medium"
+lab_up --rate 10mbit --queue 64kb || { bad "a slow lab up"; exit 1; }
+if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --json; then
+    load http://10.10.0.10/medium --find-peak 'p99<50ms' -d 1200ms --warm-up 400ms --timeout 2s --html "$work/peak.html" \
+        --fail-if 'peak<1' --fail-if 'peak>250' --fail-if 'errors>0' --fail-if 'p99>=50ms'
+    same "a peak that no condition fails" 0 $?
+    check "its curve is consistent" python3 "$work/curve.py" "$work/load" 50000 0.8
+    same "and drawn: as many points as steps have times" "$(got "4 * len(r['steps'])")" "$(grep -c '<circle' "$work/peak.html")"
+    load http://10.10.0.10/medium --find-peak 'p99<1us' -d 120ms --warm-up 20ms --fail-if 'peak<0.01'
+    same "where there is no peak every condition fails" "2 1 None" "$? $(grep -c 'failed: peak<0.01: there is no peak' "$work/load.err") $(got "r['peak_rate']")"
+    stop
+    same "the server ends in order" 0 $?
+else
+    bad "our server starts behind a slow wire" "$(cat "$work/err")"
+fi
+"$exos" lab down --name "$lab" >/dev/null 2>&1
+lab_up || { bad "lab up again"; exit 1; }
 
 # ---- against nginx, whose log is compared ----
 

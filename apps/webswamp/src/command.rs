@@ -87,15 +87,13 @@ fn run_load(args: &LoadArgs) -> Result<ExitCode> {
     let signals = Signals::catch()?;
     match &args.find_peak {
         Some(bound) => {
+            let output = args.output.open_for_peak()?;
             let told = |line: &str| {
                 if !args.show.quiet {
                     eprint!("{line}");
                 }
             };
-            let peak = peak::find(args, bound, &signals, told)?;
-            let is_json = args.output.json;
-            print(&if is_json { peak.json() } else { peak.text() })?;
-            Ok(ExitCode::SUCCESS)
+            output.tell(&peak::find(args, bound, &signals, told)?)
         }
         None => {
             let output = args.output.open()?;

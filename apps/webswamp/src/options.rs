@@ -36,7 +36,7 @@ pub struct LoadArgs {
     pub(crate) rate: Vec<Step>,
     /// Find the highest rate that meets a bound on latency, for example p99<5ms, by loads of 4 s or --duration
     #[arg(long, value_name = "BOUND",
-        conflicts_with_all = ["rate", "requests", "think", "replay", "surge", "start_at", "fail_if", "html"])]
+        conflicts_with_all = ["rate", "requests", "think", "replay", "surge", "start_at"])]
     pub(crate) find_peak: Option<Bound>,
     /// Let the distances between these requests be exponential (a Poisson process) instead of equal
     #[arg(long, requires = "rate")]
@@ -125,6 +125,16 @@ const CLIENTS: u32 = 64;
 impl LoadArgs {
     pub(crate) fn is_open(&self) -> bool {
         !self.rate.is_empty() || self.driver.is_timed()
+    }
+
+    /// What is loaded, as it was said.
+    pub(crate) fn name(&self) -> String {
+        let list = self
+            .driver
+            .urls
+            .as_ref()
+            .map(|path| path.display().to_string());
+        self.url.clone().or(list).unwrap_or_default()
     }
 
     /// Loads at one rate.

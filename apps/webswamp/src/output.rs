@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use exos_host::error::Context as _;
 use exos_host::{Error, Result};
 
+use crate::peak::Peak;
 use crate::report::{Results, Style, Threshold};
 
 /// The exit status of a load that ran and met a condition of `--fail-if`.
@@ -44,14 +45,31 @@ pub struct OutputArgs {
     /// Write a page with figures too, which needs nothing else
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// End with status 2 if this is so, as 'p99>5ms', 'service:p99.9>1s', 'rate<1000', 'error-share>0.1%' (repeatable)
+    /// End with status 2 if this is so, as 'p99>5ms', 'service:p99.9>1s', 'rate<1000', 'error-share>0.1%', 'peak<10000' with --find-peak (repeatable)
     #[arg(long, value_name = "CONDITION")]
     pub(crate) fail_if: Vec<Threshold>,
 }
 
 impl OutputArgs {
-    /// Opens the page's file: before the load, so that one that cannot be written is told at once.
+    /// Where the results of one load go.
+    ///
+    /// # Errors
+    ///
+    /// A condition is of what one load does not have, or the page cannot be written.
     pub(crate) fn open(&self) -> Result<Output<'_>> {
+        if self.fail_if.iter().any(Threshold::is_of_peak) {
+            return Err(Error::new("--fail-if peak: one load has no peak")
+                .mend("say --find-peak with a bound, or --fail-if 'rate<...'"));
+        }
+        self.open_for_peak()
+    }
+
+    /// Where a peak goes. Opens the page's file: before the load, so that one that cannot be written is told at once.
+    ///
+    /// # Errors
+    ///
+    /// The page cannot be written.
+    pub(crate) fn open_for_peak(&self) -> Result<Output<'_>> {
         let cannot = |path: &PathBuf| format!("cannot write {}", path.display());
         let page = self
             .html
@@ -71,19 +89,19 @@ pub(crate) struct Output<'a> {
 }
 
 impl Output<'_> {
-    /// Prints the results, and a line on standard error for each condition that they meet.
-    pub(crate) fn tell(self, results: &Results) -> Result<ExitCode> {
+    /// Prints it, and a line on standard error for each condition that it meets.
+    pub(crate) fn tell(self, found: &impl Found) -> Result<ExitCode> {
         let args = self.args;
         if let Some(mut page) = self.page {
-            page.write_all(results.html().as_bytes())
+            page.write_all(found.html().as_bytes())
                 .context(|| "cannot write the page")?;
         }
         print(&if args.json {
-            results.json()
+            found.json()
         } else {
-            results.text()
+            found.text()
         })?;
-        let failed = args.fail_if.iter().filter_map(|one| one.met_by(results));
+        let failed = args.fail_if.iter().filter_map(|one| found.meets(one));
         let failed: Vec<String> = failed.collect();
         for line in &failed {
             eprintln!("exos load: {line}");
@@ -93,6 +111,51 @@ impl Output<'_> {
         } else {
             FAILED.into()
         })
+    }
+}
+
+/// What is told: the results of a load, or a peak.
+pub(crate) trait Found {
+    fn html(&self) -> String;
+    fn json(&self) -> String;
+    fn text(&self) -> String;
+    /// How it meets a condition under which it has failed, as a line.
+    fn meets(&self, condition: &Threshold) -> Option<String>;
+}
+
+impl Found for Results {
+    fn html(&self) -> String {
+        self.html()
+    }
+
+    fn json(&self) -> String {
+        self.json()
+    }
+
+    fn text(&self) -> String {
+        self.text()
+    }
+
+    fn meets(&self, condition: &Threshold) -> Option<String> {
+        condition.met_by(self)
+    }
+}
+
+impl Found for Peak {
+    fn html(&self) -> String {
+        self.html()
+    }
+
+    fn json(&self) -> String {
+        self.json()
+    }
+
+    fn text(&self) -> String {
+        self.text()
+    }
+
+    fn meets(&self, condition: &Threshold) -> Option<String> {
+        condition.met_by_peak(self.best())
     }
 }
 
@@ -123,6 +186,17 @@ mod tests {
                 styles
             );
         }
+    }
+
+    #[test]
+    fn one_load_has_no_peak() {
+        let args = OutputArgs {
+            fail_if: vec!["peak<5".parse().expect("a condition")],
+            ..OutputArgs::default()
+        };
+        let error = args.open().err().expect("of one load").to_string();
+        assert!(error.contains("--find-peak"), "{error}");
+        assert!(args.open_for_peak().is_ok());
     }
 
     #[test]

@@ -1,12 +1,14 @@
-//! Figures in SVG for a page that stands by itself: groups of bars, and curves. Text and lines have the page's colours
+//! Figures in SVG for a page that stands by itself: groups of bars, curves, and points. Text and lines have the page's colours
 //! (`currentColor`), series colours of their own ([`colour`]). [`page`](crate::html::page) has the styles that they need.
 
 mod over_time;
+mod over_values;
 
 use crate::html::escape;
 use std::fmt::Write as _;
 
 pub use over_time::{Curve, over_time};
+pub use over_values::{Marks, Point, Points, over_values};
 
 /// A figure's size.
 const WIDTH: f64 = 720.0;
@@ -74,21 +76,34 @@ impl Axis {
         TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - self.share(value).clamp(0.0, 1.0))
     }
 
-    /// Values to write beside it: powers of ten, or some four steps of 1, 2 or 5.
+    /// Values to write beside it: powers of ten, or where that leaves fewer than three also twice and five times these; or some
+    /// four steps of 1, 2 or 5.
     fn marks(&self) -> Vec<f64> {
+        let within = |mark: &f64| (self.least..=self.most).contains(mark);
         if self.logarithmic {
-            let first = self.least.log10().ceil() as i32;
-            let last = self.most.log10().floor() as i32;
-            return (first..=last).map(|power| 10f64.powi(power)).collect();
+            let powers = self.least.log10().floor() as i32..=self.most.log10().ceil() as i32;
+            let powers: Vec<f64> = powers.map(|power| 10f64.powi(power)).collect();
+            let between = powers.iter().flat_map(|&p| [p, 2.0 * p, 5.0 * p]);
+            let (few, many): (Vec<f64>, Vec<f64>) = (
+                powers.iter().copied().filter(within).collect(),
+                between.filter(within).collect(),
+            );
+            match (few.len(), many.len()) {
+                (3.., _) => return few,
+                (_, 2..) => return many,
+                // A range too narrow for these.
+                _ => (),
+            }
         }
         let raw = (self.most - self.least) / 4.0;
         let power = 10f64.powf(raw.log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0].map(|n| n * power);
         let step = step.into_iter().find(|step| *step >= raw).unwrap_or(raw);
-        let count = ((self.most - self.least) / step).floor() as u32;
-        (0..=count)
-            .map(|n| self.least + f64::from(n) * step)
-            .collect()
+        let (first, last) = (
+            (self.least / step).ceil() as u32,
+            (self.most / step).floor() as u32,
+        );
+        (first..=last).map(|n| f64::from(n) * step).collect()
     }
 
     fn lines(&self, out: &mut String) {
@@ -286,6 +301,17 @@ mod tests {
             logarithmic: true,
         };
         assert_eq!(logarithmic.marks(), [10.0, 100.0, 1000.0]);
+        let marks = |least, most| {
+            Axis {
+                least,
+                most,
+                logarithmic: true,
+            }
+            .marks()
+        };
+        assert_eq!(marks(80.0, 900.0), [100.0, 200.0, 500.0]);
+        assert_eq!(marks(210.0, 490.0), [300.0, 400.0]);
+        assert_eq!(marks(110.0, 190.0), [120.0, 140.0, 160.0, 180.0]);
         assert!((logarithmic.share(158.1) - 0.5).abs() < 1e-3);
         assert_eq!(tail(0.0), 0.0);
         assert!((tail(99.0) / tail(90.0) - 2.0).abs() < 1e-9);

@@ -52,6 +52,11 @@ impl Bound {
         results.times_us.total.at(self.quantile)
     }
 
+    /// What is beyond it, in microseconds.
+    pub fn most_us(&self) -> f64 {
+        self.most.as_secs_f64() * 1e6
+    }
+
     /// Whether this is within it.
     pub fn holds(&self, value_us: Option<u64>) -> bool {
         value_us.is_some_and(|us| Duration::from_micros(us) < self.most)

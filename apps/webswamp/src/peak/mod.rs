@@ -3,8 +3,18 @@
 //! A step is a load of its own at one rate. It holds when the bound does, when no request went without its response, and
 //! when as many requests were begun as the rate says: a generator that falls behind finds no peaks.
 
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `bound` | the bound, as a person writes it |
+//! | `search` | which rate is next |
+//! | `step` | what a step saw, and whether it holds |
+//! | `html` | a page with the curve |
+
 mod bound;
+mod html;
 mod search;
+mod step;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,11 +24,12 @@ use exos_host::Result;
 use serde_json::{Value, json};
 
 use crate::options::LoadArgs;
-use crate::report::{POINTS, Results, micros};
+use crate::report::{POINTS, Results};
 use crate::run::load;
 
 pub use bound::Bound;
 pub use search::Search;
+pub use step::Step;
 
 /// The first rate: what any server does.
 const FIRST_RATE: f64 = 100.0;
@@ -27,90 +38,40 @@ const FIRST_RATE: f64 = 100.0;
 const STEP_TIME: Duration = Duration::from_secs(3);
 const STEP_WARM_UP: Duration = Duration::from_secs(1);
 
-/// How far the requests of a step may be from the rate: a thousandth.
-const OFFERED_ERROR_MAX: f64 = 1e-3;
-
-/// What became of a step.
-#[derive(Clone, Debug)]
-pub struct Step {
-    rate: f64,
-    holds: bool,
-    /// As many requests were begun as the rate says.
-    is_reached: bool,
-    /// What the bound is of.
-    value_us: Option<u64>,
-    requests: u64,
-    errors: u64,
-    busy_share: f64,
-    points_us: [Option<u64>; POINTS.len()],
-}
-
-impl Step {
-    /// Judges a load of a rate that was measured for so long.
-    fn judge(rate: f64, measured: Duration, bound: &Bound, results: &Results) -> Self {
-        let expected = rate * measured.as_secs_f64();
-        let value_us = bound.value_us(results);
-        let (requests, errors) = (results.requests(), results.errors_all());
-        let is_reached = is_offered(requests, expected);
-        Self {
-            rate,
-            holds: bound.holds(value_us) && errors == 0 && is_reached,
-            is_reached,
-            value_us,
-            requests,
-            errors,
-            busy_share: results.busy_share(),
-            points_us: POINTS.map(|(_, quantile)| results.times_us.total.at(quantile)),
-        }
-    }
-
-    fn line(&self) -> String {
-        let mut text = format!("{:>12.1}", self.rate);
-        for us in self.points_us {
-            let _ = write!(text, "{:>10}", us.map_or("-".to_owned(), micros));
-        }
-        let busy = 100.0 * self.busy_share;
-        let judgement = match (self.holds, self.is_reached) {
-            (true, _) => "holds",
-            (false, true) => "does not hold",
-            (false, false) => "does not reach its rate",
-        };
-        let _ = writeln!(text, "{:>8}{busy:>6.0} %  {judgement}", self.errors);
-        text
-    }
-
-    fn json(&self) -> Value {
-        let points = POINTS.iter().zip(self.points_us);
-        let points = points.map(|((name, _), us)| ((*name).to_owned(), json!(us)));
-        json!({
-            "rate": self.rate,
-            "holds": self.holds,
-            "is_reached": self.is_reached,
-            "bound_value_us": self.value_us,
-            "requests": self.requests,
-            "errors": self.errors,
-            "busy_share": self.busy_share,
-            "total_us": Value::Object(points.collect()),
-        })
-    }
-}
-
-/// Requests begin at whole numbers of the rate's area, so that one more or less is none too few.
-fn is_offered(requests: u64, expected: f64) -> bool {
-    (requests as f64 - expected).abs() <= (expected * OFFERED_ERROR_MAX).max(1.0)
-}
-
 /// A peak, and the steps that found it.
 #[derive(Clone, Debug)]
 pub struct Peak {
+    /// What was loaded.
+    url: String,
     bound: Bound,
     rate: Option<f64>,
     steps: Vec<Step>,
+    /// Of the step at the peak.
+    results: Option<Results>,
     /// A signal ended the search before it was over.
     is_unfinished: bool,
 }
 
 impl Peak {
+    /// Steps in order of their rates.
+    fn by_rate(&self) -> Vec<&Step> {
+        let mut steps: Vec<&Step> = self.steps.iter().collect();
+        steps.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+        steps
+    }
+
+    fn found(&self) -> String {
+        match self.rate {
+            Some(rate) => format!("{} up to {rate:.1} requests/s", self.bound),
+            None => format!("{} at no rate", self.bound),
+        }
+    }
+
+    /// The highest rate that holds, and the load that did.
+    pub fn best(&self) -> Option<(f64, &Results)> {
+        self.rate.zip(self.results.as_ref())
+    }
+
     /// A table.
     pub fn text(&self) -> String {
         let mut text = format!("{:>12}", "requests/s");
@@ -118,13 +79,9 @@ impl Peak {
             let _ = write!(text, "{name:>10}");
         }
         let _ = writeln!(text, "{:>8}{:>8}", "errors", "we busy");
-        let mut steps: Vec<&Step> = self.steps.iter().collect();
-        steps.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+        let steps = self.by_rate();
         steps.iter().for_each(|step| text.push_str(&step.line()));
-        let _ = match self.rate {
-            Some(rate) => writeln!(text, "\n{} up to {rate:.1} requests/s", self.bound),
-            None => writeln!(text, "\n{} at no rate", self.bound),
-        };
+        let _ = writeln!(text, "\n{}", self.found());
         if self.is_unfinished {
             text.push_str("the search was ended before it was over\n");
         }
@@ -165,7 +122,7 @@ pub fn find(
     let duration = args.duration.unwrap_or(STEP_TIME + args.warm_up);
     args.duration = Some(duration);
     let mut search = Search::new(FIRST_RATE);
-    let mut steps = Vec::new();
+    let (mut steps, mut at_peak) = (Vec::new(), None);
     while let Some(rate) = search.rate()
         && !signals.stop_requested()
     {
@@ -178,63 +135,44 @@ pub fn find(
         let step = Step::judge(rate, measured, bound, &results);
         told(&step.line());
         search.tell(step.holds);
+        // Each that holds is at a higher rate than those before.
+        if step.holds {
+            at_peak = Some(results);
+        }
         steps.push(step);
     }
     Ok(Peak {
+        url: args.name(),
         bound: bound.clone(),
         rate: search.peak(),
         steps,
+        results: at_peak,
         is_unfinished: search.rate().is_some(),
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::step::tests::step;
     use super::*;
+    use crate::report::Threshold;
+    use crate::report::tests::results;
 
-    #[test]
-    fn offered() {
-        for (requests, expected, is_enough) in [
-            (100, 100.4, true),
-            (99, 100.4, false),
-            (10_000, 10_009.0, true),
-            (10_000, 10_011.0, false),
-            (10_011, 10_000.0, false),
-            (0, 0.5, true),
-        ] {
-            assert_eq!(
-                is_offered(requests, expected),
-                is_enough,
-                "{requests} {expected}"
-            );
+    /// A peak of two steps.
+    pub(super) fn peak() -> Peak {
+        Peak {
+            url: "http://10.0.0.1/".to_owned(),
+            bound: "p99<5ms".parse().unwrap(),
+            rate: Some(100.0),
+            steps: vec![step(200.0, false), step(100.0, true)],
+            results: None,
+            is_unfinished: false,
         }
     }
 
     #[test]
     fn what_is_said() {
-        let step = |rate, holds| Step {
-            rate,
-            holds,
-            is_reached: true,
-            value_us: Some(4000),
-            requests: 300,
-            errors: 0,
-            busy_share: 0.25,
-            points_us: [
-                Some(100),
-                Some(200),
-                None,
-                Some(4000),
-                Some(5000),
-                Some(6000),
-            ],
-        };
-        let peak = Peak {
-            bound: "p99<5ms".parse().unwrap(),
-            rate: Some(100.0),
-            steps: vec![step(200.0, false), step(100.0, true)],
-            is_unfinished: false,
-        };
+        let peak = peak();
         let text = peak.text();
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[1].trim_start().starts_with("100.0"), "{text}");
@@ -248,9 +186,34 @@ mod tests {
         );
         let json: Value = serde_json::from_str(&peak.json()).unwrap();
         assert_eq!(json["steps"][0]["total_us"]["p99"], 4000);
+        assert_eq!(json["steps"][0]["limited_by"], "nobody");
         assert_eq!(
             (&json["peak_rate"], &json["bound"]),
             (&json!(100.0), &json!("p99<5ms"))
         );
+    }
+
+    /// The load at the peak had 900 responses of some 503 us.
+    #[test]
+    fn conditions_are_of_the_peak() {
+        let mut peak = peak();
+        peak.results = Some(results(1e9, 500));
+        let met = |peak: &Peak, text: &str| {
+            let condition: Threshold = text.parse().unwrap();
+            condition.met_by_peak(peak.best())
+        };
+        assert_eq!(
+            met(&peak, "peak<150").unwrap(),
+            "failed: peak<150: it is 100/s"
+        );
+        for text in ["peak<100", "peak>100", "p99>600us", "errors>1"] {
+            assert_eq!(met(&peak, text), None);
+        }
+        assert!(met(&peak, "p99>400us").is_some() && met(&peak, "peak<=100").is_some());
+        (peak.rate, peak.results) = (None, None);
+        for text in ["peak<1", "peak>1", "p99>5ms", "errors>0", "rate<1"] {
+            let line = met(&peak, text).expect(text);
+            assert!(line.ends_with(": there is no peak"), "{line}");
+        }
     }
 }

@@ -26,13 +26,18 @@ impl Results {
         urls.dedup();
         let title = format!("exos load {}", urls.join(", "));
         let mut body = format!("<h1>{}</h1>\n", escape(&title));
-        self.summary(&mut body);
-        self.over_time(&mut body);
-        self.distribution(&mut body);
-        self.counts(&mut body);
-        self.traffic(&mut body);
-        self.parameters(&mut body);
+        self.sections(&mut body);
         page(&title, &body)
+    }
+
+    /// What is on the page below its title.
+    pub(crate) fn sections(&self, out: &mut String) {
+        self.summary(out);
+        self.over_time(out);
+        self.distribution(out);
+        self.counts(out);
+        self.traffic(out);
+        self.parameters(out);
     }
 
     fn summary(&self, out: &mut String) {

@@ -11,7 +11,7 @@ use crate::words::time;
 
 /// How it is written, for whoever wrote it otherwise.
 const HELP: &str = "write QUANTITY>VALUE (or >=, <, <=): [service:|connect:|first:]pNN|max|mean and a time, rate, errors, \
-                    error-share or status-share:2xx and a number";
+                    error-share, status-share:2xx or (of --find-peak) peak and a number";
 
 /// A condition that no load is to meet.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +27,8 @@ pub struct Threshold {
 enum Quantity {
     Time(Which, Point),
     Rate,
+    /// The highest rate that meets a bound.
+    Peak,
     Errors,
     ErrorShare,
     /// Of responses with codes from the first to the last.
@@ -104,6 +106,7 @@ impl FromStr for Quantity {
         let unknown = || format!("{text:?} is no quantity; {HELP}");
         match text {
             "rate" => return Ok(Self::Rate),
+            "peak" => return Ok(Self::Peak),
             "errors" => return Ok(Self::Errors),
             "error-share" => return Ok(Self::ErrorShare),
             _ => (),
@@ -155,7 +158,7 @@ impl Quantity {
         };
         match self {
             Self::Time(..) => time(text).map(|time| time.as_secs_f64() * 1e6),
-            Self::Rate | Self::Errors => number(text),
+            Self::Rate | Self::Peak | Self::Errors => number(text),
             Self::ErrorShare | Self::StatusShare(..) => match text.strip_suffix('%') {
                 Some(percent) => number(percent).map(|percent| percent / 100.0),
                 None => number(text),
@@ -175,6 +178,8 @@ impl Quantity {
         match self {
             Self::Time(which, point) => point.of(which.of(results)),
             Self::Rate => Some(results.per_second(results.responses)),
+            // It is not of one load.
+            Self::Peak => None,
             Self::Errors => Some(results.errors_all() as f64),
             Self::ErrorShare => share(results.errors_all(), results.requests()),
             Self::StatusShare(first, last) => {
@@ -187,7 +192,7 @@ impl Quantity {
     fn text(self, value: f64) -> String {
         match self {
             Self::Time(..) => micros(value.round() as u64),
-            Self::Rate => format!("{}/s", plain(value)),
+            Self::Rate | Self::Peak => format!("{}/s", plain(value)),
             Self::Errors => format!("{value}"),
             Self::ErrorShare | Self::StatusShare(..) => format!("{:.3} %", 100.0 * value),
         }
@@ -217,10 +222,28 @@ impl Point {
 }
 
 impl Threshold {
+    /// It is of a peak, which one load does not have.
+    pub fn is_of_peak(&self) -> bool {
+        self.quantity == Quantity::Peak
+    }
+
     /// How these results meet the condition, as a line; `None` when they do not.
     pub fn met_by(&self, results: &Results) -> Option<String> {
-        match self.quantity.of(results) {
-            None => Some(format!("failed: {}: nothing was measured", self.text)),
+        self.met(self.quantity.of(results), "nothing was measured")
+    }
+
+    /// How a peak and the load at it meet it; where there is no peak, every condition is met.
+    pub fn met_by_peak(&self, peak: Option<(f64, &Results)>) -> Option<String> {
+        match (self.quantity, peak) {
+            (_, None) => self.met(None, "there is no peak"),
+            (Quantity::Peak, Some((rate, _))) => self.met(Some(rate), ""),
+            (_, Some((_, results))) => self.met_by(results),
+        }
+    }
+
+    fn met(&self, is: Option<f64>, nothing: &str) -> Option<String> {
+        match is {
+            None => Some(format!("failed: {}: {nothing}", self.text)),
             Some(is) if self.operator.holds(is, self.value) => {
                 let is = self.quantity.text(is);
                 Some(format!("failed: {}: it is {is}", self.text))
@@ -316,6 +339,7 @@ mod tests {
             ("p99>5", "no time"),
             ("p99>fast", "no time"),
             ("rate<many", "no number"),
+            ("peak<5ms", "no number"),
             ("errors>-1", "no number"),
             ("errors>inf", "no number"),
             ("error-share>150%", "more than all"),

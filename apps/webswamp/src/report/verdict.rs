@@ -50,6 +50,19 @@ pub enum Limit {
     Unknown,
 }
 
+impl Limit {
+    /// A word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Wire => "wire",
+            Self::Generator => "generator",
+            Self::Nobody => "nobody",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// Who, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
