@@ -4,6 +4,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use exos::Error;
+use exos_program::cores;
 
 use super::team::{Asks, Seat};
 
@@ -90,16 +91,7 @@ impl Crew {
         self.seat.ask_others(Asks::STOP);
         let mut ended = Ok(());
         for (number, thread) in self.threads.drain(..) {
-            let how = thread.join().unwrap_or_else(|_| {
-                Err(
-                    Error::new(format!("the thread on core {number} has panicked"))
-                        .mend("report what it says above, it is an error of the program"),
-                )
-            });
-            ended = ended.and(how.map_err(|e| Error {
-                what: format!("on core {number}: {}", e.what),
-                ..e
-            }));
+            ended = ended.and(cores::ended(number, thread.join()));
         }
         ended
     }

@@ -4,12 +4,12 @@
 //! Asking costs the one who asks: the one who is asked pays a comparison each turn, of a word that is written when
 //! somebody asks and never otherwise. So no request touches anything here.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use exos::Error;
-use rustix::event::{EventfdFlags, eventfd};
+use exos_program::cores::Bell;
 
 use super::files::Feed;
 use super::sites::Fresh;
@@ -52,9 +52,7 @@ pub(super) struct Mail {
 struct Place {
     /// The processor that it runs on.
     core: usize,
-    asks: AtomicU32,
-    /// Readable when something was asked.
-    wake: OwnedFd,
+    asks: Bell,
     mail: Mutex<Mail>,
     row: Mutex<Row>,
 }
@@ -77,13 +75,10 @@ pub(super) struct Seat {
 impl Seat {
     /// A seat for each of these processors.
     pub(super) fn make(cores: &[usize]) -> Result<Vec<Seat>, Error> {
-        let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
         let place = |&core: &usize| {
-            let wake = eventfd(0, flags);
             Ok(Place {
                 core,
-                asks: AtomicU32::new(0),
-                wake: wake.map_err(|e| Error::io("cannot make an event descriptor", e))?,
+                asks: Bell::new()?,
                 mail: Mutex::default(),
                 row: Mutex::default(),
             })
@@ -118,26 +113,17 @@ impl Seat {
 
     /// Readable when something was asked.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.place().wake.as_fd()
+        self.place().asks.as_fd()
     }
 
     /// What was asked since the last call.
     #[inline]
     pub(super) fn take_asks(&self) -> Asks {
-        let place = self.place();
-        if place.asks.load(Ordering::Relaxed) == 0 {
-            return Asks::default();
-        }
-        // First the descriptor: what is asked after that wakes again.
-        let _ = rustix::io::read(&place.wake, &mut [0; 8]);
-        Asks(place.asks.swap(0, Ordering::Acquire))
+        Asks(self.place().asks.take())
     }
 
     fn ask(&self, number: usize, what: Asks) {
-        let place = &self.team.places[number];
-        place.asks.fetch_or(what.0, Ordering::Release);
-        // It cannot fail but by being full, and then it is readable.
-        let _ = rustix::io::write(&place.wake, &1u64.to_ne_bytes());
+        self.team.places[number].asks.ring(what.0);
     }
 
     /// Asks all cores but this one.
