@@ -63,3 +63,7 @@ pub const LISTENERS_MAX: usize = 256;
 
 /// Flows that are given up for their age in one turn, so that a table that ages at once does not stop the program.
 pub const EXPIRED_AT_ONCE: usize = 256;
+
+/// From so many flows on a batch of frames is read ahead: with fewer, the flows (64 bytes each) are in a cache of the second
+/// level as it is usual (512 KiB), and looking ahead would only cost time.
+pub const READ_AHEAD_FROM: u32 = 8192;

@@ -158,6 +158,10 @@ impl Program {
     /// One turn: forward, see to what is due, send, wait.
     fn turn(&mut self) -> Result<(), Error> {
         let forwarder = &mut self.forwarder;
+        if forwarder.reads_ahead() {
+            self.exos.look(|frame| forwarder.look(frame));
+            forwarder.read_ahead();
+        }
         self.exos.relay(|stack, now, frame, checksum| {
             let verdict = forwarder.handle_frame(now, frame, checksum);
             send_on(forwarder, verdict, stack, now, frame)

@@ -9,7 +9,9 @@ use common::receive;
 use common::steps::*;
 use exos_forward::flow::Class;
 use exos_forward::forwarder::{Forwarder, Verdict};
-use exos_forward::limits::{CLOSING_TIME, ESTABLISHED_TIME, EVICTABLE_AFTER, OPENING_TIME};
+use exos_forward::limits::{
+    CLOSING_TIME, ESTABLISHED_TIME, EVICTABLE_AFTER, OPENING_TIME, READ_AHEAD_FROM,
+};
 use exos_forward::packet::Transport;
 use exos_forward::service::{Listen, Services};
 use exos_inet::RxChecksum;
@@ -270,4 +272,15 @@ fn clients_are_spread_by_weight() {
     assert!((700..900).contains(&first), "{first} of 800");
     assert_eq!((first + second, third), (2400, 0));
     assert_eq!(chosen, run(2), "another forwarder chooses alike");
+}
+
+/// Frames of a batch are read ahead from so many flows on that the caches do not hold them.
+#[test]
+fn large_tables_are_read_ahead() {
+    let mut forwarder = forwarder(1 << 14);
+    for n in 0..READ_AHEAD_FROM {
+        assert!(!forwarder.reads_ahead(), "with {n} flows");
+        open(&mut forwarder, START, client(n), VIP);
+    }
+    assert!(forwarder.reads_ahead());
 }

@@ -206,6 +206,13 @@ impl Exos {
         now
     }
 
+    /// Shows the frames that the next [`relay`](Self::relay) takes in first, for a program that does for all of them at once
+    /// what can be done before. There may be more by then; a link that cannot show any shows none.
+    pub fn look(&mut self, mut each: impl FnMut(&[u8])) {
+        let count = RECEIVE_BATCHES as u32 * exos_link::RX_BATCH;
+        self.link.look(count, &mut each);
+    }
+
     /// The same for a program that forwards packets itself: `take` sees each frame first, may change it, and says
     /// what becomes of it. What is to leave is queued at once, and leaves with [`send`](Self::send).
     ///

@@ -110,6 +110,16 @@ impl Link {
         }
     }
 
+    /// Shows up to `count` frames that have arrived and stay, in order. Those that came in several pieces
+    /// are left out, and a TAP device shows none.
+    pub fn look(&mut self, count: u32, each: &mut impl FnMut(&[u8])) {
+        match self {
+            Self::Xdp(link) => link.look(count, each),
+            Self::Tap(_) => {}
+            Self::Memory(link) => link.look(count, each),
+        }
+    }
+
     /// The same with frames that may be changed, of which those that `take` says so are queued to leave
     /// by this link again, behind what is queued already. Where there is no room for one it is lost,
     /// and counted as `tx_no_room`.

@@ -117,6 +117,13 @@ impl MemoryLink {
         count
     }
 
+    /// Shows up to `count` frames that have arrived and stay.
+    pub fn look(&self, count: u32, each: &mut impl FnMut(&[u8])) {
+        let incoming = self.incoming.borrow();
+        let shown = incoming.frames.iter().take(count as usize);
+        shown.for_each(|(frame, _)| each(frame));
+    }
+
     /// The same with frames that may be changed and sent on.
     pub fn relay(&mut self, mut take: impl FnMut(&mut [u8], RxMeta) -> Relay) -> usize {
         let mut count = 0;

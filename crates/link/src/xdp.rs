@@ -193,6 +193,11 @@ impl XdpLink {
         self.queue.receive(take)
     }
 
+    /// Shows up to `count` frames that have arrived and stay.
+    pub fn look(&mut self, count: u32, each: &mut impl FnMut(&[u8])) {
+        self.queue.look(count, each);
+    }
+
     /// The same with frames that may be changed and sent on; those are not copied.
     pub fn relay(&mut self, take: impl FnMut(&mut [u8], RxMeta) -> Relay) -> usize {
         self.queue.relay(take)

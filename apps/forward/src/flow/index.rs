@@ -6,6 +6,8 @@
 //!
 //! Invariant: between the entry at which a hash belongs and the entry in which it is, all are taken.
 
+use exos_host::memory;
+
 /// A place with a hash; zero is no entry.
 type Entry = u64;
 
@@ -26,8 +28,10 @@ const fn hash_of(entry: Entry) -> u32 {
 impl Index {
     pub(super) fn new(capacity: u32) -> Self {
         let len = (2 * capacity as usize).next_power_of_two();
+        let entries = vec![0; len];
+        memory::prefer_large_pages(&entries);
         Self {
-            entries: vec![0; len],
+            entries,
             mask: len - 1,
         }
     }

@@ -17,6 +17,7 @@ mod tests;
 
 use std::time::Duration;
 
+use exos_host::memory;
 use exos_inet::siphash::SipKey;
 
 use crate::endpoint::Endpoint;
@@ -103,13 +104,15 @@ impl FlowTable {
     /// If the capacity is zero or above [`FLOWS_MAX`].
     pub fn new(capacity: u32, seed: u64) -> Self {
         assert!((1..=FLOWS_MAX).contains(&capacity), "{capacity} flows");
+        let mut flows = Vec::with_capacity(capacity as usize);
+        memory::prefer_large_pages(flows.spare_capacity_mut());
         let empty = List {
             oldest: NONE,
             newest: NONE,
             len: 0,
         };
         Self {
-            flows: Vec::with_capacity(capacity as usize),
+            flows,
             capacity,
             free: NONE,
             index: Index::new(capacity),
@@ -141,6 +144,18 @@ impl FlowTable {
     pub fn find(&self, key: &Key) -> Option<FlowId> {
         let is_it = |place: u32| self.flows[place as usize].key == *key;
         self.index.find(self.hash(key), is_it).map(FlowId)
+    }
+
+    /// The hash of a client's key, for [`likely`](Self::likely).
+    #[inline]
+    pub fn hash_of(&self, key: &Key) -> u32 {
+        self.hash(key)
+    }
+
+    /// Where a flow with this hash is: that of the key, or one of few others. Reads no flow.
+    #[inline]
+    pub fn likely(&self, hash: u32) -> Option<FlowId> {
+        self.index.find(hash, |_| true).map(FlowId)
     }
 
     /// A flow.

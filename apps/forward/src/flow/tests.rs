@@ -107,6 +107,18 @@ fn keys_that_collide_are_told_apart() {
     }
 }
 
+/// What is read ahead is what is looked up then: the flow is found by its hash alone.
+#[test]
+fn a_flow_is_likely_where_it_is() {
+    let mut table = FlowTable::new(4096, 1);
+    for n in 0..4096 {
+        let key = key(n);
+        let id = table.insert(0, key, State::SynSeen, 0, 0);
+        assert_eq!(table.likely(table.hash_of(&key)), Some(id));
+    }
+    assert_eq!(table.likely(table.hash_of(&key(5000))), None);
+}
+
 /// Each class is forgotten after its own time, and not a second before.
 #[test]
 fn silence_ends_a_flow() {

@@ -14,10 +14,11 @@
 //!                     becomes ours -> server                 becomes listener -> client
 //! ```
 //!
-//! `begin` is how flows begin, and which end for others.
+//! `begin` is how flows begin, and which end for others; `ahead` has memory read before it is needed.
 //!
 //! What is for neither is the stack's: it answers echo requests and neighbours, and resets what belongs to no flow.
 
+mod ahead;
 mod begin;
 
 use std::net::IpAddr;
@@ -36,6 +37,7 @@ use crate::limits::{EXPIRED_AT_ONCE, PROOF_WINDOW};
 use crate::packet::{Packet, Segment, Transport, Upper};
 use crate::rewrite::{Rewrite, Sums};
 use crate::service::Services;
+use ahead::Ahead;
 
 /// What becomes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +59,7 @@ pub struct Forwarder {
     /// Which server a client belongs to; the same for all forwarders.
     spread: SipKey,
     mac: Mac,
+    ahead: Vec<Ahead>,
 }
 
 /// Which way a packet goes.
@@ -76,6 +79,7 @@ impl Forwarder {
             counters: Counters::default(),
             spread: SipKey::from_seed(0),
             mac,
+            ahead: Vec::new(),
         }
     }
 

@@ -107,6 +107,9 @@ pub fn give(
     mut frame: Vec<u8>,
 ) -> Result<Vec<u8>, Verdict> {
     let before = frame.clone();
+    // Whatever comes may be read ahead, and nothing changes by it.
+    forwarder.look(&frame);
+    forwarder.read_ahead();
     match forwarder.handle_frame(now, &mut frame, RxChecksum::Unknown) {
         Verdict::Onward(to) => {
             let packet = Packet::read(&frame, MAC).unwrap();

@@ -19,6 +19,23 @@ impl Queue {
         self.take_batch(|queue, piece| queue.deliver(piece, &mut take))
     }
 
+    /// Shows frames that are there, without taking them; those in several chunks, and what is no frame, are left out.
+    pub(in super::super) fn look(&mut self, count: u32, each: &mut impl FnMut(&[u8])) {
+        let ready = self.sound(|link| link.socket.rx.peek(count)).unwrap_or(0);
+        let mut inside = !self.pieces.is_empty();
+        for i in 0..ready {
+            let piece = self.socket.rx.read(i);
+            let continued = piece.options & Descriptor::CONTINUED != 0;
+            if !inside
+                && !continued
+                && let Some(bytes) = self.umem.bytes(piece.address, piece.len)
+            {
+                each(bytes);
+            }
+            inside = continued;
+        }
+    }
+
     /// Hands the descriptors that are there, up to a batch, to `each`, which says whether one completed a frame; gives
     /// how many did. The kernel then gets chunks in the place of those that it gave.
     #[inline]

@@ -263,7 +263,15 @@ fn relay(
     let (refused, sent) = (queue.counters.tx_no_room, queue.counters.tx_frames);
     let mut onward = Vec::new();
     let mut number = 0;
+    let mut shown = Vec::new();
+    queue.look(RX_BATCH, &mut |frame: &[u8]| shown.push(frame.to_vec()));
+    assert!(
+        incoming.iter().take(shown.len()).eq(&shown),
+        "what is shown is what arrives next"
+    );
+    let mut shown = shown.into_iter();
     let count = queue.relay(|frame, _| {
+        assert!(shown.next().is_none_or(|first| first == *frame));
         assert!(
             Some(&*frame) == incoming.pop_front().as_deref(),
             "what is delivered arrives, in order"

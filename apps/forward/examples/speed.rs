@@ -1,0 +1,130 @@
+//! What forwarding a packet costs, by how many flows there are: packets of established connections in random order, both
+//! ways, through [`Forwarder::handle_frame`]; no link and no kernel.
+//!
+//!     cargo run --release -p exos-forward --example speed
+
+use std::net::SocketAddr;
+use std::time::Instant as Clock;
+
+use exos_forward::forwarder::{Forwarder, Verdict};
+use exos_forward::packet::{Packet, Transport};
+use exos_forward::service::{Listen, Services};
+use exos_inet::{Instant, RxChecksum};
+use exos_testing::Random;
+use exos_wire::ipv4::Ipv4Header;
+use exos_wire::tcp::{TcpFlags, TcpHeader, TcpOptions};
+use exos_wire::{Mac, SeqNumber, Sum, protocol};
+
+const MAC: Mac = Mac([2, 0, 0, 0, 0, 9]);
+const NOW: Instant = Instant::from_millis(1_000_000);
+/// As many packets as one look at a ring brings.
+const BATCH: usize = 64;
+const BATCHES: usize = 40_000;
+
+fn main() {
+    for flows in [1_000, 10_000, 100_000, 1_000_000] {
+        let mut forwarder = forwarder();
+        let connections: Vec<[Vec<u8>; 2]> = (0..flows).map(|n| open(&mut forwarder, n)).collect();
+        for (way, name) in ["to servers", "to clients"].iter().enumerate() {
+            let ns = measure(&mut forwarder, &connections, way);
+            println!("{flows:>9} flows, {name}: {ns:.0} ns a packet");
+        }
+    }
+}
+
+/// The least of some runs: others only had something else in the way.
+fn measure(forwarder: &mut Forwarder, connections: &[[Vec<u8>; 2]], way: usize) -> f64 {
+    let mut random = Random(1);
+    let mut least = f64::MAX;
+    for _ in 0..5 {
+        let mut ns = 0;
+        for _ in 0..BATCHES / 5 {
+            // As they would lie in the link's memory, which is read by then.
+            let mut batch: Vec<Vec<u8>> = (0..BATCH)
+                .map(|_| connections[random.below(connections.len())][way].clone())
+                .collect();
+            let begun = Clock::now();
+            if forwarder.reads_ahead() {
+                batch.iter().for_each(|frame| forwarder.look(frame));
+                forwarder.read_ahead();
+            }
+            for frame in &mut batch {
+                let verdict = forwarder.handle_frame(NOW, frame, RxChecksum::Unknown);
+                assert!(matches!(verdict, Verdict::Onward(_)));
+            }
+            ns += begun.elapsed().as_nanos();
+        }
+        least = least.min(ns as f64 / (BATCHES / 5 * BATCH) as f64);
+    }
+    least
+}
+
+fn forwarder() -> Forwarder {
+    let at: SocketAddr = "10.0.0.20:80".parse().expect("constant");
+    let server = |n: u8| (SocketAddr::from(([10, 0, 1, n], 80)), 1, at.ip());
+    let listen = Listen {
+        transport: Transport::Tcp,
+        at,
+        to: (1..=20).map(server).collect(),
+    };
+    let services = Services::new(&[listen]).expect("it fits");
+    Forwarder::new(services, MAC, 1 << 20, 1)
+}
+
+/// A connection that stands: a packet of its client's, and one of its server's.
+fn open(forwarder: &mut Forwarder, n: u32) -> [Vec<u8>; 2] {
+    let listener = SocketAddr::from(([10, 0, 0, 20], 80));
+    let client = SocketAddr::from((
+        (0x0b00_0000 + n / 50_000).to_be_bytes(),
+        (n % 50_000) as u16 + 1024,
+    ));
+    let syn = give(forwarder, segment(client, listener, TcpFlags::SYN, 0));
+    let (_, ours, server) = Packet::read(&syn, MAC).and_then(|p| p.ends()).expect("TCP");
+    let (ours, server) = (ours.into(), server.into());
+    let both = TcpFlags(TcpFlags::SYN.0 | TcpFlags::ACK.0);
+    give(forwarder, segment(server, ours, both, 1));
+    give(forwarder, segment(client, listener, TcpFlags::ACK, 1));
+    [
+        segment(client, listener, TcpFlags::ACK, 1),
+        segment(server, ours, TcpFlags::ACK, 1),
+    ]
+}
+
+fn give(forwarder: &mut Forwarder, mut frame: Vec<u8>) -> Vec<u8> {
+    let verdict = forwarder.handle_frame(NOW, &mut frame, RxChecksum::Unknown);
+    assert!(matches!(verdict, Verdict::Onward(_)), "{verdict:?}");
+    frame
+}
+
+fn segment(src: SocketAddr, dst: SocketAddr, flags: TcpFlags, ack: u32) -> Vec<u8> {
+    let (SocketAddr::V4(src), SocketAddr::V4(dst)) = (src, dst) else {
+        unreachable!("IPv4 alone");
+    };
+    let mut frame = [&MAC.0[..], &[2, 0, 0, 0, 0, 1, 8, 0]].concat();
+    let (mut ip, mut tcp) = ([0; 20], [0; 20]);
+    let header = Ipv4Header {
+        src: *src.ip(),
+        dst: *dst.ip(),
+        protocol: protocol::TCP,
+        ttl: 64,
+        tos: 0,
+        ident: 0,
+        dont_fragment: true,
+        more_fragments: false,
+        fragment_offset: 0,
+    };
+    header.emit(20, &mut ip);
+    let header = TcpHeader {
+        src_port: src.port(),
+        dst_port: dst.port(),
+        seq: SeqNumber(0),
+        ack: SeqNumber(ack),
+        flags,
+        ..TcpHeader::default()
+    };
+    let pseudo = Sum::pseudo_v4(*src.ip(), *dst.ip(), protocol::TCP, 20);
+    header.emit_with_checksum(&TcpOptions::default(), pseudo, &mut tcp);
+    frame.extend(ip);
+    frame.extend(tcp);
+    frame
+}
