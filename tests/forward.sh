@@ -154,7 +154,7 @@ all plain
 
 # slow ADDRESS: bytes both ways for some seconds.
 slow() { peer client slow "$1" 7 300000 "$work/slow-$1"; }
-keep=(--keep "$work/flows")
+keep=(--keep "$work/flows" --control "$work/control")
 stop; same "it ends in order" 0 $?
 start "${listen[@]}" "${to[@]}" "${keep[@]}"
 slow 10.10.0.20 >"$work/slow.one" 2>&1 & one=$!
@@ -167,12 +167,65 @@ check "a connection outlives the forwarder's end by SIGKILL" wait $one
 check "and one over IPv6" wait $two
 has "it says so" "goes on with" "$(cat "$work/err")"
 
+# ---- servers change while it runs; its control socket is one that the killed forwarder had left ----
+
+ctl() { "$exos" forward ctl --control "$work/control" "$@"; }
+# of SERVER FIELD: what the forwarder says of a server of TCP.
+of() { ctl --json status | python3 -c "import json, sys; print(next((s['$2'] for s in json.load(sys.stdin)['status']['servers'] if s['protocol'] == 'tcp' and s['server'] == '$1'), 'nothing'))"; }
+# visit N: so many connections, each with a document.
+visit() { local n; for n in $(seq "$1"); do in_ client curl -gsS -m 60 -o /dev/null http://10.10.0.20/one.txt || return 1; done; }
+unanswered() { ! in_ client curl -gsS -m 2 -o /dev/null http://10.10.0.20/one.txt; }
+has "the status names listeners" "tcp:10.10.0.20:80: " "$(ctl status)"
+has "and servers" "  10.10.0.11:80, weight 1: " "$(ctl status)"
+same "the socket is its owner's alone" 600 "$(stat -c %a "$work/control")"
+refused "another forwarder at the same socket" "somebody listens" "${link[@]}" --listen 10.10.0.20:80 --to 10.10.0.11 --control "$work/control"
+rm -f "$work"/slow-*
+slow 10.10.0.20 >"$work/slow.one" 2>&1 & one=$!
+slow fd10::20 >"$work/slow.two" 2>&1 & two=$!
+await test -e "$work/slow-10.10.0.20.half" && await test -e "$work/slow-fd10::20.half"
+for server_of in 10.10.0.11 10.10.0.12 fd10::11 fd10::12; do check "$server_of is drained" ctl drain "$server_of"; done
+check "with all of them drained nobody new is answered" unanswered
+for server_of in 10.10.0.12 fd10::12; do check "$server_of resumes" ctl resume "$server_of"; done
+before=$(of 10.10.0.11:80 flows_begun)
+check "connections go to the others" visit 20
+same "and none to a drained server" "$before" "$(of 10.10.0.11:80 flows_begun)"
+touch "$work/slow-10.10.0.20.go" "$work/slow-fd10::20.go"
+check "connections of drained servers go on" wait $one
+check "over IPv6 too" wait $two
+ip -n "$net-two" address add 10.10.0.13/24 dev wire
+check "a server is added" ctl add 10.10.0.13,2
+has "once" "named twice" "$(ctl add 10.10.0.13 2>&1)"
+has "not one that would be a loop" "address of ours" "$(ctl add 10.10.0.20:81 2>&1)"
+check "which changes its weight" ctl weigh 10.10.0.13:80 5
+check "connections find it" visit 30
+same "it has got some" yes "$([ "$(of 10.10.0.13:80 flows_begun)" -gt 0 ] && echo yes)"
+check "it is removed behind one listener" ctl remove 10.10.0.13 --listener udp:10.10.0.20:7
+check "and behind the others" ctl remove 10.10.0.13
+has "no more than that" "is no server of" "$(ctl remove 10.10.0.13 2>&1)"
+rm -f "$work"/slow-*
+for server_of in 10.10.0.11 fd10::11; do ctl resume "$server_of" >/dev/null; done
+slow 10.10.0.20 >"$work/slow.one" 2>&1 & one=$!
+await test -e "$work/slow-10.10.0.20.half"
+for server_of in 10.10.0.11 10.10.0.12; do check "$server_of is removed at once" ctl remove "$server_of" --now; done
+touch "$work/slow-10.10.0.20.go"
+wait $one
+has "its connections are reset" "reset" "$(cat "$work/slow.one")"
+for server_of in 10.10.0.11 10.10.0.12; do check "$server_of is added again" ctl add "$server_of"; done
+
+# Servers come and go under load, and every request is answered.
 if command -v wrk >/dev/null; then
-    said=$(in_ client timeout 60 wrk -t1 -c4 -d2 --timeout 30s http://10.10.0.20/one.txt 2>&1)
-    has "wrk is answered" "requests in" "$said"
+    in_ client timeout 60 wrk -t1 -c4 -d6 --timeout 30s http://10.10.0.20/one.txt >"$work/wrk" 2>&1 & wrk=$!
+    while kill -0 $wrk 2>/dev/null; do
+        ctl drain 10.10.0.11 && ctl weigh 10.10.0.12 9 && ctl add 10.10.0.13 && ctl resume 10.10.0.11 &&
+            ctl remove 10.10.0.12 && ctl add 10.10.0.12 && ctl remove 10.10.0.13 || { bad "changes under load"; break; }
+    done >/dev/null 2>"$work/said"
+    wait $wrk
+    has "wrk is answered while servers come and go" "requests in" "$(cat "$work/wrk")"
+    same "and nothing else" "" "$(grep -E 'Socket errors|Non-2xx' "$work/wrk")"
 else
     echo "SKIPPED: wrk through the forwarder: not installed (apt-get install wrk)"
 fi
 stop; same "it ends in order once more" 0 $?
+same "and takes its socket along" "" "$(ls "$work/control" 2>/dev/null)"
 same "and takes its program along" "" "$(in_ forwarder ip -d link show wire | grep -o 'prog/xdp')"
 exit $((failures > 0))

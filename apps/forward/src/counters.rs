@@ -25,6 +25,8 @@ exos_inet::counters! {
     flows_replaced,
     /// Flows given up early for others although they may have been alive: the table was full of such.
     flows_evicted,
+    /// Flows ended because their server was removed at once.
+    flows_ended,
     /// Drop: the packet had gone over too many hops.
     drop_hops,
     /// Drop: no server has a weight.

@@ -15,6 +15,7 @@ use crate::endpoint::Address;
 use crate::limits::{FRAGMENTED_MAX, FRAGMENTED_TIME};
 use crate::packet::{Packet, Transport, Upper};
 use crate::rewrite::Rewrite;
+use crate::traffic::Course;
 
 /// What all fragments of a packet have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +31,7 @@ struct Known {
     since: Instant,
     /// Of which the ports are not used again.
     rewrite: Rewrite,
-    to_server: bool,
+    course: Course,
 }
 
 /// The packets of which the first fragment was forwarded.
@@ -47,7 +48,7 @@ impl Fragments {
         now: Instant,
         packet: &Packet,
         rewrite: Rewrite,
-        to_server: bool,
+        course: Course,
     ) -> Rewrite {
         let Some(whole) = whole(packet) else {
             return rewrite;
@@ -66,16 +67,16 @@ impl Fragments {
             whole,
             since: now,
             rewrite,
-            to_server,
+            course,
         });
         rewrite
     }
 
-    /// How a later fragment goes on, and whether to a server.
-    pub fn follow(&self, now: Instant, packet: &Packet) -> Option<(Rewrite, bool)> {
+    /// How a later fragment goes on, and whose it is.
+    pub fn follow(&self, now: Instant, packet: &Packet) -> Option<(Rewrite, Course)> {
         let whole = whole(packet)?;
         let known = self.known.iter().rev().find(|known| known.whole == whole)?;
-        (now - known.since <= FRAGMENTED_TIME).then_some((known.rewrite, known.to_server))
+        (now - known.since <= FRAGMENTED_TIME).then_some((known.rewrite, known.course))
     }
 }
 

@@ -19,7 +19,8 @@ pub struct Keeper {
     path: PathBuf,
     /// `None` once it could not be written.
     file: Option<File>,
-    records_at: u64,
+    /// Of which state of the services the file has the names.
+    named: u64,
 }
 
 impl Keeper {
@@ -42,13 +43,12 @@ impl Keeper {
                 path.display()
             );
         }
-        let header = kept::header(forwarder.services(), forwarder.flows().capacity());
         let mut keeper = Self {
             path: path.to_owned(),
             file: None,
-            records_at: header.len() as u64,
+            named: forwarder.services().changes(),
         };
-        keeper.make(&header, forwarder).map_err(|e| {
+        keeper.make(forwarder).map_err(|e| {
             Error::io(format!("cannot keep flows in {}", path.display()), e)
                 .mend("name a file in a directory that can be written, best of memory (/run)")
         })?;
@@ -56,7 +56,7 @@ impl Keeper {
     }
 
     /// A new file in the place of the old one, whole from its first moment.
-    fn make(&mut self, header: &[u8], forwarder: &mut Forwarder) -> std::io::Result<()> {
+    fn make(&mut self, forwarder: &mut Forwarder) -> std::io::Result<()> {
         let mut new = self.path.clone().into_os_string();
         new.push(".new");
         // One that was left behind is not written to: it, or what a link leads to, may be somebody else's.
@@ -66,39 +66,69 @@ impl Keeper {
             .create_new(true)
             .mode(0o600)
             .open(&new)?;
-        file.write_all_at(header, 0)?;
-        let places = u64::from(forwarder.flows().capacity());
-        file.set_len(self.records_at + places * RECORD_LEN as u64)?;
+        let places = forwarder.flows().capacity();
+        file.write_all_at(&kept::fixed(places), 0)?;
+        file.set_len(place_of(places as usize))?;
+        write_names(&file, forwarder)?;
         forwarder.watch();
         for id in forwarder.flows().ids() {
-            self.write(&file, forwarder, id)?;
+            write(&file, forwarder, id)?;
         }
         std::fs::rename(&new, &self.path)?;
         self.file = Some(file);
         Ok(())
     }
 
-    fn write(&self, file: &File, forwarder: &Forwarder, id: FlowId) -> std::io::Result<()> {
-        let record = kept::record(forwarder.flows().get(id));
-        file.write_all_at(&record, self.records_at + (id.place() * RECORD_LEN) as u64)
-    }
-
-    /// Writes what has changed. Where that cannot be, the file goes: flows of the past are worse than none.
+    /// Writes which flows have changed.
     pub fn keep(&mut self, forwarder: &mut Forwarder) {
         while let Some(id) = forwarder.poll_changed() {
-            let Some(file) = &self.file else {
-                continue;
-            };
-            if let Err(error) = self.write(file, forwarder, id) {
-                let path = self.path.display();
-                eprintln!(
-                    "exos forward: flows are no longer kept, because {path} cannot be written: {error}"
-                );
-                let _ = std::fs::remove_file(&self.path);
-                self.file = None;
+            if let Some(file) = &self.file {
+                let written = write(file, forwarder, id);
+                self.check(written);
             }
         }
     }
+
+    /// Writes which listeners and servers there are, where that has changed. To be called after [`keep`](Self::keep), so that
+    /// nobody is found in another's place, and before packets come to the new ones.
+    pub fn keep_names(&mut self, forwarder: &Forwarder) {
+        let changes = forwarder.services().changes();
+        if self.named == changes {
+            return;
+        }
+        self.named = changes;
+        if let Some(file) = &self.file {
+            let written = write_names(file, forwarder);
+            self.check(written);
+        }
+    }
+
+    /// What cannot be written goes: flows of the past are worse than none.
+    fn check(&mut self, written: std::io::Result<()>) {
+        if let Err(error) = written {
+            let path = self.path.display();
+            eprintln!(
+                "exos forward: flows are no longer kept, because {path} cannot be written: {error}"
+            );
+            let _ = std::fs::remove_file(&self.path);
+            self.file = None;
+        }
+    }
+}
+
+/// Where the record of a flow's place is.
+fn place_of(place: usize) -> u64 {
+    (kept::RECORDS_AT + place * RECORD_LEN) as u64
+}
+
+fn write(file: &File, forwarder: &Forwarder, id: FlowId) -> std::io::Result<()> {
+    let record = kept::record(forwarder.flows().get(id));
+    file.write_all_at(&record, place_of(id.place()))
+}
+
+fn write_names(file: &File, forwarder: &Forwarder) -> std::io::Result<()> {
+    let mut parts = kept::names(forwarder.services()).into_iter();
+    parts.try_for_each(|(at, bytes)| file.write_all_at(&bytes, at as u64))
 }
 
 fn read(path: &Path) -> Result<Vec<kept::KeptFlow>, Error> {

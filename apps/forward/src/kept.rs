@@ -2,17 +2,19 @@
 //!
 //! A file has a record for each place of the table, which is written when a flow begins, changes how it stands, or ends; not
 //! when a packet comes. A program that is killed at any moment leaves whole records, since each is written by one call. The
-//! successor finds the flows by the ends that the header names, so it may have other listeners and servers, in another order.
+//! successor finds the flows by the ends that the file names, so it may have other listeners and servers, in another order.
 //!
 //! ```text
 //! 0         "exosflow"
-//! 8         version: u32   places: u32   listeners: u16   servers: u16
-//! 20        listeners, 20 bytes each:  protocol: u8  0  port: u16  address: 16
-//!           servers, 36 bytes each:    the same, then the address of ours that it sees: 16
-//! at a multiple of 4096
-//!           records, 32 bytes each:    client: 16  its port: u16  listener: u16  server: u16  port of ours: u16
+//! 8         version: u32   places: u32
+//! 4096      listeners, 20 bytes each:  protocol: u8, 0 for none  0  port: u16  address: 16
+//! 12288     servers, 36 bytes each:    the same, then the address of ours that it sees: 16
+//! 602112    records, 32 bytes each:    client: 16  its port: u16  listener: u16  server: u16  port of ours: u16
 //!                                      server's initial sequence number: u32  state: u8, 0 for none  0 0 0
 //! ```
+//!
+//! There is room for as many listeners and servers as there may be, so that they change where they are. One that goes has no
+//! records any more when another gets its place.
 //!
 //! Integers are little-endian, addresses in two such words. What is read was written by a forwarder, or by anybody: it is
 //! checked as all that comes from outside.
@@ -21,21 +23,27 @@ use std::fmt;
 
 use crate::endpoint::{Address, Endpoint};
 use crate::flow::{Flow, State};
-use crate::limits::FLOWS_MAX;
+use crate::limits::{FLOWS_MAX, LISTENERS_MAX, SERVERS_MAX};
 use crate::packet::Transport;
-use crate::service::Services;
+use crate::service::{Services, Standing};
 
 const MAGIC: &[u8; 8] = b"exosflow";
-const VERSION: u32 = 1;
-const FIXED_LEN: usize = 20;
+const VERSION: u32 = 2;
+const FIXED_LEN: usize = 16;
 const LISTENER_LEN: usize = 20;
 const SERVER_LEN: usize = 36;
 
 /// Bytes of a record.
 pub const RECORD_LEN: usize = 32;
 
-/// Records begin at a multiple of this.
-const ALIGNMENT: usize = 4096;
+/// A page, at a multiple of which each part begins.
+const PAGE: usize = 4096;
+const LISTENERS_AT: usize = PAGE;
+const SERVERS_AT: usize = (LISTENERS_AT + LISTENERS_MAX * LISTENER_LEN).next_multiple_of(PAGE);
+
+/// Where records begin.
+pub const RECORDS_AT: usize = (SERVERS_AT + SERVERS_MAX * SERVER_LEN).next_multiple_of(PAGE);
+const _: () = assert!(SERVERS_AT == 12_288 && RECORDS_AT == 602_112);
 
 /// A flow as it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,22 +89,29 @@ impl fmt::Display for Unreadable {
     }
 }
 
-/// The header for these listeners and servers, up to where records begin.
-pub fn header(services: &Services, places: u32) -> Vec<u8> {
-    let mut out = MAGIC.to_vec();
-    out.extend(VERSION.to_le_bytes());
-    out.extend(places.to_le_bytes());
-    out.extend((services.listeners.len() as u16).to_le_bytes());
-    out.extend((services.servers.len() as u16).to_le_bytes());
-    for listener in &services.listeners {
-        put_end(&mut out, listener.transport, listener.at);
-    }
-    for server in &services.servers {
-        put_end(&mut out, server.transport, server.at);
-        put_address(&mut out, server.ours);
-    }
-    out.resize(out.len().next_multiple_of(ALIGNMENT), 0);
+/// The beginning of a file with records for so many places.
+pub fn fixed(places: u32) -> [u8; FIXED_LEN] {
+    let mut out = [0; FIXED_LEN];
+    out[..8].copy_from_slice(MAGIC);
+    out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    out[12..].copy_from_slice(&places.to_le_bytes());
     out
+}
+
+/// The names of listeners and servers that there are now, each part with where it is written.
+pub fn names(services: &Services) -> [(usize, Vec<u8>); 2] {
+    let mut listeners = Vec::new();
+    for listener in &services.listeners {
+        let there = listener.standing != Standing::Gone;
+        put_end(&mut listeners, there, listener.transport, listener.at);
+    }
+    let mut servers = Vec::new();
+    for server in &services.servers {
+        let there = server.standing != Standing::Gone;
+        put_end(&mut servers, there, server.transport, server.at);
+        put_address(&mut servers, server.ours);
+    }
+    [(LISTENERS_AT, listeners), (SERVERS_AT, servers)]
 }
 
 /// The record of a place.
@@ -128,7 +143,7 @@ pub fn record(flow: &Flow) -> [u8; RECORD_LEN] {
 ///
 /// It is none of ours. Records that make no sense are left out.
 pub fn read(bytes: &[u8]) -> Result<Vec<KeptFlow>, Unreadable> {
-    let (fixed, rest) = bytes
+    let (fixed, _) = bytes
         .split_first_chunk::<FIXED_LEN>()
         .ok_or(Unreadable::Strange)?;
     if !fixed.starts_with(MAGIC) {
@@ -138,28 +153,26 @@ pub fn read(bytes: &[u8]) -> Result<Vec<KeptFlow>, Unreadable> {
     if version != VERSION {
         return Err(Unreadable::Version(version));
     }
-    let (listeners, servers) = (word16(fixed, 16).into(), word16(fixed, 18).into());
-    let named = |at: usize, len: usize, count: usize| rest.get(at..at + len * count);
-    let listeners_len = LISTENER_LEN * listeners;
-    let parts = named(0, LISTENER_LEN, listeners).zip(named(listeners_len, SERVER_LEN, servers));
-    let (listeners, servers) = parts.ok_or(Unreadable::Damaged)?;
+    if bytes.len() < RECORDS_AT || places > FLOWS_MAX {
+        return Err(Unreadable::Damaged);
+    }
+    let part = |from: usize, len: usize| &bytes[from..from + len];
     let ends = Ends {
-        listeners: listeners.chunks_exact(LISTENER_LEN).map(end).collect(),
-        servers: servers
+        listeners: part(LISTENERS_AT, LISTENERS_MAX * LISTENER_LEN)
+            .chunks_exact(LISTENER_LEN)
+            .map(end)
+            .collect(),
+        servers: part(SERVERS_AT, SERVERS_MAX * SERVER_LEN)
             .chunks_exact(SERVER_LEN)
             .map(|bytes| end(bytes).zip(Some(address(&bytes[LISTENER_LEN..]))))
             .collect(),
     };
-    let at = (FIXED_LEN + listeners_len + servers.len()).next_multiple_of(ALIGNMENT);
-    let records = bytes.get(at..).ok_or(Unreadable::Damaged)?;
-    if places > FLOWS_MAX {
-        return Err(Unreadable::Damaged);
-    }
+    let records = &bytes[RECORDS_AT..];
     let records = records.chunks_exact(RECORD_LEN).take(places as usize);
     Ok(records.filter_map(|record| ends.flow(record)).collect())
 }
 
-/// What a header names.
+/// What a file names.
 struct Ends {
     listeners: Vec<Option<(Transport, Endpoint)>>,
     servers: Vec<Option<((Transport, Endpoint), Address)>>,
@@ -190,8 +203,8 @@ impl Ends {
     }
 }
 
-fn put_end(out: &mut Vec<u8>, transport: Transport, end: Endpoint) {
-    out.extend([transport.number(), 0]);
+fn put_end(out: &mut Vec<u8>, is_there: bool, transport: Transport, end: Endpoint) {
+    out.extend([if is_there { transport.number() } else { 0 }, 0]);
     out.extend(end.port.to_le_bytes());
     put_address(out, end.address);
 }

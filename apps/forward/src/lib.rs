@@ -11,14 +11,17 @@
 //! | [`flow`] | the flows under way, how they stand, and when they are forgotten |
 //! | [`ports`] | which of our ports a server sees |
 //! | [`maglev`], [`service`] | which server, and what is listened to |
+//! | [`traffic`] | what has gone through, of each listener and server |
 //! | [`forwarder`] | all of that together, for one frame after the other |
 //! | [`kept`], `keeper` | flows that outlive the program |
+//! | `control` | the socket by which servers are changed while it runs |
 //! | `options`, `run` | the program: `exos forward` |
 //!
 //! Everything but the program performs nothing: no I/O, no clock. `docs/internals/forward.md` is the design.
 //!
 #![forbid(unsafe_code)]
 
+mod control;
 pub mod counters;
 pub mod endpoint;
 pub mod flow;
@@ -36,6 +39,7 @@ pub mod rewrite;
 mod run;
 pub mod service;
 mod statistics;
+pub mod traffic;
 
 pub use options::ForwardArgs;
 pub use run::run;

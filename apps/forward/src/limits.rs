@@ -61,9 +61,39 @@ pub const WEIGHT_MAX: u16 = 1000;
 /// Listeners: each has a table.
 pub const LISTENERS_MAX: usize = 256;
 
+/// Servers behind all of them, each with 8 KiB of its own to know which ports are free.
+pub const SERVERS_MAX: usize = 16_384;
+
+/// Entries that are looked at in one turn while a hashing table is made beside the one in use: some 20 microseconds. The small
+/// table takes some 200 such turns, the large one 4,000.
+pub const ENTRIES_AT_ONCE: usize = 4096;
+
 /// Flows that are given up for their age in one turn, so that a table that ages at once does not stop the program.
 pub const EXPIRED_AT_ONCE: usize = 256;
 
 /// From so many flows on a batch of frames is read ahead: with fewer, the flows (64 bytes each) are in a cache of the second
 /// level as it is usual (512 KiB), and looking ahead would only cost time.
 pub const READ_AHEAD_FROM: u32 = 8192;
+
+/// The control socket where none is named.
+pub const CONTROL_PATH: &str = "/run/exos/forward.sock";
+
+/// Programs on the control socket at once: people and scripts of its owner. Another takes the place of the one that was silent
+/// for longest.
+pub const ASKERS_MAX: usize = 8;
+
+/// Programs that wait to be let in: between two looks at the socket.
+pub const ASKERS_WAITING_MAX: i32 = 16;
+
+/// Bytes of a request; the longest has some two hundred.
+pub const REQUEST_LEN_MAX: usize = 4096;
+
+/// Bytes of an answer: the status of as many servers and listeners as there may be, with 500 bytes each and 60 for each
+/// server of a listener, is below this.
+pub const ANSWER_LEN_MAX: u64 = 32 << 20;
+
+/// How long an answer may take: a loop that is busy looks at the socket every [`CONTROL_EVERY`].
+pub const ANSWER_TIME: Duration = Duration::from_secs(10);
+
+/// How often the loop looks at the control socket while packets come: a person notices no delay, and it costs two system calls.
+pub const CONTROL_EVERY: Duration = Duration::from_millis(1);

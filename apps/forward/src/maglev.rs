@@ -3,9 +3,11 @@
 //! Eisenbud and others, "Maglev: A Fast and Reliable Software Network Load Balancer" (NSDI 2016), section 3.4. Each
 //! server has an order of its own in which it would like the entries of a table; in turns each takes the first one on
 //! its list that is free. Nothing but names and weights goes in, so that forwarders that know nothing of each other
-//! agree, and one that has forgotten everything decides as before.
+//! agree, and one that has forgotten everything decides as before. The order in which servers are given does not matter.
 //!
 //! **Weights.** A server takes turns as often as its weight says: one of half the largest weight in every second round.
+//!
+//! **In parts.** [`Building`] makes a table a bounded part at a time, beside one that is in use.
 //!
 //! **What moves.** Without a server, its keys go to others; beside these a few more move, because turns come differently.
 //! Those are at most 1/160 of all keys with the small table and 1/640 with the large one ([`TABLE_LENS`]), whatever the number
@@ -41,6 +43,23 @@ struct Turn {
     skip: usize,
 }
 
+/// A table that is being filled.
+pub struct Building {
+    entries: Vec<u16>,
+    turns: Vec<Turn>,
+    /// The largest weight.
+    most: u64,
+    /// Whose turn it is.
+    at: usize,
+    /// Whether he is looking for a free entry.
+    is_looking: bool,
+    /// Entries that are free.
+    left: usize,
+}
+
+/// An entry that is free.
+const FREE: u16 = u16::MAX;
+
 impl Maglev {
     /// The size for so many servers at most.
     pub fn len_for(servers: usize) -> usize {
@@ -50,32 +69,13 @@ impl Maglev {
 
     /// A table of `len` entries, which is prime; `None` when no server has a weight.
     pub fn build(servers: &[Candidate], len: usize) -> Option<Self> {
-        let most = u64::from(servers.iter().map(|s| s.weight).max()?);
-        if most == 0 {
-            return None;
+        let mut building = Building::begin(servers, len)?;
+        loop {
+            building = match building.advance(usize::MAX) {
+                Ok(table) => return Some(table),
+                Err(rest) => rest,
+            };
         }
-        let mut turns: Vec<Turn> = (0..)
-            .zip(servers)
-            .filter(|(_, server)| server.weight > 0)
-            .map(|(place, server)| Turn::new(place, server, len))
-            .collect();
-        if let [only] = &turns[..] {
-            let entries = vec![only.place; len];
-            return Some(Self { entries });
-        }
-        let mut entries = vec![u16::MAX; len];
-        let mut left = len;
-        while left > 0 {
-            for turn in &mut turns {
-                turn.credit += turn.weight;
-                if turn.credit >= most && left > 0 {
-                    turn.credit -= most;
-                    turn.take(&mut entries);
-                    left -= 1;
-                }
-            }
-        }
-        Some(Self { entries })
     }
 
     /// The place of the server that a key with this hash belongs to.
@@ -87,7 +87,80 @@ impl Maglev {
     }
 }
 
+impl Building {
+    /// Begins a table of `len` entries, which is prime; `None` when no server has a weight.
+    pub fn begin(servers: &[Candidate], len: usize) -> Option<Self> {
+        let most = u64::from(servers.iter().map(|s| s.weight).max()?);
+        if most == 0 {
+            return None;
+        }
+        let weighty = (0..).zip(servers).filter(|(_, server)| server.weight > 0);
+        let mut all: Vec<(u16, &Candidate)> = weighty.collect();
+        // The order of turns is that of names, so that whoever knows the same servers makes the same table.
+        all.sort_by_key(|(_, server)| server.name);
+        let only = match &all[..] {
+            [(place, _)] => Some(*place),
+            _ => None,
+        };
+        let turns = all.into_iter().map(|(place, s)| Turn::new(place, s, len));
+        Some(Self {
+            entries: vec![only.unwrap_or(FREE); len],
+            turns: turns.collect(),
+            most,
+            at: 0,
+            is_looking: false,
+            left: if only.is_some() { 0 } else { len },
+        })
+    }
+
+    /// Goes on, looking at so many entries at most; the table when it is whole.
+    ///
+    /// # Errors
+    ///
+    /// It is not yet: this is what there is of it.
+    pub fn advance(mut self, entries_max: usize) -> Result<Maglev, Self> {
+        for _ in 0..entries_max {
+            if self.left == 0 {
+                return Ok(Maglev {
+                    entries: self.entries,
+                });
+            }
+            self.step();
+        }
+        Err(self)
+    }
+
+    /// Looks at an entry, or passes a turn.
+    #[inline]
+    fn step(&mut self) {
+        let turn = &mut self.turns[self.at];
+        let len = self.entries.len();
+        if !self.is_looking {
+            turn.credit += turn.weight;
+            self.is_looking = turn.credit >= self.most;
+        }
+        if self.is_looking {
+            let entry = &mut self.entries[turn.next];
+            turn.next += turn.skip;
+            if turn.next >= len {
+                turn.next -= len;
+            }
+            if *entry != FREE {
+                return;
+            }
+            *entry = turn.place;
+            turn.credit -= self.most;
+            (self.left, self.is_looking) = (self.left - 1, false);
+        }
+        self.at += 1;
+        if self.at == self.turns.len() {
+            self.at = 0;
+        }
+    }
+}
+
 impl Turn {
+    /// Its order goes through all entries, since the length is prime.
     fn new(place: u16, server: &Candidate, len: usize) -> Self {
         // No secret: others are to find the same.
         let key = SipKey::from_seed(0);
@@ -98,18 +171,6 @@ impl Turn {
             credit: 0,
             next: (offset % len as u64) as usize,
             skip: 1 + (skip % (len as u64 - 1)) as usize,
-        }
-    }
-
-    /// Takes the first entry of its order that is free. The order goes through all, since the length is prime.
-    fn take(&mut self, entries: &mut [u16]) {
-        loop {
-            let at = self.next;
-            self.next = (at + self.skip) % entries.len();
-            if entries[at] == u16::MAX {
-                entries[at] = self.place;
-                return;
-            }
         }
     }
 }
@@ -229,12 +290,30 @@ mod tests {
 
     /// What other forwarders rely on: the same table from the same names, whatever the order in which they are given.
     #[test]
-    fn the_order_of_servers_matters_little() {
+    fn the_order_of_servers_does_not_matter() {
         let all = servers(5);
         let mut turned = all.clone();
         turned.reverse();
         let (a, b) = (table(&all, 65_537), table(&turned, 65_537));
-        assert!(moved((&a, &all), (&b, &turned)) < 0.01);
+        assert!(moved((&a, &all), (&b, &turned)) == 0.0);
+    }
+
+    /// A table that is made in parts is the one that is made at once.
+    #[test]
+    fn parts_make_a_whole() {
+        let mut all = servers(5);
+        all[1].weight = 3;
+        let mut building = Building::begin(&all, 65_537).unwrap();
+        let mut parts = 1;
+        let whole = loop {
+            building = match building.advance(1000) {
+                Ok(table) => break table,
+                Err(rest) => rest,
+            };
+            parts += 1;
+        };
+        assert!(parts > 65, "{parts} parts of a thousand");
+        assert!(whole.entries == table(&all, 65_537).entries);
     }
 
     #[test]

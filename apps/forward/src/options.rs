@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use exos_program::LinkArgs;
 
-use crate::limits::{FLOWS_DEFAULT, FLOWS_MAX, WEIGHT_MAX};
+use crate::control::CtlArgs;
+use crate::limits::{CONTROL_PATH, FLOWS_DEFAULT, FLOWS_MAX, WEIGHT_MAX};
 use crate::packet::Transport;
 
 /// Forward connections to servers, packet by packet, so that only client and server acknowledge anything.
@@ -16,7 +17,10 @@ use crate::packet::Transport;
 /// decided by the client's address and port (Maglev hashing), as --to says by weights. Echo requests to our addresses are
 /// answered. SIGINT and SIGTERM end it. Statistics are printed on SIGUSR1 and at the end.
 #[derive(clap::Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct ForwardArgs {
+    #[command(subcommand)]
+    pub(crate) other: Option<Other>,
     #[command(flatten)]
     pub(crate) link: LinkArgs,
     /// Where clients come to: an address that --address gives, and a port; tcp unless it says udp (repeatable)
@@ -31,9 +35,18 @@ pub struct ForwardArgs {
     /// Keep connections in this file, best in memory (/run/NAME): a forwarder that is started after this one goes on with them
     #[arg(long, value_name = "FILE")]
     pub(crate) keep: Option<PathBuf>,
+    /// Listen to exos forward ctl at a socket that its owner may open: servers change while it runs
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = CONTROL_PATH)]
+    pub(crate) control: Option<PathBuf>,
     /// Print the statistics as JSON, a line on standard output
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What is done with a forwarder that runs.
+#[derive(clap::Subcommand, Clone, Debug)]
+pub(crate) enum Other {
+    Ctl(CtlArgs),
 }
 
 /// Where something is listened to.

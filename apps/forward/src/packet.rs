@@ -182,6 +182,12 @@ impl Packet {
         self.upper_at.into()..self.end.into()
     }
 
+    /// Its bytes from the IP header on.
+    #[inline]
+    pub fn ip_len(&self) -> u64 {
+        (self.end - self.ip_at).into()
+    }
+
     /// Sender and receiver, of a packet with ports.
     #[inline]
     pub fn ends(&self) -> Option<(Transport, Endpoint, Endpoint)> {

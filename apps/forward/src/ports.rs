@@ -19,6 +19,9 @@ const PAGE_LEN: usize = 1024;
 /// All port numbers.
 const PORTS: usize = 1 << 16;
 
+/// Pages of ports.
+pub const PAGES: usize = PORTS / PAGE_LEN;
+
 /// No flow.
 const NONE: u32 = u32::MAX;
 
@@ -46,7 +49,7 @@ impl Default for Ports {
     /// All ports but those that have names.
     fn default() -> Self {
         let mut ports = Self {
-            pages: (0..PORTS / PAGE_LEN).map(|_| None).collect(),
+            pages: (0..PAGES).map(|_| None).collect(),
             free: Box::new([u64::MAX; PORTS / 64]),
             next: PORT_FIRST,
             taken: 0,
@@ -73,6 +76,19 @@ impl Ports {
     /// Never gives this port.
     pub fn keep(&mut self, port: u16) {
         self.free[usize::from(port) / 64] &= !(1 << (port % 64));
+    }
+
+    /// May be given from now on: the opposite of [`keep`](Self::keep), for a port that no flow has.
+    pub fn release(&mut self, port: u16) {
+        if port >= PORT_FIRST && self.get(port).is_none() {
+            self.free[usize::from(port) / 64] |= 1 << (port % 64);
+        }
+    }
+
+    /// The flows by ports of one page of [`PAGES`].
+    pub fn flows(&self, page: usize) -> impl Iterator<Item = FlowId> {
+        let page = self.pages[page].as_deref().into_iter().flatten();
+        page.filter(|flow| **flow != NONE).map(|flow| FlowId(*flow))
     }
 
     /// True for a port that may be given to a flow.

@@ -12,10 +12,13 @@ use exos::signals::Signals;
 use exos::{Error, Exos, LinkName, Passage, clock};
 use exos_inet::{Instant, Stack};
 use exos_program::{Printer, Stream};
+use serde_json::json;
 
+use crate::control::{self, ControlServer, Kind, Request};
 use crate::forwarder::{Forwarder, Verdict};
 use crate::keeper::Keeper;
-use crate::options::{ForwardArgs, Place, Weighted};
+use crate::limits::CONTROL_EVERY;
+use crate::options::{ForwardArgs, Other, Place, Weighted};
 use crate::service::{Listen, Services};
 use crate::statistics;
 
@@ -25,12 +28,17 @@ use crate::statistics;
 ///
 /// What is wanted does not fit together, or the link cannot be had or has gone.
 pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
+    if let Some(Other::Ctl(args)) = &args.other {
+        return control::run(args);
+    }
     check_listeners(args)?;
     args.link.pin()?;
     let mut exos = attach(args)?;
     let services = services(args, &exos.stack)?;
     let mac = exos.stack.config().mac;
     let mut forwarder = Forwarder::new(services, mac, args.flows, secret()?);
+    let control = args.control.as_deref().map(ControlServer::listen);
+    let control = control.transpose()?;
     let keep = |path: &PathBuf| Keeper::start(path, &mut forwarder);
     let keeper = args.keep.as_ref().map(keep).transpose()?;
     eprintln!("exos forward: {}", exos.describe_link());
@@ -45,6 +53,8 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
         exos,
         forwarder,
         keeper,
+        control,
+        control_due: clock::now(),
         signals,
         printer: Printer::start(stream)?,
         json: args.json,
@@ -108,7 +118,7 @@ fn source(stack: &Stack, server: IpAddr) -> Result<IpAddr, Error> {
 
 /// Asks for the servers' link addresses, so that the first clients need not wait for them.
 fn seek_servers(exos: &mut Exos, forwarder: &Forwarder) {
-    for server in &forwarder.services().servers {
+    for (_, server) in forwarder.services().present() {
         let _ = exos
             .stack
             .link_address(clock::now(), server.at.address.into());
@@ -136,6 +146,9 @@ struct Program {
     exos: Exos,
     forwarder: Forwarder,
     keeper: Option<Keeper>,
+    control: Option<ControlServer>,
+    /// When the control socket is looked at next.
+    control_due: Instant,
     signals: Signals,
     printer: Printer,
     json: bool,
@@ -170,12 +183,44 @@ impl Program {
         if let Some(keeper) = &mut self.keeper {
             keeper.keep(&mut self.forwarder);
         }
+        self.serve_control();
+        if let Some(keeper) = &mut self.keeper {
+            keeper.keep_names(&self.forwarder);
+        }
         self.exos.send()?;
         if self.signals.take_report_request() {
             self.print();
         }
-        self.exos
-            .wait(self.forwarder.poll_timeout(), &[self.signals.fd()])
+        let mut fds = vec![self.signals.fd()];
+        fds.extend(self.control.iter().flat_map(ControlServer::fds));
+        let behind = self.control.as_ref().is_some_and(ControlServer::is_behind);
+        let control = behind.then_some(self.control_due);
+        let due = [self.forwarder.poll_timeout(), control];
+        self.exos.wait(due.into_iter().flatten().min(), &fds)
+    }
+
+    /// Hears the control socket. Flows have been kept by now, so that no place that is given out has any in the file.
+    fn serve_control(&mut self) {
+        let now = self.exos.now();
+        let Some(mut control) = self.control.take_if(|_| self.control_due <= now) else {
+            return;
+        };
+        self.control_due = now + CONTROL_EVERY;
+        control.serve(|line| control::answer(self.respond(line)));
+        self.control = Some(control);
+    }
+
+    fn respond(&mut self, line: &[u8]) -> Result<serde_json::Value, String> {
+        let request = Request::parse(line)?;
+        if request.request == Kind::Status {
+            let status = statistics::json(&self.exos, &self.forwarder);
+            return Ok(json!({ "status": status }));
+        }
+        let stack = &self.exos.stack;
+        let source = |ip| source(stack, ip).map_err(|e| e.to_string());
+        let answer = control::apply(&mut self.forwarder, &request, &source)?;
+        seek_servers(&mut self.exos, &self.forwarder);
+        Ok(answer)
     }
 
     fn print(&self) {

@@ -12,37 +12,47 @@ use serde_json::{Value, json};
 
 use crate::flow::Class;
 use crate::forwarder::Forwarder;
-use crate::service::Server;
+use crate::service::{Listener, Member, Server, Services, Standing};
+use crate::traffic::Traffic;
 
 /// A report, for people or as a line of JSON.
 pub fn report(exos: &Exos, forwarder: &Forwarder, as_json: bool) -> String {
-    let own = forwarder.counters().list().into_iter();
-    let own = own.map(|(name, count)| (name.to_owned(), count));
-    let all: Vec<(String, u64)> = own.chain(exos.counters()).collect();
     if as_json {
-        let report = json!({
-            "schema": "exos.forward.statistics/1",
-            "flows": flows(forwarder),
-            "servers": forwarder.services().servers.iter().map(server).collect::<Vec<_>>(),
-            "counters": counters::object(all),
-        });
-        return format!("{report}\n");
+        return format!("{}\n", json(exos, forwarder));
     }
     let mut text = String::from("exos forward:\n");
     for (name, count) in gauges(forwarder) {
         let _ = writeln!(text, "  {count} flows {name}");
     }
-    for server in &forwarder.services().servers {
-        let _ = writeln!(
-            text,
-            "  {} {}: {} flows, {} begun",
-            server.transport.name(),
-            SocketAddr::from(server.at),
-            server.ports.taken(),
-            server.begun
-        );
+    for (_, listener) in forwarder.services().open_listeners() {
+        let Listener { flows, begun, .. } = listener;
+        let (name, at) = (listener.transport.name(), SocketAddr::from(listener.at));
+        let _ = writeln!(text, "  {name}:{at}: {flows} flows, {begun} begun");
     }
-    text + &counters::lines(&all)
+    for (_, server) in forwarder.services().present() {
+        let (name, at) = (server.transport.name(), SocketAddr::from(server.at));
+        let (taken, begun) = (server.ports.taken(), server.begun);
+        let _ = writeln!(text, "  to {name}:{at}: {taken} flows, {begun} begun");
+    }
+    text + &counters::lines(&all(exos, forwarder))
+}
+
+/// The same as a value of JSON.
+pub fn json(exos: &Exos, forwarder: &Forwarder) -> Value {
+    json!({
+        "schema": "exos.forward.statistics/1",
+        "flows": flows(forwarder),
+        "listeners": listeners(forwarder.services()),
+        "servers": servers(forwarder.services()),
+        "counters": counters::object(all(exos, forwarder)),
+    })
+}
+
+/// All counters: those of the forwarder, then those of link and stack.
+fn all(exos: &Exos, forwarder: &Forwarder) -> Vec<(String, u64)> {
+    let own = forwarder.counters().list().into_iter();
+    let own = own.map(|(name, count)| (name.to_owned(), count));
+    own.chain(exos.counters()).collect()
 }
 
 fn gauges(forwarder: &Forwarder) -> [(&'static str, u32); 4] {
@@ -58,11 +68,52 @@ fn flows(forwarder: &Forwarder) -> Value {
     all.into()
 }
 
-fn server(server: &Server) -> Value {
-    json!({
-        "protocol": server.transport.name(),
-        "server": SocketAddr::from(server.at).to_string(),
-        "flows": server.ports.taken(),
-        "flows_begun": server.begun,
-    })
+/// The listeners, each with what it says of its servers.
+fn listeners(services: &Services) -> Vec<Value> {
+    let member = |member: &Member| {
+        let server = &services.servers[usize::from(member.server)];
+        json!({
+            "server": SocketAddr::from(server.at).to_string(),
+            "weight": member.weight,
+            "draining": member.is_draining,
+        })
+    };
+    let listener = |(_, listener): (u16, &Listener)| {
+        let own = json!({
+            "protocol": listener.transport.name(),
+            "listener": SocketAddr::from(listener.at).to_string(),
+            "leaving": listener.standing == Standing::Leaving,
+            "flows": listener.flows,
+            "flows_begun": listener.begun,
+            "flows_refused": listener.refused,
+            "servers": listener.members().iter().map(member).collect::<Vec<_>>(),
+        });
+        with_traffic(own, &listener.traffic)
+    };
+    services.open_listeners().map(listener).collect()
+}
+
+/// The servers, of whichever listeners.
+fn servers(services: &Services) -> Vec<Value> {
+    let server = |(_, server): (u16, &Server)| {
+        let own = json!({
+            "protocol": server.transport.name(),
+            "server": SocketAddr::from(server.at).to_string(),
+            "leaving": server.standing == Standing::Leaving,
+            "flows": server.ports.taken(),
+            "flows_open": server.open,
+            "flows_begun": server.begun,
+            "flows_refused": server.refused,
+            "flows_unanswered": server.unanswered,
+        });
+        with_traffic(own, &server.traffic)
+    };
+    services.present().map(server).collect()
+}
+
+fn with_traffic(mut object: Value, traffic: &Traffic) -> Value {
+    for (name, count) in traffic.list() {
+        object[name] = count.into();
+    }
+    object
 }

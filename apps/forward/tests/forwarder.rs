@@ -1,5 +1,7 @@
 //! The forwarder, packet by packet: which flow, which way, what is noted, and what is refused.
 
+#[path = "forwarder/changes.rs"]
+mod changes;
 mod common;
 
 use std::net::{IpAddr, SocketAddr};
@@ -13,7 +15,7 @@ use exos_forward::limits::{
     CLOSING_TIME, ESTABLISHED_TIME, EVICTABLE_AFTER, OPENING_TIME, READ_AHEAD_FROM,
 };
 use exos_forward::packet::Transport;
-use exos_forward::service::{Listen, Services};
+use exos_forward::service::{Listen, Services, Standing};
 use exos_inet::RxChecksum;
 
 #[test]

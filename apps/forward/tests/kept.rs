@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use common::steps::*;
 use exos_forward::flow::Class;
 use exos_forward::forwarder::Forwarder;
-use exos_forward::kept::{self, KeptFlow, RECORD_LEN, Unreadable};
+use exos_forward::kept::{self, KeptFlow, RECORD_LEN, RECORDS_AT, Unreadable};
 use exos_forward::packet::Transport;
 use exos_forward::service::{Listen, Services};
 use exos_testing::Random;
@@ -15,19 +15,23 @@ use exos_testing::Random;
 /// A file as the keeper writes it, in memory.
 struct Kept {
     bytes: Vec<u8>,
-    records_at: usize,
 }
 
 impl Kept {
     fn of(forwarder: &mut Forwarder) -> Self {
         forwarder.watch();
-        let mut bytes = kept::header(forwarder.services(), forwarder.flows().capacity());
-        let records_at = bytes.len();
-        bytes.resize(
-            records_at + forwarder.flows().capacity() as usize * RECORD_LEN,
-            0,
-        );
-        Self { bytes, records_at }
+        let places = forwarder.flows().capacity();
+        let mut bytes = kept::fixed(places).to_vec();
+        bytes.resize(RECORDS_AT + places as usize * RECORD_LEN, 0);
+        let mut kept = Self { bytes };
+        kept.keep_names(forwarder);
+        kept
+    }
+
+    fn keep_names(&mut self, forwarder: &Forwarder) {
+        for (at, names) in kept::names(forwarder.services()) {
+            self.bytes[at..at + names.len()].copy_from_slice(&names);
+        }
     }
 
     fn keep(&mut self, forwarder: &mut Forwarder) {
@@ -36,7 +40,7 @@ impl Kept {
             let place = forwarder.flows().ids().position(|other| other == id);
             // Ids are places; of those that are there this one is at least so far on.
             assert_eq!(place.is_some(), flow.is_there);
-            let at = self.records_at + id.place() * RECORD_LEN;
+            let at = RECORDS_AT + id.place() * RECORD_LEN;
             self.bytes[at..at + RECORD_LEN].copy_from_slice(&kept::record(flow));
         }
     }
@@ -142,6 +146,30 @@ fn who_is_gone_is_gone() {
     assert_eq!(restored(&mut only(VIP, SERVER), &kept), 1);
 }
 
+/// A server that comes while others run is named in the place of one that has gone, and what is kept is of the right one.
+#[test]
+fn names_follow_servers_that_come_and_go() {
+    let mut first = forwarder(8);
+    let mut kept = Kept::of(&mut first);
+    let ours = at(VIP).ip();
+    let other = "10.0.0.12:8080";
+    let services = first.services_mut();
+    services.remove_server(0, at(SERVER)).unwrap();
+    services.add_server(0, at(other), 1, ours).unwrap();
+    assert_eq!(services.servers.len(), 4, "in the same place");
+    kept.keep_names(&first);
+    open_at(&mut first, at(CLIENT), at(other));
+    kept.keep(&mut first);
+    let servers: Vec<SocketAddr> = kept.flows().iter().map(|f| f.server.into()).collect();
+    assert_eq!(servers, [at(other)]);
+}
+
+/// A SYN of this client, which goes to this server.
+fn open_at(forwarder: &mut Forwarder, client: SocketAddr, server: SocketAddr) {
+    let syn = give(forwarder, START, tcp(client, at(VIP), SYN, 0)).unwrap();
+    assert_eq!(ends_of(&syn).1, server);
+}
+
 #[test]
 fn files_of_others_are_named_as_such() {
     let good = Kept::of(&mut forwarder(4)).bytes;
@@ -152,18 +180,15 @@ fn files_of_others_are_named_as_such() {
     };
     assert_eq!(kept::read(b""), Err(Unreadable::Strange));
     assert_eq!(kept::read(&[b'x'; 5000]), Err(Unreadable::Strange));
-    assert_eq!(with(8, 2), Err(Unreadable::Version(2)));
+    assert_eq!(with(8, 1), Err(Unreadable::Version(1)));
     assert_eq!(
         with(15, 255),
         Err(Unreadable::Damaged),
         "more places than any table"
     );
-    assert_eq!(
-        with(19, 255),
-        Err(Unreadable::Damaged),
-        "more servers than fit"
-    );
     assert_eq!(kept::read(&good[..100]), Err(Unreadable::Damaged));
+    let short = &good[..RECORDS_AT - 1];
+    assert_eq!(kept::read(short), Err(Unreadable::Damaged));
     assert_eq!(kept::read(&good), Ok(vec![]));
 }
 
@@ -176,15 +201,19 @@ fn damage_does_no_harm() {
         open(&mut first, START, client(n), VIP);
     }
     kept.keep(&mut first);
+    let named = kept::names(first.services()).map(|(at, names)| at..at + names.len());
     let mut taken = 0;
     for seed in 0..300 {
         let mut random = Random(seed);
         let mut bytes = kept.bytes.clone();
         for _ in 0..20 {
-            let at = match random.chance(5) {
-                true => random.below(200),
-                false => kept.records_at + random.below(40 * RECORD_LEN),
+            let place = match random.below(40) {
+                0 => 0..16,
+                1 => named[0].clone(),
+                2 => named[1].clone(),
+                _ => RECORDS_AT..RECORDS_AT + 40 * RECORD_LEN,
             };
+            let at = place.start + random.below(place.len());
             bytes[at] = random.byte();
         }
         let Ok(flows) = kept::read(&bytes) else {

@@ -5,7 +5,7 @@ use exos_wire::tcp::TcpFlags;
 
 use super::{Forwarder, Verdict, tick_of};
 use crate::endpoint::Endpoint;
-use crate::flow::{Class, Flow, FlowId, Key, State, Tick};
+use crate::flow::{Class, FlowId, Key, State, Tick};
 use crate::kept::KeptFlow;
 use crate::limits::{EVICTABLE_AFTER, OPENING_SHARE};
 use crate::packet::{Segment, Transport};
@@ -32,7 +32,7 @@ impl Forwarder {
             Some(id) => return Ok(id),
             None => {}
         }
-        if !begins {
+        if !begins || !self.services.is_open(key.listener) {
             return Err(self.unknown());
         }
         self.begin(now, transport, key)
@@ -56,26 +56,31 @@ impl Forwarder {
         let hash = self.spread.hash_and_half(address.words(), port.into());
         let Some(server) = self.services.choose(key.listener, hash) else {
             self.counters.drop_no_server += 1;
-            return Err(Verdict::Drop);
+            return self.refuse(key.listener);
         };
         if !self.make_room(now) {
             self.counters.drop_table_full += 1;
-            return Err(Verdict::Drop);
+            return self.refuse(key.listener);
         }
         let Some(our_port) = self.find_port(server, port) else {
             self.counters.drop_no_port += 1;
-            return Err(Verdict::Drop);
+            return self.refuse(key.listener);
         };
         let state = match transport {
             Transport::Tcp => State::SynSeen,
             Transport::Udp => State::OneWay,
         };
         let id = self.flows.insert(now, *key, state, server as u16, our_port);
-        let server = &mut self.services.servers[server];
-        server.ports.take(our_port, id);
-        server.begun += 1;
+        self.services.flow_begins(id, self.flows.get(id));
+        self.services.servers[server].begun += 1;
+        self.services.listeners[usize::from(key.listener)].begun += 1;
         self.counters.flows_begun += 1;
         Ok(id)
+    }
+
+    fn refuse(&mut self, listener: u16) -> Result<FlowId, Verdict> {
+        self.services.listeners[usize::from(listener)].refused += 1;
+        Err(Verdict::Drop)
     }
 
     /// A port that is free, if need be by giving a flow up.
@@ -143,7 +148,7 @@ impl Forwarder {
             return false;
         };
         let key = Key { client, listener };
-        let ports = &mut self.services.servers[server].ports;
+        let ports = &self.services.servers[server].ports;
         let is_taken = !ports.is_free(our_port) || self.flows.find(&key).is_some();
         if is_taken || self.flows.next_place().is_none() || state.transport() != transport {
             return false;
@@ -152,17 +157,13 @@ impl Forwarder {
             .flows
             .insert(tick_of(now), key, state, server as u16, our_port);
         self.flows.set_server_isn(id, kept.server_isn);
-        ports.take(our_port, id);
+        self.services.flow_begins(id, self.flows.get(id));
         self.counters.flows_restored += 1;
         true
     }
 
     pub(super) fn remove(&mut self, id: FlowId) {
-        let Flow {
-            server, our_port, ..
-        } = self.flows.remove(id);
-        self.services.servers[usize::from(server)]
-            .ports
-            .give(our_port);
+        let flow = self.flows.remove(id);
+        self.services.flow_ends(&flow);
     }
 }

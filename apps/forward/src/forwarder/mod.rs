@@ -14,12 +14,14 @@
 //!                     becomes ours -> server                 becomes listener -> client
 //! ```
 //!
-//! `begin` is how flows begin, and which end for others; `ahead` has memory read before it is needed.
+//! `begin` is how flows begin, and which end for others; `change` what follows when servers change; `ahead` has memory read
+//! before it is needed.
 //!
 //! What is for neither is the stack's: it answers echo requests and neighbours, and resets what belongs to no flow.
 
 mod ahead;
 mod begin;
+mod change;
 
 use std::net::IpAddr;
 
@@ -30,7 +32,7 @@ use exos_wire::tcp::TcpFlags;
 
 use crate::counters::Counters;
 use crate::flow::state::Event;
-use crate::flow::{FlowId, FlowTable, Key, State, Tick};
+use crate::flow::{Flow, FlowId, FlowTable, Key, State, Tick};
 use crate::fragments::Fragments;
 use crate::icmp::Quote;
 use crate::limits::{EXPIRED_AT_ONCE, PROOF_WINDOW};
@@ -38,6 +40,7 @@ use crate::packet::{Packet, Segment, Transport, Upper};
 use crate::rewrite::{Rewrite, Sums};
 use crate::service::Services;
 use ahead::Ahead;
+use crate::traffic::Course;
 
 /// What becomes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +59,7 @@ pub struct Forwarder {
     flows: FlowTable,
     fragments: Fragments,
     counters: Counters,
+    endings: Vec<change::Ending>,
     /// Which server a client belongs to; the same for all forwarders.
     spread: SipKey,
     mac: Mac,
@@ -77,6 +81,7 @@ impl Forwarder {
             flows: FlowTable::new(capacity, seed),
             fragments: Fragments::default(),
             counters: Counters::default(),
+            endings: Vec::new(),
             spread: SipKey::from_seed(0),
             mac,
             ahead: Vec::new(),
@@ -137,28 +142,23 @@ impl Forwarder {
         };
         self.note(tick, id, transport, way, upper);
         let flow = *self.flows.get(id);
-        let mut rewrite = self.services.rewrite(&flow, way == Way::ToServer);
+        let course = course(&flow, way);
+        let mut rewrite = self.services.rewrite(&flow, course.to_server);
         if packet.fragment.is_some() {
             self.counters.forwarded_fragments += 1;
-            let to_server = way == Way::ToServer;
-            rewrite = self.fragments.begin(now, packet, rewrite, to_server);
+            rewrite = self.fragments.begin(now, packet, rewrite, course);
         }
-        self.send(packet, frame, sums, &rewrite, way)
+        self.send(packet, frame, sums, &rewrite, course)
     }
 
     /// A later fragment goes where its first one went.
     fn handle_later(&mut self, now: Instant, packet: &Packet, frame: &mut [u8]) -> Verdict {
-        let Some((rewrite, to_server)) = self.fragments.follow(now, packet) else {
+        let Some((rewrite, course)) = self.fragments.follow(now, packet) else {
             self.counters.drop_fragment += 1;
             return Verdict::Drop;
         };
         self.counters.forwarded_fragments += 1;
-        let way = if to_server {
-            Way::ToServer
-        } else {
-            Way::ToClient
-        };
-        self.send(packet, frame, Sums::Complete, &rewrite, way)
+        self.send(packet, frame, Sums::Complete, &rewrite, course)
     }
 
     /// An error about a packet that we sent on: to whoever sent it.
@@ -202,7 +202,7 @@ impl Forwarder {
         };
         quote.translate(packet, frame, &outer, &inner);
         self.counters.forwarded_icmp_errors += 1;
-        self.sent(way);
+        self.sent(packet, course(&flow, way));
         Verdict::Onward(outer.dst.address.into())
     }
 
@@ -213,7 +213,7 @@ impl Forwarder {
         frame: &mut [u8],
         sums: Sums,
         rewrite: &Rewrite,
-        way: Way,
+        course: Course,
     ) -> Verdict {
         // What goes in circles ends, as with every router (RFC 1812 §5.3.1).
         if packet.hops <= 1 {
@@ -221,16 +221,18 @@ impl Forwarder {
             return Verdict::Drop;
         }
         rewrite.apply(packet, frame, sums);
-        self.sent(way);
+        self.sent(packet, course);
         Verdict::Onward(rewrite.dst.address.into())
     }
 
     #[inline]
-    fn sent(&mut self, way: Way) {
-        match way {
-            Way::ToServer => self.counters.forwarded_to_servers += 1,
-            Way::ToClient => self.counters.forwarded_to_clients += 1,
+    fn sent(&mut self, packet: &Packet, course: Course) {
+        if course.to_server {
+            self.counters.forwarded_to_servers += 1;
+        } else {
+            self.counters.forwarded_to_clients += 1;
         }
+        self.services.note(course, packet.ip_len());
     }
 
     /// Notes what a packet says of its flow.
@@ -238,6 +240,7 @@ impl Forwarder {
     fn note(&mut self, now: Tick, id: FlowId, transport: Transport, way: Way, upper: &[u8]) {
         let flow = self.flows.get(id);
         let (mut state, isn) = (flow.state, flow.server_isn);
+        let (before, server) = (state, flow.server);
         match (transport, way) {
             (Transport::Udp, Way::ToServer) => {}
             (Transport::Udp, Way::ToClient) => state = State::BothWays,
@@ -254,10 +257,18 @@ impl Forwarder {
             }
         }
         self.flows.see(now, id, state);
+        if before != state {
+            self.services
+                .server_mut(server)
+                .changed(before, state, way == Way::ToClient);
+        }
     }
 
-    /// Forgets flows that were silent for too long, up to a bound.
+    /// Forgets flows that were silent for too long, and goes on with what changes; each up to a bound.
     pub fn handle_timeout(&mut self, now: Instant) {
+        if self.is_changing() {
+            self.change();
+        }
         for _ in 0..EXPIRED_AT_ONCE {
             let Some(id) = self.flows.expired(tick_of(now)) else {
                 return;
@@ -269,6 +280,9 @@ impl Forwarder {
 
     /// When to call [`handle_timeout`](Self::handle_timeout) next.
     pub fn poll_timeout(&self) -> Option<Instant> {
+        if self.is_changing() {
+            return Some(Instant::START);
+        }
         let at = self.flows.next_expiry()?;
         Some(Instant::from_millis(u64::from(at) * 1000))
     }
@@ -301,6 +315,16 @@ impl Forwarder {
     /// Listeners and servers.
     pub fn services(&self) -> &Services {
         &self.services
+    }
+}
+
+/// Whose a flow's packet is that goes this way.
+#[inline]
+fn course(flow: &Flow, way: Way) -> Course {
+    Course {
+        listener: flow.key.listener,
+        server: flow.server,
+        to_server: way == Way::ToServer,
     }
 }
 

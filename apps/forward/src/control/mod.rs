@@ -1,0 +1,16 @@
+//! The control socket: whoever may open it asks a forwarder how it is, and changes its servers while it runs.
+//!
+//! A Unix socket, for its owner alone. A request is an object of JSON on a line, and so is its answer; `docs/json.md` has the
+//! fields. `request` is what can be asked, `apply` what it does, `server` who is connected, `client` the program
+//! that asks (`exos forward ctl`).
+
+mod apply;
+mod client;
+mod request;
+mod server;
+mod table;
+
+pub use apply::apply;
+pub use client::{CtlArgs, run};
+pub use request::{Kind, Request, answer};
+pub use server::Server as ControlServer;

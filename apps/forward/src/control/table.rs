@@ -1,0 +1,109 @@
+//! Answers of the control socket for people.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+/// What a person is shown of an answer.
+pub fn text(answer: &Value) -> String {
+    match answer.get("status") {
+        Some(status) => status_text(status),
+        None => {
+            let listeners = list(&answer["listeners"]);
+            let names: Vec<&str> = listeners.filter_map(Value::as_str).collect();
+            format!("done for {}\n", names.join(" "))
+        }
+    }
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn word(value: &Value) -> &str {
+    value.as_str().unwrap_or("?")
+}
+
+fn status_text(status: &Value) -> String {
+    let mut text = String::new();
+    for listener in list(&status["listeners"]) {
+        let protocol = word(&listener["protocol"]);
+        let _ = writeln!(
+            text,
+            "{protocol}:{}{}: {}",
+            word(&listener["listener"]),
+            leaving(listener),
+            figures(listener)
+        );
+        for member in list(&listener["servers"]) {
+            let at = word(&member["server"]);
+            let is_it = |s: &&Value| s["protocol"] == protocol && s["server"] == at;
+            let server = list(&status["servers"]).find(is_it);
+            let weight = match member["draining"].as_bool() {
+                Some(true) => "draining".to_owned(),
+                _ => format!("weight {}", member["weight"]),
+            };
+            let figures = server.map_or_else(String::new, figures);
+            let _ = writeln!(text, "  {at}, {weight}: {figures}");
+        }
+    }
+    for server in list(&status["servers"]).filter(|s| s["leaving"] == true) {
+        let (protocol, at) = (word(&server["protocol"]), word(&server["server"]));
+        let _ = writeln!(text, "leaving {protocol}:{at}: {}", figures(server));
+    }
+    text
+}
+
+fn leaving(listener: &Value) -> &'static str {
+    match listener["leaving"].as_bool() {
+        Some(true) => " (leaving)",
+        _ => "",
+    }
+}
+
+fn figures(of: &Value) -> String {
+    format!(
+        "{} flows, {} begun, {} refused, {} packets in, {} out",
+        of["flows"],
+        of["flows_begun"],
+        of["flows_refused"],
+        of["packets_to_servers"],
+        of["packets_to_clients"]
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_status_for_people() {
+        let figures = json!({ "flows": 2, "flows_begun": 9, "flows_refused": 1, "packets_to_servers": 30, "packets_to_clients": 20 });
+        let with = |more: Value| {
+            let mut all = figures.clone();
+            let fields = more.as_object().unwrap().clone();
+            all.as_object_mut().unwrap().extend(fields);
+            all
+        };
+        let servers = json!([
+            { "server": "10.0.0.8:80", "weight": 3, "draining": false },
+            { "server": "10.0.0.9:80", "weight": 1, "draining": true },
+        ]);
+        let status = json!({
+            "listeners": [with(json!({ "protocol": "tcp", "listener": "10.0.0.7:80", "leaving": false, "servers": servers }))],
+            "servers": [
+                with(json!({ "protocol": "tcp", "server": "10.0.0.8:80", "leaving": false })),
+                with(json!({ "protocol": "tcp", "server": "10.0.0.9:80", "leaving": false })),
+                with(json!({ "protocol": "udp", "server": "10.0.0.9:53", "leaving": true })),
+            ],
+        });
+        let figures = "2 flows, 9 begun, 1 refused, 30 packets in, 20 out\n";
+        let wanted = format!(
+            "tcp:10.0.0.7:80: {figures}  10.0.0.8:80, weight 3: {figures}  10.0.0.9:80, draining: {figures}leaving udp:10.0.0.9:53: {figures}"
+        );
+        assert_eq!(text(&json!({ "status": status })), wanted);
+        let done = json!({ "listeners": ["tcp:10.0.0.7:80", "udp:10.0.0.7:53"] });
+        assert_eq!(text(&done), "done for tcp:10.0.0.7:80 udp:10.0.0.7:53\n");
+    }
+}

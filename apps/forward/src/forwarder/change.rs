@@ -1,0 +1,62 @@
+//! What changes between packets: servers at run time, and what follows from that, a bounded part each turn.
+
+use super::Forwarder;
+use crate::flow::FlowId;
+use crate::limits::ENTRIES_AT_ONCE;
+use crate::ports::PAGES;
+use crate::service::Services;
+
+/// Flows that are to end, whatever their ends think: those of a server that came to a listener.
+pub(super) struct Ending {
+    listener: u16,
+    server: u16,
+    /// The next page of the server's ports.
+    page: usize,
+}
+
+impl Forwarder {
+    /// Listeners and servers, to be changed.
+    pub fn services_mut(&mut self) -> &mut Services {
+        &mut self.services
+    }
+
+    /// Forgets the flows of a server that was taken away from a listener, in the turns to come. What their ends send is
+    /// answered with resets then, as of flows that never were.
+    pub fn end_flows(&mut self, listener: u16, server: u16) {
+        self.endings.push(Ending {
+            listener,
+            server,
+            page: 0,
+        });
+    }
+
+    /// True when there is something to do in the next turn too.
+    pub(super) fn is_changing(&self) -> bool {
+        self.services.is_building() || !self.endings.is_empty()
+    }
+
+    /// Goes on with what follows from changes.
+    pub(super) fn change(&mut self) {
+        self.services.build(ENTRIES_AT_ONCE);
+        let Some(mut ending) = self.endings.pop() else {
+            return;
+        };
+        let Ending {
+            listener, server, ..
+        } = ending;
+        // Whoever has the place now is to have flows: it has come back, or is another.
+        let listens = &self.services.listeners[usize::from(listener)];
+        if listens.member(server).is_some() {
+            return;
+        }
+        let is_meant = |id: &FlowId| self.flows.get(*id).key.listener == listener;
+        let ports = &self.services.servers[usize::from(server)].ports;
+        let ids: Vec<FlowId> = ports.flows(ending.page).filter(is_meant).collect();
+        self.counters.flows_ended += ids.len() as u64;
+        ids.into_iter().for_each(|id| self.remove(id));
+        ending.page += 1;
+        if ending.page < PAGES {
+            self.endings.push(ending);
+        }
+    }
+}

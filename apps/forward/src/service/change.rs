@@ -1,0 +1,416 @@
+//! How listeners and servers come, change and go, before the first packet and between any two.
+//!
+//! What does not fit is refused before anything has changed. What changes the weights of a listener's servers takes effect at
+//! once for servers that are to have nothing more; the others' keys move when the new table is whole
+//! ([`Services::build`]).
+
+use std::net::{IpAddr, SocketAddr};
+
+use exos_inet::siphash::SipKey;
+
+use super::{Listen, Listener, Member, Misfit, Server, Services, Standing, Table, hash};
+use crate::endpoint::{Address, Endpoint};
+use crate::limits::{LISTENERS_MAX, SERVERS_MAX, SERVERS_PER_LISTENER_MAX};
+use crate::maglev::{Building, Candidate, Maglev};
+use crate::packet::Transport;
+use crate::ports::Ports;
+use crate::traffic::Traffic;
+
+impl Services {
+    /// What is wanted, if it fits together.
+    ///
+    /// # Errors
+    ///
+    /// It does not.
+    pub fn new(wanted: &[Listen]) -> Result<Self, Misfit> {
+        if wanted.len() > LISTENERS_MAX {
+            return Err(Misfit::TooManyListeners);
+        }
+        let mut services = Self::default();
+        for listen in wanted {
+            services.add_listener(listen)?;
+        }
+        while !services.build(usize::MAX) {}
+        Ok(services)
+    }
+
+    /// Listens at a place more. Its place among the listeners is returned.
+    ///
+    /// # Errors
+    ///
+    /// It does not fit to the others.
+    pub fn add_listener(&mut self, listen: &Listen) -> Result<u16, Misfit> {
+        self.check_listener(listen)?;
+        let Listen { transport, at, to } = listen;
+        let place = match self.listener(*transport, (*at).into()) {
+            // It is leaving, and comes back.
+            Some(place) => {
+                self.listeners[usize::from(place)].table_len = Maglev::len_for(to.len());
+                place
+            }
+            None => self.place_for_listener(*transport, (*at).into(), to.len()),
+        };
+        for &(server, weight, ours) in to {
+            self.put_behind(place, server, weight, ours);
+        }
+        self.listeners[usize::from(place)].standing = Standing::InUse;
+        Ok(place)
+    }
+
+    fn check_listener(&self, listen: &Listen) -> Result<(), Misfit> {
+        let Listen { transport, at, to } = listen;
+        let there = self.listener(*transport, (*at).into());
+        let leaves = |place: u16| self.listeners[usize::from(place)].standing == Standing::Leaving;
+        if there.is_some_and(|place| !leaves(place)) {
+            return Err(Misfit::Twice(*at));
+        }
+        let open = self.open_listeners().count();
+        if there.is_none() && open >= LISTENERS_MAX {
+            return Err(Misfit::TooManyListeners);
+        }
+        if to.len() > SERVERS_PER_LISTENER_MAX[1] {
+            return Err(Misfit::TooManyServers(*at));
+        }
+        for (n, &(server, _, ours)) in to.iter().enumerate() {
+            check_server(*at, server, ours)?;
+            if to[..n].iter().any(|(other, ..)| *other == server) {
+                return Err(Misfit::SameServer(server));
+            }
+            if at.ip() == server.ip() || self.is_listened_at(server.ip()) {
+                return Err(Misfit::Loop(server));
+            }
+        }
+        if to.iter().all(|(_, weight, _)| *weight == 0) {
+            return Err(Misfit::NoServer(*at));
+        }
+        self.check_places(*transport, to)?;
+        self.check_against_servers(*transport, *at)
+    }
+
+    /// A new listener is in the way of no server.
+    fn check_against_servers(&self, transport: Transport, at: SocketAddr) -> Result<(), Misfit> {
+        let end = Endpoint::from(at);
+        for (_, server) in self.present() {
+            if server.at.address == end.address {
+                return Err(Misfit::Loop(server.at.into()));
+            }
+            let is_seen = server.transport == transport && server.ours == end.address;
+            if is_seen && server.ports.get(end.port).is_some() {
+                return Err(Misfit::PortInUse(at));
+            }
+        }
+        Ok(())
+    }
+
+    /// There are places for the servers that have none.
+    fn check_places(
+        &self,
+        transport: Transport,
+        to: &[(SocketAddr, u16, IpAddr)],
+    ) -> Result<(), Misfit> {
+        let is_new = |&&(server, _, ours): &&(SocketAddr, u16, IpAddr)| {
+            self.server(transport, server.into(), ours.into()).is_none()
+        };
+        let there = self.by_server.len();
+        let fits = there + to.iter().filter(is_new).count() <= SERVERS_MAX;
+        fits.then_some(()).ok_or(Misfit::TooManyServersInAll)
+    }
+
+    fn is_listened_at(&self, ip: IpAddr) -> bool {
+        let address = Address::from(ip);
+        self.open_listeners().any(|(_, l)| l.at.address == address)
+    }
+
+    /// No flow begins here any more; those that are there go on.
+    pub fn remove_listener(&mut self, place: u16) {
+        let listener = &mut self.listeners[usize::from(place)];
+        listener.standing = Standing::Leaving;
+        (listener.table, listener.building) = (None, None);
+        let is_empty = listener.flows == 0;
+        for member in std::mem::take(&mut listener.members) {
+            self.let_go(member.server);
+        }
+        if is_empty {
+            self.free_listener(place);
+        }
+    }
+
+    /// Puts a server behind a listener.
+    ///
+    /// # Errors
+    ///
+    /// It does not fit there, or is there.
+    pub fn add_server(
+        &mut self,
+        listener: u16,
+        server: SocketAddr,
+        weight: u16,
+        ours: IpAddr,
+    ) -> Result<(), Misfit> {
+        let Listener {
+            transport,
+            at,
+            ref members,
+            ..
+        } = self.listeners[usize::from(listener)];
+        check_server(at.into(), server, ours)?;
+        if self.is_listened_at(server.ip()) {
+            return Err(Misfit::Loop(server));
+        }
+        if members.len() >= SERVERS_PER_LISTENER_MAX[1] {
+            return Err(Misfit::TooManyServers(at.into()));
+        }
+        if self.behind(listener, server).is_ok() {
+            return Err(Misfit::SameServer(server));
+        }
+        self.check_places(transport, &[(server, weight, ours)])?;
+        self.put_behind(listener, server, weight, ours);
+        Ok(())
+    }
+
+    /// Takes a server away from a listener: it gets no flow of it any more, and those that it has go on. Its place is returned.
+    ///
+    /// # Errors
+    ///
+    /// It is not there.
+    pub fn remove_server(&mut self, listener: u16, server: SocketAddr) -> Result<u16, Misfit> {
+        let at = self.behind(listener, server)?;
+        let members = &mut self.listeners[usize::from(listener)].members;
+        let place = members.remove(at).server;
+        self.begin_table(listener);
+        self.let_go(place);
+        Ok(place)
+    }
+
+    /// Gives a server behind a listener another weight.
+    ///
+    /// # Errors
+    ///
+    /// It is not there.
+    pub fn set_weight(
+        &mut self,
+        listener: u16,
+        server: SocketAddr,
+        weight: u16,
+    ) -> Result<(), Misfit> {
+        self.change(listener, server, |member| member.weight = weight)
+    }
+
+    /// Gives a server no new flows of a listener, or again as many as its weight says.
+    ///
+    /// # Errors
+    ///
+    /// It is not there.
+    pub fn set_draining(
+        &mut self,
+        listener: u16,
+        server: SocketAddr,
+        is_draining: bool,
+    ) -> Result<(), Misfit> {
+        self.change(listener, server, |member| member.is_draining = is_draining)
+    }
+
+    fn change(
+        &mut self,
+        listener: u16,
+        server: SocketAddr,
+        change: impl FnOnce(&mut Member),
+    ) -> Result<(), Misfit> {
+        let at = self.behind(listener, server)?;
+        let member = &mut self.listeners[usize::from(listener)].members[at];
+        let before = member.effective_weight();
+        change(member);
+        if member.effective_weight() != before {
+            self.begin_table(listener);
+        }
+        Ok(())
+    }
+
+    /// Where a server is among those of a listener.
+    fn behind(&self, listener: u16, server: SocketAddr) -> Result<usize, Misfit> {
+        let listener = &self.listeners[usize::from(listener)];
+        let end = Endpoint::from(server);
+        let mut members = listener.members.iter();
+        let is_it = |member: &Member| self.servers[usize::from(member.server)].at == end;
+        let missing = Misfit::NotBehind(listener.at.into(), server);
+        members.position(is_it).ok_or(missing)
+    }
+
+    /// Goes on with tables that are being made, looking at so many entries at most. True when there are none.
+    pub fn build(&mut self, entries_max: usize) -> bool {
+        if !self.is_building {
+            return true;
+        }
+        for listener in &mut self.listeners {
+            let Some((building, servers)) = listener.building.take() else {
+                continue;
+            };
+            match building.advance(entries_max) {
+                Ok(maglev) => listener.table = Some(Table { maglev, servers }),
+                Err(rest) => listener.building = Some((rest, servers)),
+            }
+            return false;
+        }
+        self.is_building = false;
+        true
+    }
+
+    /// True while a table is being made.
+    pub fn is_building(&self) -> bool {
+        self.is_building
+    }
+
+    fn put_behind(&mut self, listener: u16, server: SocketAddr, weight: u16, ours: IpAddr) {
+        let transport = self.listeners[usize::from(listener)].transport;
+        let place = match self.server(transport, server.into(), ours.into()) {
+            Some(place) => place as u16,
+            None => self.place_for_server(transport, server.into(), ours.into()),
+        };
+        let there = self.server_mut(place);
+        (there.standing, there.listeners) = (Standing::InUse, there.listeners + 1);
+        let member = Member {
+            server: place,
+            weight,
+            is_draining: false,
+        };
+        self.listeners[usize::from(listener)].members.push(member);
+        self.begin_table(listener);
+    }
+
+    /// A server is behind a listener less.
+    fn let_go(&mut self, place: u16) {
+        let server = self.server_mut(place);
+        server.listeners -= 1;
+        if server.listeners == 0 {
+            server.standing = Standing::Leaving;
+            if server.ports.taken() == 0 {
+                self.free_server(place);
+            }
+        }
+    }
+
+    /// Begins the table that a listener's servers and their weights ask for.
+    fn begin_table(&mut self, place: u16) {
+        let listener = &mut self.listeners[usize::from(place)];
+        let candidate = |member: &Member| Candidate {
+            name: name(&self.servers[usize::from(member.server)]),
+            weight: member.effective_weight(),
+        };
+        let candidates: Vec<Candidate> = listener.members.iter().map(candidate).collect();
+        let servers = listener.members.iter().map(|member| member.server);
+        listener.building =
+            Building::begin(&candidates, listener.table_len).map(|b| (b, servers.collect()));
+        self.is_building = true;
+        if listener.building.is_none() {
+            listener.table = None;
+        }
+    }
+
+    fn place_for_listener(&mut self, transport: Transport, at: Endpoint, servers: usize) -> u16 {
+        let listener = Listener {
+            transport,
+            at,
+            standing: Standing::InUse,
+            flows: 0,
+            begun: 0,
+            refused: 0,
+            traffic: Traffic::default(),
+            members: Vec::new(),
+            table: None,
+            building: None,
+            table_len: Maglev::len_for(servers),
+        };
+        let is_free = |listener: &Listener| listener.standing == Standing::Gone;
+        let place = put(&mut self.listeners, listener, is_free);
+        let listeners = &self.listeners;
+        let rehash = |place: &u16| listeners[usize::from(*place)].hash();
+        self.by_place.insert_unique(rehash(&place), place, rehash);
+        self.changes += 1;
+        // What comes from a server to there is for the listener.
+        for server in &mut self.servers {
+            if server.transport == transport && server.ours == at.address {
+                server.ports.keep(at.port);
+            }
+        }
+        place
+    }
+
+    pub(super) fn free_listener(&mut self, place: u16) {
+        let listener = &mut self.listeners[usize::from(place)];
+        listener.standing = Standing::Gone;
+        let (transport, at) = (listener.transport, listener.at);
+        let entry = self
+            .by_place
+            .find_entry(hash(transport, at), |p| *p == place);
+        entry.expect("a listener that is there").remove();
+        self.changes += 1;
+        for server in &mut self.servers {
+            if server.transport == transport && server.ours == at.address {
+                server.ports.release(at.port);
+            }
+        }
+    }
+
+    fn place_for_server(&mut self, transport: Transport, at: Endpoint, ours: Address) -> u16 {
+        let mut server = Server {
+            transport,
+            at,
+            ours,
+            standing: Standing::InUse,
+            ports: Ports::default(),
+            open: 0,
+            begun: 0,
+            refused: 0,
+            unanswered: 0,
+            traffic: Traffic::default(),
+            listeners: 0,
+        };
+        let is_in_the_way = |l: &Listener| l.transport == transport && l.at.address == ours;
+        let listeners = self.open_listeners().map(|(_, listener)| listener);
+        let in_the_way = listeners.filter(|l| is_in_the_way(l));
+        in_the_way.for_each(|listener| server.ports.keep(listener.at.port));
+        let is_free = |server: &Server| server.standing == Standing::Gone;
+        let place = put(&mut self.servers, server, is_free);
+        let servers = &self.servers;
+        let rehash = |place: &u16| servers[usize::from(*place)].hash();
+        self.by_server.insert_unique(rehash(&place), place, rehash);
+        self.changes += 1;
+        place
+    }
+
+    pub(super) fn free_server(&mut self, place: u16) {
+        let server = self.server_mut(place);
+        server.standing = Standing::Gone;
+        let hash = server.hash();
+        let entry = self.by_server.find_entry(hash, |p| *p == place);
+        entry.expect("a server that is there").remove();
+        self.changes += 1;
+    }
+}
+
+/// Puts something at the first place that is free. There are fewer than 65,536.
+fn put<T>(all: &mut Vec<T>, one: T, is_free: impl Fn(&T) -> bool) -> u16 {
+    match all.iter().position(is_free) {
+        Some(place) => {
+            all[place] = one;
+            place as u16
+        }
+        None => {
+            all.push(one);
+            (all.len() - 1) as u16
+        }
+    }
+}
+
+fn check_server(at: SocketAddr, server: SocketAddr, ours: IpAddr) -> Result<(), Misfit> {
+    let is_one_family = server.is_ipv6() == at.is_ipv6() && ours.is_ipv6() == at.is_ipv6();
+    is_one_family
+        .then_some(())
+        .ok_or(Misfit::Family(at, server))
+}
+
+/// What others call a server too: its end.
+fn name(server: &Server) -> u64 {
+    let Endpoint { address, port } = server.at;
+    SipKey::from_seed(0).hash_and_half(address.words(), port.into())
+}

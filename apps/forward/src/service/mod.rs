@@ -1,0 +1,312 @@
+//! Listeners and the servers behind them: what is forwarded, and to whom it may go.
+//!
+//! A server is one for each protocol, end and address of ours, whichever listeners it is behind: its ports are its own.
+//!
+//! Both have places, which flows name. What is taken away keeps its place while it has flows, which go on as before; then the
+//! place is free for another. `wanted` is what somebody wants and why it cannot be, `change` how it becomes what there is,
+//! also while packets come; a hashing table is then made anew beside the old one, a bounded part at a time.
+
+mod change;
+#[cfg(test)]
+mod tests;
+mod wanted;
+
+use hashbrown::HashTable;
+
+use exos_inet::siphash::SipKey;
+
+use crate::endpoint::{Address, Endpoint};
+use crate::flow::{Flow, FlowId, State};
+use crate::maglev::{Building, Maglev};
+use crate::packet::Transport;
+use crate::ports::Ports;
+use crate::rewrite::Rewrite;
+use crate::traffic::{Course, Traffic};
+pub use wanted::{Listen, Misfit};
+
+/// Whether a listener or a server is to have new flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// It is.
+    #[default]
+    InUse,
+    /// It was taken away, and has flows yet.
+    Leaving,
+    /// It is gone: its place is free.
+    Gone,
+}
+
+/// A server, as a listener knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its place among all servers.
+    pub server: u16,
+    /// How much it is to get compared with others.
+    pub weight: u16,
+    /// It is to have no new flows, whatever its weight.
+    pub is_draining: bool,
+}
+
+impl Member {
+    /// What it gets now.
+    pub fn effective_weight(&self) -> u16 {
+        if self.is_draining { 0 } else { self.weight }
+    }
+}
+
+/// A listener.
+pub struct Listener {
+    /// Of which protocol.
+    pub transport: Transport,
+    /// Where.
+    pub at: Endpoint,
+    /// Whether it takes new flows.
+    pub standing: Standing,
+    /// Flows that came to it and are there.
+    pub flows: u32,
+    /// Flows that began here so far.
+    pub begun: u64,
+    /// First packets for which there was no server, no port or no room.
+    pub refused: u64,
+    /// What has gone through.
+    pub traffic: Traffic,
+    members: Vec<Member>,
+    table: Option<Table>,
+    /// A table that is to take the other's place when it is whole.
+    building: Option<(Building, Vec<u16>)>,
+    /// Entries of its tables; as many as long as it is there, since in another size nearly everything moves.
+    table_len: usize,
+}
+
+/// Which server a key belongs to.
+struct Table {
+    maglev: Maglev,
+    /// The servers' places in the order in which the table knows them.
+    servers: Vec<u16>,
+}
+
+/// A server.
+pub struct Server {
+    /// Of which protocol.
+    pub transport: Transport,
+    /// Where it is.
+    pub at: Endpoint,
+    /// The address of ours that it sees.
+    pub ours: Address,
+    /// Whether it is behind a listener.
+    pub standing: Standing,
+    /// The ports of ours that it sees.
+    pub ports: Ports,
+    /// Its flows that are not over.
+    pub open: u32,
+    /// Flows that it was given so far.
+    pub begun: u64,
+    /// Flows that it refused: it answered a SYN with a reset.
+    pub refused: u64,
+    /// Flows that were forgotten without a word from it.
+    pub unanswered: u64,
+    /// What has gone through.
+    pub traffic: Traffic,
+    /// How many listeners it is behind.
+    listeners: u16,
+}
+
+/// All listeners and servers.
+#[derive(Default)]
+pub struct Services {
+    /// The listeners, by their places.
+    pub listeners: Vec<Listener>,
+    /// The servers, by theirs.
+    pub servers: Vec<Server>,
+    /// Places among the listeners and among the servers, by the hash of protocol and end.
+    by_place: HashTable<u16>,
+    by_server: HashTable<u16>,
+    /// How often places were given out or have become free.
+    changes: u64,
+    /// Some listener's table is being made.
+    is_building: bool,
+}
+
+impl Services {
+    /// The listener at this end.
+    #[inline]
+    pub fn listener(&self, transport: Transport, at: Endpoint) -> Option<u16> {
+        let is_it = |place: &u16| {
+            let listener = &self.listeners[usize::from(*place)];
+            listener.at == at && listener.transport == transport
+        };
+        self.by_place.find(hash(transport, at), is_it).copied()
+    }
+
+    /// The server at this end that sees this address of ours.
+    #[inline]
+    pub fn server(&self, transport: Transport, at: Endpoint, ours: Address) -> Option<usize> {
+        let is_it = |place: &u16| {
+            let server = &self.servers[usize::from(*place)];
+            server.at == at && server.transport == transport && server.ours == ours
+        };
+        let place = self.by_server.find(hash(transport, at), is_it)?;
+        Some(usize::from(*place))
+    }
+
+    #[inline]
+    pub(crate) fn server_mut(&mut self, place: u16) -> &mut Server {
+        &mut self.servers[usize::from(place)]
+    }
+
+    /// Those that are there, with their places.
+    pub fn present(&self) -> impl Iterator<Item = (u16, &Server)> {
+        (0..)
+            .zip(&self.servers)
+            .filter(|(_, s)| s.standing != Standing::Gone)
+    }
+
+    /// Listeners that are there, with their places.
+    pub fn open_listeners(&self) -> impl Iterator<Item = (u16, &Listener)> {
+        (0..)
+            .zip(&self.listeners)
+            .filter(|(_, l)| l.standing != Standing::Gone)
+    }
+
+    /// A number that is another when a place was given out or has become free.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The server that a new flow with this hash goes to.
+    pub fn choose(&self, listener: u16, hash: u64) -> Option<usize> {
+        let listener = &self.listeners[usize::from(listener)];
+        listener.choose(hash).map(usize::from)
+    }
+
+    /// True when the server is to have new flows of this listener.
+    pub fn is_in_use(&self, listener: u16, server: u16) -> bool {
+        let member = self.listeners[usize::from(listener)].member(server);
+        member.is_some_and(|member| member.effective_weight() > 0)
+    }
+
+    /// True when flows may begin at a listener.
+    pub fn is_open(&self, listener: u16) -> bool {
+        self.listeners[usize::from(listener)].standing == Standing::InUse
+    }
+
+    /// A packet of so many bytes has gone on.
+    #[inline]
+    pub fn note(&mut self, course: Course, bytes: u64) {
+        let listener = &mut self.listeners[usize::from(course.listener)];
+        listener.traffic.note(course.to_server, bytes);
+        let server = &mut self.servers[usize::from(course.server)];
+        server.traffic.note(course.to_server, bytes);
+    }
+
+    /// A flow is there, by a port that was free.
+    pub(crate) fn flow_begins(&mut self, id: FlowId, flow: &Flow) {
+        self.listeners[usize::from(flow.key.listener)].flows += 1;
+        let server = self.server_mut(flow.server);
+        server.ports.take(flow.our_port, id);
+        server.open += u32::from(!flow.state.is_over());
+    }
+
+    /// It is not there any more. With the last one goes what was taken away.
+    pub(crate) fn flow_ends(&mut self, flow: &Flow) {
+        let listener = &mut self.listeners[usize::from(flow.key.listener)];
+        listener.flows -= 1;
+        let is_last_there = listener.flows == 0 && listener.standing == Standing::Leaving;
+        let server = self.server_mut(flow.server);
+        server.ports.give(flow.our_port);
+        server.open -= u32::from(!flow.state.is_over());
+        server.unanswered += u64::from(matches!(flow.state, State::SynSeen | State::OneWay));
+        let is_last = server.ports.taken() == 0 && server.standing == Standing::Leaving;
+        if is_last_there {
+            self.free_listener(flow.key.listener);
+        }
+        if is_last {
+            self.free_server(flow.server);
+        }
+    }
+
+    /// What becomes of a flow's packets one way or the other.
+    #[inline]
+    pub fn rewrite(&self, flow: &Flow, to_server: bool) -> Rewrite {
+        let server = &self.servers[usize::from(flow.server)];
+        if to_server {
+            Rewrite {
+                src: Endpoint {
+                    address: server.ours,
+                    port: flow.our_port,
+                },
+                dst: server.at,
+                ident: 0,
+            }
+        } else {
+            Rewrite {
+                src: self.listeners[usize::from(flow.key.listener)].at,
+                dst: flow.key.client,
+                ident: 0,
+            }
+        }
+    }
+}
+
+impl Listener {
+    fn hash(&self) -> u64 {
+        hash(self.transport, self.at)
+    }
+
+    /// Its servers.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// What it says of this server.
+    pub fn member(&self, server: u16) -> Option<&Member> {
+        self.members.iter().find(|member| member.server == server)
+    }
+
+    /// The server that a key belongs to. While a table is made, the old one may name servers that are to have nothing more;
+    /// their keys go to the others until then.
+    fn choose(&self, hash: u64) -> Option<u16> {
+        let chosen = self.table.as_ref().map(|table| table.server_of(hash));
+        if self.building.is_none() {
+            return chosen;
+        }
+        let open = |member: &&Member| member.effective_weight() > 0;
+        let named = chosen.and_then(|server| self.member(server));
+        if named.as_ref().is_some_and(open) {
+            return chosen;
+        }
+        let all = self.members.iter().filter(open).count() as u64;
+        let nth = hash.checked_rem(all)? as usize;
+        let mut others = self.members.iter().filter(open);
+        others.nth(nth).map(|member| member.server)
+    }
+}
+
+impl Server {
+    fn hash(&self) -> u64 {
+        hash(self.transport, self.at)
+    }
+
+    /// A flow of it stands otherwise now.
+    pub(crate) fn changed(&mut self, before: State, after: State, by_server: bool) {
+        match (before.is_over(), after.is_over()) {
+            (false, true) => self.open -= 1,
+            (true, false) => self.open += 1,
+            (false, false) | (true, true) => {}
+        }
+        self.refused += u64::from(after == State::Refused && by_server);
+    }
+}
+
+impl Table {
+    fn server_of(&self, hash: u64) -> u16 {
+        self.servers[self.maglev.server_of(hash)]
+    }
+}
+
+/// For the tables of listeners and servers, which nobody else fills: no secret.
+#[inline]
+fn hash(transport: Transport, at: Endpoint) -> u64 {
+    let rest = u32::from(at.port) << 8 | u32::from(transport.number());
+    SipKey::from_seed(1).hash_and_half(at.address.words(), rest)
+}

@@ -1,0 +1,49 @@
+//! What has gone through, each way: packets, and their bytes from the IP header on.
+
+/// Whose a packet is, and which way it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Course {
+    /// The listener's place.
+    pub listener: u16,
+    /// The server's.
+    pub server: u16,
+    /// False on the way to the client.
+    pub to_server: bool,
+}
+
+/// Packets and bytes of a listener or of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Packets sent on to servers.
+    pub packets_to_servers: u64,
+    /// Their bytes, without the link's header.
+    pub bytes_to_servers: u64,
+    /// Packets sent on to clients.
+    pub packets_to_clients: u64,
+    /// Their bytes.
+    pub bytes_to_clients: u64,
+}
+
+impl Traffic {
+    /// Notes a packet of so many bytes.
+    #[inline]
+    pub fn note(&mut self, to_server: bool, bytes: u64) {
+        if to_server {
+            self.packets_to_servers += 1;
+            self.bytes_to_servers += bytes;
+        } else {
+            self.packets_to_clients += 1;
+            self.bytes_to_clients += bytes;
+        }
+    }
+
+    /// All of it by name.
+    pub fn list(&self) -> [(&'static str, u64); 4] {
+        [
+            ("packets_to_servers", self.packets_to_servers),
+            ("bytes_to_servers", self.bytes_to_servers),
+            ("packets_to_clients", self.packets_to_clients),
+            ("bytes_to_clients", self.bytes_to_clients),
+        ]
+    }
+}
