@@ -67,6 +67,7 @@ network || { bad "a bridge and four namespaces" "$(ip netns list)"; exit 1; }
 # ---- what is refused ----
 
 link=(--link xdp:wire --address 10.10.0.20/24)
+refused "a check that hears no answer" "hears no answer" "${link[@]}" --listen 10.10.0.20:80 --to 10.10.0.11 --check tcp --check-body well
 refused "a listener elsewhere" "is no address of ours" "${link[@]}" --listen 10.10.0.21:80 --to 10.10.0.11:80
 refused "a loop" "is an address of ours" "${link[@]}" --listen 10.10.0.20:80 --to 10.10.0.20:81
 refused "two listeners at one place" "listened at twice" "${link[@]}" --listen 10.10.0.20:80 10.10.0.20:80 --to 10.10.0.11:80
@@ -225,6 +226,45 @@ if command -v wrk >/dev/null; then
 else
     echo "SKIPPED: wrk through the forwarder: not installed (apt-get install wrk)"
 fi
+stop; same "it ends in order" 0 $?
+
+# ---- servers that stop and come back are found out, by asking them and by what becomes of connections ----
+
+# web HOST: a web server there, whose process is $web.
+web() { (cd "$work/site" && exec ip netns exec "$net-$1" python3 -m http.server --bind :: 81) >/dev/null 2>&1 & web=$!; await in_ "$1" curl -sS -o /dev/null http://127.0.0.1:81/; }
+# is SERVER FIELD VALUE: the forwarder says so of a server.
+is() { [ "$(of "$1" "$2")" = "$3" ]; }
+passes() { [ "$(of "$1" checks_passed)" -ge "$2" ]; }
+web two; other=$web
+web one; started+=("$other" "$web")
+start --listen 10.10.0.20:81 --to 10.10.0.11 10.10.0.12 --control "$work/control" \
+    --check http:/one.txt --check-body one --check-interval 200ms --check-rise 2 --check-fall 2
+check "checks are passed" await passes 10.10.0.11:81 3
+end "$web"
+check "a server that has stopped is found out" await is 10.10.0.11:81 well False
+same "and why" "refuses connections" "$(of 10.10.0.11:81 last_failure)"
+has "a person is told" "10.10.0.11:81 gets no new connections: it refuses connections" "$(cat "$work/err")"
+check "its clients go to the other" eval 'for n in $(seq 20); do in_ client curl -gsS -m 60 -o /dev/null http://10.10.0.20:81/ || exit 1; done'
+end "$other"
+check "so is the other" await is 10.10.0.12:81 well False
+check "with nobody there clients are refused at once" peer client refused 10.10.0.20 81
+web one; started+=("$web")
+check "one that is back is found out too" await is 10.10.0.11:81 well True
+check "and has connections again" in_ client curl -gsS -m 60 -o /dev/null http://10.10.0.20:81/
+mv "$work/site/one.txt" "$work/site/gone.txt"
+check "one that answers otherwise is not well" await is 10.10.0.11:81 well False
+same "and says how" "answers with status 404" "$(of 10.10.0.11:81 last_failure)"
+mv "$work/site/gone.txt" "$work/site/one.txt"
+stop
+start --listen 10.10.0.20:81 --to 10.10.0.11 10.10.0.12 --control "$work/control" --passive 3 --passive-rest 1h --no-server hold
+for n in $(seq 60); do
+    is 10.10.0.12:81 resting True && break
+    in_ client curl -gsS -m 60 -o /dev/null http://10.10.0.20:81/ 2>/dev/null
+done
+check "one that refuses connections rests" is 10.10.0.12:81 resting True
+check "and the other has them all" eval 'for n in $(seq 10); do in_ client curl -gsS -m 60 -o /dev/null http://10.10.0.20:81/ || exit 1; done'
+ctl drain 10.10.0.11 >/dev/null
+check "with nobody there clients wait" eval '! in_ client curl -gsS -m 1 -o /dev/null http://10.10.0.20:81/ 2>"$work/waited"; grep -q "timed out" "$work/waited"'
 stop; same "it ends in order once more" 0 $?
 same "and takes its socket along" "" "$(ls "$work/control" 2>/dev/null)"
 same "and takes its program along" "" "$(in_ forwarder ip -d link show wire | grep -o 'prog/xdp')"

@@ -29,7 +29,9 @@ exos_inet::counters! {
     flows_ended,
     /// Drop: the packet had gone over too many hops.
     drop_hops,
-    /// Drop: no server has a weight.
+    /// First packets for which there was no server, answered by the stack: with a reset, or an error of ICMP.
+    refused_no_server,
+    /// Drop: the same, where clients are to ask again.
     drop_no_server,
     /// Drop: a first packet while the table is full of flows seen lately.
     drop_table_full,

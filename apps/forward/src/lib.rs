@@ -11,22 +11,26 @@
 //! | [`flow`] | the flows under way, how they stand, and when they are forgotten |
 //! | [`ports`] | which of our ports a server sees |
 //! | [`maglev`], [`service`] | which server, and what is listened to |
+//! | [`health`] | which servers are well |
 //! | [`traffic`] | what has gone through, of each listener and server |
 //! | [`forwarder`] | all of that together, for one frame after the other |
 //! | [`kept`], `keeper` | flows that outlive the program |
 //! | `control` | the socket by which servers are changed while it runs |
+//! | `checking` | has servers checked by the stack of the link |
 //! | `options`, `run` | the program: `exos forward` |
 //!
 //! Everything but the program performs nothing: no I/O, no clock. `docs/internals/forward.md` is the design.
 //!
 #![forbid(unsafe_code)]
 
+mod checking;
 mod control;
 pub mod counters;
 pub mod endpoint;
 pub mod flow;
 pub mod forwarder;
 pub mod fragments;
+pub mod health;
 pub mod icmp;
 mod keeper;
 pub mod kept;

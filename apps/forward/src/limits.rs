@@ -97,3 +97,19 @@ pub const ANSWER_TIME: Duration = Duration::from_secs(10);
 
 /// How often the loop looks at the control socket while packets come: a person notices no delay, and it costs two system calls.
 pub const CONTROL_EVERY: Duration = Duration::from_millis(1);
+
+/// Ports of ours that checks of servers come from, and flows never do: as many checks of a server in a row before one is used
+/// again.
+pub const CHECK_PORTS: std::ops::Range<u16> = 65_472..65_535;
+
+/// Bytes of a check's answer that are looked at: a page that says how a server is.
+pub const CHECK_ANSWER_LEN_MAX: usize = 64 << 10;
+
+/// What a server may send before a check has looked at it.
+pub const CHECK_BUFFER_LEN: u32 = 32 << 10;
+
+/// From one check of a server to the next at least: so that a thousand servers are asked 10,000 times a second at most.
+pub const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(100);
+
+/// Checks, or connections, in a row that may be asked for: more would be hours.
+pub const CHECKS_IN_A_ROW_MAX: u32 = 1000;

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use exos_program::LinkArgs;
 
 use crate::control::CtlArgs;
+use crate::forwarder::NoServer;
+use crate::health::HealthArgs;
 use crate::limits::{CONTROL_PATH, FLOWS_DEFAULT, FLOWS_MAX, WEIGHT_MAX};
 use crate::packet::Transport;
 
@@ -35,6 +37,11 @@ pub struct ForwardArgs {
     /// Keep connections in this file, best in memory (/run/NAME): a forwarder that is started after this one goes on with them
     #[arg(long, value_name = "FILE")]
     pub(crate) keep: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) health: HealthArgs,
+    /// What becomes of new connections while no server is to have any
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    pub(crate) no_server: NoServer,
     /// Listen to exos forward ctl at a socket that its owner may open: servers change while it runs
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = CONTROL_PATH)]
     pub(crate) control: Option<PathBuf>,

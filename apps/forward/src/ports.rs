@@ -11,7 +11,7 @@
 //! port says whether it is free, so that the next free one is found however many before it are not.
 
 use crate::flow::FlowId;
-use crate::limits::{PORT_FIRST, PORTS_TRIED};
+use crate::limits::{CHECK_PORTS, PORT_FIRST, PORTS_TRIED};
 
 /// Ports in a page.
 const PAGE_LEN: usize = 1024;
@@ -46,7 +46,7 @@ pub enum Found {
 }
 
 impl Default for Ports {
-    /// All ports but those that have names.
+    /// All ports but those that have names, and those of checks.
     fn default() -> Self {
         let mut ports = Self {
             pages: (0..PAGES).map(|_| None).collect(),
@@ -54,7 +54,9 @@ impl Default for Ports {
             next: PORT_FIRST,
             taken: 0,
         };
-        (0..PORT_FIRST).for_each(|port| ports.keep(port));
+        (0..PORT_FIRST)
+            .chain(CHECK_PORTS)
+            .for_each(|port| ports.keep(port));
         ports
     }
 }
@@ -80,7 +82,8 @@ impl Ports {
 
     /// May be given from now on: the opposite of [`keep`](Self::keep), for a port that no flow has.
     pub fn release(&mut self, port: u16) {
-        if port >= PORT_FIRST && self.get(port).is_none() {
+        let is_given = port >= PORT_FIRST && !CHECK_PORTS.contains(&port);
+        if is_given && self.get(port).is_none() {
             self.free[usize::from(port) / 64] |= 1 << (port % 64);
         }
     }
@@ -184,12 +187,14 @@ mod tests {
         let mut ports = Ports::default();
         let reserved = [8080, PORT_FIRST, u16::MAX];
         reserved.iter().for_each(|&port| ports.keep(port));
-        let count = u32::from(u16::MAX - PORT_FIRST) + 1 - 3;
+        let count = u32::from(u16::MAX - PORT_FIRST) + 1 - 3 - CHECK_PORTS.len() as u32;
         for flow in 0..count {
             let Some(Found::Free(port)) = ports.find(1, |_| false) else {
                 panic!("after {flow}");
             };
-            assert!(!reserved.contains(&port) && port >= PORT_FIRST);
+            assert!(
+                !reserved.contains(&port) && !CHECK_PORTS.contains(&port) && port >= PORT_FIRST
+            );
             ports.take(port, FlowId(flow));
         }
         assert_eq!((ports.taken(), ports.find(1, |_| false)), (count, None));
@@ -199,7 +204,8 @@ mod tests {
     #[test]
     fn spare_flows_make_room() {
         let mut ports = Ports::default();
-        (PORT_FIRST..=u16::MAX).for_each(|port| ports.take(port, FlowId(port.into())));
+        let all = (PORT_FIRST..=u16::MAX).filter(|port| !CHECK_PORTS.contains(port));
+        all.for_each(|port| ports.take(port, FlowId(port.into())));
         let is_spare = |flow: FlowId| flow.0.is_multiple_of(10);
         let mut found = Vec::new();
         for _ in 0..100 {

@@ -14,6 +14,7 @@ use exos_inet::{Instant, Stack};
 use exos_program::{Printer, Stream};
 use serde_json::json;
 
+use crate::checking::Checking;
 use crate::control::{self, ControlServer, Kind, Request};
 use crate::forwarder::{Forwarder, Verdict};
 use crate::keeper::Keeper;
@@ -32,13 +33,16 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
         return control::run(args);
     }
     check_listeners(args)?;
+    let control = args.control.as_deref().map(ControlServer::listen);
+    let control = control.transpose()?;
     args.link.pin()?;
     let mut exos = attach(args)?;
     let services = services(args, &exos.stack)?;
     let mac = exos.stack.config().mac;
     let mut forwarder = Forwarder::new(services, mac, args.flows, secret()?);
-    let control = args.control.as_deref().map(ControlServer::listen);
-    let control = control.transpose()?;
+    forwarder.set_no_server(args.no_server);
+    forwarder.services_mut().set_passive(args.health.passive());
+    let checks = args.health.rule()?.map(Checking::new);
     let keep = |path: &PathBuf| Keeper::start(path, &mut forwarder);
     let keeper = args.keep.as_ref().map(keep).transpose()?;
     eprintln!("exos forward: {}", exos.describe_link());
@@ -53,6 +57,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
         exos,
         forwarder,
         keeper,
+        checks,
         control,
         control_due: clock::now(),
         signals,
@@ -146,6 +151,7 @@ struct Program {
     exos: Exos,
     forwarder: Forwarder,
     keeper: Option<Keeper>,
+    checks: Option<Checking>,
     control: Option<ControlServer>,
     /// When the control socket is looked at next.
     control_due: Instant,
@@ -180,6 +186,9 @@ impl Program {
             send_on(forwarder, verdict, stack, now, frame)
         });
         self.forwarder.handle_timeout(self.exos.now());
+        if let Some(checks) = &mut self.checks {
+            checks.turn(&mut self.exos, &mut self.forwarder);
+        }
         if let Some(keeper) = &mut self.keeper {
             keeper.keep(&mut self.forwarder);
         }
@@ -195,7 +204,8 @@ impl Program {
         fds.extend(self.control.iter().flat_map(ControlServer::fds));
         let behind = self.control.as_ref().is_some_and(ControlServer::is_behind);
         let control = behind.then_some(self.control_due);
-        let due = [self.forwarder.poll_timeout(), control];
+        let checks = self.checks.as_ref().and_then(Checking::poll_timeout);
+        let due = [self.forwarder.poll_timeout(), checks, control];
         self.exos.wait(due.into_iter().flatten().min(), &fds)
     }
 

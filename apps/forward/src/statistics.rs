@@ -76,6 +76,7 @@ fn listeners(services: &Services) -> Vec<Value> {
             "server": SocketAddr::from(server.at).to_string(),
             "weight": member.weight,
             "draining": member.is_draining,
+            "well": member.is_well,
         })
     };
     let listener = |(_, listener): (u16, &Listener)| {
@@ -105,6 +106,13 @@ fn servers(services: &Services) -> Vec<Value> {
             "flows_begun": server.begun,
             "flows_refused": server.refused,
             "flows_unanswered": server.unanswered,
+            "flows_failed": server.health.flows_failed,
+            "well": server.health.is_well(),
+            "resting": server.health.is_resting(),
+            "rests": server.health.rests,
+            "checks_passed": server.health.passed,
+            "checks_failed": server.health.failed,
+            "last_failure": server.health.failure.map(|failure| failure.to_string()),
         });
         with_traffic(own, &server.traffic)
     };

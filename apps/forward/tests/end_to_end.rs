@@ -1,6 +1,9 @@
 //! Client, forwarder and servers on one network in memory, which loses, doubles and turns around: what one end says the other
 //! hears, byte for byte, and nothing but the ends acknowledges anything.
 
+#[path = "end_to_end/health.rs"]
+mod health;
+
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -9,7 +12,7 @@ use exos_forward::flow::Class;
 use exos_forward::forwarder::{Forwarder, Verdict};
 use exos_forward::packet::Transport;
 use exos_forward::service::{Listen, Services};
-use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions, Options, Reason};
+use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions, ListenerId, Options, Reason};
 use exos_inet::{Config, Instant, RxChecksum, Stack};
 use exos_testing::Random;
 use exos_wire::Mac;
@@ -42,6 +45,8 @@ struct Network {
     lost: u64,
     /// Nobody hears of frames to this place.
     cut_off: Option<usize>,
+    /// Where servers listen.
+    listeners: Vec<ListenerId>,
 }
 
 impl Network {
@@ -73,10 +78,12 @@ impl Network {
             under_way: Vec::new(),
             lost,
             cut_off: None,
+            listeners: Vec::new(),
         };
         for server in SERVERS {
             let tcp = &mut network.stacks[server].tcp;
-            tcp.listen(None, 8080, ListenOptions::default()).unwrap();
+            let listener = tcp.listen(None, 8080, ListenOptions::default());
+            network.listeners.push(listener.unwrap());
         }
         network
     }

@@ -1,7 +1,8 @@
 //! What our programs have in common beside the library: the options that say where packets come from ([`LinkArgs`]) and
 //! how TCP behaves ([`TcpArgs`]), loops on several [`cores`], what it says when a daemon takes the link back ([`tell_news`]), reports that never wait
 //! for their reader ([`Printer`]), the counters' form in them ([`counters`]) and as Prometheus text ([`exposition`]), what
-//! the daemon reports of itself ([`status`]), and pages ([`html`]) with figures ([`figure`]).
+//! the daemon reports of itself ([`status`]), pages ([`html`]) with figures ([`figure`]), and
+//! values of options ([`words`]).
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +17,7 @@ mod place;
 mod printer;
 pub mod status;
 mod tcp;
+pub mod words;
 
 pub use link::{LinkArgs, ViaName, mode};
 pub use news::{taken_back, tell_news};

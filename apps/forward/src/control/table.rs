@@ -39,8 +39,9 @@ fn status_text(status: &Value) -> String {
             let at = word(&member["server"]);
             let is_it = |s: &&Value| s["protocol"] == protocol && s["server"] == at;
             let server = list(&status["servers"]).find(is_it);
-            let weight = match member["draining"].as_bool() {
-                Some(true) => "draining".to_owned(),
+            let weight = match (member["draining"].as_bool(), member["well"].as_bool()) {
+                (Some(true), _) => "draining".to_owned(),
+                (_, Some(false)) => "not well".to_owned(),
                 _ => format!("weight {}", member["weight"]),
             };
             let figures = server.map_or_else(String::new, figures);
@@ -88,7 +89,7 @@ mod tests {
         };
         let servers = json!([
             { "server": "10.0.0.8:80", "weight": 3, "draining": false },
-            { "server": "10.0.0.9:80", "weight": 1, "draining": true },
+            { "server": "10.0.0.9:80", "weight": 1, "draining": true, "well": true },
         ]);
         let status = json!({
             "listeners": [with(json!({ "protocol": "tcp", "listener": "10.0.0.7:80", "leaving": false, "servers": servers }))],

@@ -3,7 +3,7 @@
 use exos_inet::Instant;
 use exos_wire::tcp::TcpFlags;
 
-use super::{Forwarder, Verdict, tick_of};
+use super::{Forwarder, NoServer, Verdict, tick_of};
 use crate::endpoint::Endpoint;
 use crate::flow::{Class, FlowId, Key, State, Tick};
 use crate::kept::KeptFlow;
@@ -55,8 +55,7 @@ impl Forwarder {
         let Endpoint { address, port } = key.client;
         let hash = self.spread.hash_and_half(address.words(), port.into());
         let Some(server) = self.services.choose(key.listener, hash) else {
-            self.counters.drop_no_server += 1;
-            return self.refuse(key.listener);
+            return self.without_server(key.listener);
         };
         if !self.make_room(now) {
             self.counters.drop_table_full += 1;
@@ -76,6 +75,21 @@ impl Forwarder {
         self.services.listeners[usize::from(key.listener)].begun += 1;
         self.counters.flows_begun += 1;
         Ok(id)
+    }
+
+    /// Nobody is to have the flow: all servers are drained, of no weight, or not well.
+    fn without_server(&mut self, listener: u16) -> Result<FlowId, Verdict> {
+        let refused = self.refuse(listener);
+        match self.no_server {
+            NoServer::Hold => {
+                self.counters.drop_no_server += 1;
+                refused
+            }
+            NoServer::Reset => {
+                self.counters.refused_no_server += 1;
+                Err(Verdict::Stack)
+            }
+        }
     }
 
     fn refuse(&mut self, listener: u16) -> Result<FlowId, Verdict> {

@@ -35,12 +35,12 @@ use crate::flow::state::Event;
 use crate::flow::{Flow, FlowId, FlowTable, Key, State, Tick};
 use crate::fragments::Fragments;
 use crate::icmp::Quote;
-use crate::limits::{EXPIRED_AT_ONCE, PROOF_WINDOW};
+use crate::limits::{CHECK_PORTS, EXPIRED_AT_ONCE, PROOF_WINDOW};
 use crate::packet::{Packet, Segment, Transport, Upper};
 use crate::rewrite::{Rewrite, Sums};
 use crate::service::Services;
-use ahead::Ahead;
 use crate::traffic::Course;
+use ahead::Ahead;
 
 /// What becomes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,16 @@ pub enum Verdict {
     Drop,
 }
 
+/// What becomes of first packets while no server is to have any.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NoServer {
+    /// They are answered with a reset, or an error of ICMP: the client knows at once
+    #[default]
+    Reset,
+    /// They are dropped: the client asks again for a while
+    Hold,
+}
+
 /// All that is known of flows, and what to do with others.
 pub struct Forwarder {
     services: Services,
@@ -60,6 +70,7 @@ pub struct Forwarder {
     fragments: Fragments,
     counters: Counters,
     endings: Vec<change::Ending>,
+    no_server: NoServer,
     /// Which server a client belongs to; the same for all forwarders.
     spread: SipKey,
     mac: Mac,
@@ -82,6 +93,7 @@ impl Forwarder {
             fragments: Fragments::default(),
             counters: Counters::default(),
             endings: Vec::new(),
+            no_server: NoServer::default(),
             spread: SipKey::from_seed(0),
             mac,
             ahead: Vec::new(),
@@ -135,6 +147,8 @@ impl Forwarder {
         } else if let Some(server) = self.services.server(transport, src, dst.address) {
             match self.services.servers[server].ports.get(dst.port) {
                 Some(id) => (id, Way::ToClient),
+                // An answer to a check of ours.
+                None if CHECK_PORTS.contains(&dst.port) => return Verdict::Stack,
                 None => return self.unknown(),
             }
         } else {
@@ -240,7 +254,7 @@ impl Forwarder {
     fn note(&mut self, now: Tick, id: FlowId, transport: Transport, way: Way, upper: &[u8]) {
         let flow = self.flows.get(id);
         let (mut state, isn) = (flow.state, flow.server_isn);
-        let (before, server) = (state, flow.server);
+        let (before, server, seen) = (state, flow.server, flow.seen);
         match (transport, way) {
             (Transport::Udp, Way::ToServer) => {}
             (Transport::Udp, Way::ToClient) => state = State::BothWays,
@@ -250,6 +264,10 @@ impl Forwarder {
                     state = state.on(Event::Proof);
                 }
                 let event = event_of(&segment, way);
+                // Nobody has answered the first one for a while.
+                if (before, event) == (State::SynSeen, Event::Syn) && now > seen {
+                    self.services.flow_failed(server, now);
+                }
                 state = state.on(event);
                 if event == Event::SynAck {
                     self.flows.set_server_isn(id, segment.seq.0);
@@ -258,6 +276,11 @@ impl Forwarder {
         }
         self.flows.see(now, id, state);
         if before != state {
+            match (state, way) {
+                (State::SynAnswered, _) => self.services.flow_answered(server),
+                (State::Refused, Way::ToClient) => self.services.flow_failed(server, now),
+                _ => {}
+            }
             self.services
                 .server_mut(server)
                 .changed(before, state, way == Way::ToClient);
@@ -269,6 +292,7 @@ impl Forwarder {
         if self.is_changing() {
             self.change();
         }
+        self.services.wake(tick_of(now));
         for _ in 0..EXPIRED_AT_ONCE {
             let Some(id) = self.flows.expired(tick_of(now)) else {
                 return;
@@ -283,7 +307,8 @@ impl Forwarder {
         if self.is_changing() {
             return Some(Instant::START);
         }
-        let at = self.flows.next_expiry()?;
+        let next = [self.flows.next_expiry(), self.services.next_wake()];
+        let at = next.into_iter().flatten().min()?;
         Some(Instant::from_millis(u64::from(at) * 1000))
     }
 
@@ -300,6 +325,11 @@ impl Forwarder {
     /// A place of which the flow has begun, changed how it stands, or ended.
     pub fn poll_changed(&mut self) -> Option<FlowId> {
         self.flows.poll_changed()
+    }
+
+    /// What becomes of first packets while no server is to have any.
+    pub fn set_no_server(&mut self, no_server: NoServer) {
+        self.no_server = no_server;
     }
 
     /// What was counted.

@@ -8,13 +8,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use exos_inet::siphash::SipKey;
 
-use super::{Listen, Listener, Member, Misfit, Server, Services, Standing, Table, hash};
+use super::{Listen, Listener, Member, Misfit, Server, Services, Standing, Table};
 use crate::endpoint::{Address, Endpoint};
 use crate::limits::{LISTENERS_MAX, SERVERS_MAX, SERVERS_PER_LISTENER_MAX};
 use crate::maglev::{Building, Candidate, Maglev};
 use crate::packet::Transport;
-use crate::ports::Ports;
-use crate::traffic::Traffic;
 
 impl Services {
     /// What is wanted, if it fits together.
@@ -272,7 +270,9 @@ impl Services {
             server: place,
             weight,
             is_draining: false,
+            is_well: there.health.is_well(),
         };
+        self.changes += 1;
         self.listeners[usize::from(listener)].members.push(member);
         self.begin_table(listener);
     }
@@ -283,14 +283,16 @@ impl Services {
         server.listeners -= 1;
         if server.listeners == 0 {
             server.standing = Standing::Leaving;
-            if server.ports.taken() == 0 {
+            let is_empty = server.ports.taken() == 0;
+            self.changes += 1;
+            if is_empty {
                 self.free_server(place);
             }
         }
     }
 
     /// Begins the table that a listener's servers and their weights ask for.
-    fn begin_table(&mut self, place: u16) {
+    pub(super) fn begin_table(&mut self, place: u16) {
         let listener = &mut self.listeners[usize::from(place)];
         let candidate = |member: &Member| Candidate {
             name: name(&self.servers[usize::from(member.server)]),
@@ -303,101 +305,6 @@ impl Services {
         self.is_building = true;
         if listener.building.is_none() {
             listener.table = None;
-        }
-    }
-
-    fn place_for_listener(&mut self, transport: Transport, at: Endpoint, servers: usize) -> u16 {
-        let listener = Listener {
-            transport,
-            at,
-            standing: Standing::InUse,
-            flows: 0,
-            begun: 0,
-            refused: 0,
-            traffic: Traffic::default(),
-            members: Vec::new(),
-            table: None,
-            building: None,
-            table_len: Maglev::len_for(servers),
-        };
-        let is_free = |listener: &Listener| listener.standing == Standing::Gone;
-        let place = put(&mut self.listeners, listener, is_free);
-        let listeners = &self.listeners;
-        let rehash = |place: &u16| listeners[usize::from(*place)].hash();
-        self.by_place.insert_unique(rehash(&place), place, rehash);
-        self.changes += 1;
-        // What comes from a server to there is for the listener.
-        for server in &mut self.servers {
-            if server.transport == transport && server.ours == at.address {
-                server.ports.keep(at.port);
-            }
-        }
-        place
-    }
-
-    pub(super) fn free_listener(&mut self, place: u16) {
-        let listener = &mut self.listeners[usize::from(place)];
-        listener.standing = Standing::Gone;
-        let (transport, at) = (listener.transport, listener.at);
-        let entry = self
-            .by_place
-            .find_entry(hash(transport, at), |p| *p == place);
-        entry.expect("a listener that is there").remove();
-        self.changes += 1;
-        for server in &mut self.servers {
-            if server.transport == transport && server.ours == at.address {
-                server.ports.release(at.port);
-            }
-        }
-    }
-
-    fn place_for_server(&mut self, transport: Transport, at: Endpoint, ours: Address) -> u16 {
-        let mut server = Server {
-            transport,
-            at,
-            ours,
-            standing: Standing::InUse,
-            ports: Ports::default(),
-            open: 0,
-            begun: 0,
-            refused: 0,
-            unanswered: 0,
-            traffic: Traffic::default(),
-            listeners: 0,
-        };
-        let is_in_the_way = |l: &Listener| l.transport == transport && l.at.address == ours;
-        let listeners = self.open_listeners().map(|(_, listener)| listener);
-        let in_the_way = listeners.filter(|l| is_in_the_way(l));
-        in_the_way.for_each(|listener| server.ports.keep(listener.at.port));
-        let is_free = |server: &Server| server.standing == Standing::Gone;
-        let place = put(&mut self.servers, server, is_free);
-        let servers = &self.servers;
-        let rehash = |place: &u16| servers[usize::from(*place)].hash();
-        self.by_server.insert_unique(rehash(&place), place, rehash);
-        self.changes += 1;
-        place
-    }
-
-    pub(super) fn free_server(&mut self, place: u16) {
-        let server = self.server_mut(place);
-        server.standing = Standing::Gone;
-        let hash = server.hash();
-        let entry = self.by_server.find_entry(hash, |p| *p == place);
-        entry.expect("a server that is there").remove();
-        self.changes += 1;
-    }
-}
-
-/// Puts something at the first place that is free. There are fewer than 65,536.
-fn put<T>(all: &mut Vec<T>, one: T, is_free: impl Fn(&T) -> bool) -> u16 {
-    match all.iter().position(is_free) {
-        Some(place) => {
-            all[place] = one;
-            place as u16
-        }
-        None => {
-            all.push(one);
-            (all.len() - 1) as u16
         }
     }
 }

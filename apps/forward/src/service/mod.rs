@@ -4,9 +4,12 @@
 //!
 //! Both have places, which flows name. What is taken away keeps its place while it has flows, which go on as before; then the
 //! place is free for another. `wanted` is what somebody wants and why it cannot be, `change` how it becomes what there is,
-//! also while packets come; a hashing table is then made anew beside the old one, a bounded part at a time.
+//! also while packets come; a hashing table is then made anew beside the old one, a bounded part at a time. `places`
+//! is how places are given out, and `health` which servers are well.
 
 mod change;
+mod health;
+mod places;
 #[cfg(test)]
 mod tests;
 mod wanted;
@@ -17,11 +20,13 @@ use exos_inet::siphash::SipKey;
 
 use crate::endpoint::{Address, Endpoint};
 use crate::flow::{Flow, FlowId, State};
+use crate::health::passive;
 use crate::maglev::{Building, Maglev};
 use crate::packet::Transport;
 use crate::ports::Ports;
 use crate::rewrite::Rewrite;
 use crate::traffic::{Course, Traffic};
+pub use health::Health;
 pub use wanted::{Listen, Misfit};
 
 /// Whether a listener or a server is to have new flows.
@@ -45,12 +50,18 @@ pub struct Member {
     pub weight: u16,
     /// It is to have no new flows, whatever its weight.
     pub is_draining: bool,
+    /// It is well; if not, it is to have none either.
+    pub is_well: bool,
 }
 
 impl Member {
     /// What it gets now.
     pub fn effective_weight(&self) -> u16 {
-        if self.is_draining { 0 } else { self.weight }
+        if self.is_draining || !self.is_well {
+            0
+        } else {
+            self.weight
+        }
     }
 }
 
@@ -107,6 +118,8 @@ pub struct Server {
     pub unanswered: u64,
     /// What has gone through.
     pub traffic: Traffic,
+    /// What is known of its health.
+    pub health: Health,
     /// How many listeners it is behind.
     listeners: u16,
 }
@@ -121,8 +134,12 @@ pub struct Services {
     /// Places among the listeners and among the servers, by the hash of protocol and end.
     by_place: HashTable<u16>,
     by_server: HashTable<u16>,
-    /// How often places were given out or have become free.
+    /// How often listeners and servers have come, were taken away, or have become free.
     changes: u64,
+    /// When a server rests, if ever.
+    passive: Option<passive::Rule>,
+    /// Servers that rest.
+    resting: Vec<u16>,
     /// Some listener's table is being made.
     is_building: bool,
 }
@@ -168,7 +185,7 @@ impl Services {
             .filter(|(_, l)| l.standing != Standing::Gone)
     }
 
-    /// A number that is another when a place was given out or has become free.
+    /// A number that is another when a listener or server has come, was taken away, or has become free.
     pub fn changes(&self) -> u64 {
         self.changes
     }

@@ -83,10 +83,13 @@ fn server(n: u8) -> String {
     format!("10.0.1.{n}:80")
 }
 
-/// Which server each of a hundred thousand keys belongs to.
+/// So many keys that shares are known to a tenth of what is asked.
+const KEYS: u64 = 50_000;
+
+/// Which server each key belongs to.
 fn choices(services: &Services) -> Vec<SocketAddr> {
     let hash = |n: u64| SipKey::from_seed(9).hash(&[n]);
-    let chosen = (0..100_000).map(|n| services.choose(0, hash(n)).unwrap());
+    let chosen = (0..KEYS).map(|n| services.choose(0, hash(n)).unwrap());
     chosen
         .map(|place| services.servers[place].at.into())
         .collect()
@@ -102,7 +105,7 @@ fn moved(before: &[SocketAddr], after: &[SocketAddr]) -> f64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     /// Of N servers one goes, and comes back: at most 1.1/N of the keys move each time, none moves to the one that goes even
     /// before its table is made, and in the end all is as it was.
@@ -146,15 +149,19 @@ fn weights_change_while_it_runs() {
         let all = choices(services);
         all.iter().filter(|end| **end == at(&server(n))).count()
     };
-    assert!((74_000..76_000).contains(&share(&services, 1)));
+    assert!((37_000..38_000).contains(&share(&services, 1)));
     for n in [0, 2] {
         services.set_weight(0, at(&server(n)), 0).unwrap();
     }
-    assert_eq!(share(&services, 1), 100_000, "at once");
+    assert_eq!(share(&services, 1), KEYS as usize, "at once");
     services.set_weight(0, at(&server(1)), 0).unwrap();
     assert_eq!(services.choose(0, 7), None);
     services.set_weight(0, at(&server(2)), 5).unwrap();
-    assert_eq!(share(&services, 2), 100_000, "before there is a table");
+    assert_eq!(
+        share(&services, 2),
+        KEYS as usize,
+        "before there is a table"
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Servers and listeners that come and go while flows are under way.
 
 use super::*;
+use exos_forward::health::passive::Rule;
 
 const OTHER: &str = "10.0.0.12:8080";
 
@@ -170,4 +171,64 @@ fn traffic_is_counted_where_it_belongs() {
     let unanswered = services.servers.iter().map(|s| s.unanswered);
     assert_eq!(unanswered.sum::<u64>(), 1, "the datagram");
     assert_eq!(services.listeners.iter().map(|l| l.flows).sum::<u32>(), 1);
+}
+
+/// A server that answers nobody rests after three connections in a row, unless it is the last; one answer forgives all.
+#[test]
+fn a_server_that_answers_nobody_rests() {
+    let rule = Rule {
+        failures: 3,
+        window: Duration::from_secs(10),
+        rest: Duration::from_secs(20),
+    };
+    let (mut forwarder, flows) = two_servers();
+    forwarder.services_mut().set_passive(Some(rule));
+    let other = forwarder.services().servers.len() - 1;
+    let health = |forwarder: &Forwarder| forwarder.services().servers[other].health;
+    let mut next = 2000;
+    // A client of the other server, whose SYN is refused, or sent again after a second.
+    let mut fail = |forwarder: &mut Forwarder, now: exos_inet::Instant, refused: bool| loop {
+        next += 1;
+        let syn = tcp(client(next), at(VIP), SYN, 0);
+        let (ours, server) = ends_of(&give(forwarder, now, syn.clone()).unwrap());
+        if server != at(OTHER) {
+            continue;
+        }
+        if refused {
+            give(forwarder, now, tcp(at(OTHER), ours, RST | ACK, 101)).unwrap();
+        } else {
+            give(forwarder, now, syn.clone()).unwrap();
+            give(forwarder, now + Duration::from_secs(1), syn).unwrap();
+        }
+        return (client(next), ours);
+    };
+    fail(&mut forwarder, START, true);
+    let (late, ours) = fail(&mut forwarder, START, false);
+    give(&mut forwarder, START, tcp(at(OTHER), ours, SYN | ACK, 101)).unwrap();
+    fail(&mut forwarder, START, true);
+    fail(&mut forwarder, START, true);
+    assert!(
+        health(&forwarder).is_well(),
+        "it has answered {late} in between"
+    );
+    fail(&mut forwarder, START, false);
+    assert_eq!(
+        (health(&forwarder).is_well(), health(&forwarder).rests),
+        (false, 1)
+    );
+    assert_eq!(health(&forwarder).flows_failed, 5);
+    nobody_new(&mut forwarder);
+    goes_on(&mut forwarder, &flows);
+    let awake = START + rule.rest + Duration::from_secs(2);
+    forwarder.handle_timeout(awake);
+    assert!(health(&forwarder).is_well());
+    // The last one that there is does not rest.
+    forwarder
+        .services_mut()
+        .remove_server(0, at(SERVER))
+        .unwrap();
+    for _ in 0..5 {
+        fail(&mut forwarder, awake, true);
+    }
+    assert!(health(&forwarder).is_well());
 }

@@ -1,0 +1,80 @@
+//! Has servers checked by the stack of the link, and tells the forwarder and a person what came of it.
+
+use std::net::{IpAddr, SocketAddr};
+
+use exos::Exos;
+use exos_inet::Instant;
+
+use crate::forwarder::Forwarder;
+use crate::health::{Outcome, Prober, Rule, Target};
+use crate::packet::Transport;
+use crate::service::{Server, Services, Standing};
+
+/// The checks of all servers that are to have flows.
+pub struct Checking {
+    prober: Prober,
+    /// Of which state of the services the targets are.
+    known: Option<u64>,
+}
+
+impl Checking {
+    /// Checks by this rule.
+    pub fn new(rule: Rule) -> Self {
+        Self {
+            prober: Prober::new(rule),
+            known: None,
+        }
+    }
+
+    /// Does what is due.
+    pub fn turn(&mut self, exos: &mut Exos, forwarder: &mut Forwarder) {
+        let now = exos.now();
+        let changes = forwarder.services().changes();
+        if self.known != Some(changes) {
+            self.known = Some(changes);
+            let targets = targets(forwarder.services(), self.prober.rule());
+            self.prober.set_targets(now, &mut exos.stack, &targets);
+        }
+        self.prober.turn(now, &mut exos.stack);
+        while let Some(outcome) = self.prober.poll_outcome() {
+            let services = forwarder.services_mut();
+            services.checked(&outcome);
+            tell(&services.servers[usize::from(outcome.server)], &outcome);
+        }
+    }
+
+    /// When something is due next.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.prober.poll_timeout()
+    }
+}
+
+/// Who is checked: connections say nothing of servers of datagrams, unless a port is named for that.
+fn targets(services: &Services, rule: &Rule) -> Vec<Target> {
+    let is_checked = |server: &Server| {
+        let has_port = server.transport == Transport::Tcp || rule.port.is_some();
+        server.standing == Standing::InUse && has_port
+    };
+    let target = |(place, server): (u16, &Server)| Target {
+        server: place,
+        end: SocketAddr::new(
+            server.at.address.into(),
+            rule.port.unwrap_or(server.at.port),
+        ),
+        ours: IpAddr::from(server.ours),
+        is_well: !server.health.has_failed,
+    };
+    let all = services.present().filter(|(_, server)| is_checked(server));
+    all.map(target).collect()
+}
+
+fn tell(server: &Server, outcome: &Outcome) {
+    let (protocol, at) = (server.transport.name(), SocketAddr::from(server.at));
+    match (outcome.is_well, outcome.result) {
+        (Some(true), _) => eprintln!("exos forward: {protocol}:{at} is well again"),
+        (Some(false), Err(failure)) => {
+            eprintln!("exos forward: {protocol}:{at} gets no new connections: it {failure}");
+        }
+        (Some(false), Ok(())) | (None, _) => {}
+    }
+}

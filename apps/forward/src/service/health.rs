@@ -1,0 +1,131 @@
+//! Which servers are well, by checks and by what becomes of the flows that they are given.
+
+use super::{Member, Services, Standing};
+use crate::flow::Tick;
+use crate::health::passive::{Record, Rule};
+use crate::health::{Failure, Outcome};
+
+/// What is known of a server's health.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// It has failed checks.
+    pub has_failed: bool,
+    /// Checks that it has passed so far.
+    pub passed: u64,
+    /// And failed.
+    pub failed: u64,
+    /// Why it failed the last one that it did not pass.
+    pub failure: Option<Failure>,
+    /// Flows that failed to begin: refused, or a SYN sent again that was not answered.
+    pub flows_failed: u64,
+    /// How often it was made to rest for that.
+    pub rests: u64,
+    pub(crate) record: Record,
+}
+
+impl Health {
+    /// True when it is to have new flows.
+    pub fn is_well(&self) -> bool {
+        !self.has_failed && !self.is_resting()
+    }
+
+    /// True while it rests because it has answered nobody.
+    pub fn is_resting(&self) -> bool {
+        self.record.rests_until.is_some()
+    }
+}
+
+impl Services {
+    /// Makes servers rest by this rule from now on.
+    pub fn set_passive(&mut self, rule: Option<Rule>) {
+        self.passive = rule;
+    }
+
+    /// Takes up how a check has ended.
+    pub fn checked(&mut self, outcome: &Outcome) {
+        let health = &mut self.server_mut(outcome.server).health;
+        match outcome.result {
+            Ok(()) => health.passed += 1,
+            Err(failure) => {
+                health.failed += 1;
+                health.failure = Some(failure);
+            }
+        }
+        if let Some(is_well) = outcome.is_well {
+            health.has_failed = !is_well;
+            self.tell(outcome.server);
+        }
+    }
+
+    /// A flow of the server was answered.
+    #[inline]
+    pub(crate) fn flow_answered(&mut self, server: u16) {
+        self.server_mut(server).health.record.answered();
+    }
+
+    /// A flow of the server has failed to begin. It rests if that was one too many and there is somebody else.
+    pub(crate) fn flow_failed(&mut self, server: u16, now: Tick) {
+        let rule = self.passive;
+        let health = &mut self.server_mut(server).health;
+        health.flows_failed += 1;
+        let Some(rule) = rule else {
+            return;
+        };
+        if !health.record.failed(now, &rule) || self.is_last(server) {
+            return;
+        }
+        let health = &mut self.server_mut(server).health;
+        health.record.rest(now, &rule);
+        health.rests += 1;
+        self.resting.push(server);
+        self.tell(server);
+    }
+
+    /// True when a listener would have nobody without this server.
+    fn is_last(&self, server: u16) -> bool {
+        let others = |m: &&Member| m.server != server && m.effective_weight() > 0;
+        let needs = |members: &[Member]| {
+            members.iter().any(|m| m.server == server) && members.iter().find(others).is_none()
+        };
+        let mut listeners = self.open_listeners();
+        listeners.any(|(_, listener)| needs(listener.members()))
+    }
+
+    /// Lets servers have flows again that have rested for long enough.
+    pub(crate) fn wake(&mut self, now: Tick) {
+        let resting = std::mem::take(&mut self.resting);
+        for server in resting {
+            let there = self.server_mut(server);
+            match there.health.record.wakes(now) {
+                true => self.tell(server),
+                // Another may have its place by now.
+                false if !there.health.is_resting() => {}
+                false => self.resting.push(server),
+            }
+        }
+    }
+
+    /// When somebody wakes next.
+    pub(crate) fn next_wake(&self) -> Option<Tick> {
+        let until = |server: &u16| {
+            let server = &self.servers[usize::from(*server)];
+            server.health.record.rests_until
+        };
+        self.resting.iter().filter_map(until).min()
+    }
+
+    /// Tells listeners whether a server of theirs is well.
+    fn tell(&mut self, server: u16) {
+        let is_well = self.servers[usize::from(server)].health.is_well();
+        for place in 0..self.listeners.len() as u16 {
+            let listener = &mut self.listeners[usize::from(place)];
+            let open = listener.standing == Standing::InUse;
+            let is_it = |m: &&mut Member| open && m.server == server && m.is_well != is_well;
+            let Some(member) = listener.members.iter_mut().find(is_it) else {
+                continue;
+            };
+            member.is_well = is_well;
+            self.begin_table(place);
+        }
+    }
+}
