@@ -11,6 +11,7 @@ use crate::forwarder::NoServer;
 use crate::health::HealthArgs;
 use crate::limits::{CONTROL_PATH, FLOWS_DEFAULT, FLOWS_MAX, WEIGHT_MAX};
 use crate::packet::Transport;
+use crate::service::Balance;
 
 /// Forward connections to servers, packet by packet, so that only client and server acknowledge anything.
 ///
@@ -37,6 +38,9 @@ pub struct ForwardArgs {
     /// Keep connections in this file, best in memory (/run/NAME): a forwarder that is started after this one goes on with them
     #[arg(long, value_name = "FILE")]
     pub(crate) keep: Option<PathBuf>,
+    /// How the server of a new connection is chosen
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    pub(crate) balance: Balance,
     #[command(flatten)]
     pub(crate) health: HealthArgs,
     /// What becomes of new connections while no server is to have any

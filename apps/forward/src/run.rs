@@ -42,6 +42,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     let mut forwarder = Forwarder::new(services, mac, args.flows, secret()?);
     forwarder.set_no_server(args.no_server);
     forwarder.services_mut().set_passive(args.health.passive());
+    forwarder.services_mut().set_balance(args.balance);
     let checks = args.health.rule()?.map(Checking::new);
     let keep = |path: &PathBuf| Keeper::start(path, &mut forwarder);
     let keeper = args.keep.as_ref().map(keep).transpose()?;

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use exos_inet::siphash::SipKey;
 
-use super::{Listen, Listener, Member, Misfit, Server, Services, Standing, Table};
+use super::{Balance, Listen, Listener, Member, Misfit, Server, Services, Standing, Table};
 use crate::endpoint::{Address, Endpoint};
 use crate::limits::{LISTENERS_MAX, SERVERS_MAX, SERVERS_PER_LISTENER_MAX};
 use crate::maglev::{Building, Candidate, Maglev};
@@ -271,6 +271,7 @@ impl Services {
             weight,
             is_draining: false,
             is_well: there.health.is_well(),
+            credit: 0,
         };
         self.changes += 1;
         self.listeners[usize::from(listener)].members.push(member);
@@ -294,6 +295,10 @@ impl Services {
     /// Begins the table that a listener's servers and their weights ask for.
     pub(super) fn begin_table(&mut self, place: u16) {
         let listener = &mut self.listeners[usize::from(place)];
+        if self.balance != Balance::Maglev {
+            (listener.table, listener.building) = (None, None);
+            return;
+        }
         let candidate = |member: &Member| Candidate {
             name: name(&self.servers[usize::from(member.server)]),
             weight: member.effective_weight(),

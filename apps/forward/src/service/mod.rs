@@ -4,9 +4,10 @@
 //!
 //! Both have places, which flows name. What is taken away keeps its place while it has flows, which go on as before; then the
 //! place is free for another. `wanted` is what somebody wants and why it cannot be, `change` how it becomes what there is,
-//! also while packets come; a hashing table is then made anew beside the old one, a bounded part at a time. `places`
-//! is how places are given out, and `health` which servers are well.
+//! also while packets come; a hashing table is then made anew beside the old one, a bounded part at a time. `balance` is
+//! how a server is chosen, `places` how places are given out, and `health` which servers are well.
 
+mod balance;
 mod change;
 mod health;
 mod places;
@@ -26,6 +27,7 @@ use crate::packet::Transport;
 use crate::ports::Ports;
 use crate::rewrite::Rewrite;
 use crate::traffic::{Course, Traffic};
+pub use balance::Balance;
 pub use health::Health;
 pub use wanted::{Listen, Misfit};
 
@@ -52,6 +54,8 @@ pub struct Member {
     pub is_draining: bool,
     /// It is well; if not, it is to have none either.
     pub is_well: bool,
+    /// How much it is due for a turn.
+    credit: i64,
 }
 
 impl Member {
@@ -136,6 +140,8 @@ pub struct Services {
     by_server: HashTable<u16>,
     /// How often listeners and servers have come, were taken away, or have become free.
     changes: u64,
+    /// How a server is chosen.
+    balance: Balance,
     /// When a server rests, if ever.
     passive: Option<passive::Rule>,
     /// Servers that rest.
@@ -188,12 +194,6 @@ impl Services {
     /// A number that is another when a listener or server has come, was taken away, or has become free.
     pub fn changes(&self) -> u64 {
         self.changes
-    }
-
-    /// The server that a new flow with this hash goes to.
-    pub fn choose(&self, listener: u16, hash: u64) -> Option<usize> {
-        let listener = &self.listeners[usize::from(listener)];
-        listener.choose(hash).map(usize::from)
     }
 
     /// True when the server is to have new flows of this listener.
@@ -278,24 +278,6 @@ impl Listener {
     /// What it says of this server.
     pub fn member(&self, server: u16) -> Option<&Member> {
         self.members.iter().find(|member| member.server == server)
-    }
-
-    /// The server that a key belongs to. While a table is made, the old one may name servers that are to have nothing more;
-    /// their keys go to the others until then.
-    fn choose(&self, hash: u64) -> Option<u16> {
-        let chosen = self.table.as_ref().map(|table| table.server_of(hash));
-        if self.building.is_none() {
-            return chosen;
-        }
-        let open = |member: &&Member| member.effective_weight() > 0;
-        let named = chosen.and_then(|server| self.member(server));
-        if named.as_ref().is_some_and(open) {
-            return chosen;
-        }
-        let all = self.members.iter().filter(open).count() as u64;
-        let nth = hash.checked_rem(all)? as usize;
-        let mut others = self.members.iter().filter(open);
-        others.nth(nth).map(|member| member.server)
     }
 }
 

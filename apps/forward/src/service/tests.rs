@@ -87,16 +87,65 @@ fn server(n: u8) -> String {
 const KEYS: u64 = 50_000;
 
 /// Which server each key belongs to.
-fn choices(services: &Services) -> Vec<SocketAddr> {
+fn choices(services: &mut Services) -> Vec<SocketAddr> {
     let hash = |n: u64| SipKey::from_seed(9).hash(&[n]);
-    let chosen = (0..KEYS).map(|n| services.choose(0, hash(n)).unwrap());
-    chosen
-        .map(|place| services.servers[place].at.into())
-        .collect()
+    let chosen: Vec<usize> = (0..KEYS)
+        .filter_map(|n| services.choose(0, hash(n)))
+        .collect();
+    let end = |place: usize| services.servers[place].at.into();
+    chosen.into_iter().map(end).collect()
 }
 
 fn finish(services: &mut Services) {
     while !services.build(ENTRIES_AT_ONCE) {}
+}
+
+/// Flows begin, so many, and stay: how many each server gets.
+fn begun(services: &mut Services, count: u64) -> Vec<u32> {
+    for n in 0..count {
+        let server = services.choose(0, SipKey::from_seed(3).hash(&[n])).unwrap();
+        services.servers[server].open += 1;
+    }
+    services.servers.iter().map(|server| server.open).collect()
+}
+
+#[test]
+fn who_has_the_fewest_for_his_weight_is_next() {
+    let mut services = with(3);
+    services.set_balance(Balance::Least);
+    services.set_weight(0, at(&server(1)), 4).unwrap();
+    assert!(!services.is_building(), "there is no table to be made");
+    assert_eq!(begun(&mut services, 600), [100, 400, 100]);
+    services.servers[2].open = 0;
+    services.set_draining(0, at(&server(1)), true).unwrap();
+    assert_eq!(begun(&mut services, 90), [100, 400, 90]);
+    // Of those that have as many the hash takes any.
+    let mut services = with(4);
+    services.set_balance(Balance::Least);
+    let hash = |n: u64| SipKey::from_seed(3).hash(&[n]);
+    let mut first: Vec<_> = (0..100).map(|n| services.choose(0, hash(n))).collect();
+    first.sort_unstable();
+    first.dedup();
+    assert_eq!(first.len(), 4);
+}
+
+#[test]
+fn each_has_its_turns_and_a_heavy_one_s_lie_apart() {
+    let mut services = with(3);
+    services.set_balance(Balance::RoundRobin);
+    services.set_weight(0, at(&server(0)), 3).unwrap();
+    let turns: Vec<_> = (0..10).filter_map(|_| services.choose(0, 0)).collect();
+    assert_eq!(turns, [0, 1, 0, 2, 0, 0, 1, 0, 2, 0]);
+    services.set_draining(0, at(&server(0)), true).unwrap();
+    let turns: Vec<_> = (0..4).filter_map(|_| services.choose(0, 0)).collect();
+    assert!(turns == [1, 2, 1, 2] || turns == [2, 1, 2, 1], "{turns:?}");
+    (1..3).for_each(|n| services.set_weight(0, at(&server(n)), 0).unwrap());
+    assert_eq!(services.choose(0, 0), None);
+    // Back to hashing, which knows the same servers.
+    services.set_draining(0, at(&server(0)), false).unwrap();
+    services.set_balance(Balance::Maglev);
+    finish(&mut services);
+    assert_eq!(services.choose(0, 7), Some(0));
 }
 
 fn moved(before: &[SocketAddr], after: &[SocketAddr]) -> f64 {
@@ -113,31 +162,31 @@ proptest! {
     fn a_server_takes_few_keys_along(count in 2u8..=16, which in any::<prop::sample::Index>()) {
         let mut services = with(count);
         let gone = at(&server(which.index(count.into()) as u8));
-        let before = choices(&services);
+        let before = choices(&mut services);
         services.remove_server(0, gone).unwrap();
-        prop_assert!(!choices(&services).contains(&gone));
+        prop_assert!(!choices(&mut services).contains(&gone));
         finish(&mut services);
-        let without = choices(&services);
+        let without = choices(&mut services);
         let share = moved(&before, &without);
         prop_assert!(share <= 1.1 / f64::from(count), "{share} of {count}");
         services.add_server(0, gone, 1, [10, 0, 0, 1].into()).unwrap();
-        prop_assert_eq!(&choices(&services), &without, "the old table until the new one is whole");
+        prop_assert_eq!(&choices(&mut services), &without, "the old table until the new one is whole");
         finish(&mut services);
-        prop_assert!(choices(&services) == before);
+        prop_assert!(choices(&mut services) == before);
     }
 }
 
 #[test]
 fn few_keys_move_of_sixty_four_servers() {
     let mut services = with(64);
-    let before = choices(&services);
+    let before = choices(&mut services);
     services.set_draining(0, at(&server(20)), true).unwrap();
     finish(&mut services);
-    let share = moved(&before, &choices(&services));
+    let share = moved(&before, &choices(&mut services));
     assert!(share <= 1.1 / 64.0, "{share}");
     services.set_draining(0, at(&server(20)), false).unwrap();
     finish(&mut services);
-    assert!(choices(&services) == before);
+    assert!(choices(&mut services) == before);
 }
 
 #[test]
@@ -145,20 +194,20 @@ fn weights_change_while_it_runs() {
     let mut services = with(3);
     services.set_weight(0, at(&server(1)), 6).unwrap();
     finish(&mut services);
-    let share = |services: &Services, n| {
+    let share = |services: &mut Services, n| {
         let all = choices(services);
         all.iter().filter(|end| **end == at(&server(n))).count()
     };
-    assert!((37_000..38_000).contains(&share(&services, 1)));
+    assert!((37_000..38_000).contains(&share(&mut services, 1)));
     for n in [0, 2] {
         services.set_weight(0, at(&server(n)), 0).unwrap();
     }
-    assert_eq!(share(&services, 1), KEYS as usize, "at once");
+    assert_eq!(share(&mut services, 1), KEYS as usize, "at once");
     services.set_weight(0, at(&server(1)), 0).unwrap();
     assert_eq!(services.choose(0, 7), None);
     services.set_weight(0, at(&server(2)), 5).unwrap();
     assert_eq!(
-        share(&services, 2),
+        share(&mut services, 2),
         KEYS as usize,
         "before there is a table"
     );

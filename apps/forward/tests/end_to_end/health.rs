@@ -130,8 +130,9 @@ fn a_server_that_stops_and_comes_back() {
                 .has_failed
         );
         for _ in 0..20 {
-            let services = checked.network.forwarder.services();
-            assert_eq!(services.choose(0, checked.network.random.next()), Some(1));
+            let hash = checked.network.random.next();
+            let services = checked.network.forwarder.services_mut();
+            assert_eq!(services.choose(0, hash), Some(1));
         }
         let tcp = &mut checked.network.stacks[SERVERS[0]].tcp;
         tcp.listen(None, 8080, ListenOptions::default()).unwrap();

@@ -1,0 +1,101 @@
+//! Which of a listener's servers a new flow goes to.
+//!
+//! Maglev hashing looks at the client alone, so that forwarders agree and one that has forgotten everything decides as before. The
+//! other two look at what there was: they know only their own flows, and begin anew when the forwarder does.
+
+use super::{Listener, Member, Server, Services};
+
+/// How a server is chosen.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Balance {
+    /// By the client's address and port, with Maglev hashing: servers that come and go take few clients along
+    #[default]
+    Maglev,
+    /// The server with the fewest connections that are not over, compared with its weight
+    Least,
+    /// Each in turn, as often as its weight says
+    RoundRobin,
+}
+
+impl Services {
+    /// Chooses servers so from now on.
+    pub fn set_balance(&mut self, balance: Balance) {
+        if self.balance == balance {
+            return;
+        }
+        self.balance = balance;
+        (0..self.listeners.len() as u16).for_each(|place| self.begin_table(place));
+    }
+
+    /// The server that a new flow with this hash goes to.
+    pub fn choose(&mut self, listener: u16, hash: u64) -> Option<usize> {
+        let listener = &mut self.listeners[usize::from(listener)];
+        let chosen = match self.balance {
+            Balance::Maglev => listener.by_hash(hash),
+            Balance::Least => listener.least(&self.servers, hash),
+            Balance::RoundRobin => listener.next_in_turn(),
+        };
+        chosen.map(usize::from)
+    }
+}
+
+fn is_open(member: &&Member) -> bool {
+    member.effective_weight() > 0
+}
+
+impl Listener {
+    /// The server that a key belongs to. While a table is made, the old one may name servers that are to have nothing more;
+    /// their keys go to the others until then.
+    fn by_hash(&self, hash: u64) -> Option<u16> {
+        let chosen = self.table.as_ref().map(|table| table.server_of(hash));
+        if self.building.is_none() {
+            return chosen;
+        }
+        let named = chosen.and_then(|server| self.member(server));
+        if named.as_ref().is_some_and(is_open) {
+            return chosen;
+        }
+        let all = self.members.iter().filter(is_open).count() as u64;
+        let nth = hash.checked_rem(all)? as usize;
+        let mut others = self.members.iter().filter(is_open);
+        others.nth(nth).map(|member| member.server)
+    }
+
+    /// The server that would have the fewest flows for its weight with one more; of several such any, by the hash.
+    fn least(&self, servers: &[Server], hash: u64) -> Option<u16> {
+        let begin = hash.checked_rem(self.members.len() as u64)? as usize;
+        let (before, from) = self.members.split_at(begin);
+        let load = |member: &Member| {
+            let open = u64::from(servers[usize::from(member.server)].open) + 1;
+            (open, u64::from(member.effective_weight()))
+        };
+        let all = from.iter().chain(before).filter(is_open);
+        let least = all.reduce(|least, member| {
+            let ((open, weight), (least_open, least_weight)) = (load(member), load(least));
+            if open * least_weight < least_open * weight {
+                member
+            } else {
+                least
+            }
+        });
+        least.map(|member| member.server)
+    }
+
+    /// Each server's credit grows by its weight; who has most is next, and pays for all. So the turns of a heavy one lie apart.
+    fn next_in_turn(&mut self) -> Option<u16> {
+        let mut sum = 0;
+        for member in &mut self.members {
+            let weight = i64::from(member.effective_weight());
+            member.credit = if weight == 0 {
+                0
+            } else {
+                member.credit + weight
+            };
+            sum += weight;
+        }
+        let open = self.members.iter_mut().filter(|member| is_open(&&**member));
+        let next = open.reduce(|next, m| if m.credit > next.credit { m } else { next })?;
+        next.credit -= sum;
+        Some(next.server)
+    }
+}
