@@ -3,9 +3,9 @@
     load-capture.py RESULTS CAPTURE SERVER:PORT
 
 The capture is a file of tcpdump's with nanoseconds (`--time-stamp-precision=nano -w`), of Ethernet and IPv4, taken where the
-server is. A request is the first segment with data to the server since the last response, and its response all data to the
-client until the next. Prints JSON: how many of both there are, and for first bytes and last ones the percentiles of
-both, in microseconds."""
+server is. A request is the first segment with data to the server since the last response, or the SYN before it, since the time
+of a connection is part of its first request's; and its response is all data to the client until the next. Prints JSON: how
+many of both there are, and for first bytes and last ones the percentiles of both, in microseconds."""
 
 import json
 import socket
@@ -30,7 +30,7 @@ def packets(path):
 
 
 def segments(path):
-    """Times, ends, and how much data of TCP a packet has; lengths are the headers', since captures cut."""
+    """Times, ends, how much data of TCP a packet has, and whether it is a SYN; lengths are the headers', since captures cut."""
     for time, frame in packets(path):
         if len(frame) < 54 or frame[12:14] != b"\x08\x00" or frame[23] != 6:
             continue
@@ -40,21 +40,21 @@ def segments(path):
         ports = struct.unpack_from("!HH", frame, tcp)
         data = length - ip - 4 * (frame[tcp + 12] >> 4)
         ends = [(frame[26 + 4 * n : 30 + 4 * n], ports[n]) for n in (0, 1)]
-        yield time, ends[0], ends[1], data
+        yield time, ends[0], ends[1], data, frame[tcp + 13] & 2 != 0
 
 
 def visits(path, server):
     """For each request the times of its first byte, and of its last one, in microseconds after it."""
     open_ones = {}
     done = []
-    for time, source, target, data in segments(path):
-        if data <= 0:
+    for time, source, target, data, is_syn in segments(path):
+        if data <= 0 and not is_syn:
             continue
         if target == server:
             if source in open_ones and open_ones[source][1] is not None:
                 done.append(open_ones.pop(source))
             open_ones.setdefault(source, [time, None, None])
-        elif source == server and target in open_ones:
+        elif source == server and target in open_ones and data > 0:
             visit = open_ones[target]
             visit[1] = visit[1] or time
             visit[2] = time
@@ -79,7 +79,9 @@ def main():
         "captured": len(seen),
         "results_us": said,
         "capture_us": captured,
-        "median_apart_us": captured["service"] and round(times["service"]["p50"] - captured["service"]["p50"], 1),
+        "median_apart_us": {
+            name: captured[name] and round(times[name]["p50"] - captured[name]["p50"], 1) for name in captured
+        },
     }))
 
 

@@ -57,6 +57,7 @@ for rate in 70 333.5 2000; do
             load $carrier --rate $rate -d 2s --timeout 60s --seed 5 $arrivals
             [ $carrier = packets ] && by_packets=$(got "r['responses']")
         done
+        same "$rate a second $arrivals: both seconds are told" True "$(got "len(r['seconds']) >= 2")"
         # A request that lies on the end is not begun; a Poisson process has a deviation of the root of its mean.
         same "$rate a second $arrivals: as many over both, all answered, and as the rate says" "$by_packets {} True" \
             "$(got "r['responses'], r['errors'], abs(r['responses'] - 2 * $rate) <= (4 * (2 * $rate) ** 0.5 if '$arrivals' else 1)" | tr -d '(),')"

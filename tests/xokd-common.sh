@@ -36,6 +36,7 @@ nobody() { "${as_nobody[@]}" "$@"; }
 
 # start_daemon: run it in side a, and wait until it listens.
 start_daemon() {
+    : >"$work/daemon.out"
     # Not by "ip netns exec", which mounts a /sys of its own: what is pinned there would end with the daemon.
     "${as_unit[@]}" "$work/exos" daemon --namespace exos-$lab-a --policy "$work/xokd.toml" --socket "$socket" >"$work/daemon.out" 2>&1 &
     daemon=$!

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use exos::Prefixed;
-use exos_host::{Error, Result};
+use exos_host::{Error, Result, affinity};
 use exos_program::{LinkArgs, TcpArgs};
 use http::Uri;
 
@@ -94,6 +94,9 @@ pub struct LoadArgs {
     /// Begin even if the server takes no connection now
     #[arg(long)]
     pub(crate) no_probe: bool,
+    /// Between requests and responses, look on (poll), or sleep and be woken [default: poll, if there is a core for it]
+    #[arg(long, value_name = "HOW")]
+    pub(crate) idle: Option<Idle>,
     /// Take bodies of responses into memory, instead of counting them where they arrive
     #[arg(long)]
     pub(crate) no_count_only: bool,
@@ -119,10 +122,27 @@ pub struct LoadArgs {
     pub(crate) output: OutputArgs,
 }
 
+/// What a load does while it has nothing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Idle {
+    /// It looks on, while something is under way or about to begin.
+    Poll,
+    /// It sleeps.
+    Sleep,
+}
+
 /// Clients when nothing is said: enough to keep a server busy.
 const CLIENTS: u32 = 64;
 
 impl LoadArgs {
+    /// As it was said. If nothing was, a load that may run on one core only sleeps: the server may have but this one too.
+    pub(crate) fn idle(&self) -> Idle {
+        let cores = affinity::allowed().map_or(1, |cores| cores.len());
+        let poll_or_sleep = if cores > 1 { Idle::Poll } else { Idle::Sleep };
+        self.idle.unwrap_or(poll_or_sleep)
+    }
+
     pub(crate) fn is_open(&self) -> bool {
         !self.rate.is_empty() || self.driver.is_timed()
     }

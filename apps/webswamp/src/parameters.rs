@@ -39,6 +39,7 @@ impl LoadArgs {
             "http": if self.http_1_0 { "1.0" } else { "1.1" },
             "seed": self.seed,
             "merging": behaviour.merging,
+            "idle": self.idle(),
             "early_finish": behaviour.early_finish,
             "count_only": (!self.sockets).then_some(behaviour.count_only),
             "verify_checksums": (!self.sockets).then_some(!self.no_verify_checksums),

@@ -1,20 +1,31 @@
 //! The load under way, whatever carries it: when it is over, and until when its loop may sleep.
 
+use std::time::Duration;
+
 use exos::clock;
 use exos::signals::Signals;
 use exos_inet::Instant;
 
 use crate::engine::Engine;
+use crate::options::Idle;
 use crate::report::{Effort, Generator, Live, Moment};
 
 use super::Outcome;
+
+/// What a load that looks on sleeps through no part of: waking takes a tenth of a millisecond, and now and then, on a virtual
+/// machine, a hundred times that.
+const SLEEP_MIN: Duration = Duration::from_millis(20);
 
 /// A load that runs.
 pub(super) struct Course<Id> {
     pub(super) engine: Engine<Id>,
     /// Nothing begins from then on.
     pub(super) until: Instant,
+    /// It is a rate until then, and not over before, though its last request may be.
+    pub(super) lasts_until: Option<Instant>,
     pub(super) effort: Effort,
+    /// What is done while there is nothing to do.
+    pub(super) idle: Idle,
     /// Who makes the load; what became of it is added in the end.
     pub(super) generator: Generator,
     /// What is seen of it while it runs.
@@ -28,7 +39,9 @@ impl<Id: Copy> Course<Id> {
         if now >= self.until {
             self.engine.end(now);
         }
-        if self.engine.is_over() || signals.stop_requested() {
+        let may_end = self.lasts_until.is_none_or(|until| now >= until);
+        let is_over = self.engine.is_over() && may_end;
+        if is_over || signals.stop_requested() {
             return None;
         }
         if signals.take_report_request() {
@@ -39,10 +52,17 @@ impl<Id: Copy> Course<Id> {
             .engine
             .poll_timeout()
             .into_iter()
-            .chain(self.live.due());
+            .chain(self.live.due())
+            .chain(self.lasts_until.filter(|until| now < *until));
         let end = (now < self.until).then_some(self.until);
         // What is under way has a deadline, so one of the two is there.
         Some(due.chain(end).min().unwrap_or(now))
+    }
+
+    /// The next turn is to come at once, though nothing is due before this moment.
+    pub(super) fn looks_on(&self, now: Instant, due: Instant) -> bool {
+        let is_near = self.engine.requests_under_way() > 0 || due < now + SLEEP_MIN;
+        self.idle == Idle::Poll && is_near
     }
 
     fn show(&mut self, now: Instant) {

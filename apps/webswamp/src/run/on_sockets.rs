@@ -54,10 +54,12 @@ impl Load {
     fn run(&mut self, signals: &Signals) -> Result<(), Error> {
         loop {
             self.turn();
-            let Some(due) = self.course.due(clock::now(), signals) else {
+            let now = clock::now();
+            let Some(due) = self.course.due(now, signals) else {
                 return Ok(());
             };
-            self.sockets.wait(Some(due))?;
+            let looks_on = self.course.looks_on(now, due);
+            self.sockets.wait(Some(if looks_on { now } else { due }))?;
         }
     }
 

@@ -8,7 +8,7 @@ use exos::{Error, clock};
 use crate::driver::Driver;
 use crate::engine::{Engine, Shape};
 use crate::moment;
-use crate::options::LoadArgs;
+use crate::options::{Idle, LoadArgs};
 use crate::report::{Effort, Generator, Live};
 use crate::schedule::{Beat, Phase, Schedule};
 use crate::target::Target;
@@ -23,6 +23,7 @@ pub(super) struct Setup {
     phases: Vec<Phase>,
     /// The times of a log, and how fast they go by.
     beats: Option<(Vec<Beat>, f64)>,
+    idle: Idle,
 }
 
 impl Setup {
@@ -44,6 +45,7 @@ impl Setup {
             beats: plan.beats,
             duration,
             phases,
+            idle: args.idle(),
         })
     }
 
@@ -58,6 +60,9 @@ impl Setup {
         let start = args
             .start_at
             .map_or(now, |at| moment::of_unix(now, unix_now, at));
+        let time: Duration = self.phases.iter().map(|phase| phase.time).sum();
+        let lasts = !self.phases.is_empty() && args.requests.is_none();
+        let lasts_until = lasts.then_some(start + time.min(self.duration));
         let shape = match self.beats {
             Some((beats, speed)) => Shape::Open(Schedule::replay(beats, speed, start)),
             None if args.is_open() => {
@@ -80,7 +85,9 @@ impl Setup {
         Ok(Course {
             engine: Engine::new(args.behaviour(), shape, self.driver, start, measured_from),
             until: start + self.duration,
+            lasts_until,
             effort: Effort::start(start),
+            idle: self.idle,
             generator,
             live: Live::start(style, start, self.duration)?,
         })

@@ -36,7 +36,8 @@ impl Carrier {
             Self::Sockets => "--sockets",
             Self::Packets => "--via none",
         };
-        let line = format!("load {url} {by} --duration 1h --no-probe {options}");
+        // The server's threads, and other tests, need the cores.
+        let line = format!("load {url} {by} --idle sleep --duration 1h --no-probe {options}");
         let args = Line::parse_from(line.split_whitespace()).args;
         let signals = Signals::catch().expect("signals are caught");
         load(&args, &signals).unwrap_or_else(|e| panic!("{line}: {e}"))
