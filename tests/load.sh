@@ -118,6 +118,7 @@ if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address 
     same "a log by its times: from its first request to its last but a quarter of a second" "6 500 {} True" \
         "$(got "r['responses'], r['content_bytes'], r['errors'], 1.3 < r['measured_secs'] < 30" | tr -d '(),')"
     has "what is no request of it is said" "1 of 7 lines" "$(cat "$work/load.err")"
+    same "and counted" "6 6 {'request': 1}" "$(got "r['generators'][0]['log']['requests'], r['generators'][0]['log']['begun'], r['generators'][0]['log']['left_out']" | sed 's/^(//; s/)$//; s/,//g')"
     load http://10.10.0.10/ --replay "$work/log" --as-fast-as-possible -c 2
     same "a log as fast as possible" "6 500 2 {}" "$(got "r['responses'], r['content_bytes'], r['connections'], r['errors']" | tr -d '(),')"
     # Results that are read again.

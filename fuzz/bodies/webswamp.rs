@@ -124,8 +124,14 @@ pub fn log(data: &[u8]) {
     };
     let lines = data.split(|&b| b == b'\n');
     let lines = lines.filter(|line| !line.trim_ascii().is_empty());
-    assert_eq!(log.lines.len() + log.left_out as usize, lines.count());
-    assert_eq!(log.first_left_out.is_some(), log.left_out > 0);
+    assert_eq!(
+        log.extent().requests + log.extent().left_out_all(),
+        lines.count() as u64
+    );
+    assert_eq!(
+        log.first_left_out.is_some(),
+        log.extent().left_out_all() > 0
+    );
     log.sort();
     if let Ok(beats) = log.beats() {
         let count: u64 = beats.iter().map(|beat| u64::from(beat.count)).sum();

@@ -25,7 +25,7 @@ pub struct LogLine {
 }
 
 /// Why a line cannot be replayed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NoRequest {
     /// It is of another format.
     Format,
@@ -35,6 +35,18 @@ pub enum NoRequest {
     Target,
     /// It is longer than lines of logs are.
     Length,
+}
+
+impl NoRequest {
+    /// In results (docs/json.md).
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Format => "format",
+            Self::Request => "request",
+            Self::Target => "target",
+            Self::Length => "length",
+        }
+    }
 }
 
 impl fmt::Display for NoRequest {

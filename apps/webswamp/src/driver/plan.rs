@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use exos_host::{Error, Result};
 
-use super::replay::{Log, Replay};
+use super::replay::{Extent, Log, Replay};
 use super::surge::{Documents, Users, documents};
 use super::weighted::{List, Weighted};
 use super::{Driver, One};
@@ -44,6 +44,8 @@ pub(crate) struct Plan {
     pub(crate) driver: Box<dyn Driver>,
     /// When requests begin, if that is the driver's to say, and how many times as fast.
     pub(crate) beats: Option<(Vec<Beat>, f64)>,
+    /// What there is of a log, if one is replayed.
+    pub(crate) log: Option<Extent>,
     /// What a person should know before.
     pub(crate) notes: Vec<String>,
 }
@@ -54,6 +56,7 @@ impl Plan {
             url,
             driver,
             beats: None,
+            log: None,
             notes: Vec::new(),
         }
     }
@@ -130,11 +133,12 @@ impl DriverArgs {
             log.sort();
             beats = Some((log.beats().map_err(wrong)?, self.speed.unwrap_or(1.0)));
         }
+        let extent = log.extent();
         let note = log.first_left_out.map(|(number, why)| {
             format!(
                 "{} of {} lines of {} are left out; of line {number}: {why}",
-                log.left_out,
-                log.left_out + log.lines.len() as u64,
+                extent.left_out_all(),
+                extent.left_out_all() + extent.requests,
                 path.display()
             )
         });
@@ -145,6 +149,7 @@ impl DriverArgs {
         let driver = Replay::new(requests.collect(), order, common.think);
         Ok(Plan {
             beats,
+            log: Some(extent),
             notes: note.into_iter().collect(),
             ..Plan::new(url.to_owned(), Box::new(driver))
         })

@@ -3,9 +3,11 @@
 //! By the log's times ([`Log::beats`], for [`Schedule::replay`](crate::schedule::Schedule::replay)), or by a closed loop
 //! of clients, each of which takes the next line when it has its response.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, Read as _};
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use super::log_line::{LogLine, NoRequest};
 use super::{Driver, Task};
@@ -20,10 +22,28 @@ pub struct Log {
     pub requests: Vec<(String, String)>,
     /// Lines in order: when, in seconds since 1970, and which of the requests.
     pub lines: Vec<(u64, u32)>,
-    /// Lines that are no requests.
-    pub left_out: u64,
+    /// Lines that are no requests, by why they are none.
+    pub left_out: BTreeMap<NoRequest, u64>,
     /// The first of these, and why it is none.
     pub first_left_out: Option<(u64, NoRequest)>,
+}
+
+/// What became of a log: what of it was asked for, and what was not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extent {
+    /// Requests in it.
+    pub requests: u64,
+    /// Those of them that were begun, before the load ended.
+    pub begun: u64,
+    /// Lines that are no requests, by why they are none; only reasons that happened.
+    pub left_out: BTreeMap<String, u64>,
+}
+
+impl Extent {
+    /// Lines that are no requests.
+    pub fn left_out_all(&self) -> u64 {
+        self.left_out.values().sum()
+    }
 }
 
 impl Log {
@@ -51,7 +71,7 @@ impl Log {
                 Ok(parsed) => log.add(parsed, &mut known)?,
                 Err(_) if line.trim_ascii().is_empty() => (),
                 Err(why) => {
-                    log.left_out += 1;
+                    *log.left_out.entry(why).or_default() += 1;
                     log.first_left_out.get_or_insert((number, why));
                 }
             }
@@ -62,6 +82,18 @@ impl Log {
                 "no line of it is a request; of line {number}: {why}"
             )),
             None => Err("there is nothing in it".to_owned()),
+        }
+    }
+
+    /// What of it there is to ask for, and what is left out.
+    pub fn extent(&self) -> Extent {
+        let left_out = self.left_out.iter();
+        Extent {
+            requests: self.lines.len() as u64,
+            begun: 0,
+            left_out: left_out
+                .map(|(why, count)| (why.name().to_owned(), *count))
+                .collect(),
         }
     }
 
@@ -205,8 +237,11 @@ mod tests {
         let order = |log: &Log| -> Vec<u32> { log.lines.iter().map(|(_, which)| *which).collect() };
         assert_eq!(order(&log), [0, 1, 0, 2, 0]);
         assert_eq!(
-            (log.left_out, log.first_left_out),
-            (2, Some((4, NoRequest::Request)))
+            (log.left_out.clone(), log.first_left_out),
+            (
+                BTreeMap::from([(NoRequest::Request, 1), (NoRequest::Format, 1)]),
+                Some((4, NoRequest::Request))
+            )
         );
         log.sort();
         assert_eq!(order(&log), [0, 1, 2, 0, 0]);

@@ -54,8 +54,9 @@ impl Results {
             ),
             format!("{}{}.", verdict[..1].to_uppercase(), &verdict[1..]),
         ];
-        let damaged = self.bad_checksums_text().map(|line| line + ".");
-        for line in lines.into_iter().chain(damaged) {
+        let rest = [self.bad_checksums_text(), self.log_text()].into_iter();
+        let rest = rest.flatten().map(|line| line + ".");
+        for line in lines.into_iter().chain(rest) {
             let _ = writeln!(out, "<p>{}</p>", escape(&line));
         }
     }

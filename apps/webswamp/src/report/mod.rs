@@ -32,6 +32,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::driver::replay::Extent;
 use crate::statistics::{Second, Statistics};
 
 pub use compare::Comparison;
@@ -59,6 +60,9 @@ pub struct Generator {
     pub started_unix_secs: f64,
     /// Options that made the load, by name.
     pub parameters: Map<String, Value>,
+    /// What became of the log that it replayed; `None` without one.
+    #[serde(default)]
+    pub log: Option<Extent>,
     /// Responses that it saw.
     pub responses: u64,
     /// The part of the time in which its loop had something to do.

@@ -73,10 +73,20 @@ impl Results {
             self.content_bytes,
         ];
         let generators = self.generators.iter().map(|g| g.responses);
+        let logs = self.generators.iter().filter_map(|g| g.log.as_ref());
+        let logs = logs.flat_map(|log| {
+            let left_out = log.left_out.values().copied();
+            [log.requests, log.begun].into_iter().chain(left_out)
+        });
         let named = self.statuses.values().chain(self.errors.values());
         let named = named.chain(self.counters.values()).copied();
         let times = self.times_us.list().map(|(_, times)| times.0.len());
-        let all = own.into_iter().chain(generators).chain(named).chain(times);
+        let all = own
+            .into_iter()
+            .chain(generators)
+            .chain(logs)
+            .chain(named)
+            .chain(times);
         all.map(u128::from).sum::<u128>() + self.seconds.iter().map(of_second).sum::<u128>()
     }
 }

@@ -30,6 +30,7 @@ pub(crate) fn results(started: f64, micros: u64) -> Results {
         address: "10.0.0.1:80".to_owned(),
         started_unix_secs: started,
         parameters: Map::new(),
+        log: None,
         responses: statistics.responses,
         busy_share: 0.25,
         processor_secs: 2.5,

@@ -1,5 +1,6 @@
 //! The summary for people.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::{Distribution, POINTS, Results, Traffic, Verdict};
@@ -30,6 +31,7 @@ impl Results {
             .collect();
         let _ = writeln!(text, "{} errors{errors}", self.errors_all());
         text.extend(self.bad_checksums_text().map(|line| line + "\n"));
+        text.extend(self.log_text().map(|line| line + "\n"));
         let _ = writeln!(text, "{}", Verdict::of(self).text());
         text.push_str(&self.table());
         if !self.times_us.total.0.is_empty() {
@@ -58,6 +60,33 @@ impl Results {
         Some(format!(
             "{count} packets came with a wrong checksum, and were dropped"
         ))
+    }
+
+    /// What of logs was not asked for, where one was replayed; the logs of several generators together.
+    pub(super) fn log_text(&self) -> Option<String> {
+        let logs = || self.generators.iter().filter_map(|g| g.log.as_ref());
+        let (mut requests, mut begun) = (0, 0);
+        let mut left_out: BTreeMap<&str, u64> = BTreeMap::new();
+        for log in logs() {
+            (requests, begun) = (requests + log.requests, begun + log.begun);
+            for (why, count) in &log.left_out {
+                *left_out.entry(why).or_default() += count;
+            }
+        }
+        let reasons = left_out
+            .iter()
+            .map(|(why, count)| format!("{count} by {why}"));
+        let reasons: Vec<String> = reasons.collect();
+        let lines: u64 = left_out.values().sum();
+        let mut text = format!("{begun} of the log's {requests} requests were begun");
+        if lines > 0 {
+            let _ = write!(
+                text,
+                "; {lines} lines were left out ({})",
+                reasons.join(", ")
+            );
+        }
+        logs().next().map(|_| text)
     }
 
     /// By class; a class of one code by that.
@@ -183,6 +212,7 @@ pub(crate) fn plain(value: f64) -> String {
 mod tests {
     use super::super::tests::results;
     use super::*;
+    use crate::driver::replay::Extent;
     use crate::statistics::histogram;
 
     #[test]
@@ -211,6 +241,31 @@ mod tests {
         late.record_n(9000, 900).unwrap();
         it.times_us.total.0 = late;
         assert!(it.text().contains("which hides what waited"));
+    }
+
+    #[test]
+    fn what_was_not_asked_for() {
+        let log = |begun, left_out: &[(&str, u64)]| {
+            let left_out = left_out.iter().map(|(why, n)| ((*why).to_owned(), *n));
+            Some(Extent {
+                requests: 1000,
+                begun,
+                left_out: left_out.collect(),
+            })
+        };
+        let mut it = results(1e9, 500);
+        assert_eq!(it.log_text(), None);
+        it.generators[0].log = log(900, &[]);
+        let whole = "900 of the log's 1000 requests were begun";
+        assert_eq!(it.text().lines().nth(3), Some(whole));
+        it.generators.push(it.generators[0].clone());
+        it.generators[0].log = log(1000, &[("format", 2), ("target", 1)]);
+        it.generators[1].log = log(500, &[("format", 1)]);
+        assert_eq!(
+            it.log_text().unwrap(),
+            "1500 of the log's 2000 requests were begun; 4 lines were left out (3 by format, 1 by target)"
+        );
+        assert_eq!(Results::from_json(&it.json()).unwrap(), it);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use exos::clock;
 use exos::signals::Signals;
 use exos_inet::Instant;
 
+use crate::driver::replay::Extent;
 use crate::engine::Engine;
 use crate::options::Idle;
 use crate::report::{Effort, Generator, Live, Moment};
@@ -88,10 +89,12 @@ impl<Id: Copy> Course<Id> {
 
     pub(super) fn outcome(self, counters: Vec<(String, u64)>) -> Outcome {
         self.live.finish();
+        let begun = self.engine.statistics.seconds.begun();
         let generator = Generator {
             responses: self.engine.statistics.responses,
             busy_share: self.effort.busy_share(),
             processor_secs: self.effort.processor.as_secs_f64(),
+            log: self.generator.log.map(|log| Extent { begun, ..log }),
             ..self.generator
         };
         Outcome {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use exos::{Error, clock};
 
 use crate::driver::Driver;
+use crate::driver::replay::Extent;
 use crate::engine::{Engine, Shape};
 use crate::moment;
 use crate::options::{Idle, LoadArgs};
@@ -21,6 +22,8 @@ pub(super) struct Setup {
     driver: Box<dyn Driver>,
     duration: Duration,
     phases: Vec<Phase>,
+    /// What there is of a log.
+    log: Option<Extent>,
     /// The times of a log, and how fast they go by.
     beats: Option<(Vec<Beat>, f64)>,
     idle: Idle,
@@ -42,6 +45,7 @@ impl Setup {
         Ok(Self {
             target,
             driver: plan.driver,
+            log: plan.log,
             beats: plan.beats,
             duration,
             phases,
@@ -76,6 +80,7 @@ impl Setup {
             address: self.target.address.to_string(),
             started_unix_secs: unix_now + (start - now).as_secs_f64(),
             parameters: args.parameters(self.duration),
+            log: self.log,
             responses: 0,
             busy_share: 0.0,
             processor_secs: 0.0,

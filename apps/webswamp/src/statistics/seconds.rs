@@ -121,6 +121,12 @@ impl Seconds {
         &self.done
     }
 
+    /// Requests that were begun since the start.
+    pub fn begun(&self) -> u64 {
+        let done = self.done.iter().map(|second| second.begun);
+        done.sum::<u64>() + self.current.begun
+    }
+
     /// A request was begun.
     pub fn began(&mut self, now: Instant) {
         self.advance(now);
