@@ -3,10 +3,15 @@
     forward.py serve PORT                            TCP and UDP, IPv4 and IPv6, until it is ended
     forward.py echo ADDRESS PORT BYTES [CONNECTIONS] every byte comes back, and then the end
     forward.py slow ADDRESS PORT BYTES FILES         the same in two halves: makes FILES.half after the first, waits for FILES.go
+    forward.py proxied ADDRESS PORT v1|v2            the server was told of us by the PROXY protocol
     forward.py half ADDRESS PORT                     what is asked before we finish is answered after it
     forward.py datagram ADDRESS PORT BYTES           it comes back
     forward.py refused ADDRESS PORT                  a connection is refused
+    forward.py reset ADDRESS PORT                    a connection is taken, and reset
     forward.py unreachable ADDRESS PORT              a datagram is answered with an error of ICMP
+    forward.py acknowledged ADDRESS PORT FILES       opens a connection, and makes FILES.stands; when FILES.cut is there, sends
+                                                     something, and makes FILES.seen when that is acknowledged; then waits until
+                                                     it comes back
     forward.py unacknowledged ADDRESS PORT FILES     opens a connection, and makes FILES.stands; when FILES.cut is there, sends
                                                      something, and makes FILES.seen when that has been sent again and is not
                                                      acknowledged; then waits until it comes back
@@ -110,6 +115,27 @@ def slow(address, port, length, files):
     return ""
 
 
+def proxied(address, port, version):
+    """What the server hears first is the header with our end and the listener's, which it sends back."""
+    with connect(address, port) as s:
+        (us, our_port), (listener, listener_port) = s.getsockname()[:2], s.getpeername()[:2]
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        if version == "v1":
+            name = "TCP6" if family == socket.AF_INET6 else "TCP4"
+            wanted = f"PROXY {name} {us} {listener} {our_port} {listener_port}\r\n".encode()
+        else:
+            ends = b"".join(socket.inet_pton(family, end) for end in (us, listener))
+            ends += struct.pack(">HH", our_port, listener_port)
+            wanted = b"\r\n\r\n\0\r\nQUIT\n\x21" + (b"\x21" if family == socket.AF_INET6 else b"\x11")
+            wanted += struct.pack(">H", len(ends)) + ends
+        s.sendall(b"and more")
+        s.shutdown(socket.SHUT_WR)
+        heard = b""
+        while part := s.recv(4096):
+            heard += part
+    return "" if heard == wanted + b"and more" else f"{heard!r} instead of {wanted!r}"
+
+
 def half(address, port):
     with connect(address, port) as s:
         s.sendall(b"first")
@@ -146,6 +172,15 @@ def refused(address, port):
     return "it was taken"
 
 
+def reset(address, port):
+    """It is taken, and then reset."""
+    try:
+        with connect(address, port) as s:
+            return f"{s.recv(100)!r} came"
+    except ConnectionError:
+        return ""
+
+
 def unreachable(address, port):
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as s:
@@ -164,7 +199,17 @@ def unreachable(address, port):
     return "no error came"
 
 
+def acknowledged(address, port, files):
+    return cut_off(address, port, files, lambda retransmits, unacked: unacked == 0, "not acknowledged")
+
+
 def unacknowledged(address, port, files):
+    # Twice sent again, and still nobody has acknowledged it.
+    return cut_off(address, port, files, lambda retransmits, unacked: retransmits >= 2 and unacked > 0,
+                   "acknowledged while the server was cut off")
+
+
+def cut_off(address, port, files, is_so, otherwise):
     def make(name):
         open(f"{files}.{name}", "w").close()
 
@@ -179,11 +224,8 @@ def unacknowledged(address, port, files):
         if not wait_until(lambda: os.path.exists(f"{files}.cut")):
             return "nobody cut the servers off"
         s.sendall(b"after")
-        # Twice sent again, and still nobody has acknowledged it.
-        if not wait_until(lambda: info()[0] >= 2):
-            return f"acknowledged while the server was cut off: {info()}"
-        if info()[1] == 0:
-            return "nothing is unacknowledged"
+        if not wait_until(lambda: is_so(*info())):
+            return f"{otherwise}: {info()}"
         make("seen")
         if s.recv(100) != b"after":
             return "it did not arrive"
@@ -192,5 +234,5 @@ def unacknowledged(address, port, files):
 
 if __name__ == "__main__":
     name, *arguments = sys.argv[1:]
-    names = (serve, echo, slow, half, datagram, refused, unreachable, unacknowledged)
+    names = (serve, echo, slow, half, datagram, refused, reset, unreachable, proxied, acknowledged, unacknowledged)
     sys.exit({f.__name__: f for f in names}[name](*arguments) or 0)

@@ -114,9 +114,9 @@ all() {
     done
     about=
 }
-# proof ADDRESS: with the servers cut off, what a client sends is not acknowledged; with them back, it arrives.
+# proof ADDRESS [HOW]: with the servers cut off, what a client sends is not acknowledged (or HOW); with them back, it arrives.
 proof() {
-    peer client unacknowledged "$1" 7 "$work/cut" & local client=$! status
+    peer client "${2:-unacknowledged}" "$1" 7 "$work/cut" & local client=$! status
     await test -e "$work/cut.stands"
     for host in one two; do ip -n "$net-switch" link set "$host" down; done
     touch "$work/cut.cut"
@@ -268,4 +268,45 @@ check "with nobody there clients wait" eval '! in_ client curl -gsS -m 1 -o /dev
 stop; same "it ends in order once more" 0 $?
 same "and takes its socket along" "" "$(ls "$work/control" 2>/dev/null)"
 same "and takes its program along" "" "$(in_ forwarder ip -d link show wire | grep -o 'prog/xdp')"
+
+# ---- sockets, joined ----
+
+for address in 10.10.0.20/24 fd10::20/64; do ip -n "$net-forwarder" address add $address dev wire; done
+await in_ forwarder ping -c 1 -W 1 fd10::11 || bad "the forwarder's own stack has addresses"
+# splice ARGUMENTS...: the forwarder on sockets.
+splice() {
+    launch tcp ip netns exec "$net-forwarder" "$exos" forward --splice --json "$@" || { bad "it starts" "$(cat "$work/err")"; exit 1; }
+}
+refused "splicing on a link" "leave --link" --splice --link xdp:wire --listen 10.10.0.20:80 --to 10.10.0.11
+refused "splicing what is kept" "leave --keep out" --splice --keep "$work/flows" --listen 10.10.0.20:80 --to 10.10.0.11
+refused "splicing datagrams" "splice TCP alone" --splice --listen udp:10.10.0.20:80 --to 10.10.0.11
+refused "an address of another host" "cannot listen" --splice --listen 10.10.0.99:80 --to 10.10.0.11
+refused "a header where nobody writes it" "--splice" "${link[@]}" --listen 10.10.0.20:80 --to 10.10.0.11 --proxy-protocol v1
+about="spliced: "
+ends=(10.10.0.20 fd10::20)
+splice --listen 10.10.0.20:{80,7,9} '[fd10::20]':{80,7,9} "${to[@]}"
+for address in "${ends[@]}"; do
+    url=http://$address; [ $address = fd10::20 ] && url='http://[fd10::20]'
+    check "$address: a large document" in_ client curl -gsS -m 60 -o "$work/got" "$url/large.bin"
+    check "$address: every byte" cmp "$work/got" "$work/site/large.bin"
+    check "$address: bytes both ways" peer client echo $address 7 2000000
+    check "$address: 200 connections at once" peer client echo $address 7 20000 200
+    check "$address: a half that is closed" peer client half $address 7
+    check "$address: a server that refuses" peer client reset $address 9
+    check "$address: what no server has heard is acknowledged" proof $address acknowledged
+done
+kill -USR1 "$server"
+await grep -q exos.forward.splice "$work/out"
+same "none is left open" 0 "$(field '["connections"]["open"]')"
+same "all servers were chosen" "True" "$(field '["servers"] and all(s["connections_begun"] > 0 for s in v["servers"] if s["listener"].endswith(":7"))')"
+same "refusals are counted" 2 "$(field '["counters"]["connect_refused"]')"
+for version in v1 v2; do
+    stop; same "it ends in order" 0 $?
+    splice --listen 10.10.0.20:7 '[fd10::20]:7' "${to[@]}" --proxy-protocol $version
+    for address in "${ends[@]}"; do
+        check "$address: the server is told of its client ($version)" peer client proxied $address 7 $version
+    done
+done
+stop; same "it ends in order" 0 $?
+about=
 exit $((failures > 0))

@@ -18,6 +18,7 @@
 //! | `control` | the socket by which servers are changed while it runs |
 //! | `checking` | has servers checked by the stack of the link |
 //! | `options`, `run` | the program: `exos forward` |
+//! | `splice` | the other forwarder, on sockets: `exos forward --splice` |
 //!
 //! Everything but the program performs nothing: no I/O, no clock. `docs/internals/forward.md` is the design.
 //!
@@ -42,6 +43,7 @@ pub mod ports;
 pub mod rewrite;
 mod run;
 pub mod service;
+mod splice;
 mod statistics;
 pub mod traffic;
 

@@ -113,3 +113,22 @@ pub const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// Checks, or connections, in a row that may be asked for: more would be hours.
 pub const CHECKS_IN_A_ROW_MAX: u32 = 1000;
+
+/// With joined sockets a server has so long to answer: it is asked four times in that (after 1, 3 and 7 s again).
+pub const CONNECT_TIME: Duration = Duration::from_secs(10);
+
+/// Joined sockets of which one side has ended, and the other says nothing any more: half an hour, for who computes long before it
+/// answers.
+pub const HALF_CLOSED_TIME: Duration = Duration::from_secs(30 * 60);
+
+/// Bytes that are moved at once: more than a pipe holds (64 KiB), so that it is filled if so much is there.
+pub const SPLICE_AT_ONCE: usize = 1 << 20;
+
+/// Empty pipes that are kept: as many connections as have something to move between two looks at the clock, both ways.
+pub const PIPES_SPARE_MAX: usize = 512;
+
+/// Clients that are accepted one after the other before connections have their turn.
+pub const ACCEPT_AT_ONCE: usize = 64;
+
+/// No client is accepted for so long when there was no descriptor: until connections have ended.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -12,6 +12,7 @@ use crate::health::HealthArgs;
 use crate::limits::{CONTROL_PATH, FLOWS_DEFAULT, FLOWS_MAX, WEIGHT_MAX};
 use crate::packet::Transport;
 use crate::service::Balance;
+use crate::splice::Version;
 
 /// Forward connections to servers, packet by packet, so that only client and server acknowledge anything.
 ///
@@ -49,6 +50,12 @@ pub struct ForwardArgs {
     /// Listen to exos forward ctl at a socket that its owner may open: servers change while it runs
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = CONTROL_PATH)]
     pub(crate) control: Option<PathBuf>,
+    /// Join sockets of the kernel's instead, by splice(2): a proxy. TCP only, at addresses of this host, without a link
+    #[arg(long, conflicts_with_all = ["balance", "check", "control", "passive"])]
+    pub(crate) splice: bool,
+    /// With --splice: tell servers of their clients by the PROXY protocol, which they must expect
+    #[arg(long, value_enum, value_name = "VERSION", requires = "splice")]
+    pub(crate) proxy_protocol: Option<Version>,
     /// Print the statistics as JSON, a line on standard output
     #[arg(long)]
     pub(crate) json: bool,

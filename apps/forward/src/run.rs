@@ -32,6 +32,9 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     if let Some(Other::Ctl(args)) = &args.other {
         return control::run(args);
     }
+    if args.splice {
+        return crate::splice::run(args);
+    }
     check_listeners(args)?;
     let control = args.control.as_deref().map(ControlServer::listen);
     let control = control.transpose()?;
@@ -132,7 +135,7 @@ fn seek_servers(exos: &mut Exos, forwarder: &Forwarder) {
 }
 
 /// Tells a person, and whoever waits for it, that it runs.
-fn announce(listen: &[Place]) {
+pub(crate) fn announce(listen: &[Place]) {
     for place in listen {
         let transport = place.transport.name();
         // Nobody may be reading; the forwarder is there all the same.

@@ -1,0 +1,105 @@
+//! `exos forward --splice`: the forwarder that joins sockets, to be measured against (*Fast and Flexible*, section 7), and
+//! for servers that are to be told of the client by the PROXY protocol.
+//!
+//! One thread, epoll, sockets that do not block; bytes go from one to the other through pipes, by splice(2), without being
+//! copied to us. What that cannot do is the paper's point: our kernel acknowledges to the client what the server may never get, and
+//! each side has its own window, congestion control and options. So nothing of this is end to end but the bytes.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `choice` | listeners, servers, and which server a client belongs to |
+//! | `pipe` | one direction: what is moved, and when a pipe is needed |
+//! | `connection` | two sockets and two directions: how that begins and ends |
+//! | `splicer` | all of them, epoll, and what is due |
+//! | `proxy` | the header that tells a server of its client |
+//! | `report` | what it says of itself |
+
+mod choice;
+mod connection;
+mod counters;
+mod pipe;
+mod proxy;
+mod report;
+mod splicer;
+#[cfg(test)]
+mod tests;
+
+use std::process::ExitCode;
+
+use exos::signals::Signals;
+use exos::{Error, clock};
+use exos_program::{Printer, Stream};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::options::ForwardArgs;
+use splicer::Splicer;
+
+pub use proxy::Version;
+
+/// The program.
+pub(crate) fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
+    check(args)?;
+    args.link.pin()?;
+    let services = choice::services(args)?;
+    let signals = Signals::catch()?;
+    allow_many_descriptors();
+    let splicer = Splicer::listen(services, args.proxy_protocol, args.flows)?;
+    let stream = if args.json {
+        Stream::Output
+    } else {
+        Stream::Error
+    };
+    let printer = Printer::start(stream)?;
+    eprintln!("exos forward: on the kernel's sockets, by splicing");
+    crate::run::announce(&args.listen);
+    let ended = turn(splicer, &signals, &printer, args.json);
+    printer.finish();
+    ended.map_err(|e| Error::io("cannot wait for connections", e))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn turn(
+    mut splicer: Splicer,
+    signals: &Signals,
+    printer: &Printer,
+    json: bool,
+) -> std::io::Result<()> {
+    splicer.watch(signals.fd())?;
+    while !signals.stop_requested() {
+        splicer.wait(clock::now())?;
+        splicer.handle(clock::now());
+        if signals.take_report_request() {
+            printer.print(report::report(&splicer, json));
+        }
+    }
+    printer.print(report::report(&splicer, json));
+    Ok(())
+}
+
+/// What makes no sense on sockets.
+fn check(args: &ForwardArgs) -> Result<(), Error> {
+    let link = &args.link;
+    let without = link.link.is_none() && link.via.is_none() && link.mode.is_none();
+    if !without || !link.address.is_empty() || !link.gateway.is_empty() || link.share_address {
+        return Err(Error::new("--splice is on the kernel's sockets, which need no link")
+            .mend("leave --link, --via, --mode, --address, --gateway and --share-address out, and listen at addresses of this host"));
+    }
+    if args.keep.is_some() {
+        return Err(
+            Error::new("joined sockets end with the program, whatever is kept")
+                .mend("leave --keep out, or forward packets without --splice"),
+        );
+    }
+    Ok(())
+}
+
+/// Each connection takes two descriptors, and up to four more while bytes wait in it: as many as the user may have.
+fn allow_many_descriptors() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let all = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    // Without them, more clients wait.
+    let _ = setrlimit(Resource::Nofile, all);
+}

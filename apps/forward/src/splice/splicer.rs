@@ -1,0 +1,390 @@
+//! All connections: what epoll tells goes to each, new ones are accepted, and those whose time is over end.
+//!
+//! One thread and one epoll. Sockets of connections are registered once, for both directions and by edges; what was told of
+//! them is remembered until a system call says otherwise ([`Ready`](super::pipe::Ready)). Listeners are looked at by level, and
+//! not at all while there is no room.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use exos::Error;
+use exos_inet::Instant;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+
+use super::choice::Service;
+use super::connection::{Connection, Fault, Side, State, connect, reset};
+use super::counters::Counters;
+use super::pipe::Pool;
+use super::proxy::{self, Version};
+use crate::limits::{ACCEPT_AT_ONCE, ACCEPT_PAUSE};
+
+/// What epoll says of listeners (from here on), and of what others watch; connections have smaller numbers.
+const LISTENERS: u64 = u64::MAX - (1 << 16);
+const OTHERS: u64 = u64::MAX;
+
+/// How often a place is used before its uses are counted anew.
+const USES: u32 = 1 << 30;
+
+/// Events taken at once.
+const EVENTS_MAX: usize = 256;
+
+/// A place for a connection. Its number is another one each time that it is used: epoll may still tell of who was here
+/// before.
+#[derive(Default)]
+struct Place {
+    uses: u32,
+    connection: Option<Connection>,
+}
+
+/// The forwarder on sockets.
+pub(super) struct Splicer {
+    epoll: OwnedFd,
+    pub services: Vec<Service>,
+    listeners: Vec<OwnedFd>,
+    version: Option<Version>,
+    places: Vec<Place>,
+    free: Vec<u32>,
+    open: u32,
+    open_max: u32,
+    /// Whether listeners are looked at, and if not for a while, until when.
+    accepting: bool,
+    pause_until: Option<Instant>,
+    /// Connections by when it is seen to their time.
+    due: BTreeSet<(Instant, u32)>,
+    pub pool: Pool,
+    pub counters: Counters,
+    events: Vec<epoll::Event>,
+}
+
+impl Splicer {
+    /// Listens.
+    ///
+    /// # Errors
+    ///
+    /// An address is taken, or none of this host's.
+    pub fn listen(
+        mut services: Vec<Service>,
+        version: Option<Version>,
+        open_max: u32,
+    ) -> Result<Self, Error> {
+        let fail = |e: Errno| Error::io("cannot wait for connections", e);
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(fail)?;
+        let mut listeners = Vec::new();
+        for (data, service) in (LISTENERS..).zip(&mut services) {
+            let listener = listen(service.at)?;
+            service.at = address_of(&listener)?;
+            let data = EventData::new_u64(data);
+            epoll::add(&epoll, &listener, data, EventFlags::IN).map_err(fail)?;
+            listeners.push(listener);
+        }
+        Ok(Self {
+            epoll,
+            services,
+            listeners,
+            version,
+            places: Vec::new(),
+            free: Vec::new(),
+            open: 0,
+            open_max,
+            accepting: true,
+            pause_until: None,
+            due: BTreeSet::new(),
+            pool: Pool::default(),
+            counters: Counters::default(),
+            events: Vec::with_capacity(EVENTS_MAX),
+        })
+    }
+
+    /// A turn begins, too, whenever something comes to be read here.
+    ///
+    /// # Errors
+    ///
+    /// The kernel has no memory for it.
+    pub fn watch(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let flags = EventFlags::IN | EventFlags::ET;
+        Ok(epoll::add(
+            &self.epoll,
+            fd,
+            EventData::new_u64(OTHERS),
+            flags,
+        )?)
+    }
+
+    /// Connections that are open.
+    pub fn open(&self) -> u32 {
+        self.open
+    }
+
+    /// How many may be.
+    pub fn open_max(&self) -> u32 {
+        self.open_max
+    }
+
+    /// Waits for something to do.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses to wait.
+    pub fn wait(&mut self, now: Instant) -> io::Result<()> {
+        let first = self.due.first().map(|(at, _)| *at);
+        let at = [first, self.pause_until].into_iter().flatten().min();
+        let timeout = at.map(|at| {
+            let left = at.saturating_duration_since(now);
+            Timespec {
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: left.subsec_nanos().into(),
+            }
+        });
+        self.events.clear();
+        let spare = rustix::buffer::spare_capacity(&mut self.events);
+        match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Does what there is to do at a moment: what the last wait told of, and what is due.
+    pub fn handle(&mut self, now: Instant) {
+        let mut events = std::mem::take(&mut self.events);
+        for event in events.drain(..) {
+            match event.data.u64() {
+                OTHERS => {}
+                data if data >= LISTENERS => self.accept(now, (data - LISTENERS) as usize),
+                data => self.hear(now, data, event.flags),
+            }
+        }
+        self.events = events;
+        self.expire(now);
+        self.pause_until = self.pause_until.filter(|until| *until > now);
+        self.listen_where_there_is_room();
+    }
+
+    fn accept(&mut self, now: Instant, service: usize) {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        for _ in 0..ACCEPT_AT_ONCE {
+            if self.open == self.open_max {
+                return;
+            }
+            match rustix::net::acceptfrom_with(&self.listeners[service], flags) {
+                Ok((client, from)) => {
+                    if let Some(from) = from.and_then(|from| SocketAddr::try_from(from).ok()) {
+                        self.begin(now, service, client, from);
+                    }
+                }
+                Err(Errno::AGAIN) => return,
+                // The client has gone again.
+                Err(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
+                // No descriptors, or no memory: there may be some when connections have ended.
+                Err(_) => {
+                    self.counters.accept_failed += 1;
+                    self.pause_until = Some(now + ACCEPT_PAUSE);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, now: Instant, service: usize, client: OwnedFd, from: SocketAddr) {
+        self.counters.connections_accepted += 1;
+        let Service { at, servers, .. } = &self.services[service];
+        let server = self.services[service].choose(from);
+        let preface = self
+            .version
+            .map(|version| proxy::header(version, from, *at));
+        let to = (service, server);
+        match connect(&client, servers[server].at) {
+            Ok(socket) => {
+                let sockets = [client, socket];
+                self.enter(Connection::new(
+                    now,
+                    sockets,
+                    to,
+                    preface.unwrap_or_default(),
+                ));
+            }
+            Err(error) => {
+                self.note(to, Fault::Connect(error));
+                reset(&client);
+            }
+        }
+    }
+
+    /// Has a new connection looked at.
+    fn enter(&mut self, mut connection: Connection) {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place::default());
+            self.places.len() as u32 - 1
+        });
+        let place = &mut self.places[number as usize];
+        place.uses = (place.uses + 1) % USES;
+        for side in [Side::Client, Side::Server] {
+            let data = EventData::new_u64(data_of(place.uses, number, side));
+            let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+            if let Err(error) = epoll::add(&self.epoll, connection.socket(side), data, flags) {
+                self.free.push(number);
+                self.note(connection.to, Fault::Connect(error));
+                connection.abort();
+                return;
+            }
+        }
+        let server = &mut self.services[connection.to.0].servers[connection.to.1];
+        server.begun += 1;
+        server.open += 1;
+        connection.listed = connection.deadline();
+        self.due.insert((connection.listed, number));
+        self.open += 1;
+        place.connection = Some(connection);
+    }
+
+    /// What epoll tells of a connection's socket.
+    fn hear(&mut self, now: Instant, data: u64, flags: EventFlags) {
+        let (uses, number, side) = of_data(data);
+        let place = &mut self.places[number as usize];
+        let Some(connection) = place.connection.as_mut().filter(|_| place.uses == uses) else {
+            return;
+        };
+        match connection.handle(now, side, flags, &mut self.pool) {
+            Ok(()) if connection.state == State::Over => {
+                self.counters.connections_closed += 1;
+                self.end(number);
+            }
+            Ok(()) => {}
+            Err(fault) => {
+                let to = connection.to;
+                self.note(to, fault);
+                self.end(number).abort();
+            }
+        }
+    }
+
+    fn note(&mut self, (service, server): (usize, usize), fault: Fault) {
+        let counters = &mut self.counters;
+        match fault {
+            Fault::Connect(Errno::CONNREFUSED) => counters.connect_refused += 1,
+            Fault::Connect(Errno::TIMEDOUT) => counters.connect_timed_out += 1,
+            Fault::Connect(_) => counters.connect_failed += 1,
+            Fault::Broken(_) => counters.connections_broken += 1,
+        }
+        if matches!(fault, Fault::Connect(_)) {
+            self.services[service].servers[server].failed += 1;
+        }
+    }
+
+    /// Takes a connection out.
+    fn end(&mut self, number: u32) -> Connection {
+        let place = &mut self.places[number as usize];
+        let mut connection = place.connection.take().expect("there is one");
+        connection.give_back(&mut self.pool);
+        self.due.remove(&(connection.listed, number));
+        self.free.push(number);
+        self.open -= 1;
+        let (service, server) = connection.to;
+        self.services[service].servers[server].open -= 1;
+        let [there, back] = connection.bytes();
+        self.counters.bytes_to_servers += there;
+        self.counters.bytes_to_clients += back;
+        connection
+    }
+
+    /// Ends connections whose time is over. One that was heard of since it was listed is listed anew.
+    fn expire(&mut self, now: Instant) {
+        while let Some(&(at, number)) = self.due.first()
+            && at <= now
+        {
+            self.due.pop_first();
+            let place = &mut self.places[number as usize];
+            let connection = place.connection.as_mut().expect("it is listed");
+            connection.listed = connection.deadline();
+            self.due.insert((connection.listed, number));
+            if connection.listed > now {
+                continue;
+            }
+            let ended = self.end(number);
+            if ended.state == State::Connecting {
+                self.note(ended.to, Fault::Connect(Errno::TIMEDOUT));
+            } else {
+                self.counters.connections_expired += 1;
+            }
+            ended.abort();
+        }
+    }
+
+    /// Clients for which there is no room wait in the kernel, which would tell of them in each turn.
+    fn listen_where_there_is_room(&mut self) {
+        let has_room = self.open < self.open_max && self.pause_until.is_none();
+        if has_room == self.accepting {
+            return;
+        }
+        self.accepting = has_room;
+        let flags = if has_room {
+            EventFlags::IN
+        } else {
+            EventFlags::empty()
+        };
+        for (data, listener) in (LISTENERS..).zip(&self.listeners) {
+            // It cannot fail for a descriptor that was added.
+            let _ = epoll::modify(&self.epoll, listener, EventData::new_u64(data), flags);
+        }
+    }
+}
+
+/// Listens at an address of this host's.
+fn listen(at: SocketAddr) -> Result<OwnedFd, Error> {
+    let fail = |e| {
+        Error::io(format!("cannot listen at {at}"), e)
+            .mend("with --splice listen at an address that this host has, and a port that is free")
+    };
+    // Connections of a forwarder that was here before may be in TIME-WAIT: the library allows for that.
+    let listener = std::net::TcpListener::bind(at).map_err(fail)?;
+    listener.set_nonblocking(true).map_err(fail)?;
+    Ok(listener.into())
+}
+
+/// Where it listens.
+fn address_of(listener: &OwnedFd) -> Result<SocketAddr, Error> {
+    let at = rustix::net::getsockname(listener).and_then(SocketAddr::try_from);
+    at.map_err(|e| Error::io("cannot tell where it listens", e))
+}
+
+/// What epoll is to say of a connection's socket: below 2^63, as listeners are not.
+const fn data_of(uses: u32, number: u32, side: Side) -> u64 {
+    (uses as u64) << 33 | (number as u64) << 1 | side as u64
+}
+
+const fn of_data(data: u64) -> (u32, u32, Side) {
+    let side = if data & 1 == 0 {
+        Side::Client
+    } else {
+        Side::Server
+    };
+    ((data >> 33) as u32, (data >> 1) as u32, side)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Splicer {
+        /// True while a server has not answered.
+        pub(in crate::splice) fn is_connecting(&self) -> bool {
+            let mut connections = self.places.iter().filter_map(|p| p.connection.as_ref());
+            connections.any(|connection| connection.state == State::Connecting)
+        }
+    }
+
+    #[test]
+    fn what_epoll_says_is_understood() {
+        for side in [Side::Client, Side::Server] {
+            for (uses, number) in [(0, 0), (1, 2), (USES - 1, u32::MAX)] {
+                let data = data_of(uses, number, side);
+                assert_eq!(of_data(data), (uses, number, side));
+                assert!(data < LISTENERS);
+            }
+        }
+    }
+}
