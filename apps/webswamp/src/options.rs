@@ -18,7 +18,7 @@ use crate::rate::Step;
 use crate::request::{Content, Version};
 use crate::schedule::{Arrivals, Phase};
 use crate::target;
-use crate::words::{header, range, time, token};
+use crate::words::{header, range, some_time, time, token};
 
 /// A load.
 #[derive(clap::Args, Clone, Debug)]
@@ -42,7 +42,7 @@ pub struct LoadArgs {
     #[arg(long, requires = "rate")]
     pub(crate) poisson: bool,
     /// How long [default: 30s, or as long as the steps of --rate]
-    #[arg(short, long, value_name = "TIME", value_parser = time)]
+    #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub(crate) duration: Option<Duration>,
     /// Requests in all, if that is reached before
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
@@ -63,7 +63,7 @@ pub struct LoadArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(PIPELINE_MAX)), conflicts_with_all = ["rate", "think", "replay", "surge", "find_peak"])]
     pub(crate) pipeline: u32,
     /// How long a request may take, its connection included [default: 10s]
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) timeout: Option<Duration>,
     /// Method
     #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET", value_parser = token)]
@@ -340,6 +340,9 @@ mod tests {
         for (line, part) in [
             ("--rate 10-20", "lasts some time"),
             ("--rate x", "no rate"),
+            ("--rate 5:0s", "takes some time"),
+            ("--timeout 0s", "takes some time"),
+            ("--duration 0s", "takes some time"),
             ("--rate -1", "unexpected argument"),
             ("--connections 0", "0 is not in"),
             ("--header x", "NAME: VALUE"),

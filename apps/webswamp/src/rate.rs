@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize as _;
 
-use crate::words::time;
+use crate::words::some_time;
 
 /// A part of `--rate`.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
@@ -27,7 +27,7 @@ impl FromStr for Step {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (rates, lasting) = match text.split_once(':') {
-            Some((rates, lasting)) => (rates, Some(time(lasting)?)),
+            Some((rates, lasting)) => (rates, Some(some_time(lasting)?)),
             None => (text, None),
         };
         let (from, to) = rates.split_once('-').unwrap_or((rates, rates));

@@ -1,8 +1,19 @@
 //! Values of options as a person writes them: times, and words of HTTP's.
 
+use std::time::Duration;
+
 pub(crate) use exos_program::words::time;
 
 use crate::driver::log_line::is_token;
+
+/// A time of what does not end at once.
+pub(crate) fn some_time(text: &str) -> Result<Duration, String> {
+    let time = time(text)?;
+    let is_some = !time.is_zero();
+    is_some
+        .then_some(time)
+        .ok_or_else(|| format!("{text:?} is over at once; write what takes some time, as in 10s"))
+}
 
 pub(crate) fn token(text: &str) -> Result<String, String> {
     is_token(text.as_bytes())

@@ -79,6 +79,10 @@ impl Axis {
     /// Values to write beside it: powers of ten, or where that leaves fewer than three also twice and five times these; or some
     /// four steps of 1, 2 or 5.
     fn marks(&self) -> Vec<f64> {
+        if self.least >= self.most {
+            // Nothing is shown on it.
+            return Vec::new();
+        }
         let within = |mark: &f64| (self.least..=self.most).contains(mark);
         if self.logarithmic {
             let powers = self.least.log10().floor() as i32..=self.most.log10().ceil() as i32;
@@ -309,6 +313,7 @@ mod tests {
             }
             .marks()
         };
+        assert!(marks(8e8, 1.3).is_empty());
         assert_eq!(marks(80.0, 900.0), [100.0, 200.0, 500.0]);
         assert_eq!(marks(210.0, 490.0), [300.0, 400.0]);
         assert_eq!(marks(110.0, 190.0), [120.0, 140.0, 160.0, 180.0]);

@@ -9,7 +9,7 @@ use super::{Peak, Step};
 use crate::report::{POINTS, micros};
 
 /// How the figure is to be read.
-const MEANING: &str = "Each point is a load of its own at that rate; hollow ones are of steps that do not hold: times are beyond the \
+const MEANING: &str = "Each point is a load of its own at that rate, the last where one was made again; hollow ones are of steps that do not hold: times are beyond the \
                        bound, requests failed, or fewer or more were begun than the rate says. The dashed lines are the bound and the \
                        peak. Total times begin when requests were meant to begin.";
 
@@ -38,7 +38,7 @@ impl Peak {
     fn figure(&self, out: &mut String) {
         let _ = write!(out, "<h2>Times by rate</h2>\n<p>{MEANING}</p>\n");
         out.push_str(&figure::legend(SHOWN));
-        let steps = self.by_rate();
+        let steps = self.deciding();
         let curves = SHOWN.map(|(series, name)| Points {
             series,
             points: steps.iter().filter_map(|step| point(step, name)).collect(),
@@ -57,20 +57,19 @@ impl Peak {
 
     fn table(&self, out: &mut String) {
         out.push_str("<h2>Steps</h2>\n");
-        let head: Vec<&str> = ["requests/s"]
+        let head: Vec<&str> = ["requests/s", ""]
             .into_iter()
             .chain(POINTS.map(|(name, _)| name))
-            .chain(["requests", "errors", "we busy", "limited by", ""])
+            .chain(["requests", "errors", "we busy", "limited by"])
             .collect();
         let rows = self.by_rate().into_iter().map(|step| {
-            let mut row = vec![format!("{:.1}", step.rate)];
+            let mut row = vec![format!("{:.1}", step.rate), step.judgement().to_owned()];
             row.extend(step.points_us.map(|us| us.map_or("-".to_owned(), micros)));
             row.extend([
                 step.requests.to_string(),
                 step.errors.to_string(),
                 format!("{:.0} %", 100.0 * step.busy_share),
                 step.limited_by.name().to_owned(),
-                step.judgement().to_owned(),
             ]);
             row
         });
@@ -89,6 +88,7 @@ fn point(step: &Step, name: &str) -> Option<Point> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::step::tests::step;
     use super::super::tests::peak;
     use crate::report::tests::results;
 
@@ -108,6 +108,12 @@ mod tests {
         );
         assert!(html.contains("&lt;script&gt;") && !html.contains("<script"));
         assert!(!html.contains("NaN") && !html.contains(">inf"));
+        it.steps.insert(0, step(200.0, false));
+        assert_eq!(
+            it.html().matches("<circle").count(),
+            6,
+            "of two tries the last"
+        );
         // Two steps with three of the four percentiles, one of which holds.
         assert_eq!(html.matches("<circle").count(), 6);
         assert_eq!(html.matches("fill=\"Canvas\"").count(), 3);

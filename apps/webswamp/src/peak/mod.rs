@@ -60,6 +60,15 @@ impl Peak {
         steps
     }
 
+    /// The same, of rates that were tried again only the last try, which decided.
+    fn deciding(&self) -> Vec<&Step> {
+        let mut steps = self.by_rate();
+        steps.reverse();
+        steps.dedup_by_key(|step| step.rate);
+        steps.reverse();
+        steps
+    }
+
     fn found(&self) -> String {
         match self.rate {
             Some(rate) => format!("{} up to {rate:.1} requests/s", self.bound),
@@ -116,22 +125,21 @@ pub fn find(
     let mut args = args.clone();
     // A step is told when it is over.
     (args.show.quiet, args.show.progress) = (true, false);
-    if args.warm_up.is_zero() {
-        args.warm_up = STEP_WARM_UP;
-    }
-    let duration = args.duration.unwrap_or(STEP_TIME + args.warm_up);
-    args.duration = Some(duration);
+    let (warm_up, duration) = step_times(args.warm_up, args.duration);
+    (args.warm_up, args.duration) = (warm_up, Some(duration));
     let mut search = Search::new(FIRST_RATE);
     let (mut steps, mut at_peak) = (Vec::new(), None);
     while let Some(rate) = search.rate()
         && !signals.stop_requested()
     {
         args.set_rate(rate);
-        let results = load(&args, signals)?.results();
+        let made = load(&args, signals);
         if signals.stop_requested() {
+            // A step that was ended tells nothing, and those before it do.
             break;
         }
-        let measured = duration.saturating_sub(args.warm_up);
+        let results = made?.results();
+        let measured = duration.saturating_sub(warm_up);
         let step = Step::judge(rate, measured, bound, &results);
         told(&step.line());
         search.tell(step.holds);
@@ -151,6 +159,17 @@ pub fn find(
     })
 }
 
+/// How long the warm-up of a step takes, and all of it, by what was said of them: where no warm-up was, a quarter of a step that
+/// is shorter than usual.
+fn step_times(warm_up: Duration, duration: Option<Duration>) -> (Duration, Duration) {
+    let warm_up = match duration {
+        _ if !warm_up.is_zero() => warm_up,
+        Some(all) => STEP_WARM_UP.min(all / 4),
+        None => STEP_WARM_UP,
+    };
+    (warm_up, duration.unwrap_or(STEP_TIME + warm_up))
+}
+
 #[cfg(test)]
 mod tests {
     use super::step::tests::step;
@@ -167,6 +186,21 @@ mod tests {
             steps: vec![step(200.0, false), step(100.0, true)],
             results: None,
             is_unfinished: false,
+        }
+    }
+
+    #[test]
+    fn how_long_steps_take() {
+        let millis = Duration::from_millis;
+        for (warm_up, duration, wanted) in [
+            (0, None, (1000, 4000)),
+            (0, Some(10_000), (1000, 10_000)),
+            (0, Some(1000), (250, 1000)),
+            (500, Some(1000), (500, 1000)),
+            (2000, None, (2000, 5000)),
+        ] {
+            let times = step_times(millis(warm_up), duration.map(millis));
+            assert_eq!(times, (millis(wanted.0), millis(wanted.1)));
         }
     }
 

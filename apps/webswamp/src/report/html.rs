@@ -62,6 +62,10 @@ impl Results {
     }
 
     fn over_time(&self, out: &mut String) {
+        if self.seconds.is_empty() {
+            // It took less than one.
+            return;
+        }
         let curve = |series: usize, of: fn(&Second) -> Option<f64>| Curve {
             series,
             values: self.seconds.iter().map(of).collect(),
@@ -227,6 +231,7 @@ mod tests {
         it.seconds.clear();
         let html = it.html();
         assert!(!html.contains("NaN") && !html.contains(">inf"));
+        assert_eq!(html.matches("<svg").count(), 1, "no whole second");
     }
 
     #[test]

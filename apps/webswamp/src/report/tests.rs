@@ -92,4 +92,5 @@ fn a_load_that_did_not_begin() {
     assert_eq!(none.per_second(0), 0.0);
     assert_eq!(Results::from_json(&none.json()).unwrap(), none);
     assert!(none.text().starts_with("0 requests/s"));
+    assert!(none.text().contains("nothing was measured"));
 }

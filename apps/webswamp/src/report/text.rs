@@ -10,6 +10,9 @@ const MEANING: &str = "total: from when a request was meant to begin; service: f
 /// The same, where they do not.
 const MEANING_CLOSED: &str = "total is service: a closed loop means no request to begin before the one before it has ended\n";
 
+/// Of a load whose requests, or whose time, were over before anything counted.
+const NOTHING_MEASURED: &str = "nothing was measured: the load ended before its warm-up did\n";
+
 /// Characters of the longest bar.
 const BAR_WIDTH: usize = 40;
 
@@ -32,6 +35,9 @@ impl Results {
         let _ = writeln!(text, "{} errors{errors}", self.errors_all());
         text.extend(self.bad_checksums_text().map(|line| line + "\n"));
         text.extend(self.log_text().map(|line| line + "\n"));
+        if self.measured_secs == 0.0 {
+            text.push_str(NOTHING_MEASURED);
+        }
         let _ = writeln!(text, "{}", Verdict::of(self).text());
         text.push_str(&self.table());
         if !self.times_us.total.0.is_empty() {
