@@ -12,13 +12,14 @@ use crate::options::LoadArgs;
 use crate::output::{OutputArgs, print};
 use crate::peak;
 use crate::report::{Comparison, Results, merge, warning};
-use crate::run::load;
+use crate::run::{make, prepare};
 
 /// Load a web server, and say how it does.
 ///
 /// Clients ask again when they have been answered (a closed loop), or requests begin at a rate, whatever becomes of
 /// those before (an open loop: --rate). Times are measured from when each request was meant to begin. The exit status is
-/// 0 when the load ran, however the server did, unless --fail-if says otherwise: 2 then.
+/// 0 when the load ran, however the server did, unless --fail-if says otherwise: 2 then. SIGINT and SIGTERM end a load in
+/// order, with the results so far.
 #[derive(clap::Args, Clone, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct LoadCommand {
@@ -84,10 +85,10 @@ pub fn run(command: &LoadCommand) -> Result<ExitCode> {
 
 /// Runs a load, or as many as find a peak.
 fn run_load(args: &LoadArgs) -> Result<ExitCode> {
-    let signals = Signals::catch()?;
     match &args.find_peak {
         Some(bound) => {
             let output = args.output.open_for_peak()?;
+            let signals = Signals::catch()?;
             let told = |line: &str| {
                 if !args.show.quiet {
                     eprint!("{line}");
@@ -97,7 +98,10 @@ fn run_load(args: &LoadArgs) -> Result<ExitCode> {
         }
         None => {
             let output = args.output.open()?;
-            output.tell(&load(args, &signals)?.results())
+            // Until here a signal ends the program where it stands: reading a log and finding an address may take long.
+            let setup = prepare(args)?;
+            let outcome = make(args, setup, &Signals::catch()?)?;
+            output.tell(&outcome.results())
         }
     }
 }

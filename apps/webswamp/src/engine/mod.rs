@@ -178,6 +178,12 @@ impl<Id: Copy> Engine<Id> {
         self.connections
     }
 
+    /// A connection is being opened.
+    pub fn is_opening(&self) -> bool {
+        let mut slots = self.slots.iter();
+        slots.any(|slot| slot.stage == Stage::Connecting && slot.connection.is_some())
+    }
+
     /// Nothing is under way, nothing will begin, and no server is about to close a connection.
     pub fn is_over(&self) -> bool {
         let begins = match &self.shape {

@@ -16,8 +16,8 @@ mod probe;
 mod setup;
 mod way;
 
-use exos::Error;
 use exos::signals::Signals;
+use exos::{Error, clock};
 
 use crate::driver::Driver;
 use crate::options::LoadArgs;
@@ -47,13 +47,22 @@ impl Outcome {
     }
 }
 
+/// What a load is to do: read and looked up, and nothing opened yet.
+///
+/// # Errors
+///
+/// What was said of it is wrong, a file cannot be read, or the server's host has no address.
+pub(crate) fn prepare(args: &LoadArgs) -> Result<Setup, Error> {
+    Setup::make(args)
+}
+
 /// Runs the load until it is over, or a signal asks to stop.
 ///
 /// # Errors
 ///
 /// It could not be begun, or its link was taken away.
 pub fn load(args: &LoadArgs, signals: &Signals) -> Result<Outcome, Error> {
-    run(args, Setup::make(args)?, signals)
+    make(args, Setup::make(args)?, signals)
 }
 
 /// The same with a driver of one's own, until the load is over or SIGINT or SIGTERM asks to stop. The driver is made from a
@@ -73,14 +82,24 @@ pub fn load_with(
         );
     }
     let driver = driver(&args.content_of_url()?);
-    run(args, Setup::make(args)?.with(driver), &Signals::catch()?)
+    make(args, Setup::make(args)?.with(driver), &Signals::catch()?)
 }
 
-fn run(args: &LoadArgs, setup: Setup, signals: &Signals) -> Result<Outcome, Error> {
+/// Makes what was prepared, until it is over, or a signal asks to stop.
+///
+/// # Errors
+///
+/// As above.
+pub(crate) fn make(args: &LoadArgs, setup: Setup, signals: &Signals) -> Result<Outcome, Error> {
     args.link.pin()?;
-    if args.sockets {
+    let outcome = if args.sockets {
         on_sockets::load(args, setup, signals)
     } else {
         on_packets::load(args, setup, signals)
+    }?;
+    let is_early = signals.stop_requested() && clock::now() < outcome.statistics.seconds.start();
+    if is_early {
+        return Err(Error::new(probe::STOPPED));
     }
+    Ok(outcome)
 }

@@ -119,7 +119,12 @@ impl Load {
     fn stop(&mut self) -> Result<(), Error> {
         let now = self.exos.now();
         self.course.stop(now);
+        let is_opening = self.course.engine.is_opening();
         self.give_up()?;
+        if is_opening {
+            // A server that has yet to answer a SYN has a connection then, which it would keep if nobody refused it.
+            self.pause(self.exos.now() + GOODBYE_TIME)?;
+        }
         let until = self.exos.now() + GOODBYE_TIME;
         while self.exos.stack.tcp.connections() > 0 && self.exos.now() < until {
             self.turn_away(until)?;
@@ -130,8 +135,9 @@ impl Load {
             self.pause(self.exos.now() + ABORTS_PAUSE)?;
         }
         while self.exos.send()? > 0 {}
-        // What has come by now is counted.
+        // What has come by now is counted, and answered.
         self.exos.receive();
+        while self.exos.send()? > 0 {}
         self.exos.leave();
         Ok(())
     }

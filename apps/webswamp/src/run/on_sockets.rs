@@ -22,7 +22,7 @@ pub(super) fn load(args: &LoadArgs, mut setup: Setup, signals: &Signals) -> Resu
             target::refuse_strangers_of_host(address.ip())?;
         }
         if !args.no_probe {
-            probe::over_sockets(address)?;
+            probe::over_sockets(address, signals)?;
         }
         Ok(address)
     })?;

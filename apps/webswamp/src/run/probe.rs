@@ -1,13 +1,15 @@
 //! A look whether the server is there, before anything is measured: a connection that asks for nothing.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use exos::signals::Signals;
-use exos::{Error, Exos};
+use exos::{Error, Exos, clock};
 use exos_inet::tcp::{ConnectionId, EventSet, Options, Reason};
 
-use crate::limits::PROBE_TIME;
-use crate::transport::NOBODY;
+use crate::limits::{GOODBYE_TIME, PROBE_TIME};
+use crate::sockets::Sockets;
+use crate::transport::{NOBODY, Transport as _};
 
 /// Connects over a stack of our own, and closes.
 ///
@@ -30,6 +32,9 @@ pub(super) fn over_packets(
         Err(_) => exos.stack.tcp_abort(id),
     }
     while exos.send()? > 0 {}
+    if matches!(became, Err(Why::Stopped)) {
+        refuse(exos, GOODBYE_TIME)?;
+    }
     became.map_err(|why| why.of(to))
 }
 
@@ -76,24 +81,62 @@ fn silence(exos: &Exos) -> Why {
     }
 }
 
+/// Takes in what comes for so long, and refuses it: a server that has yet to answer the SYN would keep a connection otherwise.
+fn refuse(exos: &mut Exos, time: Duration) -> Result<(), Error> {
+    let until = exos.now() + time;
+    while exos.now() < until {
+        exos.wait(Some(until), &[])?;
+        exos.receive();
+        while exos.stack.poll_event().is_some() {}
+        while exos.send()? > 0 {}
+    }
+    Ok(())
+}
+
 /// Connects over the kernel's sockets, and closes.
 ///
 /// # Errors
 ///
-/// The server does not take it.
-pub(super) fn over_sockets(to: SocketAddr) -> Result<(), Error> {
-    use std::io::ErrorKind;
-    match TcpStream::connect_timeout(&to, PROBE_TIME) {
-        Ok(_) => Ok(()),
-        Err(e) => Err(match e.kind() {
-            ErrorKind::ConnectionRefused => Why::Refused,
-            ErrorKind::TimedOut => Why::Silent,
-            ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Why::Unreachable,
-            _ => Why::Error(Error::io(format!("{to} is not reached"), e)),
+/// The server does not take it, or a signal asks to stop.
+pub(super) fn over_sockets(to: SocketAddr, signals: &Signals) -> Result<(), Error> {
+    let mut sockets = Sockets::new(to)?;
+    sockets.watch(signals.fd())?;
+    if let Err(e) = sockets.open(NOBODY) {
+        let shortage = sockets.poll_shortage();
+        return Err(shortage.unwrap_or_else(|| Error::new(format!("{to} is not reached: {e}"))));
+    }
+    wait_over_sockets(&mut sockets, signals).map_err(|why| why.of(to))
+}
+
+/// Until the connection stands.
+fn wait_over_sockets(sockets: &mut Sockets, signals: &Signals) -> Result<(), Why> {
+    let until = clock::now() + PROBE_TIME;
+    loop {
+        while let Some(event) = sockets.poll_event() {
+            // It may have been reset since.
+            if event.set.contains(EventSet::CONNECTED) {
+                return Ok(());
+            }
+            if event.set.contains(EventSet::CLOSED) {
+                return Err(match event.reason {
+                    Reason::Refused => Why::Refused,
+                    Reason::Unreachable => Why::Unreachable,
+                    _ => Why::Silent,
+                });
+            }
         }
-        .of(to)),
+        if signals.stop_requested() {
+            return Err(Why::Stopped);
+        }
+        if clock::now() >= until {
+            return Err(Why::Silent);
+        }
+        sockets.wait(Some(until)).map_err(Why::Error)?;
     }
 }
+
+/// What a load says that a signal ended before it began.
+pub(super) const STOPPED: &str = "stopped before the load began";
 
 /// Why there was no connection.
 enum Why {
@@ -111,7 +154,7 @@ impl Why {
             Self::Refused => format!("{to} refuses connections: nobody listens there"),
             Self::Unreachable => format!("{ip} is unreachable: no host or route answers for it"),
             Self::Silent => format!("{to} does not answer within {} s", PROBE_TIME.as_secs()),
-            Self::Stopped => return Error::new("stopped before the load began"),
+            Self::Stopped => return Error::new(STOPPED),
             Self::Error(error) => return error,
         };
         Error::new(what).mend("start the server, or begin without looking with --no-probe")

@@ -17,7 +17,7 @@ use crate::target::Target;
 use super::course::Course;
 
 /// What is to be done.
-pub(super) struct Setup {
+pub(crate) struct Setup {
     pub(super) target: Target,
     driver: Box<dyn Driver>,
     duration: Duration,
