@@ -228,6 +228,48 @@ else
 fi
 stop; same "it ends in order" 0 $?
 
+# ---- a file says what to do, and says it anew ----
+
+file() { cat >"$work/forward.toml"; }
+from_file() {
+    launch tcp ip netns exec "$net-forwarder" "$exos" forward --config "$work/forward.toml" ||
+        { bad "it starts from a file" "$(cat "$work/err")"; exit 1; }
+}
+said_so() { grep -q "$1" "$work/err"; }
+head='control = "'$work/control'"
+[link]
+name = "xdp:wire"
+addresses = ["10.10.0.20/24"]
+'
+echo 'colour = 1
+[[service]]
+listen = ["10.10.0.20:80"]' | file
+refused "a file that is wrong" "forward.toml:1: there is no key \`colour\` here" --config "$work/forward.toml"
+refused "a file that is not there" "cannot be read" --config "$work/none.toml"
+echo "$head"'[[service]]
+listen = ["10.10.0.20:7", "10.10.0.20:80"]
+to = ["10.10.0.11"]' | file
+from_file
+rm -f "$work"/slow-*
+slow 10.10.0.20 >"$work/slow.one" 2>&1 & one=$!
+await test -e "$work/slow-10.10.0.20.half"
+echo "$head"'[[service]]
+listen = ["10.10.0.20:80"]
+to = ["10.10.0.12,3"]' | file
+kill -HUP "$server"
+check "SIGHUP has it read the file anew" await said_so "read its file anew: 1 added, 2 removed"
+has "what is gone has its flows yet" "tcp:10.10.0.20:7 (leaving): 1 flows" "$(ctl status)"
+check "new connections go to the new server" in_ client curl -gsS -m 60 -o /dev/null http://10.10.0.20/one.txt
+same "and none to the old one" 0 "$(of 10.10.0.11:80 flows_begun | sed s/nothing/0/)"
+echo 'flows = "many"' | file
+kill -HUP "$server"
+check "a file that is wrong leaves what is there" await said_so "goes on as before: .*forward.toml:1: "
+has "and whoever asks is told" "write a whole number" "$(ctl reload 2>&1)"
+check "which works as before" in_ client curl -gsS -m 60 -o /dev/null http://10.10.0.20/one.txt
+touch "$work/slow-10.10.0.20.go"
+check "a connection of a listener and a server that are gone goes on" wait $one
+stop; same "it ends in order after that" 0 $?
+
 # ---- servers that stop and come back are found out, by asking them and by what becomes of connections ----
 
 # web HOST: a web server there, whose process is $web.

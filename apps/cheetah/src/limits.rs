@@ -127,9 +127,6 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The longest configuration file: some ten thousand redirects fit.
 pub const CONFIG_LEN_MAX: u64 = 4 << 20;
 
-/// Places in a configuration that do not fit its schema and are told at once; each costs another reading of it.
-pub const CONFIG_ERRORS_MAX: usize = 100;
-
 /// Rules for header fields in one site: those that match a path are the bits of a word.
 pub const FIELD_RULES_MAX: usize = 64;
 

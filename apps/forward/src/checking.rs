@@ -43,6 +43,16 @@ impl Checking {
         }
     }
 
+    /// How servers are checked.
+    pub fn rule(&self) -> &Rule {
+        self.prober.rule()
+    }
+
+    /// Gives up what is under way.
+    pub fn stop(&mut self, exos: &mut Exos) {
+        self.prober.set_targets(exos.now(), &mut exos.stack, &[]);
+    }
+
     /// When something is due next.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.prober.poll_timeout()

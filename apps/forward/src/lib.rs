@@ -17,6 +17,7 @@
 //! | [`kept`], `keeper` | flows that outlive the program |
 //! | `control` | the socket by which servers are changed while it runs |
 //! | `checking` | has servers checked by the stack of the link |
+//! | `config`, `wanted` | what a file or the command line says |
 //! | `options`, `run` | the program: `exos forward` |
 //! | `splice` | the other forwarder, on sockets: `exos forward --splice` |
 //!
@@ -25,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod checking;
+mod config;
 mod control;
 pub mod counters;
 pub mod endpoint;
@@ -46,6 +48,7 @@ pub mod service;
 mod splice;
 mod statistics;
 pub mod traffic;
+mod wanted;
 
 pub use options::ForwardArgs;
 pub use run::run;

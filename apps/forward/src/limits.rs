@@ -132,3 +132,6 @@ pub const ACCEPT_AT_ONCE: usize = 64;
 
 /// No client is accepted for so long when there was no descriptor: until connections have ended.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest configuration file: as many services as there may be listeners, with as many servers each, is below this.
+pub const CONFIG_LEN_MAX: u64 = 4 << 20;

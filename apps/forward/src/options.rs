@@ -27,11 +27,14 @@ pub struct ForwardArgs {
     pub(crate) other: Option<Other>,
     #[command(flatten)]
     pub(crate) link: LinkArgs,
+    /// All that is said here but for the link in a file of TOML, and the link too if it is not named here (docs/forward.md); SIGHUP reads it anew
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "to", "flows", "keep", "control", "balance", "no_server", "check", "passive", "splice"])]
+    pub(crate) config: Option<PathBuf>,
     /// Where clients come to: an address that --address gives, and a port; tcp unless it says udp (repeatable)
-    #[arg(long, required = true, num_args = 1.., value_name = "[tcp:|udp:]ADDRESS:PORT")]
+    #[arg(long, required_unless_present = "config", num_args = 1.., value_name = "[tcp:|udp:]ADDRESS:PORT")]
     pub(crate) listen: Vec<Place>,
     /// A server: its port if it is not the listener's, its weight if it is not 1, 0 for no new connections (repeatable)
-    #[arg(long, required = true, num_args = 1.., value_name = "ADDRESS[:PORT][,WEIGHT]")]
+    #[arg(long, required_unless_present = "config", num_args = 1.., value_name = "ADDRESS[:PORT][,WEIGHT]")]
     pub(crate) to: Vec<Weighted>,
     /// Connections to remember at most; each takes some 90 bytes
     #[arg(long, value_name = "N", default_value_t = FLOWS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(FLOWS_MAX)))]

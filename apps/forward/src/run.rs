@@ -8,8 +8,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use exos::signals::Signals;
-use exos::{Error, Exos, LinkName, Passage, clock};
+use exos::signals::{Ask, Signals};
+use exos::{Error, Exos, LinkName, Passage, Prefixed, clock};
 use exos_inet::{Instant, Stack};
 use exos_program::{Printer, Stream};
 use serde_json::json;
@@ -17,11 +17,13 @@ use serde_json::json;
 use crate::checking::Checking;
 use crate::control::{self, ControlServer, Kind, Request};
 use crate::forwarder::{Forwarder, Verdict};
+use crate::health::Rule;
 use crate::keeper::Keeper;
 use crate::limits::CONTROL_EVERY;
 use crate::options::{ForwardArgs, Other, Place, Weighted};
-use crate::service::{Listen, Services};
+use crate::service::{Changes, Listen, Services};
 use crate::statistics;
+use crate::wanted::Wanted;
 
 /// `exos forward`.
 ///
@@ -35,23 +37,26 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     if args.splice {
         return crate::splice::run(args);
     }
-    check_listeners(args)?;
-    let control = args.control.as_deref().map(ControlServer::listen);
+    let wanted = Wanted::of(args)?;
+    check_listeners(&wanted)?;
+    let checks = wanted.health.rule()?.map(Checking::new);
+    let control = wanted.control.as_deref().map(ControlServer::listen);
     let control = control.transpose()?;
-    args.link.pin()?;
-    let mut exos = attach(args)?;
-    let services = services(args, &exos.stack)?;
+    wanted.link.pin()?;
+    let mut exos = attach(&wanted)?;
+    let listens = listens(&wanted, &exos.stack)?;
+    let services = Services::new(&listens).map_err(|misfit| Error::new(misfit.to_string()))?;
     let mac = exos.stack.config().mac;
-    let mut forwarder = Forwarder::new(services, mac, args.flows, secret()?);
-    forwarder.set_no_server(args.no_server);
-    forwarder.services_mut().set_passive(args.health.passive());
-    forwarder.services_mut().set_balance(args.balance);
-    let checks = args.health.rule()?.map(Checking::new);
+    let mut forwarder = Forwarder::new(services, mac, wanted.flows, secret()?);
+    set_rules(&mut forwarder, &wanted);
     let keep = |path: &PathBuf| Keeper::start(path, &mut forwarder);
-    let keeper = args.keep.as_ref().map(keep).transpose()?;
+    let keeper = wanted.keep.as_ref().map(keep).transpose()?;
     eprintln!("exos forward: {}", exos.describe_link());
     seek_servers(&mut exos, &forwarder);
     let signals = Signals::catch()?;
+    if args.config.is_some() {
+        signals.catch_also(Ask::Reload)?;
+    }
     let stream = if args.json {
         Stream::Output
     } else {
@@ -67,23 +72,35 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
         signals,
         printer: Printer::start(stream)?,
         json: args.json,
+        args: args.clone(),
+        addresses: wanted.link.address.clone(),
     };
-    announce(&args.listen);
+    let services = wanted.services.iter();
+    services.for_each(|service| announce(&service.listen));
     program.run()
 }
 
+/// How flows begin, and which servers are to have none.
+fn set_rules(forwarder: &mut Forwarder, wanted: &Wanted) {
+    forwarder.set_no_server(wanted.no_server);
+    let services = forwarder.services_mut();
+    services.set_passive(wanted.health.passive());
+    services.set_balance(wanted.balance);
+}
+
 /// Listeners are at addresses of ours.
-fn check_listeners(args: &ForwardArgs) -> Result<(), Error> {
-    let ours = |ip: IpAddr| args.link.address.iter().any(|a| a.ip == ip);
-    match args.listen.iter().find(|listen| !ours(listen.at.ip())) {
+fn check_listeners(wanted: &Wanted) -> Result<(), Error> {
+    let ours = |ip: IpAddr| wanted.link.address.iter().any(|a| a.ip == ip);
+    let mut listeners = wanted.services.iter().flat_map(|service| &service.listen);
+    match listeners.find(|listen| !ours(listen.at.ip())) {
         None => Ok(()),
         Some(Place { at, .. }) => Err(Error::new(format!("{} is no address of ours", at.ip()))
             .mend(format!("give --address {}/PREFIX too", at.ip()))),
     }
 }
 
-fn attach(args: &ForwardArgs) -> Result<Exos, Error> {
-    let attachment = args.link.attachment(0)?;
+fn attach(wanted: &Wanted) -> Result<Exos, Error> {
+    let attachment = wanted.link.attachment(0)?;
     if attachment.share_address || !matches!(attachment.link, LinkName::Xdp { .. }) {
         return Err(Error::new(
             "packets are forwarded on an interface by AF_XDP, with addresses of their own",
@@ -94,22 +111,27 @@ fn attach(args: &ForwardArgs) -> Result<Exos, Error> {
 }
 
 /// What is listened to, each with the servers of its family.
-fn services(args: &ForwardArgs, stack: &Stack) -> Result<Services, Error> {
-    let mut wanted = Vec::new();
-    for &Place { transport, at } in &args.listen {
-        let mut to = Vec::new();
-        for server in args.to.iter().filter(|s| s.ip.is_ipv6() == at.is_ipv6()) {
-            let end = SocketAddr::new(server.ip, server.port.unwrap_or(at.port()));
-            to.push((end, server.weight, source(stack, server.ip)?));
+fn listens(wanted: &Wanted, stack: &Stack) -> Result<Vec<Listen>, Error> {
+    let mut listens = Vec::new();
+    for service in &wanted.services {
+        for &Place { transport, at } in &service.listen {
+            let mut to = Vec::new();
+            for server in service.to.iter().filter(|s| s.ip.is_ipv6() == at.is_ipv6()) {
+                let end = SocketAddr::new(server.ip, server.port.unwrap_or(at.port()));
+                to.push((end, server.weight, source(stack, server.ip)?));
+            }
+            listens.push(Listen { transport, at, to });
         }
-        wanted.push(Listen { transport, at, to });
+        let is_used = |to: &&Weighted| {
+            let mut listeners = service.listen.iter();
+            listeners.any(|listen| listen.at.is_ipv6() == to.ip.is_ipv6())
+        };
+        if let Some(server) = service.to.iter().find(|server| !is_used(server)) {
+            return Err(Error::new(format!("nothing is forwarded to {}", server.ip))
+                .mend("listen at an address of its family too, or leave it out"));
+        }
     }
-    let is_used = |to: &&Weighted| wanted.iter().any(|w| w.at.is_ipv6() == to.ip.is_ipv6());
-    if let Some(server) = args.to.iter().find(|server| !is_used(server)) {
-        return Err(Error::new(format!("nothing is forwarded to {}", server.ip))
-            .mend("listen at an address of its family too, or leave it out"));
-    }
-    Services::new(&wanted).map_err(|misfit| Error::new(misfit.to_string()))
+    Ok(listens)
 }
 
 /// The address of ours that a server sees.
@@ -162,6 +184,10 @@ struct Program {
     signals: Signals,
     printer: Printer,
     json: bool,
+    /// What the command line says: it may name a file that is read anew.
+    args: ForwardArgs,
+    /// Addresses that may be listened at.
+    addresses: Vec<Prefixed>,
 }
 
 impl Program {
@@ -204,6 +230,12 @@ impl Program {
         if self.signals.take_report_request() {
             self.print();
         }
+        if self.signals.take_asked(Ask::Reload) {
+            match self.reload() {
+                Ok(changes) => eprintln!("exos forward: {}", in_words(&changes)),
+                Err(error) => eprintln!("exos forward: goes on as before: {error}"),
+            }
+        }
         let mut fds = vec![self.signals.fd()];
         fds.extend(self.control.iter().flat_map(ControlServer::fds));
         let behind = self.control.as_ref().is_some_and(ControlServer::is_behind);
@@ -224,11 +256,50 @@ impl Program {
         self.control = Some(control);
     }
 
+    /// Reads the file anew: what it says takes the place of what was, or nothing changes. The file is short, so packets wait for
+    /// it less than for a turn that forwards much.
+    fn reload(&mut self) -> Result<Changes, Error> {
+        if self.args.config.is_none() {
+            return Err(Error::new("there is no file to read anew")
+                .mend("start the forwarder with --config FILE"));
+        }
+        let mut wanted = Wanted::of(&self.args)?;
+        // The link, the table and the sockets are what they were at the start.
+        wanted.link.address.clone_from(&self.addresses);
+        check_listeners(&wanted)?;
+        let listens = listens(&wanted, &self.exos.stack)?;
+        let rule = wanted.health.rule()?;
+        let changed = self.forwarder.services_mut().become_these(&listens);
+        let changes = changed.map_err(|misfit| Error::new(misfit.to_string()))?;
+        set_rules(&mut self.forwarder, &wanted);
+        self.set_checks(rule);
+        seek_servers(&mut self.exos, &self.forwarder);
+        Ok(changes)
+    }
+
+    /// Checks by this rule from now on; what is known of servers stays, unless nobody is asked any more.
+    fn set_checks(&mut self, rule: Option<Rule>) {
+        if self.checks.as_ref().map(Checking::rule) == rule.as_ref() {
+            return;
+        }
+        if let Some(mut checks) = self.checks.take() {
+            checks.stop(&mut self.exos);
+        }
+        if rule.is_none() {
+            self.forwarder.services_mut().forget_checks();
+        }
+        self.checks = rule.map(Checking::new);
+    }
+
     fn respond(&mut self, line: &[u8]) -> Result<serde_json::Value, String> {
         let request = Request::parse(line)?;
         if request.request == Kind::Status {
             let status = statistics::json(&self.exos, &self.forwarder);
             return Ok(json!({ "status": status }));
+        }
+        if request.request == Kind::Reload {
+            let changes = self.reload().map_err(|e| e.to_string())?;
+            return Ok(json!({ "reloaded": in_words(&changes) }));
         }
         let stack = &self.exos.stack;
         let source = |ip| source(stack, ip).map_err(|e| e.to_string());
@@ -241,6 +312,16 @@ impl Program {
         let report = statistics::report(&self.exos, &self.forwarder, self.json);
         self.printer.print(report);
     }
+}
+
+/// What a person is told of a reload.
+fn in_words(changes: &Changes) -> String {
+    let Changes {
+        added,
+        removed,
+        weighed,
+    } = changes;
+    format!("read its file anew: {added} added, {removed} removed, {weighed} with another weight")
 }
 
 /// Puts the link addresses on what goes on.

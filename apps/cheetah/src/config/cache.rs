@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::schema::CacheTable;
-use super::source::Source;
 use super::units::{in_units, size};
 use crate::limits::{CACHE_LEN_MIN, CACHE_LEN_WITHOUT_MEMINFO};
+use exos_program::config::Source;
 
 /// How much memory documents may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

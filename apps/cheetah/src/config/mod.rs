@@ -1,6 +1,6 @@
 //! The configuration: what a file or the command line says is to be served, checked as a whole.
 //!
-//! A file is TOML: [`schema`] has its tables, `tables` reads them past errors, the checks turn them into a [`Config`].
+//! A file is TOML: [`schema`] has its tables, which are read past errors ([`tables`]), the checks turn them into a [`Config`].
 //! Every error names the line and says what to write; all are told at once. The command line says the same things for
 //! one site, so there is one kind of configuration, and `docs/serve.md` describes it.
 
@@ -8,9 +8,7 @@ mod cache;
 mod rules;
 mod schema;
 mod site;
-mod source;
 mod stack;
-mod tables;
 mod units;
 mod watch;
 
@@ -24,12 +22,11 @@ use crate::site::hosts::Unknown;
 use crate::status::StatusArgs;
 
 pub use cache::CacheSize;
+pub use exos_program::config::{ConfigError, ConfigErrors};
 pub use site::{Root, SiteConfig};
-pub use source::{ConfigError, ConfigErrors};
 pub use stack::{LinkConfig, TcpConfig};
-pub(crate) use units::in_units;
 
-use source::Source;
+use exos_program::config::{Source, tables, text_of};
 
 /// The port of HTTP (RFC 9110 §4.2.1).
 pub const DEFAULT_PORT: u16 = 80;
@@ -94,17 +91,7 @@ impl Config {
     ///
     /// All that is wrong with it.
     pub fn read(file: &Path) -> Result<Config, ConfigErrors> {
-        let fail = |what: String| ConfigErrors::whole(file, what);
-        let unreadable = |e: std::io::Error| fail(format!("cannot be read: {e}"));
-        let about = std::fs::metadata(file).map_err(unreadable)?;
-        if !about.is_file() {
-            return Err(fail("is not a file; give the path of a TOML file".into()));
-        }
-        if about.len() > CONFIG_LEN_MAX {
-            return Err(fail(format!("is longer than {}", in_units(CONFIG_LEN_MAX))));
-        }
-        let text = std::fs::read_to_string(file).map_err(unreadable)?;
-        Config::parse(file, &text)
+        Config::parse(file, &text_of(file, CONFIG_LEN_MAX)?)
     }
 
     /// Checks the text of a file. Relative paths in it begin where the file lies.
@@ -114,7 +101,7 @@ impl Config {
     /// All that is wrong with it.
     pub fn parse(file: &Path, text: &str) -> Result<Config, ConfigErrors> {
         let source = Source::new(file, text);
-        let tables = tables::read(&source);
+        let tables: schema::File = tables::read(&source);
         let port = tables.port.as_ref();
         let config = Config {
             port: port

@@ -7,12 +7,12 @@ use std::ops::Range;
 use toml::Spanned;
 
 use super::schema::{FieldsTable, OneOrMany, RedirectTable, SiteTable, Text};
-use super::source::Source;
 use crate::http::Status;
 use crate::site::fields::{self, FieldRule, FieldRules};
 use crate::site::pattern::Pattern;
 use crate::site::redirect::{Destination, Redirect, Redirects};
 use crate::site::{MediaTypes, Settings};
+use exos_program::config::Source;
 
 /// The settings of a site. `span` is where it begins.
 pub(super) fn settings(source: &Source, span: &Range<usize>, table: &SiteTable) -> Settings {

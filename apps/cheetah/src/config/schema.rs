@@ -6,21 +6,10 @@
 
 use std::collections::BTreeMap;
 
+pub(super) use exos_program::config::link::LinkTable;
+pub(super) use exos_program::config::{Number, Text};
 use serde::Deserialize;
 use toml::Spanned;
-
-/// A text with its place.
-pub(super) type Text = Spanned<String>;
-/// A number with its place.
-pub(super) type Number = Spanned<i64>;
-
-/// A number, or several.
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "write a number, or a list of such")]
-pub(super) enum Numbers {
-    One(i64),
-    Many(Vec<i64>),
-}
 
 /// The whole file.
 #[derive(Deserialize, Default)]
@@ -38,22 +27,6 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) syn_handler: bool,
     pub(super) site: Vec<Spanned<SiteTable>>,
-}
-
-/// `[link]`: where packets come from.
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, default, expecting = "a table: [link]")]
-pub(super) struct LinkTable {
-    pub(super) name: Option<Text>,
-    pub(super) via: Option<Text>,
-    pub(super) mode: Option<Text>,
-    pub(super) xokd: Option<String>,
-    pub(super) addresses: Vec<Text>,
-    pub(super) gateways: Vec<Text>,
-    pub(super) share_address: bool,
-    pub(super) segmentation: Option<bool>,
-    pub(super) core: Option<Spanned<Numbers>>,
-    pub(super) cores: Option<Number>,
 }
 
 /// `[tcp]`: how connections behave.

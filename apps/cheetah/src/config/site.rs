@@ -9,11 +9,11 @@ use toml::Spanned;
 
 use super::rules;
 use super::schema::{LimitsTable, SiteTable, Text};
-use super::source::Source;
 use super::units::size_within;
 use crate::limits::{CHUNKS_LEN, CHUNKS_LEN_MIN, MEMORY_LEN_MAX, SITE_FILES_MAX};
 use crate::site::hosts::{HostName, Unknown};
 use crate::site::{Limits, Settings};
+use exos_program::config::Source;
 
 /// Where the documents of a site are.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use std::path::Path;
 use clap::ValueEnum as _;
 
 use super::schema::{ClientsTable, LogTable, Number, StatusTable};
-use super::source::Source;
 use crate::log::{Format, LogArgs};
 use crate::serve::BoundsArgs;
 use crate::status::{Prefix, StatusArgs, parse_path};
+use exos_program::config::Source;
 
 /// `[log]`. A relative path begins in `folder`.
 pub(super) fn log(source: &Source, folder: &Path, table: &LogTable) -> LogArgs {

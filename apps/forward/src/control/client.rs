@@ -30,6 +30,8 @@ pub struct CtlArgs {
 enum Ask {
     /// Show listeners, servers, and what went through
     Status,
+    /// Have the forwarder read its file (--config) anew
+    Reload,
     /// Put a server behind the listeners
     Add {
         /// Its port if it is not the listener's, its weight if it is not 1
@@ -90,6 +92,7 @@ impl Ask {
         };
         match self {
             Self::Status => Request::of(Kind::Status),
+            Self::Reload => Request::of(Kind::Reload),
             Self::Add { server, only } => about(Kind::Add, server, only),
             Self::Remove { server, only, now } => Request {
                 now: *now,

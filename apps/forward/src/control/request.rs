@@ -22,6 +22,8 @@ pub enum Kind {
     Resume,
     /// Another weight.
     Weigh,
+    /// What its file says now.
+    Reload,
 }
 
 /// A request, as it is on a line.

@@ -6,9 +6,10 @@ use serde_json::Value;
 
 /// What a person is shown of an answer.
 pub fn text(answer: &Value) -> String {
-    match answer.get("status") {
-        Some(status) => status_text(status),
-        None => {
+    match (answer.get("status"), answer["reloaded"].as_str()) {
+        (Some(status), _) => status_text(status),
+        (None, Some(said)) => format!("{said}\n"),
+        (None, None) => {
             let listeners = list(&answer["listeners"]);
             let names: Vec<&str> = listeners.filter_map(Value::as_str).collect();
             format!("done for {}\n", names.join(" "))

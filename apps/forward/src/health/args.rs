@@ -12,7 +12,7 @@ use super::rule::{Kind, Question, Rule};
 use crate::limits::{CHECK_INTERVAL_MIN, CHECKS_IN_A_ROW_MAX};
 
 /// How servers are checked.
-#[derive(clap::Args, Clone, Debug)]
+#[derive(clap::Args, Clone, Debug, PartialEq, Eq)]
 pub struct HealthArgs {
     /// Check servers, and give those that do not pass no new connections: tcp (it takes connections) or http:/PATH (it answers)
     #[arg(long, value_name = "tcp|http:/PATH")]
@@ -55,6 +55,26 @@ pub struct HealthArgs {
     /// It rests for this time
     #[arg(long, value_name = "TIME", requires = "passive", default_value = "10s", value_parser = time)]
     pub(crate) passive_rest: Duration,
+}
+
+/// What the options say when they are left out.
+impl Default for HealthArgs {
+    fn default() -> Self {
+        Self {
+            check: None,
+            check_port: None,
+            check_interval: Duration::from_secs(2),
+            check_timeout: None,
+            check_rise: 2,
+            check_fall: 3,
+            check_host: None,
+            check_status: Codes(200..=399),
+            check_body: None,
+            passive: None,
+            passive_window: Duration::from_secs(10),
+            passive_rest: Duration::from_secs(10),
+        }
+    }
 }
 
 fn in_a_row() -> clap::builder::RangedI64ValueParser<u32> {
@@ -186,6 +206,12 @@ mod tests {
         let words = std::iter::once("it").chain(line.split_whitespace());
         let line = Line::try_parse_from(words).map_err(|e| e.to_string())?;
         line.health.rule().map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn what_is_left_out_is_the_default() {
+        let line = Line::try_parse_from(["it"]).ok();
+        assert_eq!(line.map(|line| line.health), Some(HealthArgs::default()));
     }
 
     #[test]

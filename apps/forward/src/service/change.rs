@@ -86,7 +86,11 @@ impl Services {
     }
 
     /// A new listener is in the way of no server.
-    fn check_against_servers(&self, transport: Transport, at: SocketAddr) -> Result<(), Misfit> {
+    pub(super) fn check_against_servers(
+        &self,
+        transport: Transport,
+        at: SocketAddr,
+    ) -> Result<(), Misfit> {
         let end = Endpoint::from(at);
         for (_, server) in self.present() {
             if server.at.address == end.address {
@@ -114,7 +118,7 @@ impl Services {
         fits.then_some(()).ok_or(Misfit::TooManyServersInAll)
     }
 
-    fn is_listened_at(&self, ip: IpAddr) -> bool {
+    pub(super) fn is_listened_at(&self, ip: IpAddr) -> bool {
         let address = Address::from(ip);
         self.open_listeners().any(|(_, l)| l.at.address == address)
     }

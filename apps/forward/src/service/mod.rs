@@ -11,6 +11,7 @@ mod balance;
 mod change;
 mod health;
 mod places;
+mod reload;
 #[cfg(test)]
 mod tests;
 mod wanted;
@@ -29,6 +30,7 @@ use crate::rewrite::Rewrite;
 use crate::traffic::{Course, Traffic};
 pub use balance::Balance;
 pub use health::Health;
+pub use reload::Changes;
 pub use wanted::{Listen, Misfit};
 
 /// Whether a listener or a server is to have new flows.

@@ -153,8 +153,54 @@ fn moved(before: &[SocketAddr], after: &[SocketAddr]) -> f64 {
     count as f64 / before.len() as f64
 }
 
+/// Some of three listeners, each with some of four servers.
+fn configuration() -> impl Strategy<Value = Vec<Listen>> {
+    let servers = prop::collection::btree_map(0u8..4, 1u16..5, 1..4);
+    prop::collection::btree_map(80u16..83, servers, 1..4).prop_map(|listeners| {
+        let one = |(port, servers): (u16, std::collections::BTreeMap<u8, u16>)| {
+            let all: Vec<_> = servers.into_iter().map(|(n, w)| (server(n), w)).collect();
+            let to: Vec<(&str, u16)> = all.iter().map(|(at, w)| (at.as_str(), *w)).collect();
+            listen(&format!("10.0.0.1:{port}"), &to)
+        };
+        listeners.into_iter().map(one).collect()
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// From any configuration to any other: then there is what a new forwarder would have, and whoever stays kept its place.
+    #[test]
+    fn one_configuration_becomes_another(before in configuration(), after in configuration()) {
+        let mut services = Services::new(&before).unwrap();
+        let places: Vec<_> = services.servers.iter().map(|s| s.at).collect();
+        services.servers.iter_mut().for_each(|s| s.ports.take(5000, FlowId(1)));
+        services.become_these(&after).unwrap();
+        finish(&mut services);
+        let mut fresh = Services::new(&after).unwrap();
+        let behind = |services: &Services, place: u16| {
+            let members = services.listeners[usize::from(place)].members().iter();
+            let end = |m: &Member| (services.servers[usize::from(m.server)].at, m.weight);
+            let mut all: Vec<_> = members.map(end).collect();
+            all.sort_by_key(|(end, _)| end.address.words());
+            all
+        };
+        let open = services.open_listeners().count();
+        prop_assert_eq!(open, after.len());
+        for listen in &after {
+            let place = |services: &Services| services.listener(listen.transport, listen.at.into()).unwrap();
+            let (here, there) = (place(&services), place(&fresh));
+            prop_assert_eq!(behind(&services, here), behind(&fresh, there));
+            for n in 0..200 {
+                let hash = SipKey::from_seed(5).hash(&[n]);
+                let end = |s: &mut Services, place| { let server = s.choose(place, hash).unwrap(); s.servers[server].at };
+                prop_assert_eq!(end(&mut services, here), end(&mut fresh, there));
+            }
+        }
+        for (place, at) in places.into_iter().enumerate() {
+            prop_assert_eq!(services.servers[place].at, at, "flows stay where they are");
+        }
+    }
 
     /// Of N servers one goes, and comes back: at most 1.1/N of the keys move each time, none moves to the one that goes even
     /// before its table is made, and in the end all is as it was.
@@ -248,6 +294,37 @@ fn changes_that_do_not_fit_are_refused_and_change_nothing() {
     );
     assert!(!services.is_building() && services.listeners[0].members().len() == 2);
     assert_eq!((services.servers.len(), services.listeners.len()), (2, 1));
+}
+
+/// A wrong configuration leaves the one that is there.
+#[test]
+fn a_configuration_that_does_not_fit_changes_nothing() {
+    let mut services = with(2);
+    services.set_draining(0, at(&server(0)), true).unwrap();
+    finish(&mut services);
+    services.servers[1].ports.take(8080, FlowId(3));
+    let good = listen(VIP, &[("10.0.1.0:80", 1), ("10.0.1.1:80", 1)]);
+    for (wanted, misfit) in [
+        (vec![good.clone(), good.clone()], Misfit::Twice(at(VIP))),
+        (
+            vec![good.clone(), listen("10.0.0.1:81", &[("10.0.0.1:9", 1)])],
+            Misfit::Loop(at("10.0.0.1:9")),
+        ),
+        (
+            vec![listen("10.0.1.1:81", &[("10.0.0.9:9", 1)])],
+            Misfit::Loop(at("10.0.1.1:80")),
+        ),
+        (
+            vec![good.clone(), listen("10.0.0.1:8080", &[("10.0.1.0:80", 1)])],
+            Misfit::PortInUse(at("10.0.0.1:8080")),
+        ),
+    ] {
+        assert_eq!(services.become_these(&wanted), Err(misfit));
+        assert!(!services.is_building() && services.listeners[0].members().len() == 2);
+    }
+    // The same again changes nothing either, nor what a person has said since.
+    assert_eq!(services.become_these(&[good]), Ok(Changes::default()));
+    assert!(services.listeners[0].members()[0].is_draining);
 }
 
 /// A place is free when its server is behind no listener and has no flow, and not before.

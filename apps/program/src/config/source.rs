@@ -59,7 +59,7 @@ impl fmt::Display for ConfigErrors {
 impl std::error::Error for ConfigErrors {}
 
 /// The text of the file, and the notes made while it is checked.
-pub(super) struct Source<'a> {
+pub struct Source<'a> {
     file: &'a Path,
     text: &'a str,
     errors: RefCell<Vec<ConfigError>>,
@@ -68,7 +68,8 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    pub(super) fn new(file: &'a Path, text: &'a str) -> Self {
+    /// A file's text.
+    pub fn new(file: &'a Path, text: &'a str) -> Self {
         Self {
             file,
             text,
@@ -77,18 +78,19 @@ impl<'a> Source<'a> {
         }
     }
 
-    pub(super) fn text(&self) -> &'a str {
+    /// The text.
+    pub fn text(&self) -> &'a str {
         self.text
     }
 
     /// The line of a place in the text.
-    pub(super) fn line(&self, at: &Range<usize>) -> usize {
+    pub fn line(&self, at: &Range<usize>) -> usize {
         let before = self.text.get(..at.start).unwrap_or(self.text);
         1 + before.matches('\n').count()
     }
 
     /// Takes note of an error.
-    pub(super) fn note(&self, at: &Range<usize>, what: impl Into<String>) {
+    pub fn note(&self, at: &Range<usize>, what: impl Into<String>) {
         let error = ConfigError {
             line: self.line(at),
             what: what.into(),
@@ -97,20 +99,20 @@ impl<'a> Source<'a> {
     }
 
     /// Takes note of something that does not fit the schema.
-    pub(super) fn note_misfit(&self, at: &Range<usize>, what: impl Into<String>) {
+    pub fn note_misfit(&self, at: &Range<usize>, what: impl Into<String>) {
         self.fits.set(false);
         self.note(at, what);
     }
 
     /// Takes note of something that is missing.
-    pub(super) fn note_missing(&self, at: &Range<usize>, what: impl Into<String>) {
+    pub fn note_missing(&self, at: &Range<usize>, what: impl Into<String>) {
         if self.fits.get() {
             self.note(at, what);
         }
     }
 
     /// Takes note of something that is missing in the file as a whole.
-    pub(super) fn note_missing_whole(&self, what: impl Into<String>) {
+    pub fn note_missing_whole(&self, what: impl Into<String>) {
         if self.fits.get() {
             let what = what.into();
             self.errors.borrow_mut().push(ConfigError { line: 0, what });
@@ -118,7 +120,7 @@ impl<'a> Source<'a> {
     }
 
     /// A text turned into a value; what cannot be is noted with the reason, and is `None`.
-    pub(super) fn value<T, E: fmt::Display>(
+    pub fn value<T, E: fmt::Display>(
         &self,
         text: &Spanned<String>,
         parse: impl FnOnce(&str) -> Result<T, E>,
@@ -129,7 +131,7 @@ impl<'a> Source<'a> {
     }
 
     /// A number within bounds; another is noted, and is `None`.
-    pub(super) fn number(&self, number: &Spanned<i64>, from: i64, to: i64) -> Option<i64> {
+    pub fn number(&self, number: &Spanned<i64>, from: i64, to: i64) -> Option<i64> {
         let value = *number.get_ref();
         if (from..=to).contains(&value) {
             return Some(value);
@@ -140,7 +142,7 @@ impl<'a> Source<'a> {
     }
 
     /// The value if nothing was noted, else all that was.
-    pub(super) fn finish<T>(self, value: T) -> Result<T, ConfigErrors> {
+    pub fn finish<T>(self, value: T) -> Result<T, ConfigErrors> {
         let mut errors = self.errors.into_inner();
         if errors.is_empty() {
             return Ok(value);

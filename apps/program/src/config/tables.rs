@@ -5,23 +5,24 @@
 
 use std::ops::Range;
 
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer, Error};
 
-use super::schema::File;
 use super::source::Source;
-use crate::limits::CONFIG_ERRORS_MAX;
+
+/// Places in a file that do not fit its schema and are told at once; each costs another reading of it.
+const CONFIG_ERRORS_MAX: usize = 100;
 
 /// What the text says, as far as it fits the schema; what does not is noted.
-pub(super) fn read(source: &Source) -> File {
+pub fn read<T: DeserializeOwned + Default>(source: &Source) -> T {
     let (mut tree, errors) = DeTable::parse_recoverable(source.text());
     for error in &errors {
         source.note_misfit(&place(error), format!("{}; see toml.io", error.message()));
     }
     for _ in 0..CONFIG_ERRORS_MAX {
-        let error = match File::deserialize(Deserializer::from(tree.clone())) {
-            Ok(file) => return file,
+        let error = match T::deserialize(Deserializer::from(tree.clone())) {
+            Ok(tables) => return tables,
             Err(error) => error,
         };
         source.note_misfit(&place(&error), in_plain_words(error.message()));
@@ -29,7 +30,7 @@ pub(super) fn read(source: &Source) -> File {
             break;
         }
     }
-    File::default()
+    T::default()
 }
 
 fn place(error: &Error) -> Range<usize> {

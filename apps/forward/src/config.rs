@@ -1,0 +1,306 @@
+//! The configuration file of `exos forward --config`: all that the command line says, in TOML.
+//!
+//! It becomes the same [`Wanted`] as the command line does. Every error names its line; all are told at once.
+//! `dist/forward.toml` has every key, and `docs/forward.md` what they mean.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use exos_program::LinkArgs;
+use exos_program::config::link::{LinkTable, link};
+use exos_program::config::{ConfigErrors, Number, Source, Text, tables, text_of};
+use exos_program::words::time;
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::health::{Ask, Codes, HealthArgs};
+use crate::limits::{CHECKS_IN_A_ROW_MAX, CONFIG_LEN_MAX, FLOWS_DEFAULT, FLOWS_MAX};
+use crate::options::{Place, Weighted};
+use crate::wanted::{Service, Wanted};
+
+/// The whole file.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+struct File {
+    flows: Option<Number>,
+    keep: Option<PathBuf>,
+    control: Option<PathBuf>,
+    balance: Option<Text>,
+    no_server: Option<Text>,
+    link: LinkTable,
+    check: Option<Spanned<CheckTable>>,
+    passive: Option<Spanned<PassiveTable>>,
+    service: Vec<Spanned<ServiceTable>>,
+}
+
+/// `[check]`: how servers are checked.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: [check]")]
+struct CheckTable {
+    how: Option<Text>,
+    port: Option<Number>,
+    interval: Option<Text>,
+    timeout: Option<Text>,
+    rise: Option<Number>,
+    fall: Option<Number>,
+    host: Option<Text>,
+    status: Option<Text>,
+    body: Option<Text>,
+}
+
+/// `[passive]`: when servers rest.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: [passive]")]
+struct PassiveTable {
+    failures: Option<Number>,
+    window: Option<Text>,
+    rest: Option<Text>,
+}
+
+/// `[[service]]`: where clients come to, and the servers there.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: [[service]]")]
+struct ServiceTable {
+    listen: Vec<Text>,
+    to: Vec<Text>,
+}
+
+/// What a file wants.
+///
+/// # Errors
+///
+/// All that is wrong with it.
+pub fn read(file: &Path) -> Result<Wanted, ConfigErrors> {
+    parse(file, &text_of(file, CONFIG_LEN_MAX)?)
+}
+
+/// What the text of a file wants.
+fn parse(file: &Path, text: &str) -> Result<Wanted, ConfigErrors> {
+    let source = Source::new(file, text);
+    let tables: File = tables::read(&source);
+    let flows = tables.flows.as_ref();
+    let flows = flows.and_then(|n| source.number(n, 1, i64::from(FLOWS_MAX)));
+    let wanted = Wanted {
+        link: link_of(&source, &tables.link),
+        flows: flows.map_or(FLOWS_DEFAULT, |n| n as u32),
+        keep: tables.keep,
+        control: tables.control,
+        balance: choice(&source, tables.balance.as_ref()),
+        no_server: choice(&source, tables.no_server.as_ref()),
+        health: health(&source, tables.check.as_ref(), tables.passive.as_ref()),
+        services: tables.service.iter().map(|s| service(&source, s)).collect(),
+    };
+    if wanted.services.is_empty() {
+        source.note_missing_whole("there is nothing to forward; add a [[service]]");
+    }
+    source.finish(wanted)
+}
+
+fn link_of(source: &Source, table: &LinkTable) -> LinkArgs {
+    if let Some(cores) = &table.cores {
+        source.note(
+            &cores.span(),
+            "the forwarder runs on one core; leave this out",
+        );
+    }
+    link(source, table)
+}
+
+fn service(source: &Source, table: &Spanned<ServiceTable>) -> Service {
+    let ServiceTable { listen, to } = table.get_ref();
+    for (list, what) in [
+        (listen, "listen = [\"192.0.2.7:80\"]"),
+        (to, "to = [\"192.0.2.8\"]"),
+    ] {
+        if list.is_empty() {
+            source.note_missing(
+                &table.span(),
+                format!("the service is not whole; add {what}"),
+            );
+        }
+    }
+    let listen = listen.iter();
+    let to = to.iter();
+    Service {
+        listen: listen
+            .filter_map(|text| source.value(text, str::parse::<Place>))
+            .collect(),
+        to: to
+            .filter_map(|text| source.value(text, str::parse::<Weighted>))
+            .collect(),
+    }
+}
+
+/// One of the values that an option has.
+fn choice<T: ValueEnum + Default>(source: &Source, text: Option<&Text>) -> T {
+    let parse = |text: &str| {
+        T::from_str(text, false).map_err(|_| {
+            let all = T::value_variants().iter().filter_map(T::to_possible_value);
+            let names: Vec<String> = all.map(|v| format!("{:?}", v.get_name())).collect();
+            format!("{text:?} is not known here; write {}", names.join(" or "))
+        })
+    };
+    text.and_then(|text| source.value(text, parse))
+        .unwrap_or_default()
+}
+
+fn health(
+    source: &Source,
+    check: Option<&Spanned<CheckTable>>,
+    passive: Option<&Spanned<PassiveTable>>,
+) -> HealthArgs {
+    let mut health = HealthArgs::default();
+    let count = |n: &Number| source.number(n, 1, i64::from(CHECKS_IN_A_ROW_MAX));
+    let duration = |text: &Option<Text>| text.as_ref().and_then(|t| source.value(t, time));
+    if let Some(table) = check {
+        let CheckTable {
+            how,
+            port,
+            interval,
+            timeout,
+            rise,
+            fall,
+            host,
+            status,
+            body,
+        } = table.get_ref();
+        match how {
+            Some(how) => health.check = source.value(how, str::parse::<Ask>),
+            None => source.note_missing(&table.span(), "add how = \"tcp\", or \"http:/PATH\""),
+        }
+        let port = port.as_ref();
+        let port = port.and_then(|n| source.number(n, 1, i64::from(u16::MAX)));
+        health.check_port = port.map(|port| port as u16);
+        health.check_interval = duration(interval).unwrap_or(health.check_interval);
+        health.check_timeout = duration(timeout);
+        let counts = [
+            (rise, &mut health.check_rise),
+            (fall, &mut health.check_fall),
+        ];
+        for (given, value) in counts {
+            *value = given.as_ref().and_then(count).map_or(*value, |n| n as u32);
+        }
+        let text = |text: &Option<Text>| text.as_ref().map(|t| t.get_ref().clone());
+        (health.check_host, health.check_body) = (text(host), text(body));
+        let codes = status.as_ref();
+        let codes = codes.and_then(|t| source.value(t, str::parse::<Codes>));
+        health.check_status = codes.unwrap_or(health.check_status);
+        if let Err(error) = health.rule() {
+            source.note(&table.span(), error.to_string());
+        }
+    }
+    if let Some(table) = passive {
+        let PassiveTable {
+            failures,
+            window,
+            rest,
+        } = table.get_ref();
+        match failures {
+            Some(failures) => health.passive = count(failures).map(|n| n as u32),
+            None => source.note_missing(&table.span(), "add failures = 5"),
+        }
+        health.passive_window = duration(window).unwrap_or(health.passive_window);
+        health.passive_rest = duration(rest).unwrap_or(health.passive_rest);
+    }
+    health
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forwarder::NoServer;
+    use crate::service::Balance;
+
+    const EXAMPLE: &str = include_str!("../../../dist/forward.toml");
+
+    fn errors(text: &str) -> Vec<(usize, String)> {
+        let errors = parse(Path::new("f.toml"), text).err().map(|e| e.errors);
+        let errors = errors.into_iter().flatten();
+        errors.map(|e| (e.line, e.what)).collect()
+    }
+
+    /// The example is whole: what it says is what the options say when they are left out, but for what has no default.
+    #[test]
+    fn the_example_stands() {
+        let wanted = parse(Path::new("dist/forward.toml"), EXAMPLE).unwrap();
+        assert_eq!(
+            (wanted.flows, wanted.balance),
+            (FLOWS_DEFAULT, Balance::Maglev)
+        );
+        assert_eq!(wanted.no_server, NoServer::Reset);
+        assert_eq!(wanted.services.len(), 2);
+        let plain = HealthArgs::default();
+        assert_eq!(wanted.health.check_interval, plain.check_interval);
+        assert_eq!(wanted.health.check_status, plain.check_status);
+        assert_eq!(wanted.health.passive_rest, plain.passive_rest);
+        assert!(wanted.health.rule().unwrap().is_some());
+    }
+
+    #[test]
+    fn every_error_names_its_line_and_what_to_write() {
+        let service = "[[service]]\nlisten = [\"10.0.0.1:80\"]\nto = [\"10.0.0.2\"]\n";
+        for (text, line, said) in [
+            ("", 0, "add a [[service]]"),
+            ("[[service]]\nto = [\"10.0.0.2\"]\n", 1, "add listen ="),
+            (
+                "[[service]]\nlisten = [\"x\"]\nto = [\"10.0.0.2\"]\n",
+                2,
+                "192.0.2.7:80",
+            ),
+            (
+                "[[service]]\nlisten = [\"10.0.0.1:80\"]\nto = [\"10.0.0.2,x\"]\n",
+                3,
+                "weight",
+            ),
+            (
+                &format!("colour = 1\n{service}"),
+                1,
+                "there is no key `colour` here",
+            ),
+            (&format!("flows = 0\n{service}"), 1, "from 1 to 16777216"),
+            (
+                &format!("flows = \"many\"\n{service}"),
+                1,
+                "write a whole number",
+            ),
+            (
+                &format!("balance = \"fair\"\n{service}"),
+                1,
+                "\"maglev\" or \"least\" or \"round-robin\"",
+            ),
+            (&format!("{service}[check]\nport = 80\n"), 4, "add how ="),
+            (
+                &format!("{service}[check]\nhow = \"udp\"\n"),
+                5,
+                "tcp or http:/PATH",
+            ),
+            (
+                &format!("{service}[check]\nhow = \"tcp\"\ntimeout = \"9s\"\n"),
+                4,
+                "before the next begins",
+            ),
+            (
+                &format!("{service}[check]\nhow = \"tcp\"\ninterval = \"often\"\n"),
+                6,
+                "is no time",
+            ),
+            (
+                &format!("{service}[passive]\nfailures = 0\n"),
+                5,
+                "from 1 to 1000",
+            ),
+            (&format!("{service}[link]\ncores = 2\n"), 5, "one core"),
+            (
+                &format!("{service}[link]\naddresses = [\"here\"]\n"),
+                5,
+                "here",
+            ),
+        ] {
+            let all = errors(text);
+            let found = all
+                .iter()
+                .any(|(at, what)| *at == line && what.contains(said));
+            assert!(found, "{text}: {all:?}");
+        }
+    }
+}
