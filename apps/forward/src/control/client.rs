@@ -9,7 +9,7 @@ use exos::Error;
 use serde_json::Value;
 
 use super::request::{Kind, Request};
-use super::table;
+use super::{metrics, table};
 use crate::limits::{ANSWER_LEN_MAX, ANSWER_TIME, CONTROL_PATH};
 
 /// Ask a forwarder that runs how it is, or change its servers
@@ -30,6 +30,8 @@ pub struct CtlArgs {
 enum Ask {
     /// Show listeners, servers, and what went through
     Status,
+    /// Print all that is counted as Prometheus reads it
+    Metrics,
     /// Have the forwarder read its file (--config) anew
     Reload,
     /// Put a server behind the listeners
@@ -91,7 +93,7 @@ impl Ask {
             ..Request::of(kind)
         };
         match self {
-            Self::Status => Request::of(Kind::Status),
+            Self::Status | Self::Metrics => Request::of(Kind::Status),
             Self::Reload => Request::of(Kind::Reload),
             Self::Add { server, only } => about(Kind::Add, server, only),
             Self::Remove { server, only, now } => Request {
@@ -130,6 +132,9 @@ pub fn run(args: &CtlArgs) -> Result<ExitCode, Error> {
     }
     match (answer["ok"].as_bool(), answer["error"].as_str()) {
         (Some(true), _) if args.json => {}
+        (Some(true), _) if matches!(args.ask, Ask::Metrics) => {
+            print!("{}", metrics::text(&answer["status"]));
+        }
         (Some(true), _) => print!("{}", table::text(&answer)),
         (Some(false), _) if args.json => return Ok(ExitCode::FAILURE),
         (Some(false), Some(error)) => return Err(Error::new(error)),

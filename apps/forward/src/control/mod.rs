@@ -6,6 +6,7 @@
 
 mod apply;
 mod client;
+mod metrics;
 mod request;
 mod server;
 mod table;

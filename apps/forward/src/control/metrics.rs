@@ -1,0 +1,94 @@
+//! A status as Prometheus text (the exposition format, version 0.0.4): `exos forward ctl metrics`.
+//!
+//! Names: `exos_forward_NAME_total` for each counter; `exos_forward_listener_NAME` and `exos_forward_server_NAME` with labels for
+//! whose it is, and `_total` where it only grows.
+
+use exos_program::exposition::{Exposition, Kind, label_value, metric_name};
+use serde_json::Value;
+
+/// What goes up and down of a listener or a server.
+const GAUGES: [&str; 5] = ["flows", "flows_open", "leaving", "resting", "well"];
+
+/// The text for a status.
+pub fn text(status: &Value) -> String {
+    let mut text = Exposition::new();
+    text.begin("exos_forward_flows", Kind::Gauge);
+    for (class, count) in status["flows"].as_object().into_iter().flatten() {
+        if class != "capacity" {
+            let labels = format!("class=\"{}\"", label_value(class));
+            text.sample("exos_forward_flows", &labels, count);
+        }
+    }
+    let capacity = &status["flows"]["capacity"];
+    text.single("exos_forward_flows_max", Kind::Gauge, capacity);
+    rows(&mut text, "listener", &status["listeners"]);
+    rows(&mut text, "server", &status["servers"]);
+    for (name, count) in status["counters"].as_object().into_iter().flatten() {
+        let name = format!("exos_forward_{}_total", metric_name(name));
+        text.single(&name, Kind::Counter, count);
+    }
+    text.into_text()
+}
+
+/// All that is a number of a listener or of a server; what is true is 1.
+fn rows(text: &mut Exposition, what: &str, all: &Value) {
+    let rows = all.as_array().map_or(&[][..], Vec::as_slice);
+    let fields = rows.first().and_then(Value::as_object);
+    let names = fields.into_iter().flatten().map(|(name, _)| name);
+    for name in names.filter(|name| number(&rows[0][name.as_str()]).is_some()) {
+        let (kind, end) = match GAUGES.contains(&name.as_str()) {
+            true => (Kind::Gauge, ""),
+            false => (Kind::Counter, "_total"),
+        };
+        let metric = format!("exos_forward_{what}_{}{end}", metric_name(name));
+        text.begin(&metric, kind);
+        for row in rows {
+            let word = |field: &str| label_value(row[field].as_str().unwrap_or_default());
+            let (protocol, end) = (word("protocol"), word(what));
+            let labels = format!("protocol=\"{protocol}\",{what}=\"{end}\"");
+            let value = number(&row[name.as_str()]).unwrap_or(0);
+            text.sample(&metric, &labels, value);
+        }
+    }
+}
+
+fn number(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_bool().map(u64::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_status_as_prometheus_reads_it() {
+        let status = json!({
+            "flows": { "established": 3, "capacity": 10 },
+            "listeners": [{ "protocol": "tcp", "listener": "10.0.0.7:80", "flows": 3, "flows_begun": 9, "servers": [] }],
+            "servers": [
+                { "protocol": "tcp", "server": "[fd00::8]:80", "flows_begun": 4, "well": true, "last_failure": null },
+                { "protocol": "tcp", "server": "[fd00::9]:80", "flows_begun": 5, "well": false, "last_failure": "it" },
+            ],
+            "counters": { "drop_hops": 2 },
+        });
+        let wanted = r#"# TYPE exos_forward_flows gauge
+exos_forward_flows{class="established"} 3
+# TYPE exos_forward_flows_max gauge
+exos_forward_flows_max 10
+# TYPE exos_forward_listener_flows gauge
+exos_forward_listener_flows{protocol="tcp",listener="10.0.0.7:80"} 3
+# TYPE exos_forward_listener_flows_begun_total counter
+exos_forward_listener_flows_begun_total{protocol="tcp",listener="10.0.0.7:80"} 9
+# TYPE exos_forward_server_flows_begun_total counter
+exos_forward_server_flows_begun_total{protocol="tcp",server="[fd00::8]:80"} 4
+exos_forward_server_flows_begun_total{protocol="tcp",server="[fd00::9]:80"} 5
+# TYPE exos_forward_server_well gauge
+exos_forward_server_well{protocol="tcp",server="[fd00::8]:80"} 1
+exos_forward_server_well{protocol="tcp",server="[fd00::9]:80"} 0
+# TYPE exos_forward_drop_hops_total counter
+exos_forward_drop_hops_total 2
+"#;
+        assert_eq!(text(&status), wanted);
+    }
+}
