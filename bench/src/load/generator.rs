@@ -111,7 +111,7 @@ impl Generator {
                 };
                 command.args(
                     self.polls()
-                        .then_some(["--address", ADDRESS])
+                        .then_some(["--address", ADDRESS, "--idle", "poll"])
                         .iter()
                         .flatten(),
                 );
