@@ -219,7 +219,7 @@ if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --json; th
         --fail-if 'peak<1' --fail-if 'peak>250' --fail-if 'errors>0' --fail-if 'p99>=50ms'
     same "a peak that no condition fails" 0 $?
     check "its curve is consistent" python3 "$work/curve.py" "$work/load" 50000 0.8
-    same "and drawn: as many points as steps have times" "$(got "4 * len(r['steps'])")" "$(grep -c '<circle' "$work/peak.html")"
+    same "and drawn: as many points as rates have times" "$(got "4 * len({s['rate'] for s in r['steps']})")" "$(grep -c '<circle' "$work/peak.html")"
     load http://10.10.0.10/medium --find-peak 'p99<1us' -d 120ms --warm-up 20ms --fail-if 'peak<0.01'
     same "where there is no peak every condition fails" "2 1 None" "$? $(grep -c 'failed: peak<0.01: there is no peak' "$work/load.err") $(got "r['peak_rate']")"
     stop

@@ -84,6 +84,7 @@ impl<Id: Copy> Course<Id> {
     /// The load is over; what is under way and all connections are to be given up.
     pub(super) fn stop(&mut self, now: Instant) {
         self.engine.end(now);
+        self.engine.statistics.seconds.advance(now);
         self.effort.stop(now);
     }
 
