@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use clap::Parser as _;
 use exos_host::Error;
+use exos_inet::Part;
 use exos_webswamp::driver::{Driver, Task};
 use exos_webswamp::request::{Content, Request};
 use exos_webswamp::{LoadArgs, load_with};
@@ -23,15 +24,17 @@ const FIRST: u32 = 0;
 const ORDER: u32 = 1;
 const ARTICLE: u32 = 2;
 
-/// Customers, and how many pages each has looked at since he came in.
+/// Customers, and how many pages each has looked at since he came in. Where the load is on several cores, each has a shop for
+/// its part of them.
 struct Shop {
     requests: Vec<Request>,
     seen: Vec<u32>,
+    part: Part,
 }
 
 impl Shop {
     /// The shop of a server: `content` is a request as the command line has it, with its host and its fields.
-    fn new(content: &Content) -> Self {
+    fn new(content: &Content, part: Part) -> Self {
         let get = |target: String| {
             let content = content.clone();
             Request::new(&Content { target, ..content })
@@ -47,6 +50,7 @@ impl Shop {
         Self {
             requests,
             seen: Vec::new(),
+            part,
         }
     }
 }
@@ -64,10 +68,11 @@ impl Driver for Shop {
         let seen = self.seen[who];
         self.seen[who] = (seen + 1) % 5;
         // Comes in, looks at three articles, and buys; every other one leaves without.
+        let number = self.part.number(client.into()) as u32;
         let request = match seen {
             0 => FIRST,
-            4 if client.is_multiple_of(2) => ORDER,
-            n => ARTICLE + (client + n) % ARTICLES,
+            4 if number.is_multiple_of(2) => ORDER,
+            n => ARTICLE + (number + n) % ARTICLES,
         };
         let think = Duration::from_millis(if seen == 0 { 2000 } else { 500 });
         Some(Task { request, think })
@@ -82,8 +87,10 @@ struct Line {
 
 fn main() -> Result<(), Error> {
     let line = Line::parse();
-    let outcome = load_with(&line.load, |content| Box::new(Shop::new(content)))?;
-    print!("{}", outcome.results().text());
+    let results = load_with(&line.load, |content, part| {
+        Box::new(Shop::new(content, part))
+    })?;
+    print!("{}", results.text());
     Ok(())
 }
 
@@ -94,7 +101,7 @@ mod tests {
     #[test]
     fn customers() {
         let content = Content::get(&"http://shop/".parse().unwrap());
-        let mut shop = Shop::new(&content);
+        let mut shop = Shop::new(&content, Part::WHOLE);
         let mut visit = |client| -> Vec<u32> {
             let tasks = (0..5).map(|_| shop.next(client).expect("a shop never closes"));
             tasks.map(|task| task.request).collect()
@@ -106,5 +113,14 @@ mod tests {
         assert_eq!(visit(1)[4], ARTICLE + 5);
         assert_eq!(visit(0)[0], FIRST);
         assert_eq!(shop.requests().len() as u32, ARTICLE + ARTICLES);
+    }
+
+    #[test]
+    fn customers_on_another_core() {
+        let content = Content::get(&"http://shop/".parse().unwrap());
+        let mut shop = Shop::new(&content, Part::new(1, 2));
+        let tasks = (0..2).map(|_| shop.next(0).expect("a shop never closes"));
+        let requests: Vec<u32> = tasks.map(|task| task.request).collect();
+        assert_eq!(requests, [FIRST, ARTICLE + 2]);
     }
 }

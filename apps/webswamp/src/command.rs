@@ -100,8 +100,7 @@ fn run_load(args: &LoadArgs) -> Result<ExitCode> {
             let output = args.output.open()?;
             // Until here a signal ends the program where it stands: reading a log and finding an address may take long.
             let setup = prepare(args)?;
-            let outcome = make(args, setup, &Signals::catch()?)?;
-            output.tell(&outcome.results())
+            output.tell(&make(args, setup, &Signals::catch()?)?)
         }
     }
 }

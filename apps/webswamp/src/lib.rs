@@ -34,4 +34,4 @@ mod words;
 
 pub use command::{LoadCommand, run};
 pub use options::LoadArgs;
-pub use run::{Outcome, load, load_with};
+pub use run::{load, load_with};

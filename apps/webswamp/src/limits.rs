@@ -76,6 +76,10 @@ pub const READS_MAX: u32 = 16;
 /// Events of sockets that are taken at once.
 pub const EVENTS_MAX: usize = 256;
 
+/// How long before the load begins its cores are told when: they wake up, and make their clients. Where several are to begin
+/// together, none begins late for that.
+pub const START_AHEAD: Duration = Duration::from_millis(10);
+
 /// Ports that are claimed of a daemon before a load begins, as many as clients of a closed loop when nothing is said. Claiming is
 /// asking another process, and who waits for it begins late.
 pub const PORTS_AHEAD: usize = 64;

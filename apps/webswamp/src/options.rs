@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use exos::Prefixed;
 use exos_host::{Error, Result, affinity};
+use exos_program::cores::choose;
 use exos_program::{LinkArgs, TcpArgs};
 use http::Uri;
 
 use crate::driver::{Common, DriverArgs, Plan};
 use crate::engine::Behaviour;
 use crate::expect::Expect;
-use crate::limits::{CONNECTIONS_MAX, LOAD_TIME, OPEN_CONNECTIONS, PIPELINE_MAX, REQUEST_TIME};
+use crate::limits::{
+    CONNECTIONS_MAX, LOAD_TIME, OPEN_CONNECTIONS, OPENING_MAX, PIPELINE_MAX, REQUEST_TIME,
+};
 use crate::moment;
 use crate::output::{OutputArgs, ShowArgs};
 use crate::peak::Bound;
@@ -112,6 +115,9 @@ pub struct LoadArgs {
     /// Open connections from all addresses of a prefix, which is a part of the network of an --address or routed to us (repeatable, IPv4 and IPv6)
     #[arg(long, value_name = "PREFIX", conflicts_with = "sockets")]
     pub(crate) pool: Vec<Prefixed>,
+    /// Load from so many cores, each with a part of the clients, a stack and a queue of the interface; from the first ones, or from --core on, or from those of a list of it [default: 1]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) cores: Option<u32>,
     #[command(flatten)]
     pub(crate) link: LinkArgs,
     #[command(flatten)]
@@ -136,10 +142,12 @@ pub(crate) enum Idle {
 const CLIENTS: u32 = 64;
 
 impl LoadArgs {
-    /// As it was said. If nothing was, a load that may run on one core only sleeps: the server may have but this one too.
+    /// As it was said. If nothing was, a load on all cores that it may run on sleeps: the server may have but these too. To be
+    /// asked before a thread is pinned to one of them.
     pub(crate) fn idle(&self) -> Idle {
         let cores = affinity::allowed().map_or(1, |cores| cores.len());
-        let poll_or_sleep = if cores > 1 { Idle::Poll } else { Idle::Sleep };
+        let has_room = cores > self.core_count() as usize;
+        let poll_or_sleep = if has_room { Idle::Poll } else { Idle::Sleep };
         self.idle.unwrap_or(poll_or_sleep)
     }
 
@@ -155,6 +163,30 @@ impl LoadArgs {
             .as_ref()
             .map(|path| path.display().to_string());
         self.url.clone().or(list).unwrap_or_default()
+    }
+
+    /// On how many cores it is made.
+    pub(crate) fn core_count(&self) -> u32 {
+        let listed = self.link.core.len().max(1) as u32;
+        self.cores.unwrap_or(listed)
+    }
+
+    /// The cores that it is made on, of those that this process may use; none for one loop that runs anywhere.
+    ///
+    /// # Errors
+    ///
+    /// There are not as many, others are named, or there is nothing to do for some.
+    pub(crate) fn places(&self, allowed: &[usize]) -> Result<Vec<usize>> {
+        let (count, clients) = (self.core_count(), self.behaviour().slots);
+        if clients < count {
+            return Err(Error::new(format!(
+                "{count} cores have a client each at least, and there are {clients}"
+            ))
+            .mend(format!(
+                "give --connections {count} or more, or --cores {clients}"
+            )));
+        }
+        choose(count as usize, &self.link.core, allowed)
     }
 
     /// Loads at one rate.
@@ -174,6 +206,7 @@ impl LoadArgs {
         };
         Behaviour {
             slots: self.connections.unwrap_or(slots),
+            opening: OPENING_MAX,
             requests_per_connection: self.requests_per_connection.unwrap_or(u32::MAX),
             pipeline: self.pipeline,
             requests: self.requests.unwrap_or(u64::MAX),
@@ -287,126 +320,4 @@ impl LoadArgs {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::request::Request;
-    use clap::Parser;
-
-    #[derive(clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: LoadArgs,
-    }
-
-    fn args(line: &str) -> LoadArgs {
-        let words = format!("load http://10.0.0.1/ {line}");
-        Line::parse_from(words.split_whitespace()).args
-    }
-
-    fn refusal(line: &str) -> String {
-        let words = format!("load http://10.0.0.1/ {line}");
-        let parsed = Line::try_parse_from(words.split_whitespace());
-        parsed.err().expect(line).to_string()
-    }
-
-    const fn secs(secs: u64) -> Duration {
-        Duration::from_secs(secs)
-    }
-
-    #[test]
-    fn steps_of_the_rate() {
-        let phase = |time, from, to| Phase { time, from, to };
-        let open = args("--rate 100:5s,100-200:10s,50 --duration 20s");
-        let duration = open.duration().unwrap();
-        assert_eq!(duration, secs(20));
-        let all = [
-            phase(secs(5), 100.0, 100.0),
-            phase(secs(10), 100.0, 200.0),
-            phase(secs(5), 50.0, 50.0),
-        ];
-        assert_eq!(open.phases(duration).unwrap(), all);
-        let timed = args("--rate 100:5s,200:6s");
-        assert_eq!(timed.duration().unwrap(), secs(11));
-        assert_eq!(args("--rate 7").duration().unwrap(), LOAD_TIME);
-        for (line, part) in [("--rate 100,200:6s", "step 1"), ("--rate 0", "rate of 0")] {
-            let open = args(line);
-            let error = open.phases(secs(9)).unwrap_err().to_string();
-            assert!(error.contains(part), "{error}");
-        }
-    }
-
-    #[test]
-    fn what_is_refused() {
-        for (line, part) in [
-            ("--rate 10-20", "lasts some time"),
-            ("--rate x", "no rate"),
-            ("--rate 5:0s", "takes some time"),
-            ("--timeout 0s", "takes some time"),
-            ("--duration 0s", "takes some time"),
-            ("--rate -1", "unexpected argument"),
-            ("--connections 0", "0 is not in"),
-            ("--header x", "NAME: VALUE"),
-            ("--header a/b:c", "no word"),
-            ("--method G(T", "no word"),
-            ("--think 1s --rate 5", "cannot be used"),
-            ("--poisson", "--rate"),
-            ("--pipeline 0", "0 is not in"),
-            ("--pipeline 2 --rate 5", "cannot be used"),
-            ("--pipeline 2 --think 1s", "cannot be used"),
-            ("--pipeline 2 --find-peak p99<5ms", "cannot be used"),
-            ("--range 5", "no range"),
-            ("--range 5-4", "no range"),
-            ("--range -", "no range"),
-            ("--range +1-2", "no range"),
-            ("--expect-sha256 12", "no SHA-256"),
-            ("--expect-status 99", "99 is not in"),
-            ("--urls", "a value is required"),
-            ("--surge x --rate 5", "cannot be used"),
-            ("--surge x --urls y", "cannot be used"),
-            ("--speed 2", "--replay"),
-            ("--replay x --speed 0", "no factor"),
-            ("--replay x --urls y", "cannot be used"),
-            ("--replay x -X PUT", "cannot be used"),
-            ("--replay x --rate 5 --speed 2", "cannot be used"),
-            ("--sockets --link tap:t0", "cannot be used"),
-            ("--sockets --pool 10.9.0.0/16", "cannot be used"),
-            ("--pool 10.9.0.0", "no prefix length"),
-            ("--sockets --nagle", "cannot be used"),
-            ("--sockets --no-merging", "cannot be used"),
-            ("--sockets --no-count-only", "cannot be used"),
-            ("--sockets --no-verify-checksums", "cannot be used"),
-        ] {
-            let said = refusal(line);
-            assert!(said.contains(part), "{line}: {said}");
-        }
-        let error = args("--warm-up 30s").duration().unwrap_err().to_string();
-        assert!(error.contains("whole load"), "{error}");
-    }
-
-    #[test]
-    fn what_is_asked() {
-        let one = args("-X HEAD -H A:b --range -5 --requests-per-connection 1 --no-merging -n 5");
-        let content = one.content().unwrap();
-        let request = Request::new(&content.of(&"http://h/p".parse().unwrap()));
-        assert!(request.is_head());
-        let bytes = request
-            .bytes(crate::request::Place::Last)
-            .as_bytes()
-            .to_vec();
-        let text = String::from_utf8(bytes).unwrap();
-        assert!(text.starts_with("HEAD /p HTTP/1.1\r\nHost: h\r\n"));
-        assert!(text.contains("\r\nRange: bytes=-5\r\n"));
-        let behaviour = one.behaviour();
-        assert_eq!(
-            (
-                behaviour.slots,
-                behaviour.requests,
-                behaviour.requests_per_connection
-            ),
-            (64, 5, 1)
-        );
-        assert!(!behaviour.merging);
-        assert_eq!(args("--rate 5").behaviour().slots, OPEN_CONNECTIONS);
-        assert_eq!(args("").behaviour().timeout, REQUEST_TIME);
-    }
-}
+mod tests;

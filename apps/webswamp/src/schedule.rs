@@ -6,10 +6,13 @@
 //! area under it, and the next request begins where that area reaches the next whole number, or, for arrivals by
 //! chance, the next point of a Poisson process of rate one (Lewis and Shedler 1979: a process of any rate is one of rate
 //! one on a stretched axis). Nothing is summed up over requests, so that a constant rate is exact however long it lasts.
+//!
+//! Several cores make one schedule together: each begins those of its moments whose numbers are in its part
+//! ([`Schedule::part`]). So all begin exactly what one core would, and arrivals by chance are one process.
 
 use std::time::Duration;
 
-use exos_inet::Instant;
+use exos_inet::{Instant, Part};
 use rand_distr::{Distribution as _, Exp1};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::SeedableRng as _;
@@ -69,12 +72,25 @@ pub struct Beat {
 pub struct Schedule {
     source: Source,
     next: Option<Instant>,
+    /// From a moment that is ours to the next one.
+    step: u32,
 }
 
 #[derive(Clone, Debug)]
 enum Source {
     Rate(Rate),
     Log(Log),
+}
+
+impl Source {
+    fn go_on(&mut self, count: u32) {
+        for _ in 0..count {
+            match self {
+                Self::Rate(rate) => rate.go_on(),
+                Self::Log(log) => log.go_on(),
+            }
+        }
+    }
 }
 
 /// The times of a log.
@@ -98,7 +114,8 @@ impl Log {
 
     fn go_on(&mut self) {
         self.begun += 1;
-        if self.begun >= self.beats[self.beat].count {
+        let beat = self.beats.get(self.beat);
+        if beat.is_some_and(|beat| self.begun >= beat.count) {
             self.beat += 1;
             self.begun = 0;
         }
@@ -176,9 +193,21 @@ impl Schedule {
     }
 
     fn of(source: Source) -> Self {
-        let mut schedule = Self { source, next: None };
+        let mut schedule = Self {
+            source,
+            next: None,
+            step: 1,
+        };
         schedule.find();
         schedule
+    }
+
+    /// Of a schedule that has yet to begin, the moments of a part.
+    pub fn part(mut self, part: Part) -> Self {
+        self.source.go_on(part.nth());
+        self.step = part.of();
+        self.find();
+        self
     }
 
     /// The next moment; `None` after the last.
@@ -189,10 +218,7 @@ impl Schedule {
     /// Takes the next moment, when it has come.
     pub fn take(&mut self, now: Instant) -> Option<Instant> {
         let taken = self.next.filter(|&at| at <= now)?;
-        match &mut self.source {
-            Source::Rate(rate) => rate.go_on(),
-            Source::Log(log) => log.go_on(),
-        }
+        self.source.go_on(self.step);
         self.find();
         Some(taken)
     }
@@ -206,96 +232,4 @@ impl Schedule {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn all(phases: &[Phase], arrivals: Arrivals) -> Vec<f64> {
-        let start = Instant::from_millis(7);
-        let mut schedule = Schedule::new(phases.to_vec(), arrivals, 1, start);
-        let end = start + Duration::from_secs(3600);
-        let times = std::iter::from_fn(|| schedule.take(end));
-        times.map(|at| (at - start).as_secs_f64()).collect()
-    }
-
-    fn phase(secs: f64, from: f64, to: f64) -> Phase {
-        let time = Duration::from_secs_f64(secs);
-        Phase { time, from, to }
-    }
-
-    #[test]
-    fn a_constant_rate_is_exact() {
-        let times = all(&[phase(100.0, 333.0, 333.0)], Arrivals::Even);
-        assert_eq!(times.len(), 33_300);
-        for (n, time) in times.iter().enumerate() {
-            assert!((time - n as f64 / 333.0).abs() < 2e-6, "{n}: {time}");
-        }
-    }
-
-    #[test]
-    fn steps_and_ramps_follow_one_another() {
-        let phases = [
-            phase(1.0, 10.0, 10.0),
-            phase(2.0, 0.0, 100.0),
-            phase(1.0, 0.0, 0.0),
-            phase(1.0, 100.0, 0.0),
-        ];
-        let times = all(&phases, Arrivals::Even);
-        let within = |from: f64, to: f64| times.iter().filter(|&&t| t >= from && t < to).count();
-        assert_eq!(within(0.0, 1.0), 10);
-        assert_eq!(within(1.0, 2.0), 25);
-        assert_eq!(within(2.0, 3.0), 75);
-        assert_eq!(within(3.0, 4.0), 0);
-        assert!((37..=38).contains(&within(4.0, 4.5)));
-        assert!((12..=13).contains(&within(4.5, 5.0)));
-        assert!(times.is_sorted());
-    }
-
-    /// Counts of equal intervals have mean and variance alike, and distances an exponential's quartiles.
-    #[test]
-    fn chance_is_poissons() {
-        let times = all(&[phase(1000.0, 100.0, 100.0)], Arrivals::Poisson);
-        let mut counts = vec![0.0; 10_000];
-        times
-            .iter()
-            .for_each(|t| counts[(t * 10.0) as usize] += 1.0);
-        let mean = counts.iter().sum::<f64>() / 1e4;
-        let variance = counts.iter().map(|c| (c - mean) * (c - mean)).sum::<f64>() / 1e4;
-        assert!((mean - 10.0).abs() < 0.15, "{mean}");
-        assert!((variance / mean - 1.0).abs() < 0.06, "{variance}");
-        let mut gaps: Vec<f64> = times.windows(2).map(|w| w[1] - w[0]).collect();
-        gaps.sort_by(f64::total_cmp);
-        let median = gaps[gaps.len() / 2] * 100.0;
-        assert!((median - 2f64.ln()).abs() < 0.02, "{median}");
-    }
-
-    #[test]
-    fn a_log_is_followed_second_by_second() {
-        let beat = |second, count| Beat { second, count };
-        let beats = [beat(0, 1), beat(2, 4), beat(7, 2)];
-        let start = Instant::from_millis(500);
-        for (speed, wanted) in [
-            (1.0, [0, 2000, 2250, 2500, 2750, 7000, 7500]),
-            (2.0, [0, 1000, 1125, 1250, 1375, 3500, 3750]),
-            (0.5, [0, 4000, 4500, 5000, 5500, 14000, 15000]),
-        ] {
-            let mut schedule = Schedule::replay(beats.to_vec(), speed, start);
-            let end = start + Duration::from_secs(3600);
-            let times = std::iter::from_fn(|| schedule.take(end));
-            let times: Vec<_> = times.map(|at| (at - start).as_millis() as u64).collect();
-            assert_eq!(times, wanted);
-            assert_eq!(schedule.next(), None);
-        }
-        assert_eq!(Schedule::replay(Vec::new(), 1.0, start).next(), None);
-    }
-
-    #[test]
-    fn nothing_comes_early() {
-        let start = Instant::START;
-        let mut schedule = Schedule::new(vec![phase(1.0, 10.0, 10.0)], Arrivals::Even, 1, start);
-        assert_eq!(schedule.take(start), Some(start));
-        assert_eq!(schedule.take(start + Duration::from_millis(99)), None);
-        let second = start + Duration::from_millis(100);
-        assert_eq!(schedule.next(), Some(second));
-        assert_eq!(schedule.take(second), Some(second));
-    }
-}
+mod tests;

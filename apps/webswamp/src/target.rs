@@ -13,9 +13,7 @@ use http::Uri;
 pub struct Target {
     /// The URL, of scheme http.
     pub url: Uri,
-    /// Where that is.
-    pub address: SocketAddr,
-    /// All that its host has, the resolver's favourite first.
+    /// Where that is: all that its host has, the resolver's favourite first.
     addresses: Vec<SocketAddr>,
 }
 
@@ -36,12 +34,7 @@ impl Target {
             Ok(ip) => vec![SocketAddr::new(ip, port)],
             Err(_) => look_up(bare, port)?,
         };
-        let address = addresses[0];
-        Ok(Self {
-            url,
-            address,
-            addresses,
-        })
+        Ok(Self { url, addresses })
     }
 
     /// All that its host has, the resolver's favourite first.
@@ -49,22 +42,19 @@ impl Target {
         &self.addresses
     }
 
-    /// Settles on the first of its addresses that will do; where none will, on what is wrong with the first.
+    /// The first of its addresses that will do, as it is reached; where none will, what is wrong with the first.
     ///
     /// # Errors
     ///
     /// None will do.
     pub(crate) fn settle(
-        &mut self,
+        &self,
         mut check: impl FnMut(SocketAddr) -> Result<SocketAddr>,
-    ) -> Result<()> {
+    ) -> Result<SocketAddr> {
         let mut first = None;
         for address in &self.addresses {
             match check(*address) {
-                Ok(address) => {
-                    self.address = address;
-                    return Ok(());
-                }
+                Ok(address) => return Ok(address),
                 Err(error) => first = first.or(Some(error)),
             }
         }
@@ -188,7 +178,7 @@ mod tests {
 
     #[test]
     fn urls() {
-        let address = |text: &str| Target::find(text).unwrap().address.to_string();
+        let address = |text: &str| Target::find(text).unwrap().addresses[0].to_string();
         assert_eq!(address("http://10.1.2.3"), "10.1.2.3:80");
         assert_eq!(address("10.1.2.3:8080/x"), "10.1.2.3:8080");
         assert_eq!(address("http://[fd00::1]:81/a?b"), "[fd00::1]:81");
@@ -210,8 +200,8 @@ mod tests {
                 Err(Error::new(format!("{address} will not do")))
             }
         };
-        target.settle(of_ipv4).unwrap();
-        assert_eq!(target.address, address("10.1.2.3:80"));
+        let settled = target.settle(of_ipv4).unwrap();
+        assert_eq!(settled, address("10.1.2.3:80"));
         let none = target.settle(|address| Err(Error::new(format!("not {address}"))));
         assert_eq!(none.unwrap_err().to_string(), "not [fd00::1]:80");
     }

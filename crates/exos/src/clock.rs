@@ -16,8 +16,17 @@ pub fn unix_secs() -> u64 {
     clock_gettime(ClockId::RealtimeCoarse).tv_sec.max(0) as u64
 }
 
+/// Processor time that the calling thread has used, in the kernel and outside.
+pub fn thread_time() -> Duration {
+    time_of(ClockId::ThreadCPUTime)
+}
+
 /// Processor time that this process has used, in the kernel and outside.
 pub fn process_time() -> Duration {
-    let t = clock_gettime(ClockId::ProcessCPUTime);
+    time_of(ClockId::ProcessCPUTime)
+}
+
+fn time_of(clock: ClockId) -> Duration {
+    let t = clock_gettime(clock);
     Duration::new(t.tv_sec.max(0) as u64, t.tv_nsec as u32)
 }

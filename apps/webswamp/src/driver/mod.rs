@@ -8,6 +8,8 @@ pub mod weighted;
 
 use std::time::Duration;
 
+use exos_inet::Part;
+
 use crate::request::Request;
 
 pub use plan::DriverArgs;
@@ -30,6 +32,9 @@ impl Task {
     }
 }
 
+/// Makes the driver of each core, for its part of the load, in the core's own thread.
+pub(crate) type Maker = Box<dyn Fn(Part) -> Box<dyn Driver> + Send + Sync>;
+
 /// Decides what clients ask for.
 pub trait Driver {
     /// All requests that there are.
@@ -40,7 +45,8 @@ pub trait Driver {
         self.next(client)
     }
 
-    /// What this client does next, or nothing more; clients are counted from zero, in an open loop all are the first.
+    /// What this client does next, or nothing more; clients are counted from zero, on each core, and in an open loop all are
+    /// the first.
     ///
     /// It is asked when the client's last request is over, or,
     /// with several requests under way on a connection, when there is room for another. In an open

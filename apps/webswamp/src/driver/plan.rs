@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use exos_host::{Error, Result};
@@ -10,7 +11,7 @@ use exos_host::{Error, Result};
 use super::replay::{Extent, Log, Replay};
 use super::surge::{Documents, Users, documents};
 use super::weighted::{List, Weighted};
-use super::{Driver, One};
+use super::{Driver, Maker, One};
 use crate::request::{Content, Request};
 use crate::schedule::Beat;
 use crate::target;
@@ -41,7 +42,7 @@ pub struct DriverArgs {
 pub(crate) struct Plan {
     /// The server's URL.
     pub(crate) url: String,
-    pub(crate) driver: Box<dyn Driver>,
+    pub(crate) driver: Maker,
     /// When requests begin, if that is the driver's to say, and how many times as fast.
     pub(crate) beats: Option<(Vec<Beat>, f64)>,
     /// What there is of a log, if one is replayed.
@@ -51,7 +52,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    fn new(url: String, driver: Box<dyn Driver>) -> Self {
+    fn new(url: String, driver: Maker) -> Self {
         Self {
             url,
             driver,
@@ -142,11 +143,14 @@ impl DriverArgs {
                 path.display()
             )
         });
-        let requests = log.requests.iter();
-        let requests =
-            requests.map(|(method, target)| Request::new(&logged(&base, method, target)));
-        let order = log.lines.iter().map(|(_, request)| *request).collect();
-        let driver = Replay::new(requests.collect(), order, common.think);
+        let order: Arc<[u32]> = log.lines.iter().map(|(_, request)| *request).collect();
+        let (all, think) = (log.requests, common.think);
+        let driver = move |part| -> Box<dyn Driver> {
+            let requests = all.iter();
+            let requests =
+                requests.map(|(method, target)| Request::new(&logged(&base, method, target)));
+            Box::new(Replay::new(requests.collect(), order.clone(), part, think))
+        };
         Ok(Plan {
             beats,
             log: Some(extent),
@@ -170,7 +174,8 @@ fn logged(base: &Content, method: &str, target: &str) -> Content {
 fn one(common: &Common) -> Result<Plan> {
     let url = common.url.expect("it is required with no list");
     let content = common.content.of(&target::url(url)?);
-    let driver = One::new(Request::new(&content), common.think);
+    let think = common.think;
+    let driver = move |_| -> Box<dyn Driver> { Box::new(One::new(Request::new(&content), think)) };
     Ok(Plan::new(url.to_owned(), Box::new(driver)))
 }
 
@@ -180,16 +185,19 @@ fn weighted(path: &Path, common: &Common) -> Result<Plan> {
     let server = common.url.map(target::url).transpose()?;
     let list = List::parse(&text, server.as_ref())
         .map_err(|what| Error::new(format!("{}: {what}", path.display())))?;
-    let requests = list.entries.iter().map(|entry| {
-        Request::new(&Content {
-            target: entry.target.clone(),
-            host: list.authority.clone(),
-            ..common.content.clone()
-        })
-    });
-    let weights = list.entries.iter().map(|entry| entry.weight).collect();
-    let driver = Weighted::new(requests.collect(), weights, common.seed, common.think);
     let url = format!("http://{}/", list.authority);
+    let (content, seed, think) = (common.content.clone(), common.seed, common.think);
+    let driver = move |part| -> Box<dyn Driver> {
+        let requests = list.entries.iter().map(|entry| {
+            Request::new(&Content {
+                target: entry.target.clone(),
+                host: list.authority.clone(),
+                ..content.clone()
+            })
+        });
+        let weights = list.entries.iter().map(|entry| entry.weight).collect();
+        Box::new(Weighted::new(requests.collect(), weights, seed, think).part(part))
+    };
     Ok(Plan::new(url, Box::new(driver)))
 }
 
@@ -210,6 +218,8 @@ fn surge(path: &Path, common: &Common) -> Result<Plan> {
     if !content.target.ends_with('/') {
         content.target.push('/');
     }
-    let driver = Users::new(&set, &content, common.seed);
+    let seed = common.seed;
+    let driver =
+        move |part| -> Box<dyn Driver> { Box::new(Users::new(&set, &content, seed).part(part)) };
     Ok(Plan::new(url.to_owned(), Box::new(driver)))
 }

@@ -5,8 +5,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, Read as _};
+use std::sync::Arc;
 use std::time::Duration;
 
+use exos_inet::Part;
 use serde::{Deserialize, Serialize};
 
 use super::log_line::{LogLine, NoRequest};
@@ -169,24 +171,27 @@ fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<usi
 /// Requests in their order, once.
 pub struct Replay {
     requests: Vec<Request>,
-    order: Vec<u32>,
-    next: usize,
+    order: Arc<[u32]>,
+    /// How many of ours have been taken.
+    taken: u64,
+    part: Part,
     think: Duration,
 }
 
 impl Replay {
-    /// Requests, and their order by their places.
+    /// Requests, and their order by their places; of these the ones of a part.
     ///
     /// # Panics
     ///
     /// A place is none.
-    pub fn new(requests: Vec<Request>, order: Vec<u32>, think: Duration) -> Self {
+    pub fn new(requests: Vec<Request>, order: Arc<[u32]>, part: Part, think: Duration) -> Self {
         let is_place = |&place: &u32| (place as usize) < requests.len();
         assert!(order.iter().all(is_place), "the order is of requests");
         Self {
             requests,
             order,
-            next: 0,
+            taken: 0,
+            part,
             think,
         }
     }
@@ -202,8 +207,9 @@ impl Driver for Replay {
     }
 
     fn next(&mut self, _client: u32) -> Option<Task> {
-        let request = *self.order.get(self.next)?;
-        self.next += 1;
+        let place = usize::try_from(self.part.number(self.taken)).ok()?;
+        let request = *self.order.get(place)?;
+        self.taken += 1;
         let think = self.think;
         Some(Task { request, think })
     }
@@ -281,16 +287,30 @@ mod tests {
     #[test]
     fn each_line_once() {
         let request = Request::new(&Content::get(&"http://h/".parse().unwrap()));
-        let mut driver = Replay::new(
-            vec![request.clone(), request],
-            vec![1, 0, 1],
-            Duration::ZERO,
-        );
+        let requests = vec![request.clone(), request];
+        let order = [1, 0, 1].into();
+        let mut driver = Replay::new(requests, order, Part::WHOLE, Duration::ZERO);
         let asked: Vec<_> = std::iter::from_fn(|| driver.next(7))
             .map(|task| task.request)
             .collect();
         assert_eq!(asked, [1, 0, 1]);
         assert_eq!(driver.next(0), None);
+    }
+
+    /// Each core has its lines, to the last.
+    #[test]
+    fn parts_make_the_whole() {
+        let request = Request::new(&Content::get(&"http://h/".parse().unwrap()));
+        let order: Arc<[u32]> = (0..7).collect();
+        let lines = |part| -> Vec<u32> {
+            let requests = vec![request.clone(); 7];
+            let mut driver = Replay::new(requests, order.clone(), part, Duration::ZERO);
+            let tasks = std::iter::from_fn(|| driver.next(0));
+            tasks.map(|task| task.request).collect()
+        };
+        let parts: Vec<_> = Part::all(3).map(lines).collect();
+        assert_eq!(parts, [vec![0, 3, 6], vec![1, 4], vec![2, 5]]);
+        assert!(lines(Part::new(8, 9)).is_empty());
     }
 
     proptest! {

@@ -12,6 +12,7 @@
 
 use std::time::Duration;
 
+use exos_inet::Part;
 use http::Uri;
 use rand_distr::Distribution as _;
 use rand_distr::weighted::WeightedAliasIndex;
@@ -137,6 +138,8 @@ pub struct Weighted {
     table: WeightedAliasIndex<f64>,
     random: Pcg64Mcg,
     think: Duration,
+    /// From a choice that is ours to the next one.
+    step: u32,
 }
 
 impl Weighted {
@@ -153,7 +156,23 @@ impl Weighted {
             table: WeightedAliasIndex::new(weights).expect("there are some"),
             random: Pcg64Mcg::seed_from_u64(seed),
             think,
+            step: 1,
         }
+    }
+
+    /// Of all choices, those of a part: what several cores choose together is what one would.
+    pub fn part(mut self, part: Part) -> Self {
+        self.choose(part.nth());
+        self.step = part.of();
+        self
+    }
+
+    /// The next of so many choices.
+    fn choose(&mut self, count: u32) -> Option<u32> {
+        let mut choices = (0..count).map(|_| self.table.sample(&mut self.random) as u32);
+        let first = choices.next();
+        choices.for_each(drop);
+        first
     }
 }
 
@@ -167,7 +186,7 @@ impl Driver for Weighted {
     }
 
     fn next(&mut self, _client: u32) -> Option<Task> {
-        let request = self.table.sample(&mut self.random) as u32;
+        let request = self.choose(self.step)?;
         let think = self.think;
         Some(Task { request, think })
     }
@@ -250,6 +269,28 @@ mod tests {
         let mut wrong = weights;
         wrong[4] *= 1.1;
         assert!(distance(&wrong) > 100.0);
+    }
+
+    /// What several cores choose together is what one chooses.
+    #[test]
+    fn parts_make_the_whole() {
+        let weighted = || {
+            let requests =
+                (0..3).map(|_| Request::new(&Content::get(&"http://h/".parse().unwrap())));
+            Weighted::new(requests.collect(), vec![5.0, 3.0, 1.0], 7, Duration::ZERO)
+        };
+        let choices = |mut driver: Weighted, count| -> Vec<u32> {
+            let first = driver.first(0);
+            let others = (1..count).map(|_| driver.next(0));
+            let all = first.into_iter().chain(others.flatten());
+            all.map(|task| task.request).collect()
+        };
+        let whole = choices(weighted(), 999);
+        for part in Part::all(4) {
+            let its = choices(weighted().part(part), part.count(999));
+            let wanted = (0..its.len() as u64).map(|place| whole[part.number(place) as usize]);
+            assert!(its.iter().copied().eq(wanted), "{part:?}");
+        }
     }
 
     proptest! {

@@ -6,7 +6,7 @@ use exos_inet::Instant;
 
 use super::slot::{Slot, Stage, of_token, token};
 use super::{Engine, Shape};
-use crate::limits::{OPENING_MAX, RETRY_TIME, WAITING_MAX};
+use crate::limits::{RETRY_TIME, WAITING_MAX};
 use crate::request::Place;
 use crate::statistics::ErrorKind;
 use crate::transport::Transport;
@@ -69,7 +69,7 @@ impl<Id: Copy> Engine<Id> {
 
     /// A client that has yet to begin may: not all at once.
     pub(super) fn may_open(&self) -> bool {
-        !self.newcomers.is_empty() && self.opening < OPENING_MAX
+        !self.newcomers.is_empty() && self.opening < self.behaviour.opening
     }
 
     /// A slot of an open loop for a request.

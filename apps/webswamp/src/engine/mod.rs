@@ -31,8 +31,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use exos_inet::Instant;
 use exos_inet::tcp::{EventSet, Reason};
+use exos_inet::{Instant, Part};
 
 use crate::driver::Driver;
 use crate::expect::Expect;
@@ -58,6 +58,8 @@ pub enum Shape {
 pub struct Behaviour {
     /// Clients, or in an open loop connections at most.
     pub slots: u32,
+    /// Clients of a closed loop whose first connection is being opened at the same time.
+    pub opening: u32,
     /// Requests on a connection.
     pub requests_per_connection: u32,
     /// Requests under way on a connection of a closed loop.
@@ -74,6 +76,19 @@ pub struct Behaviour {
     pub count_only: bool,
     /// What responses are to be.
     pub expect: Expect,
+}
+
+impl Behaviour {
+    /// What a core does of it that makes a part of the load.
+    pub fn part(&self, part: Part) -> Self {
+        let share = |count: u32| part.count(count.into()) as u32;
+        Self {
+            slots: share(self.slots),
+            opening: share(self.opening).max(1),
+            requests: part.count(self.requests),
+            ..self.clone()
+        }
+    }
 }
 
 /// Web clients.

@@ -2,6 +2,7 @@
 
 mod counted;
 mod many;
+mod parts;
 mod pipeline;
 
 use std::time::Duration;
@@ -11,6 +12,7 @@ use exos_inet::tcp::OpenError;
 
 use super::*;
 use crate::driver::{One, Task};
+use crate::limits::OPENING_MAX;
 use crate::request::{Content, Request};
 use crate::schedule::{Arrivals, Phase};
 use crate::transport::NOBODY;
@@ -109,6 +111,7 @@ const DATA: EventSet = EventSet::READABLE;
 fn behaviour(slots: u32, requests_per_connection: u32) -> Behaviour {
     Behaviour {
         slots,
+        opening: OPENING_MAX,
         requests_per_connection,
         pipeline: 1,
         requests: u64::MAX,

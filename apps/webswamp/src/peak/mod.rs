@@ -125,6 +125,8 @@ pub fn find(
     let mut args = args.clone();
     // A step is told when it is over.
     (args.show.quiet, args.show.progress) = (true, false);
+    // Asked once: a step may leave this thread on one core.
+    args.idle = Some(args.idle());
     let (warm_up, duration) = step_times(args.warm_up, args.duration);
     (args.warm_up, args.duration) = (warm_up, Some(duration));
     let mut search = Search::new(FIRST_RATE);
@@ -138,7 +140,7 @@ pub fn find(
             // A step that was ended tells nothing, and those before it do.
             break;
         }
-        let results = made?.results();
+        let results = made?;
         let measured = duration.saturating_sub(warm_up);
         let step = Step::judge(rate, measured, bound, &results);
         told(&step.line());

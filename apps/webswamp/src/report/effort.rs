@@ -1,11 +1,11 @@
-//! What a load cost us.
+//! What a load cost us, on each core.
 
 use std::time::Duration;
 
 use exos::clock;
 use exos_inet::Instant;
 
-/// Time and processor time of our loop.
+/// Time and processor time of a loop, which is in one thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     began: Instant,
@@ -23,7 +23,7 @@ impl Effort {
     pub fn start(at: Instant) -> Self {
         Self {
             began: at,
-            processor_before: clock::process_time(),
+            processor_before: clock::thread_time(),
             busy: Duration::ZERO,
             time: Duration::ZERO,
             processor: Duration::ZERO,
@@ -33,7 +33,7 @@ impl Effort {
     /// Until now.
     pub fn stop(&mut self, now: Instant) {
         self.time = now - self.began;
-        self.processor = clock::process_time() - self.processor_before;
+        self.processor = clock::thread_time() - self.processor_before;
     }
 
     /// The part of the time in which there was something to do.

@@ -182,7 +182,7 @@ impl Results {
                     format!("{:.3}", generator.started_unix_secs),
                 ),
                 ("responses", generator.responses.to_string()),
-                ("busy", format!("{:.0} %", 100.0 * generator.busy_share)),
+                ("busy", generator.busy_text()),
                 ("processor", format!("{:.2} s", generator.processor_secs)),
             ];
             let own = own.map(|(name, value)| vec![name.to_owned(), value]);

@@ -53,6 +53,8 @@ pub struct Live {
     shown: usize,
     /// When the next second is over.
     next: Instant,
+    /// What is not yet known is not asked for before.
+    not_before: Instant,
     busy: Duration,
     errors: u64,
 }
@@ -71,6 +73,7 @@ impl Live {
             duration,
             shown: 0,
             next: start + Duration::from_secs(1),
+            not_before: start,
             busy: Duration::ZERO,
             errors: 0,
         })
@@ -87,7 +90,14 @@ impl Live {
 
     /// When there is something to show; never where nothing is shown.
     pub fn due(&self) -> Option<Instant> {
-        self.printer.as_ref().map(|_| self.next)
+        self.printer
+            .as_ref()
+            .map(|_| self.next.max(self.not_before))
+    }
+
+    /// Nothing new is known yet: it is not due before this.
+    pub fn put_off(&mut self, until: Instant) {
+        self.not_before = until;
     }
 
     /// Shows the last second that is over.
@@ -210,6 +220,8 @@ mod tests {
         assert_eq!(live.due(), None);
         live.ask();
         assert_eq!(live.due(), Some(Instant::from_millis(1500)));
+        live.put_off(Instant::from_millis(1505));
+        assert_eq!(live.due(), Some(Instant::from_millis(1505)));
         let line = text(&mut live, &[second(7), second(9)], 100).expect("two seconds are over");
         assert!(line.starts_with("   2 s         9/s"), "{line}");
         assert_eq!(live.due(), Some(Instant::from_millis(3500)));

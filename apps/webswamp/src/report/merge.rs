@@ -15,7 +15,8 @@ pub fn merge(parts: Vec<Results>) -> Result<Results> {
     let first = parts.next();
     let mut all = first.ok_or_else(|| Error::new("there is nothing to merge"))?;
     for part in parts {
-        all.add(&part)?;
+        all.refuse_another_time(&part)?;
+        all.add(&part);
     }
     Ok(all)
 }
@@ -46,7 +47,7 @@ impl Results {
         (from, from + self.measured_secs)
     }
 
-    fn add(&mut self, other: &Self) -> Result<()> {
+    fn refuse_another_time(&self, other: &Self) -> Result<()> {
         let ((from, until), (its_from, its_until)) = (self.measured(), other.measured());
         if from >= its_until || its_from >= until {
             let who = &other.generators[0];
@@ -56,6 +57,12 @@ impl Results {
             ))
             .mend("merge what ran at the same time (--start-at); to see changes, compare"));
         }
+        Ok(())
+    }
+
+    /// Adds another's to them.
+    pub(super) fn add(&mut self, other: &Self) {
+        let ((from, until), (its_from, its_until)) = (self.measured(), other.measured());
         self.add_seconds(other);
         self.started_unix_secs = self.started_unix_secs.min(other.started_unix_secs);
         self.warm_up_secs = from.min(its_from) - self.started_unix_secs;
@@ -80,7 +87,6 @@ impl Results {
         mine.total.add(&its.total);
         mine.slip.add(&its.slip);
         self.generators.extend(other.generators.iter().cloned());
-        Ok(())
     }
 
     /// The nearest seconds, of clocks that do not begin theirs at once.

@@ -4,6 +4,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `effort` | what a load cost us |
+//! | `cores` | the results of one generator's cores as its own |
 //! | `distribution` | histograms in JSON |
 //! | `read` | results that were saved |
 //! | `merge` | the results of several generators as those of one |
@@ -16,6 +17,7 @@
 //! | `live` | what is seen while a load runs |
 
 mod compare;
+mod cores;
 mod distribution;
 mod effort;
 mod html;
@@ -66,6 +68,22 @@ pub struct Generator {
     /// Responses that it saw.
     pub responses: u64,
     /// The part of the time in which its loop had something to do.
+    pub busy_share: f64,
+    /// Processor time, in the kernel and outside.
+    pub processor_secs: f64,
+    /// What each of its cores made of it.
+    #[serde(default)]
+    pub cores: Vec<OnCore>,
+}
+
+/// What one of a generator's loops made, which is on a core of its own where there are several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OnCore {
+    /// The core, counted from 0; `None` of a loop that runs anywhere.
+    pub core: Option<usize>,
+    /// Responses that it saw.
+    pub responses: u64,
+    /// The part of the time in which it had something to do.
     pub busy_share: f64,
     /// Processor time, in the kernel and outside.
     pub processor_secs: f64,
@@ -188,7 +206,7 @@ impl Results {
         self.responses + self.errors_all()
     }
 
-    /// The busiest generator's share of the time in which it had something to do.
+    /// The busiest generator's share of the time in which it had something to do: that of the busiest of its cores.
     pub fn busy_share(&self) -> f64 {
         self.generators
             .iter()

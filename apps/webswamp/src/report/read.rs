@@ -6,7 +6,7 @@ use std::path::Path;
 use exos_host::{Error, Result};
 use serde_json::Value;
 
-use super::{Generator, Results, SCHEMA};
+use super::{Generator, OnCore, Results, SCHEMA};
 use crate::limits::{COUNTS_MAX, LOAD_SECS_MAX, PROCESSOR_SECS_MAX, RESULTS_LEN_MAX};
 use crate::statistics::Second;
 
@@ -108,7 +108,11 @@ fn is_moment(unix_secs: f64) -> bool {
 }
 
 fn is_generator(it: &Generator) -> bool {
+    let is_effort = |busy_share, processor_secs| {
+        (0.0..=1.0).contains(&busy_share) && (0.0..=PROCESSOR_SECS_MAX).contains(&processor_secs)
+    };
+    let is_core = |on: &OnCore| is_effort(on.busy_share, on.processor_secs);
     is_moment(it.started_unix_secs)
-        && (0.0..=1.0).contains(&it.busy_share)
-        && (0.0..=PROCESSOR_SECS_MAX).contains(&it.processor_secs)
+        && is_effort(it.busy_share, it.processor_secs)
+        && it.cores.iter().all(is_core)
 }

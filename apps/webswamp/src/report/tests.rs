@@ -34,6 +34,12 @@ pub(crate) fn results(started: f64, micros: u64) -> Results {
         responses: statistics.responses,
         busy_share: 0.25,
         processor_secs: 2.5,
+        cores: vec![OnCore {
+            core: None,
+            responses: statistics.responses,
+            busy_share: 0.25,
+            processor_secs: 2.5,
+        }],
     };
     let counters = [("tcp_segments_sent".to_owned(), 2000)];
     Results::new(generator, &statistics, counters)
@@ -60,7 +66,12 @@ fn what_are_no_results() {
     let late = good.replace("\"measured_secs\":9.0", "\"measured_secs\":-9.0");
     let much = good.replace("\"404\":9", "\"404\":18446744073709551615");
     let busy = good.replace("\"busy_share\":0.25", "\"busy_share\":1e300");
-    assert!([&late, &much, &busy].iter().all(|other| **other != good));
+    let core = good.replacen("\"core\":null", "\"core\":-1", 1);
+    assert!(
+        [&late, &much, &busy, &core]
+            .iter()
+            .all(|other| **other != good)
+    );
     for (text, part) in [
         ("", "EOF"),
         ("[]", "schema"),
@@ -69,6 +80,7 @@ fn what_are_no_results() {
         (&late, "nor when"),
         (&much, "more than a load can"),
         (&busy, "of a generator"),
+        (&core, "invalid value"),
     ] {
         let error = Results::from_json(text).unwrap_err();
         assert!(error.contains(part), "{error}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Distribution, POINTS, Results, Traffic, Verdict};
+use super::{Distribution, Generator, POINTS, Results, Traffic, Verdict};
 
 /// What the two ends of a time mean, where they differ.
 const MEANING: &str = "total: from when a request was meant to begin; service: from when it began, which hides what waited before it\n";
@@ -54,8 +54,9 @@ impl Results {
 
     fn effort_text(&self) -> String {
         let processor: f64 = self.generators.iter().map(|g| g.processor_secs).sum();
+        let each: String = self.generators.iter().map(Generator::cores_text).collect();
         format!(
-            "we were busy for {:.0} % of the time, and used a processor for {processor:.2} s\n",
+            "we were busy for {:.0} % of the time{each}, and used a processor for {processor:.2} s\n",
             100.0 * self.busy_share()
         )
     }

@@ -2,7 +2,7 @@
 //!
 //! | limit | when |
 //! |---|---|
-//! | generator | its loop was busy for nine tenths of the time; it lost packets that had come; it began requests late; it had no port or memory for connections |
+//! | generator | its loop, or the busiest of its loops, was busy for nine tenths of the time; it lost packets that had come; it began requests late; it had no port or memory for connections |
 //! | wire | the link had no room in a tenth of the busy turns, or for a thousandth of the packets; a hundredth of the segments was sent again, or came in another order than they were sent in |
 //! | unknown | nothing was answered |
 //! | server | in a closed loop, clients waited for it more than they thought; in an open loop, a hundredth of the requests found no answer, or requests waited for connections |
@@ -153,16 +153,26 @@ fn of_generator(r: &Results) -> Vec<String> {
     let mut why = Vec::new();
     let busy = r.busy_share();
     if busy >= BUSY {
-        why.push(format!(
-            "our loop was busy for {} of the time",
-            percent(busy)
-        ));
+        let is_one = r.generators.iter().all(|g| g.cores.len() < 2);
+        let who = if is_one {
+            "our loop"
+        } else {
+            "the busiest of our loops"
+        };
+        why.push(format!("{who} was busy for {} of the time", percent(busy)));
     }
     let lost = r.counter("link_kernel_rx_dropped") + r.counter("link_kernel_rx_ring_full");
     let lost = part(lost, lost + r.counter("link_rx_frames"));
     if lost > LOST {
         why.push(format!(
             "we lost {} of the packets that came, our receive ring being full",
+            percent(lost)
+        ));
+    }
+    let lost = part(r.counter("cores_frames_lost"), r.counter("link_rx_frames"));
+    if lost > LOST {
+        why.push(format!(
+            "we lost {} of the packets that came, on the way from one core to another",
             percent(lost)
         ));
     }
@@ -387,6 +397,8 @@ mod tests {
         };
         is(&lost(1000), Limit::Generator, "lost 1.0 %");
         is(&lost(90), Limit::Server, "");
+        let strayed = [("link_rx_frames", 100_000), ("cores_frames_lost", 1000)];
+        is(&counting(&strayed), Limit::Generator, "lost 1.0 %");
         let dropped = [("link_rx_frames", 1000), ("link_kernel_rx_dropped", 1000)];
         is(&counting(&dropped), Limit::Generator, "lost 50.0 %");
     }

@@ -1,25 +1,30 @@
-//! The load under way, whatever carries it: when it is over, and until when its loop may sleep.
+//! A core's part of the load under way, whatever carries it: when all is over, and until when the loop may sleep.
 
 use std::time::Duration;
 
 use exos::clock;
-use exos::signals::Signals;
 use exos_inet::Instant;
 
 use crate::driver::replay::Extent;
 use crate::engine::Engine;
 use crate::options::Idle;
-use crate::report::{Effort, Generator, Live, Moment};
+use crate::report::{Effort, Generator, Live, Moment, OnCore, Results};
 
-use super::Outcome;
+use super::shown::Shown;
+use super::team::Seat;
 
 /// What a load that looks on sleeps through no part of: waking takes a tenth of a millisecond, and now and then, on a virtual
 /// machine, a hundred times that.
 const SLEEP_MIN: Duration = Duration::from_millis(20);
 
+/// How long a loop sleeps at most that has nothing left to do, until the others wake it.
+const OVER_SLEEP: Duration = Duration::from_secs(1);
+
 /// A load that runs.
-pub(super) struct Course<Id> {
+pub(super) struct Course<'a, Id> {
     pub(super) engine: Engine<Id>,
+    pub(super) seat: Seat<'a>,
+    pub(super) start: Instant,
     /// Nothing begins from then on.
     pub(super) until: Instant,
     /// It is a rate until then, and not over before, though its last request may be.
@@ -31,21 +36,23 @@ pub(super) struct Course<Id> {
     pub(super) generator: Generator,
     /// What is seen of it while it runs.
     pub(super) live: Live,
+    pub(super) shown: Shown,
 }
 
-impl<Id: Copy> Course<Id> {
+impl<Id: Copy> Course<'_, Id> {
     /// A turn of the loop has ended: ends the load when its time is over, and says when the next turn is due; `None` when
-    /// there is none, because all is done or somebody has asked to stop.
-    pub(super) fn due(&mut self, now: Instant, signals: &Signals) -> Option<Instant> {
+    /// there is none, because all is done, here and on the other cores, or somebody has asked to stop.
+    pub(super) fn due(&mut self, now: Instant) -> Option<Instant> {
+        self.seat.heed();
         if now >= self.until {
             self.engine.end(now);
         }
         let may_end = self.lasts_until.is_none_or(|until| now >= until);
-        let is_over = self.engine.is_over() && may_end;
-        if is_over || signals.stop_requested() {
+        let is_over = self.engine.is_over() && may_end && self.seat.is_over();
+        if is_over || self.seat.stop_requested() {
             return None;
         }
-        if signals.take_report_request() {
+        if self.seat.take_report_request() {
             self.live.ask();
         }
         self.show(now);
@@ -54,10 +61,11 @@ impl<Id: Copy> Course<Id> {
             .poll_timeout()
             .into_iter()
             .chain(self.live.due())
-            .chain(self.lasts_until.filter(|until| now < *until));
+            .chain(self.lasts_until.filter(|until| now < *until))
+            .chain(self.shown.due(self.start, &self.seat));
         let end = (now < self.until).then_some(self.until);
-        // What is under way has a deadline, so one of the two is there.
-        Some(due.chain(end).min().unwrap_or(now))
+        // What is under way has a deadline; who has nothing left to do waits for the others.
+        Some(due.chain(end).min().unwrap_or(now + OVER_SLEEP))
     }
 
     /// The next turn is to come at once, though nothing is due before this moment.
@@ -67,13 +75,12 @@ impl<Id: Copy> Course<Id> {
     }
 
     fn show(&mut self, now: Instant) {
-        if self.live.due().is_some_and(|due| due <= now) {
-            self.live.show(&Moment {
-                seconds: self.engine.statistics.seconds.done(),
-                connections: self.engine.connections(),
-                busy: self.effort.busy,
-            });
-        }
+        let mine = Moment {
+            seconds: self.engine.statistics.seconds.done(),
+            connections: self.engine.connections(),
+            busy: self.effort.busy,
+        };
+        self.shown.turn(now, &mine, &self.seat, &mut self.live);
     }
 
     /// A turn that moved something took so long.
@@ -88,21 +95,25 @@ impl<Id: Copy> Course<Id> {
         self.effort.stop(now);
     }
 
-    pub(super) fn outcome(self, counters: Vec<(String, u64)>) -> Outcome {
+    pub(super) fn results(self, counters: Vec<(String, u64)>) -> Results {
         self.live.finish();
         let begun = self.engine.statistics.seconds.begun();
+        let responses = self.engine.statistics.responses;
+        let busy_share = self.effort.busy_share();
+        let processor_secs = self.effort.processor.as_secs_f64();
         let generator = Generator {
-            responses: self.engine.statistics.responses,
-            busy_share: self.effort.busy_share(),
-            processor_secs: self.effort.processor.as_secs_f64(),
+            responses,
+            busy_share,
+            processor_secs,
             log: self.generator.log.map(|log| Extent { begun, ..log }),
+            cores: vec![OnCore {
+                core: self.seat.core,
+                responses,
+                busy_share,
+                processor_secs,
+            }],
             ..self.generator
         };
-        Outcome {
-            generator,
-            statistics: self.engine.statistics,
-            effort: self.effort,
-            counters,
-        }
+        Results::new(generator, &self.engine.statistics, counters)
     }
 }

@@ -1,51 +1,40 @@
-//! A load: sets up, and runs the loop until it is over.
+//! A load: sets up, and runs its loops until it is over.
 //!
 //! | file | what is in it |
 //! |---|---|
 //! | `probe` | a look whether the server is there |
 //! | `setup` | what is to be done, before anything is opened |
-//! | `course` | the load under way, whatever carries it |
+//! | `crew` | the threads of a load on several cores |
+//! | `team` | what its cores say to one another |
+//! | `shown` | what is shown of it while it runs |
+//! | `course` | the load under way on a core, whatever carries it |
 //! | `on_packets` | the loop on a stack of our own |
 //! | `way` | by which link, where none is named |
 //! | `on_sockets` | the loop on the kernel's sockets |
 
 mod course;
+mod crew;
 mod on_packets;
 mod on_sockets;
 mod probe;
 mod setup;
+mod shown;
+mod team;
 mod way;
 
+use exos::Error;
 use exos::signals::Signals;
-use exos::{Error, clock};
+use exos_host::affinity;
+use exos_inet::Part;
 
 use crate::driver::Driver;
+use crate::moment;
 use crate::options::LoadArgs;
-use crate::report::{Effort, Generator, Results};
+use crate::report::Results;
 use crate::request::Content;
-use crate::statistics::Statistics;
 
 use setup::Setup;
-
-/// What became of a load.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Who saw it.
-    pub generator: Generator,
-    /// What was seen.
-    pub statistics: Statistics,
-    /// What it cost.
-    pub effort: Effort,
-    /// The counters of link and stack; none of the kernel's sockets.
-    pub counters: Vec<(String, u64)>,
-}
-
-impl Outcome {
-    /// What is said of it.
-    pub fn results(self) -> Results {
-        Results::new(self.generator, &self.statistics, self.counters)
-    }
-}
+use team::Seat;
 
 /// What a load is to do: read and looked up, and nothing opened yet.
 ///
@@ -61,27 +50,29 @@ pub(crate) fn prepare(args: &LoadArgs) -> Result<Setup, Error> {
 /// # Errors
 ///
 /// It could not be begun, or its link was taken away.
-pub fn load(args: &LoadArgs, signals: &Signals) -> Result<Outcome, Error> {
+pub fn load(args: &LoadArgs, signals: &Signals) -> Result<Results, Error> {
     make(args, Setup::make(args)?, signals)
 }
 
 /// The same with a driver of one's own, until the load is over or SIGINT or SIGTERM asks to stop. The driver is made from a
-/// request as the command line has it, with its host and its fields.
+/// request as the command line has it, with its host and its fields; where the load is on several cores, on each of them, for
+/// its part of the load.
 ///
 /// # Errors
 ///
 /// The load could not be begun, its link was taken away, or the options ask for another driver.
 pub fn load_with(
     args: &LoadArgs,
-    driver: impl FnOnce(&Content) -> Box<dyn Driver>,
-) -> Result<Outcome, Error> {
+    driver: impl Fn(&Content, Part) -> Box<dyn Driver> + Send + Sync + 'static,
+) -> Result<Results, Error> {
     if args.driver.is_some() {
         return Err(
             Error::new("the options ask for another driver than this program's")
                 .mend("leave --urls, --replay and --surge out"),
         );
     }
-    let driver = driver(&args.content_of_url()?);
+    let content = args.content_of_url()?;
+    let driver = Box::new(move |part| driver(&content, part));
     make(args, Setup::make(args)?.with(driver), &Signals::catch()?)
 }
 
@@ -90,16 +81,39 @@ pub fn load_with(
 /// # Errors
 ///
 /// As above.
-pub(crate) fn make(args: &LoadArgs, setup: Setup, signals: &Signals) -> Result<Outcome, Error> {
-    args.link.pin()?;
-    let outcome = if args.sockets {
-        on_sockets::load(args, setup, signals)
-    } else {
-        on_packets::load(args, setup, signals)
-    }?;
-    let is_early = signals.stop_requested() && clock::now() < outcome.statistics.seconds.start();
+pub(crate) fn make(args: &LoadArgs, setup: Setup, signals: &Signals) -> Result<Results, Error> {
+    let results = on_cores(args, &setup, signals)?;
+    let is_early = signals.stop_requested() && moment::unix_now() < results.started_unix_secs;
     if is_early {
         return Err(Error::new(probe::STOPPED));
     }
-    Ok(outcome)
+    Ok(results)
+}
+
+fn on_cores(args: &LoadArgs, setup: &Setup, signals: &Signals) -> Result<Results, Error> {
+    let cores = args.places(&affinity::allowed()?)?;
+    let mut seats = Seat::make(&cores, signals)?;
+    if let [_, _, ..] = cores[..] {
+        return crew::load(args, setup, seats);
+    }
+    if let [core] = cores[..] {
+        affinity::pin(core)?;
+    }
+    let seat = seats.pop().expect("one loop has a seat");
+    let done = lead(args, setup, seat, crew::Others::none())?;
+    done.ok_or_else(crew::stopped)
+}
+
+/// Sets the load up, and makes the first core's part of it; none when it has ended before it began.
+fn lead(
+    args: &LoadArgs,
+    setup: &Setup,
+    seat: Seat<'_>,
+    others: crew::Others,
+) -> Result<Option<Results>, Error> {
+    if args.sockets {
+        on_sockets::lead(args, setup, seat, others)
+    } else {
+        on_packets::lead(args, setup, seat, others)
+    }
 }

@@ -1,9 +1,9 @@
 //! The loop on a stack of our own.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use exos::signals::Signals;
-use exos::{Attachment, Error, Exos};
+use exos::{Attachment, Core, Error, Exos};
 use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, Options};
 use exos_program::{taken_back, tell_news};
@@ -12,76 +12,164 @@ use crate::limits::{ABORTS_AT_ONCE, ABORTS_PAUSE, GOODBYE_TIME, PORTS_AHEAD};
 use crate::options::LoadArgs;
 use crate::packets::{Lent, Packets};
 use crate::ports::Ports;
-use crate::target::{self, Target};
+use crate::report::Results;
+use crate::target;
 
-use super::Outcome;
 use super::course::Course;
+use super::crew::Others;
 use super::probe;
 use super::setup::Setup;
+use super::team::{Beginning, Seat};
 use super::way;
 
-/// Runs the load.
-pub(super) fn load(args: &LoadArgs, mut setup: Setup, signals: &Signals) -> Result<Outcome, Error> {
+/// Attaches, looks whether the server is there, and loads it from the first core.
+pub(super) fn lead(
+    args: &LoadArgs,
+    setup: &Setup,
+    seat: Seat<'_>,
+    others: Others,
+) -> Result<Option<Results>, Error> {
+    let mut exos = attach(args, setup, &seat)?;
+    others.start(exos.take_cores());
+    let driver = setup.driver(&seat);
+    if !seat.get_ready()? {
+        return Ok(None);
+    }
+    let to = settle(args, setup, &mut exos, &seat)?;
+    let mut ports = Ports::default();
+    if let Some(via) = exos.via() {
+        let count = PORTS_AHEAD.min(args.behaviour().slots as usize);
+        ports.prepare(count, || via.claim_ephemeral(to).map_err(|e| e.to_string()));
+    }
+    let config = exos.stack.config();
+    let ways = (config.routes.clone(), config.gateways.clone());
+    let beginning = setup.beginning(args, to, ways, seat.is_alone());
+    seat.begin(beginning.clone());
+    let course = setup.begin(args, seat, driver, &beginning)?;
+    Load::new(exos, ports, args, to, course).make().map(Some)
+}
+
+/// Loads from another core, when the first says so.
+pub(super) fn follow(
+    args: &LoadArgs,
+    setup: &Setup,
+    seat: Seat<'_>,
+    core: Core,
+) -> Result<Option<Results>, Error> {
+    let mut exos = core.start()?;
+    let driver = setup.driver(&seat);
+    seat.get_ready()?;
+    let Some(beginning) = hand_on(&mut exos, &seat)? else {
+        return Ok(None);
+    };
+    let (routes, gateways) = (beginning.routes.clone(), beginning.gateways.clone());
+    let taken = exos.stack.set_routes(routes, gateways);
+    taken.map_err(|e| Error::new(format!("no route to {}: {e}", beginning.to)))?;
+    let course = setup.begin(args, seat, driver, &beginning)?;
+    let load = Load::new(exos, Ports::default(), args, beginning.to, course);
+    load.make().map(Some)
+}
+
+/// Until the load begins, or the first core has ended without: what comes by this core's queue is the first one's.
+fn hand_on(exos: &mut Exos, seat: &Seat<'_>) -> Result<Option<Beginning>, Error> {
+    loop {
+        seat.heed();
+        if seat.is_first_gone() {
+            return Ok(None);
+        }
+        if let Some(beginning) = seat.beginning() {
+            return Ok(Some(beginning.clone()));
+        }
+        exos.receive();
+        while exos.stack.poll_event().is_some() {}
+        exos.send()?;
+        exos.wait(None, &[seat.bell()])?;
+    }
+}
+
+/// A stack on the link, for each core.
+fn attach(args: &LoadArgs, setup: &Setup, seat: &Seat<'_>) -> Result<Exos, Error> {
     // The server may have connections of an earlier load in TIME-WAIT.
     let attachment = Attachment {
         seed: Some(args.seed),
         pools: args.pool.clone(),
         peers: setup.target.addresses().to_vec(),
         verify_checksums: !args.no_verify_checksums,
+        cores: seat.part().of(),
         ..args.link.attachment(0)?
     };
     let attachment = way::lead(args, attachment, setup.target.addresses())?;
-    let mut exos = Exos::attach(&attachment)?;
+    Exos::attach(&attachment)
+}
+
+/// The server's address that will do, which has taken a connection unless nobody is to look.
+fn settle(
+    args: &LoadArgs,
+    setup: &Setup,
+    exos: &mut Exos,
+    seat: &Seat<'_>,
+) -> Result<SocketAddr, Error> {
     let options = args.tcp.options();
     setup.target.settle(|address| {
         target::refuse_in_pools(&args.pool, address.ip())?;
-        let address = target::by_way_of(&mut exos, address);
+        let address = target::by_way_of(exos, address);
         if !args.yes_i_own_this_target {
             target::refuse_strangers(exos.stack.addresses(), address.ip())?;
         }
         if !args.no_probe {
-            probe::over_packets(&mut exos, address, &options, signals)?;
+            probe::over_packets(exos, address, &options, seat)?;
         }
         Ok(address)
-    })?;
-    let mut ports = Ports::default();
-    let to = setup.target.address;
-    if let Some(via) = exos.via() {
-        let count = PORTS_AHEAD.min(args.behaviour().slots as usize);
-        ports.prepare(count, || via.claim_ephemeral(to).map_err(|e| e.to_string()));
-    }
-    let mut load = Load {
-        busy_before: exos.busy(),
-        exos,
-        ports,
-        target: setup.target.clone(),
-        options,
-        course: setup.begin(args)?,
-    };
-    load.run(signals)?;
-    load.stop()?;
-    let counters = load.exos.counters();
-    Ok(load.course.outcome(counters))
+    })
 }
 
-/// A load that runs.
-struct Load {
+/// A core's part of a load that runs.
+struct Load<'a> {
     exos: Exos,
     /// Those of ours on a link that a daemon lends.
     ports: Ports,
     /// How long it was busy before the load began.
     busy_before: Duration,
-    target: Target,
+    to: SocketAddr,
     options: Options,
-    course: Course<ConnectionId>,
+    /// Connections that it resets in one go: its part of those that servers take in.
+    aborts_at_once: usize,
+    course: Course<'a, ConnectionId>,
 }
 
-impl Load {
+impl<'a> Load<'a> {
+    fn new(
+        exos: Exos,
+        ports: Ports,
+        args: &LoadArgs,
+        to: SocketAddr,
+        course: Course<'a, ConnectionId>,
+    ) -> Self {
+        let aborts_at_once = course.seat.part().count(ABORTS_AT_ONCE as u64).max(1);
+        Self {
+            busy_before: exos.busy(),
+            exos,
+            ports,
+            to,
+            options: args.tcp.options(),
+            aborts_at_once: aborts_at_once as usize,
+            course,
+        }
+    }
+
+    /// From its begin to its end.
+    fn make(mut self) -> Result<Results, Error> {
+        self.run()?;
+        self.stop()?;
+        let counters = self.exos.counters();
+        Ok(self.course.results(counters))
+    }
+
     /// Until the load is over, or a signal says so.
-    fn run(&mut self, signals: &Signals) -> Result<(), Error> {
+    fn run(&mut self) -> Result<(), Error> {
         loop {
             self.turn()?;
-            let Some(due) = self.course.due(self.exos.now(), signals) else {
+            let Some(due) = self.course.due(self.exos.now()) else {
                 return Ok(());
             };
             if tell_news("load", &mut self.exos) {
@@ -90,7 +178,7 @@ impl Load {
             if self.course.looks_on(self.exos.now(), due) {
                 self.exos.look_on()?;
             } else {
-                self.exos.wait(Some(due), &[signals.fd()])?;
+                self.exos.wait(Some(due), &self.course.seat.fds())?;
             }
         }
     }
@@ -100,12 +188,12 @@ impl Load {
         self.exos.receive();
         let now = self.exos.now();
         while let Some(event) = self.exos.stack.poll_event() {
-            let mut packets = packets(&mut self.exos, &mut self.ports, &self.options, &self.target);
+            let mut packets = packets(&mut self.exos, &mut self.ports, &self.options, self.to);
             let (token, set, reason) = (event.token, event.set, event.reason);
             let engine = &mut self.course.engine;
             engine.handle_event(now, token, set, reason, &mut packets);
         }
-        let mut packets = packets(&mut self.exos, &mut self.ports, &self.options, &self.target);
+        let mut packets = packets(&mut self.exos, &mut self.ports, &self.options, self.to);
         self.course.engine.handle_due(now, &mut packets);
         if let Some(shortage) = self.ports.poll_shortage() {
             eprintln!("exos load: {shortage}");
@@ -119,6 +207,7 @@ impl Load {
     fn stop(&mut self) -> Result<(), Error> {
         let now = self.exos.now();
         self.course.stop(now);
+        self.course.seat.heed();
         let is_opening = self.course.engine.is_opening();
         self.give_up()?;
         if is_opening {
@@ -130,11 +219,17 @@ impl Load {
             self.turn_away(until)?;
         }
         let left = self.exos.stack.tcp.connections_where(|_| true);
-        for some in left.chunks(ABORTS_AT_ONCE) {
+        for some in left.chunks(self.aborts_at_once) {
             some.iter().for_each(|&id| self.exos.stack.tcp_abort(id));
             self.pause(self.exos.now() + ABORTS_PAUSE)?;
         }
         while self.exos.send()? > 0 {}
+        // What comes here may be for another core, as long as that has something open.
+        self.course.seat.heed();
+        while !self.course.seat.has_left() {
+            self.turn_away(self.exos.now() + GOODBYE_TIME)?;
+            self.course.seat.heed();
+        }
         // What has come by now is counted, and answered.
         self.exos.receive();
         while self.exos.send()? > 0 {}
@@ -146,9 +241,9 @@ impl Load {
     fn give_up(&mut self) -> Result<(), Error> {
         loop {
             let now = self.exos.now();
-            let mut packets = packets(&mut self.exos, &mut self.ports, &self.options, &self.target);
+            let mut packets = packets(&mut self.exos, &mut self.ports, &self.options, self.to);
             let engine = &mut self.course.engine;
-            if engine.abort(now, ABORTS_AT_ONCE, &mut packets) {
+            if engine.abort(now, self.aborts_at_once, &mut packets) {
                 while self.exos.send()? > 0 {}
                 return Ok(());
             }
@@ -169,7 +264,7 @@ impl Load {
     /// Sends what is to be sent, and takes in what comes. Nobody wants to hear of it any more.
     fn turn_away(&mut self, until: Instant) -> Result<(), Error> {
         while self.exos.send()? > 0 {}
-        self.exos.wait(Some(until), &[])?;
+        self.exos.wait(Some(until), &[self.course.seat.bell()])?;
         self.exos.receive();
         while self.exos.stack.poll_event().is_some() {}
         Ok(())
@@ -180,7 +275,7 @@ fn packets<'a>(
     exos: &'a mut Exos,
     ports: &'a mut Ports,
     options: &'a Options,
-    target: &Target,
+    to: SocketAddr,
 ) -> Packets<'a> {
     let now = exos.now();
     let (stack, via) = exos.stack_and_via();
@@ -188,7 +283,7 @@ fn packets<'a>(
         now,
         stack,
         options,
-        to: target.address,
+        to,
         lent: via.map(|via| Lent { via, ports }),
     }
 }

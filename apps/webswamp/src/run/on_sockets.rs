@@ -2,60 +2,108 @@
 
 use std::num::NonZeroU64;
 
-use exos::signals::Signals;
 use exos::{Error, clock};
 use exos_host::limits::raise_descriptors;
 
+use crate::driver::Driver;
 use crate::options::LoadArgs;
+use crate::report::Results;
 use crate::sockets::{SocketId, Sockets};
 use crate::target;
 
-use super::Outcome;
 use super::course::Course;
+use super::crew::Others;
 use super::probe;
 use super::setup::Setup;
+use super::team::{Beginning, Seat};
 
-/// Runs the load.
-pub(super) fn load(args: &LoadArgs, mut setup: Setup, signals: &Signals) -> Result<Outcome, Error> {
-    setup.target.settle(|address| {
+/// Looks whether the server is there, and loads it from the first core.
+pub(super) fn lead(
+    args: &LoadArgs,
+    setup: &Setup,
+    seat: Seat<'_>,
+    others: Others,
+) -> Result<Option<Results>, Error> {
+    others.start_on_sockets();
+    let driver = setup.driver(&seat);
+    if !seat.get_ready()? {
+        return Ok(None);
+    }
+    let to = setup.target.settle(|address| {
         if !args.yes_i_own_this_target {
             target::refuse_strangers_of_host(address.ip())?;
         }
         if !args.no_probe {
-            probe::over_sockets(address, signals)?;
+            probe::over_sockets(address, &seat)?;
         }
         Ok(address)
     })?;
-    let to = setup.target.address;
     raise_descriptors()?;
-    // Requests begin when they are meant to, not when the kernel's timers are at it anyway. Where that is refused, slip
-    // shows it.
-    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-    let sockets = Sockets::new(to)?;
-    sockets.watch(signals.fd())?;
-    let course = setup.begin(args)?;
-    let mut load = Load { sockets, course };
-    load.run(signals)?;
-    let now = clock::now();
-    load.course.stop(now);
-    let engine = &mut load.course.engine;
-    engine.abort(now, usize::MAX, &mut load.sockets);
-    Ok(load.course.outcome(Vec::new()))
+    let nowhere = (Vec::new(), Vec::new());
+    let beginning = setup.beginning(args, to, nowhere, seat.is_alone());
+    seat.begin(beginning.clone());
+    Load::new(args, setup, seat, driver, &beginning)?
+        .make()
+        .map(Some)
 }
 
-/// A load that runs.
-struct Load {
+/// Loads from another core, when the first says so.
+pub(super) fn follow(
+    args: &LoadArgs,
+    setup: &Setup,
+    seat: Seat<'_>,
+) -> Result<Option<Results>, Error> {
+    let driver = setup.driver(&seat);
+    seat.get_ready()?;
+    let Some(beginning) = seat.await_beginning()? else {
+        return Ok(None);
+    };
+    Load::new(args, setup, seat, driver, &beginning)?
+        .make()
+        .map(Some)
+}
+
+/// A core's part of a load that runs.
+struct Load<'a> {
     sockets: Sockets,
-    course: Course<SocketId>,
+    course: Course<'a, SocketId>,
 }
 
-impl Load {
+impl<'a> Load<'a> {
+    fn new(
+        args: &LoadArgs,
+        setup: &Setup,
+        seat: Seat<'a>,
+        driver: Box<dyn Driver>,
+        beginning: &Beginning,
+    ) -> Result<Self, Error> {
+        // Requests begin when they are meant to, not when the kernel's timers are at it anyway. Where that is refused, slip
+        // shows it.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let sockets = Sockets::new(beginning.to)?;
+        sockets.watch(seat.bell())?;
+        if let Some(signals) = seat.signals() {
+            sockets.watch(signals)?;
+        }
+        let course = setup.begin(args, seat, driver, beginning)?;
+        Ok(Self { sockets, course })
+    }
+
+    /// From its begin to its end.
+    fn make(mut self) -> Result<Results, Error> {
+        self.run()?;
+        self.course.stop(clock::now());
+        let engine = &mut self.course.engine;
+        engine.abort(clock::now(), usize::MAX, &mut self.sockets);
+        Ok(self.course.results(Vec::new()))
+    }
+
     /// Until the load is over, or a signal says so.
-    fn run(&mut self, signals: &Signals) -> Result<(), Error> {
+    fn run(&mut self) -> Result<(), Error> {
         loop {
             self.turn();
             let now = clock::now();
-            let Some(due) = self.course.due(now, signals) else {
+            let Some(due) = self.course.due(now) else {
                 return Ok(());
             };
             let looks_on = self.course.looks_on(now, due);

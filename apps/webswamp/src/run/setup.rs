@@ -1,25 +1,32 @@
 //! What a load is to do, as far as the command line says it: made before anything is opened, so that mistakes show first.
 
 use std::io::IsTerminal as _;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use exos::{Error, clock};
 
-use crate::driver::Driver;
+use exos_inet::{Instant, RouteTo};
+
 use crate::driver::replay::Extent;
+use crate::driver::{Driver, Maker};
 use crate::engine::{Engine, Shape};
+use crate::limits::START_AHEAD;
 use crate::moment;
 use crate::options::{Idle, LoadArgs};
-use crate::report::{Effort, Generator, Live};
+use crate::output::ShowArgs;
+use crate::report::{Effort, Generator, Live, Style};
 use crate::schedule::{Beat, Phase, Schedule};
 use crate::target::Target;
 
 use super::course::Course;
+use super::shown::Shown;
+use super::team::{Beginning, Seat};
 
-/// What is to be done.
+/// What is to be done, on all cores.
 pub(crate) struct Setup {
     pub(super) target: Target,
-    driver: Box<dyn Driver>,
+    driver: Maker,
     duration: Duration,
     phases: Vec<Phase>,
     /// What there is of a log.
@@ -54,47 +61,105 @@ impl Setup {
     }
 
     /// The same with another driver.
-    pub(super) fn with(self, driver: Box<dyn Driver>) -> Self {
+    pub(super) fn with(self, driver: Maker) -> Self {
         Self { driver, ..self }
     }
 
-    /// Begins it, now or when it was said.
-    pub(super) fn begin<Id: Copy>(self, args: &LoadArgs) -> Result<Course<Id>, Error> {
+    /// The driver of a core, made in its thread.
+    pub(super) fn driver(&self, seat: &Seat<'_>) -> Box<dyn Driver> {
+        (self.driver)(seat.part())
+    }
+
+    /// The begin of the load of a server, now or when it was said.
+    pub(super) fn beginning(
+        &self,
+        args: &LoadArgs,
+        to: SocketAddr,
+        (routes, gateways): (Vec<RouteTo>, Vec<IpAddr>),
+        is_alone: bool,
+    ) -> Beginning {
         let (now, unix_now) = (clock::now(), moment::unix_now());
+        let soon = if is_alone { now } else { now + START_AHEAD };
         let start = args
             .start_at
-            .map_or(now, |at| moment::of_unix(now, unix_now, at));
+            .map_or(soon, |at| moment::of_unix(now, unix_now, at).max(soon));
+        Beginning {
+            to,
+            start,
+            unix_secs: unix_now + (start - now).as_secs_f64(),
+            routes,
+            gateways,
+        }
+    }
+
+    /// A core's part of it.
+    pub(super) fn begin<'a, Id: Copy>(
+        &self,
+        args: &LoadArgs,
+        seat: Seat<'a>,
+        driver: Box<dyn Driver>,
+        beginning: &Beginning,
+    ) -> Result<Course<'a, Id>, Error> {
+        let (start, part) = (beginning.start, seat.part());
+        let behaviour = args.behaviour().part(part);
+        let shape = self.shape(args, start, &seat);
+        let measured_from = start + args.warm_up;
+        let style = style(args.show, &seat);
+        Ok(Course {
+            engine: Engine::new(behaviour, shape, driver, start, measured_from),
+            start,
+            until: start + self.duration,
+            lasts_until: self.lasts_until(args, start),
+            effort: Effort::start(start),
+            idle: self.idle,
+            generator: self.generator(args, beginning),
+            live: Live::start(style, start, self.duration)?,
+            shown: Shown::default(),
+            seat,
+        })
+    }
+
+    /// When a core's requests begin.
+    fn shape(&self, args: &LoadArgs, start: Instant, seat: &Seat<'_>) -> Shape {
+        let schedule = match &self.beats {
+            Some((beats, speed)) => Schedule::replay(beats.clone(), *speed, start),
+            None if args.is_open() => {
+                let phases = self.phases.clone();
+                Schedule::new(phases, args.arrivals(), args.seed, start)
+            }
+            None => return Shape::Closed,
+        };
+        Shape::Open(schedule.part(seat.part()))
+    }
+
+    /// Until when a rate lasts.
+    fn lasts_until(&self, args: &LoadArgs, start: Instant) -> Option<Instant> {
         let time: Duration = self.phases.iter().map(|phase| phase.time).sum();
         let lasts = !self.phases.is_empty() && args.requests.is_none();
-        let lasts_until = lasts.then_some(start + time.min(self.duration));
-        let shape = match self.beats {
-            Some((beats, speed)) => Shape::Open(Schedule::replay(beats, speed, start)),
-            None if args.is_open() => {
-                let (arrivals, seed) = (args.arrivals(), args.seed);
-                Shape::Open(Schedule::new(self.phases, arrivals, seed, start))
-            }
-            None => Shape::Closed,
-        };
-        let generator = Generator {
+        lasts.then_some(start + time.min(self.duration))
+    }
+
+    /// Who makes it, before anything was made.
+    fn generator(&self, args: &LoadArgs, beginning: &Beginning) -> Generator {
+        Generator {
             url: self.target.url.to_string(),
-            address: self.target.address.to_string(),
-            started_unix_secs: unix_now + (start - now).as_secs_f64(),
-            parameters: args.parameters(self.duration),
-            log: self.log,
+            address: beginning.to.to_string(),
+            started_unix_secs: beginning.unix_secs,
+            parameters: args.parameters(self.duration, self.idle),
+            log: self.log.clone(),
             responses: 0,
             busy_share: 0.0,
             processor_secs: 0.0,
-        };
-        let measured_from = start + args.warm_up;
-        let style = args.show.style(std::io::stderr().is_terminal());
-        Ok(Course {
-            engine: Engine::new(args.behaviour(), shape, self.driver, start, measured_from),
-            until: start + self.duration,
-            lasts_until,
-            effort: Effort::start(start),
-            idle: self.idle,
-            generator,
-            live: Live::start(style, start, self.duration)?,
-        })
+            cores: Vec::new(),
+        }
+    }
+}
+
+/// How the load is shown: by the first core alone.
+fn style(show: ShowArgs, seat: &Seat<'_>) -> Style {
+    if seat.is_first() {
+        show.style(std::io::stderr().is_terminal())
+    } else {
+        Style::Nothing
     }
 }

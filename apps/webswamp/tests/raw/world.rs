@@ -8,6 +8,7 @@ use exos_inet::tcp::Options;
 use exos_inet::{Config, Instant, Neighbors, RxChecksum, Stack};
 use exos_webswamp::driver::One;
 use exos_webswamp::engine::{Behaviour, Engine, Shape};
+use exos_webswamp::limits::OPENING_MAX;
 use exos_webswamp::packets::Packets;
 use exos_webswamp::request::{Content, Request};
 use exos_webswamp::schedule::{Arrivals, Phase, Schedule};
@@ -108,6 +109,7 @@ fn engine(setting: &Setting) -> Engine<exos_inet::tcp::ConnectionId> {
     };
     let behaviour = Behaviour {
         slots,
+        opening: OPENING_MAX,
         requests_per_connection: setting.requests_per_connection,
         pipeline: 1,
         requests,

@@ -5,6 +5,7 @@ use super::stream::Stream;
 use super::{Documents, documents};
 use crate::driver::{Driver, Task};
 use crate::request::{Content, Request};
+use exos_inet::Part;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::SeedableRng as _;
 
@@ -14,6 +15,8 @@ pub struct Users {
     /// Where the files of each page begin among the requests, and at last where they end.
     pages: Vec<u32>,
     stream: Stream,
+    /// From a page of the stream that is ours to the next one.
+    step: u32,
     /// What each user has yet to ask for of his page.
     users: Vec<std::ops::Range<u32>>,
     distributions: Distributions,
@@ -39,9 +42,34 @@ impl Users {
             requests,
             pages,
             stream: Stream::new(set.requests(), seed),
+            step: 1,
             users: Vec::new(),
             distributions: Distributions::published(),
             random: Pcg64Mcg::seed_from_u64(!seed),
+        }
+    }
+
+    /// A part of the users: the pages that those of all parts ask for are one stream, of which each has every so many-th. When
+    /// they ask is chance that no other part has.
+    pub fn part(mut self, part: Part) -> Self {
+        self.pass(part.nth());
+        self.step = part.of();
+        // Farther than any part goes.
+        self.random.advance(u128::from(part.nth()) << 64);
+        self
+    }
+
+    /// The next page.
+    fn page(&mut self) -> usize {
+        let page = self.stream.take();
+        self.pass(self.step - 1);
+        page as usize
+    }
+
+    /// So many pages are others'.
+    fn pass(&mut self, count: u32) {
+        for _ in 0..count {
+            self.stream.take();
         }
     }
 }
@@ -56,12 +84,12 @@ impl Driver for Users {
         if client >= self.users.len() {
             self.users.resize(client + 1, 0..0);
         }
-        let user = &mut self.users[client];
-        if let Some(request) = user.next() {
+        if let Some(request) = self.users[client].next() {
             let think = self.distributions.active_off(&mut self.random);
             return Some(Task { request, think });
         }
-        let page = self.stream.take() as usize;
+        let page = self.page();
+        let user = &mut self.users[client];
         *user = self.pages[page]..self.pages[page + 1];
         let request = user.next().expect("a page has a file");
         let think = self.distributions.inactive_off(&mut self.random);
@@ -79,6 +107,35 @@ mod tests {
     fn users(list: &str) -> Users {
         let content = Content::get(&"http://h/set/".parse().unwrap());
         Users::new(&Documents::parse(list).unwrap(), &content, 1)
+    }
+
+    /// What the users of several cores ask for is one stream: taken in turns, its pages are those of one core's users.
+    #[test]
+    fn of_several_cores_ask_for_one_stream() {
+        let list = "9\n".repeat(50);
+        let pages = |users: &mut Users, count| -> Vec<u32> {
+            let tasks = (0..count).map(|n| users.next(n % 5).unwrap());
+            tasks.map(|task| task.request).collect()
+        };
+        let whole = pages(&mut users(&list), 600);
+        for part in Part::all(3) {
+            let its = pages(&mut users(&list).part(part), 200);
+            for (place, page) in its.into_iter().enumerate() {
+                assert_eq!(page, whole[part.number(place as u64) as usize]);
+            }
+        }
+    }
+
+    /// When they ask is not the same chance twice.
+    #[test]
+    fn of_several_cores_are_not_in_step() {
+        let thinks = |part| -> Vec<Duration> {
+            let mut users = users("9\n").part(part);
+            (0..50).map(|_| users.next(0).unwrap().think).collect()
+        };
+        let [first, second] = [0, 1].map(|nth| thinks(Part::new(nth, 2)));
+        assert!(first.iter().zip(&second).all(|(one, other)| one != other));
+        assert_eq!(thinks(Part::WHOLE), thinks(Part::WHOLE));
     }
 
     fn target(users: &Users, request: u32) -> String {

@@ -1,0 +1,116 @@
+//! The threads of a load on several cores. Each is on its core from its begin to its end, and what it has seen is given when
+//! all have ended.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
+
+use exos::{Core, Error};
+use exos_host::affinity;
+use exos_program::cores::ended;
+
+use crate::options::LoadArgs;
+use crate::report::Results;
+
+use super::setup::Setup;
+use super::team::Seat;
+use super::{on_packets, on_sockets, probe};
+
+/// By what a core loads.
+pub(super) enum Carrier {
+    /// A queue of the interface.
+    Queue(Box<Core>),
+    /// The kernel's sockets.
+    Sockets,
+}
+
+/// The cores but the first, which wait for that by which they load. When this is dropped, those that have not got it end.
+pub(super) struct Others(Vec<Sender<Carrier>>);
+
+impl Others {
+    /// There is one core.
+    pub(super) fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Gives them queues.
+    pub(super) fn start(self, queues: Vec<Core>) {
+        for (other, queue) in self.0.iter().zip(queues) {
+            // Who is not there any more says so elsewhere.
+            let _ = other.send(Carrier::Queue(Box::new(queue)));
+        }
+    }
+
+    /// Has them load over sockets.
+    pub(super) fn start_on_sockets(self) {
+        for other in self.0 {
+            let _ = other.send(Carrier::Sockets);
+        }
+    }
+}
+
+/// What became of a core's part; nothing of a load that ended before it began.
+type Done = Result<Option<Results>, Error>;
+
+/// Loads from several cores, the first of which leads.
+///
+/// # Errors
+///
+/// That of the first core that ended with one.
+pub(super) fn load(args: &LoadArgs, setup: &Setup, seats: Vec<Seat<'_>>) -> Result<Results, Error> {
+    scope(|scope| {
+        let mut seats = seats.into_iter();
+        let first = seats.next().expect("there is a first core");
+        let (mut senders, mut threads) = (Vec::new(), Vec::new());
+        for seat in seats {
+            let (sender, receiver) = channel();
+            senders.push(sender);
+            let work = move |seat| follow(args, setup, seat, &receiver);
+            threads.push(start(scope, seat, work)?);
+        }
+        let others = Others(senders);
+        let lead = start(scope, first, move |seat| {
+            super::lead(args, setup, seat, others)
+        })?;
+        let mut parts = vec![match lead.1.join() {
+            // What is wrong with a load is no matter of a core.
+            Ok(done) => done,
+            panic => ended(lead.0, panic),
+        }];
+        let others = threads.into_iter();
+        parts.extend(others.map(|(core, thread)| ended(core, thread.join())));
+        let parts = parts
+            .into_iter()
+            .collect::<Result<Option<Vec<_>>, Error>>()?;
+        parts.map(Results::of_cores).ok_or_else(stopped)
+    })
+}
+
+/// Why there are no results where nothing went wrong.
+pub(super) fn stopped() -> Error {
+    Error::new(probe::STOPPED)
+}
+
+/// A thread on the seat's core.
+fn start<'scope, 'a: 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    seat: Seat<'a>,
+    work: impl FnOnce(Seat<'a>) -> Done + Send + 'scope,
+) -> Result<(usize, ScopedJoinHandle<'scope, Done>), Error> {
+    let core = seat.core.expect("one of several is on a core");
+    let thread = Builder::new().name(format!("core {core}"));
+    let thread = thread.spawn_scoped(scope, move || {
+        affinity::pin(core)?;
+        work(seat)
+    });
+    let thread = thread.map_err(|e| Error::io("cannot start a thread", e))?;
+    Ok((core, thread))
+}
+
+fn follow(args: &LoadArgs, setup: &Setup, seat: Seat<'_>, carrier: &Receiver<Carrier>) -> Done {
+    match carrier.recv() {
+        Ok(Carrier::Queue(core)) => on_packets::follow(args, setup, seat, *core),
+        Ok(Carrier::Sockets) => on_sockets::follow(args, setup, seat),
+        // The first core has set nothing up, and says why.
+        Err(_) => Ok(None),
+    }
+}
