@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The release binary as a forwarder between Linux's stack as client and as servers, four namespaces on one bridge: IPv4 and
-# IPv6, TCP and UDP, with checksums that the kernel leaves unfinished and without. Prints "ok NAME", "not ok NAME: why" or
+# IPv6, TCP and UDP, with checksums that the kernel leaves unfinished and without, in user space and in the kernel. Prints "ok NAME", "not ok NAME: why" or
 # "SKIPPED: ..." lines.
 #
 #   tests/forward.sh PATH/TO/exos
@@ -55,6 +55,16 @@ refused() {
 }
 # field PATH: of the last line of JSON, written as in Python.
 field() { grep '^{' "$work/out" | tail -n 1 | python3 -c "import json, sys; v = json.load(sys.stdin); print(v$1)"; }
+# counters NAME...: their sum, as the forwarder counts now.
+counters() {
+    local reports name sum=0
+    reports=$(grep -c '^{' "$work/out")
+    kill -USR1 "$server"
+    await more_reports "$reports" || return 1
+    for name; do sum=$((sum + $(field "[\"counters\"][\"$name\"]"))); done
+    echo $sum
+}
+more_reports() { [ "$(grep -c '^{' "$work/out")" -gt "$1" ]; }
 # wrong_sums HOST: segments and datagrams that the kernel there found damaged.
 wrong_sums() {
     in_ "$1" cat /proc/net/snmp /proc/net/snmp6 |
@@ -146,27 +156,73 @@ same "both servers of each family were chosen" "True" "$(field '["servers"] and 
 same "errors of ICMP went back" "True" "$(field '["counters"]["forwarded_icmp_errors"] >= 2')"
 same "fragments were forwarded" "True" "$(field '["counters"]["forwarded_fragments"] >= 4')"
 
+# ---- connections that stand, in the kernel ----
+
+# in_kernel: that only what begins and ends a connection comes to user space, and what happens when packets would not arrive.
+in_kernel() {
+    local user kernel
+    user=$(counters forwarded_to_servers forwarded_to_clients)
+    kernel=$(counters kernel_forwarded_to_servers kernel_forwarded_to_clients)
+    check "a large document" in_ client curl -gsS -m 60 -o "$work/got" http://10.10.0.20/large.bin
+    user=$(($(counters forwarded_to_servers forwarded_to_clients) - user))
+    kernel=$(($(counters kernel_forwarded_to_servers kernel_forwarded_to_clients) - kernel))
+    # 3,000,000 bytes are 2,072 segments.
+    if [ $user -gt 0 ] && [ $user -le 40 ] && [ $kernel -ge 2040 ]; then ok "its packets do not come to user space"
+    else bad "its packets do not come to user space" "$user in user space, $kernel in the kernel"; fi
+    same "they are traffic of servers" True "$(field '["servers"] and sum(s["bytes_to_clients"] for s in v["servers"] if s["server"].endswith(":80")) > 3000000')"
+    slow 10.10.0.20 >"$work/slow.one" 2>&1 & local one=$!
+    await test -e "$work/slow-10.10.0.20.half"
+    in_ switch ethtool -K forwarder gro off
+    check "it is noticed that packets do not arrive any more" await grep -q "no longer in the kernel" "$work/err"
+    touch "$work/slow-10.10.0.20.go"
+    check "a connection goes on in user space" wait $one
+    in_ switch ethtool -K forwarder gro on
+    check "and that they do again" await grep -q "in the kernel again" "$work/err"
+    rm -f "$work"/slow-*
+}
+# killed_and_started ARGUMENTS...: with connections that go on.
+killed_and_started() {
+    local one two
+    start "${listen[@]}" "${to[@]}" --keep "$work/flows" "$@"
+    slow 10.10.0.20 >"$work/slow.one" 2>&1 & one=$!
+    slow fd10::20 >"$work/slow.two" 2>&1 & two=$!
+    await test -e "$work/slow-10.10.0.20.half" && await test -e "$work/slow-fd10::20.half"
+    end "$server"; server=
+    start "${listen[@]}" "${to[@]}" --keep "$work/flows" "$@"
+    touch "$work/slow-10.10.0.20.go" "$work/slow-fd10::20.go"
+    check "a connection outlives the forwarder's end by SIGKILL" wait $one
+    check "and one over IPv6" wait $two
+    has "it says so" "goes on with" "$(cat "$work/err")"
+    rm -f "$work"/slow-*
+}
+# slow ADDRESS: bytes both ways for some seconds.
+slow() { peer client slow "$1" 7 300000 "$work/slow-$1"; }
+
+stop; same "it ends in order" 0 $?
+refused "in the kernel, where nothing would arrive" "turn GRO on there" "${link[@]}" --listen 10.10.0.20:80 --to 10.10.0.11:80 --in-kernel
+in_ switch ethtool -K forwarder gro on
+start "${listen[@]}" "${to[@]}" --in-kernel
+all "in the kernel, offload"
+about="in the kernel: "
+in_kernel
+
+# ---- the same on what looks like a wire ----
+
 for host in client one two; do
     in_ $host ethtool -K wire tx off tso off gso off gro off >/dev/null 2>&1 || true
 done
-all plain
-
-# ---- killed, and started again ----
-
-# slow ADDRESS: bytes both ways for some seconds.
-slow() { peer client slow "$1" 7 300000 "$work/slow-$1"; }
-keep=(--keep "$work/flows" --control "$work/control")
+all "in the kernel, plain"
 stop; same "it ends in order" 0 $?
-start "${listen[@]}" "${to[@]}" "${keep[@]}"
-slow 10.10.0.20 >"$work/slow.one" 2>&1 & one=$!
-slow fd10::20 >"$work/slow.two" 2>&1 & two=$!
-await test -e "$work/slow-10.10.0.20.half" && await test -e "$work/slow-fd10::20.half"
-end "$server"; server=
-start "${listen[@]}" "${to[@]}" "${keep[@]}"
-touch "$work/slow-10.10.0.20.go" "$work/slow-fd10::20.go"
-check "a connection outlives the forwarder's end by SIGKILL" wait $one
-check "and one over IPv6" wait $two
-has "it says so" "goes on with" "$(cat "$work/err")"
+about="in the kernel: "
+killed_and_started --in-kernel
+same "what was taken over is in the kernel" True "$(test "$(counters kernel_flows_begun)" -ge 2 && echo True)"
+stop; same "it ends in order" 0 $?
+in_ switch ethtool -K forwarder gro off
+about=
+start "${listen[@]}" "${to[@]}"
+all plain
+stop; same "it ends in order" 0 $?
+killed_and_started --control "$work/control"
 
 # ---- servers change while it runs; its control socket is one that the killed forwarder had left ----
 

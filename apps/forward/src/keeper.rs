@@ -79,13 +79,11 @@ impl Keeper {
         Ok(())
     }
 
-    /// Writes which flows have changed.
-    pub fn keep(&mut self, forwarder: &mut Forwarder) {
-        while let Some(id) = forwarder.poll_changed() {
-            if let Some(file) = &self.file {
-                let written = write(file, forwarder, id);
-                self.check(written);
-            }
+    /// Writes what a flow has become.
+    pub fn keep(&mut self, forwarder: &Forwarder, id: FlowId) {
+        if let Some(file) = &self.file {
+            let written = write(file, forwarder, id);
+            self.check(written);
         }
     }
 
@@ -196,7 +194,9 @@ mod tests {
         let mut first = forwarder();
         let mut keeper = Keeper::start(&path, &mut first).unwrap();
         (1000..1010).for_each(|port| ask(&mut first, port));
-        keeper.keep(&mut first);
+        while let Some(id) = first.poll_changed() {
+            keeper.keep(&first, id);
+        }
         drop(keeper);
         // What somebody else has put where the new file is made is not written to.
         assert_eq!(std::fs::read(&victim).unwrap(), b"mine");

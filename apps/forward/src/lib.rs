@@ -14,6 +14,7 @@
 //! | [`health`] | which servers are well |
 //! | [`traffic`] | what has gone through, of each listener and server |
 //! | [`forwarder`] | all of that together, for one frame after the other |
+//! | [`kernel`] | flows that the kernel forwards |
 //! | [`kept`], `keeper` | flows that outlive the program |
 //! | `control` | the socket by which servers are changed while it runs |
 //! | `checking` | has servers checked by the stack of the link |
@@ -37,6 +38,7 @@ pub mod health;
 pub mod icmp;
 mod keeper;
 pub mod kept;
+pub mod kernel;
 pub mod limits;
 pub mod maglev;
 mod options;

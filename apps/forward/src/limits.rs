@@ -135,3 +135,20 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The longest configuration file: as many services as there may be listeners, with as many servers each, is below this.
 pub const CONFIG_LEN_MAX: u64 = 4 << 20;
+
+/// Flows in the kernel are asked when they were last seen once in this time: a third of [`EVICTABLE_AFTER`], so that none
+/// that says something is taken for a silent one.
+pub const SWEEP_TIME: Duration = Duration::from_secs(20);
+
+/// Entries of which that is read at once: some 50 microseconds.
+pub const SWEEP_STEP: u32 = 512;
+
+/// How often it is looked whether what the kernel sends on by a veth still arrives.
+pub const WAY_OUT_EVERY: Duration = Duration::from_secs(1);
+
+/// Neighbours that flows in the kernel go to: 8 bytes each. A network with more has a router.
+pub const KERNEL_HOPS_MAX: u32 = 4096;
+
+/// Pairs of a listener and a server of which the kernel counts packets and bytes, and so forwards flows: 32 bytes each for
+/// each processor.
+pub const KERNEL_PAIRS_MAX: u32 = 1024;

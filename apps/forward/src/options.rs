@@ -53,8 +53,11 @@ pub struct ForwardArgs {
     /// Listen to exos forward ctl at a socket that its owner may open: servers change while it runs
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = CONTROL_PATH)]
     pub(crate) control: Option<PathBuf>,
+    /// Forward connections that stand in the kernel (the interface's driver), where only their first and last packets come here
+    #[arg(long)]
+    pub(crate) in_kernel: bool,
     /// Join sockets of the kernel's instead, by splice(2): a proxy. TCP only, at addresses of this host, without a link
-    #[arg(long, conflicts_with_all = ["balance", "check", "control", "passive"])]
+    #[arg(long, conflicts_with_all = ["balance", "check", "control", "in_kernel", "passive"])]
     pub(crate) splice: bool,
     /// With --splice: tell servers of their clients by the PROXY protocol, which they must expect
     #[arg(long, value_enum, value_name = "VERSION", requires = "splice")]

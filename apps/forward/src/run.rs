@@ -19,6 +19,7 @@ use crate::control::{self, ControlServer, Kind, Request};
 use crate::forwarder::{Forwarder, Verdict};
 use crate::health::Rule;
 use crate::keeper::Keeper;
+use crate::kernel::Kernel;
 use crate::limits::CONTROL_EVERY;
 use crate::options::{ForwardArgs, Other, Place, Weighted};
 use crate::service::{Changes, Listen, Services};
@@ -53,6 +54,10 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     let keeper = wanted.keep.as_ref().map(keep).transpose()?;
     eprintln!("exos forward: {}", exos.describe_link());
     seek_servers(&mut exos, &forwarder);
+    let kernel = match args.in_kernel {
+        true => Some(Kernel::start(&mut exos, &mut forwarder).map_err(not_in_kernel)?),
+        false => None,
+    };
     let signals = Signals::catch()?;
     if args.config.is_some() {
         signals.catch_also(Ask::Reload)?;
@@ -69,6 +74,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
         checks,
         control,
         control_due: clock::now(),
+        kernel,
         signals,
         printer: Printer::start(stream)?,
         json: args.json,
@@ -165,6 +171,13 @@ pub(crate) fn announce(listen: &[Place]) {
     }
 }
 
+/// What is wrong, and what can be done in any case.
+fn not_in_kernel(error: Error) -> Error {
+    let instead = "or leave --in-kernel out";
+    let mend = error.mend.clone();
+    error.mend(mend.map_or(instead.to_owned(), |mend| format!("{mend}; {instead}")))
+}
+
 fn secret() -> Result<u64, Error> {
     let mut seed = [0; 8];
     rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
@@ -181,6 +194,7 @@ struct Program {
     control: Option<ControlServer>,
     /// When the control socket is looked at next.
     control_due: Instant,
+    kernel: Option<Kernel>,
     signals: Signals,
     printer: Printer,
     json: bool,
@@ -215,13 +229,11 @@ impl Program {
             let verdict = forwarder.handle_frame(now, frame, checksum);
             send_on(forwarder, verdict, stack, now, frame)
         });
-        self.forwarder.handle_timeout(self.exos.now());
+        self.handle_timeout();
         if let Some(checks) = &mut self.checks {
             checks.turn(&mut self.exos, &mut self.forwarder);
         }
-        if let Some(keeper) = &mut self.keeper {
-            keeper.keep(&mut self.forwarder);
-        }
+        self.tell_of_changes();
         self.serve_control();
         if let Some(keeper) = &mut self.keeper {
             keeper.keep_names(&self.forwarder);
@@ -241,7 +253,8 @@ impl Program {
         let behind = self.control.as_ref().is_some_and(ControlServer::is_behind);
         let control = behind.then_some(self.control_due);
         let checks = self.checks.as_ref().and_then(Checking::poll_timeout);
-        let due = [self.forwarder.poll_timeout(), checks, control];
+        let kernel = self.kernel.as_ref().map(Kernel::poll_timeout);
+        let due = [self.forwarder.poll_timeout(), checks, control, kernel];
         self.exos.wait(due.into_iter().flatten().min(), &fds)
     }
 
@@ -294,7 +307,9 @@ impl Program {
     fn respond(&mut self, line: &[u8]) -> Result<serde_json::Value, String> {
         let request = Request::parse(line)?;
         if request.request == Kind::Status {
-            let status = statistics::json(&self.exos, &self.forwarder);
+            self.read_tallies();
+            let kernel = self.kernel.as_ref();
+            let status = statistics::json(&self.exos, &self.forwarder, kernel);
             return Ok(json!({ "status": status }));
         }
         if request.request == Kind::Reload {
@@ -308,8 +323,43 @@ impl Program {
         Ok(answer)
     }
 
-    fn print(&self) {
-        let report = statistics::report(&self.exos, &self.forwarder, self.json);
+    /// Flows that are silent for too long end; with some of them in the kernel, those that it has not seen either.
+    fn handle_timeout(&mut self) {
+        let now = self.exos.now();
+        match &mut self.kernel {
+            None => self.forwarder.handle_timeout(now),
+            Some(kernel) => {
+                kernel.turn(&mut self.exos, &mut self.forwarder);
+                let seen = |services: &Services, id| kernel.seen(services, id);
+                self.forwarder.handle_timeout_unless(now, seen);
+            }
+        }
+    }
+
+    /// What the kernel has forwarded so far is to be in what is reported.
+    fn read_tallies(&mut self) {
+        if let Some(kernel) = &mut self.kernel {
+            kernel.read_tallies(&mut self.forwarder);
+        }
+    }
+
+    /// Whoever keeps flows, or forwards them, hears of those that have changed before the packets leave that changed them.
+    fn tell_of_changes(&mut self) {
+        while let Some(id) = self.forwarder.poll_changed() {
+            if let Some(keeper) = &mut self.keeper {
+                keeper.keep(&self.forwarder, id);
+            }
+            if let Some(kernel) = &mut self.kernel {
+                let now = self.exos.now();
+                kernel.follow(now, &self.forwarder, &mut self.exos.stack, id);
+            }
+        }
+    }
+
+    fn print(&mut self) {
+        self.read_tallies();
+        let report =
+            statistics::report(&self.exos, &self.forwarder, self.kernel.as_ref(), self.json);
         self.printer.print(report);
     }
 }

@@ -12,17 +12,26 @@ use serde_json::{Value, json};
 
 use crate::flow::Class;
 use crate::forwarder::Forwarder;
+use crate::kernel::Kernel;
 use crate::service::{Listener, Member, Server, Services, Standing};
 use crate::traffic::Traffic;
 
 /// A report, for people or as a line of JSON.
-pub fn report(exos: &Exos, forwarder: &Forwarder, as_json: bool) -> String {
+pub fn report(
+    exos: &Exos,
+    forwarder: &Forwarder,
+    kernel: Option<&Kernel>,
+    as_json: bool,
+) -> String {
     if as_json {
-        return format!("{}\n", json(exos, forwarder));
+        return format!("{}\n", json(exos, forwarder, kernel));
     }
     let mut text = String::from("exos forward:\n");
     for (name, count) in gauges(forwarder) {
         let _ = writeln!(text, "  {count} flows {name}");
+    }
+    if let Some(kernel) = kernel {
+        let _ = writeln!(text, "  {} flows in the kernel", kernel.flows());
     }
     for (_, listener) in forwarder.services().open_listeners() {
         let Listener { flows, begun, .. } = listener;
@@ -34,23 +43,24 @@ pub fn report(exos: &Exos, forwarder: &Forwarder, as_json: bool) -> String {
         let (taken, begun) = (server.ports.taken(), server.begun);
         let _ = writeln!(text, "  to {name}:{at}: {taken} flows, {begun} begun");
     }
-    text + &counters::lines(&all(exos, forwarder))
+    text + &counters::lines(&all(exos, forwarder, kernel))
 }
 
 /// The same as a value of JSON.
-pub fn json(exos: &Exos, forwarder: &Forwarder) -> Value {
+pub fn json(exos: &Exos, forwarder: &Forwarder, kernel: Option<&Kernel>) -> Value {
     json!({
         "schema": "exos.forward.statistics/1",
-        "flows": flows(forwarder),
+        "flows": flows(forwarder, kernel),
         "listeners": listeners(forwarder.services()),
         "servers": servers(forwarder.services()),
-        "counters": counters::object(all(exos, forwarder)),
+        "counters": counters::object(all(exos, forwarder, kernel)),
     })
 }
 
-/// All counters: those of the forwarder, then those of link and stack.
-fn all(exos: &Exos, forwarder: &Forwarder) -> Vec<(String, u64)> {
+/// All counters: those of the forwarder, here and in the kernel, then those of link and stack.
+fn all(exos: &Exos, forwarder: &Forwarder, kernel: Option<&Kernel>) -> Vec<(String, u64)> {
     let own = forwarder.counters().list().into_iter();
+    let own = own.chain(kernel.map(Kernel::counters).unwrap_or_default());
     let own = own.map(|(name, count)| (name.to_owned(), count));
     own.chain(exos.counters()).collect()
 }
@@ -59,12 +69,15 @@ fn gauges(forwarder: &Forwarder) -> [(&'static str, u32); 4] {
     Class::ALL.map(|class| (class.name(), forwarder.flows().count(class)))
 }
 
-fn flows(forwarder: &Forwarder) -> Value {
+fn flows(forwarder: &Forwarder, kernel: Option<&Kernel>) -> Value {
     let classes = gauges(forwarder).into_iter();
     let mut all: serde_json::Map<String, Value> = classes
         .map(|(name, count)| (name.to_owned(), count.into()))
         .collect();
     all.insert("capacity".into(), forwarder.flows().capacity().into());
+    if let Some(kernel) = kernel {
+        all.insert("in_kernel".into(), kernel.flows().into());
+    }
     all.into()
 }
 

@@ -28,11 +28,17 @@ impl Traffic {
     /// Notes a packet of so many bytes.
     #[inline]
     pub fn note(&mut self, to_server: bool, bytes: u64) {
+        self.note_many(to_server, 1, bytes);
+    }
+
+    /// Notes packets of so many bytes together.
+    #[inline]
+    pub fn note_many(&mut self, to_server: bool, packets: u64, bytes: u64) {
         if to_server {
-            self.packets_to_servers += 1;
+            self.packets_to_servers += packets;
             self.bytes_to_servers += bytes;
         } else {
-            self.packets_to_clients += 1;
+            self.packets_to_clients += packets;
             self.bytes_to_clients += bytes;
         }
     }

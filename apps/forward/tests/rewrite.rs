@@ -1,6 +1,8 @@
 //! Rewriting against packets that were built with their new ends from the beginning: etherparse sums them in full.
 
 mod common;
+#[path = "rewrite/in_kernel.rs"]
+mod in_kernel;
 
 use common::{Ends, Shape, build, mapped, receive};
 use exos_forward::packet::{Packet, Transport, Upper};

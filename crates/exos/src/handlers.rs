@@ -9,7 +9,8 @@
 use std::time::Duration;
 
 use exos_filter::Counter;
-use exos_filter::handler::SynHandler;
+use exos_filter::handler::forward::WayOut;
+use exos_filter::handler::{Handler as KernelHandler, SynHandler};
 use exos_inet::Instant;
 use exos_inet::tcp::ListenerId;
 use exos_link::Link;
@@ -35,6 +36,37 @@ struct Unproven {
 }
 
 impl Exos {
+    /// Has a handler of the program's own deal with packets in the kernel before they come here, from now on.
+    ///
+    /// # Errors
+    ///
+    /// The link is not one of AF_XDP with a program of ours, or the kernel refuses the handler.
+    pub fn set_handler(&mut self, handler: &dyn KernelHandler) -> Result<(), Error> {
+        match &mut self.link {
+            Link::Xdp(link) => link.set_handler(handler),
+            _ => Err(not_xdp()),
+        }
+    }
+
+    /// All packets come here again.
+    pub fn remove_handler(&mut self) {
+        if let Link::Xdp(link) = &mut self.link {
+            link.remove_handler();
+        }
+    }
+
+    /// How packets leave that a handler sends on: see [`exos_link::XdpLink::way_out`].
+    ///
+    /// # Errors
+    ///
+    /// They would not arrive.
+    pub fn way_out(&self) -> Result<WayOut, Error> {
+        match &self.link {
+            Link::Xdp(link) => link.way_out(),
+            _ => Err(not_xdp()),
+        }
+    }
+
     /// Has SYNs over IPv4 to a listener answered in the kernel, with cookies, from now on. The connection appears when
     /// its client acknowledges. See to it with [`see_to_handlers`](Self::see_to_handlers).
     ///
@@ -66,7 +98,7 @@ impl Exos {
             recipe,
             may_be_partial: link.offload().rx_partial_checksum,
         };
-        if let Err(e) = link.set_syn_handler(&handler) {
+        if let Err(e) = link.set_handler(&handler) {
             self.stack.answer_here(now, listener);
             return Err(e);
         }
@@ -85,7 +117,7 @@ impl Exos {
             return;
         };
         if let Link::Xdp(link) = &mut self.link {
-            link.remove_syn_handler();
+            link.remove_handler();
         }
         self.stack.answer_here(self.now(), handler.listener);
     }
@@ -117,4 +149,9 @@ impl Exos {
         let mend = "a veth's other end has to have an XDP program too; leave --syn-handler out there. The program answers them from now on";
         Some(Error::new(what).mend(mend))
     }
+}
+
+fn not_xdp() -> Error {
+    Error::new("packets are dealt with in the kernel on AF_XDP only")
+        .mend("name an interface with --link xdp:INTERFACE")
 }

@@ -127,6 +127,8 @@ impl Program {
 pub(crate) mod xdp {
     pub(crate) const DROP: i32 = 1;
     pub(crate) const PASS: i32 = 2;
+    /// Out by the interface that it came in by.
+    pub(crate) const TX: i32 = 3;
     pub(crate) const REDIRECT: i32 = 4;
 }
 

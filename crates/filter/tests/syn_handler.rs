@@ -6,7 +6,7 @@ mod common;
 
 use common::{Random, hex};
 use exos_filter::Counter;
-use exos_filter::handler::SynHandler;
+use exos_filter::handler::{Handler as _, SynHandler};
 use exos_host::bpf::{Map, Prog, permitted};
 use exos_inet::tcp::{ListenOptions, SynCookies};
 use exos_inet::{Config, Instant, Neighbors, RxChecksum, Stack};

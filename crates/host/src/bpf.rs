@@ -14,6 +14,7 @@
 //! size. The kernel takes any size and requires that bytes it does not know are zero, so each command here has a
 //! `repr(C)` struct of exactly the fields that it uses. All padding is explicit.
 
+mod batch;
 mod btf;
 mod info;
 mod link;
@@ -23,6 +24,7 @@ mod prog;
 mod ringbuf;
 mod tcx;
 
+pub use batch::Cursor;
 pub use btf::{KernelTypes, Member};
 pub use info::{ProgInfo, XdpHolder, map_exists, who_holds_xdp};
 pub use link::{Link, XdpMode};
@@ -52,6 +54,7 @@ enum Command {
     ProgGetFdById = 13,
     MapGetFdById = 14,
     ObjGetInfoByFd = 15,
+    MapLookupBatch = 24,
     LinkCreate = 28,
     LinkUpdate = 29,
     LinkGetFdById = 30,

@@ -4,7 +4,7 @@
 //! rest goes on to the host's stack. What we send leaves the interface as it is.
 //! Divided by job: `open` has every check and what is in the way, `program` what
 //! runs in the kernel, `socket` the rings and system calls, `umem` the memory and
-//! the places in which a chunk of it can be, `queue` the data path. A link can also be made by a
+//! the places in which a chunk of it can be, `queue` the data path, `way_out` how a handler's packets leave. A link can also be made by a
 //! daemon (`offer`) and passed to a program without privilege (`adopt`), with some numbers (`facts`).
 //!
 //! Rules of the interface:
@@ -34,12 +34,13 @@ mod queue;
 mod socket;
 mod super_packets;
 mod umem;
+mod way_out;
 
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use exos_filter::handler::SynHandler;
+use exos_filter::handler::Handler;
 use exos_filter::{Action, Counter, Rule};
 use exos_wire::Mac;
 
@@ -162,22 +163,22 @@ impl XdpLink {
         }
     }
 
-    /// Has SYNs answered in the kernel from now on, on all queues, before the rules are looked at.
+    /// Has a handler deal with packets in the kernel from now on, on all queues, before the rules are looked at.
     ///
     /// # Errors
     ///
     /// The kernel refuses the program, or the link is adopted.
-    pub fn set_syn_handler(&mut self, handler: &SynHandler) -> Result<(), Error> {
+    pub fn set_handler(&mut self, handler: &dyn Handler) -> Result<(), Error> {
         match &self.program {
             Some(program) => program.set_handler(handler),
             None => Err(Error::new("a link of the daemon has no handlers of ours")
-                .mend("leave --syn-handler out, or name an interface with --link xdp:INTERFACE")),
+                .mend("name an interface with --link xdp:INTERFACE")),
         }
     }
 
     /// No longer. That the kernel refuses to exchange one program for another would leave the handler, which does no
-    /// harm: what it answers, the stack takes in.
-    pub fn remove_syn_handler(&mut self) {
+    /// harm: whoever set it can have dealt with what it does.
+    pub fn remove_handler(&mut self) {
         if let Some(program) = &self.program {
             let _ = program.remove_handler();
         }

@@ -289,6 +289,15 @@ impl Forwarder {
 
     /// Forgets flows that were silent for too long, and goes on with what changes; each up to a bound.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.handle_timeout_unless(now, |_, _| None);
+    }
+
+    /// The same where packets of flows are also seen elsewhere: `seen` says when a packet of a flow was.
+    pub fn handle_timeout_unless(
+        &mut self,
+        now: Instant,
+        seen: impl Fn(&Services, FlowId) -> Option<Tick>,
+    ) {
         if self.is_changing() {
             self.change();
         }
@@ -297,8 +306,31 @@ impl Forwarder {
             let Some(id) = self.flows.expired(tick_of(now)) else {
                 return;
             };
+            let before = self.flows.get(id).seen;
+            if let Some(tick) = seen(&self.services, id).filter(|tick| *tick > before) {
+                self.note_seen(id, tick);
+                continue;
+            }
             self.counters.flows_expired += 1;
             self.remove(id);
+        }
+    }
+
+    /// Packets of so many bytes together were forwarded elsewhere.
+    pub fn note_forwarded(&mut self, course: Course, packets: u64, bytes: u64) {
+        self.services.note_many(course, packets, bytes);
+    }
+
+    /// A packet of a flow was seen elsewhere then, which changes nothing of how it stands.
+    pub fn note_seen(&mut self, id: FlowId, tick: Tick) {
+        let Flow {
+            state,
+            seen,
+            is_there,
+            ..
+        } = *self.flows.get(id);
+        if is_there && tick > seen {
+            self.flows.see(tick, id, state);
         }
     }
 

@@ -218,6 +218,15 @@ impl Services {
         server.traffic.note(course.to_server, bytes);
     }
 
+    /// Packets of so many bytes together have gone on.
+    pub fn note_many(&mut self, course: Course, packets: u64, bytes: u64) {
+        let listener = &mut self.listeners[usize::from(course.listener)];
+        let server = &mut self.servers[usize::from(course.server)];
+        for traffic in [&mut listener.traffic, &mut server.traffic] {
+            traffic.note_many(course.to_server, packets, bytes);
+        }
+    }
+
     /// A flow is there, by a port that was free.
     pub(crate) fn flow_begins(&mut self, id: FlowId, flow: &Flow) {
         self.listeners[usize::from(flow.key.listener)].flows += 1;

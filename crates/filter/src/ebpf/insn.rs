@@ -112,6 +112,8 @@ pub enum Helper {
     Redirect = 23,
     /// `long bpf_skb_load_bytes(skb, offset, to, len)`: from wherever the bytes lie; negative when they are not there.
     SkbLoadBytes = 26,
+    /// `s64 bpf_csum_diff(from, from_size, to, to_size, seed)`: the sum of `to` without `from`; sizes are multiples of 4.
+    CsumDiff = 28,
     /// `long bpf_skb_pull_data(skb, len)`: make the first bytes readable by pointer; packet pointers become invalid.
     SkbPullData = 39,
     /// `long bpf_redirect_map(map, key, flags)`: the low bits of flags are the verdict when there is no entry.
@@ -124,6 +126,8 @@ pub enum Helper {
     RingbufSubmit = 132,
     /// `void bpf_ringbuf_discard(data, flags)`
     RingbufDiscard = 133,
+    /// `u64 bpf_ktime_get_coarse_ns(void)`: the monotonic clock as of the last tick, some milliseconds ago.
+    KtimeGetCoarseNs = 160,
     /// `u64 bpf_xdp_get_buff_len(xdp_md)`: of all buffers of the packet.
     XdpGetBuffLen = 188,
     /// `long bpf_xdp_load_bytes(xdp_md, offset, buf, len)`: across buffers; negative when the bytes are not there.

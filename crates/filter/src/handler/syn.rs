@@ -21,8 +21,9 @@ mod cookie;
 mod expect;
 mod write;
 
+use super::Handler;
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Label, Reg, Size};
-use crate::program::{Counter, Program};
+use crate::program::{Counter, Program, xdp};
 use exos_wire::Mac;
 use exos_wire::tcp::cookie::Recipe;
 use expect::{expect_options, expect_room};
@@ -66,12 +67,6 @@ const COUNTER: i16 = -72;
 const CONTEXT: Reg = Reg::R6;
 const FRAME: Reg = Reg::R7;
 
-/// The second slot of the program array: the filter.
-pub const FILTER_SLOT: u32 = 1;
-
-/// `XDP_TX`: out by the interface that it came in by.
-const TX: i32 = 3;
-
 /// Don't Fragment, identification 0 (RFC 6864 §4.1).
 const ATOMIC: u32 = 0x4000;
 const SYN_ACK: u32 = 0x12;
@@ -109,10 +104,13 @@ impl Shape {
     }
 }
 
-impl SynHandler {
-    /// The program. It goes on to slot [`FILTER_SLOT`] of the program array with what it does not answer, and counts
-    /// what it does as [`Counter::Answered`].
-    pub fn program(&self, prog_array_fd: i32, counters_fd: i32) -> Program {
+impl Handler for SynHandler {
+    fn name(&self) -> &'static str {
+        "exos_syn"
+    }
+
+    /// What it answers it counts as [`Counter::Answered`].
+    fn program(&self, prog_array_fd: i32, counters_fd: i32) -> Program {
         let mut asm = Assembler::new();
         let [filter, full] = [asm.label(), asm.label()];
         self.expect_syn(&mut asm, filter, full);
@@ -120,18 +118,15 @@ impl SynHandler {
         asm.bind(full);
         self.answer(&mut asm, Shape::Full, filter, counters_fd);
         asm.bind(filter);
-        asm.set(Reg::R1, CONTEXT);
-        asm.load_map(Reg::R2, prog_array_fd);
-        asm.set(Reg::R3, FILTER_SLOT as i32);
-        asm.call(Helper::TailCall);
-        asm.set(Reg::R0, crate::program::xdp::PASS);
-        asm.exit();
+        super::go_on(&mut asm, CONTEXT, prog_array_fd);
         Program::new(
             asm.finish()
                 .expect("jumps within a few thousand instructions"),
         )
     }
+}
 
+impl SynHandler {
     fn answer(&self, asm: &mut Assembler, shape: Shape, other: Label, counters_fd: i32) {
         if shape == Shape::Full {
             expect_room(asm, shape, other);
@@ -146,7 +141,7 @@ impl SynHandler {
         self.write_before_tcp(asm, shape);
         self.write_tcp(asm, shape);
         count(asm, counters_fd);
-        asm.set(Reg::R0, TX);
+        asm.set(Reg::R0, xdp::TX);
         asm.exit();
     }
 }

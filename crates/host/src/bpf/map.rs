@@ -49,18 +49,21 @@ impl MapKind {
     }
 }
 
+/// Entries of a hash table are allocated as they come.
+const BPF_F_NO_PREALLOC: u32 = 1;
+
 /// An open BPF map.
 #[derive(Debug)]
 pub struct Map {
-    fd: OwnedFd,
+    pub(super) fd: OwnedFd,
     kind: MapKind,
-    key_size: usize,
+    pub(super) key_size: usize,
     value_size: usize,
     /// Bytes of one value as user space sees it. Known from the beginning, and not looked up for each access: the
     /// kernel writes so many, and whoever is out of descriptors could not tell how many CPUs there are.
     user_value_size: usize,
     entries: u32,
-    name: String,
+    pub(super) name: String,
 }
 
 #[repr(C)]
@@ -98,13 +101,24 @@ impl Map {
         value_size: usize,
         entries: u32,
     ) -> Result<Self, Error> {
+        Self::create_with(kind, name, key_size, value_size, entries, 0)
+    }
+
+    fn create_with(
+        kind: MapKind,
+        name: &str,
+        key_size: usize,
+        value_size: usize,
+        entries: u32,
+        flags: u32,
+    ) -> Result<Self, Error> {
         let user_value_size = user_value_size(kind, value_size)?;
         let mut attr = CreateAttr {
             map_type: kind as u32,
             key_size: key_size as u32,
             value_size: value_size as u32,
             max_entries: entries,
-            map_flags: 0,
+            map_flags: flags,
             inner_map_fd: 0,
             numa_node: 0,
             map_name: object_name(name),
@@ -156,6 +170,17 @@ impl Map {
         entries: u32,
     ) -> Result<Self, Error> {
         Self::create(MapKind::Hash, name, key_size, value_size, entries)
+    }
+
+    /// A hash table of which the entries take memory only while they are there.
+    pub fn growing_hash(
+        name: &str,
+        key_size: usize,
+        value_size: usize,
+        entries: u32,
+    ) -> Result<Self, Error> {
+        let flags = BPF_F_NO_PREALLOC;
+        Self::create_with(MapKind::Hash, name, key_size, value_size, entries, flags)
     }
 
     /// A hash table of at most `entries`, that forgets the one not used for longest.

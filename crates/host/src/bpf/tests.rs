@@ -407,3 +407,37 @@ fn a_classifier_sees_its_interfaces() {
     };
     assert_eq!(prog.test_run_skb(&[0; 60], context, 1).unwrap().verdict, 5);
 }
+
+/// A walk in steps meets every entry once, also where entries go between its steps.
+#[test]
+fn a_table_is_read_in_steps() {
+    if !allowed("a_table_is_read_in_steps") {
+        return;
+    }
+    let map = Map::growing_hash("steps", 4, 8, 1000).unwrap();
+    for n in 0..1000u32 {
+        map.update(&n.to_ne_bytes(), &u64::from(n * 7).to_ne_bytes())
+            .unwrap();
+    }
+    let (mut cursor, mut met, mut steps) = (Cursor::default(), vec![0; 1000], 0);
+    loop {
+        let mut last = None;
+        let take = |key: &[u8], value: &[u8]| {
+            let key = u32::from_ne_bytes(key.try_into().unwrap());
+            assert_eq!(value, u64::from(key * 7).to_ne_bytes());
+            met[key as usize] += 1;
+            last = Some(key);
+        };
+        let more = map.read_batch(&mut cursor, 100, take).unwrap();
+        steps += 1;
+        if let Some(key) = last {
+            assert!(map.delete(&key.to_ne_bytes()).unwrap());
+        }
+        if !more {
+            break;
+        }
+    }
+    assert!(met.iter().all(|times| *times == 1), "{met:?}");
+    assert!((10..30).contains(&steps), "{steps} steps");
+    assert_eq!(cursor, Cursor::default(), "the next walk begins anew");
+}

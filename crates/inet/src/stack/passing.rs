@@ -24,6 +24,12 @@ impl Stack {
         }
     }
 
+    /// The neighbour by which packets to `to` go; `None` where no route leads there. Its own link address is asked for with
+    /// [`Self::link_address`] too.
+    pub fn next_hop(&self, to: IpAddr) -> Option<IpAddr> {
+        self.routes.next_hop(to)
+    }
+
     /// True when a route leads there.
     pub fn has_route(&self, to: IpAddr) -> bool {
         self.routes.next_hop(to).is_some()

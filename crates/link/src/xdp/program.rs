@@ -19,8 +19,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use exos_filter::Program as Code;
-use exos_filter::handler::SynHandler;
-use exos_filter::handler::syn::FILTER_SLOT;
+use exos_filter::handler::{FILTER_SLOT, Handler};
 use exos_filter::{Action, Counter, ProgramMaps, Rule, compile, dispatcher, stamping_dispatcher};
 use exos_host::bpf::{self, Map, Prog, XdpMode};
 
@@ -137,10 +136,10 @@ impl Program {
         Ok(())
     }
 
-    /// Has SYNs answered before the filter sees them.
-    pub(super) fn set_handler(&self, handler: &SynHandler) -> Result<(), Error> {
+    /// Has a handler see packets before the filter does, in the place of the one that did.
+    pub(super) fn set_handler(&self, handler: &dyn Handler) -> Result<(), Error> {
         let code = handler.program(self.slots.raw_fd(), self.maps.verdicts.raw_fd());
-        let program = load(&code, "exos_syn", self.multi_buffer)?;
+        let program = load(&code, handler.name(), self.multi_buffer)?;
         let mut first = self.first();
         self.slots.set_fd(0, program.as_fd())?;
         first.has_handler = true;

@@ -1,0 +1,105 @@
+//! Next hops of flows in the kernel: a number for each neighbour that some flow's packets go to.
+//!
+//! The kernel has a table of link addresses, and flows name places in it. One that is not known is empty there: packets
+//! to it come to user space, which asks for it. Numbers that were given back are given out again as late as can be, since
+//! a packet may be on its way through the program at that moment.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+
+use exos_inet::{Instant, Stack};
+use exos_wire::Mac;
+
+use crate::limits::KERNEL_HOPS_MAX;
+
+/// Where link addresses are written to.
+pub trait Addresses {
+    /// The link address of a hop; `None` where it is not known.
+    fn set(&self, hop: u32, mac: Option<Mac>);
+}
+
+/// All hops that are in use.
+#[derive(Default)]
+pub struct Hops {
+    by_neighbour: HashMap<IpAddr, u32>,
+    hops: Vec<Hop>,
+    free: VecDeque<u32>,
+    /// The neighbours' generation of which everything is written.
+    generation: u64,
+}
+
+struct Hop {
+    neighbour: IpAddr,
+    mac: Option<Mac>,
+    /// Flows that name it; none for one that is free.
+    users: u32,
+}
+
+impl Hops {
+    /// The hop of packets to this host, for one flow more. `None` where no route leads there, or all numbers are in use.
+    pub fn take(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        out: &impl Addresses,
+        to: IpAddr,
+    ) -> Option<u32> {
+        let neighbour = stack.next_hop(to)?;
+        if let Some(&hop) = self.by_neighbour.get(&neighbour) {
+            self.hops[hop as usize].users += 1;
+            return Some(hop);
+        }
+        let hop = self.place()?;
+        let mac = stack.link_address(now, neighbour);
+        let entry = Hop {
+            neighbour,
+            mac,
+            users: 1,
+        };
+        match self.hops.get_mut(hop as usize) {
+            Some(place) => *place = entry,
+            None => self.hops.push(entry),
+        }
+        self.by_neighbour.insert(neighbour, hop);
+        out.set(hop, mac);
+        Some(hop)
+    }
+
+    fn place(&mut self) -> Option<u32> {
+        let next = self.hops.len() as u32;
+        match next < KERNEL_HOPS_MAX {
+            true => Some(next),
+            false => self.free.pop_front(),
+        }
+    }
+
+    /// One flow less names it.
+    pub fn give(&mut self, out: &impl Addresses, hop: u32) {
+        let entry = &mut self.hops[hop as usize];
+        entry.users -= 1;
+        if entry.users == 0 {
+            self.by_neighbour.remove(&entry.neighbour);
+            entry.mac = None;
+            out.set(hop, None);
+            self.free.push_back(hop);
+        }
+    }
+
+    /// Writes the link addresses that have changed. Asking for them says that the neighbours are in use.
+    pub fn refresh(&mut self, now: Instant, stack: &mut Stack, out: &impl Addresses) {
+        let generation = stack.neighbors().generation();
+        if std::mem::replace(&mut self.generation, generation) == generation {
+            return;
+        }
+        for (number, hop) in (0..).zip(&mut self.hops) {
+            if hop.users == 0 {
+                continue;
+            }
+            let mac = stack.link_address(now, hop.neighbour);
+            if hop.mac != mac {
+                hop.mac = mac;
+                out.set(number, mac);
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Packets of known flows sent on with other ends, in the kernel: what a forwarder in user space does to each packet, as
+//! a program.
+//!
+//! Which flows there are and what becomes of their packets is in maps that user space writes ([`layout`]); the program
+//! finds a packet's flow by its ends, changes what is to be changed, has the checksums follow, notes when that was, and
+//! has the packet leave by the interface that it came from:
+//!
+//! ```text
+//! ends, protocol ──> flows: new ends, the sums' changes, hop, tally ──┬─> hops:    the next hop's link address
+//!                                                                     └─> tallies: packets and bytes, for each CPU
+//! ```
+//!
+//! Forwarded are packets of the shapes that nearly all have: Ethernet, IPv4 without options or IPv6 without extension
+//! headers, whole, with hops left, carrying UDP, or a TCP segment without SYN, FIN and RST. All else goes on to the
+//! filter and so to user space: flows that are not there, what may change how a flow stands, fragments, tags, damage, and
+//! packets of which the next hop is not known. Nothing of a packet is changed before it is sure that it is forwarded.
+//!
+//! Checksums follow by the difference, so that a wrong one stays wrong; one that a kernel left unfinished is made
+//! ([`sums`]).
+//!
+//! Registers: r6 context, r7 frame, r8 the flow's value, r9 end of the frame; what is needed later waits on the stack.
+
+mod expect;
+pub mod layout;
+mod rewrite;
+mod sums;
+
+use super::Handler;
+use crate::ebpf::{Assembler, Helper, Label, Reg};
+use crate::program::{Program, xdp};
+use exos_wire::{Mac, ipv4, ipv6, protocol, tcp, udp};
+
+/// What is forwarded, and where the program finds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForwardHandler {
+    /// The interface's link address.
+    pub mac: Mac,
+    /// The shapes of packets that there are flows of; no code is made for others.
+    pub shapes: Vec<Shape>,
+    /// Hash tables of flows over IPv4 and over IPv6, see [`layout`].
+    pub flows_fd: [i32; 2],
+    /// An array of next hops.
+    pub hops_fd: i32,
+    /// An array, for each CPU, of packets and bytes.
+    pub tallies_fd: i32,
+    /// How packets leave.
+    pub way_out: WayOut,
+    /// Frames may come with the checksum left to a device: only the pseudo header's sum is in its field.
+    pub may_be_partial: bool,
+}
+
+/// How a packet leaves by the interface that it came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WayOut {
+    /// `XDP_TX`.
+    Transmit,
+    /// A redirection to this interface, itself. On a veth, what is redirected arrives where the other end has an XDP
+    /// program or GRO; what leaves by `XDP_TX` only where it has a program.
+    Redirect(u32),
+}
+
+/// What a packet looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// IPv6, or IPv4.
+    pub ipv6: bool,
+    /// TCP, or UDP.
+    pub tcp: bool,
+}
+
+/// Where the type and the network header lie in the frame.
+const TYPE: usize = 12;
+const IP: usize = 14;
+
+/// Where things wait on the stack: the key up to its top, then words.
+const KEY_END: i16 = 0;
+const INDEX: i16 = -48;
+const HOP: i16 = -56;
+/// The length of what the IP packet carries.
+const LENGTH: i16 = -64;
+/// A part of a packet that is summed.
+const PART: i16 = LENGTH - sums::PART_LEN as i16;
+
+const CONTEXT: Reg = Reg::R6;
+const FRAME: Reg = Reg::R7;
+const FLOW: Reg = Reg::R8;
+const END: Reg = Reg::R9;
+
+impl Shape {
+    const fn protocol(self) -> u8 {
+        if self.tcp {
+            protocol::TCP
+        } else {
+            protocol::UDP
+        }
+    }
+
+    const fn ip_header_len(self) -> usize {
+        if self.ipv6 { ipv6::LEN } else { ipv4::LEN }
+    }
+
+    /// Where what the IP packet carries begins.
+    const fn upper(self) -> usize {
+        IP + self.ip_header_len()
+    }
+
+    /// Bytes of its header at least.
+    const fn upper_len(self) -> usize {
+        if self.tcp { tcp::LEN } else { udp::LEN }
+    }
+
+    /// Where the checksum of TCP or UDP lies.
+    const fn checksum(self) -> usize {
+        let field = if self.tcp {
+            tcp::CHECKSUM_FIELD
+        } else {
+            udp::CHECKSUM_FIELD
+        };
+        self.upper() + field
+    }
+
+    /// Where the sender's address lies, and the receiver's behind it.
+    const fn addresses(self) -> usize {
+        if self.ipv6 { IP + 8 } else { IP + 12 }
+    }
+
+    /// Words of both addresses.
+    const fn address_words(self) -> usize {
+        if self.ipv6 { 8 } else { 2 }
+    }
+
+    /// Where the hops that are left lie.
+    const fn hops(self) -> usize {
+        if self.ipv6 { IP + 7 } else { IP + 8 }
+    }
+}
+
+impl Handler for ForwardHandler {
+    fn name(&self) -> &'static str {
+        "exos_forward"
+    }
+
+    fn program(&self, prog_array_fd: i32, _counters_fd: i32) -> Program {
+        let mut asm = Assembler::new();
+        let [filter, v4, v6] = [asm.label(), asm.label(), asm.label()];
+        self.expect_frame(&mut asm, [v4, v6], filter);
+        for (ipv6, family) in [(false, v4), (true, v6)] {
+            asm.bind(family);
+            self.forward_family(&mut asm, ipv6, filter);
+        }
+        asm.bind(filter);
+        super::go_on(&mut asm, CONTEXT, prog_array_fd);
+        let insns = asm.finish();
+        Program::new(insns.expect("jumps within a few thousand instructions"))
+    }
+}
+
+impl ForwardHandler {
+    fn forward_family(&self, asm: &mut Assembler, ipv6: bool, other: Label) {
+        let shapes = self.shapes.iter().filter(|shape| shape.ipv6 == ipv6);
+        let shapes: Vec<(Shape, Label)> = shapes.map(|shape| (*shape, asm.label())).collect();
+        if !shapes.is_empty() {
+            expect::expect_header(asm, ipv6, other);
+            expect::choose_protocol(asm, &shapes);
+        }
+        asm.jump(other);
+        for (shape, here) in shapes {
+            asm.bind(here);
+            self.forward(asm, shape, other);
+        }
+    }
+
+    fn forward(&self, asm: &mut Assembler, shape: Shape, other: Label) {
+        let unfinished = asm.label();
+        expect::expect_upper(asm, shape, other);
+        self.find_flow(asm, shape, other);
+        self.find_hop(asm, other);
+        if self.may_be_partial {
+            sums::expect_finished(asm, shape, unfinished, other);
+        }
+        self.note(asm, shape);
+        self.write(asm, shape);
+        sums::follow(asm, shape);
+        self.leave(asm);
+        if self.may_be_partial {
+            asm.bind(unfinished);
+            self.note(asm, shape);
+            self.write(asm, shape);
+            sums::make(asm, shape);
+            self.leave(asm);
+        }
+    }
+
+    fn leave(&self, asm: &mut Assembler) {
+        match self.way_out {
+            WayOut::Transmit => asm.set(Reg::R0, xdp::TX),
+            WayOut::Redirect(interface) => {
+                asm.alu32(crate::ebpf::Alu::Move, Reg::R1, interface as i32);
+                asm.set(Reg::R2, 0);
+                asm.call(Helper::Redirect);
+            }
+        }
+        asm.exit();
+    }
+}

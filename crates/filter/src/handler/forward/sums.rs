@@ -1,0 +1,170 @@
+//! The checksum of TCP and UDP behind a change of what it covers.
+//!
+//! It follows by the difference (RFC 1624, equation 3), so that it is afterwards as right or as wrong as before. A UDP
+//! checksum of zero says that there is none, and stays (RFC 768). Where a kernel on this machine has left only the pseudo
+//! header's sum in its field, for a device to complete that there is not, it is made: no device comes after us either.
+//! One of 65,536 complete ones looks the same; made anew it is the same, if it was right.
+//!
+//! The sum of a packet is taken in parts, since a part that is read where it lies has to have a length that the verifier
+//! knows; the last one is copied.
+
+use super::{CONTEXT, END, FLOW, FRAME, LENGTH, PART, Shape, layout};
+use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Label, Reg, Size};
+use crate::handler::arithmetic::{add_words, fold, half};
+
+/// Bytes of a part. A multiple of 8; with the rest of what is on the stack it has to fit into 512 bytes.
+pub(super) const PART_LEN: usize = 256;
+
+/// Parts of a packet at most: the longest that native XDP takes in one buffer, 4 KiB with what surrounds it.
+const PARTS_MAX: usize = 16;
+
+/// The checksum at `at` after a change by so much as the flow says. `special` sees the new one, in r1, before it is written.
+pub(super) fn change(
+    asm: &mut Assembler,
+    at: usize,
+    by: usize,
+    special: impl FnOnce(&mut Assembler),
+) {
+    asm.load(Size::Half, Reg::R1, FRAME, at);
+    asm.alu(Alu::Xor, Reg::R1, 0xffff);
+    asm.load(Size::Half, Reg::R2, FLOW, by);
+    asm.alu(Alu::Add, Reg::R1, Reg::R2);
+    // Of two words: 17 bits, of which one carry is left to be added.
+    asm.set(Reg::R2, Reg::R1);
+    asm.alu(Alu::ShiftRight, Reg::R2, 16);
+    asm.alu(Alu::And, Reg::R1, 0xffff);
+    asm.alu(Alu::Add, Reg::R1, Reg::R2);
+    asm.alu(Alu::Xor, Reg::R1, 0xffff);
+    special(asm);
+    asm.push(Insn::store(Size::Half, FRAME, at as i16, Reg::R1));
+}
+
+/// Has the checksum follow the change of addresses and ports.
+pub(super) fn follow(asm: &mut Assembler, shape: Shape) {
+    let none = asm.label();
+    if !shape.tcp {
+        asm.load(Size::Half, Reg::R1, FRAME, shape.checksum());
+        asm.jump_if(Reg::R1, Condition::Equal, 0, none);
+    }
+    change(asm, shape.checksum(), layout::UPPER_CHANGE, |asm| {
+        some(asm, shape)
+    });
+    asm.bind(none);
+}
+
+/// RFC 768: a computed zero, in r1, is sent as all ones, because zero says "none".
+fn some(asm: &mut Assembler, shape: Shape) {
+    if !shape.tcp {
+        let is_some = asm.label();
+        asm.jump_if(Reg::R1, Condition::NotEqual, 0, is_some);
+        asm.set(Reg::R1, 0xffff);
+        asm.bind(is_some);
+    }
+}
+
+/// Goes to `unfinished` where the checksum's field has the pseudo header's sum; to `other` if there is then more to be
+/// summed than is summed here.
+pub(super) fn expect_finished(asm: &mut Assembler, shape: Shape, unfinished: Label, other: Label) {
+    let (sum, finished) = (Reg::R3, asm.label());
+    pseudo(asm, sum, shape);
+    fold(asm, sum, Reg::R2);
+    asm.load(Size::Half, Reg::R1, FRAME, shape.checksum());
+    asm.jump_if(Reg::R1, Condition::NotEqual, sum, finished);
+    asm.push(Insn::load(Size::Double, Reg::R1, Reg::R10, LENGTH));
+    let most = (PARTS_MAX * PART_LEN) as i32;
+    asm.jump_if(Reg::R1, Condition::Greater, most, other);
+    asm.jump(unfinished);
+    asm.bind(finished);
+}
+
+/// `sum` = the pseudo header's, of the addresses that are in the frame. Loses r2.
+fn pseudo(asm: &mut Assembler, sum: Reg, shape: Shape) {
+    asm.push(Insn::load(Size::Double, sum, Reg::R10, LENGTH));
+    asm.push(Insn::to_big_endian(sum, 16));
+    asm.alu(Alu::Add, sum, half(u16::from(shape.protocol())));
+    add_words(asm, sum, FRAME, shape.addresses(), shape.address_words());
+}
+
+/// Makes the checksum of a packet that is otherwise as it will leave. The flow's register is lost.
+pub(super) fn make(asm: &mut Assembler, shape: Shape) {
+    let (sum, upper) = (FLOW, shape.upper());
+    let [rest, done, wrong] = [asm.label(), asm.label(), asm.label()];
+    asm.push(Insn::store_imm(
+        Size::Half,
+        FRAME,
+        shape.checksum() as i16,
+        0,
+    ));
+    asm.set(sum, 0);
+    for part in 0..=PARTS_MAX {
+        let (from, at) = ((part * PART_LEN) as i32, (upper + part * PART_LEN) as i32);
+        let whole = asm.label();
+        asm.push(Insn::load(Size::Double, Reg::R4, Reg::R10, LENGTH));
+        asm.alu(Alu::Sub, Reg::R4, from);
+        if part < PARTS_MAX {
+            asm.jump_if(Reg::R4, Condition::GreaterOrEqual, PART_LEN as i32, whole);
+        }
+        asm.set(Reg::R2, at);
+        asm.jump(rest);
+        asm.bind(whole);
+        if part < PARTS_MAX {
+            add_part(asm, at, sum, wrong);
+        }
+    }
+    asm.bind(rest);
+    add_rest(asm, sum, done, wrong);
+    asm.bind(wrong);
+    // Never taken: for the verifier. XDP_ABORTED.
+    asm.set(Reg::R0, 0);
+    asm.exit();
+    asm.bind(done);
+    pseudo(asm, Reg::R1, shape);
+    asm.alu(Alu::Add, Reg::R1, sum);
+    fold(asm, Reg::R1, Reg::R2);
+    asm.alu(Alu::Xor, Reg::R1, 0xffff);
+    some(asm, shape);
+    asm.push(Insn::store(
+        Size::Half,
+        FRAME,
+        shape.checksum() as i16,
+        Reg::R1,
+    ));
+}
+
+/// Adds a part of the frame where it lies.
+fn add_part(asm: &mut Assembler, at: i32, sum: Reg, wrong: Label) {
+    asm.set(Reg::R3, FRAME);
+    asm.alu(Alu::Add, Reg::R3, at);
+    asm.set(Reg::R1, Reg::R3);
+    asm.alu(Alu::Add, Reg::R1, PART_LEN as i32);
+    asm.jump_if(Reg::R1, Condition::Greater, END, wrong);
+    add(asm, sum);
+}
+
+/// Adds the r4 bytes of the frame from r2 on, of which there are fewer than a part has, if there are any.
+fn add_rest(asm: &mut Assembler, sum: Reg, done: Label, wrong: Label) {
+    asm.jump_if(Reg::R4, Condition::Equal, 0, done);
+    asm.jump_if(Reg::R4, Condition::Greater, PART_LEN as i32, wrong);
+    for at in (PART..LENGTH).step_by(8) {
+        asm.push(Insn::store_imm(Size::Double, Reg::R10, at, 0));
+    }
+    asm.set(Reg::R1, CONTEXT);
+    asm.set(Reg::R3, Reg::R10);
+    asm.alu(Alu::Add, Reg::R3, i32::from(PART));
+    asm.call(Helper::XdpLoadBytes);
+    asm.jump_if(Reg::R0, Condition::NotEqual, 0, wrong);
+    asm.set(Reg::R3, Reg::R10);
+    asm.alu(Alu::Add, Reg::R3, i32::from(PART));
+    add(asm, sum);
+    asm.jump(done);
+}
+
+/// Adds a part at r3.
+fn add(asm: &mut Assembler, sum: Reg) {
+    asm.set(Reg::R1, 0);
+    asm.set(Reg::R2, 0);
+    asm.set(Reg::R4, PART_LEN as i32);
+    asm.alu32(Alu::Move, Reg::R5, sum);
+    asm.call(Helper::CsumDiff);
+    asm.set(sum, Reg::R0);
+}

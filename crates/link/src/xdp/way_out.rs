@@ -1,0 +1,47 @@
+//! How packets that a handler has dealt with leave by the interface that they came from.
+//!
+//! | interface | how | because |
+//! |---|---|---|
+//! | hardware, and guests' interfaces | `XDP_TX` | the driver sends them |
+//! | a veth, native | a redirection to itself | that arrives where the other end has GRO or an XDP program, `XDP_TX` only where it has a program |
+//! | virtual interfaces, generic | not at all | they would go on as the socket buffers that they are, which ask for a checksum to be finished |
+
+use exos_filter::handler::forward::WayOut;
+use exos_host::netlink::{Netlink, XdpFeatures};
+
+use super::{Mode, XdpLink};
+use crate::Error;
+use crate::meta::RxChecksum;
+
+/// Their kind in netlink.
+const VETH: &str = "veth";
+
+impl XdpLink {
+    /// How packets leave that a handler sends on, whose checksums it has seen to. It may change with the other end of a veth.
+    ///
+    /// # Errors
+    ///
+    /// They would not arrive, or damaged; or the interface has gone.
+    pub fn way_out(&self) -> Result<WayOut, Error> {
+        let name = self.name();
+        if self.mode == Mode::Generic && self.interface.rx_checksum == RxChecksum::MaybePartial {
+            return Err(Error::new(format!(
+                "packets cannot be sent on in the kernel by {name}: its driver runs no XDP programs"
+            ))
+            .mend("name an interface of hardware, or a veth"));
+        }
+        let info = Netlink::new()?.link_by_name(name)?;
+        if info.kind.as_deref() != Some(VETH) {
+            return Ok(WayOut::Transmit);
+        }
+        // A kernel that is too old to say is believed to be able.
+        let arrives = XdpFeatures::of(info.index)?.is_none_or(XdpFeatures::is_target);
+        if arrives {
+            return Ok(WayOut::Redirect(info.index));
+        }
+        Err(Error::new(format!(
+            "packets that the kernel sends on by {name} would not arrive: the other end of this veth has neither GRO nor an XDP program"
+        ))
+        .mend("turn GRO on there: ethtool -K INTERFACE gro on"))
+    }
+}
