@@ -121,8 +121,9 @@ pub const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// answers.
 pub const HALF_CLOSED_TIME: Duration = Duration::from_secs(30 * 60);
 
-/// Bytes that are moved at once: more than a pipe holds (64 KiB), so that it is filled if so much is there.
-pub const SPLICE_AT_ONCE: usize = 1 << 20;
+/// Bytes that a call moves at most, more than most pipes hold; and after how many of one way of a connection others have their
+/// turn.
+pub const SPLICE_AT_ONCE: usize = 1 << 18;
 
 /// Empty pipes that are kept: as many connections as have something to move between two looks at the clock, both ways.
 pub const PIPES_SPARE_MAX: usize = 512;

@@ -57,7 +57,7 @@ pub struct ForwardArgs {
     #[arg(long)]
     pub(crate) in_kernel: bool,
     /// Join sockets of the kernel's instead, by splice(2): a proxy. TCP only, at addresses of this host, without a link
-    #[arg(long, conflicts_with_all = ["balance", "check", "control", "in_kernel", "passive"])]
+    #[arg(long, conflicts_with_all = ["balance", "check", "control", "in_kernel", "no_server", "passive"])]
     pub(crate) splice: bool,
     /// With --splice: tell servers of their clients by the PROXY protocol, which they must expect
     #[arg(long, value_enum, value_name = "VERSION", requires = "splice")]

@@ -102,6 +102,11 @@ impl Connection {
         }
     }
 
+    /// There may be more to do, of which epoll does not tell again.
+    pub fn is_unfinished(&self) -> bool {
+        self.ways.iter().any(|way| way.unfinished)
+    }
+
     /// Does what can be done now that epoll has told this of one of its sockets.
     ///
     /// # Errors

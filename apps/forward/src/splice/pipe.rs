@@ -63,10 +63,13 @@ pub(super) struct Direction {
     pub done: bool,
     /// Bytes that went through.
     pub bytes: u64,
+    /// There may be more that can be moved now.
+    pub unfinished: bool,
 }
 
 impl Direction {
-    /// Moves what can be moved now, and tells the receiver when the sender has ended.
+    /// Moves what can be moved now, so much at most that others have their turn too, and tells the receiver when the sender
+    /// has ended.
     ///
     /// # Errors
     ///
@@ -77,7 +80,11 @@ impl Direction {
         (to, to_ready): (&OwnedFd, &mut Ready),
         pool: &mut Pool,
     ) -> rustix::io::Result<()> {
-        while self.drain(to, to_ready)? | self.fill(from, from_ready, pool)? {}
+        let enough = self.bytes + SPLICE_AT_ONCE as u64;
+        self.unfinished = true;
+        while self.unfinished && self.bytes < enough {
+            self.unfinished = self.drain(to, to_ready)? | self.fill(from, from_ready, pool)?;
+        }
         self.give_back(pool);
         if self.ended && self.held == 0 && !self.done {
             self.done = true;

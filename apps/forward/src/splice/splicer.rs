@@ -56,6 +56,8 @@ pub(super) struct Splicer {
     pause_until: Option<Instant>,
     /// Connections by when it is seen to their time.
     due: BTreeSet<(Instant, u32)>,
+    /// Connections that had enough for a turn, by what epoll says of their clients' sockets.
+    unfinished: BTreeSet<u64>,
     pub pool: Pool,
     pub counters: Counters,
     events: Vec<epoll::Event>,
@@ -94,6 +96,7 @@ impl Splicer {
             accepting: true,
             pause_until: None,
             due: BTreeSet::new(),
+            unfinished: BTreeSet::new(),
             pool: Pool::default(),
             counters: Counters::default(),
             events: Vec::with_capacity(EVENTS_MAX),
@@ -132,7 +135,11 @@ impl Splicer {
     /// The kernel refuses to wait.
     pub fn wait(&mut self, now: Instant) -> io::Result<()> {
         let first = self.due.first().map(|(at, _)| *at);
-        let at = [first, self.pause_until].into_iter().flatten().min();
+        let at_once = (!self.unfinished.is_empty()).then_some(now);
+        let at = [first, self.pause_until, at_once]
+            .into_iter()
+            .flatten()
+            .min();
         let timeout = at.map(|at| {
             let left = at.saturating_duration_since(now);
             Timespec {
@@ -150,6 +157,9 @@ impl Splicer {
 
     /// Does what there is to do at a moment: what the last wait told of, and what is due.
     pub fn handle(&mut self, now: Instant) {
+        for data in std::mem::take(&mut self.unfinished) {
+            self.hear(now, data, EventFlags::empty());
+        }
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {
             match event.data.u64() {
@@ -241,7 +251,7 @@ impl Splicer {
         place.connection = Some(connection);
     }
 
-    /// What epoll tells of a connection's socket.
+    /// What epoll tells of a connection's socket, or nothing when it goes on where it was.
     fn hear(&mut self, now: Instant, data: u64, flags: EventFlags) {
         let (uses, number, side) = of_data(data);
         let place = &mut self.places[number as usize];
@@ -252,6 +262,9 @@ impl Splicer {
             Ok(()) if connection.state == State::Over => {
                 self.counters.connections_closed += 1;
                 self.end(number);
+            }
+            Ok(()) if connection.is_unfinished() => {
+                self.unfinished.insert(data_of(uses, number, Side::Client));
             }
             Ok(()) => {}
             Err(fault) => {

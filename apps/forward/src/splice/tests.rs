@@ -14,7 +14,7 @@ use super::choice::{Server, Service};
 use super::counters::Counters;
 use super::proxy::{self, Version};
 use super::splicer::Splicer;
-use crate::limits::{CONNECT_TIME, ESTABLISHED_TIME};
+use crate::limits::{CONNECT_TIME, ESTABLISHED_TIME, SPLICE_AT_ONCE};
 
 /// On a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -237,6 +237,30 @@ fn clients_wait_for_room() {
     assert_eq!(&heard, b"waiting");
     drop((second, server));
     assert_eq!(running.end().counters.connections_closed, 2);
+}
+
+/// However much there is of one connection, others have their turn; and it goes on by itself.
+#[test]
+fn a_turn_moves_a_bounded_part() {
+    const ALL: usize = 8 << 20;
+    let (listener, to) = listening();
+    let mut splicer = splicer(to, None, 10);
+    let mut client = client(splicer.services[0].at);
+    let sender = std::thread::spawn(move || client.write_all(&bytes(ALL)).unwrap());
+    accept_all(&mut splicer, 1);
+    let (mut server, _) = listener.accept().unwrap();
+    server.set_nonblocking(true).unwrap();
+    let mut all = Vec::new();
+    while all.len() < ALL {
+        splicer.wait(clock::now()).unwrap();
+        splicer.handle(clock::now());
+        let before = all.len();
+        let _ = server.read_to_end(&mut all);
+        // What one way moves until it has enough, and the call that goes beyond it.
+        assert!(all.len() - before <= 2 * SPLICE_AT_ONCE, "{}", all.len());
+    }
+    assert!(all == bytes(ALL));
+    sender.join().unwrap();
 }
 
 /// A server that does not answer, and a connection on which nothing is said, are given up.
