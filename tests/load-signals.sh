@@ -29,7 +29,7 @@ cleanup_load() { [ -z "$loading" ] || end "$loading"; loading=; }
 trap 'cleanup_load; cleanup' EXIT
 
 lab_up --delay 100ms || { bad "lab up"; exit 1; }
-inside a -- nginx -c "$work/nginx/conf" >/dev/null 2>&1 & peer=$!
+"$exos" lab exec --name "$lab" a -- nginx -c "$work/nginx/conf" >/dev/null 2>&1 & peer=$!
 await eval 'client curl -sf -o /dev/null http://10.10.0.1/small' || { bad "nginx starts" "$(cat "$work/nginx/error")"; exit 1; }
 # Nobody is there, and nobody says so: what is sent there is lost behind the server's host.
 client ip route add 10.30.0.0/24 via 10.10.0.1
