@@ -149,7 +149,8 @@ done
 
 # ---- what goes wrong on a core ends all ----
 
-"$exos" lab exec --name "$lab" b -- "$exos" load http://10.10.0.1/small --link xdp:wire --address 10.10.0.20/24 --cores 2 -c 20 -d 60s >"$work/load" 2>"$work/load.err" &
+# Who polls has to look for it: before a sleep the link is asked in any case.
+"$exos" lab exec --name "$lab" b -- "$exos" load http://10.10.0.1/small --link xdp:wire --address 10.10.0.20/24 --cores 2 -c 20 -d 60s --idle poll >"$work/load" 2>"$work/load.err" &
 loading=$!
 await eval '[ "$(standing)" = 20 ]'
 inside b -- ip link delete wire

@@ -27,7 +27,7 @@ pub struct ForwardArgs {
     pub(crate) other: Option<Other>,
     #[command(flatten)]
     pub(crate) link: LinkArgs,
-    /// All that is said here but for the link in a file of TOML, and the link too if it is not named here (docs/forward.md); SIGHUP reads it anew
+    /// What to forward and how, in a file of TOML, and by which link if that is not named here (docs/forward.md); SIGHUP reads it anew
     #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "to", "flows", "keep", "control", "balance", "no_server", "check", "passive", "splice"])]
     pub(crate) config: Option<PathBuf>,
     /// Where clients come to: an address that --address gives, and a port; tcp unless it says udp (repeatable)

@@ -10,6 +10,7 @@
 //! Several cores make one schedule together: each begins those of its moments whose numbers are in its part
 //! ([`Schedule::part`]). So all begin exactly what one core would, and arrivals by chance are one process.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use exos_inet::{Instant, Part};
@@ -96,7 +97,7 @@ impl Source {
 /// The times of a log.
 #[derive(Clone, Debug)]
 struct Log {
-    beats: Vec<Beat>,
+    beats: Arc<[Beat]>,
     speed: f64,
     start: Instant,
     /// The beat under way, and how many of its requests have begun.
@@ -182,7 +183,7 @@ impl Schedule {
     }
 
     /// As in a log, so many times as fast; beats in order.
-    pub fn replay(beats: Vec<Beat>, speed: f64, start: Instant) -> Self {
+    pub fn replay(beats: Arc<[Beat]>, speed: f64, start: Instant) -> Self {
         Self::of(Source::Log(Log {
             beats,
             speed,

@@ -342,10 +342,14 @@ impl Exos {
     }
 
     /// In place of [`wait`](Self::wait), for a program that has a core to itself and that loses more by waking than by
-    /// looking again: returns at once. It sleeps, like `wait`, only while the link has no room.
-    pub fn look_on(&mut self) -> Result<(), Error> {
+    /// looking again: returns at once. It waits only while the link has no room, or has not sent all.
+    pub fn look_on(
+        &mut self,
+        until: Option<Instant>,
+        others: &[BorrowedFd<'_>],
+    ) -> Result<(), Error> {
         if self.worked || self.blocked || self.link.wants_write() {
-            return self.wait(None, &[]);
+            return self.wait(until, others);
         }
         self.turns += 1;
         if self.now - self.looked_around >= LOOK_AROUND {

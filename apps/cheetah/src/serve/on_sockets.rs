@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use exos::signals::{Ask, Signals};
 use exos::{Error, clock};
+use exos_host::limits::raise_descriptors;
 use exos_inet::Instant;
 use exos_program::Stream;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::documents::{Changing, Documents};
 use super::lead::Reporter;
@@ -60,7 +60,8 @@ pub(super) fn run(
     if let Some(pages) = config.status.pages()? {
         server.set_status_pages(pages);
     }
-    allow_many_descriptors();
+    // Each connection is a descriptor.
+    raise_descriptors()?;
     let mut server = SocketServer::listen(address(config)?, server)?;
     server.set_bounds(config.bounds.bounds(), config.bounds.max_connections);
     announce(&server, place_of_addresses(config))?;
@@ -185,17 +186,6 @@ fn address(config: &Config) -> Result<SocketAddr, Error> {
 
 fn has_ipv6() -> bool {
     std::path::Path::new("/proc/net/if_inet6").exists()
-}
-
-/// Each connection is a descriptor: as many as the user may have.
-fn allow_many_descriptors() {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    let all = Rlimit {
-        current: maximum,
-        maximum,
-    };
-    // Without them, it serves fewer.
-    let _ = setrlimit(Resource::Nofile, all);
 }
 
 fn announce(server: &SocketServer, place: Stream) -> Result<(), Error> {

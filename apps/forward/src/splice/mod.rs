@@ -28,8 +28,8 @@ use std::process::ExitCode;
 
 use exos::signals::Signals;
 use exos::{Error, clock};
+use exos_host::limits::raise_descriptors;
 use exos_program::{Printer, Stream};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::options::ForwardArgs;
 use splicer::Splicer;
@@ -42,7 +42,8 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     args.link.pin()?;
     let services = choice::services(args)?;
     let signals = Signals::catch()?;
-    allow_many_descriptors();
+    // Each connection takes two descriptors, and up to four more while bytes wait in it.
+    raise_descriptors()?;
     let splicer = Splicer::listen(services, args.proxy_protocol, args.flows)?;
     let stream = if args.json {
         Stream::Output
@@ -91,15 +92,4 @@ fn check(args: &ForwardArgs) -> Result<(), Error> {
         );
     }
     Ok(())
-}
-
-/// Each connection takes two descriptors, and up to four more while bytes wait in it: as many as the user may have.
-fn allow_many_descriptors() {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    let all = Rlimit {
-        current: maximum,
-        maximum,
-    };
-    // Without them, more clients wait.
-    let _ = setrlimit(Resource::Nofile, all);
 }

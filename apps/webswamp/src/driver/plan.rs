@@ -44,7 +44,7 @@ pub(crate) struct Plan {
     pub(crate) url: String,
     pub(crate) driver: Maker,
     /// When requests begin, if that is the driver's to say, and how many times as fast.
-    pub(crate) beats: Option<(Vec<Beat>, f64)>,
+    pub(crate) beats: Option<(Arc<[Beat]>, f64)>,
     /// What there is of a log, if one is replayed.
     pub(crate) log: Option<Extent>,
     /// What a person should know before.
@@ -132,7 +132,8 @@ impl DriverArgs {
         let mut beats = None;
         if self.is_timed() && !common.has_rate {
             log.sort();
-            beats = Some((log.beats().map_err(wrong)?, self.speed.unwrap_or(1.0)));
+            let all = log.beats().map_err(wrong)?;
+            beats = Some((all.into(), self.speed.unwrap_or(1.0)));
         }
         let extent = log.extent();
         let note = log.first_left_out.map(|(number, why)| {

@@ -175,10 +175,11 @@ impl<'a> Load<'a> {
             if tell_news("load", &mut self.exos) {
                 return Err(taken_back());
             }
+            let fds = self.course.seat.fds();
             if self.course.looks_on(self.exos.now(), due) {
-                self.exos.look_on()?;
+                self.exos.look_on(Some(due), &fds)?;
             } else {
-                self.exos.wait(Some(due), &self.course.seat.fds())?;
+                self.exos.wait(Some(due), &fds)?;
             }
         }
     }

@@ -2,10 +2,10 @@
 
 use std::io::IsTerminal as _;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use exos::{Error, clock};
-
 use exos_inet::{Instant, RouteTo};
 
 use crate::driver::replay::Extent;
@@ -32,7 +32,7 @@ pub(crate) struct Setup {
     /// What there is of a log.
     log: Option<Extent>,
     /// The times of a log, and how fast they go by.
-    beats: Option<(Vec<Beat>, f64)>,
+    beats: Option<(Arc<[Beat]>, f64)>,
     idle: Idle,
 }
 

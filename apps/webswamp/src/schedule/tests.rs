@@ -70,14 +70,14 @@ fn a_log_is_followed_second_by_second() {
         (2.0, [0, 1000, 1125, 1250, 1375, 3500, 3750]),
         (0.5, [0, 4000, 4500, 5000, 5500, 14000, 15000]),
     ] {
-        let mut schedule = Schedule::replay(beats.to_vec(), speed, start);
+        let mut schedule = Schedule::replay(beats.into(), speed, start);
         let end = start + Duration::from_secs(3600);
         let times = std::iter::from_fn(|| schedule.take(end));
         let times: Vec<_> = times.map(|at| (at - start).as_millis() as u64).collect();
         assert_eq!(times, wanted);
         assert_eq!(schedule.next(), None);
     }
-    assert_eq!(Schedule::replay(Vec::new(), 1.0, start).next(), None);
+    assert_eq!(Schedule::replay([].into(), 1.0, start).next(), None);
 }
 
 #[test]
