@@ -32,7 +32,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// What the options say, or the file that they name. A link that is named on the command line replaces the file's whole.
+    /// What the options say, or the file that they name. Of the link, an option comes before the file.
     ///
     /// # Errors
     ///
@@ -40,10 +40,7 @@ impl Wanted {
     pub fn of(args: &ForwardArgs) -> Result<Self, Error> {
         if let Some(file) = &args.config {
             let wanted = config::read(file).map_err(|errors| Error::new(errors.to_string()))?;
-            let link = match args.link.link.is_some() || args.link.via.is_some() {
-                true => args.link.clone(),
-                false => wanted.link,
-            };
+            let link = args.link.clone().or(wanted.link);
             return Ok(Self { link, ..wanted });
         }
         Ok(Self {
@@ -59,5 +56,40 @@ impl Wanted {
                 to: args.to.clone(),
             }],
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ForwardArgs,
+    }
+
+    /// An option of the link beside a file takes effect, also where it does not name the link.
+    #[test]
+    fn options_of_the_link_come_before_the_file() {
+        let file = std::env::temp_dir().join(format!("wanted-{}.toml", std::process::id()));
+        let text = "[link]\nname = \"xdp:eth0\"\naddresses = [\"10.0.0.1/24\"]\ngateways = [\"10.0.0.254\"]\n\
+                    [[service]]\nlisten = [\"10.0.0.1:80\"]\nto = [\"10.0.0.2\"]\n";
+        std::fs::write(&file, text).unwrap();
+        let of = |more: &[&str]| {
+            let words = ["forward", "--config", file.to_str().unwrap()];
+            let line = Line::try_parse_from(words.iter().chain(more)).unwrap();
+            Wanted::of(&line.args).unwrap().link
+        };
+        let (plain, changed) = (of(&[]), of(&["--address", "10.0.0.9/24", "--core", "1"]));
+        assert_eq!(changed.address, ["10.0.0.9/24".parse().unwrap()]);
+        assert_eq!(changed.core, [1]);
+        assert_eq!((changed.link, changed.gateway), (plain.link, plain.gateway));
+        let other = of(&["--link", "xdp:eth1"]);
+        assert_eq!(other.link, Some("xdp:eth1".parse().unwrap()));
+        assert_eq!(other.address, plain.address);
+        std::fs::remove_file(&file).unwrap();
     }
 }

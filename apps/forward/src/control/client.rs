@@ -16,10 +16,10 @@ use crate::limits::{ANSWER_LEN_MAX, ANSWER_TIME, CONTROL_PATH};
 #[derive(clap::Args, Clone, Debug)]
 pub struct CtlArgs {
     /// The socket that the forwarder was given with --control
-    #[arg(long, value_name = "PATH", default_value = CONTROL_PATH)]
+    #[arg(long, global = true, value_name = "PATH", default_value = CONTROL_PATH)]
     control: PathBuf,
     /// Print the answer as JSON (docs/json.md)
-    #[arg(long)]
+    #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
     ask: Ask,

@@ -128,6 +128,13 @@ impl Splicer {
         self.open_max
     }
 
+    /// Through the connections that are open, both ways.
+    #[cfg(test)]
+    pub fn bytes_moved(&self) -> u64 {
+        let open = self.places.iter().flat_map(|place| &place.connection);
+        open.flat_map(Connection::bytes).sum()
+    }
+
     /// Waits for something to do.
     ///
     /// # Errors
