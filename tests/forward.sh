@@ -234,6 +234,7 @@ visit() { local n; for n in $(seq "$1"); do in_ client curl -gsS -m 60 -o /dev/n
 unanswered() { ! in_ client curl -gsS -m 2 -o /dev/null http://10.10.0.20/one.txt; }
 has "the status names listeners" "tcp:10.10.0.20:80: " "$(ctl status)"
 has "and servers" "  10.10.0.11:80, weight 1: " "$(ctl status)"
+has "exos top reads it" '"name": "tcp:10.10.0.20:80"' "$("$exos" top --forward "$work/control" --json -d 0.1)"
 has "Prometheus can read it" 'exos_forward_server_well{protocol="tcp",server="10.10.0.11:80"} 1' "$(ctl metrics)"
 same "the socket is its owner's alone" 600 "$(stat -c %a "$work/control")"
 refused "another forwarder at the same socket" "somebody listens" "${link[@]}" --listen 10.10.0.20:80 --to 10.10.0.11 --control "$work/control"

@@ -75,9 +75,6 @@ pub const EXPIRED_AT_ONCE: usize = 256;
 /// level as it is usual (512 KiB), and looking ahead would only cost time.
 pub const READ_AHEAD_FROM: u32 = 8192;
 
-/// The control socket where none is named.
-pub const CONTROL_PATH: &str = "/run/exos/forward.sock";
-
 /// Programs on the control socket at once: people and scripts of its owner. Another takes the place of the one that was silent
 /// for longest.
 pub const ASKERS_MAX: usize = 8;
@@ -87,13 +84,6 @@ pub const ASKERS_WAITING_MAX: i32 = 16;
 
 /// Bytes of a request; the longest has some two hundred.
 pub const REQUEST_LEN_MAX: usize = 4096;
-
-/// Bytes of an answer: the status of as many servers and listeners as there may be, with 500 bytes each and 60 for each
-/// server of a listener, is below this.
-pub const ANSWER_LEN_MAX: u64 = 32 << 20;
-
-/// How long an answer may take: a loop that is busy looks at the socket every [`CONTROL_EVERY`].
-pub const ANSWER_TIME: Duration = Duration::from_secs(10);
 
 /// How often the loop looks at the control socket while packets come: a person notices no delay, and it costs two system calls.
 pub const CONTROL_EVERY: Duration = Duration::from_millis(1);

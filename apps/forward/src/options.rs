@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use exos_program::LinkArgs;
+use exos_program::control::FORWARD_SOCKET;
 
 use crate::control::CtlArgs;
 use crate::forwarder::NoServer;
 use crate::health::HealthArgs;
-use crate::limits::{CONTROL_PATH, FLOWS_DEFAULT, FLOWS_MAX, WEIGHT_MAX};
+use crate::limits::{FLOWS_DEFAULT, FLOWS_MAX, WEIGHT_MAX};
 use crate::packet::Transport;
 use crate::service::Balance;
 use crate::splice::Version;
@@ -51,7 +52,7 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     pub(crate) no_server: NoServer,
     /// Listen to exos forward ctl at a socket that its owner may open: servers change while it runs
-    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = CONTROL_PATH)]
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = FORWARD_SOCKET)]
     pub(crate) control: Option<PathBuf>,
     /// Forward connections that stand in the kernel (the interface's driver), where only their first and last packets come here
     #[arg(long)]

@@ -74,6 +74,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
         checks,
         control,
         control_due: clock::now(),
+        started: clock::now(),
         kernel,
         signals,
         printer: Printer::start(stream)?,
@@ -194,6 +195,8 @@ struct Program {
     control: Option<ControlServer>,
     /// When the control socket is looked at next.
     control_due: Instant,
+    /// When the program began.
+    started: Instant,
     kernel: Option<Kernel>,
     signals: Signals,
     printer: Printer,
@@ -308,9 +311,7 @@ impl Program {
         let request = Request::parse(line)?;
         if request.request == Kind::Status {
             self.read_tallies();
-            let kernel = self.kernel.as_ref();
-            let status = statistics::json(&self.exos, &self.forwarder, kernel);
-            return Ok(json!({ "status": status }));
+            return Ok(json!({ "status": statistics::json(self.parts()) }));
         }
         if request.request == Kind::Reload {
             let changes = self.reload().map_err(|e| e.to_string())?;
@@ -358,9 +359,17 @@ impl Program {
 
     fn print(&mut self) {
         self.read_tallies();
-        let report =
-            statistics::report(&self.exos, &self.forwarder, self.kernel.as_ref(), self.json);
-        self.printer.print(report);
+        self.printer
+            .print(statistics::report(self.parts(), self.json));
+    }
+
+    fn parts(&self) -> statistics::Parts<'_> {
+        statistics::Parts {
+            exos: &self.exos,
+            forwarder: &self.forwarder,
+            kernel: self.kernel.as_ref(),
+            started: self.started,
+        }
     }
 }
 

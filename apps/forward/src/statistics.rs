@@ -6,7 +6,8 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
-use exos::Exos;
+use exos::{Exos, clock};
+use exos_inet::Instant;
 use exos_program::counters;
 use serde_json::{Value, json};
 
@@ -16,16 +17,24 @@ use crate::kernel::Kernel;
 use crate::service::{Listener, Member, Server, Services, Standing};
 use crate::traffic::Traffic;
 
+/// What is reported of.
+#[derive(Clone, Copy)]
+pub struct Parts<'a> {
+    pub exos: &'a Exos,
+    pub forwarder: &'a Forwarder,
+    pub kernel: Option<&'a Kernel>,
+    /// When the program began.
+    pub started: Instant,
+}
+
 /// A report, for people or as a line of JSON.
-pub fn report(
-    exos: &Exos,
-    forwarder: &Forwarder,
-    kernel: Option<&Kernel>,
-    as_json: bool,
-) -> String {
+pub fn report(parts: Parts<'_>, as_json: bool) -> String {
     if as_json {
-        return format!("{}\n", json(exos, forwarder, kernel));
+        return format!("{}\n", json(parts));
     }
+    let Parts {
+        forwarder, kernel, ..
+    } = parts;
     let mut text = String::from("exos forward:\n");
     for (name, count) in gauges(forwarder) {
         let _ = writeln!(text, "  {count} flows {name}");
@@ -43,26 +52,33 @@ pub fn report(
         let (taken, begun) = (server.ports.taken(), server.begun);
         let _ = writeln!(text, "  to {name}:{at}: {taken} flows, {begun} begun");
     }
-    text + &counters::lines(&all(exos, forwarder, kernel))
+    text + &counters::lines(&all(parts))
 }
 
 /// The same as a value of JSON.
-pub fn json(exos: &Exos, forwarder: &Forwarder, kernel: Option<&Kernel>) -> Value {
+pub fn json(parts: Parts<'_>) -> Value {
+    let Parts {
+        forwarder, kernel, ..
+    } = parts;
+    let now = clock::now();
     json!({
         "schema": "exos.forward.statistics/1",
+        "pid": std::process::id(),
+        "uptime_ms": (now - parts.started).as_millis() as u64,
+        "time_ns": now.micros() * 1000,
         "flows": flows(forwarder, kernel),
         "listeners": listeners(forwarder.services()),
         "servers": servers(forwarder.services()),
-        "counters": counters::object(all(exos, forwarder, kernel)),
+        "counters": counters::object(all(parts)),
     })
 }
 
 /// All counters: those of the forwarder, here and in the kernel, then those of link and stack.
-fn all(exos: &Exos, forwarder: &Forwarder, kernel: Option<&Kernel>) -> Vec<(String, u64)> {
-    let own = forwarder.counters().list().into_iter();
-    let own = own.chain(kernel.map(Kernel::counters).unwrap_or_default());
+fn all(parts: Parts<'_>) -> Vec<(String, u64)> {
+    let own = parts.forwarder.counters().list().into_iter();
+    let own = own.chain(parts.kernel.map(Kernel::counters).unwrap_or_default());
     let own = own.map(|(name, count)| (name.to_owned(), count));
-    own.chain(exos.counters()).collect()
+    own.chain(parts.exos.counters()).collect()
 }
 
 fn gauges(forwarder: &Forwarder) -> [(&'static str, u32); 4] {

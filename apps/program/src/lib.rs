@@ -1,12 +1,13 @@
 //! What our programs have in common beside the library: the options that say where packets come from ([`LinkArgs`]) and
 //! how TCP behaves ([`TcpArgs`]), loops on several [`cores`], what it says when a daemon takes the link back ([`tell_news`]), reports that never wait
 //! for their reader ([`Printer`]), the counters' form in them ([`counters`]) and as Prometheus text ([`exposition`]), what
-//! the daemon reports of itself ([`status`]), pages ([`html`]) with figures ([`figure`]), values
+//! the daemon reports of itself ([`status`]), questions to a program that runs ([`control`]), pages ([`html`]) with figures ([`figure`]), values
 //! of options ([`words`]), and configuration files ([`config`]).
 
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod control;
 pub mod cores;
 pub mod counters;
 pub mod exposition;

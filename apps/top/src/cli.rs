@@ -3,9 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use exos_program::control::FORWARD_SOCKET;
+
 use crate::limits::{INTERVAL_MAX, INTERVAL_MIN};
 
-/// Watch the daemon: interfaces, programs, grants, rates, drops by name, rings.
+/// Watch the daemon (interfaces, programs, grants, rates, drops by name, rings), or a forwarder (its servers).
+///
+/// With neither named, the daemon; where there is none and a forwarder listens at its usual socket, that.
 #[derive(clap::Args, Debug)]
 pub struct TopArgs {
     /// Seconds between two reports
@@ -15,8 +19,11 @@ pub struct TopArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// The daemon's socket; else $EXOS_XOKD, else /run/exos/xokd.sock
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", conflicts_with = "forward")]
     pub(crate) xokd: Option<PathBuf>,
+    /// Watch the forwarder that was given this socket by --control
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = FORWARD_SOCKET)]
+    pub(crate) forward: Option<PathBuf>,
 }
 
 impl TopArgs {

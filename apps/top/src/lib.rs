@@ -1,19 +1,17 @@
-//! `exos top`: who is on the daemon's interfaces, how much each sends and receives, and what is dropped
-//! and why.
+//! `exos top`: who is doing how much, live.
 //!
-//! The daemon's report, asked for once in a while, is the only source ([`exos_program::status`]); rates
-//! are differences of two of them ([`rates`]). [`app`] is what keys do, [`view`] what is seen; both
-//! perform no I/O, and are tested without a terminal. [`run`] joins them to one.
+//! Two things can be watched: the [`daemon`] with the programs on its interfaces, and a forwarder with its servers
+//! ([`forward`]). [`keys`] is what keys mean in both, `screen` what both show; `run` joins them to a terminal.
 #![forbid(unsafe_code)]
 
-pub mod app;
 mod cli;
-mod json;
+pub mod daemon;
+pub mod forward;
+pub mod keys;
 mod limits;
-pub mod rates;
 mod run;
+mod screen;
 mod units;
-pub mod view;
 
 pub use cli::TopArgs;
 pub use run::run;

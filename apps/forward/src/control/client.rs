@@ -1,22 +1,19 @@
 //! `exos forward ctl`: one request over the control socket, and its answer.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use exos::Error;
-use serde_json::Value;
+use exos_program::control::FORWARD_SOCKET;
 
 use super::request::{Kind, Request};
 use super::{metrics, table};
-use crate::limits::{ANSWER_LEN_MAX, ANSWER_TIME, CONTROL_PATH};
 
 /// Ask a forwarder that runs how it is, or change its servers
 #[derive(clap::Args, Clone, Debug)]
 pub struct CtlArgs {
     /// The socket that the forwarder was given with --control
-    #[arg(long, global = true, value_name = "PATH", default_value = CONTROL_PATH)]
+    #[arg(long, global = true, value_name = "PATH", default_value = FORWARD_SOCKET)]
     control: PathBuf,
     /// Print the answer as JSON (docs/json.md)
     #[arg(long, global = true)]
@@ -120,45 +117,21 @@ impl Ask {
 ///
 /// Nobody answers, or what is asked cannot be done.
 pub fn run(args: &CtlArgs) -> Result<ExitCode, Error> {
-    let request = args.ask.request();
-    let line = ask(args, &request)?;
-    let strange = || {
-        Error::new(format!("this is no answer: {}", line.trim_end()))
-            .mend("use a program of the forwarder's version")
-    };
-    let answer: Value = serde_json::from_str(&line).map_err(|_| strange())?;
+    let line = exos_program::control::ask(&args.control, &args.ask.request())?;
+    let answer = exos_program::control::answer(&line)?;
     if args.json {
         print!("{line}");
+        let good = answer.is_ok();
+        return Ok(if good {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        });
     }
-    match (answer["ok"].as_bool(), answer["error"].as_str()) {
-        (Some(true), _) if args.json => {}
-        (Some(true), _) if matches!(args.ask, Ask::Metrics) => {
-            print!("{}", metrics::text(&answer["status"]));
-        }
-        (Some(true), _) => print!("{}", table::text(&answer)),
-        (Some(false), _) if args.json => return Ok(ExitCode::FAILURE),
-        (Some(false), Some(error)) => return Err(Error::new(error)),
-        _ => return Err(strange()),
+    let answer = answer?;
+    match args.ask {
+        Ask::Metrics => print!("{}", metrics::text(&answer["status"])),
+        _ => print!("{}", table::text(&answer)),
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn ask(args: &CtlArgs, request: &Request) -> Result<String, Error> {
-    let path = args.control.display();
-    let failed = |e| {
-        Error::io(format!("cannot ask the forwarder at {path}"), e).mend(
-            "start it with --control, name its socket with exos forward ctl --control PATH, and be its user",
-        )
-    };
-    let mut line = String::new();
-    let mut exchange = || {
-        let mut stream = UnixStream::connect(&args.control)?;
-        stream.set_read_timeout(Some(ANSWER_TIME))?;
-        stream.set_write_timeout(Some(ANSWER_TIME))?;
-        let text = serde_json::to_string(request).expect("plain data becomes JSON");
-        stream.write_all(format!("{text}\n").as_bytes())?;
-        BufReader::new(stream.take(ANSWER_LEN_MAX)).read_line(&mut line)
-    };
-    exchange().map_err(failed)?;
-    Ok(line)
 }

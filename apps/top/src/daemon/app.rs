@@ -1,9 +1,10 @@
 //! What keys do, and what the next report changes. No I/O.
 
 use exos_program::status::Status;
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::crossterm::event::KeyEvent;
 
-use crate::rates::{Row, rows};
+use super::rates::{Rates, Row, rows};
+use crate::keys::{Keys, Next, Press, further};
 
 /// What rows are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,12 +24,6 @@ pub enum Column {
 impl Column {
     /// In the order of the columns.
     pub const ALL: [Self; 5] = [Self::Slot, Self::Program, Self::Rx, Self::Tx, Self::Drops];
-
-    fn next(self, step: usize) -> Self {
-        let at = Self::ALL.iter().position(|column| *column == self);
-        let at = at.expect("all columns are listed");
-        Self::ALL[(at + step) % Self::ALL.len()]
-    }
 
     /// Most traffic first, but names and numbers from the beginning.
     fn is_descending(self) -> bool {
@@ -65,14 +60,8 @@ pub struct App {
     pub rows: Vec<Row>,
     /// What they are sorted by.
     pub column: Column,
-    /// The other way round.
-    pub reversed: bool,
-    /// One program is looked into.
-    pub inside: bool,
-    /// The keys are explained.
-    pub help: bool,
-    /// Reports are not asked for.
-    pub paused: bool,
+    /// What the keys have set.
+    pub keys: Keys,
     /// Why there is no report.
     pub trouble: Option<String>,
     chosen: Option<Chosen>,
@@ -84,23 +73,11 @@ impl Default for App {
             status: None,
             rows: Vec::new(),
             column: Column::Rx,
-            reversed: false,
-            inside: false,
-            help: false,
-            paused: false,
+            keys: Keys::default(),
             trouble: None,
             chosen: None,
         }
     }
-}
-
-/// What is to be done after a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Go on.
-    Stay,
-    /// End.
-    Quit,
 }
 
 impl App {
@@ -119,25 +96,13 @@ impl App {
 
     /// A key was pressed.
     pub fn handle_key(&mut self, key: KeyEvent) -> Next {
-        let control = key.modifiers.contains(KeyModifiers::CONTROL);
-        match key.code {
-            KeyCode::Char('c') if control => return Next::Quit,
-            KeyCode::Char('q') => return Next::Quit,
-            KeyCode::Esc if self.help => self.help = false,
-            KeyCode::Esc if self.inside => self.inside = false,
-            KeyCode::Esc => return Next::Quit,
-            KeyCode::Char('?' | 'h') => self.help = !self.help,
-            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
-            KeyCode::Char('r') => {
-                self.reversed = !self.reversed;
-                self.sort();
-            }
-            KeyCode::Right | KeyCode::Char('s') => self.sort_by(self.column.next(1)),
-            KeyCode::Left => self.sort_by(self.column.next(Column::ALL.len() - 1)),
-            KeyCode::Down | KeyCode::Char('j') => self.choose(1),
-            KeyCode::Up | KeyCode::Char('k') => self.choose(-1),
-            KeyCode::Enter => self.inside = !self.inside && self.chosen_row().is_some(),
-            _ => {}
+        match self.keys.handle(key) {
+            Press::Quit => return Next::Quit,
+            Press::Column(step) => self.sort_by(further(&Column::ALL, self.column, step)),
+            Press::Sort => self.sort(),
+            Press::Choose(step) => self.choose(step),
+            Press::Enter => self.keys.inside = !self.keys.inside && self.chosen_row().is_some(),
+            Press::Nothing => {}
         }
         Next::Stay
     }
@@ -171,9 +136,8 @@ impl App {
         // What is alike stays in the order of interfaces and slots.
         self.rows
             .sort_by(|a, b| (&a.interface, a.slot.slot).cmp(&(&b.interface, b.slot.slot)));
-        let rate =
-            |row: &Row, of: fn(&crate::rates::Rates) -> f64| row.rates.as_ref().map_or(-1.0, of);
-        let descending = self.column.is_descending() != self.reversed;
+        let rate = |row: &Row, of: fn(&Rates) -> f64| row.rates.as_ref().map_or(-1.0, of);
+        let descending = self.column.is_descending() != self.keys.reversed;
         let column = self.column;
         self.rows.sort_by(|a, b| {
             let order = match column {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::rates::Row;
+use super::rates::Row;
 
 /// The object for two reports, `seconds` apart; `report` is the later one, as the daemon wrote it.
 pub(crate) fn object(report: &Value, rows: &[Row]) -> Value {

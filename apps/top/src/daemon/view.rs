@@ -5,28 +5,15 @@
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
-use ratatui::widgets::{Block, Cell, Paragraph, Row as TableRow, Table, TableState, Wrap};
+use ratatui::widgets::{Block, Paragraph, Row as TableRow, Table, TableState, Wrap};
 
 use exos_program::status::{InterfaceStatus, Status};
 
-use crate::app::{App, Column};
-use crate::rates::{Rates, Row};
+use super::app::{App, Column};
+use super::rates::{Rates, Row};
+use crate::screen::{BOLD, CHOSEN, column_title, draw_foot, draw_help, draw_title};
 use crate::units::{bits, duration, known, memory, plain, rate, short};
-
-const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
-const DIM: Style = Style::new().add_modifier(Modifier::DIM);
-const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
-
-const HELP: &str = "\
-up, down   choose a program
-enter      look into it, and out again
-left, right  sort by another column
-r          sort the other way round
-p          stop asking for reports, and go on
-?          these lines
-q          quit";
 
 /// Draws everything.
 pub fn draw(app: &App, frame: &mut Frame<'_>) {
@@ -42,37 +29,27 @@ pub fn draw(app: &App, frame: &mut Frame<'_>) {
         Constraint::Length(1),
     ];
     let [title, links, _, body, foot] = Layout::vertical(heights).areas(frame.area());
-    draw_title(app, frame, title);
+    let what = daemon(app);
+    draw_title(&what, &app.keys, app.trouble.as_ref(), frame, title);
     if let Some(status) = &app.status {
         draw_interfaces(app, status, frame, links);
     }
-    match (app.help, app.inside.then(|| app.chosen_row()).flatten()) {
-        (true, _) => frame.render_widget(
-            Paragraph::new(HELP).block(Block::bordered().title("keys")),
-            body,
-        ),
+    let inside = app.keys.inside.then(|| app.chosen_row()).flatten();
+    match (app.keys.help, inside) {
+        (true, _) => draw_help("program", frame, body),
         (_, Some(row)) => draw_program(row, frame, body),
         _ => draw_programs(app, frame, body),
     }
-    let keys = "q quit  ? keys  enter look into  left/right sort  r reverse  p pause";
-    frame.render_widget(Line::styled(keys, DIM), foot);
+    draw_foot(frame, foot);
 }
 
-fn draw_title(app: &App, frame: &mut Frame<'_>, area: Rect) {
-    let mut text = "exos top".to_owned();
-    if let Some(status) = &app.status {
-        text += &format!("  daemon {}", known(status.pid));
-        text += &status
-            .uptime_ms
-            .map_or_else(String::new, |ms| format!(", up {}", duration(ms)));
-    }
-    if app.paused {
-        text += "  (paused)";
-    }
-    if let Some(trouble) = &app.trouble {
-        text += &format!("  {}", plain(trouble));
-    }
-    frame.render_widget(Line::styled(text, BOLD), area);
+/// What is watched.
+fn daemon(app: &App) -> String {
+    let Some(status) = &app.status else {
+        return "daemon".to_owned();
+    };
+    let up = status.uptime_ms.map(|ms| format!(", up {}", duration(ms)));
+    format!("daemon {}{}", known(status.pid), up.unwrap_or_default())
 }
 
 fn draw_interfaces(app: &App, status: &Status, frame: &mut Frame<'_>, area: Rect) {
@@ -131,11 +108,8 @@ fn draw_programs(app: &App, frame: &mut Frame<'_>, area: Rect) {
         Constraint::Length(reasons.saturating_add(2).min(area.height / 2)),
     ];
     let [programs, below] = Layout::vertical(heights).areas(area);
-    let titles = COLUMNS.map(|(title, _, sorts)| {
-        let sorted = sorts == Some(app.column);
-        let mark = if app.reversed { "^" } else { "v" };
-        Cell::from(format!("{title}{}", if sorted { mark } else { "" }))
-    });
+    let titles =
+        COLUMNS.map(|(title, _, sorts)| column_title(title, sorts == Some(app.column), &app.keys));
     let rows = app.rows.iter().map(|row| TableRow::new(cells(row)));
     let table = Table::new(rows, COLUMNS.map(|(_, width, _)| Constraint::Length(width)))
         .header(TableRow::new(titles).style(BOLD))

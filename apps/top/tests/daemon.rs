@@ -1,8 +1,9 @@
 //! What is seen and what keys do, on a terminal in memory.
 
 use exos_program::status::Status;
-use exos_top::app::{App, Column, Next};
-use exos_top::view::draw;
+use exos_top::daemon::app::{App, Column};
+use exos_top::daemon::view::draw;
+use exos_top::keys::Next;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};

@@ -1,0 +1,88 @@
+//! The daemon: who is on its interfaces, how much each sends and receives, and what is dropped and why.
+//!
+//! Its report, asked for once in a while, is the only source ([`exos_program::status`]); rates are differences of two of them
+//! ([`rates`]). [`app`] is what keys do, [`view`] what is seen; both perform no I/O, and are tested without a terminal.
+
+pub mod app;
+mod json;
+pub mod rates;
+pub mod view;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use exos_host::Error;
+use exos_program::status::{Daemon, Status};
+use ratatui::Frame;
+use ratatui::crossterm::event::KeyEvent;
+use serde_json::Value;
+
+use crate::keys::Next;
+use crate::run::Watch;
+use app::App;
+
+/// A daemon that is watched.
+pub(crate) struct Watched {
+    app: App,
+    daemon: Option<Daemon>,
+    path: PathBuf,
+}
+
+impl Watched {
+    /// Connects.
+    ///
+    /// # Errors
+    ///
+    /// There is no daemon.
+    pub(crate) fn new(path: PathBuf) -> Result<Self, Error> {
+        let daemon = Some(Daemon::connect(&path)?);
+        let app = App::default();
+        Ok(Self { app, daemon, path })
+    }
+}
+
+impl Watch for Watched {
+    /// Of a new connection where the old one has ended: the daemon may start again.
+    fn refresh(&mut self) {
+        let connected = match self.daemon.take() {
+            Some(daemon) => Ok(daemon),
+            None => Daemon::connect(&self.path),
+        };
+        let asked = connected.and_then(|mut it| {
+            let status = Status::parse(&it.report()?)?;
+            self.daemon = Some(it);
+            Ok(status)
+        });
+        match asked {
+            Ok(status) => self.app.handle_status(status),
+            Err(error) => self.app.handle_trouble(error.to_string()),
+        }
+    }
+
+    fn is_paused(&self) -> bool {
+        self.app.keys.paused
+    }
+
+    fn handle_key(&mut self, key: KeyEvent) -> Next {
+        self.app.handle_key(key)
+    }
+
+    fn draw(&self, frame: &mut Frame<'_>) {
+        view::draw(&self.app, frame);
+    }
+}
+
+/// A report, with rates beside it that are of so long a time.
+///
+/// # Errors
+///
+/// There is no daemon.
+pub(crate) fn json_of(path: &Path, interval: Duration) -> Result<Value, Error> {
+    let mut daemon = Daemon::connect(path)?;
+    let before = Status::parse(&daemon.report()?)?;
+    std::thread::sleep(interval);
+    let text = daemon.report()?;
+    let now = Status::parse(&text)?;
+    let report = serde_json::from_str(&text).expect("it was read just now");
+    Ok(json::object(&report, &rates::rows(Some(&before), &now)))
+}
