@@ -3,6 +3,8 @@
 #[path = "forwarder/changes.rs"]
 mod changes;
 mod common;
+#[path = "forwarder/day.rs"]
+mod day;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

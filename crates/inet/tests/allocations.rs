@@ -6,62 +6,12 @@
 use exos_buf::Buffer;
 use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions, Options};
 use exos_inet::{Config, Duration, Instant, RxChecksum, Stack};
+use exos_testing::heap::{Counting, allocations, counted, held, uncounted};
 use exos_wire::Mac;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::net::IpAddr;
-
-struct Counting;
-
-thread_local! {
-    /// Allocations counted so far, and whether they are counted.
-    static COUNTED: Cell<u64> = const { Cell::new(0) };
-    static AT_WORK: Cell<bool> = const { Cell::new(false) };
-    /// Bytes allocated and not given back.
-    static HELD: Cell<i64> = const { Cell::new(0) };
-}
-
-fn count(allocations: u64, bytes: i64) {
-    // A thread that is ending has none, and is not ours.
-    let _ = AT_WORK.try_with(|on| {
-        if on.get() {
-            COUNTED.with(|n| n.set(n.get() + allocations));
-            HELD.with(|n| n.set(n.get() + bytes));
-        }
-    });
-}
-
-// SAFETY: everything is handed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(1, layout.size() as i64);
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        count(0, -(layout.size() as i64));
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(1, size as i64 - layout.size() as i64);
-        // SAFETY: the caller's promise is handed on.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// Count what `work` allocates.
-fn counted<R>(work: impl FnOnce() -> R) -> R {
-    AT_WORK.with(|on| on.set(true));
-    let result = work();
-    AT_WORK.with(|on| on.set(false));
-    result
-}
 
 fn address(side: u8, ipv6: bool) -> IpAddr {
     match ipv6 {
@@ -96,12 +46,12 @@ enum Side {
 /// Put what a stack sends onto the wire.
 fn transmit(stack: &mut Stack, now: Instant, wire: &mut Vec<Vec<u8>>) {
     while let Some(sent) = stack.poll_transmit(now) {
-        let at_work = AT_WORK.with(|on| on.replace(false));
-        let mut frame = sent.head.to_vec();
-        let parts = sent.body.parts();
-        parts.iter().for_each(|part| frame.extend_from_slice(part));
-        wire.push(frame);
-        AT_WORK.with(|on| on.set(at_work));
+        uncounted(|| {
+            let mut frame = sent.head.to_vec();
+            let parts = sent.body.parts();
+            parts.iter().for_each(|part| frame.extend_from_slice(part));
+            wire.push(frame);
+        });
     }
 }
 
@@ -249,9 +199,9 @@ fn a_short_connection_allocates_nothing() {
             }
         };
         (0..3).for_each(|_| connections(&mut world));
-        let before = COUNTED.with(Cell::get);
+        let before = allocations();
         connections(&mut world);
-        let counted = COUNTED.with(Cell::get) - before;
+        let counted = allocations() - before;
         assert_eq!(world.closed, 2048);
         assert_eq!(counted, 0, "allocations in 512 connections, IPv6: {ipv6}");
     }
@@ -260,9 +210,9 @@ fn a_short_connection_allocates_nothing() {
 /// The counting allocator counts: the first connections of a stack do allocate.
 #[test]
 fn the_first_connection_does() {
-    let before = COUNTED.with(Cell::get);
+    let before = allocations();
     World::new().connection(false);
-    assert!(COUNTED.with(Cell::get) > before);
+    assert!(allocations() > before);
 }
 
 /// What waits for its reader lies in the program's buffer; the connection itself is a control block (480 bytes), what it
@@ -276,14 +226,14 @@ fn a_slow_reader_costs_little() {
     let at = std::net::SocketAddr::new(address(1, false), 80);
     let options = Options::with_receive_buffer(64 * 1024);
     world.stand_still(Duration::from_secs(1));
-    let before = HELD.with(Cell::get);
+    let before = held();
     for _ in 0..READERS {
         let opened = world.client.tcp_connect(world.now, None, at, &options);
         opened.expect("a free port and a route");
     }
     world.stand_still(Duration::from_secs(10));
     assert_eq!(world.server.tcp.connections() as i64, READERS);
-    let each = (HELD.with(Cell::get) - before) / READERS;
+    let each = (held() - before) / READERS;
     assert!(each < 1400, "{each} bytes a reader");
 }
 
@@ -309,7 +259,7 @@ fn an_idle_connection_is_its_control_block() {
                 world.server.tcp.connections(),
                 world.client.tcp.connections()
             );
-            HELD.with(Cell::get)
+            held()
         };
         let half = open(IDLE / 2);
         let all = open(IDLE / 2);

@@ -1,0 +1,280 @@
+//! A day in virtual time: connections of all kinds that come and go, floods, servers that come and go with them. Whoever has
+//! shown to be there keeps his server; memory is what it was after the first hours; in the end nothing is left.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+
+use exos_inet::Instant;
+use exos_testing::Random;
+use exos_testing::heap::{Counting, counted, held};
+
+use super::*;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Flows that there may be.
+const FLOWS: u32 = 4096;
+/// The servers of a day; the first is always there.
+const SERVERS: [&str; 6] = [
+    SERVER,
+    "10.0.0.12:8080",
+    "10.0.0.13:8080",
+    "10.0.0.14:8080",
+    "10.0.0.15:8080",
+    "10.0.0.16:8080",
+];
+
+/// A packet in the life of a connection: whose, its flags, and what is acknowledged.
+#[derive(Clone, Copy, PartialEq)]
+enum Step {
+    Client(u8, u32),
+    Server(u8, u32),
+    /// Nothing, for up to so many minutes.
+    Silence(u64),
+}
+
+use Step::{Client, Server, Silence};
+
+const HANDSHAKE: [Step; 3] = [Client(SYN, 0), Server(SYN | ACK, 101), Client(ACK, ISN + 1)];
+const EXCHANGE: [Step; 2] = [Client(ACK, ISN + 1), Server(ACK, 101)];
+const ENDING: [Step; 3] = [
+    Client(ACK | FIN, ISN + 1),
+    Server(ACK | FIN, 102),
+    Client(ACK, ISN + 2),
+];
+
+/// The life of a connection: of a hundred, 70 are short, and the others long ones, some that are refused, reset or left for
+/// dead, and SYNs of nobody.
+fn script(random: &mut Random) -> Vec<Step> {
+    let mut steps = HANDSHAKE.to_vec();
+    match random.below(100) {
+        0..70 => steps.extend(EXCHANGE.iter().chain(&ENDING)),
+        70..75 => steps.extend([EXCHANGE[0], Server(RST, 0)]),
+        75..80 => steps.extend([EXCHANGE[0], EXCHANGE[1], Client(RST, 0)]),
+        80..85 => steps = vec![HANDSHAKE[0], Server(RST | ACK, 101)],
+        85..90 => steps.truncate(1),
+        90..93 => {}
+        _ => {
+            for _ in 0..=random.below(8) {
+                steps.extend([Silence(110), EXCHANGE[0], EXCHANGE[1]]);
+            }
+            steps.extend(ENDING);
+        }
+    }
+    steps
+}
+
+/// A connection.
+struct Life {
+    client: SocketAddr,
+    /// Its end of ours and its server, once the first packet has gone on.
+    known: Option<(SocketAddr, SocketAddr)>,
+    steps: std::vec::IntoIter<Step>,
+    /// The client has acknowledged the server's SYN.
+    proven: bool,
+    fins: u32,
+}
+
+impl Life {
+    /// Nobody may take its flow from it: both ends are there.
+    fn is_protected(&self) -> bool {
+        self.proven && self.fins < 2
+    }
+}
+
+/// All that happens.
+struct Day {
+    now: Instant,
+    random: Random,
+    forwarder: Forwarder,
+    lives: Vec<Option<Life>>,
+    free: Vec<usize>,
+    due: BinaryHeap<Reverse<(Instant, usize)>>,
+    clients: HashSet<SocketAddr>,
+    begun: u64,
+    /// Connections that had to make room before they stood.
+    crowded_out: u64,
+}
+
+impl Day {
+    fn new() -> Self {
+        let forwarder = counted(|| forwarder(FLOWS));
+        Self {
+            now: START,
+            random: Random(24),
+            forwarder,
+            lives: Vec::new(),
+            free: Vec::new(),
+            due: BinaryHeap::new(),
+            clients: HashSet::new(),
+            begun: 0,
+            crowded_out: 0,
+        }
+    }
+
+    /// Somebody connects, from an end that nobody has now, but many have had.
+    fn begin(&mut self, steps: Vec<Step>) {
+        let client = client(self.random.below(60_000) as u32);
+        if !self.clients.insert(client) {
+            return;
+        }
+        let life = Life {
+            client,
+            known: None,
+            steps: steps.into_iter(),
+            proven: false,
+            fins: 0,
+        };
+        let place = self.free.pop().unwrap_or(self.lives.len());
+        if place == self.lives.len() {
+            self.lives.push(None);
+        }
+        self.lives[place] = Some(life);
+        self.due.push(Reverse((self.now, place)));
+        self.begun += 1;
+    }
+
+    /// All that is due until then.
+    fn go_on_until(&mut self, until: Instant) {
+        while let Some(&Reverse((at, place))) = self.due.peek().filter(|next| next.0.0 <= until) {
+            self.due.pop();
+            self.pass_time(at);
+            self.step(place);
+        }
+        self.pass_time(until);
+    }
+
+    fn pass_time(&mut self, until: Instant) {
+        while let Some(due) = self.forwarder.poll_timeout().filter(|due| *due <= until) {
+            let now = due.max(self.now);
+            counted(|| self.forwarder.handle_timeout(now));
+        }
+        self.now = until;
+    }
+
+    /// The next packet of a connection.
+    fn step(&mut self, place: usize) {
+        let mut life = self.lives[place].take().expect("it has something to do");
+        let pause = match life.steps.next() {
+            Some(Silence(minutes)) => Some(self.random.below(minutes as usize * 60_000)),
+            Some(step) if self.give(&mut life, step) => Some(1 + self.random.below(400)),
+            _ => None,
+        };
+        match pause {
+            Some(millis) => {
+                let at = self.now + Duration::from_millis(millis as u64);
+                self.due.push(Reverse((at, place)));
+                self.lives[place] = Some(life);
+            }
+            None => {
+                self.clients.remove(&life.client);
+                self.free.push(place);
+            }
+        }
+    }
+
+    /// Gives a packet to the forwarder; false when the connection has lost its flow, which only one may that nobody is sure of.
+    fn give(&mut self, life: &mut Life, step: Step) -> bool {
+        let (frame, is_client) = match (step, life.known) {
+            (Client(flags, ack), _) => (tcp(life.client, at(VIP), flags, ack), true),
+            (Server(flags, ack), Some((ours, server))) => (tcp(server, ours, flags, ack), false),
+            _ => unreachable!("the client begins"),
+        };
+        let (forwarder, now) = (&mut self.forwarder, self.now);
+        let Ok(onward) = counted(|| give(forwarder, now, frame)) else {
+            assert!(
+                !life.is_protected(),
+                "{now:?}: {} was given up",
+                life.client
+            );
+            self.crowded_out += u64::from(!life.proven);
+            return false;
+        };
+        let ends = ends_of(&onward);
+        match is_client {
+            true => assert_eq!(
+                *life.known.get_or_insert(ends),
+                ends,
+                "its server has changed"
+            ),
+            false => assert_eq!(ends, (at(VIP), life.client)),
+        }
+        if let Client(flags, _) | Server(flags, _) = step {
+            life.proven |= is_client && flags & ACK != 0;
+            life.fins += u32::from(flags & FIN != 0);
+        }
+        true
+    }
+
+    /// A server comes, goes, is drained, or gets another weight.
+    fn change_servers(&mut self) {
+        let server = at(SERVERS[1 + self.random.below(SERVERS.len() - 1)]);
+        let weight = self.random.below(4) as u16;
+        let what = self.random.below(5);
+        let services = self.forwarder.services_mut();
+        // What does not fit, as the removal of one that is not there, changes nothing.
+        counted(|| {
+            let _ = match what {
+                0 | 1 => services.add_server(0, server, weight, at(VIP).ip()),
+                2 => services.remove_server(0, server).map(drop),
+                3 => services.set_draining(0, server, weight < 2),
+                _ => services.set_weight(0, server, weight),
+            };
+        });
+    }
+
+    /// A minute: as many come as the time of day says, and now and then a flood.
+    fn minute(&mut self, minute: u64) {
+        let of_day = minute as f64 / 1440.0 * std::f64::consts::TAU;
+        let visitors = 60.0 * (1.0 - 0.8 * of_day.cos());
+        let begin = START + Duration::from_secs(minute * 60);
+        if self.random.one_in(60) {
+            (0..FLOWS).for_each(|_| self.begin(vec![HANDSHAKE[0]]));
+        }
+        if self.random.one_in(5) {
+            self.change_servers();
+        }
+        for n in 0..visitors as u64 {
+            self.go_on_until(begin + Duration::from_millis(n * 60_000 / visitors as u64));
+            let steps = script(&mut self.random);
+            self.begin(steps);
+        }
+        self.go_on_until(begin + Duration::from_secs(60));
+    }
+
+    /// Everybody ends what he has begun, and the rest is forgotten.
+    fn end(&mut self) {
+        self.go_on_until(self.now + Duration::from_secs(24 * 3600));
+    }
+}
+
+#[test]
+fn a_day_leaves_nothing_behind() {
+    let mut day = Day::new();
+    let mut memory = Vec::new();
+    for hour in 0..24 {
+        (0..60).for_each(|minute| day.minute(hour * 60 + minute));
+        memory.push(held());
+    }
+    let (first, rest) = memory.split_at(4);
+    assert!(first[0] > 1 << 20, "it is counted");
+    assert!(rest.iter().max() <= first.iter().max(), "{memory:?}");
+    day.end();
+    let (counters, services) = (day.forwarder.counters(), day.forwarder.services());
+    assert!(counters.flows_begun > 150_000, "{counters:?}");
+    assert!(
+        counters.flows_replaced > 50_000,
+        "there are floods: {counters:?}"
+    );
+    assert!(
+        day.crowded_out * 1000 < day.begun,
+        "floods harm nobody else: {}",
+        day.crowded_out
+    );
+    assert_eq!((day.forwarder.flows().len(), day.clients.len()), (0, 0));
+    let taken = services.servers.iter().map(|server| server.ports.taken());
+    assert_eq!(taken.sum::<u32>(), 0);
+    // Places are used again: six servers here, and three of the other listeners.
+    assert_eq!(services.servers.len(), SERVERS.len() + 3);
+}
