@@ -16,11 +16,11 @@ peer=
 # skip WHAT WHY: nothing of this can be tested here.
 skip() { echo "SKIPPED: $1: $2"; exit 0; }
 need_root() { [ "$(id -u)" = 0 ] || skip "$1" "needs root"; }
-# need_programs WHAT PROGRAM...
+# need_programs WHAT PROGRAM[:PACKAGE]...
 need_programs() {
     local what=$1 program; shift
     for program; do
-        command -v "$program" >/dev/null || skip "$what" "$program is not installed (apt-get install $program)"
+        command -v "${program%%:*}" >/dev/null || skip "$what" "${program%%:*} is not installed (apt-get install ${program##*:})"
     done
 }
 # be_alone "$@": from here on, for root, in a network namespace of its own: what other runs make at the same time, or
