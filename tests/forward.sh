@@ -261,6 +261,9 @@ same "it has got some" yes "$([ "$(of 10.10.0.13:80 flows_begun)" -gt 0 ] && ech
 check "it is removed behind one listener" ctl remove 10.10.0.13 --listener udp:10.10.0.20:7
 check "and behind the others" ctl remove 10.10.0.13
 has "no more than that" "is no server of" "$(ctl remove 10.10.0.13 2>&1)"
+check "an address that nobody has is added" ctl add 10.10.0.99 --listener udp:10.10.0.20:7
+check "which is told" await grep -q "nobody has the address 10.10.0.99 on this link" "$work/err"
+check "and removed" ctl remove 10.10.0.99
 rm -f "$work"/slow-*
 for server_of in 10.10.0.11 fd10::11; do ctl resume "$server_of" >/dev/null; done
 slow 10.10.0.20 >"$work/slow.one" 2>&1 & one=$!

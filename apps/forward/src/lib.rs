@@ -18,6 +18,7 @@
 //! | [`kept`], `keeper` | flows that outlive the program |
 //! | `control` | the socket by which servers are changed while it runs |
 //! | `checking` | has servers checked by the stack of the link |
+//! | `seeking` | asks where servers are, and tells of those that nobody answers for |
 //! | `config`, `wanted` | what a file or the command line says |
 //! | `options`, `run` | the program: `exos forward` |
 //! | `splice` | the other forwarder, on sockets: `exos forward --splice` |
@@ -46,6 +47,7 @@ pub mod packet;
 pub mod ports;
 pub mod rewrite;
 mod run;
+mod seeking;
 pub mod service;
 mod splice;
 mod statistics;

@@ -85,6 +85,9 @@ pub const ASKERS_WAITING_MAX: i32 = 16;
 /// Bytes of a request; the longest has some two hundred.
 pub const REQUEST_LEN_MAX: usize = 4096;
 
+/// How long a server's neighbour may take to say where it is: three questions, a second each (RFC 4861), and a little.
+pub const SEEK_TIME: Duration = Duration::from_secs(4);
+
 /// How often the loop looks at the control socket while packets come: a person notices no delay, and it costs two system calls.
 pub const CONTROL_EVERY: Duration = Duration::from_millis(1);
 

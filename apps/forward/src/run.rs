@@ -22,6 +22,7 @@ use crate::keeper::Keeper;
 use crate::kernel::Kernel;
 use crate::limits::CONTROL_EVERY;
 use crate::options::{ForwardArgs, Other, Place, Weighted};
+use crate::seeking::{self, Seeking};
 use crate::service::{Changes, Listen, Services};
 use crate::statistics;
 use crate::wanted::Wanted;
@@ -53,7 +54,6 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     let keep = |path: &PathBuf| Keeper::start(path, &mut forwarder);
     let keeper = wanted.keep.as_ref().map(keep).transpose()?;
     eprintln!("exos forward: {}", exos.describe_link());
-    seek_servers(&mut exos, &forwarder);
     let kernel = match args.in_kernel {
         true => Some(Kernel::start(&mut exos, &mut forwarder).map_err(not_in_kernel)?),
         false => None,
@@ -72,6 +72,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
         forwarder,
         keeper,
         checks,
+        seeking: Seeking::default(),
         control,
         control_due: clock::now(),
         started: clock::now(),
@@ -154,15 +155,6 @@ fn source(stack: &Stack, server: IpAddr) -> Result<IpAddr, Error> {
     })
 }
 
-/// Asks for the servers' link addresses, so that the first clients need not wait for them.
-fn seek_servers(exos: &mut Exos, forwarder: &Forwarder) {
-    for (_, server) in forwarder.services().present() {
-        let _ = exos
-            .stack
-            .link_address(clock::now(), server.at.address.into());
-    }
-}
-
 /// Tells a person, and whoever waits for it, that it runs.
 pub(crate) fn announce(listen: &[Place]) {
     for place in listen {
@@ -192,6 +184,7 @@ struct Program {
     forwarder: Forwarder,
     keeper: Option<Keeper>,
     checks: Option<Checking>,
+    seeking: Seeking,
     control: Option<ControlServer>,
     /// When the control socket is looked at next.
     control_due: Instant,
@@ -236,6 +229,7 @@ impl Program {
         if let Some(checks) = &mut self.checks {
             checks.turn(&mut self.exos, &mut self.forwarder);
         }
+        self.seek_servers();
         self.tell_of_changes();
         self.serve_control();
         if let Some(keeper) = &mut self.keeper {
@@ -257,8 +251,23 @@ impl Program {
         let control = behind.then_some(self.control_due);
         let checks = self.checks.as_ref().and_then(Checking::poll_timeout);
         let kernel = self.kernel.as_ref().map(Kernel::poll_timeout);
-        let due = [self.forwarder.poll_timeout(), checks, control, kernel];
+        let seeking = self.seeking.poll_timeout();
+        let due = [
+            self.forwarder.poll_timeout(),
+            checks,
+            seeking,
+            control,
+            kernel,
+        ];
         self.exos.wait(due.into_iter().flatten().min(), &fds)
+    }
+
+    /// Asks where servers are that have come.
+    fn seek_servers(&mut self) {
+        let (now, stack) = (self.exos.now(), &mut self.exos.stack);
+        for server in self.seeking.turn(now, stack, self.forwarder.services()) {
+            eprintln!("exos forward: {}", seeking::in_words(stack, server));
+        }
     }
 
     /// Hears the control socket. Flows have been kept by now, so that no place that is given out has any in the file.
@@ -289,7 +298,6 @@ impl Program {
         let changes = changed.map_err(|misfit| Error::new(misfit.to_string()))?;
         set_rules(&mut self.forwarder, &wanted);
         self.set_checks(rule);
-        seek_servers(&mut self.exos, &self.forwarder);
         Ok(changes)
     }
 
@@ -320,7 +328,6 @@ impl Program {
         let stack = &self.exos.stack;
         let source = |ip| source(stack, ip).map_err(|e| e.to_string());
         let answer = control::apply(&mut self.forwarder, &request, &source)?;
-        seek_servers(&mut self.exos, &self.forwarder);
         Ok(answer)
     }
 
