@@ -105,6 +105,17 @@ if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address 
     same "large ones over IPv6, seven a connection, nothing merged" "50 15000000 {}" "$(got "r['responses'], r['content_bytes'], r['errors']" | tr -d '(),')"
     load http://10.10.0.10/none -n 10 --early-finish --requests-per-connection 1 --http-1-0 -X HEAD
     same "what is not there, its head only, with our FIN first" "10 0 {'404': 10} {}" "$(got "r['responses'], r['content_bytes'], r['statuses'], r['errors']" | sed 's/^(//; s/)$//; s/\([0-9}]\),/\1/g')"
+    # Who looks on does not sleep between two requests, who sleeps does for each; a part of a loop's turns without a frame is spun.
+    load http://10.10.0.10/small -n 200 -c 1 --think 5ms --idle poll; polls=$(got "r['counters']['sleeps']")
+    load http://10.10.0.10/small -n 200 -c 1 --think 5ms --idle sleep; sleeps=$(got "r['counters']['sleeps']")
+    same "one that looks on sleeps seldom, one that sleeps each time" "yes yes" \
+        "$([ "$polls" -lt 20 ] && echo yes || echo "$polls") $([ "$sleeps" -ge 190 ] && echo yes || echo "$sleeps")"
+    # Acknowledgements ride on what is sent next, or go alone.
+    load http://10.10.0.10/small -n 300 -c 1 --requests-per-connection 1; merged=$(got "r['counters']['tcp_segments_sent']")
+    load http://10.10.0.10/small -n 300 -c 1 --requests-per-connection 1 --no-merging; alone=$(got "r['counters']['tcp_segments_sent']")
+    same "merging saves a segment of each request at least" yes "$([ $((merged + 300)) -le "$alone" ] && echo yes || echo "$merged $alone")"
+    load http://10.10.0.10/large -n 20 --no-verify-checksums
+    same "checksums that are not verified" "20 6000000 {}" "$(got "r['responses'], r['content_bytes'], r['errors']" | tr -d '(),')"
     load http://10.10.0.10/small --rate 500:1s,500-1500:1s
     same "steps and ramps" "1500 {}" "$(got "r['responses'], r['errors']" | tr -d '(),')"
     printf '3 http://10.10.0.10/small\n/large # less often\n' >"$work/list"
@@ -127,6 +138,15 @@ if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address 
     "$exos" load merge "$work/first" --json >"$work/load" 2>"$work/load.err"
     same "a load that began when it was told to, read again" "True 400 400" \
         "$(got "abs(r['started_unix_secs'] - $start) < 1, r['responses'], sum(n for _, n in r['times_us']['total']['histogram'])" | tr -d '(),')"
+    # Two that run together, the one on sockets.
+    start=$(($(date +%s) + 2))
+    timeout 100 "$exos" lab exec --name "$lab" b -- setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$work/exos" \
+        load http://10.10.0.10/small --sockets -n 400 -c 4 --rate 200 --start-at $start --json >"$work/second" 2>"$work/load.err" & peer=$!
+    load http://10.10.0.10/small -n 200 -c 4 --rate 100 --start-at $start; cp "$work/load" "$work/third"
+    wait $peer; peer=
+    "$exos" load merge "$work/second" "$work/third" --json >"$work/load" 2>"$work/load.err"
+    same "two that ran together are one" "600 600 2 {}" \
+        "$(got "r['responses'], sum(n for _, n in r['times_us']['total']['histogram']), len(r['generators']), r['errors']" | tr -d '(),')"
     load http://10.10.0.10/small -n 100 -c 4
     refusal=$("$exos" load merge "$work/first" "$work/load" 2>&1)
     "$exos" load merge "$work/first" --fail-if 'errors>0' --fail-if 'p99<1us' >/dev/null 2>&1
@@ -164,7 +184,7 @@ if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address 
     same "and over IPv6" "2000 2000 {}" "$(got "r['responses'], r['connections'], r['errors']" | tr -d '(),')"
     kill -TERM "$server"; wait "$server"; server=
     requests=$(tail -n 1 "$work/out" | grep -o '"http_responses_[0-9]*":[0-9]*' | awk -F: '{ all += $2 } END { print all }')
-    same "the server counted as many" $((3000 * 3 + 50 + 10 + 1500 + 400 + 100 + 400 + 6 + 6 + surge + 3000 + 50 + 10 + 1500 + 60 + 3000 + 4000)) "$requests"
+    same "the server counted as many" $((3000 * 3 + 50 + 10 + 200 * 2 + 300 * 2 + 20 + 1500 + 400 + 600 + 100 + 400 + 6 + 6 + surge + 3000 + 50 + 10 + 1500 + 60 + 3000 + 4000)) "$requests"
 else
     bad "our server starts" "$(cat "$work/err")"
 fi
