@@ -109,12 +109,10 @@ impl Generator {
                     Generator::Sockets => command.arg("--sockets"),
                     _ => command.args(["--via", "none", "--link", &format!("xdp:{INTERFACE}")]),
                 };
-                command.args(
-                    self.polls()
-                        .then_some(["--address", ADDRESS, "--idle", "poll"])
-                        .iter()
-                        .flatten(),
-                );
+                match self.polls() {
+                    true => command.args(["--address", ADDRESS, "--idle", "poll"]),
+                    false => command.args(["--idle", "sleep"]),
+                };
                 command.args((self == Generator::Unmerged).then_some("--no-merging"))
             }
         };
