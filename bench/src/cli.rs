@@ -1,6 +1,7 @@
 //! The command line of `exos bench`.
 
 use crate::cost::{self, CostArgs, ReplayArgs};
+use crate::forward::{self, ForwardArgs};
 use crate::http::{self, HttpArgs, PacketsArgs};
 use crate::load::{self, LoadArgs};
 use crate::sharing::{self, ProgramArgs, SharingArgs};
@@ -33,6 +34,12 @@ pub enum BenchCommand {
     /// Makes a lab of its own and removes it. Needs root, two cores or more, and a machine that does nothing else
     /// meanwhile; what is not installed is left out. The whole takes half an hour: --quick, --only and others choose.
     Load(LoadArgs),
+    /// Forwarders: exos forward, packet by packet and by joining sockets, beside HAProxy, nginx and nftables
+    ///
+    /// The paper's Figure 7: how many requests a second come through each, what one costs it, and what time it adds. Makes
+    /// namespaces of its own and removes them. Needs root, two cores or more, wrk for the offload wire, and a machine that does
+    /// nothing else meanwhile; what is not installed is left out. The whole takes an hour: --quick, --only and others choose.
+    Forward(ForwardArgs),
     /// Instructions, memory and time of our stack, beside smoltcp's: segments, connections, timers
     ///
     /// All in memory: no wire, no privilege. Instructions need valgrind; the machine may do other things meanwhile,
@@ -67,6 +74,7 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
     match args.command {
         BenchCommand::Http(args) => http::run(&args),
         BenchCommand::Load(args) => load::run(&args),
+        BenchCommand::Forward(args) => forward::run(&args),
         BenchCommand::HttpPackets(args) => http::packets(&args),
         BenchCommand::Cost(args) => cost::run(&args),
         BenchCommand::CostReplay(args) => cost::replay(&args),

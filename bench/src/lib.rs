@@ -4,7 +4,7 @@
 //! session, repeats, and reports medians as a table for people and as JSON (docs/json.md) for programs.
 //!
 //! `http`: static documents of several sizes, each request on a new connection or many on persistent ones, beside nginx
-//! and others. `load`: load generators beside one another. `tcp`: the stack beside Linux's under loss, delay and attack. `sharing`: what it costs
+//! and others. `load`: load generators beside one another. `forward`: forwarders. `tcp`: the stack beside Linux's under loss, delay and attack. `sharing`: what it costs
 //! to share an interface through the daemon, and who gets how much of it.
 
 #![forbid(unsafe_code)]
@@ -13,6 +13,7 @@ mod cli;
 pub mod cost;
 pub mod cpu;
 mod daemon;
+pub mod forward;
 pub mod http;
 mod limits;
 mod link;

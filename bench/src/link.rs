@@ -3,7 +3,9 @@
 use exos_filter::program::{Action, Rule};
 use exos_filter::{Filter, dispatcher};
 use exos_host::bpf::{self, Map, Prog, XdpMode};
+use exos_host::error::Context as _;
 use exos_host::netlink::Netlink;
+use exos_host::netns::NetNs;
 use exos_host::{Error, Result};
 use exos_lab::INTERFACE;
 use exos_link::{Link, XdpConfig, XdpLink};
@@ -46,12 +48,12 @@ pub(crate) fn experiment() -> Filter {
     Filter::parse(&text).expect("a constant filter")
 }
 
-/// A program of XDP on the wire's interface that passes everything, until it is dropped.
-pub(crate) fn pass_all() -> Result<bpf::Link> {
+/// A program of XDP on an interface that passes everything, until it is dropped.
+pub(crate) fn pass_all(interface: &str) -> Result<bpf::Link> {
     let slots = Map::prog_array(1)?;
     let code = dispatcher(slots.raw_fd(), Action::Pass);
     let program = Prog::load(&code.words(), "pass_all", false)?;
-    let index = Netlink::new()?.link_by_name(INTERFACE)?.index;
+    let index = Netlink::new()?.link_by_name(interface)?.index;
     bpf::Link::attach_xdp(index, &program, XdpMode::Native)
 }
 
@@ -59,4 +61,35 @@ pub(crate) fn pass_all() -> Result<bpf::Link> {
 pub(crate) fn flush(link: &mut Link) -> Result<()> {
     link.flush()
         .map_err(|e| Error::io("the link does not work", e))
+}
+
+/// Packets that an interface of a namespace has received so far.
+pub(crate) fn received(netns: &NetNs, interface: &str) -> Result<u64> {
+    let path = "/proc/thread-self/net/dev";
+    let text = netns.run(|| std::fs::read_to_string(path))?;
+    let text = text.context(|| format!("cannot read {path}"))?;
+    parse_received(&text, interface)
+        .ok_or_else(|| Error::new(format!("{path} does not know {interface}")))
+}
+
+/// `NAME: BYTES PACKETS ...`
+fn parse_received(text: &str, interface: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.trim().split_once(':'));
+    let (_, numbers) = lines.find(|(name, _)| *name == interface)?;
+    numbers.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_of_an_interface() {
+        let text = "Inter-|   Receive  |  Transmit\n face |bytes packets\n    lo: 1 2 3\n  wire: 400 5 0 0\nwire2:6 7 0\n";
+        let of = |name| parse_received(text, name);
+        assert_eq!(
+            [of("lo"), of("wire"), of("wire2"), of("wir")],
+            [Some(2), Some(5), Some(7), None]
+        );
+    }
 }

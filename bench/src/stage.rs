@@ -105,7 +105,12 @@ impl Stage {
 
     /// A file for a program to make when it is ready.
     pub fn ready_file(&self) -> PathBuf {
-        self.scratch.file(&format!("ready-{}", self.started.get()))
+        self.new_file("ready")
+    }
+
+    /// A file of the next program that starts.
+    pub fn new_file(&self, name: &str) -> PathBuf {
+        self.scratch.file(&format!("{name}-{}", self.started.get()))
     }
 
     /// Waits until a server of ours has said its address.

@@ -2,8 +2,10 @@
 //! looked at: that what was to be measured happened is.
 
 use clap::Parser as _;
+use exos_bench::forward::{self, ForwardArgs};
 use exos_bench::load::{LoadArgs, measure, run};
 use exos_host::caps::{self, CapabilitySet};
+use exos_host::netns::NetNs;
 use std::io::Write as _;
 use std::path::Path;
 
@@ -112,5 +114,74 @@ fn files_that_cannot_be_written_are_told_before_measuring() {
         let error = run(&args(&[option, "/no/such/directory/file"])).expect_err("not there");
         let text = error.to_string();
         assert!(text.contains("/no/such/directory/file"), "{text}");
+    }
+}
+
+#[derive(clap::Parser)]
+struct Forwarders {
+    #[command(flatten)]
+    forward: ForwardArgs,
+}
+
+fn forwarders(arguments: &[&str]) -> ForwardArgs {
+    let arguments = ["bench"].iter().chain(arguments);
+    let parsed = Forwarders::try_parse_from(arguments);
+    parsed.expect("a valid command line").forward
+}
+
+/// All that are installed forward what is asked for, on new connections and on standing ones.
+#[test]
+fn every_forwarder_is_measured() {
+    let exos = std::env::current_exe().expect("there is one");
+    let exos = exos.with_file_name("../exos");
+    let may = caps::has(CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN);
+    if !may || !exos.exists() {
+        let _ = std::io::stderr()
+            .write_all(b"SKIPPED: a measurement needs root, and exos built before\n");
+        return;
+    }
+    let name = format!("bf{}", std::process::id());
+    let exos = exos.to_string_lossy().into_owned();
+    let contenders = "--contenders=nobody,exos,exos-kernel,exos-splice,haproxy,nginx";
+    let arguments = ["--quick", "--lab", &name, "--exos", &exos, contenders];
+    let report = forward::measure(&forwarders(&arguments)).expect("all is there");
+    for host in ["client", "forwarder", "server", "switch"] {
+        let left = NetNs::find(&format!("exos-{name}-{host}")).expect("readable");
+        assert!(left.is_none(), "{host}");
+    }
+    let names: Vec<&str> = report.cases.iter().map(|case| case.name.as_str()).collect();
+    let expected = [
+        "plain/new/100",
+        "plain/persistent/100",
+        "latency/plain/persistent/100",
+    ];
+    assert_eq!(names, expected);
+    for case in &report.cases {
+        assert_eq!(case.results.len(), report.setting.servers.len());
+        assert!(case.results.len() >= 3, "{:?}", report.setting.left_out);
+        for result in &case.results {
+            let name = (&case.name, &result.contender);
+            assert!(result.requests_per_sec > 100.0, "{name:?}: {result:?}");
+            // Each is a packet to the server and one to the client at least, and nobody's pass by.
+            let packets = result.packets_per_sec >= result.requests_per_sec;
+            assert_eq!(
+                packets,
+                result.contender != "nobody",
+                "{name:?}: {result:?}"
+            );
+            let alone = result.added_p50_us.is_none();
+            assert_eq!(alone, result.contender == "nobody", "{name:?}: {result:?}");
+        }
+    }
+}
+
+#[test]
+fn forwarders_that_cannot_be_measured_are_told_before() {
+    for (arguments, said) in [
+        (["--runs", "0"], "--runs"),
+        (["--only", "no-such-cell"], "no cell"),
+    ] {
+        let error = forward::measure(&forwarders(&arguments)).expect_err(said);
+        assert!(error.what.contains(said), "{error}");
     }
 }

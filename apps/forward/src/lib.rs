@@ -20,7 +20,7 @@
 //! | `checking` | has servers checked by the stack of the link |
 //! | `seeking` | asks where servers are, and tells of those that nobody answers for |
 //! | `config`, `wanted` | what a file or the command line says |
-//! | `options`, `run` | the program: `exos forward` |
+//! | `options`, `run`, `onward`, `looking` | the program: `exos forward`; a frame's last step, and what it does while none comes |
 //! | `splice` | the other forwarder, on sockets: `exos forward --splice` |
 //!
 //! Everything but the program performs nothing: no I/O, no clock. `docs/internals/forward.md` is the design.
@@ -41,7 +41,9 @@ mod keeper;
 pub mod kept;
 pub mod kernel;
 pub mod limits;
+mod looking;
 pub mod maglev;
+mod onward;
 mod options;
 pub mod packet;
 pub mod ports;

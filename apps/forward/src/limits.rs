@@ -146,3 +146,7 @@ pub const KERNEL_HOPS_MAX: u32 = 4096;
 /// Pairs of a listener and a server of which the kernel counts packets and bytes, and so forwards flows: 32 bytes each for
 /// each processor.
 pub const KERNEL_PAIRS_MAX: u32 = 1024;
+
+/// After the last packet a forwarder that polls looks on for so long: whatever comes ten times a second and more is not kept
+/// waiting by a sleep, and a forwarder without traffic takes no processor.
+pub const LOOK_ON_TIME: Duration = Duration::from_millis(100);

@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use exos_program::LinkArgs;
 use exos_program::control::FORWARD_SOCKET;
+use exos_program::{Idle, LinkArgs};
 
 use crate::control::CtlArgs;
 use crate::forwarder::NoServer;
@@ -63,6 +63,9 @@ pub struct ForwardArgs {
     /// With --splice: tell servers of their clients by the PROXY protocol, which they must expect
     #[arg(long, value_enum, value_name = "VERSION", requires = "splice")]
     pub(crate) proxy_protocol: Option<Version>,
+    /// Between packets, look on while traffic comes (poll), or sleep and be woken [default: poll, if there is a core left for others]
+    #[arg(long, value_name = "HOW", conflicts_with = "splice")]
+    pub(crate) idle: Option<Idle>,
     /// Print the statistics as JSON, a line on standard output
     #[arg(long)]
     pub(crate) json: bool,

@@ -9,18 +9,20 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use exos::signals::{Ask, Signals};
-use exos::{Error, Exos, LinkName, Passage, Prefixed, clock};
+use exos::{Error, Exos, LinkName, Prefixed, clock};
 use exos_inet::{Instant, Stack};
-use exos_program::{Printer, Stream};
+use exos_program::{Idle, Printer, Stream};
 use serde_json::json;
 
 use crate::checking::Checking;
 use crate::control::{self, ControlServer, Kind, Request};
-use crate::forwarder::{Forwarder, Verdict};
+use crate::forwarder::Forwarder;
 use crate::health::Rule;
 use crate::keeper::Keeper;
 use crate::kernel::Kernel;
 use crate::limits::CONTROL_EVERY;
+use crate::looking::Looking;
+use crate::onward::send_on;
 use crate::options::{ForwardArgs, Other, Place, Weighted};
 use crate::seeking::{self, Seeking};
 use crate::service::{Changes, Listen, Services};
@@ -44,6 +46,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     let checks = wanted.health.rule()?.map(Checking::new);
     let control = wanted.control.as_deref().map(ControlServer::listen);
     let control = control.transpose()?;
+    let looking = Looking::new(Idle::or_by_room(args.idle, 1));
     wanted.link.pin()?;
     let mut exos = attach(&wanted)?;
     let listens = listens(&wanted, &exos.stack)?;
@@ -77,6 +80,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
         control_due: clock::now(),
         started: clock::now(),
         kernel,
+        looking,
         signals,
         printer: Printer::start(stream)?,
         json: args.json,
@@ -191,6 +195,7 @@ struct Program {
     /// When the program began.
     started: Instant,
     kernel: Option<Kernel>,
+    looking: Looking,
     signals: Signals,
     printer: Printer,
     json: bool,
@@ -221,10 +226,11 @@ impl Program {
             self.exos.look(|frame| forwarder.look(frame));
             forwarder.read_ahead();
         }
-        self.exos.relay(|stack, now, frame, checksum| {
+        let count = self.exos.relay(|stack, now, frame, checksum| {
             let verdict = forwarder.handle_frame(now, frame, checksum);
             send_on(forwarder, verdict, stack, now, frame)
         });
+        self.looking.note(self.exos.now(), count);
         self.handle_timeout();
         if let Some(checks) = &mut self.checks {
             checks.turn(&mut self.exos, &mut self.forwarder);
@@ -245,20 +251,22 @@ impl Program {
                 Err(error) => eprintln!("exos forward: goes on as before: {error}"),
             }
         }
-        let mut fds = vec![self.signals.fd()];
-        fds.extend(self.control.iter().flat_map(ControlServer::fds));
+        self.wait()
+    }
+
+    /// Until there is something to do, or something is due.
+    fn wait(&mut self) -> Result<(), Error> {
+        if self.looking.goes_on(self.exos.now()) {
+            return self.exos.look_on(None, &[self.signals.fd()]);
+        }
         let behind = self.control.as_ref().is_some_and(ControlServer::is_behind);
         let control = behind.then_some(self.control_due);
         let checks = self.checks.as_ref().and_then(Checking::poll_timeout);
         let kernel = self.kernel.as_ref().map(Kernel::poll_timeout);
-        let seeking = self.seeking.poll_timeout();
-        let due = [
-            self.forwarder.poll_timeout(),
-            checks,
-            seeking,
-            control,
-            kernel,
-        ];
+        let (flows, seeking) = (self.forwarder.poll_timeout(), self.seeking.poll_timeout());
+        let due = [flows, checks, seeking, control, kernel];
+        let mut fds = vec![self.signals.fd()];
+        fds.extend(self.control.iter().flat_map(ControlServer::fds));
         self.exos.wait(due.into_iter().flatten().min(), &fds)
     }
 
@@ -388,28 +396,4 @@ fn in_words(changes: &Changes) -> String {
         weighed,
     } = changes;
     format!("read its file anew: {added} added, {removed} removed, {weighed} with another weight")
-}
-
-/// Puts the link addresses on what goes on.
-#[inline]
-fn send_on(
-    forwarder: &mut Forwarder,
-    verdict: Verdict,
-    stack: &mut Stack,
-    now: Instant,
-    frame: &mut [u8],
-) -> Passage {
-    let to = match verdict {
-        Verdict::Onward(to) => to,
-        Verdict::Stack => return Passage::Stack,
-        Verdict::Drop => return Passage::Done,
-    };
-    let Some(mac) = stack.link_address(now, to) else {
-        forwarder.note_late();
-        stack.pass(now, to, frame.to_vec());
-        return Passage::Done;
-    };
-    frame[..6].copy_from_slice(&mac.0);
-    frame[6..12].copy_from_slice(&stack.config().mac.0);
-    Passage::Onward
 }

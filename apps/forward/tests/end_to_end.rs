@@ -3,6 +3,8 @@
 
 #[path = "end_to_end/health.rs"]
 mod health;
+#[path = "end_to_end/losses.rs"]
+mod losses;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

@@ -307,7 +307,7 @@ fn settle(lab: &Lab, side: Side, settings: &Settings) -> Result<bool> {
     }
     let ethtool = netns.ethtool()?;
     if settings.wire == WireKind::Plain && offloads::kind(&ethtool)? != Some(WireKind::Plain) {
-        offloads::make_plain(&ethtool)?;
+        offloads::make_plain(&ethtool, INTERFACE)?;
         changed = true;
     }
     for name in ["lo", INTERFACE] {

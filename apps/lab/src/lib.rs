@@ -31,5 +31,6 @@ mod wiring;
 pub use build::{Emulated, Guard, Lab, Outcome, down, emulate, up};
 pub use cli::{LabArgs, LabCommand, run};
 pub use emulator::{Conditions, Emulation, Statistics};
+pub use offloads::make_plain;
 pub use settings::{INTERFACE, Settings, Side, WireKind, middle_namespace};
 pub use status::{SideStatus, State, Status, list, status};

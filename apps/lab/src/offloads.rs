@@ -55,11 +55,15 @@ fn classify(features: &[Feature]) -> Option<WireKind> {
     }
 }
 
-/// Turns off on this end what a plain wire does not have.
-pub(crate) fn make_plain(ethtool: &Ethtool) -> Result<()> {
-    for feature in ethtool.features(INTERFACE)? {
+/// Turns off on an interface what a plain wire does not have.
+///
+/// # Errors
+///
+/// The kernel refuses.
+pub fn make_plain(ethtool: &Ethtool, interface: &str) -> Result<()> {
+    for feature in ethtool.features(interface)? {
         if feature.requested && is_offload(&feature.name) {
-            ethtool.set_feature(INTERFACE, &feature.name, false)?;
+            ethtool.set_feature(interface, &feature.name, false)?;
         }
     }
     Ok(())

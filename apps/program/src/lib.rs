@@ -1,5 +1,5 @@
 //! What our programs have in common beside the library: the options that say where packets come from ([`LinkArgs`]) and
-//! how TCP behaves ([`TcpArgs`]), loops on several [`cores`], what it says when a daemon takes the link back ([`tell_news`]), reports that never wait
+//! how TCP behaves ([`TcpArgs`]), what they do while idle ([`Idle`]), loops on several [`cores`], what it says when a daemon takes the link back ([`tell_news`]), reports that never wait
 //! for their reader ([`Printer`]), the counters' form in them ([`counters`]) and as Prometheus text ([`exposition`]), what
 //! the daemon reports of itself ([`status`]), questions to a program that runs ([`control`]), pages ([`html`]) with figures ([`figure`]), values
 //! of options ([`words`]), and configuration files ([`config`]).
@@ -13,6 +13,7 @@ pub mod counters;
 pub mod exposition;
 pub mod figure;
 pub mod html;
+mod idle;
 mod link;
 mod news;
 mod place;
@@ -21,6 +22,7 @@ pub mod status;
 mod tcp;
 pub mod words;
 
+pub use idle::Idle;
 pub use link::{LinkArgs, ViaName, mode};
 pub use news::{taken_back, tell_news};
 pub use place::{inside_hint, reachable_addresses};

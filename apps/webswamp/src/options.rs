@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use exos::Prefixed;
-use exos_host::{Error, Result, affinity};
+use exos_host::{Error, Result};
 use exos_program::cores::choose;
-use exos_program::{LinkArgs, TcpArgs};
+use exos_program::{Idle, LinkArgs, TcpArgs};
 use http::Uri;
 
 use crate::driver::{Common, DriverArgs, Plan};
@@ -128,27 +128,13 @@ pub struct LoadArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// What a load does while it has nothing to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Idle {
-    /// It looks on, while something is under way or about to begin.
-    Poll,
-    /// It sleeps.
-    Sleep,
-}
-
 /// Clients when nothing is said: enough to keep a server busy.
 const CLIENTS: u32 = 64;
 
 impl LoadArgs {
-    /// As it was said. If nothing was, a load on all cores that it may run on sleeps: the server may have but these too. To be
-    /// asked before a thread is pinned to one of them.
+    /// What it does while it has nothing to do. To be asked before a thread is pinned to a core.
     pub(crate) fn idle(&self) -> Idle {
-        let cores = affinity::allowed().map_or(1, |cores| cores.len());
-        let has_room = cores > self.core_count() as usize;
-        let poll_or_sleep = if has_room { Idle::Poll } else { Idle::Sleep };
-        self.idle.unwrap_or(poll_or_sleep)
+        Idle::or_by_room(self.idle, self.core_count() as usize)
     }
 
     pub(crate) fn is_open(&self) -> bool {

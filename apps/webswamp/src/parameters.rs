@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::options::{Idle, LoadArgs};
+use crate::options::LoadArgs;
+use exos_program::Idle;
 
 impl LoadArgs {
     /// Options that made the load, by name; values of header fields are left out, because some are secret.

@@ -1,13 +1,14 @@
 //! A check that a server answers with the right document: speed counts only when it is right.
 
-use super::{Server, Size, body};
+use super::{Size, body};
 use crate::limits::ANSWER_TIMEOUT;
 use exos_host::{Error, Result};
+use std::fmt::Display;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
 /// One request on a connection of its own; everything that came back.
-pub(super) fn get(address: SocketAddr, document: &str) -> std::io::Result<Vec<u8>> {
+pub(crate) fn get(address: SocketAddr, document: &str) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&address, ANSWER_TIMEOUT)?;
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     write!(
@@ -24,7 +25,7 @@ pub(super) fn get(address: SocketAddr, document: &str) -> std::io::Result<Vec<u8
 }
 
 /// An answer must be status 200 and the document, byte for byte: speed counts only when it is right.
-pub(super) fn check_answer(server: Server, answer: &[u8], size: Size) -> Result<()> {
+pub(crate) fn check_answer(server: impl Display, answer: &[u8], size: Size) -> Result<()> {
     let wrong = |what: String| {
         Err(Error::new(format!(
             "{server} answers wrongly to /{}: {what}",
@@ -51,6 +52,7 @@ pub(super) fn check_answer(server: Server, answer: &[u8], size: Size) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::Server;
 
     #[test]
     fn only_the_whole_document_is_right() {

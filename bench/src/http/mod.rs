@@ -44,6 +44,7 @@ mod specialisations;
 mod table;
 pub(crate) mod wrk;
 
+pub(crate) use check::{check_answer, get};
 pub use cores::{CoresCase, CoresOutcome, CoresRun};
 pub use documents::{Size, body};
 pub(crate) use html::connections;
@@ -52,6 +53,7 @@ pub use limit::LimitCase;
 pub use options::{Client, Connection, Group, HttpArgs};
 pub use outcome::{Case, Outcome, Run};
 pub(crate) use outcome::{limited_by, median_of};
+pub(crate) use packets::Visited;
 pub use packets::{PacketsArgs, PacketsRole, packets};
 pub use ratio::Ratio;
 pub use readers::{ReadersCase, ReadersOutcome, ReadersRun};

@@ -9,7 +9,7 @@ use crate::limits::{POLL_INTERVAL, START_TIMEOUT};
 use crate::link;
 use crate::stage::{Stage, Started};
 use exos_host::{Error, Result};
-use exos_lab::{Guard, Lab, Settings, Side, State, WireKind};
+use exos_lab::{Guard, INTERFACE, Lab, Settings, Side, State, WireKind};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -101,7 +101,7 @@ impl Room {
         let mut serving = setup.start(self, lab)?;
         // As with our client: see `is_for`.
         let _receiving = (!server.is_for(Client::Wrk))
-            .then(|| lab.netns(Side::B).run(link::pass_all))
+            .then(|| lab.netns(Side::B).run(|| link::pass_all(INTERFACE)))
             .transpose()?
             .transpose()?;
         let end = Instant::now() + START_TIMEOUT;

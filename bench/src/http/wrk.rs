@@ -5,7 +5,7 @@ use crate::process::find_program;
 use exos_host::{Error, Result};
 use exos_lab::{Lab, Side};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Makes wrk print its results on one line.
@@ -75,16 +75,30 @@ pub(crate) fn command(
     size: Size,
 ) -> Result<Command> {
     let mut command = lab.command(Side::B, find()?)?;
+    let url = format!("http://{}/{}", server.address(), size.document());
+    let script = room.scratch.file("report.lua");
+    let load = (room.connections, room.seconds);
+    ask(&mut command, load, &script, connection, &url);
+    Ok(command)
+}
+
+/// Its arguments: so many connections for so many seconds, and the script that has it report on one line.
+pub(crate) fn ask(
+    command: &mut Command,
+    (connections, seconds): (u32, u32),
+    script: &Path,
+    connection: Connection,
+    url: &str,
+) {
     command
         .arg("-t1")
-        .arg(format!("-c{}", room.connections))
-        .arg(format!("-d{}s", room.seconds));
-    command.arg("-s").arg(room.scratch.file("report.lua"));
+        .arg(format!("-c{connections}"))
+        .arg(format!("-d{seconds}s"));
+    command.arg("-s").arg(script);
     if connection == Connection::New {
         command.args(["-H", "Connection: close"]);
     }
-    command.arg(format!("http://{}/{}", server.address(), size.document()));
-    Ok(command)
+    command.arg(url);
 }
 
 /// What it says that it measured.

@@ -482,3 +482,48 @@ fn what_a_crash_left_of_a_name_is_replaced() {
         assert!(NetNs::find(bad).is_err(), "{bad:?}");
     }
 }
+
+/// Two hosts on a bridge hear each other.
+#[test]
+fn a_bridge_joins_its_ports() {
+    let Some(pair) = Pair::new("bridge") else {
+        return;
+    };
+    let name = format!("exos-host-bridge-{}-switch", std::process::id());
+    NetNs::delete(&name).expect("ours to delete");
+    let switch = NetNs::create(&name).expect("a new name");
+    let netlink = switch.netlink().unwrap();
+    netlink.create_bridge("bridge").unwrap();
+    let bridge = netlink.link_by_name("bridge").unwrap();
+    assert_eq!(bridge.kind.as_deref(), Some("bridge"));
+    netlink.set_up(bridge.index, true).unwrap();
+    let error = netlink.create_bridge("bridge").unwrap_err();
+    assert!(error.to_string().contains("bridge"), "{error}");
+    for (host, port, address) in [
+        (&pair.left, "left", "198.51.100.1"),
+        (&pair.right, "right", "198.51.100.2"),
+    ] {
+        let inner = VethEnd {
+            netns: Some(host.as_fd()),
+            ..VethEnd::named("port")
+        };
+        netlink
+            .create_veth_pair(&inner, &VethEnd::named(port))
+            .unwrap();
+        let index = netlink.link_by_name(port).unwrap().index;
+        netlink.set_controller(index, bridge.index).unwrap();
+        netlink.set_up(index, true).unwrap();
+        let netlink = host.netlink().unwrap();
+        let index = netlink.link_by_name("port").unwrap().index;
+        netlink.set_up(index, true).unwrap();
+        netlink
+            .add_address(index, address.parse().unwrap(), 24)
+            .unwrap();
+    }
+    let listening = || std::net::TcpListener::bind("198.51.100.2:7").unwrap();
+    let listener = pair.right.run(listening).unwrap();
+    let connect = || std::net::TcpStream::connect("198.51.100.2:7").map(drop);
+    pair.left.run(connect).unwrap().expect("by the bridge");
+    drop(listener);
+    NetNs::delete(&name).expect("ours to delete");
+}

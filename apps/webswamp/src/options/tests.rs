@@ -1,6 +1,7 @@
 use super::*;
 use crate::request::Request;
 use clap::Parser;
+use exos_host::affinity;
 
 #[derive(clap::Parser)]
 struct Line {

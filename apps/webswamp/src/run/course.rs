@@ -7,8 +7,8 @@ use exos_inet::Instant;
 
 use crate::driver::replay::Extent;
 use crate::engine::Engine;
-use crate::options::Idle;
 use crate::report::{Effort, Generator, Live, Moment, OnCore, Results};
+use exos_program::Idle;
 
 use super::shown::Shown;
 use super::team::Seat;

@@ -13,11 +13,12 @@ use crate::driver::{Driver, Maker};
 use crate::engine::{Engine, Shape};
 use crate::limits::START_AHEAD;
 use crate::moment;
-use crate::options::{Idle, LoadArgs};
+use crate::options::LoadArgs;
 use crate::output::ShowArgs;
 use crate::report::{Effort, Generator, Live, Style};
 use crate::schedule::{Beat, Phase, Schedule};
 use crate::target::Target;
+use exos_program::Idle;
 
 use super::course::Course;
 use super::shown::Shown;

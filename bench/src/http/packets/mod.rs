@@ -11,6 +11,7 @@
 //! | `schedule` | when requests are meant to begin, at a given rate |
 //! | `visitors` | which connection asks next: one request after the other, or at that rate; slow readers |
 //! | `visit` | the loop, and what was seen |
+//! | `beside` | the server in the same loop, where both ends of something are wanted |
 //! | `exchange` | the same frames without any protocol: the limit of the link |
 //!
 //! What it says cannot flatter a server: a request counts when its answer came whole, in order, with right checksums,
@@ -20,6 +21,7 @@
 //! What it leaves out: selective acknowledgement, window scaling, congestion control (its requests are one segment
 //! each), and the reordering of segments (what comes early is asked for again).
 
+mod beside;
 mod connection;
 mod exchange;
 mod frames;
@@ -31,7 +33,7 @@ mod visit;
 mod visitors;
 
 pub(super) use exchange::{Exchanged, Round};
-pub(super) use visit::Visited;
+pub(crate) use visit::Visited;
 
 use super::Connection as Kind;
 use exos_host::{Error, Result, error::Context as _};
@@ -83,6 +85,18 @@ pub struct PacketsArgs {
     /// Milliseconds in which it sleeps between sending all that it has and taking in all that has come
     #[arg(long)]
     pub(super) pause: Option<u64>,
+    /// Be the server too, on the wire in this namespace, in the same loop
+    #[arg(long, requires = "server")]
+    pub(super) server_netns: Option<String>,
+    /// Where it is then
+    #[arg(long)]
+    pub(super) server: Option<SocketAddrV4>,
+    /// Visit only when this file is there
+    #[arg(long)]
+    pub(super) go: Option<PathBuf>,
+    /// A file to make when the server of its own is there
+    #[arg(long)]
+    pub(super) listening: Option<PathBuf>,
     /// Readers beside them that take one segment a second of a long document
     #[arg(long, default_value_t = 0)]
     pub(super) slow: u32,

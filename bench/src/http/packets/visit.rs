@@ -1,5 +1,6 @@
 //! The loop: visitors that ask one request after the other, or at a given rate, and slow readers beside them.
 
+use super::beside::Beside;
 use super::frames::Wire;
 use super::visitors::{Counts, Visitors};
 use super::{PacketsArgs, now_ns, say_ready, server};
@@ -12,6 +13,8 @@ use std::time::Duration;
 const WARMUP_NS: u64 = 300_000_000;
 /// The same with slow readers, who need longer until they have filled their windows.
 const SLOW_WARMUP_NS: u64 = 2_000_000_000;
+/// How often it is looked whether it may begin.
+const GO_EVERY: Duration = Duration::from_millis(1);
 /// Frames of a burst that are sent without a rest, and the rest.
 const PART: usize = 128;
 const PART_REST: Duration = Duration::from_micros(50);
@@ -63,7 +66,9 @@ impl Visited {
 
 /// Does as the command line says.
 pub(super) fn visit(args: &PacketsArgs) -> Result<Visited> {
+    let mut beside = Beside::open(args)?;
     let mut wire = Wire::open(args.mac, server(args)?, args.queues)?;
+    await_go(args, beside.as_mut())?;
     let pause = args.pause.map(Duration::from_millis);
     let mut visitors = Visitors::new(args, now_ns());
     let times = Times::new(args, now_ns());
@@ -95,11 +100,26 @@ pub(super) fn visit(args: &PacketsArgs) -> Result<Visited> {
             None => {}
         }
         pause.into_iter().for_each(std::thread::sleep);
+        if let Some(beside) = &mut beside {
+            worked |= beside.turn()?;
+        }
     }
     let visited = visitors.visited(times.end, &wire);
     visitors.abort();
     send(&mut visitors, &mut wire, now_ns())?;
     Ok(visited)
+}
+
+/// Says that the server of its own is there, and has it answer until it is said that all is.
+fn await_go(args: &PacketsArgs, mut beside: Option<&mut Beside>) -> Result<()> {
+    say_ready(args.listening.as_deref())?;
+    while args.go.as_ref().is_some_and(|file| !file.exists()) {
+        if let Some(beside) = &mut beside {
+            beside.turn()?;
+        }
+        std::thread::sleep(GO_EVERY);
+    }
+    Ok(())
 }
 
 /// Sends what is to be sent, and gives memory of what was received back.

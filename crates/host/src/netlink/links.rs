@@ -182,6 +182,28 @@ impl Netlink {
         )
     }
 
+    /// Makes a bridge in this namespace, down as yet.
+    pub fn create_bridge(&self, name: &str) -> Result<()> {
+        check_name(name)?;
+        let mut message = LinkMessage::default();
+        message.attributes.extend([
+            LinkAttribute::IfName(name.to_owned()),
+            LinkAttribute::LinkInfo(vec![Info::Kind(InfoKind::Bridge)]),
+        ]);
+        self.change(
+            RouteNetlinkMessage::NewLink(message),
+            NLM_F_CREATE | NLM_F_EXCL,
+            || format!("cannot make the bridge {name}"),
+        )
+    }
+
+    /// Makes an interface a port of a bridge in the same namespace.
+    pub fn set_controller(&self, index: u32, bridge: u32) -> Result<()> {
+        self.set(index, LinkAttribute::Controller(bridge), || {
+            format!("cannot add the interface with index {index} to the bridge with index {bridge}")
+        })
+    }
+
     /// Deletes an interface; of a veth pair both ends go.
     pub fn delete_link(&self, index: u32) -> Result<()> {
         let mut message = LinkMessage::default();

@@ -1,0 +1,30 @@
+//! The last step before a frame leaves: the link addresses of its next hop.
+
+use exos::Passage;
+use exos_inet::{Instant, Stack};
+
+use crate::forwarder::{Forwarder, Verdict};
+
+/// Puts the link addresses on what goes on.
+#[inline]
+pub fn send_on(
+    forwarder: &mut Forwarder,
+    verdict: Verdict,
+    stack: &mut Stack,
+    now: Instant,
+    frame: &mut [u8],
+) -> Passage {
+    let to = match verdict {
+        Verdict::Onward(to) => to,
+        Verdict::Stack => return Passage::Stack,
+        Verdict::Drop => return Passage::Done,
+    };
+    let Some(mac) = stack.link_address(now, to) else {
+        forwarder.note_late();
+        stack.pass(now, to, frame.to_vec());
+        return Passage::Done;
+    };
+    frame[..6].copy_from_slice(&mac.0);
+    frame[6..12].copy_from_slice(&stack.config().mac.0);
+    Passage::Onward
+}
