@@ -1,7 +1,7 @@
 //! How results are told, of a load that has just ended and of merged ones alike.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -64,22 +64,33 @@ impl OutputArgs {
         self.open_for_peak()
     }
 
-    /// Where a peak goes. Opens the page's file: before the load, so that one that cannot be written is told at once.
+    /// Where a peak goes. Opens the page's file: before the load, so that one that cannot be written is told at once. What is in
+    /// it stays until there is something else.
     ///
     /// # Errors
     ///
     /// The page cannot be written.
     pub(crate) fn open_for_peak(&self) -> Result<Output<'_>> {
         let cannot = |path: &PathBuf| format!("cannot write {}", path.display());
-        let page = self
-            .html
-            .as_ref()
-            .map(|path| File::create(path).context(|| cannot(path)));
+        let page = self.html.as_ref().map(|path| {
+            let mut options = File::options();
+            let file = options.write(true).create(true).truncate(false).open(path);
+            file.context(|| cannot(path))
+        });
         Ok(Output {
             args: self,
             page: page.transpose()?,
         })
     }
+}
+
+/// Writes a page in place of what was there.
+fn write_page(mut file: File, page: &str) -> io::Result<()> {
+    // A pipe has no length.
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    file.write_all(page.as_bytes())
 }
 
 /// Where results go.
@@ -92,9 +103,8 @@ impl Output<'_> {
     /// Prints it, and a line on standard error for each condition that it meets.
     pub(crate) fn tell(self, found: &impl Found) -> Result<ExitCode> {
         let args = self.args;
-        if let Some(mut page) = self.page {
-            page.write_all(found.html().as_bytes())
-                .context(|| "cannot write the page")?;
+        if let Some(page) = self.page {
+            write_page(page, &found.html()).context(|| "cannot write the page")?;
         }
         print(&if args.json {
             found.json()

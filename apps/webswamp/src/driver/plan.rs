@@ -126,6 +126,9 @@ impl DriverArgs {
         let wrong = |what| Error::new(format!("{}: {what}", path.display()));
         let file = File::open(path)
             .map_err(|e| Error::io(format!("cannot open {}", path.display()), e))?;
+        if file.metadata().is_ok_and(|it| it.is_dir()) {
+            return Err(wrong("this is a folder; name a log".to_owned()));
+        }
         let mut log = Log::read(BufReader::new(file)).map_err(wrong)?;
         let url = common.url.expect("it is required with a log");
         let base = common.content.of(&target::url(url)?);

@@ -32,7 +32,9 @@ impl Results {
         let errors: String = errors
             .map(|(kind, count)| format!(", {count} {}", kind.replace('_', " ")))
             .collect();
-        let _ = writeln!(text, "{} errors{errors}", self.errors_all());
+        let all = self.errors_all();
+        let word = if all == 1 { "error" } else { "errors" };
+        let _ = writeln!(text, "{all} {word}{errors}");
         text.extend(self.bad_checksums_text().map(|line| line + "\n"));
         text.extend(self.log_text().map(|line| line + "\n"));
         if self.measured_secs == 0.0 {
@@ -236,7 +238,7 @@ mod tests {
             lines[1],
             "900 responses, 891 of 200, 11 of 4xx (2 of 403, 9 of 404)"
         );
-        assert_eq!(lines[2], "1 errors, 1 reset");
+        assert_eq!(lines[2], "1 error, 1 reset");
         assert!(lines[3].starts_with("limited by the server: "), "{text}");
         assert!(text.contains("total is service"));
         assert!(!text.contains("checksum"), "{text}");
