@@ -4,7 +4,7 @@
 //!     cargo run --release -p exos-forward --example speed
 
 use std::net::SocketAddr;
-use std::time::Instant as Clock;
+use std::time::{Duration, Instant as Clock};
 
 use exos_forward::forwarder::{Forwarder, Verdict};
 use exos_forward::packet::{Packet, Transport};
@@ -25,20 +25,29 @@ fn main() {
     for flows in [1_000, 10_000, 100_000, 1_000_000] {
         let mut forwarder = forwarder();
         let connections: Vec<[Vec<u8>; 2]> = (0..flows).map(|n| open(&mut forwarder, n)).collect();
+        let mut now = NOW;
         for (way, name) in ["to servers", "to clients"].iter().enumerate() {
-            let ns = measure(&mut forwarder, &connections, way);
+            let ns = measure(&mut forwarder, &connections, way, &mut now);
             println!("{flows:>9} flows, {name}: {ns:.0} ns a packet");
         }
     }
 }
 
 /// The least of some runs: others only had something else in the way.
-fn measure(forwarder: &mut Forwarder, connections: &[[Vec<u8>; 2]], way: usize) -> f64 {
+fn measure(
+    forwarder: &mut Forwarder,
+    connections: &[[Vec<u8>; 2]],
+    way: usize,
+    now: &mut Instant,
+) -> f64 {
     let mut random = Random(1);
     let mut least = f64::MAX;
     for _ in 0..5 {
         let mut ns = 0;
         for _ in 0..BATCHES / 5 {
+            // Half a million packets a second.
+            *now += Duration::from_micros(2 * BATCH as u64);
+            let now = *now;
             // As they would lie in the link's memory, which is read by then.
             let mut batch: Vec<Vec<u8>> = (0..BATCH)
                 .map(|_| connections[random.below(connections.len())][way].clone())
@@ -46,10 +55,10 @@ fn measure(forwarder: &mut Forwarder, connections: &[[Vec<u8>; 2]], way: usize) 
             let begun = Clock::now();
             if forwarder.reads_ahead() {
                 batch.iter().for_each(|frame| forwarder.look(frame));
-                forwarder.read_ahead();
             }
+            forwarder.read_ahead(now);
             for frame in &mut batch {
-                let verdict = forwarder.handle_frame(NOW, frame, RxChecksum::Unknown);
+                let verdict = forwarder.handle_frame(now, frame, RxChecksum::Unknown);
                 assert!(matches!(verdict, Verdict::Onward(_)));
             }
             ns += begun.elapsed().as_nanos();

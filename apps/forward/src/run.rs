@@ -224,8 +224,8 @@ impl Program {
         let forwarder = &mut self.forwarder;
         if forwarder.reads_ahead() {
             self.exos.look(|frame| forwarder.look(frame));
-            forwarder.read_ahead();
         }
+        forwarder.read_ahead(self.exos.now());
         let count = self.exos.relay(|stack, now, frame, checksum| {
             let verdict = forwarder.handle_frame(now, frame, checksum);
             send_on(forwarder, verdict, stack, now, frame)

@@ -289,3 +289,26 @@ fn large_tables_are_read_ahead() {
     }
     assert!(forwarder.reads_ahead());
 }
+
+/// What a frame was found to be holds for that frame alone: not for one that takes its place in memory after the batch, nor for
+/// one that was not shown.
+#[test]
+fn what_was_shown_is_forgotten_with_its_batch() {
+    let mut forwarder = forwarder(100);
+    let ours = [0, 1].map(|n| open(&mut forwarder, START, client(n), VIP));
+    let segment = |n: usize| tcp(at(SERVER), ours[n], ACK, 101);
+    let mut place = segment(0);
+    let mut elsewhere = segment(1);
+    forwarder.look(&place);
+    forwarder.read_ahead(START);
+    // One that was not shown comes first, at another place, and the batch ends before the one that was.
+    let goes_to = |forwarder: &mut Forwarder, frame: &mut Vec<u8>| {
+        let verdict = forwarder.handle_frame(START, frame, RxChecksum::Unknown);
+        assert!(matches!(verdict, Verdict::Onward(_)), "{verdict:?}");
+        ends_of(frame).1
+    };
+    assert_eq!(goes_to(&mut forwarder, &mut elsewhere), client(1));
+    forwarder.read_ahead(START);
+    place.copy_from_slice(&segment(1));
+    assert_eq!(goes_to(&mut forwarder, &mut place), client(1));
+}

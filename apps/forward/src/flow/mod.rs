@@ -142,11 +142,17 @@ impl FlowTable {
     /// The flow of a client.
     #[inline]
     pub fn find(&self, key: &Key) -> Option<FlowId> {
-        let is_it = |place: u32| self.flows[place as usize].key == *key;
-        self.index.find(self.hash(key), is_it).map(FlowId)
+        self.find_hashed(key, self.hash(key))
     }
 
-    /// The hash of a client's key, for [`likely`](Self::likely).
+    /// The same with the key's hash at hand.
+    #[inline]
+    pub fn find_hashed(&self, key: &Key, hash: u32) -> Option<FlowId> {
+        let is_it = |place: u32| self.flows[place as usize].key == *key;
+        self.index.find(hash, is_it).map(FlowId)
+    }
+
+    /// The hash of a client's key, for [`likely`](Self::likely) and [`find_hashed`](Self::find_hashed).
     #[inline]
     pub fn hash_of(&self, key: &Key) -> u32 {
         self.hash(key)
@@ -260,6 +266,19 @@ impl FlowTable {
         if before != state {
             self.note_change(id.0);
         }
+    }
+
+    /// Reads what [`see`](Self::see) will change beside the flow itself; what comes of it means nothing.
+    #[inline]
+    pub fn read_neighbours(&self, now: Tick, id: FlowId) -> u32 {
+        let Flow {
+            seen, older, newer, ..
+        } = self.flows[id.0 as usize];
+        if seen == now {
+            return 0;
+        }
+        let seen_of = |place: u32| self.flows.get(place as usize).map_or(0, |flow| flow.seen);
+        seen_of(older) ^ seen_of(newer)
     }
 
     /// Notes the sequence number of the server's SYN.

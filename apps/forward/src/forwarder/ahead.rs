@@ -5,22 +5,82 @@
 //! another go on at the same time. So for all frames of a batch first the entries are read, and then the flows to which
 //! these lead; nothing is done with either, and nothing depends on what was guessed. Then handling finds them in the cache.
 //!
+//! What a frame was found to be is kept until it is handled, so that it is parsed and hashed once. Frames are handled in the
+//! order in which they were shown, and one that was shown stays as it is until then, at its place in memory: that place tells
+//! it from one that was not shown.
+//!
 //! A table that the caches hold is not read ahead.
 
 use std::hint::black_box;
 
-use super::Forwarder;
+use exos_inet::Instant;
+
+use super::{Forwarder, tick_of};
 use crate::flow::{FlowId, Key};
 use crate::limits::READ_AHEAD_FROM;
 use crate::packet::Packet;
 
-/// Where a frame's flow is looked for.
+/// Whom a packet with ports is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// A listener's: the flow is found by client and listener, and their hash.
+    Listener(Key, u32),
+    /// A flow's with this server, found by the port of ours.
+    Server(usize, u16),
+    /// The stack's.
+    Nobody,
+}
+
+/// A frame that was shown.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Ahead {
-    /// By the hash of client and listener.
-    Hash(u32),
-    /// By server and port of ours.
-    Port(u16, u16),
+struct Shown {
+    /// Where it lies, and how long it is.
+    at: (usize, usize),
+    packet: Packet,
+    whose: Whose,
+}
+
+/// Frames that were shown, in order.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    shown: Vec<Shown>,
+    /// The first that was not handled.
+    next: usize,
+    /// All have been read: the next one that is shown begins another batch.
+    is_read: bool,
+}
+
+impl Ahead {
+    fn show(&mut self, shown: Shown) {
+        if std::mem::take(&mut self.is_read) {
+            self.shown.clear();
+        }
+        self.shown.push(shown);
+    }
+
+    /// All that are to be shown have been: forgets those of the batch before, where none were.
+    fn begin(&mut self) {
+        if std::mem::replace(&mut self.is_read, true) {
+            self.shown.clear();
+        }
+        self.next = 0;
+    }
+
+    /// What a frame was found to be, if it was shown.
+    #[inline]
+    fn take(&mut self, frame: &[u8]) -> Option<(Packet, Whose)> {
+        let shown = self.shown.get(self.next)?;
+        if shown.at != place_of(frame) {
+            return None;
+        }
+        self.next += 1;
+        Some((shown.packet, shown.whose))
+    }
+}
+
+#[inline]
+fn place_of(frame: &[u8]) -> (usize, usize) {
+    (frame.as_ptr().addr(), frame.len())
 }
 
 impl Forwarder {
@@ -30,45 +90,67 @@ impl Forwarder {
         self.flows.len() >= READ_AHEAD_FROM
     }
 
-    /// Shows a frame that is going to be handled.
+    /// Shows a frame that is going to be handled, in the order of handling, and does not change until then.
     #[inline]
     pub fn look(&mut self, frame: &[u8]) {
-        let packet = Packet::read(frame, self.mac);
-        let Some((transport, src, dst)) = packet.and_then(|packet| packet.ends()) else {
+        let Some(packet) = Packet::read(frame, self.mac) else {
             return;
         };
-        let ahead = if let Some(listener) = self.services.listener(transport, dst) {
-            let key = Key {
-                client: src,
-                listener,
-            };
-            Ahead::Hash(self.flows.hash_of(&key))
-        } else if let Some(server) = self.services.server(transport, src, dst.address) {
-            Ahead::Port(server as u16, dst.port)
-        } else {
-            return;
-        };
-        self.ahead.push(ahead);
+        let whose = self.whose(&packet);
+        let at = place_of(frame);
+        self.ahead.show(Shown { at, packet, whose });
     }
 
-    /// Reads what handling the frames that were shown needs.
-    pub fn read_ahead(&mut self) {
+    /// Reads what handling the frames needs that were shown since the last time. To be called before any are handled, also
+    /// when none were shown: what was known of others is forgotten.
+    pub fn read_ahead(&mut self, now: Instant) {
+        self.ahead.begin();
+        let tick = tick_of(now);
         // First the entries of all of them: no read waits for another.
-        let place = |ahead: &Ahead| match *ahead {
-            Ahead::Hash(hash) => self.flows.likely(hash),
-            Ahead::Port(server, port) => self.services.servers[usize::from(server)].ports.get(port),
+        let place = |shown: &Shown| match shown.whose {
+            Whose::Listener(_, hash) => self.flows.likely(hash),
+            Whose::Server(server, port) => self.services.servers[server].ports.get(port),
+            Whose::Nobody => None,
         };
         const BATCH: usize = 64;
-        for batch in self.ahead.chunks(BATCH) {
+        for batch in self.ahead.shown.chunks(BATCH) {
             let mut places = [None::<FlowId>; BATCH];
-            for (found, ahead) in places.iter_mut().zip(batch) {
-                *found = place(ahead);
+            for (found, shown) in places.iter_mut().zip(batch) {
+                *found = place(shown);
             }
-            // And now the flows.
-            let flows = places.iter().flatten();
-            let seen = flows.map(|id| self.flows.get(*id).seen);
-            black_box(seen.fold(0, |all, seen| all ^ seen));
+            // And now the flows, and of those that will change their place in a list their neighbours there.
+            for id in places.iter().flatten() {
+                black_box(self.flows.get(*id).seen);
+            }
+            for id in places.iter().flatten() {
+                black_box(self.flows.read_neighbours(tick, *id));
+            }
         }
-        self.ahead.clear();
+    }
+
+    /// What a frame is, and whose; `None` for what is not forwarded.
+    #[inline]
+    pub(super) fn read(&mut self, frame: &[u8]) -> Option<(Packet, Whose)> {
+        if let Some(known) = self.ahead.take(frame) {
+            return Some(known);
+        }
+        let packet = Packet::read(frame, self.mac)?;
+        Some((packet, self.whose(&packet)))
+    }
+
+    #[inline]
+    fn whose(&self, packet: &Packet) -> Whose {
+        let Some((transport, src, dst)) = packet.ends() else {
+            return Whose::Nobody;
+        };
+        if let Some(listener) = self.services.listener(transport, dst) {
+            let client = src;
+            let key = Key { client, listener };
+            return Whose::Listener(key, self.flows.hash_of(&key));
+        }
+        match self.services.server(transport, src, dst.address) {
+            Some(server) => Whose::Server(server, dst.port),
+            None => Whose::Nobody,
+        }
     }
 }

@@ -19,6 +19,7 @@ impl Forwarder {
         now: Tick,
         transport: Transport,
         key: &Key,
+        hash: u32,
         upper: &[u8],
     ) -> Result<FlowId, Verdict> {
         let begins = transport == Transport::Udp || {
@@ -26,7 +27,7 @@ impl Forwarder {
                 TcpFlags::SYN.0 | TcpFlags::ACK.0 | TcpFlags::RST.0 | TcpFlags::FIN.0;
             Segment::read(upper).flags.0 & CONTROLS == TcpFlags::SYN.0
         };
-        match self.flows.find(key) {
+        match self.flows.find_hashed(key, hash) {
             // Another connection of the same client goes to the same server, while that is to have new ones.
             Some(id) if begins && self.is_done(id) => self.remove(id),
             Some(id) => return Ok(id),

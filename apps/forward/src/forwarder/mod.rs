@@ -40,7 +40,7 @@ use crate::packet::{Packet, Segment, Transport, Upper};
 use crate::rewrite::{Rewrite, Sums};
 use crate::service::Services;
 use crate::traffic::Course;
-use ahead::Ahead;
+use ahead::{Ahead, Whose};
 
 /// What becomes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub struct Forwarder {
     /// Which server a client belongs to; the same for all forwarders.
     spread: SipKey,
     mac: Mac,
-    ahead: Vec<Ahead>,
+    ahead: Ahead,
 }
 
 /// Which way a packet goes.
@@ -96,7 +96,7 @@ impl Forwarder {
             no_server: NoServer::default(),
             spread: SipKey::from_seed(0),
             mac,
-            ahead: Vec::new(),
+            ahead: Ahead::default(),
         }
     }
 
@@ -108,7 +108,7 @@ impl Forwarder {
         frame: &mut [u8],
         checksum: RxChecksum,
     ) -> Verdict {
-        let Some(packet) = Packet::read(frame, self.mac) else {
+        let Some((packet, whose)) = self.read(frame) else {
             return Verdict::Stack;
         };
         let sums = match checksum {
@@ -116,7 +116,9 @@ impl Forwarder {
             RxChecksum::Unknown | RxChecksum::Verified => Sums::Complete,
         };
         match packet.upper {
-            Upper::Transport { .. } => self.handle_packet(now, &packet, frame, sums),
+            Upper::Transport { transport, .. } => {
+                self.handle_packet(now, (&packet, transport), whose, frame, sums)
+            }
             Upper::Later(_) => self.handle_later(now, &packet, frame),
             Upper::Icmp => self.handle_icmp(&packet, frame),
         }
@@ -126,33 +128,25 @@ impl Forwarder {
     fn handle_packet(
         &mut self,
         now: Instant,
-        packet: &Packet,
+        (packet, transport): (&Packet, Transport),
+        whose: Whose,
         frame: &mut [u8],
         sums: Sums,
     ) -> Verdict {
-        let Some((transport, src, dst)) = packet.ends() else {
-            return Verdict::Stack;
-        };
         let upper = &frame[packet.upper_range()];
         let tick = tick_of(now);
-        let (id, way) = if let Some(listener) = self.services.listener(transport, dst) {
-            let key = Key {
-                client: src,
-                listener,
-            };
-            match self.flow_of(tick, transport, &key, upper) {
+        let (id, way) = match whose {
+            Whose::Listener(key, hash) => match self.flow_of(tick, transport, &key, hash, upper) {
                 Ok(id) => (id, Way::ToServer),
                 Err(verdict) => return verdict,
-            }
-        } else if let Some(server) = self.services.server(transport, src, dst.address) {
-            match self.services.servers[server].ports.get(dst.port) {
+            },
+            Whose::Server(server, port) => match self.services.servers[server].ports.get(port) {
                 Some(id) => (id, Way::ToClient),
                 // An answer to a check of ours.
-                None if CHECK_PORTS.contains(&dst.port) => return Verdict::Stack,
+                None if CHECK_PORTS.contains(&port) => return Verdict::Stack,
                 None => return self.unknown(),
-            }
-        } else {
-            return Verdict::Stack;
+            },
+            Whose::Nobody => return Verdict::Stack,
         };
         self.note(tick, id, transport, way, upper);
         let flow = *self.flows.get(id);

@@ -109,7 +109,7 @@ pub fn give(
     let before = frame.clone();
     // Whatever comes may be read ahead, and nothing changes by it.
     forwarder.look(&frame);
-    forwarder.read_ahead();
+    forwarder.read_ahead(now);
     match forwarder.handle_frame(now, &mut frame, RxChecksum::Unknown) {
         Verdict::Onward(to) => {
             let packet = Packet::read(&frame, MAC).unwrap();

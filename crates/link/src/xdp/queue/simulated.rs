@@ -264,7 +264,11 @@ fn relay(
     let mut onward = Vec::new();
     let mut number = 0;
     let mut shown = Vec::new();
-    queue.look(RX_BATCH, &mut |frame: &[u8]| shown.push(frame.to_vec()));
+    let mut places = VecDeque::new();
+    queue.look(RX_BATCH, &mut |frame: &[u8]| {
+        places.push_back(frame.as_ptr().addr());
+        shown.push(frame.to_vec());
+    });
     let space = queue.umem.chunk_size() as usize - XDP_HEADROOM_LEN;
     let of_one_chunk = incoming.iter().filter(|frame| frame.len() <= space);
     assert!(
@@ -275,6 +279,11 @@ fn relay(
         assert!(
             Some(&*frame) == incoming.pop_front().as_deref(),
             "what is delivered arrives, in order"
+        );
+        let shown_at = places.pop_front_if(|_| frame.len() <= space);
+        assert!(
+            shown_at.is_none_or(|at| at == frame.as_ptr().addr()),
+            "what was shown is where it was"
         );
         number += 1;
         if number % every != 0 {
