@@ -1,5 +1,6 @@
 //! Has servers checked by the stack of the link, and tells the forwarder and a person what came of it.
 
+use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 
 use exos::Exos;
@@ -33,6 +34,7 @@ impl Checking {
         if self.known != Some(changes) {
             self.known = Some(changes);
             let targets = targets(forwarder.services(), self.prober.rule());
+            forget_others(forwarder.services_mut(), &targets);
             self.prober.set_targets(now, &mut exos.stack, &targets);
         }
         self.prober.turn(now, &mut exos.stack);
@@ -76,6 +78,18 @@ fn targets(services: &Services, rule: &Rule) -> Vec<Target> {
     };
     let all = services.present().filter(|(_, server)| is_checked(server));
     all.map(target).collect()
+}
+
+/// Who is not checked any more, as servers of UDP without a port for that, is not taken for what it was.
+fn forget_others(services: &mut Services, targets: &[Target]) {
+    let targets: HashSet<u16> = targets.iter().map(|target| target.server).collect();
+    let servers = services.present();
+    let failed = servers.filter(|(_, server)| server.health.has_failed);
+    let others = failed.filter(|(place, _)| !targets.contains(place));
+    let others: Vec<u16> = others.map(|(place, _)| place).collect();
+    others
+        .into_iter()
+        .for_each(|server| services.forget_checks_of(server));
 }
 
 fn tell(server: &Server, outcome: &Outcome) {

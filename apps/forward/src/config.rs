@@ -180,8 +180,11 @@ fn health(
         for (given, value) in counts {
             *value = given.as_ref().and_then(count).map_or(*value, |n| n as u32);
         }
-        let text = |text: &Option<Text>| text.as_ref().map(|t| t.get_ref().clone());
-        (health.check_host, health.check_body) = (text(host), text(body));
+        let given = |text: &Option<Text>, read: fn(&str) -> Result<String, String>| {
+            text.as_ref().and_then(|t| source.value(t, read))
+        };
+        health.check_host = given(host, crate::health::word);
+        health.check_body = given(body, crate::health::text);
         let codes = status.as_ref();
         let codes = codes.and_then(|t| source.value(t, str::parse::<Codes>));
         health.check_status = codes.unwrap_or(health.check_status);
@@ -283,6 +286,16 @@ mod tests {
                 &format!("{service}[check]\nhow = \"tcp\"\ninterval = \"often\"\n"),
                 6,
                 "is no time",
+            ),
+            (
+                &format!("{service}[check]\nhow = \"http:/\"\nbody = \"\"\n"),
+                6,
+                "write the text to look for",
+            ),
+            (
+                &format!("{service}[check]\nhow = \"http:/\"\nhost = \"a\\r\\nX: y\"\n"),
+                6,
+                "is no host",
             ),
             (
                 &format!("{service}[passive]\nfailures = 0\n"),

@@ -4,11 +4,13 @@
 //! connection. Records are written before what they are about leaves, so nothing is under way of which nobody knows.
 
 use std::fs::{File, OpenOptions};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use exos::{Error, clock};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::flow::FlowId;
 use crate::forwarder::Forwarder;
@@ -66,6 +68,7 @@ impl Keeper {
             .create_new(true)
             .mode(0o600)
             .open(&new)?;
+        lock(&file)?;
         let places = forwarder.flows().capacity();
         file.write_all_at(&kept::fixed(places), 0)?;
         file.set_len(place_of(places as usize))?;
@@ -129,12 +132,32 @@ fn write_names(file: &File, forwarder: &Forwarder) -> std::io::Result<()> {
     parts.try_for_each(|(at, bytes)| file.write_all_at(&bytes, at as u64))
 }
 
+/// Whoever writes to a file has it locked: the lock goes with its process, however that ends.
+fn lock(file: &File) -> std::io::Result<()> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        // A file system without locks keeps flows all the same.
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOLCK) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 fn read(path: &Path) -> Result<Vec<kept::KeptFlow>, Error> {
-    let bytes = match std::fs::read(path) {
-        Ok(bytes) => bytes,
+    let unreadable = |error| Error::io(format!("cannot read {}", path.display()), error);
+    let mut file = match File::open(path) {
+        Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Error::io(format!("cannot read {}", path.display()), error)),
+        Err(error) => return Err(unreadable(error)),
     };
+    lock(&file).map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock => Error::new(format!(
+            "another forwarder keeps its flows in {}",
+            path.display()
+        ))
+        .mend("stop that one first, or name another file with --keep"),
+        _ => unreadable(error),
+    })?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(unreadable)?;
     kept::read(&bytes).map_err(|unreadable| {
         Error::new(format!(
             "cannot go on with {}: {unreadable}",
@@ -197,6 +220,11 @@ mod tests {
         while let Some(id) = first.poll_changed() {
             keeper.keep(&first, id);
         }
+        let refused = Keeper::start(&path, &mut forwarder()).err().unwrap();
+        assert!(
+            refused.to_string().contains("another forwarder keeps"),
+            "{refused}"
+        );
         drop(keeper);
         // What somebody else has put where the new file is made is not written to.
         assert_eq!(std::fs::read(&victim).unwrap(), b"mine");

@@ -8,7 +8,7 @@ use super::request::{Kind, Request};
 use crate::forwarder::Forwarder;
 use crate::limits::WEIGHT_MAX;
 use crate::options::{Place, Weighted};
-use crate::service::{Listener, Misfit, Services, Standing};
+use crate::service::{Listener, Misfit, Server, Services, Standing};
 
 /// The address of ours that a server would see, or why there is none.
 pub type Source<'a> = &'a dyn Fn(IpAddr) -> Result<IpAddr, String>;
@@ -120,16 +120,39 @@ impl Asked {
     }
 
     fn remove(&self, forwarder: &mut Forwarder, now: bool) -> Result<Vec<u16>, String> {
-        let mut removed = Vec::new();
+        let leaving = match now {
+            true => self.leaving(forwarder.services())?,
+            false => Vec::new(),
+        };
+        let mut removed = leaving.clone();
         let changed = self.each(forwarder, |services, listener, server| {
             let place = services.remove_server(listener, server)?;
             removed.push((listener, place));
             Ok(())
-        })?;
+        });
+        let mut changed = match changed {
+            Err(_) if !leaving.is_empty() => Vec::new(),
+            changed => changed?,
+        };
+        changed.extend(leaving.iter().map(|(listener, _)| listener));
         for (listener, place) in removed.into_iter().filter(|_| now) {
             forwarder.end_flows(listener, place);
         }
         Ok(changed)
+    }
+
+    /// Listeners from which the server was taken away, but that may have flows of it yet; each with the server's place.
+    fn leaving(&self, services: &Services) -> Result<Vec<(u16, u16)>, String> {
+        let mut leaving = Vec::new();
+        for (place, end) in self.meant(services)? {
+            let listener = &services.listeners[usize::from(place)];
+            let is_it =
+                |server: &Server| server.transport == listener.transport && server.at == end.into();
+            let present = services.present().filter(|(_, server)| is_it(server));
+            let gone = present.filter(|(server, _)| listener.member(*server).is_none());
+            leaving.extend(gone.map(|(server, _)| (place, server)));
+        }
+        Ok(leaving)
     }
 
     /// Changes the server behind each listener that is meant and has it.
@@ -230,6 +253,30 @@ mod tests {
         let asked = r#"{"request":"remove","server":"10.0.0.12","now":true}"#;
         assert_eq!(ask(&mut forwarder, asked).unwrap(), both);
         assert_eq!(members(&forwarder, 0).len(), 1);
+    }
+
+    /// What was removed without --now can still be removed with it, while it is leaving.
+    #[test]
+    fn flows_of_a_server_that_leaves_can_be_ended() {
+        let mut forwarder = forwarder();
+        let now = exos_inet::Instant::from_millis(1_000_000);
+        let mut frame = Vec::new();
+        let builder = etherparse::PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 9]);
+        let builder = builder.ipv4([10, 0, 0, 1], [10, 0, 0, 20], 9).udp(1000, 53);
+        builder.write(&mut frame, b"?").unwrap();
+        forwarder.handle_frame(now, &mut frame, exos_inet::RxChecksum::Unknown);
+        let remove = r#"{"request":"remove","server":"10.0.0.11","listener":"udp:10.0.0.20:53"}"#;
+        let at_once = remove.replace('}', ",\"now\":true}");
+        let udp = ["udp:10.0.0.20:53"];
+        assert_eq!(ask(&mut forwarder, remove).unwrap(), udp);
+        assert!(ask(&mut forwarder, remove).is_err());
+        assert_eq!(forwarder.flows().len(), 1);
+        assert_eq!(ask(&mut forwarder, &at_once).unwrap(), udp);
+        while forwarder.poll_timeout() == Some(exos_inet::Instant::START) {
+            forwarder.handle_timeout(now);
+        }
+        assert_eq!(forwarder.flows().len(), 0);
+        assert!(ask(&mut forwarder, &at_once).is_err(), "it has gone");
     }
 
     #[test]

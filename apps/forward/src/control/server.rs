@@ -66,9 +66,10 @@ impl Server {
         std::iter::once(self.listener.as_fd()).chain(heard.map(|asker| asker.stream.as_fd()))
     }
 
-    /// True when somebody has an answer to take: nothing tells when he does.
+    /// True when somebody has an answer to take, or has asked more already: nothing tells of that.
     pub fn is_behind(&self) -> bool {
-        self.askers.iter().any(|asker| !asker.answer.is_empty())
+        let is_behind = |asker: &Asker| !asker.answer.is_empty() || asker.heard.contains(&b'\n');
+        self.askers.iter().any(is_behind)
     }
 
     /// Hears who is there, and answers each line that has come.
@@ -212,11 +213,30 @@ mod tests {
         one.write_all(b"a\nbb\nccc").unwrap();
         two.write_all(b"x\n").unwrap();
         serve(&mut server, 3);
-        one.write_all(b"c\n").unwrap();
+        // Two at once: the second is not told of again.
+        one.write_all(b"c\nd\ne\n").unwrap();
+        server.serve(echo);
+        let mut turns = 0;
+        while server.is_behind() {
+            server.serve(echo);
+            turns += 1;
+        }
+        assert_eq!(turns, 2);
+        one.write_all(b"f\n").unwrap();
         one.shutdown(std::net::Shutdown::Write).unwrap();
         serve(&mut server, 1);
         let lines: Vec<String> = BufReader::new(one).lines().map(Result::unwrap).collect();
-        assert_eq!(lines, ["heard a", "heard bb", "heard cccc"]);
+        assert_eq!(
+            lines,
+            [
+                "heard a",
+                "heard bb",
+                "heard cccc",
+                "heard d",
+                "heard e",
+                "heard f"
+            ]
+        );
         let mut line = String::new();
         BufReader::new(&two).read_line(&mut line).unwrap();
         assert_eq!((line.as_str(), server.fds().count()), ("heard x\n", 2));

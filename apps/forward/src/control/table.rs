@@ -1,5 +1,6 @@
 //! Answers of the control socket for people.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use serde_json::Value;
@@ -26,6 +27,8 @@ fn word(value: &Value) -> &str {
 }
 
 fn status_text(status: &Value) -> String {
+    let servers = list(&status["servers"]).map(|s| ((word(&s["protocol"]), word(&s["server"])), s));
+    let servers: HashMap<_, _> = servers.collect();
     let mut text = String::new();
     for listener in list(&status["listeners"]) {
         let protocol = word(&listener["protocol"]);
@@ -38,14 +41,13 @@ fn status_text(status: &Value) -> String {
         );
         for member in list(&listener["servers"]) {
             let at = word(&member["server"]);
-            let is_it = |s: &&Value| s["protocol"] == protocol && s["server"] == at;
-            let server = list(&status["servers"]).find(is_it);
+            let server = servers.get(&(protocol, at));
             let weight = match (member["draining"].as_bool(), member["well"].as_bool()) {
                 (Some(true), _) => "draining".to_owned(),
                 (_, Some(false)) => "not well".to_owned(),
                 _ => format!("weight {}", member["weight"]),
             };
-            let figures = server.map_or_else(String::new, figures);
+            let figures = server.map_or_else(String::new, |server| figures(server));
             let _ = writeln!(text, "  {at}, {weight}: {figures}");
         }
     }

@@ -125,13 +125,15 @@ impl FromStr for Codes {
     }
 }
 
-fn word(text: &str) -> Result<String, String> {
+/// A host as it is sent.
+pub(crate) fn word(text: &str) -> Result<String, String> {
     let usual = !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
     let why = || format!("{text:?} is no host; write for example www.example.net");
     usual.then(|| text.to_owned()).ok_or_else(why)
 }
 
-fn text(text: &str) -> Result<String, String> {
+/// What is looked for in a body.
+pub(crate) fn text(text: &str) -> Result<String, String> {
     let why = || "write the text to look for".to_owned();
     (!text.is_empty()).then(|| text.to_owned()).ok_or_else(why)
 }

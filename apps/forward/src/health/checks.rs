@@ -4,6 +4,7 @@
 //! interval; one that is not over in time has failed. Polling order: [`Checks::poll_late`] until there is none, then
 //! [`Checks::poll_begin`]; each of those that it names ends with [`Checks::ended`].
 
+use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 
 use exos_inet::Instant;
@@ -33,10 +34,15 @@ struct Checked {
     against: u32,
 }
 
-/// All servers that are checked.
+/// All servers that are checked. A turn in which nothing is due looks at none of them.
 pub struct Checks {
     rule: Rule,
-    all: Vec<Checked>,
+    /// By the server's place.
+    all: HashMap<u16, Checked>,
+    /// When the next check of each begins that has none under way.
+    due: BTreeSet<(Instant, u16)>,
+    /// Until when those under way have to be over.
+    deadlines: BTreeSet<(Instant, u16)>,
 }
 
 impl Checks {
@@ -44,7 +50,9 @@ impl Checks {
     pub fn new(rule: Rule) -> Self {
         Self {
             rule,
-            all: Vec::new(),
+            all: HashMap::new(),
+            due: BTreeSet::new(),
+            deadlines: BTreeSet::new(),
         }
     }
 
@@ -53,37 +61,51 @@ impl Checks {
         &self.rule
     }
 
-    /// Checks these from now on. Those that were checked before are taken for what they were, and stay in step.
+    /// Checks these from now on. Those that were checked before stay in step; what each is taken for is what its target says.
     pub fn set_targets(&mut self, now: Instant, targets: &[Target]) {
         let mut before = std::mem::take(&mut self.all);
         let count = targets.len().max(1) as u32;
         for (n, &target) in (0..).zip(targets) {
-            let is_it =
-                |c: &Checked| (c.target.server, c.target.end) == (target.server, target.end);
-            let known = before.iter().position(is_it);
-            self.all.push(match known {
-                Some(at) => before.swap_remove(at),
-                None => Checked {
+            let known = before.remove(&target.server);
+            let mut checked = known
+                .filter(|c| c.target.end == target.end)
+                .unwrap_or(Checked {
                     target,
                     due: now + self.rule.interval * n / count,
                     deadline: None,
                     against: 0,
-                },
-            });
+                });
+            if checked.target.is_well != target.is_well {
+                checked.against = 0;
+            }
+            checked.target = target;
+            self.all.insert(target.server, checked);
+        }
+        let entry = |(&server, checked): (&u16, &Checked)| (checked.deadline, checked.due, server);
+        let entries: Vec<_> = self.all.iter().map(entry).collect();
+        (self.due, self.deadlines) = Default::default();
+        for (deadline, due, server) in entries {
+            match deadline {
+                Some(at) => self.deadlines.insert((at, server)),
+                None => self.due.insert((due, server)),
+            };
         }
     }
 
     /// A server whose check was not over in time: it has to be ended.
     pub fn poll_late(&self, now: Instant) -> Option<u16> {
-        let is_late = |c: &&Checked| c.deadline.is_some_and(|at| at <= now);
-        self.all.iter().find(is_late).map(|c| c.target.server)
+        let (at, server) = *self.deadlines.first()?;
+        (at <= now).then_some(server)
     }
 
     /// A server whose check begins now.
     pub fn poll_begin(&mut self, now: Instant) -> Option<Target> {
-        let is_due = |c: &&mut Checked| c.deadline.is_none() && c.due <= now;
-        let checked = self.all.iter_mut().find(is_due)?;
-        checked.deadline = Some(now + self.rule.timeout);
+        let (_, server) = self.due.first().copied().filter(|(at, _)| *at <= now)?;
+        self.due.pop_first();
+        let checked = self.all.get_mut(&server).expect("it is checked");
+        let deadline = now + self.rule.timeout;
+        checked.deadline = Some(deadline);
+        self.deadlines.insert((deadline, server));
         // In step with those before, unless nobody has looked for longer than that.
         let next = checked.due + self.rule.interval;
         checked.due = if next > now {
@@ -96,9 +118,11 @@ impl Checks {
 
     /// A check is over. What the server is from now on, if that is another than before.
     pub fn ended(&mut self, server: u16, has_passed: bool) -> Option<bool> {
-        let is_it = |c: &&mut Checked| c.target.server == server;
-        let checked = self.all.iter_mut().find(is_it)?;
-        checked.deadline = None;
+        let checked = self.all.get_mut(&server)?;
+        if let Some(deadline) = checked.deadline.take() {
+            self.deadlines.remove(&(deadline, server));
+            self.due.insert((checked.due, server));
+        }
         if has_passed == checked.target.is_well {
             checked.against = 0;
             return None;
@@ -118,7 +142,9 @@ impl Checks {
 
     /// When something is due next.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.all.iter().map(|c| c.deadline.unwrap_or(c.due)).min()
+        let first = |set: &BTreeSet<(Instant, u16)>| set.first().map(|(at, _)| *at);
+        let both = [first(&self.due), first(&self.deadlines)];
+        both.into_iter().flatten().min()
     }
 }
 
@@ -219,9 +245,48 @@ mod tests {
         for _ in 0..3 {
             checks.ended(1, false);
         }
-        checks.set_targets(START, &[target(1), target(5)]);
+        let not_well = Target {
+            is_well: false,
+            ..target(1)
+        };
+        checks.set_targets(START, &[not_well, target(5)]);
         assert_eq!(checks.ended(0, false), None, "of whom nothing is known");
         assert_eq!(checks.ended(1, true), None);
         assert_eq!(checks.ended(1, true), Some(true));
+    }
+
+    /// A server that has lost its place and got it again, or another's, is taken for what it is now.
+    #[test]
+    fn what_a_server_is_taken_for_is_not_what_it_was() {
+        let mut checks = checks(1);
+        assert_eq!((0..3).find_map(|_| checks.ended(0, false)), Some(false));
+        checks.set_targets(START, &[target(0)]);
+        assert_eq!((0..2).find_map(|_| checks.ended(0, false)), None);
+        assert_eq!(checks.ended(0, false), Some(false), "it fails again");
+    }
+
+    /// A thousand servers, each once in an interval, whatever comes and goes meanwhile.
+    #[test]
+    fn many_servers_have_their_turns() {
+        let mut checks = checks(1000);
+        let mut begun = vec![0; 1000];
+        for millis in 0..3000 {
+            let now = START + ms(millis);
+            if millis == 1500 {
+                let targets: Vec<Target> = (0..1000).rev().map(target).collect();
+                checks.set_targets(now, &targets);
+            }
+            while let Some(server) = checks.poll_late(now) {
+                checks.ended(server, false);
+            }
+            while let Some(target) = checks.poll_begin(now) {
+                begun[usize::from(target.server)] += 1;
+                if target.server % 3 > 0 {
+                    checks.ended(target.server, true);
+                }
+            }
+            assert!(checks.poll_timeout().is_some_and(|at| at > now));
+        }
+        assert!(begun.iter().all(|n| *n == 3));
     }
 }

@@ -13,6 +13,7 @@ mod question;
 mod rule;
 
 pub use args::{Ask, Codes, HealthArgs};
+pub(crate) use args::{text, word};
 pub use checks::{Checks, Target};
 pub use prober::{Outcome, Prober};
 pub use question::Failure;

@@ -11,7 +11,7 @@ use exos_inet::tcp::{ConnectionId, Event, EventSet, Options, Reason};
 use exos_inet::{Instant, Stack};
 
 use super::checks::{Checks, Target};
-use super::question::Failure;
+use super::question::{Answer, Failure};
 use super::rule::{Kind, Rule};
 use crate::limits::{CHECK_BUFFER_LEN, CHECK_PORTS};
 
@@ -28,10 +28,11 @@ pub struct Outcome {
 
 /// A check that is under way.
 struct Probe {
+    /// A number that no other has, and in its last 16 bits the server's place.
     token: u64,
     connection: ConnectionId,
     end: SocketAddr,
-    heard: Vec<u8>,
+    answer: Answer,
 }
 
 /// Has the checks made.
@@ -57,12 +58,9 @@ impl Prober {
     /// Checks these servers from now on.
     pub fn set_targets(&mut self, now: Instant, stack: &mut Stack, targets: &[Target]) {
         self.checks.set_targets(now, targets);
-        let stays = |server: u16, probe: &Probe| {
-            let mut all = targets.iter();
-            all.any(|t| (t.server, t.end) == (server, probe.end))
-        };
+        let targets: HashMap<u16, SocketAddr> = targets.iter().map(|t| (t.server, t.end)).collect();
         self.under_way.retain(|server, probe| {
-            let stays = stays(*server, probe);
+            let stays = targets.get(server) == Some(&probe.end);
             if !stays {
                 stack.tcp_abort(probe.connection);
             }
@@ -108,19 +106,21 @@ impl Prober {
             self.end(stack, target.server, Err(Failure::Unreachable));
             return;
         };
-        stack.tcp.set_token(connection, self.tokens);
+        let token = self.tokens << 16 | u64::from(target.server);
+        stack.tcp.set_token(connection, token);
         let probe = Probe {
-            token: self.tokens,
+            token,
             connection,
             end: target.end,
-            heard: Vec::new(),
+            answer: Answer::default(),
         };
         self.under_way.insert(target.server, probe);
     }
 
     fn handle_event(&mut self, stack: &mut Stack, event: Event) {
-        let mut all = self.under_way.iter_mut();
-        let Some((&server, probe)) = all.find(|(_, probe)| probe.token == event.token) else {
+        let server = event.token as u16;
+        let probe = self.under_way.get_mut(&server);
+        let Some(probe) = probe.filter(|probe| probe.token == event.token) else {
             return;
         };
         let is_over = event.set.contains(EventSet::CLOSED);
@@ -134,12 +134,12 @@ impl Prober {
                     stack.tcp.send(probe.connection, Buffer::from(text).whole());
                 }
                 let readable = stack.tcp.readable(probe.connection);
-                probe.heard.extend(readable);
+                probe.answer.extend(readable);
                 let count = readable.len();
                 stack.tcp.consume(probe.connection, count);
-                let has_come = is_whole || !probe.heard.is_empty();
+                let has_come = is_whole || count > 0;
                 has_come
-                    .then(|| question.judge(&probe.heard, is_whole))
+                    .then(|| question.judge(&mut probe.answer, is_whole))
                     .flatten()
             }
         };

@@ -45,6 +45,23 @@ impl fmt::Display for Failure {
     }
 }
 
+/// What a server has said so far.
+#[derive(Default)]
+pub struct Answer {
+    heard: Vec<u8>,
+    /// Where its body begins, once its head was read and found good.
+    body_at: Option<usize>,
+    /// So far there is nothing of what is looked for.
+    searched: usize,
+}
+
+impl Answer {
+    /// It has said more.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        self.heard.extend(bytes);
+    }
+}
+
 impl Question {
     /// What is sent to a server.
     pub fn text(&self, end: SocketAddr) -> String {
@@ -55,33 +72,45 @@ impl Question {
         )
     }
 
-    /// What is to be said of an answer of which so much has come; `None` while more of it may change that.
-    pub fn judge(&self, answer: &[u8], is_whole: bool) -> Option<Result<(), Failure>> {
-        let is_whole = is_whole || answer.len() >= CHECK_ANSWER_LEN_MAX;
+    /// What is to be said of an answer of which so much has come; `None` while more of it may change that. What was looked at
+    /// is not looked at again.
+    pub fn judge(&self, answer: &mut Answer, is_whole: bool) -> Option<Result<(), Failure>> {
+        let is_whole = is_whole || answer.heard.len() >= CHECK_ANSWER_LEN_MAX;
+        if answer.body_at.is_none() {
+            match self.judge_head(&answer.heard, is_whole)? {
+                Ok(len) => (answer.body_at, answer.searched) = (Some(len), len),
+                Err(failure) => return Some(Err(failure)),
+            }
+        }
+        let Some(wanted) = &self.body else {
+            return Some(Ok(()));
+        };
+        let mut parts = answer.heard[answer.searched..].windows(wanted.len());
+        if parts.any(|part| part == wanted.as_bytes()) {
+            return Some(Ok(()));
+        }
+        // Its beginning may be there.
+        let body_at = answer.body_at.unwrap_or(0);
+        answer.searched = body_at.max((answer.heard.len() + 1).saturating_sub(wanted.len()));
+        is_whole.then_some(Err(Failure::Body))
+    }
+
+    /// How long the head is, if it is good; `None` while it is not whole.
+    fn judge_head(&self, heard: &[u8], is_whole: bool) -> Option<Result<usize, Failure>> {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let mut response = httparse::Response::new(&mut fields);
-        let body_at = match response.parse(answer) {
+        let len = match response.parse(heard) {
             Ok(httparse::Status::Complete(len)) => len,
             Ok(httparse::Status::Partial) if !is_whole => return None,
-            Ok(httparse::Status::Partial) if answer.is_empty() => {
+            Ok(httparse::Status::Partial) if heard.is_empty() => {
                 return Some(Err(Failure::CutOff));
             }
             Ok(httparse::Status::Partial) | Err(_) => return Some(Err(Failure::NotHttp)),
         };
         let status = response.code.unwrap_or(0);
-        if !self.status.contains(&status) {
-            return Some(Err(Failure::Status(status)));
-        }
-        let Some(wanted) = &self.body else {
-            return Some(Ok(()));
-        };
-        let body = &answer[body_at..];
-        let has_it = body
-            .windows(wanted.len())
-            .any(|part| part == wanted.as_bytes());
-        match has_it {
-            true => Some(Ok(())),
-            false => is_whole.then_some(Err(Failure::Body)),
+        match self.status.contains(&status) {
+            true => Some(Ok(len)),
+            false => Some(Err(Failure::Status(status))),
         }
     }
 }
@@ -99,24 +128,61 @@ mod tests {
         }
     }
 
+    impl Question {
+        /// Of an answer that comes at once.
+        fn judge_all(&self, heard: &[u8], is_whole: bool) -> Option<Result<(), Failure>> {
+            let mut answer = Answer::default();
+            answer.extend(heard);
+            self.judge(&mut answer, is_whole)
+        }
+    }
+
+    /// However an answer comes, byte by byte or in two parts, it is judged as if it had come at once.
+    #[test]
+    fn answers_in_parts() {
+        let text = question(Some("wowowell"));
+        let whole = b"HTTP/1.1 200 OK\r\nServer: x\r\n\r\nwowowowell, wowo".as_slice();
+        let at = whole.len() - ", wowo".len();
+        let mut answer = Answer::default();
+        for (n, byte) in (1..).zip(whole) {
+            answer.extend(&[*byte]);
+            let judged = text.judge(&mut answer, false);
+            assert_eq!(judged.is_some(), n == at, "{n}");
+            if judged.is_some() {
+                break;
+            }
+        }
+        for cut in 0..=whole.len() {
+            let mut answer = Answer::default();
+            answer.extend(&whole[..cut]);
+            let first = text.judge(&mut answer, false);
+            assert_eq!(first, text.judge_all(&whole[..cut], false));
+            answer.extend(&whole[cut..]);
+            assert!(
+                first.is_some() || text.judge(&mut answer, true) == Some(Ok(())),
+                "{cut}"
+            );
+        }
+    }
+
     #[test]
     fn answers_are_judged_as_soon_as_they_can_be() {
         let plain = question(None);
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n";
-        assert_eq!(plain.judge(b"", false), None);
-        assert_eq!(plain.judge(&head[..30], false), None);
-        assert_eq!(plain.judge(head, false), Some(Ok(())));
+        assert_eq!(plain.judge_all(b"", false), None);
+        assert_eq!(plain.judge_all(&head[..30], false), None);
+        assert_eq!(plain.judge_all(head, false), Some(Ok(())));
         let text = question(Some("all well"));
-        assert_eq!(text.judge(head, false), None);
+        assert_eq!(text.judge_all(head, false), None);
         let whole = [&head[..], b"all well\n"].concat();
-        assert_eq!(text.judge(&whole[..whole.len() - 3], false), None);
-        assert_eq!(text.judge(&whole, false), Some(Ok(())));
+        assert_eq!(text.judge_all(&whole[..whole.len() - 3], false), None);
+        assert_eq!(text.judge_all(&whole, false), Some(Ok(())));
     }
 
     #[test]
     fn whatever_else_a_server_says_is_named() {
         let text = question(Some("well"));
-        let judge = |answer: &[u8]| text.judge(answer, true).unwrap().unwrap_err();
+        let judge = |answer: &[u8]| text.judge_all(answer, true).unwrap().unwrap_err();
         assert_eq!(judge(b""), Failure::CutOff);
         assert_eq!(judge(b"HTTP/1.1 200 OK\r\nConten"), Failure::NotHttp);
         assert_eq!(judge(b"SSH-2.0-OpenSSH\r\n"), Failure::NotHttp);
@@ -127,7 +193,7 @@ mod tests {
             &[b'x'; CHECK_ANSWER_LEN_MAX][..],
         ]
         .concat();
-        assert_eq!(text.judge(&endless, false), Some(Err(Failure::Body)));
+        assert_eq!(text.judge_all(&endless, false), Some(Err(Failure::Body)));
     }
 
     #[test]

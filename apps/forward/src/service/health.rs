@@ -59,10 +59,13 @@ impl Services {
 
     /// Nobody is checked any more: who failed is taken for well.
     pub fn forget_checks(&mut self) {
-        for place in 0..self.servers.len() as u16 {
-            self.server_mut(place).health.has_failed = false;
-            self.tell(place);
-        }
+        (0..self.servers.len() as u16).for_each(|server| self.forget_checks_of(server));
+    }
+
+    /// A server is not checked any more: it is taken for well.
+    pub fn forget_checks_of(&mut self, server: u16) {
+        self.server_mut(server).health.has_failed = false;
+        self.tell(server);
     }
 
     /// A flow of the server was answered.

@@ -124,13 +124,14 @@ impl Connection {
         let broken = EventFlags::ERR | EventFlags::HUP;
         ready.readable |= any(EventFlags::IN | EventFlags::RDHUP | broken);
         ready.writable |= any(EventFlags::OUT | broken);
-        self.seen = now;
         if self.state == State::Connecting {
+            // Nothing that the client says meanwhile is a sign of the server's.
             if !self.ready[Side::Server as usize].writable {
                 return Ok(());
             }
             self.connected()?;
         }
+        self.seen = now;
         self.pump(pool).map_err(Fault::Broken)
     }
 

@@ -9,6 +9,8 @@ exos_inet::counters! {
     connections_closed,
     /// Connections that one side broke off, by a reset mostly: the other side has got one.
     connections_broken,
+    /// Connections that were given up because there was no descriptor for a pipe: allow more (ulimit -n).
+    connections_no_pipe,
     /// Connections that were given up because nothing came for too long.
     connections_expired,
     /// Clients that got a reset because the server refused.

@@ -265,7 +265,14 @@ impl Splicer {
         let Some(connection) = place.connection.as_mut().filter(|_| place.uses == uses) else {
             return;
         };
-        match connection.handle(now, side, flags, &mut self.pool) {
+        let outcome = connection.handle(now, side, flags, &mut self.pool);
+        // Its time may be shorter than when it was listed. A longer one is seen when that has come.
+        if connection.deadline() < connection.listed {
+            self.due.remove(&(connection.listed, number));
+            connection.listed = connection.deadline();
+            self.due.insert((connection.listed, number));
+        }
+        match outcome {
             Ok(()) if connection.state == State::Over => {
                 self.counters.connections_closed += 1;
                 self.end(number);
@@ -288,6 +295,7 @@ impl Splicer {
             Fault::Connect(Errno::CONNREFUSED) => counters.connect_refused += 1,
             Fault::Connect(Errno::TIMEDOUT) => counters.connect_timed_out += 1,
             Fault::Connect(_) => counters.connect_failed += 1,
+            Fault::Broken(Errno::MFILE | Errno::NFILE) => counters.connections_no_pipe += 1,
             Fault::Broken(_) => counters.connections_broken += 1,
         }
         if matches!(fault, Fault::Connect(_)) {

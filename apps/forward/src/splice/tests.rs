@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Clock};
@@ -14,7 +14,7 @@ use super::choice::{Server, Service};
 use super::counters::Counters;
 use super::proxy::{self, Version};
 use super::splicer::Splicer;
-use crate::limits::{CONNECT_TIME, ESTABLISHED_TIME, SPLICE_AT_ONCE};
+use crate::limits::{CONNECT_TIME, ESTABLISHED_TIME, HALF_CLOSED_TIME, SPLICE_AT_ONCE};
 
 /// On a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -264,16 +264,21 @@ fn a_turn_moves_a_bounded_part() {
     sender.join().unwrap();
 }
 
-/// A server that does not answer, and a connection on which nothing is said, are given up.
-#[test]
-fn silence_ends_a_connection() {
-    // One that waits to be accepted fills this queue; the kernel then drops SYNs.
+/// A server that does not answer: one client that waits to be accepted fills its queue, and the kernel then drops SYNs.
+fn silent_server() -> (OwnedFd, TcpStream, SocketAddr) {
     let full = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
     rustix::net::bind(&full, &any).unwrap();
     rustix::net::listen(&full, 0).unwrap();
     let to = SocketAddr::try_from(rustix::net::getsockname(&full).unwrap()).unwrap();
-    let _waiting = TcpStream::connect(to).unwrap();
+    let waiting = TcpStream::connect(to).unwrap();
+    (full, waiting, to)
+}
+
+/// A server that does not answer, and a connection on which nothing is said, are given up.
+#[test]
+fn silence_ends_a_connection() {
+    let (_full, _waiting, to) = silent_server();
     let mut silent = splicer(to, None, 10);
     let mut first = client(silent.services[0].at);
     accept_all(&mut silent, 1);
@@ -301,6 +306,47 @@ fn silence_ends_a_connection() {
     assert_eq!(idle.open(), 1, "it stands");
     idle.handle(clock::now() + ESTABLISHED_TIME);
     assert_eq!((idle.open(), idle.counters.connections_expired), (0, 1));
+}
+
+/// With one side ended it is half an hour, not what it was when both were there.
+#[test]
+fn a_half_that_is_silent_ends_sooner() {
+    let (listener, to) = listening();
+    let mut splicer = splicer(to, None, 10);
+    let client = client(splicer.services[0].at);
+    accept_all(&mut splicer, 1);
+    let (mut server, _) = listener.accept().unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    server.set_nonblocking(true).unwrap();
+    // Until the server is told.
+    while server.read(&mut [0; 1]).is_err() {
+        splicer.wait(clock::now()).unwrap();
+        splicer.handle(clock::now());
+    }
+    splicer.handle(clock::now() + HALF_CLOSED_TIME / 2);
+    assert_eq!(splicer.open(), 1);
+    splicer.handle(clock::now() + HALF_CLOSED_TIME);
+    assert_eq!(
+        (splicer.open(), splicer.counters.connections_expired),
+        (0, 1)
+    );
+}
+
+/// A client that goes on talking does not prolong the time that a server has to answer.
+#[test]
+fn a_client_that_talks_is_no_answer() {
+    let (_full, _waiting, to) = silent_server();
+    let mut splicer = splicer(to, None, 10);
+    let mut client = client(splicer.services[0].at);
+    accept_all(&mut splicer, 1);
+    let begun = clock::now();
+    client.write_all(b"are you there?").unwrap();
+    // It is heard, some seconds later as far as the forwarder knows.
+    splicer.wait(clock::now()).unwrap();
+    splicer.handle(begun + CONNECT_TIME / 2);
+    assert_eq!(splicer.open(), 1);
+    splicer.handle(clock::now() + CONNECT_TIME);
+    assert_eq!((splicer.open(), splicer.counters.connect_timed_out), (0, 1));
 }
 
 fn accept_all(splicer: &mut Splicer, count: u32) {
