@@ -16,27 +16,28 @@ pub const FORWARD_SOCKET: &str = "/run/exos/forward.sock";
 /// each server of a listener, is below this.
 const ANSWER_LEN_MAX: u64 = 32 << 20;
 
-/// How long an answer may take: a loop that is busy looks at its socket every millisecond.
-const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// How long an answer is waited for by a program that has nothing else to do. A loop that is busy looks at its socket every
+/// millisecond.
+pub const ANSWER_TIME: Duration = Duration::from_secs(10);
 
 /// An answer as its line.
 ///
 /// # Errors
 ///
-/// Nobody answers there, or whoever asks may not.
-pub fn ask(path: &Path, request: &impl Serialize) -> Result<String, Error> {
+/// Nobody answers there in time, or whoever asks may not.
+pub fn ask(path: &Path, request: &impl Serialize, time: Duration) -> Result<String, Error> {
     let failed = |e| {
         Error::io(format!("cannot ask the forwarder at {}", path.display()), e).mend(
             "start it with --control, name its socket with --control PATH (exos top: --forward PATH), and be its user",
         )
     };
-    exchange(path, request).map_err(failed)
+    exchange(path, request, time).map_err(failed)
 }
 
-fn exchange(path: &Path, request: &impl Serialize) -> std::io::Result<String> {
+fn exchange(path: &Path, request: &impl Serialize, time: Duration) -> std::io::Result<String> {
     let mut stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(ANSWER_TIME))?;
-    stream.set_write_timeout(Some(ANSWER_TIME))?;
+    stream.set_read_timeout(Some(time))?;
+    stream.set_write_timeout(Some(time))?;
     let text = serde_json::to_string(request)?;
     stream.write_all(format!("{text}\n").as_bytes())?;
     let mut line = String::new();
@@ -80,7 +81,7 @@ mod tests {
 
     #[test]
     fn nobody_there() {
-        let error = ask(Path::new("/nonexistent/forward.sock"), &7).unwrap_err();
+        let error = ask(Path::new("/nonexistent/forward.sock"), &7, ANSWER_TIME).unwrap_err();
         assert!(error.to_string().contains("/nonexistent/forward.sock"));
     }
 }

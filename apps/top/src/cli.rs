@@ -13,8 +13,8 @@ use crate::limits::{INTERVAL_MAX, INTERVAL_MIN};
 #[derive(clap::Args, Debug)]
 pub struct TopArgs {
     /// Seconds between two reports
-    #[arg(short = 'd', long, value_name = "SECONDS", default_value_t = 1.0)]
-    interval: f64,
+    #[arg(short = 'd', long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    interval: Duration,
     /// Print one report with its rates as JSON, and end
     #[arg(long)]
     pub(crate) json: bool,
@@ -29,7 +29,25 @@ pub struct TopArgs {
 impl TopArgs {
     /// The time between two reports, within its bounds.
     pub(crate) fn interval(&self) -> Duration {
-        let wanted = Duration::try_from_secs_f64(self.interval).unwrap_or(INTERVAL_MAX);
-        wanted.clamp(INTERVAL_MIN, INTERVAL_MAX)
+        self.interval.clamp(INTERVAL_MIN, INTERVAL_MAX)
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let time = text.parse().ok().map(Duration::try_from_secs_f64);
+    time.and_then(Result::ok)
+        .ok_or_else(|| format!("{text:?} is no time; write seconds, for example 0.5"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_numbers_of_seconds() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for bad in ["nan", "-1", "inf", "1s", ""] {
+            assert!(seconds(bad).unwrap_err().contains("0.5"), "{bad}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The loop: reports, keys from the terminal, and frames to it.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -50,8 +51,13 @@ pub fn run(args: &TopArgs) -> Result<ExitCode, Error> {
 }
 
 fn print(object: &serde_json::Value) -> Result<ExitCode, Error> {
-    println!("{object:#}");
-    Ok(ExitCode::SUCCESS)
+    match writeln!(std::io::stdout(), "{object:#}") {
+        // Whoever reads has read enough.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::io("cannot print the report", error))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }
 
 fn on_terminal(mut watched: impl Watch, interval: Duration) -> Result<ExitCode, Error> {

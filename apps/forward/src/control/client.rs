@@ -1,10 +1,11 @@
 //! `exos forward ctl`: one request over the control socket, and its answer.
 
+use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use exos::Error;
-use exos_program::control::FORWARD_SOCKET;
+use exos_program::control::{self, FORWARD_SOCKET};
 
 use super::request::{Kind, Request};
 use super::{metrics, table};
@@ -117,10 +118,10 @@ impl Ask {
 ///
 /// Nobody answers, or what is asked cannot be done.
 pub fn run(args: &CtlArgs) -> Result<ExitCode, Error> {
-    let line = exos_program::control::ask(&args.control, &args.ask.request())?;
-    let answer = exos_program::control::answer(&line)?;
+    let line = control::ask(&args.control, &args.ask.request(), control::ANSWER_TIME)?;
+    let answer = control::answer(&line)?;
     if args.json {
-        print!("{line}");
+        print(&line)?;
         let good = answer.is_ok();
         return Ok(if good {
             ExitCode::SUCCESS
@@ -130,8 +131,18 @@ pub fn run(args: &CtlArgs) -> Result<ExitCode, Error> {
     }
     let answer = answer?;
     match args.ask {
-        Ask::Metrics => print!("{}", metrics::text(&answer["status"])),
-        _ => print!("{}", table::text(&answer)),
+        Ask::Metrics => print(&metrics::text(&answer["status"]))?,
+        _ => print(&table::text(&answer))?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whoever reads may have read enough (`| head`).
+fn print(text: &str) -> Result<(), Error> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::io("cannot print the answer", error))
+        }
+        _ => Ok(()),
+    }
 }

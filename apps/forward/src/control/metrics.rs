@@ -14,13 +14,17 @@ pub fn text(status: &Value) -> String {
     let mut text = Exposition::new();
     text.begin("exos_forward_flows", Kind::Gauge);
     for (class, count) in status["flows"].as_object().into_iter().flatten() {
-        if class != "capacity" {
+        // Those in the kernel are of all classes.
+        if !["capacity", "in_kernel"].contains(&class.as_str()) {
             let labels = format!("class=\"{}\"", label_value(class));
             text.sample("exos_forward_flows", &labels, count);
         }
     }
     let capacity = &status["flows"]["capacity"];
     text.single("exos_forward_flows_max", Kind::Gauge, capacity);
+    if let Some(count) = status["flows"].get("in_kernel") {
+        text.single("exos_forward_flows_in_kernel", Kind::Gauge, count);
+    }
     rows(&mut text, "listener", &status["listeners"]);
     rows(&mut text, "server", &status["servers"]);
     for (name, count) in status["counters"].as_object().into_iter().flatten() {
@@ -64,7 +68,7 @@ mod tests {
     #[test]
     fn a_status_as_prometheus_reads_it() {
         let status = json!({
-            "flows": { "established": 3, "capacity": 10 },
+            "flows": { "established": 3, "capacity": 10, "in_kernel": 2 },
             "listeners": [{ "protocol": "tcp", "listener": "10.0.0.7:80", "flows": 3, "flows_begun": 9, "servers": [] }],
             "servers": [
                 { "protocol": "tcp", "server": "[fd00::8]:80", "flows_begun": 4, "well": true, "last_failure": null },
@@ -76,6 +80,8 @@ mod tests {
 exos_forward_flows{class="established"} 3
 # TYPE exos_forward_flows_max gauge
 exos_forward_flows_max 10
+# TYPE exos_forward_flows_in_kernel gauge
+exos_forward_flows_in_kernel 2
 # TYPE exos_forward_listener_flows gauge
 exos_forward_listener_flows{protocol="tcp",listener="10.0.0.7:80"} 3
 # TYPE exos_forward_listener_flows_begun_total counter

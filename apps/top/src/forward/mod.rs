@@ -19,6 +19,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::keys::Next;
+use crate::limits::ANSWER_TIME;
 use crate::run::Watch;
 use app::App;
 use rates::Row;
@@ -66,7 +67,7 @@ impl Watch for Watched {
 
 /// The status, as the forwarder wrote it and as values.
 fn ask(path: &Path) -> Result<(Value, Status), Error> {
-    let line = control::ask(path, &json!({ "request": "status" }))?;
+    let line = control::ask(path, &json!({ "request": "status" }), ANSWER_TIME)?;
     let mut answer = control::answer(&line)??;
     let whole = answer["status"].take();
     let status = Status::deserialize(&whole).map_err(|e| {
