@@ -1,9 +1,12 @@
 """The ends of forwarded connections, as Linux's sockets: a server that sends back what it hears, and clients of it.
 
-    forward.py serve PORT                            TCP and UDP, IPv4 and IPv6, until it is ended
+    forward.py serve PORT                            TCP and UDP, IPv4 and IPv6, until it is ended; at the port before it, who
+                                                     connects is told from which end
     forward.py echo ADDRESS PORT BYTES [CONNECTIONS] every byte comes back, and then the end
     forward.py slow ADDRESS PORT BYTES FILES         the same in two halves: makes FILES.half after the first, waits for FILES.go
     forward.py proxied ADDRESS PORT v1|v2            the server was told of us by the PROXY protocol
+    forward.py seen ADDRESS PORT                     the server names our own end as who it speaks to
+    forward.py unwrap INTERFACE                      gives the kernel what is in packets of IP in IP, by a TUN device of this name
     forward.py half ADDRESS PORT                     what is asked before we finish is answered after it
     forward.py datagram ADDRESS PORT BYTES           it comes back
     forward.py refused ADDRESS PORT                  a connection is refused
@@ -17,8 +20,10 @@
                                                      acknowledged; then waits until it comes back
 """
 
+import fcntl
 import os
 import random
+import select
 import socket
 import socketserver
 import struct
@@ -37,10 +42,10 @@ class Stream(socketserver.BaseRequestHandler):
             self.request.sendall(data)
 
 
-class Datagrams(socketserver.BaseRequestHandler):
+class Names(socketserver.BaseRequestHandler):
     def handle(self):
-        data, answer = self.request
-        answer.sendto(data, self.client_address)
+        address, port = self.client_address[:2]
+        self.request.sendall(f"{address.removeprefix('::ffff:')} {port}".encode())
 
 
 class StreamServer(socketserver.ThreadingTCPServer):
@@ -50,14 +55,24 @@ class StreamServer(socketserver.ThreadingTCPServer):
     request_queue_size = 1024
 
 
-class DatagramServer(socketserver.UDPServer):
-    address_family = socket.AF_INET6
-    max_packet_size = 65535
+def datagrams(port):
+    """Sends back what comes, from the address that it came to, whichever of the host's that is."""
+    s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
+    s.bind(("::", port))
+    while True:
+        try:
+            data, said, _, client = s.recvmsg(65535, 256)
+            ours = said[0][2][:16] + bytes(4)
+            s.sendmsg([data], [(socket.IPPROTO_IPV6, socket.IPV6_PKTINFO, ours)], 0, client)
+        except OSError:
+            pass  # The client has refused an answer before.
 
 
 def serve(port):
-    datagrams = DatagramServer(("::", int(port)), Datagrams)
-    threading.Thread(target=datagrams.serve_forever, daemon=True).start()
+    threading.Thread(target=datagrams, args=(int(port),), daemon=True).start()
+    names = StreamServer(("::", int(port) - 1), Names)
+    threading.Thread(target=names.serve_forever, daemon=True).start()
     StreamServer(("::", int(port)), Stream).serve_forever()
 
 
@@ -134,6 +149,34 @@ def proxied(address, port, version):
         while part := s.recv(4096):
             heard += part
     return "" if heard == wanted + b"and more" else f"{heard!r} instead of {wanted!r}"
+
+
+def seen(address, port):
+    with connect(address, port) as s:
+        ours = " ".join(map(str, s.getsockname()[:2]))
+        heard = b""
+        while part := s.recv(100):
+            heard += part
+    return "" if heard.decode() == ours else f"it sees {heard.decode()}, not {ours}"
+
+
+def unwrap(interface):
+    # Linux has devices that do this, of modules that not every kernel has.
+    device = os.open("/dev/net/tun", os.O_RDWR)
+    TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454ca, 1, 0x1000
+    fcntl.ioctl(device, TUNSETIFF, struct.pack("16sH", interface.encode(), IFF_TUN | IFF_NO_PI))
+    v4 = socket.socket(socket.AF_INET, socket.SOCK_RAW, 4)
+    v6 = socket.socket(socket.AF_INET6, socket.SOCK_RAW, 41)
+    for s in (v4, v6):
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+    while True:
+        for s in select.select([v4, v6], [], [])[0]:
+            packet = s.recv(65535)
+            try:
+                # With the header around it, of IPv4 alone.
+                os.write(device, packet[20:] if s is v4 else packet)
+            except OSError:
+                pass  # The device is down yet.
 
 
 def half(address, port):
@@ -234,5 +277,5 @@ def cut_off(address, port, files, is_so, otherwise):
 
 if __name__ == "__main__":
     name, *arguments = sys.argv[1:]
-    names = (serve, echo, slow, half, datagram, refused, reset, unreachable, proxied, acknowledged, unacknowledged)
+    names = (serve, echo, slow, seen, unwrap, half, datagram, refused, reset, unreachable, proxied, acknowledged, unacknowledged)
     sys.exit({f.__name__: f for f in names}[name](*arguments) or 0)

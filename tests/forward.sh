@@ -83,6 +83,10 @@ refused "a loop" "is an address of ours" "${link[@]}" --listen 10.10.0.20:80 --t
 refused "two listeners at one place" "listened at twice" "${link[@]}" --listen 10.10.0.20:80 10.10.0.20:80 --to 10.10.0.11:80
 refused "a server twice" "named twice" "${link[@]}" --listen 10.10.0.20:80 --to 10.10.0.11:80 10.10.0.11:80,2
 refused "a server of another family" "nothing is forwarded to" "${link[@]}" --listen 10.10.0.20:80 --to 10.10.0.11:80 '[fd10::11]:80'
+refused "another port where packets keep theirs" "has another port" "${link[@]}" --reach direct --listen 10.10.0.20:80 --to 10.10.0.11:81
+refused "the address that servers have too" "hears nothing from there" "${link[@]}" --reach direct --listen 10.10.0.20:80 --to 10.10.0.11
+refused "a link address behind a gateway" "is behind a gateway" "${link[@]}" --gateway 10.10.0.1 --reach direct --listen 10.10.0.20:80 --to 192.0.2.1
+refused "another reach in the kernel" "leave --in-kernel out" "${link[@]}" --reach transparent --in-kernel --listen 10.10.0.20:80 --to 10.10.0.11
 refused "a server without a route" "no route leads to" "${link[@]}" --listen 10.10.0.20:80 --to 192.0.2.1:80
 refused "nobody with a weight" "weight above zero" "${link[@]}" --listen 10.10.0.20:80 --to 10.10.0.11:80,0
 refused "a TAP device" "give --link xdp:INTERFACE" --link tap:t0 --address 10.10.0.20/24 --listen 10.10.0.20:80 --to 10.10.0.11:80
@@ -140,7 +144,7 @@ proof() {
 # ---- what the kernel leaves unfinished, and then what looks like a wire ----
 
 listen=(--listen)
-for port in 80 7 9; do listen+=("10.10.0.20:$port" "[fd10::20]:$port"); done
+for port in 80 7 9 6; do listen+=("10.10.0.20:$port" "[fd10::20]:$port"); done
 for port in 7 9; do listen+=("udp:10.10.0.20:$port" "udp:[fd10::20]:$port"); done
 to=(--to 10.10.0.11 10.10.0.12 fd10::11 fd10::12)
 start "${listen[@]}" "${to[@]}"
@@ -155,6 +159,80 @@ same "no packet waited for a port, a place or a hop" "0 0 0 0" \
 same "both servers of each family were chosen" "True" "$(field '["servers"] and all(s["flows_begun"] > 0 for s in v["servers"] if s["protocol"] == "tcp" and s["server"].endswith(":7"))')"
 same "errors of ICMP went back" "True" "$(field '["counters"]["forwarded_icmp_errors"] >= 2')"
 same "fragments were forwarded" "True" "$(field '["counters"]["forwarded_fragments"] >= 4')"
+
+# ---- servers that see their clients, and servers that answer them by themselves ----
+
+# settings REACH: what servers have to be set to; `unset_` undoes it.
+unwrapping=()
+settings_() {
+    local host=$1
+    case $2 in
+    transparent)
+        ip -n "$net-$host" route add 10.10.0.1/32 via 10.10.0.20 dev wire
+        ip -n "$net-$host" route add fd10::1/128 via fd10::20 dev wire ;;
+    direct)
+        in_ $host sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2
+        ip -n "$net-$host" address add 10.10.0.20/32 dev lo
+        ip -n "$net-$host" address add fd10::20/128 dev lo ;;
+    tunnel)
+        settings_ $host direct
+        (exec ip netns exec "$net-$host" python3 "$here/forward.py" unwrap unwrap) & started+=($!); unwrapping+=($!)
+        await ip -n "$net-$host" link set unwrap up || bad "a tunnel ends at $host"
+        in_ $host sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.unwrap.rp_filter=0 ;;
+    esac
+}
+settings() { local host; for host in one two; do settings_ $host "$1"; done; }
+unset_() {
+    local host
+    [ "$1" != tunnel ] || end "${unwrapping[@]}"
+    unwrapping=()
+    for host in one two; do
+        case $1 in
+        transparent)
+            ip -n "$net-$host" route delete 10.10.0.1/32
+            ip -n "$net-$host" route delete fd10::1/128 ;;
+        direct | tunnel)
+            ip -n "$net-$host" address delete 10.10.0.20/32 dev lo
+            ip -n "$net-$host" address delete fd10::20/128 dev lo ;;
+        esac
+    done
+}
+# documents: what has to do with how long packets are, and with their checksums.
+documents() {
+    local address url
+    for address in 10.10.0.20 fd10::20; do
+        url=http://$address; [ $address = fd10::20 ] && url='http://[fd10::20]'
+        check "$address: a document" in_ client curl -gsS -m 60 -o "$work/got" "$url/large.bin"
+        check "$address: all of it" cmp "$work/got" "$work/site/large.bin"
+        check "$address: bytes both ways again" peer client echo $address 7 300000
+        check "$address: another datagram in fragments" peer client datagram $address 7 9000
+    done
+    for host in client one two; do
+        same "$host has seen no damaged checksum still" 0 "$(wrong_sums $host)"
+    done
+}
+# reached REACH WIRE: all that clients see, and whom servers see.
+reached() {
+    local address server_of
+    settings "$1"
+    # Servers that have the listener's address are spoken to from another.
+    start --address 10.10.0.21/24 --address fd10::21/64 "${listen[@]}" "${to[@]}" --reach "$1"
+    [ "$2" = plain ] || all "$1, $2"
+    about="$1, $2 wire: "
+    documents
+    for address in 10.10.0.20 fd10::20; do check "$address: servers see their clients" peer client seen $address 6; done
+    server_of=$(counters forwarded_to_clients)
+    if [ "$1" != transparent ]; then same "servers answer by themselves" 0 "$server_of"
+    else same "answers come by the forwarder" yes "$([ "$server_of" -gt 1000 ] && echo yes)"; fi
+    # On the second wire they know it from the first.
+    if [ "$1" = tunnel ] && [ "$2" = offload ]; then same "clients were told what fits" yes "$([ "$(counters too_big_answered)" -gt 0 ] && echo yes)"; fi
+    same "nothing was lost" "0 0 0" "$(for name in drop_ends_in_use drop_table_full drop_hops; do field "[\"counters\"][\"$name\"]"; done | xargs)"
+    stop; same "it ends in order" 0 $?
+    unset_ "$1"
+    about=
+}
+stop; same "it ends in order" 0 $?
+for reach in transparent direct tunnel; do reached $reach offload; done
 
 # ---- connections that stand, in the kernel ----
 
@@ -198,7 +276,6 @@ killed_and_started() {
 # slow ADDRESS: bytes both ways for some seconds.
 slow() { peer client slow "$1" 7 300000 "$work/slow-$1"; }
 
-stop; same "it ends in order" 0 $?
 refused "in the kernel, where nothing would arrive" "turn GRO on there" "${link[@]}" --listen 10.10.0.20:80 --to 10.10.0.11:80 --in-kernel
 in_ switch ethtool -K forwarder gro on
 start "${listen[@]}" "${to[@]}" --in-kernel
@@ -219,6 +296,7 @@ same "what was taken over is in the kernel" True "$(test "$(counters kernel_flow
 stop; same "it ends in order" 0 $?
 in_ switch ethtool -K forwarder gro off
 about=
+for reach in transparent direct tunnel; do reached $reach plain; done
 start "${listen[@]}" "${to[@]}"
 all plain
 stop; same "it ends in order" 0 $?

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use exos_forward::forwarder::{Forwarder, Verdict};
 use exos_forward::packet::{Packet, Transport, Upper};
+use exos_forward::reach::Reach;
 use exos_forward::service::{Listen, Services};
 use exos_inet::{Duration, Instant, RxChecksum};
 use exos_wire::{Mac, Sum};
@@ -16,7 +17,13 @@ const FLOWS: u32 = 8;
 
 /// Frames, each behind a byte that says how many seconds later it comes and two of its length.
 pub fn frames(data: &[u8]) {
-    let mut forwarder = forwarder();
+    Reach::ALL
+        .into_iter()
+        .for_each(|reach| frames_by(reach, data));
+}
+
+fn frames_by(reach: Reach, data: &[u8]) {
+    let mut forwarder = forwarder(reach);
     let mut now = Instant::from_millis(1_000_000);
     let mut rest = data;
     while let Some((&[seconds, high, low], after)) = rest.split_first_chunk() {
@@ -24,7 +31,7 @@ pub fn frames(data: &[u8]) {
         let (frame, after) = after.split_at(len);
         now += Duration::from_secs(seconds.into());
         forwarder.handle_timeout(now);
-        give(&mut forwarder, now, frame);
+        give(&mut forwarder, reach, now, frame);
         assert!(forwarder.flows().len() <= FLOWS);
         rest = after;
     }
@@ -33,22 +40,32 @@ pub fn frames(data: &[u8]) {
     forwarder.handle_timeout(now);
     assert_eq!(forwarder.flows().len(), 0);
     let servers = &forwarder.services().servers;
-    assert!(servers.iter().all(|server| server.ports.taken() == 0));
+    assert!(
+        servers
+            .iter()
+            .all(|s| s.ports.taken() == 0 && (s.flows, s.open) == (0, 0))
+    );
 }
 
 /// One listener of each protocol and family, one server each.
-fn forwarder() -> Forwarder {
+fn forwarder(reach: Reach) -> Forwarder {
     let mut wanted = Vec::new();
     for transport in [Transport::Tcp, Transport::Udp] {
-        for (at, to) in [
-            ("10.0.0.20:80", "10.0.0.11:8080"),
-            ("[fd00::20]:80", "[fd00::11]:8080"),
+        for (at, to, ours) in [
+            ("10.0.0.20:80", "10.0.0.11:8080", "10.0.0.19"),
+            ("[fd00::20]:80", "[fd00::11]:8080", "fd00::19"),
         ] {
+            let ours: IpAddr = ours.parse().expect("constant");
             let at: SocketAddr = at.parse().expect("constant");
+            let mut to: SocketAddr = to.parse().expect("constant");
+            if !reach.may_change_port() {
+                to.set_port(at.port());
+            }
             wanted.push(Listen {
                 transport,
                 at,
-                to: vec![(to.parse().expect("constant"), 1, at.ip())],
+                reach,
+                to: vec![(to, 1, if reach.hears_servers() { at.ip() } else { ours })],
             });
         }
     }
@@ -56,24 +73,58 @@ fn forwarder() -> Forwarder {
     Forwarder::new(services, MAC, FLOWS, 1)
 }
 
-fn give(forwarder: &mut Forwarder, now: Instant, frame: &[u8]) {
+fn give(forwarder: &mut Forwarder, reach: Reach, now: Instant, frame: &[u8]) {
     let mut before = frame.to_vec();
     if let Some(to) = before.get_mut(..6) {
         to.copy_from_slice(&MAC.0);
     }
     let mut after = before.clone();
     match forwarder.handle_frame(now, &mut after, RxChecksum::Unknown) {
-        Verdict::Onward(to) => check(&before, &after, to),
+        Verdict::Onward(to) => check(reach, &before, &after, to),
         Verdict::Stack | Verdict::Drop => assert_eq!(before, after),
+        Verdict::Made => check_made(forwarder, &before),
     }
 }
 
-/// The packet goes from an address of ours to where it was said, is otherwise the same, and its checksum is as right as
-/// it was.
-fn check(before: &[u8], after: &[u8], to: IpAddr) {
+/// A packet goes to a server in others, between the ends that it has; or its sender is answered.
+fn check_made(forwarder: &mut Forwarder, before: &[u8]) {
+    let packet = read(before);
+    // Bytes of the header, where its addresses and its protocol are, and the number of ICMP.
+    let (around, ends, protocol_at, icmp) = match packet.src.is_ipv6() {
+        true => (40, 8..40, 6, 58),
+        false => (20, 12..20, 9, 1),
+    };
+    let mut count = 0;
+    while let Some((_, made)) = forwarder.poll_made() {
+        let is_answer = made[14 + protocol_at] == icmp;
+        let at = 14 + around + if is_answer { 8 } else { 0 };
+        let old = usize::from(packet.ip_at);
+        assert_eq!(
+            made[at + ends.start..at + ends.end],
+            before[old + ends.start..old + ends.end]
+        );
+        count += 1;
+    }
+    assert!(count > 0, "something was made");
+}
+
+/// The packet goes between those that it should, to where it was said, is otherwise the same, and its checksum is as right
+/// as it was.
+fn check(reach: Reach, before: &[u8], after: &[u8], to: IpAddr) {
     let (old, new) = (read(before), read(after));
-    let ours = ["10.0.0.20", "fd00::20"].map(|ip| ip.parse::<IpAddr>().expect("constant"));
-    assert!(ours.contains(&new.src.into()) && IpAddr::from(new.dst) == to);
+    let constant = |ip: &str| ip.parse::<IpAddr>().expect("constant");
+    let is_ours = |ip| ["10.0.0.20", "fd00::20"].map(constant).contains(&ip);
+    let is_server = |ip| ["10.0.0.11", "fd00::11"].map(constant).contains(&ip);
+    let goes_to = IpAddr::from(new.dst) == to;
+    let is_kept = (old.src, old.dst) == (new.src, new.dst);
+    assert!(match reach {
+        Reach::Nat => is_ours(new.src.into()) && goes_to,
+        // One end is kept: the client.
+        Reach::Transparent if old.dst == new.dst => is_ours(new.src.into()) && goes_to,
+        Reach::Transparent => old.src == new.src && is_server(to) && goes_to,
+        Reach::Direct => is_kept && is_server(to),
+        Reach::Tunnel => false,
+    });
     assert_eq!(
         (old.hops, old.end, old.upper_at),
         (new.hops + 1, new.end, new.upper_at)

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant as Clock};
 
 use exos_forward::forwarder::{Forwarder, Verdict};
 use exos_forward::packet::{Packet, Transport};
+use exos_forward::reach::Reach;
 use exos_forward::service::{Listen, Services};
 use exos_inet::{Instant, RxChecksum};
 use exos_testing::Random;
@@ -74,6 +75,7 @@ fn forwarder() -> Forwarder {
     let listen = Listen {
         transport: Transport::Tcp,
         at,
+        reach: Reach::Nat,
         to: (1..=20).map(server).collect(),
     };
     let services = Services::new(&[listen]).expect("it fits");

@@ -62,6 +62,7 @@ struct PassiveTable {
 #[serde(deny_unknown_fields, default, expecting = "a table: [[service]]")]
 struct ServiceTable {
     listen: Vec<Text>,
+    reach: Option<Text>,
     to: Vec<Text>,
 }
 
@@ -107,7 +108,7 @@ fn link_of(source: &Source, table: &LinkTable) -> LinkArgs {
 }
 
 fn service(source: &Source, table: &Spanned<ServiceTable>) -> Service {
-    let ServiceTable { listen, to } = table.get_ref();
+    let ServiceTable { listen, reach, to } = table.get_ref();
     for (list, what) in [
         (listen, "listen = [\"192.0.2.7:80\"]"),
         (to, "to = [\"192.0.2.8\"]"),
@@ -125,6 +126,7 @@ fn service(source: &Source, table: &Spanned<ServiceTable>) -> Service {
         listen: listen
             .filter_map(|text| source.value(text, str::parse::<Place>))
             .collect(),
+        reach: choice(source, reach.as_ref()),
         to: to
             .filter_map(|text| source.value(text, str::parse::<Weighted>))
             .collect(),
@@ -212,6 +214,7 @@ fn health(
 mod tests {
     use super::*;
     use crate::forwarder::NoServer;
+    use crate::reach::Reach;
     use crate::service::Balance;
 
     const EXAMPLE: &str = include_str!("../../../dist/forward.toml");
@@ -232,6 +235,7 @@ mod tests {
         );
         assert_eq!(wanted.no_server, NoServer::Reset);
         assert_eq!(wanted.services.len(), 2);
+        assert_eq!(wanted.services[0].reach, Reach::Nat);
         let plain = HealthArgs::default();
         assert_eq!(wanted.health.check_interval, plain.check_interval);
         assert_eq!(wanted.health.check_status, plain.check_status);
@@ -270,6 +274,11 @@ mod tests {
                 &format!("balance = \"fair\"\n{service}"),
                 1,
                 "\"maglev\" or \"least\" or \"round-robin\"",
+            ),
+            (
+                &format!("{service}reach = \"fast\"\n"),
+                4,
+                "\"nat\" or \"transparent\" or \"direct\" or \"tunnel\"",
             ),
             (&format!("{service}[check]\nport = 80\n"), 4, "add how ="),
             (

@@ -13,6 +13,8 @@ exos_inet::counters! {
     forwarded_icmp_errors,
     /// Of either, fragments.
     forwarded_fragments,
+    /// Packets of no flow that went to the server that every forwarder would choose: it answers clients by itself.
+    forwarded_without_flow,
     /// Of either, packets that waited until a neighbour had answered.
     forwarded_late,
     /// Flows begun.
@@ -27,6 +29,14 @@ exos_inet::counters! {
     flows_evicted,
     /// Flows ended because their server was removed at once.
     flows_ended,
+    /// Packets that went on in pieces: they did not fit, and may be cut.
+    forwarded_cut,
+    /// Packets that did not fit and must not be cut, of which the sender was told how long they may be.
+    too_big_answered,
+    /// Drop: the same, where no more such answers may be sent now, or none to such a packet.
+    drop_too_big,
+    /// Times that a router has said how long packets to a server may be.
+    path_mtus_learned,
     /// Drop: the packet had gone over too many hops.
     drop_hops,
     /// First packets for which there was no server, answered by the stack: with a reset, or an error of ICMP.
@@ -37,6 +47,8 @@ exos_inet::counters! {
     drop_table_full,
     /// Drop: a first packet while the server's ports are all in use.
     drop_no_port,
+    /// Drop: a first packet of a client that has a connection to the same server from the same port, by another listener.
+    drop_ends_in_use,
     /// Drop: a later fragment whose first one has not come, or so long ago that it was forgotten.
     drop_fragment,
     /// Drop: an ICMP error about a packet of no flow.

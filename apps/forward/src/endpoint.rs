@@ -21,6 +21,20 @@ impl Address {
         self.0[0] != 0 || self.0[1] >> 32 != MAPPED
     }
 
+    /// The address, of IPv4.
+    #[inline]
+    pub fn v4(self) -> Option<Ipv4Addr> {
+        (!self.is_ipv6()).then(|| Ipv4Addr::from_bits(self.0[1] as u32))
+    }
+
+    /// The address, of IPv6.
+    #[inline]
+    pub fn v6(self) -> Option<Ipv6Addr> {
+        let [high, low] = self.0;
+        let bits = u128::from(high) << 64 | u128::from(low);
+        self.is_ipv6().then(|| Ipv6Addr::from_bits(bits))
+    }
+
     /// As words for a hash.
     #[inline]
     pub const fn words(self) -> [u64; 2] {

@@ -14,6 +14,7 @@ use exos_inet::Instant;
 use crate::endpoint::Address;
 use crate::limits::{FRAGMENTED_MAX, FRAGMENTED_TIME};
 use crate::packet::{Packet, Transport, Upper};
+use crate::reach::Reach;
 use crate::rewrite::Rewrite;
 use crate::traffic::Course;
 
@@ -30,8 +31,18 @@ struct Known {
     whole: Whole,
     since: Instant,
     /// Of which the ports are not used again.
-    rewrite: Rewrite,
-    course: Course,
+    onward: Onward,
+}
+
+/// How a packet goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Onward {
+    /// Its new ends.
+    pub rewrite: Rewrite,
+    /// Whose it is.
+    pub course: Course,
+    /// What is done with it: it may keep its ends, whatever the rewrite says of them.
+    pub reach: Reach,
 }
 
 /// The packets of which the first fragment was forwarded.
@@ -43,21 +54,12 @@ pub struct Fragments {
 
 impl Fragments {
     /// The first fragment of a packet goes on so. Gives the same with a new identification.
-    pub fn begin(
-        &mut self,
-        now: Instant,
-        packet: &Packet,
-        rewrite: Rewrite,
-        course: Course,
-    ) -> Rewrite {
+    pub fn begin(&mut self, now: Instant, packet: &Packet, mut onward: Onward) -> Onward {
         let Some(whole) = whole(packet) else {
-            return rewrite;
+            return onward;
         };
         self.idents = self.idents.wrapping_add(1);
-        let rewrite = Rewrite {
-            ident: self.idents,
-            ..rewrite
-        };
+        onward.rewrite.ident = self.idents;
         // The same first fragment again: what follows belongs to this one.
         self.known.retain(|known| known.whole != whole);
         if self.known.len() == FRAGMENTED_MAX {
@@ -66,17 +68,16 @@ impl Fragments {
         self.known.push_back(Known {
             whole,
             since: now,
-            rewrite,
-            course,
+            onward,
         });
-        rewrite
+        onward
     }
 
-    /// How a later fragment goes on, and whose it is.
-    pub fn follow(&self, now: Instant, packet: &Packet) -> Option<(Rewrite, Course)> {
+    /// How a later fragment goes on.
+    pub fn follow(&self, now: Instant, packet: &Packet) -> Option<Onward> {
         let whole = whole(packet)?;
         let known = self.known.iter().rev().find(|known| known.whole == whole)?;
-        (now - known.since <= FRAGMENTED_TIME).then_some((known.rewrite, known.course))
+        (now - known.since <= FRAGMENTED_TIME).then_some(known.onward)
     }
 }
 

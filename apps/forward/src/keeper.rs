@@ -171,6 +171,7 @@ fn read(path: &Path) -> Result<Vec<kept::KeptFlow>, Error> {
 mod tests {
     use super::*;
     use crate::packet::Transport;
+    use crate::reach::Reach;
     use crate::service::{Listen, Services};
     use exos_inet::RxChecksum;
     use exos_wire::Mac;
@@ -181,6 +182,7 @@ mod tests {
         let listen = Listen {
             transport: Transport::Udp,
             at: "10.0.0.20:53".parse().unwrap(),
+            reach: Reach::Nat,
             to: vec![("10.0.0.11:53".parse().unwrap(), 1, [10, 0, 0, 20].into())],
         };
         Forwarder::new(Services::new(&[listen]).unwrap(), MAC, 1000, 1)

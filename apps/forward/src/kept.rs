@@ -7,7 +7,7 @@
 //! ```text
 //! 0         "exosflow"
 //! 8         version: u32   places: u32
-//! 4096      listeners, 20 bytes each:  protocol: u8, 0 for none  0  port: u16  address: 16
+//! 4096      listeners, 20 bytes each:  protocol: u8, 0 for none  reach: u8  port: u16  address: 16
 //! 12288     servers, 36 bytes each:    the same, then the address of ours that it sees: 16
 //! 602112    records, 32 bytes each:    client: 16  its port: u16  listener: u16  server: u16  port of ours: u16
 //!                                      server's initial sequence number: u32  state: u8, 0 for none  0 0 0
@@ -25,6 +25,7 @@ use crate::endpoint::{Address, Endpoint};
 use crate::flow::{Flow, State};
 use crate::limits::{FLOWS_MAX, LISTENERS_MAX, SERVERS_MAX};
 use crate::packet::Transport;
+use crate::reach::Reach;
 use crate::service::{Services, Standing};
 
 const MAGIC: &[u8; 8] = b"exosflow";
@@ -62,6 +63,8 @@ pub struct KeptFlow {
     pub our_port: u16,
     /// The sequence number of the server's SYN.
     pub server_isn: u32,
+    /// What is done with its packets.
+    pub reach: Reach,
     /// How it stands.
     pub state: State,
 }
@@ -103,12 +106,14 @@ pub fn names(services: &Services) -> [(usize, Vec<u8>); 2] {
     let mut listeners = Vec::new();
     for listener in &services.listeners {
         let there = listener.standing != Standing::Gone;
-        put_end(&mut listeners, there, listener.transport, listener.at);
+        let number = number_of(there, listener.transport, listener.reach);
+        put_end(&mut listeners, number, listener.at);
     }
     let mut servers = Vec::new();
     for server in &services.servers {
         let there = server.standing != Standing::Gone;
-        put_end(&mut servers, there, server.transport, server.at);
+        let number = number_of(there, server.transport, server.reach);
+        put_end(&mut servers, number, server.at);
         put_address(&mut servers, server.ours);
     }
     [(LISTENERS_AT, listeners), (SERVERS_AT, servers)]
@@ -172,17 +177,21 @@ pub fn read(bytes: &[u8]) -> Result<Vec<KeptFlow>, Unreadable> {
     Ok(records.filter_map(|record| ends.flow(record)).collect())
 }
 
+/// A listener or a server: of which protocol and by which reach, and where.
+type End = ((Transport, Reach), Endpoint);
+
 /// What a file names.
 struct Ends {
-    listeners: Vec<Option<(Transport, Endpoint)>>,
-    servers: Vec<Option<((Transport, Endpoint), Address)>>,
+    listeners: Vec<Option<End>>,
+    servers: Vec<Option<(End, Address)>>,
 }
 
 impl Ends {
     fn flow(&self, record: &[u8]) -> Option<KeptFlow> {
         let state = *State::ALL.get(usize::from(record[28].checked_sub(1)?))?;
-        let (transport, listener) = (*self.listeners.get(usize::from(word16(record, 18)))?)?;
+        let (what, listener) = (*self.listeners.get(usize::from(word16(record, 18)))?)?;
         let ((of_server, server), ours) = (*self.servers.get(usize::from(word16(record, 20)))?)?;
+        let (transport, reach) = what;
         let flow = KeptFlow {
             transport,
             client: Endpoint {
@@ -194,17 +203,23 @@ impl Ends {
             ours,
             our_port: word16(record, 22),
             server_isn: word32(record, 24),
+            reach,
             state,
         };
         let ipv6 = [listener.address, server.address, ours, flow.client.address];
         let one_family = ipv6.iter().all(|a| a.is_ipv6() == ours.is_ipv6());
-        let fits = one_family && of_server == transport && flow.client.port != 0;
+        let fits = one_family && of_server == what && flow.client.port != 0;
         fits.then_some(flow)
     }
 }
 
-fn put_end(out: &mut Vec<u8>, is_there: bool, transport: Transport, end: Endpoint) {
-    out.extend([if is_there { transport.number() } else { 0 }, 0]);
+/// What a listener or a server begins with: its protocol, 0 where there is none, and its reach.
+fn number_of(is_there: bool, transport: Transport, reach: Reach) -> [u8; 2] {
+    [if is_there { transport.number() } else { 0 }, reach as u8]
+}
+
+fn put_end(out: &mut Vec<u8>, number: [u8; 2], end: Endpoint) {
+    out.extend(number);
     out.extend(end.port.to_le_bytes());
     put_address(out, end.address);
 }
@@ -214,14 +229,15 @@ fn put_address(out: &mut Vec<u8>, address: Address) {
     words.iter().for_each(|word| out.extend(word.to_le_bytes()));
 }
 
-fn end(bytes: &[u8]) -> Option<(Transport, Endpoint)> {
+fn end(bytes: &[u8]) -> Option<End> {
     let all = [Transport::Tcp, Transport::Udp];
     let transport = all.into_iter().find(|t| t.number() == bytes[0])?;
+    let reach = *Reach::ALL.get(usize::from(bytes[1]))?;
     let end = Endpoint {
         address: address(&bytes[4..]),
         port: word16(bytes, 2),
     };
-    Some((transport, end))
+    Some(((transport, reach), end))
 }
 
 fn address(bytes: &[u8]) -> Address {

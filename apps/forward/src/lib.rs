@@ -8,7 +8,9 @@
 //! |---|---|
 //! | [`packet`] | what of a frame is looked at |
 //! | [`rewrite`], [`icmp`], [`fragments`] | what becomes of packets, of errors about them, and of those in pieces |
+//! | [`tunnel`], [`too_big`] | packets in others, and those that do not fit |
 //! | [`flow`] | the flows under way, how they stand, and when they are forgotten |
+//! | [`reach`] | how packets reach servers, and answers clients |
 //! | [`ports`] | which of our ports a server sees |
 //! | [`maglev`], [`service`] | which server, and what is listened to |
 //! | [`health`] | which servers are well |
@@ -17,9 +19,11 @@
 //! | [`kernel`] | flows that the kernel forwards |
 //! | [`kept`], `keeper` | flows that outlive the program |
 //! | `control` | the socket by which servers are changed while it runs |
+//! | `answers` | has answers to clients come here |
 //! | `checking` | has servers checked by the stack of the link |
 //! | `seeking` | asks where servers are, and tells of those that nobody answers for |
 //! | `config`, `wanted` | what a file or the command line says |
+//! | `setup` | what is wanted, with what the link says to it |
 //! | `options`, `run`, `onward`, `looking` | the program: `exos forward`; a frame's last step, and what it does while none comes |
 //! | `splice` | the other forwarder, on sockets: `exos forward --splice` |
 //!
@@ -27,6 +31,7 @@
 //!
 #![forbid(unsafe_code)]
 
+mod answers;
 mod checking;
 mod config;
 mod control;
@@ -47,13 +52,17 @@ mod onward;
 mod options;
 pub mod packet;
 pub mod ports;
+pub mod reach;
 pub mod rewrite;
 mod run;
 mod seeking;
 pub mod service;
+mod setup;
 mod splice;
 mod statistics;
+pub mod too_big;
 pub mod traffic;
+pub mod tunnel;
 mod wanted;
 
 pub use options::ForwardArgs;

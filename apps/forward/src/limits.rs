@@ -68,12 +68,31 @@ pub const SERVERS_MAX: usize = 16_384;
 /// table takes some 200 such turns, the large one 4,000.
 pub const ENTRIES_AT_ONCE: usize = 4096;
 
+/// Places of flows that are looked at in one turn for those of a server that is removed at once: some 10 microseconds.
+pub const FLOWS_AT_ONCE: usize = 1024;
+
 /// Flows that are given up for their age in one turn, so that a table that ages at once does not stop the program.
 pub const EXPIRED_AT_ONCE: usize = 256;
 
 /// From so many flows on a batch of frames is read ahead: with fewer, the flows (64 bytes each) are in a cache of the second
 /// level as it is usual (512 KiB), and looking ahead would only cost time.
 pub const READ_AHEAD_FROM: u32 = 8192;
+
+/// How long packets may be where nobody has said: Ethernet's.
+pub const LINK_MTU: usize = 1500;
+
+/// Hops of packets that begin with us: RFC 1700's default.
+pub const TUNNEL_HOPS: u8 = 64;
+
+/// Nobody says of a way to a server that it takes shorter packets than these, of IPv4 and of IPv6, headers around them
+/// included: what every host takes (RFC 791), and what every link takes (RFC 8200 §5) with a header around it.
+pub const PATH_MTU_MIN: [usize; 2] = [576, 1280 + exos_wire::ipv6::LEN];
+
+/// For so long that is believed (RFC 1191 §6.3).
+pub const PATH_MTU_TIME: Duration = Duration::from_secs(10 * 60);
+
+/// Bytes of an error of ICMP at most, of IPv4 (RFC 1812 §4.3.2.3) and of IPv6 (RFC 4443 §2.4(c)).
+pub const ICMP_ERROR_LEN_MAX: [usize; 2] = [576, 1280];
 
 /// Programs on the control socket at once: people and scripts of its owner. Another takes the place of the one that was silent
 /// for longest.

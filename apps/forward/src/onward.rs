@@ -17,7 +17,7 @@ pub fn send_on(
     let to = match verdict {
         Verdict::Onward(to) => to,
         Verdict::Stack => return Passage::Stack,
-        Verdict::Drop => return Passage::Done,
+        Verdict::Drop | Verdict::Made => return Passage::Done,
     };
     let Some(mac) = stack.link_address(now, to) else {
         forwarder.note_late();
@@ -27,4 +27,24 @@ pub fn send_on(
     frame[..6].copy_from_slice(&mac.0);
     frame[6..12].copy_from_slice(&stack.config().mac.0);
     Passage::Onward
+}
+
+/// Puts the link addresses on frames that were made; those to a neighbour who has to be asked for wait with the stack.
+#[inline(never)]
+pub fn address_made(
+    forwarder: &mut Forwarder,
+    stack: &mut Stack,
+    now: Instant,
+    made: &mut Vec<Vec<u8>>,
+) {
+    while let Some((to, mut frame)) = forwarder.poll_made() {
+        let Some(mac) = stack.link_address(now, to) else {
+            forwarder.note_late();
+            stack.pass(now, to, frame);
+            continue;
+        };
+        frame[..6].copy_from_slice(&mac.0);
+        frame[6..12].copy_from_slice(&stack.config().mac.0);
+        made.push(frame);
+    }
 }

@@ -12,6 +12,7 @@ use crate::forwarder::NoServer;
 use crate::health::HealthArgs;
 use crate::limits::{FLOWS_DEFAULT, FLOWS_MAX, WEIGHT_MAX};
 use crate::packet::Transport;
+use crate::reach::Reach;
 use crate::service::Balance;
 use crate::splice::Version;
 
@@ -29,7 +30,7 @@ pub struct ForwardArgs {
     #[command(flatten)]
     pub(crate) link: LinkArgs,
     /// What to forward and how, in a file of TOML, and by which link if that is not named here (docs/forward.md); SIGHUP reads it anew
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "to", "flows", "keep", "control", "balance", "no_server", "check", "passive", "splice"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "to", "reach", "flows", "keep", "control", "balance", "no_server", "check", "passive", "splice"])]
     pub(crate) config: Option<PathBuf>,
     /// Where clients come to: an address that --address gives, and a port; tcp unless it says udp (repeatable)
     #[arg(long, required_unless_present = "config", num_args = 1.., value_name = "[tcp:|udp:]ADDRESS:PORT")]
@@ -37,6 +38,9 @@ pub struct ForwardArgs {
     /// A server: its port if it is not the listener's, its weight if it is not 1, 0 for no new connections (repeatable)
     #[arg(long, required_unless_present = "config", num_args = 1.., value_name = "ADDRESS[:PORT][,WEIGHT]")]
     pub(crate) to: Vec<Weighted>,
+    /// Whose address servers see, and how their answers reach clients
+    #[arg(long, value_name = "MODE", value_enum, default_value_t)]
+    pub(crate) reach: Reach,
     /// Connections to remember at most; each takes some 90 bytes
     #[arg(long, value_name = "N", default_value_t = FLOWS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=i64::from(FLOWS_MAX)))]
     pub(crate) flows: u32,
@@ -58,7 +62,7 @@ pub struct ForwardArgs {
     #[arg(long)]
     pub(crate) in_kernel: bool,
     /// Join sockets of the kernel's instead, by splice(2): a proxy. TCP only, at addresses of this host, without a link
-    #[arg(long, conflicts_with_all = ["balance", "check", "control", "in_kernel", "no_server", "passive"])]
+    #[arg(long, conflicts_with_all = ["balance", "check", "control", "in_kernel", "reach", "no_server", "passive"])]
     pub(crate) splice: bool,
     /// With --splice: tell servers of their clients by the PROXY protocol, which they must expect
     #[arg(long, value_enum, value_name = "VERSION", requires = "splice")]

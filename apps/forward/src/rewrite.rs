@@ -14,10 +14,12 @@
 //! before. Two cases are different: a UDP checksum of zero says that there is none, and stays; and a kernel on the other
 //! side of a virtual link may have left the pseudo header's sum there, for a device to complete that there is not. No
 //! device comes after us either, so that the checksum is made then ([`Sums::MaybePartial`]).
+//!
+//! A packet that keeps its ends ([`keep_ends`]) changes only in its hops, and in such a checksum.
 
 use exos_wire::{Sum, checksum};
 
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Address, Endpoint};
 use crate::packet::{Packet, Transport, Upper};
 
 /// What the link says of checksums of TCP and UDP in the frames that it brings.
@@ -66,7 +68,8 @@ impl Rewrite {
             put16(upper, 0, self.src.port);
             put16(upper, 2, self.dst.port);
             if partial {
-                self.complete(transport, upper);
+                let (src, dst) = (self.src.address, self.dst.address);
+                complete(transport, upper, src, dst);
             } else {
                 let ports = Sum::ZERO.plus_word(self.src.port).plus_word(self.dst.port);
                 let ports = ports.plus_word(!src_port).plus_word(!dst_port);
@@ -104,16 +107,45 @@ impl Rewrite {
         let at = usize::from(packet.ip_at) + 10;
         put16(frame, at, checksum::update16(get16(frame, at), old, new));
     }
+}
 
-    /// Makes the checksum.
-    #[cold]
-    fn complete(&self, transport: Transport, upper: &mut [u8]) {
-        let (src, dst) = (self.src.address.into(), self.dst.address.into());
-        let pseudo = Sum::pseudo(src, dst, transport.number(), upper.len() as u32);
-        put16(upper, transport.checksum_at(), 0);
-        let sum = pseudo.plus(Sum::of(upper)).finish();
-        put16(upper, transport.checksum_at(), some(transport, sum));
+/// Has a packet go on with the ends that it has: with one hop less, and a checksum that a kernel left unfinished made.
+///
+/// # Panics
+///
+/// If no hop is left.
+#[inline]
+pub fn keep_ends(packet: &Packet, frame: &mut [u8], sums: Sums) {
+    if sums == Sums::MaybePartial
+        && is_partial(packet, frame)
+        && let Upper::Transport { transport, .. } = packet.upper
+    {
+        let upper = &mut frame[packet.upper_range()];
+        complete(transport, upper, packet.src, packet.dst);
     }
+    let hops = packet.hops.checked_sub(1).expect("a hop is left");
+    let ip = &mut frame[packet.ip_at.into()..packet.upper_at.into()];
+    if packet.src.is_ipv6() {
+        ip[7] = hops;
+        return;
+    }
+    let (old, new) = (get16(ip, 8), u16::from_be_bytes([hops, ip[9]]));
+    ip[8] = hops;
+    put16(ip, 10, checksum::update16(get16(ip, 10), old, new));
+}
+
+/// Makes the checksum of a packet between these.
+#[cold]
+fn complete(transport: Transport, upper: &mut [u8], src: Address, dst: Address) {
+    let pseudo = Sum::pseudo(
+        src.into(),
+        dst.into(),
+        transport.number(),
+        upper.len() as u32,
+    );
+    put16(upper, transport.checksum_at(), 0);
+    let sum = pseudo.plus(Sum::of(upper)).finish();
+    put16(upper, transport.checksum_at(), some(transport, sum));
 }
 
 /// True when the checksum's field holds the sum of the pseudo header. One of 65,536 complete checksums does too: made anew

@@ -4,28 +4,29 @@
 //! of its next hop and leaves from where it is; only while a neighbour is asked for is it copied, to wait.
 
 use std::io::Write as _;
-use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use exos::signals::{Ask, Signals};
-use exos::{Error, Exos, LinkName, Prefixed, clock};
-use exos_inet::{Instant, Stack};
+use exos::{Error, Exos, Prefixed, clock};
+use exos_inet::Instant;
 use exos_program::{Idle, Printer, Stream};
 use serde_json::json;
 
+use crate::answers::Answers;
 use crate::checking::Checking;
 use crate::control::{self, ControlServer, Kind, Request};
-use crate::forwarder::Forwarder;
+use crate::forwarder::{Forwarder, Verdict};
 use crate::health::Rule;
 use crate::keeper::Keeper;
 use crate::kernel::Kernel;
 use crate::limits::CONTROL_EVERY;
 use crate::looking::Looking;
-use crate::onward::send_on;
-use crate::options::{ForwardArgs, Other, Place, Weighted};
+use crate::onward::{address_made, send_on};
+use crate::options::{ForwardArgs, Other, Place};
 use crate::seeking::{self, Seeking};
-use crate::service::{Changes, Listen, Services};
+use crate::service::{Changes, Services};
+use crate::setup::{attach, check_kernel, check_listeners, listens, source};
 use crate::statistics;
 use crate::wanted::Wanted;
 
@@ -43,6 +44,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     }
     let wanted = Wanted::of(args)?;
     check_listeners(&wanted)?;
+    check_kernel(args, &wanted)?;
     let checks = wanted.health.rule()?.map(Checking::new);
     let control = wanted.control.as_deref().map(ControlServer::listen);
     let control = control.transpose()?;
@@ -53,10 +55,13 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     let services = Services::new(&listens).map_err(|misfit| Error::new(misfit.to_string()))?;
     let mac = exos.stack.config().mac;
     let mut forwarder = Forwarder::new(services, mac, wanted.flows, secret()?);
+    forwarder.set_mtu(exos.stack.config().mtu);
     set_rules(&mut forwarder, &wanted);
     let keep = |path: &PathBuf| Keeper::start(path, &mut forwarder);
     let keeper = wanted.keep.as_ref().map(keep).transpose()?;
     eprintln!("exos forward: {}", exos.describe_link());
+    let mut answers = Answers::default();
+    answers.take(&mut exos, forwarder.services())?;
     let kernel = match args.in_kernel {
         true => Some(Kernel::start(&mut exos, &mut forwarder).map_err(not_in_kernel)?),
         false => None,
@@ -86,6 +91,8 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
         json: args.json,
         args: args.clone(),
         addresses: wanted.link.address.clone(),
+        made: Vec::new(),
+        answers,
     };
     let services = wanted.services.iter();
     services.for_each(|service| announce(&service.listen));
@@ -98,65 +105,6 @@ fn set_rules(forwarder: &mut Forwarder, wanted: &Wanted) {
     let services = forwarder.services_mut();
     services.set_passive(wanted.health.passive());
     services.set_balance(wanted.balance);
-}
-
-/// Listeners are at addresses of ours.
-fn check_listeners(wanted: &Wanted) -> Result<(), Error> {
-    let ours = |ip: IpAddr| wanted.link.address.iter().any(|a| a.ip == ip);
-    let mut listeners = wanted.services.iter().flat_map(|service| &service.listen);
-    match listeners.find(|listen| !ours(listen.at.ip())) {
-        None => Ok(()),
-        Some(Place { at, .. }) => Err(Error::new(format!("{} is no address of ours", at.ip()))
-            .mend(format!("give --address {}/PREFIX too", at.ip()))),
-    }
-}
-
-fn attach(wanted: &Wanted) -> Result<Exos, Error> {
-    let attachment = wanted.link.attachment(0)?;
-    if attachment.share_address || !matches!(attachment.link, LinkName::Xdp { .. }) {
-        return Err(Error::new(
-            "packets are forwarded on an interface by AF_XDP, with addresses of their own",
-        )
-        .mend("give --link xdp:INTERFACE and --address ADDRESS/PREFIX"));
-    }
-    Exos::attach(&attachment)
-}
-
-/// What is listened to, each with the servers of its family.
-fn listens(wanted: &Wanted, stack: &Stack) -> Result<Vec<Listen>, Error> {
-    let mut listens = Vec::new();
-    for service in &wanted.services {
-        for &Place { transport, at } in &service.listen {
-            let mut to = Vec::new();
-            for server in service.to.iter().filter(|s| s.ip.is_ipv6() == at.is_ipv6()) {
-                let end = SocketAddr::new(server.ip, server.port.unwrap_or(at.port()));
-                to.push((end, server.weight, source(stack, server.ip)?));
-            }
-            listens.push(Listen { transport, at, to });
-        }
-        let is_used = |to: &&Weighted| {
-            let mut listeners = service.listen.iter();
-            listeners.any(|listen| listen.at.is_ipv6() == to.ip.is_ipv6())
-        };
-        if let Some(server) = service.to.iter().find(|server| !is_used(server)) {
-            return Err(Error::new(format!("nothing is forwarded to {}", server.ip))
-                .mend("listen at an address of its family too, or leave it out"));
-        }
-    }
-    Ok(listens)
-}
-
-/// The address of ours that a server sees.
-fn source(stack: &Stack, server: IpAddr) -> Result<IpAddr, Error> {
-    if stack.addresses().iter().any(|a| a.addr == server) {
-        return Err(Error::new(format!("{server} is an address of ours"))
-            .mend("name a server elsewhere: to ourselves would be a loop"));
-    }
-    let ours = stack.source_for(server).filter(|_| stack.has_route(server));
-    ours.ok_or_else(|| {
-        Error::new(format!("no route leads to {server}"))
-            .mend("give an --address in its network, or a --gateway")
-    })
 }
 
 /// Tells a person, and whoever waits for it, that it runs.
@@ -203,6 +151,9 @@ struct Program {
     args: ForwardArgs,
     /// Addresses that may be listened at.
     addresses: Vec<Prefixed>,
+    /// Frames that the forwarder has made in this turn.
+    made: Vec<Vec<u8>>,
+    answers: Answers,
 }
 
 impl Program {
@@ -226,11 +177,18 @@ impl Program {
             self.exos.look(|frame| forwarder.look(frame));
         }
         forwarder.read_ahead(self.exos.now());
+        let made = &mut self.made;
         let count = self.exos.relay(|stack, now, frame, checksum| {
             let verdict = forwarder.handle_frame(now, frame, checksum);
+            if verdict == Verdict::Made {
+                address_made(forwarder, stack, now, made);
+            }
             send_on(forwarder, verdict, stack, now, frame)
         });
         self.looking.note(self.exos.now(), count);
+        for frame in self.made.drain(..) {
+            self.exos.transmit(&frame);
+        }
         self.handle_timeout();
         if let Some(checks) = &mut self.checks {
             checks.turn(&mut self.exos, &mut self.forwarder);
@@ -238,6 +196,7 @@ impl Program {
         self.seek_servers();
         self.tell_of_changes();
         self.serve_control();
+        self.take_answers();
         if let Some(keeper) = &mut self.keeper {
             keeper.keep_names(&self.forwarder);
         }
@@ -300,6 +259,7 @@ impl Program {
         // The link, the table and the sockets are what they were at the start.
         wanted.link.address.clone_from(&self.addresses);
         check_listeners(&wanted)?;
+        check_kernel(&self.args, &wanted)?;
         let listens = listens(&wanted, &self.exos.stack)?;
         let rule = wanted.health.rule()?;
         let changed = self.forwarder.services_mut().become_these(&listens);
@@ -307,6 +267,14 @@ impl Program {
         set_rules(&mut self.forwarder, &wanted);
         self.set_checks(rule);
         Ok(changes)
+    }
+
+    /// Packets of servers that see their clients are for others, and come here as long as these are servers.
+    fn take_answers(&mut self) {
+        let services = self.forwarder.services();
+        if let Err(error) = self.answers.take(&mut self.exos, services) {
+            eprintln!("exos forward: answers of new servers do not come here: {error}");
+        }
     }
 
     /// Checks by this rule from now on; what is known of servers stays, unless nobody is asked any more.
@@ -334,7 +302,7 @@ impl Program {
             return Ok(json!({ "reloaded": in_words(&changes) }));
         }
         let stack = &self.exos.stack;
-        let source = |ip| source(stack, ip).map_err(|e| e.to_string());
+        let source = |ip, reach| source(stack, ip, reach).map_err(|e| e.to_string());
         let answer = control::apply(&mut self.forwarder, &request, &source)?;
         Ok(answer)
     }

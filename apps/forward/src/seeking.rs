@@ -70,6 +70,7 @@ mod tests {
 
     use super::*;
     use crate::packet::Transport;
+    use crate::reach::Reach;
     use crate::service::Listen;
 
     /// Of three servers one is there; the others are told once, and again only when they were there meanwhile.
@@ -80,6 +81,7 @@ mod tests {
         let listen = Listen {
             transport: Transport::Tcp,
             at: at(1),
+            reach: Reach::Nat,
             to: vec![
                 to(2),
                 to(3),

@@ -49,8 +49,8 @@ pub fn report(parts: Parts<'_>, as_json: bool) -> String {
     }
     for (_, server) in forwarder.services().present() {
         let (name, at) = (server.transport.name(), SocketAddr::from(server.at));
-        let (taken, begun) = (server.ports.taken(), server.begun);
-        let _ = writeln!(text, "  to {name}:{at}: {taken} flows, {begun} begun");
+        let (flows, begun) = (server.flows, server.begun);
+        let _ = writeln!(text, "  to {name}:{at}: {flows} flows, {begun} begun");
     }
     text + &counters::lines(&all(parts))
 }
@@ -81,7 +81,7 @@ fn all(parts: Parts<'_>) -> Vec<(String, u64)> {
     own.chain(parts.exos.counters()).collect()
 }
 
-fn gauges(forwarder: &Forwarder) -> [(&'static str, u32); 4] {
+fn gauges(forwarder: &Forwarder) -> [(&'static str, u32); Class::ALL.len()] {
     Class::ALL.map(|class| (class.name(), forwarder.flows().count(class)))
 }
 
@@ -112,6 +112,7 @@ fn listeners(services: &Services) -> Vec<Value> {
         let own = json!({
             "protocol": listener.transport.name(),
             "listener": SocketAddr::from(listener.at).to_string(),
+            "reach": listener.reach.name(),
             "leaving": listener.standing == Standing::Leaving,
             "flows": listener.flows,
             "flows_begun": listener.begun,
@@ -129,8 +130,9 @@ fn servers(services: &Services) -> Vec<Value> {
         let own = json!({
             "protocol": server.transport.name(),
             "server": SocketAddr::from(server.at).to_string(),
+            "reach": server.reach.name(),
             "leaving": server.standing == Standing::Leaving,
-            "flows": server.ports.taken(),
+            "flows": server.flows,
             "flows_open": server.open,
             "flows_begun": server.begun,
             "flows_refused": server.refused,

@@ -9,12 +9,14 @@ use crate::config;
 use crate::forwarder::NoServer;
 use crate::health::HealthArgs;
 use crate::options::{ForwardArgs, Place, Weighted};
+use crate::reach::Reach;
 use crate::service::Balance;
 
 /// Where clients come to, and the servers there: those of each listener's family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
     pub listen: Vec<Place>,
+    pub reach: Reach,
     pub to: Vec<Weighted>,
 }
 
@@ -53,6 +55,7 @@ impl Wanted {
             health: args.health.clone(),
             services: vec![Service {
                 listen: args.listen.clone(),
+                reach: args.reach,
                 to: args.to.clone(),
             }],
         })

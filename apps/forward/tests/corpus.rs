@@ -37,8 +37,8 @@ fn conversation(seed: u64) -> Vec<u8> {
             false => (CLIENT, VIP, SERVER),
         };
         let client = SocketAddr::new(at(client).ip(), 40_000 + random.below(12) as u16);
-        // Servers know clients by their own ports, as long as these are free.
-        let ours = SocketAddr::new(at(vip).ip(), client.port());
+        // Servers know clients by their own ports, as long as these are free, at their own addresses or at ours.
+        let ours = random.pick(&[SocketAddr::new(at(vip).ip(), client.port()), client]);
         let flags = random.pick(&[SYN, ACK, ACK, FIN | ACK, RST, SYN | ACK]);
         let ack = random.pick(&[0, ISN + 1, ISN + 100]);
         let frame = match random.below(5) {

@@ -13,9 +13,11 @@ use exos_buf::Buffer;
 use exos_forward::flow::Class;
 use exos_forward::forwarder::{Forwarder, Verdict};
 use exos_forward::packet::Transport;
+use exos_forward::reach::Reach;
 use exos_forward::service::{Listen, Services};
+use exos_inet::stack::RouteTo;
 use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions, ListenerId, Options, Reason};
-use exos_inet::{Config, Instant, RxChecksum, Stack};
+use exos_inet::{Config, Instant, Neighbors, RxChecksum, Stack};
 use exos_testing::Random;
 use exos_wire::Mac;
 
@@ -53,21 +55,40 @@ struct Network {
 
 impl Network {
     fn new(seed: u64, lost: u64) -> Self {
+        Self::by(Reach::Nat, seed, lost)
+    }
+
+    fn by(reach: Reach, seed: u64, lost: u64) -> Self {
         let now = Instant::from_millis(1_000_000);
+        let port = match reach.may_change_port() {
+            true => 8080,
+            false => 80,
+        };
         let stack = |place: usize| {
             let mut config = Config::new(mac(place), 1500);
             config.addresses = vec![(address(place, false), 24), (address(place, true), 64)];
-            Stack::new(config, seed + place as u64, now).unwrap()
+            if SERVERS.contains(&place) {
+                set_up_server(&mut config, reach);
+            }
+            if !reach.hears_servers() {
+                config.neighbors = Neighbors::External;
+            }
+            let mut stack = Stack::new(config, seed + place as u64, now).unwrap();
+            set_neighbors(now, &mut stack, reach);
+            stack
         };
+        // Servers that have the listener's address are spoken to from another.
+        let ours = if reach.hears_servers() { FORWARDER } else { 9 };
         let wanted = [false, true].map(|ipv6| Listen {
             transport: Transport::Tcp,
             at: SocketAddr::new(address(FORWARDER, ipv6), 80),
+            reach,
             to: SERVERS
                 .map(|s| {
                     (
-                        SocketAddr::new(address(s, ipv6), 8080),
+                        SocketAddr::new(address(s, ipv6), port),
                         1,
-                        address(FORWARDER, ipv6),
+                        address(ours, ipv6),
                     )
                 })
                 .to_vec(),
@@ -84,7 +105,7 @@ impl Network {
         };
         for server in SERVERS {
             let tcp = &mut network.stacks[server].tcp;
-            let listener = tcp.listen(None, 8080, ListenOptions::default());
+            let listener = tcp.listen(None, port, ListenOptions::default());
             network.listeners.push(listener.unwrap());
         }
         network
@@ -148,11 +169,53 @@ impl Network {
                 .handle_frame(now, &mut frame, RxChecksum::Unknown),
             _ => Verdict::Stack,
         };
+        while let Some((to, made)) = self.forwarder.poll_made() {
+            stack.pass(now, to, made);
+        }
+        if SERVERS.contains(&place) {
+            unwrap(&mut frame);
+        }
         match onward {
             Verdict::Stack => stack.handle_frame(now, &frame, RxChecksum::Unknown),
             Verdict::Onward(to) => stack.pass(now, to, frame),
-            Verdict::Drop => {}
+            Verdict::Drop | Verdict::Made => {}
         }
+    }
+}
+
+/// What servers are set to.
+fn set_up_server(config: &mut Config, reach: Reach) {
+    for ipv6 in [false, true] {
+        let whole = if ipv6 { 128 } else { 32 };
+        match reach {
+            Reach::Nat => {}
+            Reach::Transparent => config.routes.push(RouteTo {
+                network: address(CLIENT, ipv6),
+                prefix: whole,
+                gateway: Some(address(FORWARDER, ipv6)),
+            }),
+            Reach::Direct | Reach::Tunnel => {
+                config.addresses.push((address(FORWARDER, ipv6), whole));
+            }
+        }
+    }
+}
+
+/// What is in another packet comes out of it, as a tunnel's end has it.
+fn unwrap(frame: &mut Vec<u8>) {
+    let around = match (frame[12], frame[14 + 9], frame[14 + 6]) {
+        (8, 4, _) => 20,
+        (0x86, _, 41) => 40,
+        _ => return,
+    };
+    frame.drain(14..14 + around);
+}
+
+/// Servers that have the listener's address too must not say so to neighbours: here nobody says anything, and each is told.
+fn set_neighbors(now: Instant, stack: &mut Stack, reach: Reach) {
+    let places = (0..4).filter(|_| !reach.hears_servers());
+    for (place, ipv6) in places.flat_map(|place| [(place, false), (place, true)]) {
+        stack.set_neighbor(now, address(place, ipv6), mac(place));
     }
 }
 
@@ -211,8 +274,8 @@ fn visit(network: &mut Network, n: usize, len: usize) -> Visit {
     }
 }
 
-fn run(seed: u64, lost: u64, visits: usize, len: usize) -> Network {
-    let mut network = Network::new(seed, lost);
+fn run(reach: Reach, seed: u64, lost: u64, visits: usize, len: usize) -> Network {
+    let mut network = Network::by(reach, seed, lost);
     let mut all: Vec<Visit> = (0..visits).map(|n| visit(&mut network, n, len)).collect();
     let limit = network.now + Duration::from_secs(600);
     while all.iter().any(|visit| visit.ended.is_none()) {
@@ -233,30 +296,37 @@ fn run(seed: u64, lost: u64, visits: usize, len: usize) -> Network {
 
 #[test]
 fn every_byte_comes_back() {
-    let network = run(1, 0, 20, 30_000);
-    let flows = network.forwarder.flows();
-    assert_eq!((flows.len(), flows.count(Class::Closing)), (20, 20));
-    assert!(
-        SERVERS
-            .iter()
-            .all(|&s| network.stacks[s].counters().tcp_accepted > 0)
-    );
-    assert_eq!(network.stacks[FORWARDER].counters().tcp_resets_sent, 0);
+    for reach in Reach::ALL {
+        let network = run(reach, 1, 0, 20, 30_000);
+        let flows = network.forwarder.flows();
+        assert_eq!((flows.len(), flows.count(Class::Closing)), (20, 20));
+        let accepted = |s: &usize| network.stacks[*s].counters().tcp_accepted;
+        assert!(SERVERS.iter().all(|s| accepted(s) > 0), "{reach:?}");
+        assert_eq!(network.stacks[FORWARDER].counters().tcp_resets_sent, 0);
+        let counters = network.forwarder.counters();
+        assert_eq!(counters.unknown_flow, 0);
+        assert_eq!(counters.forwarded_to_clients > 0, reach.hears_servers());
+    }
 }
 
 /// The same where three of a hundred frames are lost on each way, and one is doubled.
 #[test]
 fn every_byte_comes_back_over_bad_wires() {
-    for seed in 0..8 {
-        run(seed, 30, 10, 20_000);
+    for reach in Reach::ALL {
+        for seed in 0..8 {
+            run(reach, seed, 30, 10, 20_000);
+        }
     }
 }
 
 /// While the server hears nothing, nothing that the client has sent is acknowledged: there is nobody between who could.
 #[test]
 fn nobody_acknowledges_for_the_server() {
-    for ipv6 in [false, true] {
-        let mut network = Network::new(3, 0);
+    for (ipv6, reach) in [false, true]
+        .into_iter()
+        .flat_map(|ipv6| Reach::ALL.map(|reach| (ipv6, reach)))
+    {
+        let mut network = Network::by(reach, 3, 0);
         let id = network.connect(ipv6);
         for _ in 0..100 {
             network.step();
@@ -290,6 +360,7 @@ fn a_refusal_is_passed_on() {
     let listener = Listen {
         transport: Transport::Tcp,
         at: SocketAddr::new(address(FORWARDER, false), 80),
+        reach: Reach::Nat,
         to: vec![(
             SocketAddr::new(address(SERVERS[0], false), 9),
             1,

@@ -5,6 +5,10 @@ mod changes;
 mod common;
 #[path = "forwarder/day.rs"]
 mod day;
+#[path = "forwarder/reaches.rs"]
+mod reaches;
+#[path = "forwarder/tunnels.rs"]
+mod tunnels;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -16,7 +20,8 @@ use exos_forward::forwarder::{Forwarder, Verdict};
 use exos_forward::limits::{
     CHECK_PORTS, CLOSING_TIME, ESTABLISHED_TIME, EVICTABLE_AFTER, OPENING_TIME, READ_AHEAD_FROM,
 };
-use exos_forward::packet::Transport;
+use exos_forward::packet::{Packet, Transport};
+use exos_forward::reach::Reach;
 use exos_forward::service::{Listen, Services, Standing};
 use exos_inet::RxChecksum;
 
@@ -260,6 +265,7 @@ fn clients_are_spread_by_weight() {
     let listen = Listen {
         transport: Transport::Tcp,
         at: at(VIP),
+        reach: Reach::Nat,
         to: to.map(|(w, s)| (at(s), *w, at(VIP).ip())).collect(),
     };
     let run = |seed| {

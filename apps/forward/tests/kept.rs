@@ -9,6 +9,7 @@ use exos_forward::flow::Class;
 use exos_forward::forwarder::Forwarder;
 use exos_forward::kept::{self, KeptFlow, RECORD_LEN, RECORDS_AT, Unreadable};
 use exos_forward::packet::Transport;
+use exos_forward::reach::Reach;
 use exos_forward::service::{Listen, Services};
 use exos_testing::Random;
 
@@ -137,6 +138,7 @@ fn who_is_gone_is_gone() {
         let listen = Listen {
             transport: Transport::Tcp,
             at: at(vip),
+            reach: Reach::Nat,
             to: vec![(at(server), 1, at(VIP).ip())],
         };
         Forwarder::new(Services::new(&[listen]).unwrap(), MAC, 8, 1)
@@ -230,4 +232,40 @@ fn damage_does_no_harm() {
         }
     }
     assert!(taken > 2000, "most are still read: {taken}");
+}
+
+/// Flows go on by the reach that they had, and not by another.
+#[test]
+fn a_flow_keeps_its_reach() {
+    let reaches = Reach::ALL;
+    for reach in reaches {
+        let mut first = forwarder_by(reach, 10);
+        let mut kept = Kept::of(&mut first);
+        for (n, flags) in [SYN, ACK].into_iter().enumerate() {
+            give_any(&mut first, START, tcp(at(CLIENT), at(VIP), flags, ISN + 1)).unwrap();
+            if n == 0 && reach.hears_servers() {
+                let to = match reach {
+                    Reach::Nat => SocketAddr::new(at(VIP).ip(), at(CLIENT).port()),
+                    _ => at(CLIENT),
+                };
+                give(&mut first, START, tcp(at(SERVER), to, SYN | ACK, 101)).unwrap();
+            }
+        }
+        kept.keep(&mut first);
+        for other in reaches {
+            let mut second = forwarder_by(other, 10);
+            assert_eq!(restored(&mut second, &kept), usize::from(other == reach));
+            if other != reach {
+                continue;
+            }
+            let segment = tcp(at(CLIENT), at(VIP), ACK, ISN + 1);
+            let before = give_any(&mut first, START, segment.clone()).unwrap();
+            assert_eq!(give_any(&mut second, START, segment).unwrap(), before);
+            assert_eq!(second.counters().forwarded_without_flow, 0);
+            if reach == Reach::Transparent {
+                let back = give(&mut second, START, tcp(at(SERVER), at(CLIENT), ACK, 101));
+                assert_eq!(ends_of(&back.unwrap()), (at(VIP), at(CLIENT)));
+            }
+        }
+    }
 }

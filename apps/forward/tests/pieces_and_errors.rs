@@ -10,6 +10,7 @@ use common::{Ends, Shape, build};
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use exos_forward::forwarder::Verdict;
 use exos_forward::packet::{Packet, Transport};
+use exos_forward::reach::Reach;
 
 /// Parts of a datagram go where its first part goes, under a number of their own; parts of another sender do not.
 #[test]
@@ -140,6 +141,36 @@ fn errors_go_back_to_who_sent_the_packet() {
         let about_us = tcp(SocketAddr::new(at(vip).ip(), 5), at(client), ACK, 1);
         let error = icmp_error(router, at(vip).ip(), &about_us, 8);
         assert_eq!(give(&mut forwarder, START, error), Err(Verdict::Stack));
+    }
+}
+
+/// Where servers see their clients, an error about what a client sent is for the client, and comes by us; one about what a
+/// server sent comes to us, and goes on to the server from whom it came.
+#[test]
+fn errors_go_back_where_servers_see_their_clients() {
+    for (client, vip, server, router) in [
+        (CLIENT, VIP, SERVER, "10.0.0.254"),
+        (CLIENT6, VIP6, SERVER6, "fd00::fe"),
+    ] {
+        let router: IpAddr = router.parse().unwrap();
+        let (client, vip, server) = (at(client), at(vip), at(server));
+        let mut forwarder = forwarder_by(Reach::Transparent, 100);
+        for (src, dst, flags) in [(client, vip, SYN), (server, client, SYN | ACK)] {
+            give(&mut forwarder, START, tcp(src, dst, flags, 101)).unwrap();
+        }
+        for quoted_len in [8, 20] {
+            let sent = tcp(client, vip, ACK, ISN + 1);
+            let onward = give(&mut forwarder, START, sent.clone()).unwrap();
+            let error = icmp_error(router, client.ip(), &onward, quoted_len);
+            let error = give(&mut forwarder, START, error).unwrap();
+            check_error(&error, vip.ip(), client.ip(), &sent, quoted_len);
+            let sent = tcp(server, client, ACK, 101);
+            let onward = give(&mut forwarder, START, sent.clone()).unwrap();
+            let error = icmp_error(router, vip.ip(), &onward, quoted_len);
+            let error = give(&mut forwarder, START, error).unwrap();
+            check_error(&error, router, server.ip(), &sent, quoted_len);
+        }
+        assert_eq!(forwarder.counters().forwarded_icmp_errors, 4);
     }
 }
 

@@ -6,7 +6,7 @@ mod in_kernel;
 
 use common::{Ends, Shape, build, mapped, receive};
 use exos_forward::packet::{Packet, Transport, Upper};
-use exos_forward::rewrite::{Rewrite, Sums};
+use exos_forward::rewrite::{Rewrite, Sums, keep_ends};
 use exos_wire::Mac;
 use proptest::prelude::*;
 
@@ -104,6 +104,33 @@ proptest! {
         // And one that is complete follows there as anywhere.
         let frame = build(MAC, &from, &shape);
         prop_assert_eq!(rewritten(&frame, &to, Sums::MaybePartial), build(MAC, &to, &onward));
+    }
+
+    /// A packet that keeps its ends is, byte for byte, the one with a hop less: also one whose checksum is wrong, or that is
+    /// none of what it says, or was left unfinished.
+    #[test]
+    fn kept_ends_are_kept((from, _) in two_ends(), shape in shape(), bit in any::<usize>(), sums in any::<bool>()) {
+        let sums = if sums { Sums::MaybePartial } else { Sums::Complete };
+        let kept = |frame: &[u8]| {
+            let packet = Packet::read(frame, MAC).unwrap();
+            let mut frame = frame.to_vec();
+            keep_ends(&packet, &mut frame, sums);
+            frame
+        };
+        let onward = build(MAC, &from, &Shape { hops: shape.hops - 1, ..shape.clone() });
+        let mut frame = build(MAC, &from, &shape);
+        prop_assert_eq!(&kept(&frame), &onward);
+        let range = Packet::read(&frame, MAC).unwrap().upper_range();
+        let at = range.start + 8 + bit / 8 % (range.len() - 7).max(1);
+        if sums == Sums::Complete && at < frame.len() {
+            let mut damaged = onward.clone();
+            frame[at] ^= 1 << (bit % 8);
+            damaged[at] ^= 1 << (bit % 8);
+            prop_assert_eq!(kept(&frame), damaged);
+        } else if sums == Sums::MaybePartial {
+            common::unfinish(&mut frame, MAC);
+            prop_assert_eq!(kept(&frame), onward);
+        }
     }
 
     /// A datagram without a checksum has none afterwards.

@@ -309,7 +309,9 @@ impl Exos {
                     &wanted.gateways,
                     &wanted.pools,
                 );
-                join(Link::Xdp(link), others, config, None, wanted)
+                let mut exos = join(Link::Xdp(link), others, config, None, wanted)?;
+                exos.rules = rules_for_addresses(wanted)?;
+                Ok(exos)
             }
         }
     }

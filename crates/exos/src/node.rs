@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use exos_filter::Rule;
 use exos_inet::{Instant, RxChecksum, Stack, TxChecksum};
 use exos_link::{Link, Relay, RxMeta, TxMeta};
 
@@ -60,6 +61,8 @@ pub struct Exos {
     pub(crate) pair: Option<Pair>,
     /// Ports of the host that must not be answered by it.
     pub(crate) _reservations: Vec<Reservation>,
+    /// What is taken of what comes by an interface, for our addresses.
+    pub(crate) rules: Vec<Rule>,
     /// Its place among the program's cores, where there are several.
     pub(crate) among: Option<Among>,
     /// The other cores, until they are taken.
@@ -92,6 +95,7 @@ impl Exos {
             via: None,
             pair: None,
             _reservations: Vec::new(),
+            rules: Vec::new(),
             among: None,
             cores: Vec::new(),
             now: clock::now(),
@@ -251,6 +255,11 @@ impl Exos {
         self.stack.handle_timeout(self.now);
         self.worked = count > 0;
         count
+    }
+
+    /// Queues a complete frame of the program's own; one for which the link has no room it counts.
+    pub fn transmit(&mut self, frame: &[u8]) {
+        self.link.transmit(frame, &[], TxMeta::default());
     }
 
     /// Send what there is to send. Errors are those of an interface that has gone.

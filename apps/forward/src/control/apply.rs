@@ -8,10 +8,11 @@ use super::request::{Kind, Request};
 use crate::forwarder::Forwarder;
 use crate::limits::WEIGHT_MAX;
 use crate::options::{Place, Weighted};
+use crate::reach::Reach;
 use crate::service::{Listener, Misfit, Server, Services, Standing};
 
-/// The address of ours that a server would see, or why there is none.
-pub type Source<'a> = &'a dyn Fn(IpAddr) -> Result<IpAddr, String>;
+/// The address of ours that a server would see by a reach, or why there is none.
+pub type Source<'a> = &'a dyn Fn(IpAddr, Reach) -> Result<IpAddr, String>;
 
 /// Does what is asked, but for the status. What cannot be done as a whole is not done.
 ///
@@ -104,15 +105,19 @@ impl Asked {
     }
 
     fn add(&self, services: &mut Services, source: Source<'_>) -> Result<Vec<u16>, String> {
-        let ours = source(self.server.ip)?;
         let mut done: Vec<(u16, SocketAddr)> = Vec::new();
         for (listener, end) in self.meant(services)? {
-            if let Err(misfit) = services.add_server(listener, end, self.server.weight, ours) {
+            let ours = source(self.server.ip, services.reach(listener));
+            let added = ours.and_then(|ours| {
+                let added = services.add_server(listener, end, self.server.weight, ours);
+                added.map_err(|misfit| misfit.to_string())
+            });
+            if let Err(error) = added {
                 for (listener, end) in done {
                     let undone = services.remove_server(listener, end);
                     undone.expect("it has just been added");
                 }
-                return Err(misfit.to_string());
+                return Err(error);
             }
             done.push((listener, end));
         }
@@ -190,6 +195,7 @@ mod tests {
             Listen {
                 transport,
                 at,
+                reach: Reach::Nat,
                 to: vec![(server.parse().unwrap(), 1, at.ip())],
             }
         };
@@ -203,7 +209,7 @@ mod tests {
     }
 
     fn ask(forwarder: &mut Forwarder, line: &str) -> Result<Vec<String>, String> {
-        let source = |ip: IpAddr| match ip.is_ipv6() {
+        let source = |ip: IpAddr, _| match ip.is_ipv6() {
             false => Ok([10, 0, 0, 20].into()),
             true => Ok("fd00::20".parse().unwrap()),
         };

@@ -2,7 +2,8 @@
 //!
 //! A flow is a cache line of 64 bytes ([`Flow`]) in one large array, at a place that it keeps ([`FlowId`]). Packets from
 //! clients find it by a hash of client and listener ([`index`]); packets from servers by the port that they are sent to,
-//! which is an array's index ([`crate::ports`]). Either way a packet costs two reads of memory that may be far away.
+//! which is an array's index ([`crate::ports`]), or, where servers see their clients, by a hash of client and server. Either
+//! way a packet costs two reads of memory that may be far away.
 //!
 //! Flows of a [`Class`] are in a list in the order in which they were last seen, to a second: so the first of a list is the
 //! next to be given up for its age, and the first to be given up for another, and nothing is ever searched. A flow changes
@@ -15,6 +16,7 @@ pub mod state;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::time::Duration;
 
 use exos_host::memory;
@@ -22,6 +24,7 @@ use exos_inet::siphash::SipKey;
 
 use crate::endpoint::Endpoint;
 use crate::limits::FLOWS_MAX;
+use crate::reach::Reach;
 use index::Index;
 pub use state::{Class, State};
 
@@ -56,8 +59,10 @@ pub struct Flow {
     pub key: Key,
     /// The server that it was given to.
     pub server: u16,
-    /// The port that the server sees it come from.
+    /// The port of ours that the server sees it come from; 0 where it sees the client's.
     pub our_port: u16,
+    /// What is done with its packets.
+    pub reach: Reach,
     /// How it stands.
     pub state: State,
     /// The sequence number of the server's SYN.
@@ -73,6 +78,19 @@ pub struct Flow {
 
 // A line of the cache, which is what the table's speed and size rest on.
 const _: () = assert!(size_of::<Flow>() == 64);
+
+/// What a flow is from its beginning to its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Begun {
+    /// Its client and listener.
+    pub key: Key,
+    /// The server that it is given to.
+    pub server: u16,
+    /// The port of ours that the server sees, 0 for none.
+    pub our_port: u16,
+    /// What is done with its packets.
+    pub reach: Reach,
+}
 
 /// No flow.
 const NONE: u32 = u32::MAX;
@@ -90,6 +108,8 @@ pub struct FlowTable {
     capacity: u32,
     free: u32,
     index: Index,
+    /// By client and server: flows whose servers see their clients. Made with the first.
+    back: Option<Index>,
     lists: [List; Class::ALL.len()],
     key: SipKey,
     /// Places of which the flows have begun, changed how they stand, or ended; kept where somebody looks at them.
@@ -116,6 +136,7 @@ impl FlowTable {
             capacity,
             free: NONE,
             index: Index::new(capacity),
+            back: None,
             lists: [empty; Class::ALL.len()],
             key: SipKey::from_seed(seed),
             changed: None,
@@ -143,6 +164,29 @@ impl FlowTable {
     #[inline]
     pub fn find(&self, key: &Key) -> Option<FlowId> {
         self.find_hashed(key, self.hash(key))
+    }
+
+    /// The flow of a server's packet to this client, where servers see their clients.
+    #[inline]
+    pub fn find_back(&self, client: Endpoint, server: u16) -> Option<FlowId> {
+        let is_it = |place: u32| {
+            let flow = &self.flows[place as usize];
+            flow.key.client == client && flow.server == server
+        };
+        let back = self.back.as_ref()?;
+        back.find(self.hash_back(client, server), is_it).map(FlowId)
+    }
+
+    /// The hash of a client and a server, for [`likely_back`](Self::likely_back).
+    #[inline]
+    pub fn hash_back(&self, client: Endpoint, server: u16) -> u32 {
+        self.hash_of_end(client, server)
+    }
+
+    /// Where a flow with this hash of client and server is: that of these, or one of few others. Reads no flow.
+    #[inline]
+    pub fn likely_back(&self, hash: u32) -> Option<FlowId> {
+        self.back.as_ref()?.find(hash, |_| true).map(FlowId)
     }
 
     /// The same with the key's hash at hand.
@@ -176,10 +220,22 @@ impl FlowTable {
 
     /// All flows that there are.
     pub fn ids(&self) -> impl Iterator<Item = FlowId> {
-        let places = (0..).zip(&self.flows);
+        self.ids_within(0..self.flows.len())
+    }
+
+    /// Those of them at these places, of which there need not be so many.
+    pub fn ids_within(&self, places: Range<usize>) -> impl Iterator<Item = FlowId> {
+        let end = places.end.min(self.flows.len());
+        let begin = places.start.min(end);
+        let places = (begin as u32..).zip(&self.flows[begin..end]);
         places
             .filter(|(_, flow)| flow.is_there)
             .map(|(place, _)| FlowId(place))
+    }
+
+    /// How many places there have been so far, with a flow or without.
+    pub fn places(&self) -> usize {
+        self.flows.len()
     }
 
     /// Flows of a class.
@@ -218,19 +274,19 @@ impl FlowTable {
     /// # Panics
     ///
     /// If the table is full.
-    pub fn insert(
-        &mut self,
-        now: Tick,
-        key: Key,
-        state: State,
-        server: u16,
-        our_port: u16,
-    ) -> FlowId {
+    pub fn insert(&mut self, now: Tick, begun: Begun, state: State) -> FlowId {
+        let Begun {
+            key,
+            server,
+            our_port,
+            reach,
+        } = begun;
         let id = self.next_place().expect("the caller has made room");
         let flow = Flow {
             key,
             server,
             our_port,
+            reach,
             state,
             server_isn: 0,
             seen: now,
@@ -246,6 +302,11 @@ impl FlowTable {
             None => self.flows.push(flow),
         }
         self.index.insert(self.hash(&key), id.0);
+        if reach == Reach::Transparent {
+            let hash = self.hash_back(key.client, server);
+            let back = self.back.get_or_insert_with(|| Index::new(self.capacity));
+            back.insert(hash, id.0);
+        }
         self.append(id.0, state.class());
         self.note_change(id.0);
         id
@@ -291,6 +352,11 @@ impl FlowTable {
     pub fn remove(&mut self, id: FlowId) -> Flow {
         let flow = self.flows[id.0 as usize];
         self.index.remove(self.hash(&flow.key), id.0);
+        if flow.reach == Reach::Transparent {
+            let hash = self.hash_back(flow.key.client, flow.server);
+            let back = self.back.as_mut().expect("made with the first");
+            back.remove(hash, id.0);
+        }
         self.unlink(id.0, flow.state.class());
         let place = &mut self.flows[id.0 as usize];
         (place.older, place.is_there) = (self.free, false);
@@ -326,8 +392,13 @@ impl FlowTable {
 
     #[inline]
     fn hash(&self, key: &Key) -> u32 {
-        let Endpoint { address, port } = key.client;
-        let rest = u32::from(port) << 16 | u32::from(key.listener);
+        self.hash_of_end(key.client, key.listener)
+    }
+
+    #[inline]
+    fn hash_of_end(&self, client: Endpoint, with: u16) -> u32 {
+        let Endpoint { address, port } = client;
+        let rest = u32::from(port) << 16 | u32::from(with);
         self.key.hash_and_half(address.words(), rest) as u32
     }
 

@@ -8,11 +8,17 @@
 //! - **A reset** moves an established flow to where it is soon forgotten, but any other segment after it moves it back.
 //!   Whoever had really reset the connection answers that segment with a reset again.
 //! - **Both FINs** end a connection; then only a SYN begins another.
+//!
+//! Where servers answer clients by themselves ([`Reach::Direct`]) only the client is heard, and nothing that
+//! it says proves anything: who forges a SYN forges the segment after it too. So such flows are never established here, but
+//! in a class of their own ([`Class::Claimed`]), which is given up before any that has shown to be there. And after the
+//! client's FIN, which may or may not be the end of it, a flow is closing.
 
 use std::time::Duration;
 
 use crate::limits::{CLOSING_TIME, ESTABLISHED_TIME, OPENING_TIME, TALKING_TIME};
 use crate::packet::Transport;
+use crate::reach::Reach;
 
 /// How a flow stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,6 +44,16 @@ pub enum State {
     OneWay,
     /// UDP: the server has answered.
     BothWays,
+    /// TCP, of which the client alone is heard: it has sent a SYN.
+    Asked,
+    /// TCP, the same: it goes on after that.
+    GoesOn,
+    /// TCP, the same: it has sent all it had.
+    SaidAll,
+    /// TCP, the same: it has reset the connection.
+    GivenUp,
+    /// UDP, of which the client alone is heard: it has sent more than one.
+    Repeated,
 }
 
 /// What a segment says of a connection.
@@ -67,7 +83,9 @@ pub enum Class {
     Closing,
     /// Nobody has shown to be there.
     Opening,
-    /// Datagrams both ways.
+    /// A connection by what the client alone says.
+    Claimed,
+    /// Datagrams both ways, or several where one way alone is seen.
     Talking,
     /// A connection.
     Established,
@@ -75,9 +93,10 @@ pub enum Class {
 
 impl Class {
     /// In the order in which they are given up.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Closing,
         Self::Opening,
+        Self::Claimed,
         Self::Talking,
         Self::Established,
     ];
@@ -87,6 +106,7 @@ impl Class {
         match self {
             Self::Opening => "opening",
             Self::Closing => "closing",
+            Self::Claimed => "claimed",
             Self::Talking => "talking",
             Self::Established => "established",
         }
@@ -98,7 +118,7 @@ impl Class {
             Self::Opening => OPENING_TIME,
             Self::Closing => CLOSING_TIME,
             Self::Talking => TALKING_TIME,
-            Self::Established => ESTABLISHED_TIME,
+            Self::Claimed | Self::Established => ESTABLISHED_TIME,
         }
     }
 
@@ -111,7 +131,7 @@ impl Class {
 
 impl State {
     /// All of them.
-    pub const ALL: [Self; 10] = {
+    pub const ALL: [Self; 15] = {
         use State::*;
         [
             SynSeen,
@@ -124,14 +144,30 @@ impl State {
             Reset,
             OneWay,
             BothWays,
+            Asked,
+            GoesOn,
+            SaidAll,
+            GivenUp,
+            Repeated,
         ]
     };
 
     /// Of which protocol a flow is that stands so.
     pub const fn transport(self) -> Transport {
         match self {
-            Self::OneWay | Self::BothWays => Transport::Udp,
+            Self::OneWay | Self::BothWays | Self::Repeated => Transport::Udp,
             _ => Transport::Tcp,
+        }
+    }
+
+    /// True for how a flow may stand by this reach.
+    pub const fn is_of(self, reach: Reach) -> bool {
+        match self {
+            Self::OneWay => true,
+            Self::Asked | Self::GoesOn | Self::SaidAll | Self::GivenUp | Self::Repeated => {
+                !reach.hears_servers()
+            }
+            _ => reach.hears_servers(),
         }
     }
 
@@ -139,10 +175,12 @@ impl State {
     #[inline]
     pub const fn class(self) -> Class {
         match self {
-            Self::SynSeen | Self::SynAnswered | Self::OneWay => Class::Opening,
+            Self::SynSeen | Self::SynAnswered | Self::OneWay | Self::Asked => Class::Opening,
             Self::Established | Self::ClientFinished | Self::ServerFinished => Class::Established,
             Self::Finished | Self::Refused | Self::Reset => Class::Closing,
-            Self::BothWays => Class::Talking,
+            Self::SaidAll | Self::GivenUp => Class::Closing,
+            Self::GoesOn => Class::Claimed,
+            Self::BothWays | Self::Repeated => Class::Talking,
         }
     }
 
@@ -184,9 +222,24 @@ impl State {
             (Reset, SynAck | Proof | ClientFin | ServerFin | Other) => Established,
             (Reset, Rst) => Reset,
 
+            // The client alone is heard: nobody else is answered, acknowledged or finished.
+            (Asked, Syn | SynAck | Proof | ServerFin) => Asked,
+            (Asked, Other) => GoesOn,
+            (Asked | GoesOn, ClientFin) => SaidAll,
+            (Asked | GoesOn, Rst) => GivenUp,
+            (GoesOn, Syn | SynAck | Proof | ServerFin | Other) => GoesOn,
+            // Acknowledgements of what the server still sends, until the client uses its port again.
+            (SaidAll, SynAck | Proof | ClientFin | ServerFin | Rst | Other) => SaidAll,
+            (SaidAll | GivenUp, Syn) => Asked,
+            // The reset was forged, or overtaken by what was sent before it: another segment has to say so too.
+            (GivenUp, Other) => Asked,
+            (GivenUp, ClientFin) => SaidAll,
+            (GivenUp, SynAck | Proof | ServerFin | Rst) => GivenUp,
+
             // UDP has none of these.
             (OneWay, _) => OneWay,
             (BothWays, _) => BothWays,
+            (Repeated, _) => Repeated,
         }
     }
 }
@@ -241,6 +294,75 @@ mod tests {
         assert_eq!(reset.class(), Class::Closing);
         assert_eq!(reset.on(Other), State::Established);
         assert_eq!(reset.on(Other).on(Rst), State::Reset);
+    }
+
+    /// What a client does, as the forwarder hears it.
+    const CLIENT_EVENTS: [Event; 4] = [Syn, Other, ClientFin, Rst];
+
+    fn after_client(events: &[Event]) -> State {
+        let begin = State::Asked;
+        events.iter().fold(begin, |state, &event| state.on(event))
+    }
+
+    #[test]
+    fn the_usual_life_of_which_half_is_heard() {
+        assert_eq!(after_client(&[Syn, Syn]).class(), Class::Opening);
+        assert_eq!(after_client(&[Other, Other]).class(), Class::Claimed);
+        let over = after_client(&[Other, ClientFin, Other, Other]);
+        assert_eq!((over, over.class()), (State::SaidAll, Class::Closing));
+        assert_eq!(over.on(Syn), State::Asked);
+        assert_eq!(after_client(&[Other, Rst]).class(), Class::Closing);
+    }
+
+    /// All sequences of seven things that a client may do. It is never established; a FIN and a reset end what it claims; after
+    /// a FIN it claims something only by another SYN and going on after that, and after a reset by going on twice.
+    #[test]
+    fn a_client_alone_only_claims() {
+        for number in 0..4usize.pow(7) {
+            let events: Vec<Event> = (0..7)
+                .map(|n| CLIENT_EVENTS[number / 4usize.pow(n) % 4])
+                .collect();
+            let class = after_client(&events).class();
+            let ended = matches!(events[6], ClientFin | Rst);
+            assert!(!ended || class == Class::Closing, "{events:?}");
+            assert!([Class::Opening, Class::Claimed, Class::Closing].contains(&class));
+            if class != Class::Claimed {
+                continue;
+            }
+            let since = |event| {
+                let last = events.iter().rposition(|&e| e == event);
+                last.map(|at| &events[at + 1..])
+            };
+            let goes_on_after = |events: &[Event], first: &[Event]| {
+                let begun = events.iter().position(|e| first.contains(e));
+                begun.is_some_and(|at| events[at + 1..].contains(&Other))
+            };
+            let finished = since(ClientFin).is_none_or(|rest| goes_on_after(rest, &[Syn]));
+            let reset = since(Rst).is_none_or(|rest| goes_on_after(rest, &[Syn, Other]));
+            assert!(events.contains(&Other) && finished && reset, "{events:?}");
+        }
+    }
+
+    /// What a server would say changes nothing where it is not heard; and a state stays of its kind.
+    #[test]
+    fn servers_that_are_not_heard_say_nothing() {
+        for state in State::ALL {
+            let one_sided = state.is_of(Reach::Direct) && state != State::OneWay;
+            assert_eq!(one_sided, !state.is_of(Reach::Nat), "{state:?}");
+            for event in EVENTS {
+                assert_eq!(
+                    state.on(event).is_of(Reach::Direct),
+                    state.is_of(Reach::Direct)
+                );
+            }
+            if one_sided {
+                assert!(
+                    [SynAck, Proof, ServerFin]
+                        .iter()
+                        .all(|&e| state.on(e) == state)
+                );
+            }
+        }
     }
 
     #[test]

@@ -17,6 +17,18 @@ fn key(n: u32) -> Key {
     }
 }
 
+/// The server of all flows.
+const SERVER: u16 = 1;
+
+fn begun(key: Key, reach: Reach) -> Begun {
+    Begun {
+        key,
+        server: SERVER,
+        our_port: 2,
+        reach,
+    }
+}
+
 /// What the table should be: flows by their keys, each with when it was seen and in which order.
 #[derive(Default)]
 struct Model {
@@ -49,6 +61,9 @@ fn check(table: &FlowTable, model: &Model) {
         assert_eq!(table.find(key), Some(id));
         let flow = table.get(id);
         assert_eq!((flow.key, flow.state, flow.seen), (*key, state, seen));
+        let back = (flow.reach == Reach::Transparent).then_some(id);
+        assert_eq!(table.find_back(key.client, SERVER), back);
+        assert_eq!(table.find_back(key.client, SERVER + 1), None);
     }
 }
 
@@ -74,7 +89,8 @@ fn does_what_a_plain_map_does() {
                     model.seen(key, id, state, now);
                 }
                 (None, Some(place)) => {
-                    let id = table.insert(now, key, state, 1, 2);
+                    let reach = random.pick(&Reach::ALL);
+                    let id = table.insert(now, begun(key, reach), state);
                     assert_eq!(id, place);
                     assert!(model.flows.values().all(|f| f.0 != id), "a place for each");
                     model.seen(key, id, state, now);
@@ -113,8 +129,10 @@ fn a_flow_is_likely_where_it_is() {
     let mut table = FlowTable::new(4096, 1);
     for n in 0..4096 {
         let key = key(n);
-        let id = table.insert(0, key, State::SynSeen, 0, 0);
+        let id = table.insert(0, begun(key, Reach::Transparent), State::SynSeen);
         assert_eq!(table.likely(table.hash_of(&key)), Some(id));
+        let back = table.hash_back(key.client, SERVER);
+        assert_eq!(table.likely_back(back), Some(id));
     }
     assert_eq!(table.likely(table.hash_of(&key(5000))), None);
 }
@@ -124,7 +142,7 @@ fn a_flow_is_likely_where_it_is() {
 fn silence_ends_a_flow() {
     for state in State::ALL {
         let mut table = FlowTable::new(4, 1);
-        let id = table.insert(100, key(1), state, 0, 0);
+        let id = table.insert(100, begun(key(1), Reach::Nat), state);
         let last = 100 + state.class().time().as_secs() as Tick;
         assert_eq!(table.next_expiry(), Some(last + 1));
         assert_eq!(table.expired(last), None, "{state:?}");

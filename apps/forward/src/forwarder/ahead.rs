@@ -16,17 +16,19 @@ use std::hint::black_box;
 use exos_inet::Instant;
 
 use super::{Forwarder, tick_of};
+use crate::endpoint::Endpoint;
 use crate::flow::{FlowId, Key};
 use crate::limits::READ_AHEAD_FROM;
 use crate::packet::Packet;
+use crate::reach::Reach;
 
 /// Whom a packet with ports is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
     /// A listener's: the flow is found by client and listener, and their hash.
     Listener(Key, u32),
-    /// A flow's with this server, found by the port of ours.
-    Server(usize, u16),
+    /// A flow's with this server, found by the end that the server sends to: a port of ours, or the client.
+    Server(usize, Endpoint),
     /// The stack's.
     Nobody,
 }
@@ -109,7 +111,7 @@ impl Forwarder {
         // First the entries of all of them: no read waits for another.
         let place = |shown: &Shown| match shown.whose {
             Whose::Listener(_, hash) => self.flows.likely(hash),
-            Whose::Server(server, port) => self.services.servers[server].ports.get(port),
+            Whose::Server(server, to) => self.likely_back(server, to),
             Whose::Nobody => None,
         };
         const BATCH: usize = 64;
@@ -124,6 +126,19 @@ impl Forwarder {
             }
             for id in places.iter().flatten() {
                 black_box(self.flows.read_neighbours(tick, *id));
+            }
+        }
+    }
+
+    /// Where the flow of a server's packet to this end is, or one of few others. Reads no flow.
+    #[inline]
+    fn likely_back(&self, server: usize, to: Endpoint) -> Option<FlowId> {
+        let there = &self.services.servers[server];
+        match there.reach {
+            Reach::Nat => there.ports.get(to.port),
+            Reach::Transparent | Reach::Direct | Reach::Tunnel => {
+                let hash = self.flows.hash_back(to, server as u16);
+                self.flows.likely_back(hash)
             }
         }
     }
@@ -148,8 +163,8 @@ impl Forwarder {
             let key = Key { client, listener };
             return Whose::Listener(key, self.flows.hash_of(&key));
         }
-        match self.services.server(transport, src, dst.address) {
-            Some(server) => Whose::Server(server, dst.port),
+        match self.services.sender(transport, src, dst.address) {
+            Some(server) => Whose::Server(server, dst),
             None => Whose::Nobody,
         }
     }

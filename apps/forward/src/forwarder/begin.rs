@@ -3,16 +3,17 @@
 use exos_inet::Instant;
 use exos_wire::tcp::TcpFlags;
 
-use super::{Forwarder, NoServer, Verdict, tick_of};
+use super::{Forwarder, NoFlow, NoServer, Verdict, tick_of};
 use crate::endpoint::Endpoint;
-use crate::flow::{Class, FlowId, Key, State, Tick};
+use crate::flow::{Begun, Class, FlowId, Key, Tick};
 use crate::kept::KeptFlow;
 use crate::limits::{EVICTABLE_AFTER, OPENING_SHARE};
 use crate::packet::{Segment, Transport};
 use crate::ports::Found;
+use crate::reach::Reach;
 
 impl Forwarder {
-    /// The flow of a packet to a listener, begun where there is none; or what becomes of the packet without one.
+    /// The flow of a packet to a listener, begun where there is none; or how it goes on without one.
     #[inline]
     pub(super) fn flow_of(
         &mut self,
@@ -21,7 +22,7 @@ impl Forwarder {
         key: &Key,
         hash: u32,
         upper: &[u8],
-    ) -> Result<FlowId, Verdict> {
+    ) -> Result<FlowId, NoFlow> {
         let begins = transport == Transport::Udp || {
             const CONTROLS: u8 =
                 TcpFlags::SYN.0 | TcpFlags::ACK.0 | TcpFlags::RST.0 | TcpFlags::FIN.0;
@@ -34,9 +35,30 @@ impl Forwarder {
             None => {}
         }
         if !begins || !self.services.is_open(key.listener) {
-            return Err(self.unknown());
+            return Err(match self.agreed_server(key) {
+                Some(server) => NoFlow::To(server),
+                None => NoFlow::Becomes(self.unknown()),
+            });
         }
         self.begin(now, transport, key)
+    }
+
+    /// Where servers answer clients by themselves and are chosen by the client's end alone, a packet of no flow goes to the one
+    /// that any forwarder would choose: one that has taken over from another breaks nothing.
+    pub(super) fn agreed_server(&mut self, key: &Key) -> Option<u16> {
+        let listener = key.listener;
+        let can_do = !self.services.reach(listener).hears_servers() && self.services.is_agreed();
+        if !can_do || !self.services.is_open(listener) {
+            return None;
+        }
+        let server = self.services.choose(listener, self.hash_of(key))?;
+        Some(server as u16)
+    }
+
+    /// By which a client belongs to a server.
+    fn hash_of(&self, key: &Key) -> u64 {
+        let Endpoint { address, port } = key.client;
+        self.spread.hash_and_half(address.words(), port.into())
     }
 
     /// True for a flow that is over, and whose server is to have no others.
@@ -52,25 +74,29 @@ impl Forwarder {
 
     /// Begins a flow.
     #[cold]
-    fn begin(&mut self, now: Tick, transport: Transport, key: &Key) -> Result<FlowId, Verdict> {
-        let Endpoint { address, port } = key.client;
-        let hash = self.spread.hash_and_half(address.words(), port.into());
-        let Some(server) = self.services.choose(key.listener, hash) else {
+    fn begin(&mut self, now: Tick, transport: Transport, key: &Key) -> Result<FlowId, NoFlow> {
+        let reach = self.services.reach(key.listener);
+        let Some(server) = self.services.choose(key.listener, self.hash_of(key)) else {
             return self.without_server(key.listener);
         };
         if !self.make_room(now) {
+            if let Some(server) = self.agreed_server(key) {
+                return Err(NoFlow::To(server));
+            }
             self.counters.drop_table_full += 1;
             return self.refuse(key.listener);
         }
-        let Some(our_port) = self.find_port(server, port) else {
-            self.counters.drop_no_port += 1;
+        let Some(our_port) = self.way_back(reach, key, server) else {
             return self.refuse(key.listener);
         };
-        let state = match transport {
-            Transport::Tcp => State::SynSeen,
-            Transport::Udp => State::OneWay,
+        let begun = Begun {
+            key: *key,
+            server: server as u16,
+            our_port,
+            reach,
         };
-        let id = self.flows.insert(now, *key, state, server as u16, our_port);
+        let state = reach.first_state(transport);
+        let id = self.flows.insert(now, begun, state);
         self.services.flow_begins(id, self.flows.get(id));
         self.services.servers[server].begun += 1;
         self.services.listeners[usize::from(key.listener)].begun += 1;
@@ -78,8 +104,26 @@ impl Forwarder {
         Ok(id)
     }
 
+    /// The port of ours that the server is to see, 0 for its client's; `None`, and counted, when its answers could not be told
+    /// from others.
+    fn way_back(&mut self, reach: Reach, key: &Key, server: usize) -> Option<u16> {
+        match reach {
+            Reach::Nat => {
+                let port = self.find_port(server, key.client.port);
+                self.counters.drop_no_port += u64::from(port.is_none());
+                port
+            }
+            Reach::Transparent => {
+                let is_free = self.free_ends(key, server as u16);
+                self.counters.drop_ends_in_use += u64::from(!is_free);
+                is_free.then_some(0)
+            }
+            Reach::Direct | Reach::Tunnel => Some(0),
+        }
+    }
+
     /// Nobody is to have the flow: all servers are drained, of no weight, or not well.
-    fn without_server(&mut self, listener: u16) -> Result<FlowId, Verdict> {
+    fn without_server(&mut self, listener: u16) -> Result<FlowId, NoFlow> {
         let refused = self.refuse(listener);
         match self.no_server {
             NoServer::Hold => {
@@ -88,14 +132,28 @@ impl Forwarder {
             }
             NoServer::Reset => {
                 self.counters.refused_no_server += 1;
-                Err(Verdict::Stack)
+                Err(NoFlow::Becomes(Verdict::Stack))
             }
         }
     }
 
-    fn refuse(&mut self, listener: u16) -> Result<FlowId, Verdict> {
+    fn refuse(&mut self, listener: u16) -> Result<FlowId, NoFlow> {
         self.services.listeners[usize::from(listener)].refused += 1;
-        Err(Verdict::Drop)
+        Err(NoFlow::Becomes(Verdict::Drop))
+    }
+
+    /// Where servers see their clients, two flows between the same ends, by two listeners, cannot be told apart on the way
+    /// back. True when there is no other, if need be by giving it up.
+    fn free_ends(&mut self, key: &Key, server: u16) -> bool {
+        match self.flows.find_back(key.client, server) {
+            None => true,
+            Some(other) if self.flows.get(other).state.class().is_spare() => {
+                self.counters.flows_replaced += 1;
+                self.remove(other);
+                true
+            }
+            Some(_) => false,
+        }
     }
 
     /// A port that is free, if need be by giving a flow up.
@@ -154,27 +212,49 @@ impl Forwarder {
             transport,
             client,
             our_port,
+            reach,
             state,
             ..
         } = *kept;
-        let listener = self.services.listener(transport, kept.listener);
-        let server = self.services.server(transport, kept.server, kept.ours);
+        let services = &self.services;
+        let listener = services.listener(transport, kept.listener);
+        let listener = listener.filter(|listener| services.reach(*listener) == reach);
+        let server = services.server(transport, kept.server, kept.ours, reach);
         let (Some(listener), Some(server)) = (listener, server) else {
             return false;
         };
         let key = Key { client, listener };
-        let ports = &self.services.servers[server].ports;
-        let is_taken = !ports.is_free(our_port) || self.flows.find(&key).is_some();
-        if is_taken || self.flows.next_place().is_none() || state.transport() != transport {
+        let begun = Begun {
+            key,
+            server: server as u16,
+            our_port,
+            reach,
+        };
+        let is_possible = state.transport() == transport && state.is_of(reach);
+        let is_taken = self.flows.find(&key).is_some() || !self.has_room_back(&begun);
+        if is_taken || self.flows.next_place().is_none() || !is_possible {
             return false;
         }
-        let id = self
-            .flows
-            .insert(tick_of(now), key, state, server as u16, our_port);
+        let id = self.flows.insert(tick_of(now), begun, state);
         self.flows.set_server_isn(id, kept.server_isn);
         self.services.flow_begins(id, self.flows.get(id));
         self.counters.flows_restored += 1;
         true
+    }
+
+    /// True when a server's packets to a flow would be known as such.
+    fn has_room_back(&self, begun: &Begun) -> bool {
+        match begun.reach {
+            Reach::Nat => {
+                let server = &self.services.servers[usize::from(begun.server)];
+                server.ports.is_free(begun.our_port)
+            }
+            Reach::Transparent => {
+                let other = self.flows.find_back(begun.key.client, begun.server);
+                begun.our_port == 0 && other.is_none()
+            }
+            Reach::Direct | Reach::Tunnel => begun.our_port == 0,
+        }
     }
 
     pub(super) fn remove(&mut self, id: FlowId) {

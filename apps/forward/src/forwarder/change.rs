@@ -2,15 +2,16 @@
 
 use super::Forwarder;
 use crate::flow::FlowId;
-use crate::limits::ENTRIES_AT_ONCE;
+use crate::limits::{ENTRIES_AT_ONCE, FLOWS_AT_ONCE};
 use crate::ports::PAGES;
+use crate::reach::Reach;
 use crate::service::Services;
 
 /// Flows that are to end, whatever their ends think: those of a server that came to a listener.
 pub(super) struct Ending {
     listener: u16,
     server: u16,
-    /// The next page of the server's ports.
+    /// The next page of the server's ports, or of all flows where the server sees none of our ports.
     page: usize,
 }
 
@@ -50,12 +51,21 @@ impl Forwarder {
             return;
         }
         let is_meant = |id: &FlowId| self.flows.get(*id).key.listener == listener;
-        let ports = &self.services.servers[usize::from(server)].ports;
-        let ids: Vec<FlowId> = ports.flows(ending.page).filter(is_meant).collect();
+        let there = &self.services.servers[usize::from(server)];
+        let (ids, pages): (Vec<FlowId>, usize) = if there.reach == Reach::Nat {
+            let flows = there.ports.flows(ending.page).filter(is_meant);
+            (flows.collect(), PAGES)
+        } else {
+            let begin = ending.page * FLOWS_AT_ONCE;
+            let flows = self.flows.ids_within(begin..begin + FLOWS_AT_ONCE);
+            let is_its = |id: &FlowId| self.flows.get(*id).server == server;
+            let flows = flows.filter(is_its).filter(is_meant);
+            (flows.collect(), self.flows.places().div_ceil(FLOWS_AT_ONCE))
+        };
         self.counters.flows_ended += ids.len() as u64;
         ids.into_iter().for_each(|id| self.remove(id));
         ending.page += 1;
-        if ending.page < PAGES {
+        if ending.page < pages {
             self.endings.push(ending);
         }
     }

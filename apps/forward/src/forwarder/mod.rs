@@ -14,39 +14,49 @@
 //!                     becomes ours -> server                 becomes listener -> client
 //! ```
 //!
+//! So it is with address translation. Otherwise ([`Reach`]) the server sees the client, and its answers are found by both
+//! of these; or packets keep their ends, and answers do not come here.
+//!
 //! `begin` is how flows begin, and which end for others; `change` what follows when servers change; `ahead` has memory read
-//! before it is needed.
+//! before it is needed; `made` are packets that are not those that came; `errors`, `note`
+//! and `unknown` are further steps of that call.
 //!
 //! What is for neither is the stack's: it answers echo requests and neighbours, and resets what belongs to no flow.
 
 mod ahead;
 mod begin;
 mod change;
+mod errors;
+mod made;
+mod note;
+mod unknown;
 
 use std::net::IpAddr;
 
 use exos_inet::siphash::SipKey;
 use exos_inet::{Instant, RxChecksum};
 use exos_wire::Mac;
-use exos_wire::tcp::TcpFlags;
 
 use crate::counters::Counters;
-use crate::flow::state::Event;
-use crate::flow::{Flow, FlowId, FlowTable, Key, State, Tick};
-use crate::fragments::Fragments;
-use crate::icmp::Quote;
-use crate::limits::{CHECK_PORTS, EXPIRED_AT_ONCE, PROOF_WINDOW};
-use crate::packet::{Packet, Segment, Transport, Upper};
-use crate::rewrite::{Rewrite, Sums};
+use crate::endpoint::Endpoint;
+use crate::flow::{Flow, FlowId, FlowTable, Tick};
+use crate::fragments::{Fragments, Onward};
+use crate::limits::{CHECK_PORTS, EXPIRED_AT_ONCE};
+use crate::packet::{Packet, Transport, Upper};
+use crate::reach::Reach;
+use crate::rewrite::{Sums, keep_ends};
 use crate::service::Services;
 use crate::traffic::Course;
 use ahead::{Ahead, Whose};
+use made::Made;
 
 /// What becomes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is rewritten but for the link addresses, and goes to this host.
     Onward(IpAddr),
+    /// Others were made of it, or because of it: [`Forwarder::poll_made`].
+    Made,
     /// It is not the forwarder's: unchanged, for the stack.
     Stack,
     /// It is dropped, and counted.
@@ -75,6 +85,15 @@ pub struct Forwarder {
     spread: SipKey,
     mac: Mac,
     ahead: Ahead,
+    made: Made,
+}
+
+/// A packet to a listener that is of no flow.
+enum NoFlow {
+    /// It goes on to this server all the same.
+    To(u16),
+    /// It becomes this.
+    Becomes(Verdict),
 }
 
 /// Which way a packet goes.
@@ -97,6 +116,7 @@ impl Forwarder {
             spread: SipKey::from_seed(0),
             mac,
             ahead: Ahead::default(),
+            made: Made::default(),
         }
     }
 
@@ -120,7 +140,7 @@ impl Forwarder {
                 self.handle_packet(now, (&packet, transport), whose, frame, sums)
             }
             Upper::Later(_) => self.handle_later(now, &packet, frame),
-            Upper::Icmp => self.handle_icmp(&packet, frame),
+            Upper::Icmp => self.handle_icmp(now, &packet, frame, sums),
         }
     }
 
@@ -138,12 +158,15 @@ impl Forwarder {
         let (id, way) = match whose {
             Whose::Listener(key, hash) => match self.flow_of(tick, transport, &key, hash, upper) {
                 Ok(id) => (id, Way::ToServer),
-                Err(verdict) => return verdict,
+                Err(NoFlow::Becomes(verdict)) => return verdict,
+                Err(NoFlow::To(server)) => {
+                    return self.send_unknown(now, packet, frame, sums, &key, server);
+                }
             },
-            Whose::Server(server, port) => match self.services.servers[server].ports.get(port) {
+            Whose::Server(server, to) => match self.flow_back(server, to) {
                 Some(id) => (id, Way::ToClient),
                 // An answer to a check of ours.
-                None if CHECK_PORTS.contains(&port) => return Verdict::Stack,
+                None if CHECK_PORTS.contains(&to.port) => return Verdict::Stack,
                 None => return self.unknown(),
             },
             Whose::Nobody => return Verdict::Stack,
@@ -151,86 +174,50 @@ impl Forwarder {
         self.note(tick, id, transport, way, upper);
         let flow = *self.flows.get(id);
         let course = course(&flow, way);
-        let mut rewrite = self.services.rewrite(&flow, course.to_server);
+        let mut onward = Onward {
+            rewrite: self.services.rewrite(&flow, course.to_server),
+            course,
+            reach: flow.reach,
+        };
         if packet.fragment.is_some() {
-            self.counters.forwarded_fragments += 1;
-            rewrite = self.fragments.begin(now, packet, rewrite, course);
+            onward = self.begin_fragments(now, packet, onward);
         }
-        self.send(packet, frame, sums, &rewrite, course)
+        self.send(now, packet, frame, sums, &onward)
     }
 
-    /// A later fragment goes where its first one went.
-    fn handle_later(&mut self, now: Instant, packet: &Packet, frame: &mut [u8]) -> Verdict {
-        let Some((rewrite, course)) = self.fragments.follow(now, packet) else {
-            self.counters.drop_fragment += 1;
-            return Verdict::Drop;
-        };
-        self.counters.forwarded_fragments += 1;
-        self.send(packet, frame, Sums::Complete, &rewrite, course)
-    }
-
-    /// An error about a packet that we sent on: to whoever sent it.
-    fn handle_icmp(&mut self, packet: &Packet, frame: &mut [u8]) -> Verdict {
-        let Some(quote) = Quote::read(packet, frame) else {
-            return Verdict::Stack;
-        };
-        let Quote {
-            transport,
-            src,
-            dst,
-            ..
-        } = quote;
-        // What we sent to a client came from a listener, and what we sent to a server from a port of ours.
-        let (id, way) = if let Some(listener) = self.services.listener(transport, src) {
-            let key = Key {
-                client: dst,
-                listener,
-            };
-            (self.flows.find(&key), Way::ToServer)
-        } else if let Some(server) = self.services.server(transport, dst, src.address) {
-            let ports = &self.services.servers[server].ports;
-            (ports.get(src.port), Way::ToClient)
-        } else {
-            return Verdict::Stack;
-        };
-        let Some(id) = id else {
-            self.counters.drop_icmp_unknown += 1;
-            return Verdict::Drop;
-        };
-        if packet.hops <= 1 {
-            self.counters.drop_hops += 1;
-            return Verdict::Drop;
+    /// The flow of a server's packet to this end: by the port of ours, or by the client's end.
+    #[inline]
+    fn flow_back(&self, server: usize, to: Endpoint) -> Option<FlowId> {
+        let there = &self.services.servers[server];
+        match there.reach {
+            Reach::Nat => there.ports.get(to.port),
+            Reach::Transparent | Reach::Direct | Reach::Tunnel => {
+                self.flows.find_back(to, server as u16)
+            }
         }
-        let flow = *self.flows.get(id);
-        let outer = self.services.rewrite(&flow, way == Way::ToServer);
-        let inner = Rewrite {
-            src: outer.dst,
-            dst: outer.src,
-            ident: 0,
-        };
-        quote.translate(packet, frame, &outer, &inner);
-        self.counters.forwarded_icmp_errors += 1;
-        self.sent(packet, course(&flow, way));
-        Verdict::Onward(outer.dst.address.into())
     }
 
     #[inline]
     fn send(
         &mut self,
+        now: Instant,
         packet: &Packet,
         frame: &mut [u8],
         sums: Sums,
-        rewrite: &Rewrite,
-        course: Course,
+        onward: &Onward,
     ) -> Verdict {
         // What goes in circles ends, as with every router (RFC 1812 §5.3.1).
         if packet.hops <= 1 {
             self.counters.drop_hops += 1;
             return Verdict::Drop;
         }
-        rewrite.apply(packet, frame, sums);
-        self.sent(packet, course);
-        Verdict::Onward(rewrite.dst.address.into())
+        match onward.reach {
+            Reach::Nat | Reach::Transparent => onward.rewrite.apply(packet, frame, sums),
+            Reach::Direct => keep_ends(packet, frame, sums),
+            Reach::Tunnel => return self.wrap(now, packet, frame, sums, onward.course),
+        }
+        self.sent(packet, onward.course);
+        Verdict::Onward(onward.rewrite.dst.address.into())
     }
 
     #[inline]
@@ -241,44 +228,6 @@ impl Forwarder {
             self.counters.forwarded_to_clients += 1;
         }
         self.services.note(course, packet.ip_len());
-    }
-
-    /// Notes what a packet says of its flow.
-    #[inline]
-    fn note(&mut self, now: Tick, id: FlowId, transport: Transport, way: Way, upper: &[u8]) {
-        let flow = self.flows.get(id);
-        let (mut state, isn) = (flow.state, flow.server_isn);
-        let (before, server, seen) = (state, flow.server, flow.seen);
-        match (transport, way) {
-            (Transport::Udp, Way::ToServer) => {}
-            (Transport::Udp, Way::ToClient) => state = State::BothWays,
-            (Transport::Tcp, _) => {
-                let segment = Segment::read(upper);
-                if way == Way::ToServer && proves(&segment, isn) {
-                    state = state.on(Event::Proof);
-                }
-                let event = event_of(&segment, way);
-                // Nobody has answered the first one for a while.
-                if (before, event) == (State::SynSeen, Event::Syn) && now > seen {
-                    self.services.flow_failed(server, now);
-                }
-                state = state.on(event);
-                if event == Event::SynAck {
-                    self.flows.set_server_isn(id, segment.seq.0);
-                }
-            }
-        }
-        self.flows.see(now, id, state);
-        if before != state {
-            match (state, way) {
-                (State::SynAnswered, _) => self.services.flow_answered(server),
-                (State::Refused, Way::ToClient) => self.services.flow_failed(server, now),
-                _ => {}
-            }
-            self.services
-                .server_mut(server)
-                .changed(before, state, way == Way::ToClient);
-        }
     }
 
     /// Forgets flows that were silent for too long, and goes on with what changes; each up to a bound.
@@ -381,26 +330,6 @@ fn course(flow: &Flow, way: Way) -> Course {
         listener: flow.key.listener,
         server: flow.server,
         to_server: way == Way::ToServer,
-    }
-}
-
-/// True when a client's segment acknowledges the server's SYN, or somewhat more.
-#[inline]
-fn proves(segment: &Segment, server_isn: u32) -> bool {
-    let beyond = segment.ack.0.wrapping_sub(server_isn);
-    segment.flags.contains(TcpFlags::ACK) && (1..=PROOF_WINDOW).contains(&beyond)
-}
-
-#[inline]
-fn event_of(segment: &Segment, way: Way) -> Event {
-    let has = |flag: TcpFlags| segment.flags.contains(flag);
-    match way {
-        _ if has(TcpFlags::RST) => Event::Rst,
-        Way::ToServer if has(TcpFlags::SYN) && !has(TcpFlags::ACK) => Event::Syn,
-        Way::ToClient if has(TcpFlags::SYN) && has(TcpFlags::ACK) => Event::SynAck,
-        Way::ToServer if has(TcpFlags::FIN) => Event::ClientFin,
-        Way::ToClient if has(TcpFlags::FIN) => Event::ServerFin,
-        _ => Event::Other,
     }
 }
 

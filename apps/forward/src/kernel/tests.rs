@@ -15,6 +15,7 @@ use crate::endpoint::Endpoint;
 use crate::flow::{Class, Flow, State};
 use crate::kept::KeptFlow;
 use crate::limits::{ESTABLISHED_TIME, KERNEL_HOPS_MAX};
+use crate::reach::Reach;
 use crate::service::Listen;
 
 const MAC: Mac = Mac([2, 0, 0, 0, 0, 9]);
@@ -56,6 +57,7 @@ fn forwarder() -> Forwarder {
     let listen = |vip: &str, server: &str| Listen {
         transport: Transport::Tcp,
         at: at(vip),
+        reach: Reach::Nat,
         to: vec![(at(server), 1, at(vip).ip())],
     };
     let wanted = [
@@ -81,6 +83,7 @@ fn restore(forwarder: &mut Forwarder, client: &str, state: State) -> FlowId {
         server: server.into(),
         ours: Endpoint::from(listener).address,
         our_port: client.port,
+        reach: Reach::Nat,
         server_isn: 7,
         state,
     };
@@ -124,7 +127,7 @@ fn flows_are_in_the_kernel_while_they_stand() {
     let (mut forwarder, mut stack) = (forwarder(), stack());
     let mut table = Table::new(100, &shapes(forwarder.services())).unwrap();
     for (n, state) in State::ALL.into_iter().enumerate() {
-        if state.transport() != Transport::Tcp {
+        if state.transport() != Transport::Tcp || !state.is_of(Reach::Nat) {
             continue;
         }
         for client in [

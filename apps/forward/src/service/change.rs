@@ -13,6 +13,7 @@ use crate::endpoint::{Address, Endpoint};
 use crate::limits::{LISTENERS_MAX, SERVERS_MAX, SERVERS_PER_LISTENER_MAX};
 use crate::maglev::{Building, Candidate, Maglev};
 use crate::packet::Transport;
+use crate::reach::Reach;
 
 impl Services {
     /// What is wanted, if it fits together.
@@ -39,14 +40,19 @@ impl Services {
     /// It does not fit to the others.
     pub fn add_listener(&mut self, listen: &Listen) -> Result<u16, Misfit> {
         self.check_listener(listen)?;
-        let Listen { transport, at, to } = listen;
+        let Listen {
+            transport,
+            at,
+            reach,
+            to,
+        } = listen;
         let place = match self.listener(*transport, (*at).into()) {
             // It is leaving, and comes back.
             Some(place) => {
                 self.listeners[usize::from(place)].table_len = Maglev::len_for(to.len());
                 place
             }
-            None => self.place_for_listener(*transport, (*at).into(), to.len()),
+            None => self.place_for_listener(*transport, (*at).into(), *reach, to.len()),
         };
         for &(server, weight, ours) in to {
             self.put_behind(place, server, weight, ours);
@@ -56,11 +62,19 @@ impl Services {
     }
 
     fn check_listener(&self, listen: &Listen) -> Result<(), Misfit> {
-        let Listen { transport, at, to } = listen;
+        let Listen {
+            transport,
+            at,
+            reach,
+            to,
+        } = listen;
         let there = self.listener(*transport, (*at).into());
         let leaves = |place: u16| self.listeners[usize::from(place)].standing == Standing::Leaving;
         if there.is_some_and(|place| !leaves(place)) {
             return Err(Misfit::Twice(*at));
+        }
+        if let Some(other) = there.map(|place| self.reach(place)).filter(|m| m != reach) {
+            return Err(Misfit::OtherReach(*at, other));
         }
         let open = self.open_listeners().count();
         if there.is_none() && open >= LISTENERS_MAX {
@@ -70,7 +84,8 @@ impl Services {
             return Err(Misfit::TooManyServers(*at));
         }
         for (n, &(server, _, ours)) in to.iter().enumerate() {
-            check_server(*at, server, ours)?;
+            check_server(*at, *reach, server, ours)?;
+            self.check_ours(*at, *reach, server, ours)?;
             if to[..n].iter().any(|(other, ..)| *other == server) {
                 return Err(Misfit::SameServer(server));
             }
@@ -81,7 +96,7 @@ impl Services {
         if to.iter().all(|(_, weight, _)| *weight == 0) {
             return Err(Misfit::NoServer(*at));
         }
-        self.check_places(*transport, to)?;
+        self.check_places(*transport, *reach, to)?;
         self.check_against_servers(*transport, *at)
     }
 
@@ -104,14 +119,42 @@ impl Services {
         Ok(())
     }
 
+    /// A server that has listeners' addresses is spoken to from another.
+    fn check_ours(
+        &self,
+        at: SocketAddr,
+        reach: Reach,
+        server: SocketAddr,
+        ours: IpAddr,
+    ) -> Result<(), Misfit> {
+        if reach.hears_servers() {
+            return Ok(());
+        }
+        let is_there = |ip: IpAddr| {
+            let mut all = self.open_listeners();
+            all.any(|(_, l)| !l.reach.hears_servers() && l.at.address == ip.into())
+        };
+        if ours == at.ip() || is_there(ours) {
+            return Err(Misfit::OwnAddress(server, ours));
+        }
+        let mut servers = self.present().map(|(_, server)| server);
+        let from_here = |s: &Server| !s.reach.hears_servers() && s.ours == at.ip().into();
+        match servers.find(|s| from_here(s)) {
+            Some(other) => Err(Misfit::OwnAddress(other.at.into(), at.ip())),
+            None => Ok(()),
+        }
+    }
+
     /// There are places for the servers that have none.
     fn check_places(
         &self,
         transport: Transport,
+        reach: Reach,
         to: &[(SocketAddr, u16, IpAddr)],
     ) -> Result<(), Misfit> {
         let is_new = |&&(server, _, ours): &&(SocketAddr, u16, IpAddr)| {
-            self.server(transport, server.into(), ours.into()).is_none()
+            let there = self.server(transport, server.into(), ours.into(), reach);
+            there.is_none()
         };
         let there = self.by_server.len();
         let fits = there + to.iter().filter(is_new).count() <= SERVERS_MAX;
@@ -152,10 +195,12 @@ impl Services {
         let Listener {
             transport,
             at,
+            reach,
             ref members,
             ..
         } = self.listeners[usize::from(listener)];
-        check_server(at.into(), server, ours)?;
+        check_server(at.into(), reach, server, ours)?;
+        self.check_ours(at.into(), reach, server, ours)?;
         if self.is_listened_at(server.ip()) {
             return Err(Misfit::Loop(server));
         }
@@ -165,7 +210,7 @@ impl Services {
         if self.behind(listener, server).is_ok() {
             return Err(Misfit::SameServer(server));
         }
-        self.check_places(transport, &[(server, weight, ours)])?;
+        self.check_places(transport, reach, &[(server, weight, ours)])?;
         self.put_behind(listener, server, weight, ours);
         Ok(())
     }
@@ -263,10 +308,13 @@ impl Services {
     }
 
     fn put_behind(&mut self, listener: u16, server: SocketAddr, weight: u16, ours: IpAddr) {
-        let transport = self.listeners[usize::from(listener)].transport;
-        let place = match self.server(transport, server.into(), ours.into()) {
+        let Listener {
+            transport, reach, ..
+        } = self.listeners[usize::from(listener)];
+        let (at, ours) = (server.into(), ours.into());
+        let place = match self.server(transport, at, ours, reach) {
             Some(place) => place as u16,
-            None => self.place_for_server(transport, server.into(), ours.into()),
+            None => self.place_for_server(transport, at, ours, reach),
         };
         let there = self.server_mut(place);
         (there.standing, there.listeners) = (Standing::InUse, there.listeners + 1);
@@ -288,7 +336,7 @@ impl Services {
         server.listeners -= 1;
         if server.listeners == 0 {
             server.standing = Standing::Leaving;
-            let is_empty = server.ports.taken() == 0;
+            let is_empty = server.flows == 0;
             self.changes += 1;
             if is_empty {
                 self.free_server(place);
@@ -318,11 +366,20 @@ impl Services {
     }
 }
 
-fn check_server(at: SocketAddr, server: SocketAddr, ours: IpAddr) -> Result<(), Misfit> {
+fn check_server(
+    at: SocketAddr,
+    reach: Reach,
+    server: SocketAddr,
+    ours: IpAddr,
+) -> Result<(), Misfit> {
     let is_one_family = server.is_ipv6() == at.is_ipv6() && ours.is_ipv6() == at.is_ipv6();
-    is_one_family
+    if !is_one_family {
+        return Err(Misfit::Family(at, server));
+    }
+    let is_reached = reach.may_change_port() || server.port() == at.port();
+    is_reached
         .then_some(())
-        .ok_or(Misfit::Family(at, server))
+        .ok_or(Misfit::OtherPort(at, server))
 }
 
 /// What others call a server too: its end.

@@ -1,6 +1,7 @@
 //! Listeners and the servers behind them: what is forwarded, and to whom it may go.
 //!
-//! A server is one for each protocol, end and address of ours, whichever listeners it is behind: its ports are its own.
+//! A server is one for each protocol, end, address of ours and [`Reach`], whichever listeners it is behind: its ports are its
+//! own.
 //!
 //! Both have places, which flows name. What is taken away keeps its place while it has flows, which go on as before; then the
 //! place is free for another. `wanted` is what somebody wants and why it cannot be, `change` how it becomes what there is,
@@ -26,6 +27,7 @@ use crate::health::passive;
 use crate::maglev::{Building, Maglev};
 use crate::packet::Transport;
 use crate::ports::Ports;
+use crate::reach::Reach;
 use crate::rewrite::Rewrite;
 use crate::traffic::{Course, Traffic};
 pub use balance::Balance;
@@ -77,6 +79,8 @@ pub struct Listener {
     pub transport: Transport,
     /// Where.
     pub at: Endpoint,
+    /// What is done with packets that come there.
+    pub reach: Reach,
     /// Whether it takes new flows.
     pub standing: Standing,
     /// Flows that came to it and are there.
@@ -108,12 +112,16 @@ pub struct Server {
     pub transport: Transport,
     /// Where it is.
     pub at: Endpoint,
-    /// The address of ours that it sees.
+    /// The address of ours that it sees, if it does not see its clients', and that checks come from.
     pub ours: Address,
+    /// How packets reach it.
+    pub reach: Reach,
     /// Whether it is behind a listener.
     pub standing: Standing,
     /// The ports of ours that it sees.
     pub ports: Ports,
+    /// Its flows.
+    pub flows: u32,
     /// Its flows that are not over.
     pub open: u32,
     /// Flows that it was given so far.
@@ -150,6 +158,8 @@ pub struct Services {
     resting: Vec<u16>,
     /// Some listener's table is being made.
     is_building: bool,
+    /// Servers that see their clients' addresses, and whose answers come to us.
+    transparent: usize,
 }
 
 impl Services {
@@ -163,15 +173,53 @@ impl Services {
         self.by_place.find(hash(transport, at), is_it).copied()
     }
 
-    /// The server at this end that sees this address of ours.
+    /// The server at this end that sees this address of ours and is reached so.
     #[inline]
-    pub fn server(&self, transport: Transport, at: Endpoint, ours: Address) -> Option<usize> {
+    pub fn server(
+        &self,
+        transport: Transport,
+        at: Endpoint,
+        ours: Address,
+        reach: Reach,
+    ) -> Option<usize> {
         let is_it = |place: &u16| {
             let server = &self.servers[usize::from(*place)];
-            server.at == at && server.transport == transport && server.ours == ours
+            let is_there = server.at == at && server.transport == transport;
+            is_there && server.ours == ours && server.reach == reach
         };
         let place = self.by_server.find(hash(transport, at), is_it)?;
         Some(usize::from(*place))
+    }
+
+    /// The server that has sent a packet from this end to this address: of ours, or of a client.
+    #[inline]
+    pub fn sender(&self, transport: Transport, at: Endpoint, to: Address) -> Option<usize> {
+        let nat = self.server(transport, at, to, Reach::Nat);
+        match nat {
+            None if self.transparent > 0 => self.transparent_server(transport, at),
+            _ => nat,
+        }
+    }
+
+    fn transparent_server(&self, transport: Transport, at: Endpoint) -> Option<usize> {
+        let is_it = |place: &u16| {
+            let server = &self.servers[usize::from(*place)];
+            let is_there = server.at == at && server.transport == transport;
+            is_there && server.reach == Reach::Transparent
+        };
+        let place = self.by_server.find(hash(transport, at), is_it)?;
+        Some(usize::from(*place))
+    }
+
+    /// What is done with packets to a listener.
+    #[inline]
+    pub fn reach(&self, listener: u16) -> Reach {
+        self.listeners[usize::from(listener)].reach
+    }
+
+    /// True when the server of a client is chosen the same way each time, without a flow.
+    pub(crate) fn is_agreed(&self) -> bool {
+        self.balance == Balance::Maglev
     }
 
     #[inline]
@@ -231,7 +279,10 @@ impl Services {
     pub(crate) fn flow_begins(&mut self, id: FlowId, flow: &Flow) {
         self.listeners[usize::from(flow.key.listener)].flows += 1;
         let server = self.server_mut(flow.server);
-        server.ports.take(flow.our_port, id);
+        if flow.reach == Reach::Nat {
+            server.ports.take(flow.our_port, id);
+        }
+        server.flows += 1;
         server.open += u32::from(!flow.state.is_over());
     }
 
@@ -241,10 +292,13 @@ impl Services {
         listener.flows -= 1;
         let is_last_there = listener.flows == 0 && listener.standing == Standing::Leaving;
         let server = self.server_mut(flow.server);
-        server.ports.give(flow.our_port);
+        if flow.reach == Reach::Nat {
+            server.ports.give(flow.our_port);
+        }
+        server.flows -= 1;
         server.open -= u32::from(!flow.state.is_over());
-        server.unanswered += u64::from(matches!(flow.state, State::SynSeen | State::OneWay));
-        let is_last = server.ports.taken() == 0 && server.standing == Standing::Leaving;
+        server.unanswered += u64::from(is_unanswered(flow));
+        let is_last = server.flows == 0 && server.standing == Standing::Leaving;
         if is_last_there {
             self.free_listener(flow.key.listener);
         }
@@ -258,10 +312,14 @@ impl Services {
     pub fn rewrite(&self, flow: &Flow, to_server: bool) -> Rewrite {
         let server = &self.servers[usize::from(flow.server)];
         if to_server {
+            let ours = Endpoint {
+                address: server.ours,
+                port: flow.our_port,
+            };
             Rewrite {
-                src: Endpoint {
-                    address: server.ours,
-                    port: flow.our_port,
+                src: match flow.reach {
+                    Reach::Nat => ours,
+                    Reach::Transparent | Reach::Direct | Reach::Tunnel => flow.key.client,
                 },
                 dst: server.at,
                 ident: 0,
@@ -311,6 +369,15 @@ impl Server {
 impl Table {
     fn server_of(&self, hash: u64) -> u16 {
         self.servers[self.maglev.server_of(hash)]
+    }
+}
+
+/// True for a flow of which nobody but the client was heard, as far as that can be told.
+fn is_unanswered(flow: &Flow) -> bool {
+    match flow.state {
+        State::SynSeen | State::Asked => true,
+        State::OneWay => flow.reach.hears_servers(),
+        _ => false,
     }
 }
 

@@ -5,6 +5,7 @@ use crate::endpoint::{Address, Endpoint};
 use crate::maglev::Maglev;
 use crate::packet::Transport;
 use crate::ports::Ports;
+use crate::reach::Reach;
 use crate::traffic::Traffic;
 
 impl Services {
@@ -12,11 +13,13 @@ impl Services {
         &mut self,
         transport: Transport,
         at: Endpoint,
+        reach: Reach,
         servers: usize,
     ) -> u16 {
         let listener = Listener {
             transport,
             at,
+            reach,
             standing: Standing::InUse,
             flows: 0,
             begun: 0,
@@ -63,13 +66,16 @@ impl Services {
         transport: Transport,
         at: Endpoint,
         ours: Address,
+        reach: Reach,
     ) -> u16 {
         let mut server = Server {
             transport,
             at,
             ours,
+            reach,
             standing: Standing::InUse,
             ports: Ports::default(),
+            flows: 0,
             open: 0,
             begun: 0,
             refused: 0,
@@ -88,15 +94,17 @@ impl Services {
         let rehash = |place: &u16| servers[usize::from(*place)].hash();
         self.by_server.insert_unique(rehash(&place), place, rehash);
         self.changes += 1;
+        self.transparent += usize::from(reach == Reach::Transparent);
         place
     }
 
     pub(super) fn free_server(&mut self, place: u16) {
         let server = self.server_mut(place);
         server.standing = Standing::Gone;
-        let hash = server.hash();
+        let (hash, reach) = (server.hash(), server.reach);
         let entry = self.by_server.find_entry(hash, |p| *p == place);
         entry.expect("a server that is there").remove();
+        self.transparent -= usize::from(reach == Reach::Transparent);
         self.changes += 1;
     }
 }

@@ -52,6 +52,13 @@ impl Services {
         for listen in wanted {
             alone.add_listener(listen)?;
         }
+        let there = wanted.iter().filter_map(|listen| {
+            let place = self.listener(listen.transport, listen.at.into())?;
+            Some((listen, self.reach(place)))
+        });
+        if let Some((listen, reach)) = there.into_iter().find(|(listen, m)| listen.reach != *m) {
+            return Err(Misfit::OtherReach(listen.at, reach));
+        }
         let is_wanted = |l: &Listener| alone.listener(l.transport, l.at).is_some();
         let listeners = self.open_listeners().map(|(_, listener)| listener);
         let staying = listeners.filter(|l| l.flows > 0 && !is_wanted(l)).count();
@@ -59,7 +66,10 @@ impl Services {
             return Err(Misfit::TooManyListeners);
         }
         let new = alone.servers.iter();
-        let new = new.filter(|s| self.server(s.transport, s.at, s.ours).is_none());
+        let new = new.filter(|s| {
+            let there = self.server(s.transport, s.at, s.ours, s.reach);
+            there.is_none()
+        });
         if self.by_server.len() + new.count() > SERVERS_MAX {
             return Err(Misfit::TooManyServersInAll);
         }

@@ -14,6 +14,7 @@ fn listen(at: &str, to: &[(&str, u16)]) -> Listen {
     Listen {
         transport: Transport::Tcp,
         at,
+        reach: Reach::Nat,
         to: to.iter().map(server).collect(),
     }
 }
@@ -23,6 +24,12 @@ fn what_does_not_fit_together_is_refused_and_named() {
     let vip = "10.0.0.1:80";
     let at = |text: &str| text.parse::<SocketAddr>().unwrap();
     let good = listen(vip, &[("10.0.0.2:80", 1)]);
+    // Spoken to from 10.0.0.9.
+    let direct = |vip: &str| Listen {
+        reach: Reach::Direct,
+        to: vec![(at("10.0.0.2:80"), 1, [10, 0, 0, 9].into())],
+        ..listen(vip, &[])
+    };
     let cases = [
         (vec![good.clone(), good.clone()], Misfit::Twice(at(vip))),
         (vec![listen(vip, &[])], Misfit::NoServer(at(vip))),
@@ -45,6 +52,24 @@ fn what_does_not_fit_together_is_refused_and_named() {
         (
             vec![good.clone(); LISTENERS_MAX + 1],
             Misfit::TooManyListeners,
+        ),
+        (
+            vec![Listen {
+                reach: Reach::Direct,
+                ..listen(vip, &[("10.0.0.2:81", 1)])
+            }],
+            Misfit::OtherPort(at(vip), at("10.0.0.2:81")),
+        ),
+        (
+            vec![Listen {
+                reach: Reach::Tunnel,
+                ..listen(vip, &[("10.0.0.2:80", 1)])
+            }],
+            Misfit::OwnAddress(at("10.0.0.2:80"), at(vip).ip()),
+        ),
+        (
+            ["10.0.0.1:80", "10.0.0.9:80"].map(direct).to_vec(),
+            Misfit::OwnAddress(at("10.0.0.2:80"), at("10.0.0.9:80").ip()),
         ),
     ];
     for (wanted, misfit) in cases {
@@ -174,7 +199,10 @@ proptest! {
     fn one_configuration_becomes_another(before in configuration(), after in configuration()) {
         let mut services = Services::new(&before).unwrap();
         let places: Vec<_> = services.servers.iter().map(|s| s.at).collect();
-        services.servers.iter_mut().for_each(|s| s.ports.take(5000, FlowId(1)));
+        for server in &mut services.servers {
+            server.ports.take(5000, FlowId(1));
+            server.flows = 1;
+        }
         services.become_these(&after).unwrap();
         finish(&mut services);
         let mut fresh = Services::new(&after).unwrap();
@@ -332,7 +360,7 @@ fn a_configuration_that_does_not_fit_changes_nothing() {
 fn places_are_used_again() {
     let mut services = with(2);
     let ours = [10, 0, 0, 1].into();
-    services.servers[1].ports.take(5000, FlowId(3));
+    services.servers[1].flows = 1;
     assert_eq!(services.remove_server(0, at(&server(1))), Ok(1));
     assert_eq!(services.servers[1].standing, Standing::Leaving);
     // The same comes back to its place, with its flow; another gets a place of its own.
@@ -347,6 +375,7 @@ fn places_are_used_again() {
         Transport::Tcp,
         at(&server(9)).into(),
         services.servers[2].ours,
+        Reach::Nat,
     );
     assert_eq!(gone, None);
     services.add_server(0, at(&server(8)), 1, ours).unwrap();

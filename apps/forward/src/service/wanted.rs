@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::limits::{LISTENERS_MAX, SERVERS_MAX, SERVERS_PER_LISTENER_MAX};
 use crate::packet::Transport;
+use crate::reach::Reach;
 
 /// What somebody wants forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub struct Listen {
     pub transport: Transport,
     /// The address of ours, and its port, that clients speak to.
     pub at: SocketAddr,
+    /// What is done with packets that come there.
+    pub reach: Reach,
     /// The servers, each with its weight and the address of ours that it sees.
     pub to: Vec<(SocketAddr, u16, IpAddr)>,
 }
@@ -40,6 +43,12 @@ pub enum Misfit {
     NotBehind(SocketAddr, SocketAddr),
     /// A server sees a flow come from where a listener is to be.
     PortInUse(SocketAddr),
+    /// A server is to have another port than its listener where packets stay as they are.
+    OtherPort(SocketAddr, SocketAddr),
+    /// A server that has the listener's address would be spoken to from that address.
+    OwnAddress(SocketAddr, IpAddr),
+    /// A listener is there, or has flows, by another reach.
+    OtherReach(SocketAddr, Reach),
 }
 
 impl fmt::Display for Misfit {
@@ -80,6 +89,20 @@ impl fmt::Display for Misfit {
             Self::NotBehind(at, server) => write!(
                 out,
                 "{server} is no server of {at}; ask for the status to see which there are"
+            ),
+            Self::OwnAddress(server, ours) => write!(
+                out,
+                "{server} has the address {ours} too, and hears nothing from there; give another --address before it, in the server's network"
+            ),
+            Self::OtherPort(at, server) => write!(
+                out,
+                "{server} has another port than {at}, and its packets keep theirs; name {} there, or choose another --reach",
+                SocketAddr::new(server.ip(), at.port())
+            ),
+            Self::OtherReach(at, reach) => write!(
+                out,
+                "{at} is there by --reach {}; take it away, and listen there again when its connections are over",
+                reach.name()
             ),
             Self::PortInUse(at) => write!(
                 out,

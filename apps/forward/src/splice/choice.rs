@@ -121,6 +121,7 @@ fn hash(at: SocketAddr) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reach::Reach;
     use crate::service::{Listen, Services};
     use clap::Parser;
 
@@ -149,6 +150,7 @@ mod tests {
         let listen = Listen {
             transport: Transport::Tcp,
             at: at("10.0.0.1:80"),
+            reach: Reach::Nat,
             to: to
                 .map(|(to, weight)| (at(to), weight, at("10.0.0.1:80").ip()))
                 .to_vec(),

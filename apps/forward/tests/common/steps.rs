@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use etherparse::PacketBuilder;
 use exos_forward::forwarder::{Forwarder, Verdict};
 use exos_forward::packet::{Packet, Transport};
+use exos_forward::reach::Reach;
 use exos_forward::service::{Listen, Services};
 use exos_inet::{Instant, RxChecksum};
 use exos_wire::Mac;
@@ -17,6 +18,9 @@ use super::{Ends, Shape, build};
 pub const MAC: Mac = Mac([2, 0, 0, 0, 0, 9]);
 pub const VIP: &str = "10.0.0.20:80";
 pub const VIP6: &str = "[fd00::20]:80";
+/// Other addresses of ours.
+pub const OURS: &str = "10.0.0.19";
+pub const OURS6: &str = "fd00::19";
 pub const SERVER: &str = "10.0.0.11:8080";
 pub const SERVER6: &str = "[fd00::11]:8080";
 pub const CLIENT: &str = "10.0.0.1:40000";
@@ -36,22 +40,50 @@ pub fn at(text: &str) -> SocketAddr {
 
 /// TCP and UDP over both families, with a server each.
 pub fn wanted() -> Vec<Listen> {
+    wanted_by(Reach::Nat)
+}
+
+/// The same by another reach; where ports stay as they are, the server has the listener's.
+pub fn wanted_by(reach: Reach) -> Vec<Listen> {
     let mut wanted = Vec::new();
     for transport in [Transport::Tcp, Transport::Udp] {
         for (vip, server) in [(VIP, SERVER), (VIP6, SERVER6)] {
             wanted.push(Listen {
                 transport,
                 at: at(vip),
-                to: vec![(at(server), 1, at(vip).ip())],
+                reach,
+                to: vec![(server_by(reach, server), 1, ours_by(reach, vip))],
             });
         }
     }
     wanted
 }
 
+/// A server's end by this reach.
+pub fn server_by(reach: Reach, server: &str) -> SocketAddr {
+    match reach.may_change_port() {
+        true => at(server),
+        false => SocketAddr::new(at(server).ip(), at(VIP).port()),
+    }
+}
+
+/// From where a server is spoken to: the listener's address, which servers that have it too would not hear.
+pub fn ours_by(reach: Reach, vip: &str) -> IpAddr {
+    match (reach.hears_servers(), at(vip).ip()) {
+        (true, ip) => ip,
+        (false, IpAddr::V4(_)) => OURS.parse().unwrap(),
+        (false, IpAddr::V6(_)) => OURS6.parse().unwrap(),
+    }
+}
+
 /// A forwarder of these.
 pub fn forwarder(flows: u32) -> Forwarder {
-    Forwarder::new(Services::new(&wanted()).unwrap(), MAC, flows, 1)
+    forwarder_by(Reach::Nat, flows)
+}
+
+/// One by another reach.
+pub fn forwarder_by(reach: Reach, flows: u32) -> Forwarder {
+    Forwarder::new(Services::new(&wanted_by(reach)).unwrap(), MAC, flows, 1)
 }
 
 pub fn tcp(src: SocketAddr, dst: SocketAddr, flags: u8, ack: u32) -> Vec<u8> {
@@ -101,25 +133,42 @@ pub fn ends_of(frame: &[u8]) -> (SocketAddr, SocketAddr) {
 }
 
 /// Gives a frame to the forwarder: how it went on, or what else became of it.
-pub fn give(
+pub fn give(forwarder: &mut Forwarder, now: Instant, frame: Vec<u8>) -> Result<Vec<u8>, Verdict> {
+    let (to, frame) = give_to(forwarder, now, frame)?;
+    let packet = Packet::read(&frame, MAC).unwrap();
+    assert_eq!(IpAddr::from(packet.dst), to);
+    Ok(frame)
+}
+
+/// The same, with the host that it goes on to, whatever the packet says.
+pub fn give_to(
     forwarder: &mut Forwarder,
     now: Instant,
     mut frame: Vec<u8>,
-) -> Result<Vec<u8>, Verdict> {
+) -> Result<(IpAddr, Vec<u8>), Verdict> {
     let before = frame.clone();
     // Whatever comes may be read ahead, and nothing changes by it.
     forwarder.look(&frame);
     forwarder.read_ahead(now);
     match forwarder.handle_frame(now, &mut frame, RxChecksum::Unknown) {
-        Verdict::Onward(to) => {
-            let packet = Packet::read(&frame, MAC).unwrap();
-            assert_eq!(IpAddr::from(packet.dst), to);
-            Ok(frame)
-        }
+        Verdict::Onward(to) => Ok((to, frame)),
         verdict => {
             assert_eq!(frame, before, "what does not go on is as it was");
             Err(verdict)
         }
+    }
+}
+
+/// The same, also where another packet is made: which, and where it goes.
+pub fn give_any(
+    forwarder: &mut Forwarder,
+    now: Instant,
+    mut frame: Vec<u8>,
+) -> Result<Vec<(IpAddr, Vec<u8>)>, Verdict> {
+    match forwarder.handle_frame(now, &mut frame, RxChecksum::Unknown) {
+        Verdict::Onward(to) => Ok(vec![(to, frame)]),
+        Verdict::Made => Ok(std::iter::from_fn(|| forwarder.poll_made()).collect()),
+        verdict => Err(verdict),
     }
 }
 

@@ -52,6 +52,7 @@ impl Path {
         let listen = Listen {
             transport: Transport::Tcp,
             at: SocketAddr::new(address(FORWARDER, false), 80),
+            reach: Reach::Nat,
             to: vec![(
                 SocketAddr::new(address(SERVER, false), 80),
                 1,
@@ -126,7 +127,7 @@ impl Path {
         match forwarder.handle_frame(now, &mut frame, RxChecksum::Unknown) {
             Verdict::Stack => stack.handle_frame(now, &frame, RxChecksum::Unknown),
             Verdict::Onward(to) => stack.pass(now, to, frame),
-            Verdict::Drop => panic!("the forwarder drops nothing"),
+            Verdict::Drop | Verdict::Made => panic!("the forwarder drops nothing"),
         }
     }
 

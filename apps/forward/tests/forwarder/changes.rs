@@ -163,7 +163,12 @@ fn traffic_is_counted_where_it_belongs() {
         (services.listeners[0].begun, services.listeners[0].flows),
         (2, 2)
     );
-    let udp6 = services.server(Transport::Udp, at(SERVER6).into(), at(VIP6).ip().into());
+    let udp6 = services.server(
+        Transport::Udp,
+        at(SERVER6).into(),
+        at(VIP6).ip().into(),
+        Reach::Nat,
+    );
     let udp6 = &services.servers[udp6.unwrap()];
     assert_eq!(udp6.traffic.bytes_to_servers, 148);
     forwarder.handle_timeout(START + OPENING_TIME + Duration::from_secs(2));

@@ -1,0 +1,95 @@
+//! Errors of ICMP about packets that went on: to whoever sent these.
+
+use exos_inet::Instant;
+
+use super::{Forwarder, Verdict, Way, course};
+use crate::flow::Key;
+use crate::icmp::Quote;
+use crate::packet::Packet;
+use crate::reach::Reach;
+use crate::rewrite::{Rewrite, Sums};
+
+impl Forwarder {
+    /// An error about a packet that we sent on: to whoever sent it.
+    pub(super) fn handle_icmp(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        frame: &mut [u8],
+        sums: Sums,
+    ) -> Verdict {
+        if self.learn_path(now, packet, frame) {
+            return Verdict::Drop;
+        }
+        let Some(quote) = Quote::read(packet, frame) else {
+            return Verdict::Stack;
+        };
+        let Quote {
+            transport,
+            src,
+            dst,
+            ..
+        } = quote;
+        // What went to a client came from a listener, and what we sent to a server from a port of ours, or from the client.
+        let (id, way) = if let Some(listener) = self.services.listener(transport, src) {
+            let key = Key {
+                client: dst,
+                listener,
+            };
+            if !self.services.reach(listener).hears_servers() {
+                return self.pass_error(now, packet, frame, sums, &key);
+            }
+            (self.flows.find(&key), Way::ToServer)
+        } else if let Some(server) = self.services.sender(transport, dst, src.address) {
+            (self.flow_back(server, src), Way::ToClient)
+        } else {
+            return Verdict::Stack;
+        };
+        let Some(id) = id else {
+            self.counters.drop_icmp_unknown += 1;
+            return Verdict::Drop;
+        };
+        if packet.hops <= 1 {
+            self.counters.drop_hops += 1;
+            return Verdict::Drop;
+        }
+        let flow = *self.flows.get(id);
+        let mut outer = self.services.rewrite(&flow, way == Way::ToServer);
+        let inner = Rewrite {
+            src: outer.dst,
+            dst: outer.src,
+            ident: 0,
+        };
+        if flow.reach == Reach::Transparent && way == Way::ToServer {
+            // Towards servers nothing is changed but where packets go.
+            outer.src.address = packet.src;
+        }
+        quote.translate(packet, frame, &outer, &inner);
+        self.counters.forwarded_icmp_errors += 1;
+        self.sent(packet, course(&flow, way));
+        Verdict::Onward(outer.dst.address.into())
+    }
+
+    /// An error about what a server has sent to this client by itself: to the server, which has the address that it is for.
+    #[cold]
+    pub(super) fn pass_error(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        frame: &mut [u8],
+        sums: Sums,
+        key: &Key,
+    ) -> Verdict {
+        let server = match self.flows.find(key) {
+            Some(id) => Some(self.flows.get(id).server),
+            None => self.agreed_server(key),
+        };
+        let Some(server) = server else {
+            self.counters.drop_icmp_unknown += 1;
+            return Verdict::Drop;
+        };
+        self.counters.forwarded_icmp_errors += 1;
+        let onward = self.onward_unknown(key, server);
+        self.send(now, packet, frame, sums, &onward)
+    }
+}

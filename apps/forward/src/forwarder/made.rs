@@ -1,0 +1,141 @@
+//! Packets that are not those that came: packets around them, pieces of them, and answers that they do not fit.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use exos_inet::Instant;
+use exos_inet::icmp::TokenBucket;
+use exos_inet::limits::{ICMP_ERRORS_BURST, ICMP_ERRORS_PER_SECOND};
+
+use super::{Forwarder, Verdict};
+use crate::endpoint::Address;
+use crate::limits::LINK_MTU;
+use crate::packet::Packet;
+use crate::reach::Reach;
+use crate::rewrite::{Sums, keep_ends};
+use crate::too_big;
+use crate::traffic::Course;
+use crate::tunnel::{Paths, TooBig, Tunnel, overhead};
+
+/// Frames that were made, and what that takes.
+pub(super) struct Made {
+    /// Frames without link addresses, and where they go.
+    frames: VecDeque<(IpAddr, Vec<u8>)>,
+    paths: Paths,
+    errors: TokenBucket,
+    /// The last identification that was given.
+    ident: u16,
+}
+
+impl Default for Made {
+    fn default() -> Self {
+        let start = Instant::START;
+        Self {
+            frames: VecDeque::new(),
+            paths: Paths::new(LINK_MTU),
+            errors: TokenBucket::new(ICMP_ERRORS_PER_SECOND, ICMP_ERRORS_BURST, start),
+            ident: 0,
+        }
+    }
+}
+
+impl Made {
+    fn next_ident(&mut self) -> u16 {
+        self.ident = self.ident.wrapping_add(1);
+        self.ident
+    }
+}
+
+impl Forwarder {
+    /// How long packets may be on the link, from the IP header on.
+    pub fn set_mtu(&mut self, mtu: usize) {
+        self.made.paths = Paths::new(mtu);
+    }
+
+    /// A frame that was made, without link addresses, and the host that it goes to. To be called until there is none after
+    /// each [`Verdict::Made`].
+    pub fn poll_made(&mut self) -> Option<(IpAddr, Vec<u8>)> {
+        self.made.frames.pop_front()
+    }
+
+    /// Sends a packet on to its server within another.
+    #[inline(never)]
+    pub(super) fn wrap(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        frame: &mut [u8],
+        sums: Sums,
+        course: Course,
+    ) -> Verdict {
+        let server = &self.services.servers[usize::from(course.server)];
+        let tunnel = Tunnel {
+            from: server.ours,
+            to: server.at.address,
+        };
+        let room = self.made.paths.mtu(now, tunnel.to) - overhead(tunnel.to.is_ipv6());
+        let fits = packet.ip_len() <= room as u64;
+        if !fits && !too_big::may_be_cut(packet, frame) {
+            return self.refuse_too_big(now, packet, frame, room);
+        }
+        keep_ends(packet, frame, sums);
+        let whole = &frame[packet.ip_at.into()..packet.end.into()];
+        if fits {
+            self.push_wrapped(&tunnel, whole);
+        } else {
+            self.counters.forwarded_cut += 1;
+            let pieces = too_big::cut(whole, room);
+            pieces
+                .iter()
+                .for_each(|piece| self.push_wrapped(&tunnel, piece));
+        }
+        self.sent(packet, course);
+        Verdict::Made
+    }
+
+    fn push_wrapped(&mut self, tunnel: &Tunnel, packet: &[u8]) {
+        let ident = self.made.next_ident();
+        let frame = tunnel.wrap(packet, ident);
+        self.made.frames.push_back((tunnel.to.into(), frame));
+    }
+
+    /// Tells a packet's sender how long it may be, by the address that it was for.
+    fn refuse_too_big(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        frame: &[u8],
+        room: usize,
+    ) -> Verdict {
+        let answer = too_big::answer(packet, frame, packet.dst, room);
+        match answer.filter(|_| self.made.errors.take(now)) {
+            Some(answer) => {
+                self.counters.too_big_answered += 1;
+                self.made.frames.push_back((packet.src.into(), answer));
+                Verdict::Made
+            }
+            None => {
+                self.counters.drop_too_big += 1;
+                Verdict::Drop
+            }
+        }
+    }
+
+    /// True for a router's word that packets to one of our servers are too long for the way.
+    pub(super) fn learn_path(&mut self, now: Instant, packet: &Packet, frame: &[u8]) -> bool {
+        let Some(TooBig { tunnel, mtu }) = TooBig::read(packet, frame) else {
+            return false;
+        };
+        let is_ours = self.has_tunnel(tunnel.from, tunnel.to);
+        if is_ours {
+            self.made.paths.learn(now, tunnel.to, mtu);
+            self.counters.path_mtus_learned += 1;
+        }
+        is_ours
+    }
+
+    fn has_tunnel(&self, from: Address, to: Address) -> bool {
+        let mut servers = self.services.present();
+        servers.any(|(_, s)| s.reach == Reach::Tunnel && s.ours == from && s.at.address == to)
+    }
+}

@@ -1,0 +1,76 @@
+//! Packets that go on without a look at a flow: later fragments, which follow their first, and packets of no flow where every
+//! forwarder would choose the same server.
+
+use exos_inet::Instant;
+
+use super::{Forwarder, Verdict};
+use crate::flow::Key;
+use crate::fragments::Onward;
+use crate::packet::Packet;
+use crate::rewrite::{Rewrite, Sums};
+use crate::traffic::Course;
+
+impl Forwarder {
+    #[cold]
+    pub(super) fn begin_fragments(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        onward: Onward,
+    ) -> Onward {
+        self.counters.forwarded_fragments += 1;
+        self.fragments.begin(now, packet, onward)
+    }
+
+    /// A packet of no flow goes to the server that every forwarder would choose.
+    #[cold]
+    pub(super) fn send_unknown(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        frame: &mut [u8],
+        sums: Sums,
+        key: &Key,
+        server: u16,
+    ) -> Verdict {
+        let mut onward = self.onward_unknown(key, server);
+        if packet.fragment.is_some() {
+            onward = self.begin_fragments(now, packet, onward);
+        }
+        self.counters.forwarded_without_flow += 1;
+        self.send(now, packet, frame, sums, &onward)
+    }
+
+    /// How packets of this client go on to a server without a flow.
+    pub(super) fn onward_unknown(&self, key: &Key, server: u16) -> Onward {
+        let there = &self.services.servers[usize::from(server)];
+        Onward {
+            rewrite: Rewrite {
+                src: key.client,
+                dst: there.at,
+                ident: 0,
+            },
+            course: Course {
+                listener: key.listener,
+                server,
+                to_server: true,
+            },
+            reach: there.reach,
+        }
+    }
+
+    /// A later fragment goes where its first one went.
+    pub(super) fn handle_later(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        frame: &mut [u8],
+    ) -> Verdict {
+        let Some(onward) = self.fragments.follow(now, packet) else {
+            self.counters.drop_fragment += 1;
+            return Verdict::Drop;
+        };
+        self.counters.forwarded_fragments += 1;
+        self.send(now, packet, frame, Sums::Complete, &onward)
+    }
+}

@@ -1,0 +1,54 @@
+//! How packets reach servers, and how answers reach clients.
+
+use crate::packet::Transport;
+
+/// How the packets of a listener reach its servers.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Reach {
+    /// Servers see an address of ours as their client, and need no settings
+    #[default]
+    Nat,
+    /// Servers see the client's own address; their route to clients is to lead through us
+    Transparent,
+    /// Packets stay as they are and go to the server's link address; it has the listener's address too, and answers clients by itself
+    Direct,
+    /// The same for servers anywhere: packets go in others to the server's own address (IP in IP), and are unwrapped there
+    Tunnel,
+}
+
+impl Reach {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 4] = [Self::Nat, Self::Transparent, Self::Direct, Self::Tunnel];
+
+    /// Its name in options and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nat => "nat",
+            Self::Transparent => "transparent",
+            Self::Direct => "direct",
+            Self::Tunnel => "tunnel",
+        }
+    }
+
+    /// True when what servers say comes back through us.
+    #[inline]
+    pub const fn hears_servers(self) -> bool {
+        matches!(self, Self::Nat | Self::Transparent)
+    }
+
+    /// True when a server may have another port than its listener.
+    pub const fn may_change_port(self) -> bool {
+        self.hears_servers()
+    }
+
+    /// How a flow stands that has just begun.
+    pub(crate) const fn first_state(self, transport: Transport) -> crate::flow::State {
+        use crate::flow::State;
+        match (transport, self.hears_servers()) {
+            (Transport::Tcp, true) => State::SynSeen,
+            (Transport::Tcp, false) => State::Asked,
+            (Transport::Udp, _) => State::OneWay,
+        }
+    }
+}

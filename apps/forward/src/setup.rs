@@ -1,0 +1,113 @@
+//! What is wanted, made of the options: where it contradicts itself or the link, that is said.
+
+use std::net::{IpAddr, SocketAddr};
+
+use exos::{Error, Exos, LinkName};
+use exos_inet::Stack;
+
+use crate::limits::PATH_MTU_MIN;
+use crate::options::{ForwardArgs, Place, Weighted};
+use crate::reach::Reach;
+use crate::service::Listen;
+use crate::wanted::Wanted;
+
+/// Listeners are at addresses of ours.
+pub fn check_listeners(wanted: &Wanted) -> Result<(), Error> {
+    let ours = |ip: IpAddr| wanted.link.address.iter().any(|a| a.ip == ip);
+    let mut listeners = wanted.services.iter().flat_map(|service| &service.listen);
+    match listeners.find(|listen| !ours(listen.at.ip())) {
+        None => Ok(()),
+        Some(Place { at, .. }) => Err(Error::new(format!("{} is no address of ours", at.ip()))
+            .mend(format!("give --address {}/PREFIX too", at.ip()))),
+    }
+}
+
+/// The kernel is only told of flows with translated addresses.
+pub fn check_kernel(args: &ForwardArgs, wanted: &Wanted) -> Result<(), Error> {
+    let mut services = wanted.services.iter();
+    match services.find(|service| service.reach != Reach::Nat) {
+        Some(service) if args.in_kernel => Err(Error::new(format!(
+            "the kernel does not forward by --reach {}",
+            service.reach.name()
+        ))
+        .mend("leave --in-kernel out, or choose --reach nat")),
+        _ => Ok(()),
+    }
+}
+
+pub fn attach(wanted: &Wanted) -> Result<Exos, Error> {
+    let mut attachment = wanted.link.attachment(0)?;
+    // What we say first comes from the first that fits. Servers that have a listener's address hear nothing from there.
+    let is_listener_s = |ip: IpAddr| {
+        let mut services = wanted.services.iter().filter(|s| !s.reach.hears_servers());
+        services.any(|s| s.listen.iter().any(|listen| listen.at.ip() == ip))
+    };
+    attachment
+        .addresses
+        .sort_by_key(|address| is_listener_s(address.ip));
+    if attachment.share_address || !matches!(attachment.link, LinkName::Xdp { .. }) {
+        return Err(Error::new(
+            "packets are forwarded on an interface by AF_XDP, with addresses of their own",
+        )
+        .mend("give --link xdp:INTERFACE and --address ADDRESS/PREFIX"));
+    }
+    Exos::attach(&attachment)
+}
+
+/// What is listened to, each with the servers of its family.
+pub fn listens(wanted: &Wanted, stack: &Stack) -> Result<Vec<Listen>, Error> {
+    let mut listens = Vec::new();
+    for service in &wanted.services {
+        for &Place { transport, at } in &service.listen {
+            let mut to = Vec::new();
+            for server in service.to.iter().filter(|s| s.ip.is_ipv6() == at.is_ipv6()) {
+                let end = SocketAddr::new(server.ip, server.port.unwrap_or(at.port()));
+                let ours = source(stack, server.ip, service.reach)?;
+                to.push((end, server.weight, ours));
+            }
+            listens.push(Listen {
+                transport,
+                at,
+                reach: service.reach,
+                to,
+            });
+        }
+        let is_used = |to: &&Weighted| {
+            let mut listeners = service.listen.iter();
+            listeners.any(|listen| listen.at.is_ipv6() == to.ip.is_ipv6())
+        };
+        if let Some(server) = service.to.iter().find(|server| !is_used(server)) {
+            return Err(Error::new(format!("nothing is forwarded to {}", server.ip))
+                .mend("listen at an address of its family too, or leave it out"));
+        }
+    }
+    Ok(listens)
+}
+
+/// The address of ours that a server sees, or that checks of it come from.
+pub fn source(stack: &Stack, server: IpAddr, reach: Reach) -> Result<IpAddr, Error> {
+    if stack.addresses().iter().any(|a| a.addr == server) {
+        return Err(Error::new(format!("{server} is an address of ours"))
+            .mend("name a server elsewhere: to ourselves would be a loop"));
+    }
+    if reach == Reach::Direct && stack.next_hop(server).is_some_and(|hop| hop != server) {
+        return Err(Error::new(format!(
+            "{server} is behind a gateway, and packets that keep their ends go to link addresses alone"
+        ))
+        .mend("give an --address in its network, or choose another --reach"));
+    }
+    let least = PATH_MTU_MIN[usize::from(server.is_ipv6())];
+    if reach == Reach::Tunnel && stack.config().mtu < least {
+        return Err(Error::new(format!(
+            "packets to {server} have room in others on a link with an MTU of {least} at least"
+        ))
+        .mend(
+            "raise the interface's MTU (ip link set INTERFACE mtu 1500), or choose another --reach",
+        ));
+    }
+    let ours = stack.source_for(server).filter(|_| stack.has_route(server));
+    ours.ok_or_else(|| {
+        Error::new(format!("no route leads to {server}"))
+            .mend("give an --address in its network, or a --gateway")
+    })
+}
