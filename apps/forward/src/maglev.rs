@@ -30,7 +30,7 @@ pub struct Candidate {
 /// The table.
 #[derive(Clone, Debug)]
 pub struct Maglev {
-    /// For each entry the place of its server among the candidates.
+    /// For each entry one more than the place of its server among the candidates.
     entries: Vec<u16>,
 }
 
@@ -57,8 +57,8 @@ pub struct Building {
     left: usize,
 }
 
-/// An entry that is free.
-const FREE: u16 = u16::MAX;
+/// An entry that is free. Zero, so that the kernel gives the memory of a table page by page, as it is filled.
+const FREE: u16 = 0;
 
 impl Maglev {
     /// The size for so many servers at most.
@@ -83,7 +83,7 @@ impl Maglev {
     pub fn server_of(&self, hash: u64) -> usize {
         // The high half of the product: spread evenly without a division.
         let at = (u128::from(hash) * self.entries.len() as u128) >> 64;
-        self.entries[at as usize].into()
+        usize::from(self.entries[at as usize] - 1)
     }
 }
 
@@ -99,7 +99,7 @@ impl Building {
         // The order of turns is that of names, so that whoever knows the same servers makes the same table.
         all.sort_by_key(|(_, server)| server.name);
         let only = match &all[..] {
-            [(place, _)] => Some(*place),
+            [(place, _)] => Some(*place + 1),
             _ => None,
         };
         let turns = all.into_iter().map(|(place, s)| Turn::new(place, s, len));
@@ -148,7 +148,7 @@ impl Building {
             if *entry != FREE {
                 return;
             }
-            *entry = turn.place;
+            *entry = turn.place + 1;
             turn.credit -= self.most;
             (self.left, self.is_looking) = (self.left - 1, false);
         }
@@ -192,14 +192,14 @@ mod tests {
     }
 
     fn share(table: &Maglev, place: u16) -> f64 {
-        let own = table.entries.iter().filter(|&&e| e == place).count();
+        let own = table.entries.iter().filter(|&&e| e == place + 1).count();
         own as f64 / table.entries.len() as f64
     }
 
     /// Entries that belong to other servers in the one than in the other, as servers are called.
     fn moved(a: (&Maglev, &[Candidate]), b: (&Maglev, &[Candidate])) -> f64 {
         let name = |(table, servers): (&Maglev, &[Candidate]), at: usize| {
-            servers[usize::from(table.entries[at])].name
+            servers[usize::from(table.entries[at] - 1)].name
         };
         let len = a.0.entries.len();
         let count = (0..len).filter(|&at| name(a, at) != name(b, at)).count();
@@ -278,7 +278,7 @@ mod tests {
     fn one_server_has_all() {
         let mut all = servers(3);
         (all[0].weight, all[2].weight) = (0, 0);
-        assert!(table(&all, 65_537).entries.iter().all(|&place| place == 1));
+        assert_eq!(share(&table(&all, 65_537), 1), 1.0);
     }
 
     #[test]
@@ -319,10 +319,8 @@ mod tests {
     #[test]
     fn hashes_are_spread_over_the_whole_table() {
         let whole = table(&servers(3), 65_537);
-        assert_eq!(whole.server_of(0), usize::from(whole.entries[0]));
-        assert_eq!(
-            whole.server_of(u64::MAX),
-            usize::from(*whole.entries.last().unwrap())
-        );
+        let place = |at: usize| usize::from(whole.entries[at] - 1);
+        assert_eq!(whole.server_of(0), place(0));
+        assert_eq!(whole.server_of(u64::MAX), place(65_536));
     }
 }

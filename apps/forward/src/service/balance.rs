@@ -3,7 +3,7 @@
 //! Maglev hashing looks at the client alone, so that forwarders agree and one that has forgotten everything decides as before. The
 //! other two look at what there was: they know only their own flows, and begin anew when the forwarder does.
 
-use super::{Listener, Member, Server, Services};
+use super::{Listener, Member, NextTable, Server, Services};
 
 /// How a server is chosen.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Services {
             return;
         }
         self.balance = balance;
-        (0..self.listeners.len() as u16).for_each(|place| self.begin_table(place));
+        (0..self.listeners.len() as u16).for_each(|place| self.want_table(place));
     }
 
     /// The server that a new flow with this hash goes to.
@@ -48,7 +48,7 @@ impl Listener {
     /// their keys go to the others until then.
     fn by_hash(&self, hash: u64) -> Option<u16> {
         let chosen = self.table.as_ref().map(|table| table.server_of(hash));
-        if self.building.is_none() {
+        if matches!(self.next, NextTable::Settled) {
             return chosen;
         }
         let named = chosen.and_then(|server| self.member(server));

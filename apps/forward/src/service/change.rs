@@ -8,7 +8,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use exos_inet::siphash::SipKey;
 
-use super::{Balance, Listen, Listener, Member, Misfit, Server, Services, Standing, Table};
+use super::{
+    Balance, Listen, Listener, Member, Misfit, NextTable, Server, Services, Standing, Table,
+};
 use crate::endpoint::{Address, Endpoint};
 use crate::limits::{LISTENERS_MAX, SERVERS_MAX, SERVERS_PER_LISTENER_MAX};
 use crate::maglev::{Building, Candidate, Maglev};
@@ -170,7 +172,7 @@ impl Services {
     pub fn remove_listener(&mut self, place: u16) {
         let listener = &mut self.listeners[usize::from(place)];
         listener.standing = Standing::Leaving;
-        (listener.table, listener.building) = (None, None);
+        (listener.table, listener.next) = (None, NextTable::Settled);
         let is_empty = listener.flows == 0;
         for member in std::mem::take(&mut listener.members) {
             self.let_go(member.server);
@@ -224,7 +226,7 @@ impl Services {
         let at = self.behind(listener, server)?;
         let members = &mut self.listeners[usize::from(listener)].members;
         let place = members.remove(at).server;
-        self.begin_table(listener);
+        self.want_table(listener);
         self.let_go(place);
         Ok(place)
     }
@@ -268,7 +270,7 @@ impl Services {
         let before = member.effective_weight();
         change(member);
         if member.effective_weight() != before {
-            self.begin_table(listener);
+            self.want_table(listener);
         }
         Ok(())
     }
@@ -288,13 +290,15 @@ impl Services {
         if !self.is_building {
             return true;
         }
-        for listener in &mut self.listeners {
-            let Some((building, servers)) = listener.building.take() else {
-                continue;
-            };
-            match building.advance(entries_max) {
-                Ok(maglev) => listener.table = Some(Table { maglev, servers }),
-                Err(rest) => listener.building = Some((rest, servers)),
+        for place in 0..self.listeners.len() {
+            let listener = &mut self.listeners[place];
+            match std::mem::replace(&mut listener.next, NextTable::Settled) {
+                NextTable::Settled => continue,
+                NextTable::Wanted => self.begin_table(place),
+                NextTable::Building(building, servers) => match building.advance(entries_max) {
+                    Ok(maglev) => listener.table = Some(Table { maglev, servers }),
+                    Err(rest) => listener.next = NextTable::Building(rest, servers),
+                },
             }
             return false;
         }
@@ -327,7 +331,7 @@ impl Services {
         };
         self.changes += 1;
         self.listeners[usize::from(listener)].members.push(member);
-        self.begin_table(listener);
+        self.want_table(listener);
     }
 
     /// A server is behind a listener less.
@@ -344,24 +348,30 @@ impl Services {
         }
     }
 
-    /// Begins the table that a listener's servers and their weights ask for.
-    pub(super) fn begin_table(&mut self, place: u16) {
+    /// A listener's servers or their weights are others: it is to have the table that they ask for.
+    pub(super) fn want_table(&mut self, place: u16) {
         let listener = &mut self.listeners[usize::from(place)];
-        if self.balance != Balance::Maglev {
-            (listener.table, listener.building) = (None, None);
-            return;
+        listener.next = NextTable::Settled;
+        let has_one = self.balance == Balance::Maglev
+            && listener.members.iter().any(|m| m.effective_weight() > 0);
+        match has_one {
+            true => (listener.next, self.is_building) = (NextTable::Wanted, true),
+            false => listener.table = None,
         }
+    }
+
+    /// Begins that table.
+    fn begin_table(&mut self, place: usize) {
+        let listener = &self.listeners[place];
         let candidate = |member: &Member| Candidate {
             name: name(&self.servers[usize::from(member.server)]),
             weight: member.effective_weight(),
         };
         let candidates: Vec<Candidate> = listener.members.iter().map(candidate).collect();
         let servers = listener.members.iter().map(|member| member.server);
-        listener.building =
-            Building::begin(&candidates, listener.table_len).map(|b| (b, servers.collect()));
-        self.is_building = true;
-        if listener.building.is_none() {
-            listener.table = None;
+        let servers = servers.collect();
+        if let Some(building) = Building::begin(&candidates, listener.table_len) {
+            self.listeners[place].next = NextTable::Building(building, servers);
         }
     }
 }

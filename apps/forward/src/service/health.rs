@@ -136,7 +136,7 @@ impl Services {
                 continue;
             };
             member.is_well = is_well;
-            self.begin_table(place);
+            self.want_table(place);
         }
     }
 }

@@ -93,10 +93,19 @@ pub struct Listener {
     pub traffic: Traffic,
     members: Vec<Member>,
     table: Option<Table>,
-    /// A table that is to take the other's place when it is whole.
-    building: Option<(Building, Vec<u16>)>,
+    next: NextTable,
     /// Entries of its tables; as many as long as it is there, since in another size nearly everything moves.
     table_len: usize,
+}
+
+/// A table that is to take the other's place when it is whole.
+enum NextTable {
+    /// None: the one that there is tells it.
+    Settled,
+    /// It is wanted. So however much changes at once, one is begun.
+    Wanted,
+    /// It is being made, of servers at these places.
+    Building(Building, Vec<u16>),
 }
 
 /// Which server a key belongs to.

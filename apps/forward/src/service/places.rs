@@ -1,6 +1,6 @@
 //! Places of listeners and servers: given out, and free again.
 
-use super::{Health, Listener, Server, Services, Standing, hash};
+use super::{Health, Listener, NextTable, Server, Services, Standing, hash};
 use crate::endpoint::{Address, Endpoint};
 use crate::maglev::Maglev;
 use crate::packet::Transport;
@@ -27,7 +27,7 @@ impl Services {
             traffic: Traffic::default(),
             members: Vec::new(),
             table: None,
-            building: None,
+            next: NextTable::Settled,
             table_len: Maglev::len_for(servers),
         };
         let is_free = |listener: &Listener| listener.standing == Standing::Gone;
