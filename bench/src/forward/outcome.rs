@@ -9,6 +9,9 @@ use serde::Serialize;
 /// What forwarding a request costs at least: less is an error of measurement, and would make a ratio of nothing.
 const COST_LEAST_US: f64 = 0.1;
 
+/// What a rate counts as at least in a ratio: of nothing there is none.
+const RATE_LEAST: f64 = 0.1;
+
 /// One wire, kind of connection and size; or a rate, at which latency is measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Case {
@@ -144,7 +147,8 @@ pub(super) struct Used {
 impl Run {
     pub(super) fn new(seen: Seen, used: &Used) -> Self {
         let rate = seen.requests as f64 / seen.seconds;
-        let requests = rate * used.seconds;
+        // Of none, all that was used is told.
+        let requests = (rate * used.seconds).max(1.0);
         // Ours says for how long it had something to do; who sleeps otherwise has a core that is idle then.
         let others_busy = seen.busy.unwrap_or(used.others.busy_share());
         let others_us = match seen.busy {
@@ -230,7 +234,8 @@ impl Case {
             let named = others.iter().map(|o| (o.contender.clone(), of(o)));
             Ratio::all(&named.collect::<Vec<_>>())
         };
-        let rates = |o: &Outcome| o.runs.iter().map(|run| run.requests_per_sec).collect();
+        let rate = |run: &Run| run.requests_per_sec.max(RATE_LEAST);
+        let rates = |o: &Outcome| o.runs.iter().map(rate).collect();
         let rate_ratios = ratios(&rates);
         let capacity_ratios = direct.as_ref().map_or(Vec::new(), |direct| {
             ratios(&|o: &Outcome| o.capacities(direct))
@@ -343,6 +348,48 @@ pub(super) mod tests {
         assert_eq!(case.results[0].forwarding_us_per_request, None);
         let added: Vec<_> = case.results.iter().map(|r| r.added_p50_us).collect();
         assert_eq!(added, [None, Some(6.0), Some(50.0)]);
+    }
+
+    /// A forwarder through which nothing comes is told of like the others.
+    #[test]
+    fn nothing_comes_through() {
+        let seen = Seen {
+            requests: 0,
+            seconds: 1.0,
+            bytes: 0,
+            errors: 3,
+            resent: None,
+            busy: Some(0.5),
+            latency_us: [f64::NAN; 2],
+        };
+        let used = Used {
+            seconds: 0.8,
+            forwarder_us: 8e5,
+            others: CoreTime::default(),
+            packets: 7,
+        };
+        let silent = Run::new(seen, &used);
+        let measured = [
+            silent.requests_per_sec,
+            silent.forwarder_core_us_per_request,
+        ];
+        assert_eq!((measured, silent.errors), ([0.0, 8e5], 3));
+        let cell = Cell {
+            wire: WireKind::Offload,
+            connection: Connection::New,
+            size: Size::of_bytes(100),
+            rate: None,
+        };
+        let of = |who, run: &Run| Outcome::of(who, vec![run.clone()]);
+        let other = run(1000.0, 20.0, 15.0);
+        let all = [
+            (Contender::Nobody, &other),
+            (Contender::Exos, &silent),
+            (Contender::ExosKernel, &other),
+        ];
+        let case = Case::new(cell, all.map(|(who, run)| of(who, run)).to_vec());
+        let medians: Vec<f64> = case.rate_ratios.iter().map(|ratio| ratio.median).collect();
+        assert_eq!(medians, [1e-4, 1e4], "{:?}", case.rate_ratios);
     }
 
     #[test]

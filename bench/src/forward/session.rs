@@ -108,7 +108,7 @@ impl<'a> Session<'a> {
         let seconds = WATCHED * f64::from(self.args.room.duration());
         std::thread::sleep(Duration::from_secs_f64(seconds));
         let used = self.times(network, &forwarding)?.since(&before);
-        let seen = self.seen(client, cell.wire, contender)?;
+        let seen = self.seen(client, cell, contender)?;
         forwarding.check()?;
         forwarding.stop()?;
         Ok(Run::new(seen, &used))
@@ -144,9 +144,9 @@ impl<'a> Session<'a> {
         self.stage.start("wrk", command, self.stage.cores[1])
     }
 
-    fn seen(&self, client: Started, wire: WireKind, who: Contender) -> Result<Seen> {
+    fn seen(&self, client: Started, cell: Cell, who: Contender) -> Result<Seen> {
         let seconds = f64::from(self.args.room.duration());
-        let seen = if wire == WireKind::Offload {
+        let seen = if cell.wire == WireKind::Offload {
             let output = self.stage.said(client, seconds)?;
             wrk::parse(&output).map(Seen::of_wrk).ok_or_else(|| {
                 Error::new(format!("wrk did not report what it measured: {output}"))
@@ -155,9 +155,9 @@ impl<'a> Session<'a> {
             Seen::of_packets(&self.stage.measured::<Visited>(client, seconds)?)
         };
         if seen.requests == 0 {
-            return Err(Error::new(format!(
-                "{who} forwarded not a single answer under load"
-            )));
+            self.stage.note(format!(
+                "{who} forwarded not a single answer under load in {cell}"
+            ));
         }
         Ok(seen)
     }
