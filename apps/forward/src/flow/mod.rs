@@ -11,12 +11,12 @@
 //!
 //! It performs nothing: time is a number of seconds that the caller counts ([`Tick`]).
 
+mod back;
 pub mod index;
 pub mod state;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
 use std::time::Duration;
 
 use exos_host::memory;
@@ -166,29 +166,6 @@ impl FlowTable {
         self.find_hashed(key, self.hash(key))
     }
 
-    /// The flow of a server's packet to this client, where servers see their clients.
-    #[inline]
-    pub fn find_back(&self, client: Endpoint, server: u16) -> Option<FlowId> {
-        let is_it = |place: u32| {
-            let flow = &self.flows[place as usize];
-            flow.key.client == client && flow.server == server
-        };
-        let back = self.back.as_ref()?;
-        back.find(self.hash_back(client, server), is_it).map(FlowId)
-    }
-
-    /// The hash of a client and a server, for [`likely_back`](Self::likely_back).
-    #[inline]
-    pub fn hash_back(&self, client: Endpoint, server: u16) -> u32 {
-        self.hash_of_end(client, server)
-    }
-
-    /// Where a flow with this hash of client and server is: that of these, or one of few others. Reads no flow.
-    #[inline]
-    pub fn likely_back(&self, hash: u32) -> Option<FlowId> {
-        self.back.as_ref()?.find(hash, |_| true).map(FlowId)
-    }
-
     /// The same with the key's hash at hand.
     #[inline]
     pub fn find_hashed(&self, key: &Key, hash: u32) -> Option<FlowId> {
@@ -216,26 +193,6 @@ impl FlowTable {
     #[inline]
     pub fn get(&self, id: FlowId) -> &Flow {
         &self.flows[id.0 as usize]
-    }
-
-    /// All flows that there are.
-    pub fn ids(&self) -> impl Iterator<Item = FlowId> {
-        self.ids_within(0..self.flows.len())
-    }
-
-    /// Those of them at these places, of which there need not be so many.
-    pub fn ids_within(&self, places: Range<usize>) -> impl Iterator<Item = FlowId> {
-        let end = places.end.min(self.flows.len());
-        let begin = places.start.min(end);
-        let places = (begin as u32..).zip(&self.flows[begin..end]);
-        places
-            .filter(|(_, flow)| flow.is_there)
-            .map(|(place, _)| FlowId(place))
-    }
-
-    /// How many places there have been so far, with a flow or without.
-    pub fn places(&self) -> usize {
-        self.flows.len()
     }
 
     /// Flows of a class.
@@ -303,9 +260,7 @@ impl FlowTable {
         }
         self.index.insert(self.hash(&key), id.0);
         if reach == Reach::Transparent {
-            let hash = self.hash_back(key.client, server);
-            let back = self.back.get_or_insert_with(|| Index::new(self.capacity));
-            back.insert(hash, id.0);
+            self.insert_back(id, key.client, server);
         }
         self.append(id.0, state.class());
         self.note_change(id.0);
@@ -353,9 +308,7 @@ impl FlowTable {
         let flow = self.flows[id.0 as usize];
         self.index.remove(self.hash(&flow.key), id.0);
         if flow.reach == Reach::Transparent {
-            let hash = self.hash_back(flow.key.client, flow.server);
-            let back = self.back.as_mut().expect("made with the first");
-            back.remove(hash, id.0);
+            self.remove_back(id, flow.key.client, flow.server);
         }
         self.unlink(id.0, flow.state.class());
         let place = &mut self.flows[id.0 as usize];

@@ -8,6 +8,8 @@ use super::*;
 use crate::limits::{ENTRIES_AT_ONCE, LISTENERS_MAX};
 use crate::ports::Found;
 
+mod reaches;
+
 fn listen(at: &str, to: &[(&str, u16)]) -> Listen {
     let at: SocketAddr = at.parse().unwrap();
     let server = |(to, weight): &(&str, u16)| (to.parse().unwrap(), *weight, at.ip());
@@ -24,12 +26,6 @@ fn what_does_not_fit_together_is_refused_and_named() {
     let vip = "10.0.0.1:80";
     let at = |text: &str| text.parse::<SocketAddr>().unwrap();
     let good = listen(vip, &[("10.0.0.2:80", 1)]);
-    // Spoken to from 10.0.0.9.
-    let direct = |vip: &str| Listen {
-        reach: Reach::Direct,
-        to: vec![(at("10.0.0.2:80"), 1, [10, 0, 0, 9].into())],
-        ..listen(vip, &[])
-    };
     let cases = [
         (vec![good.clone(), good.clone()], Misfit::Twice(at(vip))),
         (vec![listen(vip, &[])], Misfit::NoServer(at(vip))),
@@ -52,24 +48,6 @@ fn what_does_not_fit_together_is_refused_and_named() {
         (
             vec![good.clone(); LISTENERS_MAX + 1],
             Misfit::TooManyListeners,
-        ),
-        (
-            vec![Listen {
-                reach: Reach::Direct,
-                ..listen(vip, &[("10.0.0.2:81", 1)])
-            }],
-            Misfit::OtherPort(at(vip), at("10.0.0.2:81")),
-        ),
-        (
-            vec![Listen {
-                reach: Reach::Tunnel,
-                ..listen(vip, &[("10.0.0.2:80", 1)])
-            }],
-            Misfit::OwnAddress(at("10.0.0.2:80"), at(vip).ip()),
-        ),
-        (
-            ["10.0.0.1:80", "10.0.0.9:80"].map(direct).to_vec(),
-            Misfit::OwnAddress(at("10.0.0.2:80"), at("10.0.0.9:80").ip()),
         ),
     ];
     for (wanted, misfit) in cases {
