@@ -273,6 +273,38 @@ killed_and_started() {
     has "it says so" "goes on with" "$(cat "$work/err")"
     rm -f "$work"/slow-*
 }
+# short_connections: many that begin and end; all are answered, and nothing of them is left in the kernel.
+short_connections() {
+    local begun
+    begun=$(counters kernel_flows_begun)
+    if command -v wrk >/dev/null; then
+        in_ client timeout 60 wrk -t1 -c4 -d2 --timeout 30s http://10.10.0.20/one.txt >"$work/wrk" 2>&1
+        has "wrk is answered" "requests in" "$(cat "$work/wrk")"
+        same "and nothing else" "" "$(grep -E 'Socket errors|Non-2xx' "$work/wrk")"
+    else
+        echo "SKIPPED: wrk through the forwarder: not installed (apt-get install wrk)"
+    fi
+    in_ client timeout 60 "$exos" load http://10.10.0.20/one.txt --sockets -c 4 -n 500 --requests-per-connection 1 --json >"$work/load" 2>"$work/said"
+    same "exos load is answered" "500 0" "$(python3 -c "import json; v = json.load(open('$work/load')); print(v['responses'], sum(v['errors'].values()))" 2>&1; cat "$work/said")"
+    begun=$(($(counters kernel_flows_begun) - begun))
+    same "their connections were in the kernel" True "$([ $begun -ge 500 ] && echo True)"
+    check "and none is left there" await none_is_left
+    same "all had room" 0 "$(field '["counters"]["kernel_flows_refused"]')"
+}
+# Of TCP; datagrams are for five minutes.
+none_is_left() { counters kernel_flows_begun && [ "$(field '["flows"]["established"]')" = 0 ] && [ "$(field '["flows"]["in_kernel"] == v["flows"]["talking"]')" = True ]; }
+# killed_under_load: connections that have much under way when the forwarder is killed, and another is started.
+killed_under_load() {
+    local load
+    start "${listen[@]}" "${to[@]}" --keep "$work/flows" --in-kernel
+    peer client echo 10.10.0.20 7 6000000 20 >"$work/loaded" 2>&1 & load=$!
+    check "a load is under way" await eval '[ "$(counters kernel_forwarded_to_servers)" -ge 500 ]'
+    end "$server"; server=
+    check "and is when the forwarder has ended by SIGKILL" kill -0 $load
+    start "${listen[@]}" "${to[@]}" --keep "$work/flows" --in-kernel
+    check "its connections go on, every byte" wait $load
+    same "in the kernel" True "$([ "$(counters kernel_forwarded_to_servers)" -ge 1 ] && echo True)"
+}
 # slow ADDRESS: bytes both ways for some seconds.
 slow() { peer client slow "$1" 7 300000 "$work/slow-$1"; }
 
@@ -282,6 +314,7 @@ start "${listen[@]}" "${to[@]}" --in-kernel
 all "in the kernel, offload"
 about="in the kernel: "
 in_kernel
+short_connections
 
 # ---- the same on what looks like a wire ----
 
@@ -293,6 +326,8 @@ stop; same "it ends in order" 0 $?
 about="in the kernel: "
 killed_and_started --in-kernel
 same "what was taken over is in the kernel" True "$(test "$(counters kernel_flows_begun)" -ge 2 && echo True)"
+stop; same "it ends in order" 0 $?
+killed_under_load
 stop; same "it ends in order" 0 $?
 in_ switch ethtool -K forwarder gro off
 about=
@@ -371,7 +406,7 @@ stop; same "it ends in order" 0 $?
 
 file() { cat >"$work/forward.toml"; }
 from_file() {
-    launch tcp ip netns exec "$net-forwarder" "$exos" forward --config "$work/forward.toml" ||
+    launch tcp ip netns exec "$net-forwarder" "$exos" forward --config "$work/forward.toml" "$@" ||
         { bad "it starts from a file" "$(cat "$work/err")"; exit 1; }
 }
 said_so() { grep -q "$1" "$work/err"; }
@@ -408,6 +443,40 @@ check "which works as before" in_ client curl -gsS -m 60 -o /dev/null http://10.
 touch "$work/slow-10.10.0.20.go"
 check "a connection of a listener and a server that are gone goes on" wait $one
 stop; same "it ends in order after that" 0 $?
+
+# The same in the kernel: listeners come of whose packets the program knew nothing.
+in_ switch ethtool -K forwarder gro on
+about="in the kernel, by a file: "
+head='in_kernel = true
+[link]
+name = "xdp:wire"
+addresses = ["10.10.0.20/24", "fd10::20/64"]
+'
+echo "$head"'[[service]]
+listen = ["10.10.0.20:7"]
+to = ["10.10.0.11"]' | file
+from_file --json
+rm -f "$work"/slow-*
+slow 10.10.0.20 >"$work/slow.one" 2>&1 & one=$!
+await test -e "$work/slow-10.10.0.20.half"
+same "a connection" 1 "$(counters kernel_flows_begun)"
+echo "$head"'[[service]]
+listen = ["10.10.0.20:7", "[fd10::20]:7", "udp:10.10.0.20:7"]
+to = ["10.10.0.11", "fd10::11"]' | file
+kill -HUP "$server"
+check "it reads the file anew" await said_so "read its file anew: 2 added"
+# forwards_there WORDS...: with that, the kernel forwards much more.
+forwards_there() {
+    local before
+    before=$(counters kernel_forwarded_to_servers) && peer client "$@" && [ $(($(counters kernel_forwarded_to_servers) - before)) -ge 50 ]
+}
+check "connections over IPv6" await forwards_there echo fd10::20 7 400000
+touch "$work/slow-10.10.0.20.go"
+check "the first one goes on" wait $one
+same "and is counted once" True "$([ "$(counters kernel_flows_begun)" -le $(($(field '["counters"]["flows_begun"]'))) ] && echo True)"
+stop; same "it ends in order" 0 $?
+in_ switch ethtool -K forwarder gro off
+about=
 
 # ---- servers that stop and come back are found out, by asking them and by what becomes of connections ----
 

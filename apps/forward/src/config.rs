@@ -25,6 +25,7 @@ struct File {
     flows: Option<Number>,
     keep: Option<PathBuf>,
     control: Option<PathBuf>,
+    in_kernel: bool,
     balance: Option<Text>,
     no_server: Option<Text>,
     link: LinkTable,
@@ -86,6 +87,7 @@ fn parse(file: &Path, text: &str) -> Result<Wanted, ConfigErrors> {
         flows: flows.map_or(FLOWS_DEFAULT, |n| n as u32),
         keep: tables.keep,
         control: tables.control,
+        in_kernel: tables.in_kernel,
         balance: choice(&source, tables.balance.as_ref()),
         no_server: choice(&source, tables.no_server.as_ref()),
         health: health(&source, tables.check.as_ref(), tables.passive.as_ref()),
@@ -234,6 +236,7 @@ mod tests {
             (FLOWS_DEFAULT, Balance::Maglev)
         );
         assert_eq!(wanted.no_server, NoServer::Reset);
+        assert!(!wanted.in_kernel);
         assert_eq!(wanted.services.len(), 2);
         assert_eq!(wanted.services[0].reach, Reach::Nat);
         let plain = HealthArgs::default();
@@ -263,6 +266,11 @@ mod tests {
                 &format!("colour = 1\n{service}"),
                 1,
                 "there is no key `colour` here",
+            ),
+            (
+                &format!("in_kernel = \"yes\"\n{service}"),
+                1,
+                "true or false",
             ),
             (&format!("flows = 0\n{service}"), 1, "from 1 to 16777216"),
             (

@@ -6,18 +6,18 @@
 //! flow, and the kernel those of its flows that are established or talk both ways:
 //!
 //! ```text
-//! Forwarder ── a flow stands, or no longer ──> follow ──> flows, hops    (maps, read by the program)
+//! Forwarder ── a flow stands, or no longer ──> follow ──> index, records, hops    (memory that the program reads)
 //!                                                           │
 //! FlowTable::see <── when it was last seen ── sweep <───────┘
 //! ```
 //!
-//! - A flow in the kernel is in two entries, one for each way.
+//! - A flow is told and taken back by writing memory, without a system call.
 //! - Its packets' next hops are entries of their own ([`hops`]), so that a neighbour with another link address is one
 //!   change, and packets of one who is not known come here, where he is asked for.
 //! - The kernel notes when it last saw a packet. All flows are read once in [`SWEEP_TIME`], some at a time; one
 //!   whose time is over is looked up before it is forgotten.
-//! - What the kernel does not take (its memory is full, or there are more neighbours or servers than it can be told of) is
-//!   forwarded here, and counted.
+//! - What the kernel does not take (there is no room in the index, or there are more neighbours or servers than it can be
+//!   told of) is forwarded here, and counted.
 
 pub mod hops;
 mod maps;
@@ -30,7 +30,8 @@ use std::time::Duration;
 
 use exos::{Error, Exos};
 use exos_filter::handler::ForwardHandler;
-use exos_filter::handler::forward::{Shape, WayOut};
+use exos_filter::handler::forward::Shape;
+use exos_filter::handler::forward::flows::HashKey;
 use exos_inet::{Instant, Stack};
 
 use crate::flow::{FlowId, Tick};
@@ -48,6 +49,8 @@ pub struct Kernel {
     is_attached: bool,
     next_step: Instant,
     next_look: Instant,
+    /// What a person was told last.
+    said: Option<String>,
 }
 
 impl Kernel {
@@ -56,18 +59,22 @@ impl Kernel {
     /// # Errors
     ///
     /// Packets would not leave by this interface, or the kernel refuses the program or its maps.
-    pub fn start(exos: &mut Exos, forwarder: &mut Forwarder) -> Result<Self, Error> {
+    pub fn start(exos: &mut Exos, forwarder: &mut Forwarder, key: HashKey) -> Result<Self, Error> {
         let way_out = exos.way_out()?;
         let shapes = shapes(forwarder.services());
-        let mut table = Table::new(forwarder.flows().capacity(), &shapes)?;
+        let mut table = Table::new(forwarder.flows().capacity(), &shapes, key)?;
         let handler = ForwardHandler {
             mac: exos.stack.config().mac,
             shapes,
-            flows_fd: table.maps.flow_fds(),
+            index_fd: table.maps.index.raw_fd(),
+            buckets: table.maps.buckets,
+            key,
+            records_fd: table.maps.records.raw_fd(),
             hops_fd: table.maps.hops.raw_fd(),
             tallies_fd: table.maps.tallies.raw_fd(),
             way_out,
             may_be_partial: exos.link().offload().rx_partial_checksum,
+            fences: ForwardHandler::NEEDS_FENCES,
         };
         exos.set_handler(&handler)?;
         let now = exos.now();
@@ -82,17 +89,24 @@ impl Kernel {
             is_attached: true,
             next_step: now,
             next_look: now + WAY_OUT_EVERY,
+            said: None,
         })
     }
 
     /// A flow has begun, changed how it stands, or ended: tells the kernel what that is for it.
-    pub fn follow(&mut self, now: Instant, forwarder: &Forwarder, stack: &mut Stack, id: FlowId) {
+    pub fn follow(
+        &mut self,
+        now: Instant,
+        forwarder: &mut Forwarder,
+        stack: &mut Stack,
+        id: FlowId,
+    ) {
         self.table.follow(now, forwarder, stack, id);
     }
 
     /// When the kernel last saw a packet of a flow; `None` where it does not have it.
-    pub fn seen(&self, services: &Services, id: FlowId) -> Option<Tick> {
-        self.table.seen(services, id)
+    pub fn seen(&self, now: Instant, id: FlowId) -> Option<Tick> {
+        self.table.seen(now, id)
     }
 
     /// What is due: neighbours' new addresses, a step of the sweep, and whether packets still arrive. What there is to say
@@ -101,13 +115,14 @@ impl Kernel {
         let now = exos.now();
         self.table.refresh(now, &mut exos.stack);
         if now >= self.next_step {
-            let is_over = self.table.sweep(forwarder);
-            self.next_step = now + until_next_step(self.table.count, is_over);
+            self.table.sweep(now, forwarder);
+            self.next_step = now + until_next_step(self.table.top);
         }
         if now >= self.next_look {
             self.next_look = now + WAY_OUT_EVERY;
             self.read_tallies(forwarder);
             self.look(exos);
+            self.fit(exos, forwarder);
         }
     }
 
@@ -123,28 +138,54 @@ impl Kernel {
 
     /// Where packets would not arrive any more, all come here, until they would.
     fn look(&mut self, exos: &mut Exos) {
-        let way_out = exos.way_out();
-        match way_out {
+        match exos.way_out() {
             Ok(way_out) if !self.is_attached || way_out != self.handler.way_out => {
-                self.attach(exos, way_out);
+                self.handler.way_out = way_out;
+                match exos.set_handler(&self.handler) {
+                    Ok(()) => {
+                        self.is_attached = true;
+                        self.say("in the kernel again".to_owned());
+                    }
+                    Err(error) => self.detach(exos, &error),
+                }
             }
-            Err(error) if self.is_attached => {
-                eprintln!("exos forward: no longer in the kernel: {error}");
-                exos.remove_handler();
-                self.is_attached = false;
-            }
-            _ => {}
+            Err(error) => self.detach(exos, &error),
+            Ok(_) => {}
         }
     }
 
-    fn attach(&mut self, exos: &mut Exos, way_out: WayOut) {
-        self.handler.way_out = way_out;
-        match exos.set_handler(&self.handler) {
-            Ok(()) => {
-                eprintln!("exos forward: in the kernel again");
-                self.is_attached = true;
+    fn detach(&mut self, exos: &mut Exos, error: &Error) {
+        if std::mem::take(&mut self.is_attached) {
+            exos.remove_handler();
+        }
+        self.say(format!("no longer in the kernel: {error}"));
+    }
+
+    /// Where listeners have come whose packets the program does not know, another takes its place, with the flows of this
+    /// one and theirs. Until then, and where that fails, their packets come here.
+    fn fit(&mut self, exos: &mut Exos, forwarder: &mut Forwarder) {
+        let known = &self.handler.shapes;
+        let is_new = |shape: &Shape| !known.contains(shape);
+        if !self.is_attached || !shapes(forwarder.services()).iter().any(is_new) {
+            return;
+        }
+        match Self::start(exos, forwarder, self.handler.key) {
+            Ok(mut next) => {
+                self.read_tallies(forwarder);
+                next.table.go_on_from(&self.table);
+                *self = next;
             }
-            Err(error) => eprintln!("exos forward: still not in the kernel: {error}"),
+            Err(error) => self.say(format!(
+                "listeners that have come are not in the kernel: {error}"
+            )),
+        }
+    }
+
+    /// Tells a person what is different from what he was told last.
+    fn say(&mut self, text: String) {
+        if self.said.as_ref() != Some(&text) {
+            eprintln!("exos forward: {text}");
+            self.said = Some(text);
         }
     }
 
@@ -167,13 +208,9 @@ impl Kernel {
     }
 }
 
-/// With so many flows in the kernel, the time between two steps of a sweep, so that one takes as long whatever there are.
-fn until_next_step(flows: u32, is_over: bool) -> Duration {
-    match flows {
-        // The last steps of a sweep of nothing need no haste.
-        0 if is_over => SWEEP_TIME,
-        _ => SWEEP_TIME / (2 * flows / SWEEP_STEP + 2),
-    }
+/// With flows at so many places, the time between two steps of a sweep, so that one takes as long whatever there are.
+fn until_next_step(places: u32) -> Duration {
+    SWEEP_TIME / places.div_ceil(SWEEP_STEP).max(1)
 }
 
 /// What packets of these listeners look like.

@@ -153,7 +153,7 @@ pub const CONFIG_LEN_MAX: u64 = 4 << 20;
 /// that says something is taken for a silent one.
 pub const SWEEP_TIME: Duration = Duration::from_secs(20);
 
-/// Entries of which that is read at once: some 50 microseconds.
+/// Places at which that is read at once: some 50 microseconds.
 pub const SWEEP_STEP: u32 = 512;
 
 /// How often it is looked whether what the kernel sends on by a veth still arrives.
@@ -162,7 +162,7 @@ pub const WAY_OUT_EVERY: Duration = Duration::from_secs(1);
 /// Neighbours that flows in the kernel go to: 8 bytes each. A network with more has a router.
 pub const KERNEL_HOPS_MAX: u32 = 4096;
 
-/// Pairs of a listener and a server of which the kernel counts packets and bytes, and so forwards flows: 32 bytes each for
+/// Pairs of a listener and a server that have flows in the kernel at once, of which it counts packets and bytes: 32 bytes each for
 /// each processor.
 pub const KERNEL_PAIRS_MAX: u32 = 1024;
 

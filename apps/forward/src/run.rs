@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use exos::signals::{Ask, Signals};
 use exos::{Error, Exos, Prefixed, clock};
+use exos_filter::handler::forward::flows::HashKey;
 use exos_inet::Instant;
 use exos_program::{Idle, Printer, Stream};
 use serde_json::json;
@@ -44,7 +45,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     }
     let wanted = Wanted::of(args)?;
     check_listeners(&wanted)?;
-    check_kernel(args, &wanted)?;
+    check_kernel(wanted.in_kernel, &wanted)?;
     let checks = wanted.health.rule()?.map(Checking::new);
     let control = wanted.control.as_deref().map(ControlServer::listen);
     let control = control.transpose()?;
@@ -62,8 +63,12 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     eprintln!("exos forward: {}", exos.describe_link());
     let mut answers = Answers::default();
     answers.take(&mut exos, forwarder.services())?;
-    let kernel = match args.in_kernel {
-        true => Some(Kernel::start(&mut exos, &mut forwarder).map_err(not_in_kernel)?),
+    let kernel = match wanted.in_kernel {
+        true => {
+            let key = HashKey::new([secret()?, secret()?]);
+            let kernel = Kernel::start(&mut exos, &mut forwarder, key);
+            Some(kernel.map_err(not_in_kernel)?)
+        }
         false => None,
     };
     let signals = Signals::catch()?;
@@ -254,11 +259,13 @@ impl Program {
             return Err(Error::new("there is no file to read anew")
                 .mend("start the forwarder with --config FILE"));
         }
+        // While places are those of the servers that it was counted for.
+        self.read_tallies();
         let mut wanted = Wanted::of(&self.args)?;
         // The link, the table and the sockets are what they were at the start.
         wanted.link.address.clone_from(&self.addresses);
         check_listeners(&wanted)?;
-        check_kernel(&self.args, &wanted)?;
+        check_kernel(self.kernel.is_some(), &wanted)?;
         let listens = listens(&wanted, &self.exos.stack)?;
         let rule = wanted.health.rule()?;
         let changed = self.forwarder.services_mut().become_these(&listens);
@@ -292,8 +299,9 @@ impl Program {
 
     fn respond(&mut self, line: &[u8]) -> Result<serde_json::Value, String> {
         let request = Request::parse(line)?;
+        // To be told, or while places are those of the servers that it was counted for.
+        self.read_tallies();
         if request.request == Kind::Status {
-            self.read_tallies();
             return Ok(json!({ "status": statistics::json(self.parts()) }));
         }
         if request.request == Kind::Reload {
@@ -313,7 +321,7 @@ impl Program {
             None => self.forwarder.handle_timeout(now),
             Some(kernel) => {
                 kernel.turn(&mut self.exos, &mut self.forwarder);
-                let seen = |services: &Services, id| kernel.seen(services, id);
+                let seen = |id| kernel.seen(now, id);
                 self.forwarder.handle_timeout_unless(now, seen);
             }
         }
@@ -334,7 +342,7 @@ impl Program {
             }
             if let Some(kernel) = &mut self.kernel {
                 let now = self.exos.now();
-                kernel.follow(now, &self.forwarder, &mut self.exos.stack, id);
+                kernel.follow(now, &mut self.forwarder, &mut self.exos.stack, id);
             }
         }
     }

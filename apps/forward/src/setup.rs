@@ -6,7 +6,7 @@ use exos::{Error, Exos, LinkName};
 use exos_inet::Stack;
 
 use crate::limits::PATH_MTU_MIN;
-use crate::options::{ForwardArgs, Place, Weighted};
+use crate::options::{Place, Weighted};
 use crate::reach::Reach;
 use crate::service::Listen;
 use crate::wanted::Wanted;
@@ -23,10 +23,10 @@ pub fn check_listeners(wanted: &Wanted) -> Result<(), Error> {
 }
 
 /// The kernel is only told of flows with translated addresses.
-pub fn check_kernel(args: &ForwardArgs, wanted: &Wanted) -> Result<(), Error> {
+pub fn check_kernel(in_kernel: bool, wanted: &Wanted) -> Result<(), Error> {
     let mut services = wanted.services.iter();
     match services.find(|service| service.reach != Reach::Nat) {
-        Some(service) if args.in_kernel => Err(Error::new(format!(
+        Some(service) if in_kernel => Err(Error::new(format!(
             "the kernel does not forward by --reach {}",
             service.reach.name()
         ))

@@ -27,6 +27,7 @@ pub struct Wanted {
     pub flows: u32,
     pub keep: Option<PathBuf>,
     pub control: Option<PathBuf>,
+    pub in_kernel: bool,
     pub balance: Balance,
     pub no_server: NoServer,
     pub health: HealthArgs,
@@ -43,13 +44,20 @@ impl Wanted {
         if let Some(file) = &args.config {
             let wanted = config::read(file).map_err(|errors| Error::new(errors.to_string()))?;
             let link = args.link.clone().or(wanted.link);
-            return Ok(Self { link, ..wanted });
+            // Of the options beside a file this one says only yes.
+            let in_kernel = args.in_kernel || wanted.in_kernel;
+            return Ok(Self {
+                link,
+                in_kernel,
+                ..wanted
+            });
         }
         Ok(Self {
             link: args.link.clone(),
             flows: args.flows,
             keep: args.keep.clone(),
             control: args.control.clone(),
+            in_kernel: args.in_kernel,
             balance: args.balance,
             no_server: args.no_server,
             health: args.health.clone(),

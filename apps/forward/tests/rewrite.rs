@@ -171,7 +171,7 @@ proptest! {
 /// The one case of RFC 768: a checksum that comes out as zero is sent as all ones.
 #[test]
 fn a_udp_checksum_of_zero_is_sent_as_all_ones() {
-    let from = Ends::v4("10.0.0.1:1000", "10.0.0.2:2000");
+    let from = Ends::of("10.0.0.1:1000", "10.0.0.2:2000");
     let shape = Shape {
         transport: Transport::Udp,
         payload: vec![0; 4],
@@ -181,7 +181,7 @@ fn a_udp_checksum_of_zero_is_sent_as_all_ones() {
     };
     let mut seen = 0;
     for port in 1..=u16::MAX {
-        let to = Ends::v4("10.0.0.3:1", &format!("10.0.0.4:{port}"));
+        let to = Ends::of("10.0.0.3:1", &format!("10.0.0.4:{port}"));
         let onward = rewritten(&build(MAC, &from, &shape), &to, Sums::Complete);
         assert_ne!(onward[40..42], [0, 0], "port {port}");
         seen += usize::from(onward[40..42] == [0xff, 0xff]);

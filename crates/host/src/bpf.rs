@@ -14,21 +14,21 @@
 //! size. The kernel takes any size and requires that bytes it does not know are zero, so each command here has a
 //! `repr(C)` struct of exactly the fields that it uses. All padding is explicit.
 
-mod batch;
 mod btf;
 mod info;
 mod link;
 mod map;
+mod mapped;
 mod pin;
 mod prog;
 mod ringbuf;
 mod tcx;
 
-pub use batch::Cursor;
 pub use btf::{KernelTypes, Member};
 pub use info::{ProgInfo, XdpHolder, map_exists, who_holds_xdp};
 pub use link::{Link, XdpMode};
 pub use map::{Map, MapKind, possible_cpus};
+pub use mapped::MappedArray;
 pub use pin::{is_bpffs, is_private, require_bpffs};
 pub use prog::{LoadError, Prog, SkbContext, TestRun};
 pub use ringbuf::RingbufReader;
@@ -54,7 +54,6 @@ enum Command {
     ProgGetFdById = 13,
     MapGetFdById = 14,
     ObjGetInfoByFd = 15,
-    MapLookupBatch = 24,
     LinkCreate = 28,
     LinkUpdate = 29,
     LinkGetFdById = 30,

@@ -19,6 +19,7 @@ pub mod ethtool;
 pub mod kernel;
 pub mod limits;
 pub mod localtime;
+mod mapping;
 pub mod memory;
 pub mod netlink;
 pub mod netns;

@@ -7,29 +7,24 @@
 //! [`LentText`] is text for reading alone, whose memory its maker can take back. [`LentMemory`] is memory for writing,
 //! whose maker can tell when neither a process nor the kernel has it any more.
 //!
-//! Words are atomic because another process may change them at any time; what they mean together is for the user
-//! to secure (sequence numbers, say). Storing to words that were opened for reading ends the process (SIGSEGV).
+//! Storing to words that were opened for reading ends the process (SIGSEGV).
 
 use crate::error::{Context as _, Error, Result};
+use crate::mapping::Mapping;
 use rustix::fs::{
     IFlags, MemfdFlags, Mode, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create,
 };
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Words shared with other processes.
 #[derive(Debug)]
 pub struct SharedWords {
     fd: OwnedFd,
-    start: NonNull<AtomicU64>,
-    len: usize,
+    mapping: Mapping,
 }
-
-// SAFETY: the mapping is as good on one thread as on another, and all accesses are atomic.
-unsafe impl Send for SharedWords {}
 
 /// What neither a reader nor the writer may change any more.
 const SEALS: SealFlags = SealFlags::SHRINK
@@ -44,8 +39,10 @@ impl SharedWords {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = memfd_create(name, flags).context(what)?;
         rustix::fs::ftruncate(&fd, (len * 8) as u64).context(what)?;
-        let start = map(fd.as_fd(), len, libc::PROT_READ | libc::PROT_WRITE).context(what)?;
-        let words = Self { fd, start, len };
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the file has this length, and is sealed against another before anybody else has it.
+        let mapping = unsafe { Mapping::new(fd.as_fd(), len, access) }.context(what)?;
+        let words = Self { fd, mapping };
         // After our own mapping: FUTURE_WRITE leaves that one, and allows no other.
         fcntl_add_seals(&words.fd, SEALS).context(what)?;
         Ok(words)
@@ -63,15 +60,14 @@ impl SharedWords {
         }
         let bytes = rustix::fs::fstat(&fd).context(what)?.st_size;
         let len = usize::try_from(bytes).unwrap_or(0) / 8;
-        let start = map(fd.as_fd(), len, libc::PROT_READ).context(what)?;
-        Ok(Self { fd, start, len })
+        // SAFETY: the file has this length, and is sealed against another.
+        let mapping = unsafe { Mapping::new(fd.as_fd(), len, libc::PROT_READ) }.context(what)?;
+        Ok(Self { fd, mapping })
     }
 
     /// The words.
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping has this length as long as `self` lives, since the file's length is sealed; a mapping
-        // is aligned to pages; any bits are a valid word, and nobody in this process accesses them otherwise.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+        self.mapping.words()
     }
 }
 
@@ -80,23 +76,6 @@ impl AsFd for SharedWords {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
-}
-
-impl Drop for SharedWords {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and `words` borrowed from `self`.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len * 8) };
-    }
-}
-
-fn map(fd: BorrowedFd<'_>, len: usize, access: i32) -> std::io::Result<NonNull<AtomicU64>> {
-    let (nowhere, raw) = (std::ptr::null_mut(), fd.as_raw_fd());
-    // SAFETY: without MAP_FIXED a new mapping touches no existing memory.
-    let start = unsafe { libc::mmap(nowhere, len * 8, access, libc::MAP_SHARED, raw, 0) };
-    if start == libc::MAP_FAILED {
-        return Err(std::io::Error::last_os_error());
-    }
-    Ok(NonNull::new(start.cast()).expect("the kernel maps nothing at 0 unasked"))
 }
 
 /// A text in memory that is lent for reading: whoever has a descriptor of it can read it until it is taken back, and
@@ -223,6 +202,7 @@ impl LentMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mapping::map;
     use std::io::Read as _;
     use std::sync::atomic::Ordering::Relaxed;
 

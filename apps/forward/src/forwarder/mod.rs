@@ -232,15 +232,11 @@ impl Forwarder {
 
     /// Forgets flows that were silent for too long, and goes on with what changes; each up to a bound.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.handle_timeout_unless(now, |_, _| None);
+        self.handle_timeout_unless(now, |_| None);
     }
 
     /// The same where packets of flows are also seen elsewhere: `seen` says when a packet of a flow was.
-    pub fn handle_timeout_unless(
-        &mut self,
-        now: Instant,
-        seen: impl Fn(&Services, FlowId) -> Option<Tick>,
-    ) {
+    pub fn handle_timeout_unless(&mut self, now: Instant, seen: impl Fn(FlowId) -> Option<Tick>) {
         if self.is_changing() {
             self.change();
         }
@@ -250,7 +246,7 @@ impl Forwarder {
                 return;
             };
             let before = self.flows.get(id).seen;
-            if let Some(tick) = seen(&self.services, id).filter(|tick| *tick > before) {
+            if let Some(tick) = seen(id).filter(|tick| *tick > before) {
                 self.note_seen(id, tick);
                 continue;
             }

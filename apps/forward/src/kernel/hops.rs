@@ -103,3 +103,11 @@ impl Hops {
         }
     }
 }
+
+#[cfg(test)]
+impl Hops {
+    /// No flow names any.
+    pub(super) fn are_free(&self) -> bool {
+        self.hops.iter().all(|hop| hop.users == 0)
+    }
+}

@@ -1,19 +1,23 @@
-//! The flows that the kernel has been given: two entries for each, one for each way, and the hops that they name.
+//! The flows that the kernel has been given, at the places that they have in the forwarder's table, and the hops and
+//! tallies that they name.
 //!
-//! Invariants: a flow is in both entries or in none, and names both its hops as long as it is there.
+//! What a flow in the kernel was made of is in its record, and nowhere else. Invariant: a flow that is there names both
+//! its hops and its pair of tallies as long as it is.
 
 use exos::Error;
 use exos_filter::handler::forward::Shape;
-use exos_filter::handler::forward::layout::{Ends, OneWay};
+use exos_filter::handler::forward::flows::HashKey;
+use exos_filter::handler::forward::layout::{self, Ends};
 use exos_inet::{Instant, Stack};
 
 use super::hops::Hops;
 use super::maps::Maps;
 use super::tallies::Tallies;
 use crate::endpoint::Endpoint;
-use crate::flow::{Class, Flow, FlowId, Key, Tick};
+use crate::flow::{Class, Flow, FlowId, Tick};
 use crate::forwarder::Forwarder;
 use crate::limits::SWEEP_STEP;
+use crate::packet::Transport;
 use crate::service::Services;
 
 /// The flows in the kernel.
@@ -21,39 +25,30 @@ pub(super) struct Table {
     pub(super) maps: Maps,
     hops: Hops,
     pub(super) tallies: Tallies,
-    /// By their places in the forwarder's table.
-    installed: Vec<Option<Installed>>,
     /// How many there are.
     pub(super) count: u32,
+    /// Places that there was ever a flow at are below this.
+    pub(super) top: u32,
+    /// Where the sweep goes on.
+    swept: u32,
+    /// What packets look like that the program knows.
+    shapes: Vec<Shape>,
     /// Flows that were given to the kernel, and those that it did not take.
     pub(super) begun: u64,
     pub(super) refused: u64,
 }
 
-/// What a flow in the kernel was made of, by which it is found again.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Route {
-    key: Key,
-    server: u16,
-    our_port: u16,
-}
-
-#[derive(Clone, Copy)]
-struct Installed {
-    route: Route,
-    /// Towards the server, and towards the client.
-    hops: [u32; 2],
-}
-
 impl Table {
     /// Room for so many flows, of packets that look like these.
-    pub(super) fn new(capacity: u32, shapes: &[Shape]) -> Result<Self, Error> {
+    pub(super) fn new(capacity: u32, shapes: &[Shape], key: HashKey) -> Result<Self, Error> {
         Ok(Self {
-            maps: Maps::new(capacity, shapes)?,
+            maps: Maps::new(capacity, shapes, key)?,
             hops: Hops::default(),
             tallies: Tallies::default(),
-            installed: Vec::new(),
             count: 0,
+            top: 0,
+            swept: 0,
+            shapes: shapes.to_vec(),
             begun: 0,
             refused: 0,
         })
@@ -63,87 +58,102 @@ impl Table {
     pub(super) fn follow(
         &mut self,
         now: Instant,
-        forwarder: &Forwarder,
+        forwarder: &mut Forwarder,
         stack: &mut Stack,
         id: FlowId,
     ) {
-        let flow = forwarder.flows().get(id);
+        let flow = *forwarder.flows().get(id);
         let stands = matches!(flow.state.class(), Class::Established | Class::Talking);
-        let route = (flow.is_there && stands).then(|| Route::of(flow));
-        let place = id.place();
-        if self.installed.len() <= place {
-            self.installed.resize(place + 1, None);
-        }
-        if self.installed[place].map(|installed| installed.route) == route {
+        let wanted = (flow.is_there && stands).then(|| packets(forwarder.services(), &flow));
+        let there = self.maps.flows().get(id.0);
+        let ends = |flow: layout::Flow| (flow.protocol, flow.ends);
+        if there.map(ends) == wanted.map(ends) {
             return;
         }
-        if let Some(before) = self.installed[place].take() {
-            self.remove(forwarder.services(), &before);
+        if there.is_some() {
+            self.remove(id);
         }
-        let Some(route) = route else {
+        let Some(wanted) = wanted else {
             return;
         };
-        match self.install(now, forwarder.services(), stack, id, route) {
-            Some(installed) => {
-                self.installed[place] = Some(installed);
+        match self.insert(now, forwarder, stack, id, wanted) {
+            Some(()) => {
                 self.count += 1;
+                self.top = self.top.max(id.0 + 1);
                 self.begun += 1;
             }
             None => self.refused += 1,
         }
     }
 
-    /// Both ways of a flow, or none.
-    fn install(
+    /// Gives a flow to the kernel, once it has its hops and tallies.
+    fn insert(
         &mut self,
         now: Instant,
-        services: &Services,
+        forwarder: &mut Forwarder,
         stack: &mut Stack,
         id: FlowId,
-        route: Route,
-    ) -> Option<Installed> {
-        let tallies = self.tallies.of(route.key.listener, route.server)?;
-        let ways = route.ways(services);
-        let to_server = self
-            .hops
-            .take(now, stack, &self.maps, ways[0].to.dst.ip())?;
-        let Some(to_client) = self.hops.take(now, stack, &self.maps, ways[1].to.dst.ip()) else {
+        mut wanted: layout::Flow,
+    ) -> Option<()> {
+        let shape = Shape {
+            ipv6: wanted.ends.client.is_ipv6(),
+            tcp: wanted.protocol == Transport::Tcp.number(),
+        };
+        if !self.shapes.contains(&shape) {
+            return None;
+        }
+        let flow = forwarder.flows().get(id);
+        let pair = (flow.key.listener, flow.server);
+        wanted.pair = self.tallies.take(&self.maps, pair, forwarder)?;
+        let Some(hops) = self.take_hops(now, stack, &wanted.ends) else {
+            self.tallies.give(wanted.pair);
+            return None;
+        };
+        wanted.hops = hops;
+        let seen_ns = now.micros() * 1000;
+        let put = self.maps.flows().insert(id.0, &wanted, seen_ns);
+        if put.is_err() {
+            self.let_go(&wanted);
+        }
+        put.ok()
+    }
+
+    /// Counts on from where the one before it ends, of which it has the flows.
+    pub(super) fn go_on_from(&mut self, before: &Self) {
+        self.begun = before.begun + self.begun.saturating_sub(before.count.into());
+        self.refused += before.refused;
+        self.tallies.go_on_from(&before.tallies);
+    }
+
+    /// Both hops, or none.
+    fn take_hops(&mut self, now: Instant, stack: &mut Stack, ends: &Ends) -> Option<[u32; 2]> {
+        let mut take = |to| self.hops.take(now, stack, &self.maps, to);
+        let to_server = take(ends.server.ip())?;
+        let Some(to_client) = take(ends.client.ip()) else {
             self.hops.give(&self.maps, to_server);
             return None;
         };
-        let hops = [to_server, to_client];
-        let seen_ns = now.micros() * 1000;
-        for (n, way) in ways.into_iter().enumerate() {
-            let way = OneWay {
-                place: id.place() as u32,
-                hop: hops[n],
-                tally: tallies[n],
-                ..way
-            };
-            if self.maps.insert(&way, seen_ns).is_err() {
-                ways[..n].iter().for_each(|way| self.maps.remove(way));
-                hops.iter().for_each(|hop| self.hops.give(&self.maps, *hop));
-                return None;
-            }
-        }
-        Some(Installed { route, hops })
+        Some([to_server, to_client])
     }
 
-    fn remove(&mut self, services: &Services, before: &Installed) {
-        for way in &before.route.ways(services) {
-            self.maps.remove(way);
+    fn remove(&mut self, id: FlowId) {
+        if let Some(flow) = self.maps.flows().remove(id.0) {
+            self.let_go(&flow);
+            self.count -= 1;
         }
-        for hop in before.hops {
-            self.hops.give(&self.maps, hop);
-        }
-        self.count -= 1;
     }
 
-    /// When the kernel last saw a packet of a flow; `None` where it does not have it.
-    pub(super) fn seen(&self, services: &Services, id: FlowId) -> Option<Tick> {
-        let installed = self.installed.get(id.place())?.as_ref()?;
-        let ways = installed.route.ways(services);
-        ways.iter().filter_map(|way| self.maps.seen(way)).max()
+    /// Nothing is left of a flow: neither its hops nor its tallies are named by it.
+    fn let_go(&mut self, flow: &layout::Flow) {
+        flow.hops
+            .iter()
+            .for_each(|hop| self.hops.give(&self.maps, *hop));
+        self.tallies.give(flow.pair);
+    }
+
+    /// When a packet of a flow was last seen there; `None` where the kernel does not have it.
+    pub(super) fn seen(&self, now: Instant, id: FlowId) -> Option<Tick> {
+        self.maps.flows().seen(id.0).map(|ns| tick_of(ns, now))
     }
 
     /// Writes the link addresses that have changed.
@@ -153,54 +163,55 @@ impl Table {
 
     /// Tells what was forwarded since the last time.
     pub(super) fn read_tallies(&mut self, forwarder: &mut Forwarder) {
-        self.tallies.read(&self.maps, |course, since| {
-            forwarder.note_forwarded(course, since.packets, since.bytes);
-        });
+        self.tallies.read(&self.maps, forwarder);
     }
 
     /// Reads when some of the flows were last seen; true when these were the last of all.
-    pub(super) fn sweep(&mut self, forwarder: &mut Forwarder) -> bool {
-        let installed = &self.installed;
-        self.maps.sweep(SWEEP_STEP, |place, seen| {
-            if installed.get(place as usize).is_some_and(Option::is_some) {
-                forwarder.note_seen(FlowId(place), seen);
+    pub(super) fn sweep(&mut self, now: Instant, forwarder: &mut Forwarder) -> bool {
+        if self.count == 0 {
+            self.top = 0;
+        }
+        let end = self.top.min(self.swept + SWEEP_STEP);
+        for id in (self.swept..end).map(FlowId) {
+            if let Some(seen) = self.seen(now, id) {
+                forwarder.note_seen(id, seen);
             }
-        })
+        }
+        self.swept = if end == self.top { 0 } else { end };
+        self.swept == 0
     }
 }
 
-impl Route {
-    pub(super) fn of(flow: &Flow) -> Self {
-        Self {
-            key: flow.key,
-            server: flow.server,
-            our_port: flow.our_port,
-        }
+#[cfg(test)]
+impl Table {
+    pub(super) fn hops_are_free(&self) -> bool {
+        self.hops.are_free()
     }
+}
 
-    /// Towards the server, and towards the client; hops and tallies are for others to say.
-    pub(super) fn ways(&self, services: &Services) -> [OneWay; 2] {
-        let listener = &services.listeners[usize::from(self.key.listener)];
-        let server = &services.servers[usize::from(self.server)];
-        let ours = Endpoint {
-            address: server.ours,
-            port: self.our_port,
-        };
-        let ends = |src: Endpoint, dst: Endpoint| Ends {
-            src: src.into(),
-            dst: dst.into(),
-        };
-        let way = |from, to| OneWay {
-            protocol: listener.transport.number(),
-            from,
-            to,
-            place: 0,
-            hop: 0,
-            tally: 0,
-        };
-        [
-            way(ends(self.key.client, listener.at), ends(ours, server.at)),
-            way(ends(server.at, ours), ends(listener.at, self.key.client)),
-        ]
+/// A time that the program has written; it is none that has yet to come.
+fn tick_of(ns: u64, now: Instant) -> Tick {
+    let tick = (ns / 1_000_000_000).min(now.millis() / 1000);
+    tick as Tick
+}
+
+/// What a flow's packets look like, both ways; hops and tallies are for others to say.
+pub(super) fn packets(services: &Services, flow: &Flow) -> layout::Flow {
+    let listener = &services.listeners[usize::from(flow.key.listener)];
+    let server = &services.servers[usize::from(flow.server)];
+    let ours = Endpoint {
+        address: server.ours,
+        port: flow.our_port,
+    };
+    layout::Flow {
+        protocol: listener.transport.number(),
+        ends: Ends {
+            client: flow.key.client.into(),
+            listener: listener.at.into(),
+            ours: ours.into(),
+            server: server.at.into(),
+        },
+        hops: [0; 2],
+        pair: 0,
     }
 }

@@ -20,7 +20,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    pub fn v4(src: &str, dst: &str) -> Self {
+    pub fn of(src: &str, dst: &str) -> Self {
         Self {
             src: src.parse().unwrap(),
             dst: dst.parse().unwrap(),

@@ -1,14 +1,20 @@
 //! The program that rewrites in the kernel against the rewriting in user space, packet by packet: what the one sends on
 //! is, byte for byte, what the other makes of it, and what it does not send on it leaves as it was. The program runs in
-//! the kernel (`BPF_PROG_TEST_RUN`). Needs the privilege to load programs; without it each test says that it was skipped.
+//! the kernel (`BPF_PROG_TEST_RUN`). And that it sends on nothing by halves of two flows, and what it makes of memory that
+//! is not as it should be. Needs the privilege to load programs; without it each test says that it was skipped.
+
+#[path = "in_kernel_memory.rs"]
+mod memory;
 
 use std::cell::Cell;
+use std::sync::atomic::Ordering;
 
+use exos_filter::handler::forward::flows::{Flows, HashKey};
 use exos_filter::handler::forward::{Shape as HandlerShape, WayOut, layout};
 use exos_filter::handler::{ForwardHandler, Handler as _};
 use exos_forward::packet::{Packet, Segment, Transport};
 use exos_forward::rewrite::{Rewrite, Sums};
-use exos_host::bpf::{Map, Prog, permitted};
+use exos_host::bpf::{Map, MappedArray, Prog, permitted};
 use exos_testing::Random;
 use exos_wire::Mac;
 use exos_wire::tcp::TcpFlags;
@@ -19,11 +25,16 @@ use super::{MAC, rewrite_to, shape, two_ends};
 
 const PASS: u32 = 2;
 const TX: u32 = 3;
-const NEXT: Mac = Mac([2, 0, 0, 0, 7, 7]);
-/// The entries that the flow of a test names.
-const HOP: u32 = 3;
-const TALLY: u32 = 5;
-const PLACE: u32 = 77;
+/// Next hops towards servers and towards clients.
+const NEXT: [Mac; 2] = [Mac([2, 0, 0, 0, 7, 7]), Mac([2, 0, 0, 0, 8, 8])];
+/// What the flow of a test names, and where it is.
+const HOPS: [u32; 2] = [3, 6];
+const PAIR: u32 = 2;
+const PLACE: u32 = 11;
+const BUCKETS: u32 = 16;
+const PLACES: u32 = 16;
+const RECORD_LEN: usize = layout::record_len(true);
+const KEY: HashKey = HashKey::new([7, 0x0123_4567_89ab_cdef]);
 
 fn allowed(test: &str) -> bool {
     match permitted() {
@@ -39,21 +50,28 @@ fn allowed(test: &str) -> bool {
 
 /// The program with its maps.
 struct Bench {
-    flows: [Map; 2],
-    hops: Map,
+    index: MappedArray,
+    records: MappedArray,
+    hops: MappedArray,
     tallies: Map,
     prog: Prog,
     sums: Sums,
     /// Kept, for the program goes on to what is in it: nothing, and so packets pass.
     _slots: Map,
+    /// Which way of its flow the next packet goes.
+    way: Cell<usize>,
     sent: Cell<u64>,
 }
 
 impl Bench {
     fn new(sums: Sums) -> Self {
-        let table = |(key, value)| Map::growing_hash("flows", key, value, 16).unwrap();
-        let flows = [table(layout::V4_LENS), table(layout::V6_LENS)];
-        let hops = Map::array("hops", layout::HOP_LEN, 8).unwrap();
+        Self::with_fences(sums, ForwardHandler::NEEDS_FENCES)
+    }
+
+    fn with_fences(sums: Sums, fences: bool) -> Self {
+        let index = MappedArray::new("index", layout::BUCKET_LEN, BUCKETS).unwrap();
+        let records = MappedArray::new("records", RECORD_LEN, PLACES).unwrap();
+        let hops = MappedArray::new("hops", layout::HOP_LEN, 8).unwrap();
         let tallies = Map::percpu_array("tallies", layout::TALLY_LEN, 8).unwrap();
         let slots = Map::prog_array(2).unwrap();
         let shapes = [(false, false), (false, true), (true, false), (true, true)];
@@ -62,89 +80,80 @@ impl Bench {
             shapes: shapes
                 .map(|(ipv6, tcp)| HandlerShape { ipv6, tcp })
                 .to_vec(),
-            flows_fd: [flows[0].raw_fd(), flows[1].raw_fd()],
+            index_fd: index.raw_fd(),
+            buckets: BUCKETS,
+            key: KEY,
+            records_fd: records.raw_fd(),
             hops_fd: hops.raw_fd(),
             tallies_fd: tallies.raw_fd(),
             way_out: WayOut::Transmit,
             may_be_partial: sums == Sums::MaybePartial,
+            fences,
         };
         let code = handler.program(slots.raw_fd(), -1);
         let prog = Prog::load(&code.words(), handler.name(), false)
             .unwrap_or_else(|e| panic!("{}\n{}\n{e}", code.disassemble(), e.log));
         let bench = Self {
-            flows,
+            index,
+            records,
             hops,
             tallies,
             prog,
             sums,
             _slots: slots,
+            way: Cell::new(0),
             sent: Cell::new(0),
         };
-        bench.set_hop(Some(NEXT));
+        for (hop, next) in HOPS.into_iter().zip(NEXT) {
+            bench.set_hop(hop, Some(next));
+        }
         bench
     }
 
-    fn set_hop(&self, mac: Option<Mac>) {
-        self.hops
-            .update(&HOP.to_ne_bytes(), &layout::hop(mac))
-            .unwrap();
+    fn set_hop(&self, hop: u32, mac: Option<Mac>) {
+        self.hops.words()[hop as usize].store(layout::hop(mac), Ordering::Release);
     }
 
-    /// Has packets with these ends rewritten to those.
-    fn flow(&self, transport: Transport, from: &Ends, to: &Ends) -> (&Map, layout::OneWay) {
-        let ends = |ends: &Ends| layout::Ends {
-            src: ends.src,
-            dst: ends.dst,
-        };
-        let flow = layout::OneWay {
-            protocol: transport.number(),
-            from: ends(from),
-            to: ends(to),
-            place: PLACE,
-            hop: HOP,
-            tally: TALLY,
-        };
-        let map = &self.flows[usize::from(from.src.is_ipv6())];
-        map.update(&flow.key(), &flow.value(0)).unwrap();
-        (map, flow)
+    fn flows(&self) -> Flows<'_> {
+        Flows::new(self.index.words(), self.records.words(), RECORD_LEN, KEY)
     }
 
-    fn tally(&self) -> (u64, u64) {
-        let sums = self.tallies.sum_percpu_u64(TALLY).unwrap();
-        (sums[0], sums[1])
+    /// Of both its ways.
+    fn tallies(&self) -> [(u64, u64); 2] {
+        [0, 1].map(|way| {
+            let sums = self.tallies.sum_percpu_u64(2 * PAIR + way).unwrap();
+            (sums[0], sums[1])
+        })
     }
 
     /// Gives a frame to the program, which knows of a flow between these ends: what it sends on, if it does. All that it
-    /// is to write beside is looked at here.
+    /// is to write beside is looked at here. Packets go the one way and the other in turns.
     fn run(
         &self,
         transport: Transport,
         (from, to): (&Ends, &Ends),
         frame: &[u8],
     ) -> Option<Vec<u8>> {
-        let (map, flow) = self.flow(transport, from, to);
-        let before = self.tally();
+        let way = 1 - self.way.get();
+        self.way.set(way);
+        let flow = flow(transport, (from, to), way);
+        self.flows().insert(PLACE, &flow, 0).unwrap();
+        let before = self.tallies();
         let run = self.prog.test_run(frame);
-        let value = map.lookup(&flow.key()).unwrap().expect("it stays");
-        assert!(map.delete(&flow.key()).unwrap());
+        let seen = self.flows().seen(PLACE).expect("it stays");
+        assert_eq!(self.flows().remove(PLACE), Some(flow), "it is as it was");
         let run = run.unwrap();
-        let (seen, place) = layout::seen(&value);
-        let (packets, bytes) = self.tally();
-        assert_eq!(place, PLACE);
+        let mut wanted = before;
         if run.verdict == PASS {
             assert_eq!(run.packet, frame, "what is not sent on is as it was");
-            assert_eq!((seen, (packets, bytes)), (0, before));
+            assert_eq!((seen, self.tallies()), (0, before));
             return None;
         }
         assert_eq!(run.verdict, TX);
         let packet = Packet::read(frame, MAC).expect("a packet that is forwarded");
-        assert_eq!(
-            (packets, bytes),
-            (
-                before.0 + 1,
-                before.1 + u64::from(packet.end - packet.ip_at)
-            )
-        );
+        wanted[way].0 += 1;
+        wanted[way].1 += u64::from(packet.end - packet.ip_at);
+        assert_eq!(self.tallies(), wanted);
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
         assert!(
@@ -180,7 +189,7 @@ impl Bench {
         let mut onward = frame.to_vec();
         let rewrite: Rewrite = rewrite_to(to);
         rewrite.apply(&packet, &mut onward, self.sums);
-        onward[..6].copy_from_slice(&NEXT.0);
+        onward[..6].copy_from_slice(&NEXT[self.way.get()].0);
         onward[6..12].copy_from_slice(&MAC.0);
         Some(onward)
     }
@@ -190,6 +199,30 @@ impl Bench {
         let theirs = self.oracle(transport, ends, frame);
         assert_eq!(ours, theirs, "of {frame:02x?}");
         ours
+    }
+}
+
+/// A flow of which the packets that go this way come with these ends and leave with those.
+fn flow(transport: Transport, (from, to): (&Ends, &Ends), way: usize) -> layout::Flow {
+    let ends = match way {
+        0 => layout::Ends {
+            client: from.src,
+            listener: from.dst,
+            ours: to.src,
+            server: to.dst,
+        },
+        _ => layout::Ends {
+            client: to.dst,
+            listener: to.src,
+            ours: from.dst,
+            server: from.src,
+        },
+    };
+    layout::Flow {
+        protocol: transport.number(),
+        ends,
+        hops: HOPS,
+        pair: PAIR,
     }
 }
 
@@ -254,8 +287,12 @@ fn packets_are_rewritten_as_in_user_space() {
     if !allowed("packets_are_rewritten_as_in_user_space") {
         return;
     }
-    for sums in [Sums::Complete, Sums::MaybePartial] {
-        let bench = Bench::new(sums);
+    for (sums, fences) in [
+        (Sums::Complete, false),
+        (Sums::MaybePartial, false),
+        (Sums::Complete, true),
+    ] {
+        let bench = Bench::with_fences(sums, fences);
         for_all(1500, |(from, to), shape, seed| {
             let mut frame = build(MAC, from, shape);
             // Often with an unfinished checksum, or none, or a wrong one.
@@ -303,8 +340,8 @@ fn unfinished_checksums_of_long_packets_are_made() {
         return;
     }
     let bench = Bench::new(Sums::MaybePartial);
-    let from = Ends::v4("10.0.0.1:1000", "10.0.0.2:2000");
-    let to = Ends::v4("10.0.0.3:3000", "10.0.0.4:4000");
+    let from = Ends::of("10.0.0.1:1000", "10.0.0.2:2000");
+    let to = Ends::of("10.0.0.3:3000", "10.0.0.4:4000");
     let mut random = Random(7);
     for len in (0..3400).step_by(7).chain([236, 237, 1460, 3399]) {
         for transport in [Transport::Tcp, Transport::Udp] {
@@ -324,37 +361,6 @@ fn unfinished_checksums_of_long_packets_are_made() {
     }
 }
 
-/// Until the next hop is known, and without a flow, packets go to user space.
-#[test]
-fn what_is_not_known_goes_to_user_space() {
-    if !allowed("what_is_not_known_goes_to_user_space") {
-        return;
-    }
-    let bench = Bench::new(Sums::Complete);
-    let from = Ends::v4("10.0.0.1:1000", "10.0.0.2:2000");
-    let to = Ends::v4("10.0.0.3:3000", "10.0.0.4:4000");
-    let shape = Shape {
-        transport: Transport::Udp,
-        payload: vec![1, 2, 3],
-        hops: 9,
-        options: 0,
-        padding: 0,
-    };
-    let frame = build(MAC, &from, &shape);
-    bench.set_hop(None);
-    assert_eq!(bench.run(Transport::Udp, (&from, &to), &frame), None);
-    bench.set_hop(Some(NEXT));
-    assert!(bench.run(Transport::Udp, (&from, &to), &frame).is_some());
-    assert_eq!(
-        bench.prog.test_run(&frame).unwrap().verdict,
-        PASS,
-        "the flow has gone"
-    );
-    // The other way is another flow, and so is the same one of TCP.
-    assert_eq!(bench.run(Transport::Udp, (&to, &from), &frame), None);
-    assert_eq!(bench.run(Transport::Tcp, (&from, &to), &frame), None);
-}
-
 /// Every way that a sum can come out: as in user space where it is zero, too.
 #[test]
 fn sums_that_come_out_as_zero_are_written_alike() {
@@ -362,7 +368,7 @@ fn sums_that_come_out_as_zero_are_written_alike() {
         return;
     }
     let bench = Bench::new(Sums::Complete);
-    let from = Ends::v4("10.0.0.1:1000", "10.0.0.2:2000");
+    let from = Ends::of("10.0.0.1:1000", "10.0.0.2:2000");
     let (mut ones, mut zeros) = (0, 0);
     for transport in [Transport::Tcp, Transport::Udp] {
         let shape = Shape {
@@ -375,7 +381,7 @@ fn sums_that_come_out_as_zero_are_written_alike() {
         let frame = build(MAC, &from, &shape);
         let sum = 34 + transport.checksum_at();
         for port in 1..=u16::MAX {
-            let to = Ends::v4("10.0.0.3:1", &format!("10.0.0.4:{port}"));
+            let to = Ends::of("10.0.0.3:1", &format!("10.0.0.4:{port}"));
             let sent = bench.compare(transport, (&from, &to), &frame);
             match sent.expect("sent on")[sum..sum + 2] {
                 [0, 0] => zeros += 1,

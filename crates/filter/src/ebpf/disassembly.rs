@@ -1,9 +1,10 @@
 //! Programs as text, in the notation of the kernel's verifier log, with absolute jump targets.
 
 use super::insn::{
-    ATOMIC_ADD, ATOMIC_COMPARE_EXCHANGE, CALL, CLASS_ALU32, CLASS_ALU64, CLASS_JMP, CLASS_JMP32,
-    CLASS_LDX, CLASS_ST, CLASS_STX, EXIT, Insn, JUMP, LOAD_IMM64, MODE_ATOMIC, MODE_MEM,
-    PSEUDO_KFUNC_CALL, PSEUDO_MAP_FD, SOURCE_REG, TO_BIG_ENDIAN, TO_LITTLE_ENDIAN,
+    ATOMIC_ADD, ATOMIC_COMPARE_EXCHANGE, ATOMIC_FETCH_ADD, CALL, CLASS_ALU32, CLASS_ALU64,
+    CLASS_JMP, CLASS_JMP32, CLASS_LDX, CLASS_ST, CLASS_STX, EXIT, Insn, JUMP, LOAD_IMM64,
+    MODE_ATOMIC, MODE_MEM, PSEUDO_KFUNC_CALL, PSEUDO_MAP_FD, SOURCE_REG, TO_BIG_ENDIAN,
+    TO_LITTLE_ENDIAN,
 };
 use std::fmt::Write;
 
@@ -113,6 +114,9 @@ fn memory(insn: &Insn) -> Option<String> {
         let (dst, offset, src) = (insn.dst, insn.offset, insn.src);
         return match insn.imm {
             ATOMIC_ADD => Some(format!("lock *({size} *)(r{dst} {offset:+}) += r{src}")),
+            ATOMIC_FETCH_ADD => Some(format!(
+                "r{src} = atomic64_fetch_add((u64 *)(r{dst} {offset:+}), r{src})"
+            )),
             ATOMIC_COMPARE_EXCHANGE => Some(format!(
                 "r0 = atomic64_cmpxchg((u64 *)(r{dst} {offset:+}), r0, r{src})"
             )),

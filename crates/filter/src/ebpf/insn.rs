@@ -163,6 +163,8 @@ pub(super) const MODE_MEM: u8 = 0x60;
 /// Atomic operations on memory (RFC 9669 §5.3): the immediate says which.
 pub(super) const MODE_ATOMIC: u8 = 0xc0;
 pub(super) const ATOMIC_ADD: i32 = 0x00;
+/// An addition that gives what was there before, and so is a full barrier.
+pub(super) const ATOMIC_FETCH_ADD: i32 = 0x01;
 pub(super) const ATOMIC_COMPARE_EXCHANGE: i32 = 0xf1;
 pub(super) const LOAD_IMM64: u8 = 0x18;
 pub(super) const TO_BIG_ENDIAN: u8 = 0xdc;
@@ -249,6 +251,17 @@ impl Insn {
             src as u8,
             offset,
             ATOMIC_ADD,
+        )
+    }
+
+    /// `src = *(u64 *)(dst + offset)`, to which what was in `src` is added, as one step. A full barrier (Linux 5.12).
+    pub const fn fetch_add(dst: Reg, offset: i16, src: Reg) -> Self {
+        Self::new(
+            CLASS_STX | MODE_ATOMIC | Size::Double as u8,
+            dst as u8,
+            src as u8,
+            offset,
+            ATOMIC_FETCH_ADD,
         )
     }
 

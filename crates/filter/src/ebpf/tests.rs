@@ -48,6 +48,10 @@ fn encodes_as_the_kernel_headers_do() {
             [0xdb, 0x17, 32, 0, 0, 0, 0, 0],
         ),
         (
+            Insn::fetch_add(Reg::R10, -32, Reg::R1),
+            [0xdb, 0x1a, 0xe0, 0xff, 1, 0, 0, 0],
+        ),
+        (
             Insn::compare_exchange(Reg::R7, 40, Reg::R9),
             [0xdb, 0x97, 40, 0, 0xf1, 0, 0, 0],
         ),

@@ -1,26 +1,32 @@
 //! Packets of known flows sent on with other ends, in the kernel: what a forwarder in user space does to each packet, as
 //! a program.
 //!
-//! Which flows there are and what becomes of their packets is in maps that user space writes ([`layout`]); the program
-//! finds a packet's flow by its ends, changes what is to be changed, has the checksums follow, notes when that was, and
-//! has the packet leave by the interface that it came from:
+//! Which flows there are and what becomes of their packets is in memory that user space writes ([`layout`], [`flows`]); the
+//! program finds a packet's flow by its ends, copies what it says, changes the packet, has the checksums follow, notes
+//! when that was, and has the packet leave by the interface that it came from:
 //!
 //! ```text
-//! ends, protocol ──> flows: new ends, the sums' changes, hop, tally ──┬─> hops:    the next hop's link address
-//!                                                                     └─> tallies: packets and bytes, for each CPU
+//! ends, protocol ──> index ──> record: new ends, the sums' changes ──┬─> hops:    the next hop's link address
+//!                                                                    └─> tallies: packets and bytes, for each CPU
 //! ```
 //!
 //! Forwarded are packets of the shapes that nearly all have: Ethernet, IPv4 without options or IPv6 without extension
 //! headers, whole, with hops left, carrying UDP, or a TCP segment without SYN, FIN and RST. All else goes on to the
-//! filter and so to user space: flows that are not there, what may change how a flow stands, fragments, tags, damage, and
-//! packets of which the next hop is not known. Nothing of a packet is changed before it is sure that it is forwarded.
+//! filter and so to user space: flows that are not there, or are being changed at that moment, what may change how a flow
+//! stands, fragments, tags, damage, and packets of which the next hop is not known. Nothing of a packet is changed before it is sure that it is forwarded.
 //!
 //! Checksums follow by the difference, so that a wrong one stays wrong; one that a kernel left unfinished is made
 //! ([`sums`]).
 //!
-//! Registers: r6 context, r7 frame, r8 the flow's value, r9 end of the frame; what is needed later waits on the stack.
+//! Registers: r6 context, r7 frame, r8 the hash of the ends and then the flow's record, r9 end of the frame; what is needed
+//! later waits on the stack.
+//!
+//! It needs Linux 5.18: its time is of 5.11, memory that is shared of 5.5; fences, where there are any, of 5.12; the sum of
+//! a packet's last part is of what 5.18 lets programs read.
 
 mod expect;
+mod find;
+pub mod flows;
 pub mod layout;
 mod rewrite;
 mod sums;
@@ -29,6 +35,7 @@ use super::Handler;
 use crate::ebpf::{Assembler, Helper, Label, Reg};
 use crate::program::{Program, xdp};
 use exos_wire::{Mac, ipv4, ipv6, protocol, tcp, udp};
+use flows::HashKey;
 
 /// What is forwarded, and where the program finds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +44,14 @@ pub struct ForwardHandler {
     pub mac: Mac,
     /// The shapes of packets that there are flows of; no code is made for others.
     pub shapes: Vec<Shape>,
-    /// Hash tables of flows over IPv4 and over IPv6, see [`layout`].
-    pub flows_fd: [i32; 2],
+    /// An array of buckets.
+    pub index_fd: i32,
+    /// How many there are.
+    pub buckets: u32,
+    /// What flows are found with.
+    pub key: HashKey,
+    /// An array of records.
+    pub records_fd: i32,
     /// An array of next hops.
     pub hops_fd: i32,
     /// An array, for each CPU, of packets and bytes.
@@ -47,6 +60,8 @@ pub struct ForwardHandler {
     pub way_out: WayOut,
     /// Frames may come with the checksum left to a device: only the pseudo header's sum is in its field.
     pub may_be_partial: bool,
+    /// The order of what is read of shared memory has to be asked for: [`NEEDS_FENCES`](Self::NEEDS_FENCES).
+    pub fences: bool,
 }
 
 /// How a packet leaves by the interface that it came from.
@@ -72,14 +87,25 @@ pub struct Shape {
 const TYPE: usize = 12;
 const IP: usize = 14;
 
-/// Where things wait on the stack: the key up to its top, then words.
-const KEY_END: i16 = 0;
-const INDEX: i16 = -48;
-const HOP: i16 = -56;
+/// Where things wait on the stack. Places in arrays, for look-ups:
+const INDEX: i16 = -8;
+const TALLY: i16 = -16;
+/// Which way of a flow a packet goes.
+const WAY: i16 = -4;
+/// What the sums grow by, the upper one and IPv4's.
+const CHANGES: i16 = -12;
+const HOP: i16 = -24;
 /// The length of what the IP packet carries.
-const LENGTH: i16 = -64;
+const LENGTH: i16 = -32;
+/// The record's number.
+const NUMBER: i16 = -40;
+/// What fences are made with.
+const SPARE: i16 = -48;
+/// The new ends.
+const PORTS: i16 = -56;
+const ADDRESSES: i16 = PORTS - 32;
 /// A part of a packet that is summed.
-const PART: i16 = LENGTH - sums::PART_LEN as i16;
+const PART: i16 = ADDRESSES - sums::PART_LEN as i16;
 
 const CONTEXT: Reg = Reg::R6;
 const FRAME: Reg = Reg::R7;
@@ -156,6 +182,10 @@ impl Handler for ForwardHandler {
 }
 
 impl ForwardHandler {
+    /// Whether this machine's processors read memory in another order than the program says. Those that do not are the ones
+    /// with total store order.
+    pub const NEEDS_FENCES: bool = !cfg!(any(target_arch = "x86_64", target_arch = "s390x"));
+
     fn forward_family(&self, asm: &mut Assembler, ipv6: bool, other: Label) {
         let shapes = self.shapes.iter().filter(|shape| shape.ipv6 == ipv6);
         let shapes: Vec<(Shape, Label)> = shapes.map(|shape| (*shape, asm.label())).collect();
@@ -174,7 +204,6 @@ impl ForwardHandler {
         let unfinished = asm.label();
         expect::expect_upper(asm, shape, other);
         self.find_flow(asm, shape, other);
-        self.find_hop(asm, other);
         if self.may_be_partial {
             sums::expect_finished(asm, shape, unfinished, other);
         }

@@ -49,9 +49,6 @@ impl MapKind {
     }
 }
 
-/// Entries of a hash table are allocated as they come.
-const BPF_F_NO_PREALLOC: u32 = 1;
-
 /// An open BPF map.
 #[derive(Debug)]
 pub struct Map {
@@ -104,7 +101,7 @@ impl Map {
         Self::create_with(kind, name, key_size, value_size, entries, 0)
     }
 
-    fn create_with(
+    pub(super) fn create_with(
         kind: MapKind,
         name: &str,
         key_size: usize,
@@ -170,17 +167,6 @@ impl Map {
         entries: u32,
     ) -> Result<Self, Error> {
         Self::create(MapKind::Hash, name, key_size, value_size, entries)
-    }
-
-    /// A hash table of which the entries take memory only while they are there.
-    pub fn growing_hash(
-        name: &str,
-        key_size: usize,
-        value_size: usize,
-        entries: u32,
-    ) -> Result<Self, Error> {
-        let flags = BPF_F_NO_PREALLOC;
-        Self::create_with(MapKind::Hash, name, key_size, value_size, entries, flags)
     }
 
     /// A hash table of at most `entries`, that forgets the one not used for longest.

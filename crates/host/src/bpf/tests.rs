@@ -408,36 +408,40 @@ fn a_classifier_sees_its_interfaces() {
     assert_eq!(prog.test_run_skb(&[0; 60], context, 1).unwrap().verdict, 5);
 }
 
-/// A walk in steps meets every entry once, also where entries go between its steps.
+/// What user space writes to a mapped array a look-up gives, and the other way round, without any call between.
 #[test]
-fn a_table_is_read_in_steps() {
-    if !allowed("a_table_is_read_in_steps") {
+fn a_mapped_array_is_one_memory() {
+    if !allowed("a_mapped_array_is_one_memory") {
         return;
     }
-    let map = Map::growing_hash("steps", 4, 8, 1000).unwrap();
-    for n in 0..1000u32 {
-        map.update(&n.to_ne_bytes(), &u64::from(n * 7).to_ne_bytes())
-            .unwrap();
+    use std::sync::atomic::Ordering::Relaxed;
+    // Not of whole pages, and of several.
+    for entries in [1, 7, 1000] {
+        let array = MappedArray::new("mapped", 24, entries).unwrap();
+        let words = array.words();
+        assert_eq!(words.len(), 3 * entries as usize);
+        assert!(words.iter().all(|word| word.load(Relaxed) == 0));
+        let last = entries - 1;
+        words[3 * last as usize + 2].store(0x0102_0304_0506_0708, Relaxed);
+        let value = array.map().lookup(&last.to_ne_bytes()).unwrap().unwrap();
+        assert_eq!(value[16..], 0x0102_0304_0506_0708u64.to_ne_bytes());
+        array.map().update(&0u32.to_ne_bytes(), &[9; 24]).unwrap();
+        assert_eq!(words[1].load(Relaxed), u64::from_ne_bytes([9; 8]));
     }
-    let (mut cursor, mut met, mut steps) = (Cursor::default(), vec![0; 1000], 0);
-    loop {
-        let mut last = None;
-        let take = |key: &[u8], value: &[u8]| {
-            let key = u32::from_ne_bytes(key.try_into().unwrap());
-            assert_eq!(value, u64::from(key * 7).to_ne_bytes());
-            met[key as usize] += 1;
-            last = Some(key);
-        };
-        let more = map.read_batch(&mut cursor, 100, take).unwrap();
-        steps += 1;
-        if let Some(key) = last {
-            assert!(map.delete(&key.to_ne_bytes()).unwrap());
-        }
-        if !more {
-            break;
-        }
+}
+
+/// The mapping keeps what it is of, and nothing is kept when it goes.
+#[test]
+fn a_mapped_array_goes_with_its_owner() {
+    if !allowed("a_mapped_array_goes_with_its_owner") {
+        return;
     }
-    assert!(met.iter().all(|times| *times == 1), "{met:?}");
-    assert!((10..30).contains(&steps), "{steps} steps");
-    assert_eq!(cursor, Cursor::default(), "the next walk begins anew");
+    let array = MappedArray::new("mapped", 64, 100).unwrap();
+    let id = array.map().id().unwrap();
+    drop(array);
+    let gone = (0..1000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        !map_exists(id).unwrap()
+    });
+    assert!(gone, "the kernel frees it a while after");
 }

@@ -1,184 +1,277 @@
-//! What is in the maps: the bytes that user space writes and the program reads.
+//! What is in the maps: the words that user space writes and the program reads.
+//!
+//! Three arrays are memory that both share, in 64-bit words. The *index* leads from the ends of a packet to a place and a
+//! way; the *record* at that place says what becomes of packets that go this way; *hops* have link addresses.
 //!
 //! ```text
-//! flows over IPv4: key    0  source, destination: 4 each   8  ports: 2 each   12  protocol, 0 0 0             (16 bytes)
-//!                  value  0  HEAD   28  new source, destination: 4 each   36  0: 4                            (40)
-//! flows over IPv6: key    0  source, destination: 16 each  32  ports: 2 each  36  protocol, 0 0 0             (40)
-//!                  value  0  HEAD   28  new source, destination: 16 each  60  0: 4                            (64)
-//! HEAD                    0  last seen: u64   8  place: u32  12  hop: u32  16  tally: u32
-//!                        20  new ports: 2 each   24  change of the upper sum: 2   26  change of IPv4's: 2     (28)
-//! hops                    0  link address: 6   6  1 where it is known, else 0   7  0                          (8)
-//! tallies                 0  packets: u64   8  bytes: u64                                                     (16)
+//! index    buckets of eight entries, a cache line each. An entry is 0, or
+//!          hash: high 32 bits | place: 31 bits | way: 1 bit, with the lowest bit of the hash's part set
+//! record    0  number: u64, odd while a flow is there   8  last seen: u64
+//!          16  what: protocol, 1 for IPv6, 0 0   20  pair: u32   24  hops, each way: u32
+//!          32  the sums' changes, each way: of the upper sum 2, of IPv4's 2
+//!          40  ports of client, listener, ours, server: 2 each
+//!          48  their addresses: 4 each (64 bytes, a cache line), or 16 each (112, in 128)
+//! hops      0  link address: 6   6  1 where it is known, else 0   7  0                          (8)
+//! tallies   0  packets: u64   8  bytes: u64                                                     (16)
 //! ```
 //!
+//! The first way comes from the client to the listener, and leaves from us to the server; the second comes from the server
+//! to us, and leaves from the listener to the client. So the ends are there once, and the second way is the first one
+//! backwards. Where ends are equal, nothing is rewritten there: other ways to forward are other ends, not another program.
+//!
 //! Addresses, ports and sums are as in a packet, all else in the machine's byte order. *Last seen* is in nanoseconds of
-//! the monotonic clock, as of its last tick; the program writes it. *Place* is for user space alone. Bytes are counted from the IP header on. The sums' changes are
-//! what the Internet checksum's sum grows by (RFC 1624): of TCP and UDP by addresses and ports, of IPv4 by addresses and
-//! the hop that is taken away.
+//! the monotonic clock, as of a tick at most [`SEEN_STEP`] ago; the program writes it, and nothing else. Bytes are counted
+//! from the IP header on. The sums' changes are what the Internet checksum's sum grows by (RFC 1624): of TCP and UDP by
+//! addresses and ports, of IPv4 by addresses and the hop that is taken away. A pair of listener and server has two
+//! tallies, one for each way, which are kept for each processor.
 
 use exos_wire::{Mac, Sum};
 use std::net::{IpAddr, SocketAddr};
 
-pub(super) const SEEN: usize = 0;
-const PLACE: usize = 8;
-pub(super) const HOP: usize = 12;
-pub(super) const TALLY: usize = 16;
-pub(super) const PORTS: usize = 20;
-pub(super) const UPPER_CHANGE: usize = 24;
-pub(super) const IP_CHANGE: usize = 26;
-pub(super) const ADDRESSES: usize = 28;
+/// Bytes of a bucket of the index: a line of the cache.
+pub const BUCKET_LEN: usize = 64;
+/// Entries of a bucket.
+pub(super) const BUCKET_ENTRIES: usize = BUCKET_LEN / size_of::<u64>();
+
+/// Where a record has what.
+pub(super) const NUMBER: usize = 0;
+pub(super) const SEEN: usize = 8;
+pub(super) const WHAT: usize = 16;
+pub(super) const PAIR: usize = 20;
+pub(super) const HOPS: usize = 24;
+pub(super) const CHANGES: usize = 32;
+pub(super) const PORTS: usize = 40;
+pub(super) const ADDRESSES: usize = 48;
+
+/// Of what is behind the first two words, its bytes over IPv4 and over IPv6.
+const V4_LEN: usize = ADDRESSES + 4 * 4;
+const V6_LEN: usize = ADDRESSES + 4 * 16;
+
+/// How much later a packet has to come to be noted as seen: so records that are in use on several processors stay in all
+/// of their caches nearly all the time.
+pub const SEEN_STEP: std::time::Duration = std::time::Duration::from_nanos(1 << 28);
 
 /// Where a hop says that it is known.
 pub(super) const IS_KNOWN: usize = 6;
 /// Where a tally has its bytes.
 pub(super) const BYTES: usize = 8;
 
-/// Bytes of a key and of a value of flows over IPv4.
-pub const V4_LENS: (usize, usize) = (16, 40);
-/// The same over IPv6.
-pub const V6_LENS: (usize, usize) = (40, 64);
 /// Bytes of a hop.
 pub const HOP_LEN: usize = 8;
 /// Bytes of a tally.
 pub const TALLY_LEN: usize = 16;
 
-const LEN_MAX: usize = V6_LENS.1;
-
 /// A hop less, in the word of IPv4's header that has the hops in its high half: what its sum grows by.
 const HOP_LESS: u16 = !0x0100;
 
-/// Sender and receiver of a packet.
+/// Bytes from one record to the next, where some are of flows over IPv6 or none are.
+pub const fn record_len(ipv6: bool) -> usize {
+    let len = if ipv6 { V6_LEN } else { V4_LEN };
+    len.next_multiple_of(BUCKET_LEN)
+}
+
+/// Who speaks to whom: all of one family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ends {
-    /// Who sends it.
-    pub src: SocketAddr,
-    /// To whom.
-    pub dst: SocketAddr,
+    /// Who began.
+    pub client: SocketAddr,
+    /// Whom it speaks to.
+    pub listener: SocketAddr,
+    /// As whom the server sees it come.
+    pub ours: SocketAddr,
+    /// Who answers.
+    pub server: SocketAddr,
 }
 
-/// A flow one way.
+/// A flow, both ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OneWay {
+pub struct Flow {
     /// The transport protocol's number.
     pub protocol: u8,
-    /// The ends that its packets come with.
-    pub from: Ends,
-    /// Those that they leave with, of the same family.
-    pub to: Ends,
-    /// Where user space has it.
-    pub place: u32,
-    /// Which entry of the hops they go to.
-    pub hop: u32,
-    /// Which tally counts them.
-    pub tally: u32,
+    /// Its ends.
+    pub ends: Ends,
+    /// Which hops its packets go to: towards the server, and towards the client.
+    pub hops: [u32; 2],
+    /// Which tallies count them: twice this, and the next one.
+    pub pair: u32,
 }
 
-/// A key or a value.
+/// What a record has behind its first two words, in words of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bytes {
-    bytes: [u8; LEN_MAX],
+pub(super) struct Body {
+    bytes: [u8; V6_LEN],
     len: usize,
 }
 
-impl Bytes {
-    const EMPTY: Self = Self {
-        bytes: [0; LEN_MAX],
-        len: 0,
-    };
-
-    fn put(&mut self, bytes: &[u8]) {
-        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
-        self.len += bytes.len();
-    }
-
-    fn put_addresses(&mut self, ends: &Ends) {
-        for end in [ends.src, ends.dst] {
-            match end.ip() {
-                IpAddr::V4(ip) => self.put(&ip.octets()),
-                IpAddr::V6(ip) => self.put(&ip.octets()),
-            }
-        }
-    }
-
-    fn put_ports(&mut self, ends: &Ends) {
-        self.put(&ends.src.port().to_be_bytes());
-        self.put(&ends.dst.port().to_be_bytes());
-    }
+/// What a packet is looked up by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    /// Protocol and family, as in a record.
+    pub what: u32,
+    /// Words of sender's and receiver's address as they are in a packet, of which `len` are there.
+    pub addresses: [u32; 8],
+    pub len: usize,
+    /// Both ports, as in a packet.
+    pub ports: u32,
 }
 
-impl std::ops::Deref for Bytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
+/// Protocol and family, as the word that they are in a record.
+pub(super) const fn what(protocol: u8, ipv6: bool) -> u32 {
+    u32::from_ne_bytes([protocol, ipv6 as u8, 0, 0])
 }
 
 impl Ends {
-    /// The key of packets with these ends, in the table of their family.
-    pub fn key(&self, protocol: u8) -> Bytes {
-        let mut key = Bytes::EMPTY;
-        key.put_addresses(self);
-        key.put_ports(self);
-        key.put(&[protocol, 0, 0, 0]);
+    /// As they are in a record.
+    const fn list(&self) -> [SocketAddr; 4] {
+        [self.client, self.listener, self.ours, self.server]
+    }
+
+    /// The ends that packets come with and those that they leave with, this way: sender and receiver each.
+    fn of_way(&self, way: usize) -> [[SocketAddr; 2]; 2] {
+        match way {
+            0 => [[self.client, self.listener], [self.ours, self.server]],
+            _ => [[self.server, self.ours], [self.listener, self.client]],
+        }
+    }
+
+    const fn is_ipv6(&self) -> bool {
+        self.client.is_ipv6()
+    }
+}
+
+impl Flow {
+    /// What packets of it are looked up by, this way.
+    pub(super) fn key(&self, way: usize) -> Key {
+        let [[src, dst], _] = self.ends.of_way(way);
+        let mut key = Key {
+            what: what(self.protocol, self.ends.is_ipv6()),
+            addresses: [0; 8],
+            len: 0,
+            ports: u32::from_ne_bytes(ports([src, dst])),
+        };
+        for end in [src, dst] {
+            with_octets(end.ip(), |octets| {
+                for word in octets.as_chunks::<4>().0 {
+                    key.addresses[key.len] = u32::from_ne_bytes(*word);
+                    key.len += 1;
+                }
+            });
+        }
         key
     }
 
-    fn address_sum(&self) -> Sum {
-        let of = |ip| match ip {
-            IpAddr::V4(ip) => Sum::of(&ip.octets()),
-            IpAddr::V6(ip) => Sum::of(&ip.octets()),
+    /// What it is in a record.
+    pub(super) fn body(&self) -> Body {
+        let mut body = Body {
+            bytes: [0; V6_LEN],
+            len: if self.ends.is_ipv6() { V6_LEN } else { V4_LEN },
         };
-        of(self.src.ip()).plus(of(self.dst.ip()))
-    }
-
-    fn port_sum(&self) -> Sum {
-        Sum::ZERO
-            .plus_word(self.src.port())
-            .plus_word(self.dst.port())
-    }
-}
-
-impl OneWay {
-    /// Its key, in the table of its family.
-    pub fn key(&self) -> Bytes {
-        self.from.key(self.protocol)
-    }
-
-    /// Its value, last seen at this time.
-    pub fn value(&self, seen_ns: u64) -> Bytes {
-        let addresses = self.to.address_sum().minus(self.from.address_sum());
-        let upper = addresses
-            .plus(self.to.port_sum())
-            .minus(self.from.port_sum());
-        let ip = addresses.plus_word(HOP_LESS);
-        let mut value = Bytes::EMPTY;
-        value.put(&seen_ns.to_ne_bytes());
-        for number in [self.place, self.hop, self.tally] {
-            value.put(&number.to_ne_bytes());
+        let kind = what(self.protocol, self.ends.is_ipv6());
+        body.put(WHAT, &kind.to_ne_bytes());
+        body.put(PAIR, &self.pair.to_ne_bytes());
+        for (way, hop) in self.hops.iter().enumerate() {
+            body.put(HOPS + 4 * way, &hop.to_ne_bytes());
+            let [upper, ip] = changes(self.ends.of_way(way));
+            body.put(CHANGES + 4 * way, &upper.value().to_be_bytes());
+            body.put(CHANGES + 4 * way + 2, &ip.value().to_be_bytes());
         }
-        value.put_ports(&self.to);
-        value.put(&upper.value().to_be_bytes());
-        value.put(&ip.value().to_be_bytes());
-        value.put_addresses(&self.to);
-        value.put(&[0; 4]);
-        value
+        let mut at = ADDRESSES;
+        for (n, end) in self.ends.list().into_iter().enumerate() {
+            body.put(PORTS + 2 * n, &end.port().to_be_bytes());
+            with_octets(end.ip(), |octets| {
+                body.put(at, octets);
+                at += octets.len();
+            });
+        }
+        body
     }
 }
 
-/// What a value says of its flow: when a packet of it was last seen, and its place.
-///
-/// # Panics
-///
-/// If it is no value.
-pub fn seen(value: &[u8]) -> (u64, u32) {
-    let seen = value[SEEN..SEEN + 8].try_into().expect("eight bytes");
-    let place = value[PLACE..PLACE + 4].try_into().expect("four bytes");
-    (u64::from_ne_bytes(seen), u32::from_ne_bytes(place))
+impl Body {
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn get<const N: usize>(&self, at: usize) -> [u8; N] {
+        let bytes = self.bytes[at..].first_chunk();
+        *bytes.expect("fields are inside")
+    }
+
+    /// Its words, with those before it left out.
+    pub(super) fn words(&self) -> impl Iterator<Item = u64> {
+        let words = self.bytes[WHAT..self.len].as_chunks::<8>().0;
+        words.iter().map(|word| u64::from_ne_bytes(*word))
+    }
+
+    /// What is behind the first two words of a record.
+    pub(super) fn of_words(words: impl Iterator<Item = u64>) -> Self {
+        let mut bytes = [0; V6_LEN];
+        for (place, word) in bytes[WHAT..].as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *place = word.to_ne_bytes();
+        }
+        Self { bytes, len: V6_LEN }
+    }
+
+    /// The flow that this is; `None` where it is none.
+    pub(super) fn flow(&self) -> Option<Flow> {
+        let [protocol, family, 0, 0] = self.get(WHAT) else {
+            return None;
+        };
+        let end = |n: usize| {
+            let ip: IpAddr = match family {
+                0 => self.get::<4>(ADDRESSES + 4 * n).into(),
+                _ => self.get::<16>(ADDRESSES + 16 * n).into(),
+            };
+            SocketAddr::new(ip, u16::from_be_bytes(self.get(PORTS + 2 * n)))
+        };
+        let word = |at: usize| u32::from_ne_bytes(self.get(at));
+        Some(Flow {
+            protocol,
+            ends: Ends {
+                client: end(0),
+                listener: end(1),
+                ours: end(2),
+                server: end(3),
+            },
+            hops: [word(HOPS), word(HOPS + 4)],
+            pair: word(PAIR),
+        })
+    }
+}
+
+fn with_octets(ip: IpAddr, mut take: impl FnMut(&[u8])) {
+    match ip {
+        IpAddr::V4(ip) => take(&ip.octets()),
+        IpAddr::V6(ip) => take(&ip.octets()),
+    }
+}
+
+fn ports([src, dst]: [SocketAddr; 2]) -> [u8; 4] {
+    let ([s0, s1], [d0, d1]) = (src.port().to_be_bytes(), dst.port().to_be_bytes());
+    [s0, s1, d0, d1]
+}
+
+/// What the sums of TCP or UDP and of IPv4's header grow by.
+fn changes([from, to]: [[SocketAddr; 2]; 2]) -> [Sum; 2] {
+    let addresses = address_sum(to).minus(address_sum(from));
+    let upper = addresses.plus(port_sum(to)).minus(port_sum(from));
+    [upper, addresses.plus_word(HOP_LESS)]
+}
+
+fn address_sum(ends: [SocketAddr; 2]) -> Sum {
+    let mut sum = Sum::ZERO;
+    for end in ends {
+        with_octets(end.ip(), |octets| sum = sum.plus(Sum::of(octets)));
+    }
+    sum
+}
+
+fn port_sum([src, dst]: [SocketAddr; 2]) -> Sum {
+    Sum::ZERO.plus_word(src.port()).plus_word(dst.port())
 }
 
 /// A next hop, known or not.
-pub fn hop(mac: Option<Mac>) -> [u8; HOP_LEN] {
+pub fn hop(mac: Option<Mac>) -> u64 {
     let [m0, m1, m2, m3, m4, m5] = mac.unwrap_or(Mac::ZERO).0;
-    [m0, m1, m2, m3, m4, m5, mac.is_some().into(), 0]
+    u64::from_ne_bytes([m0, m1, m2, m3, m4, m5, mac.is_some().into(), 0])
 }

@@ -8,7 +8,7 @@
 //! The sum of a packet is taken in parts, since a part that is read where it lies has to have a length that the verifier
 //! knows; the last one is copied.
 
-use super::{CONTEXT, END, FLOW, FRAME, LENGTH, PART, Shape, layout};
+use super::{CHANGES, CONTEXT, END, FLOW, FRAME, LENGTH, PART, Shape};
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Label, Reg, Size};
 use crate::handler::arithmetic::{add_words, fold, half};
 
@@ -18,16 +18,16 @@ pub(super) const PART_LEN: usize = 256;
 /// Parts of a packet at most: the longest that native XDP takes in one buffer, 4 KiB with what surrounds it.
 const PARTS_MAX: usize = 16;
 
-/// The checksum at `at` after a change by so much as the flow says. `special` sees the new one, in r1, before it is written.
+/// The checksum at `at` after a change by so much as the stack says at `by`. `special` sees the new one, in r1, before it is written.
 pub(super) fn change(
     asm: &mut Assembler,
     at: usize,
-    by: usize,
+    by: i16,
     special: impl FnOnce(&mut Assembler),
 ) {
     asm.load(Size::Half, Reg::R1, FRAME, at);
     asm.alu(Alu::Xor, Reg::R1, 0xffff);
-    asm.load(Size::Half, Reg::R2, FLOW, by);
+    asm.push(Insn::load(Size::Half, Reg::R2, Reg::R10, by));
     asm.alu(Alu::Add, Reg::R1, Reg::R2);
     // Of two words: 17 bits, of which one carry is left to be added.
     asm.set(Reg::R2, Reg::R1);
@@ -46,9 +46,7 @@ pub(super) fn follow(asm: &mut Assembler, shape: Shape) {
         asm.load(Size::Half, Reg::R1, FRAME, shape.checksum());
         asm.jump_if(Reg::R1, Condition::Equal, 0, none);
     }
-    change(asm, shape.checksum(), layout::UPPER_CHANGE, |asm| {
-        some(asm, shape)
-    });
+    change(asm, shape.checksum(), CHANGES, |asm| some(asm, shape));
     asm.bind(none);
 }
 
@@ -145,7 +143,7 @@ fn add_part(asm: &mut Assembler, at: i32, sum: Reg, wrong: Label) {
 fn add_rest(asm: &mut Assembler, sum: Reg, done: Label, wrong: Label) {
     asm.jump_if(Reg::R4, Condition::Equal, 0, done);
     asm.jump_if(Reg::R4, Condition::Greater, PART_LEN as i32, wrong);
-    for at in (PART..LENGTH).step_by(8) {
+    for at in (PART..PART + PART_LEN as i16).step_by(8) {
         asm.push(Insn::store_imm(Size::Double, Reg::R10, at, 0));
     }
     asm.set(Reg::R1, CONTEXT);

@@ -1,0 +1,225 @@
+//! The flows in memory that user space shares with the program: put there, found, and taken back, by writing words.
+//!
+//! User space alone writes the index and the records, but for the time of when a flow was last seen. The program reads
+//! them at any moment, on any processor. What keeps it from forwarding a packet by halves of two flows:
+//!
+//! - A record has a number, odd while a flow is there. It is made even before anything of the record is changed, and odd,
+//!   and higher, when all is written. The program reads it before all it needs of the record and after, and forwards
+//!   nothing unless both are the same and odd.
+//! - An entry of the index is one word, written at once, after the record that it leads to and taken away when the record
+//!   has no flow any more. Where it leads to another flow nevertheless, the ends in the record say so.
+//!
+//! A flow has two entries, one each way, each in one of two buckets that its hash names: the first one while there is much
+//! room in it, else the one with more. So in a full table of [`buckets_for`] as many flows as there are records one packet
+//! of fourteen has to be looked for in both, and hardly a flow of a million finds no room. One that does not is not put
+//! there, and its packets go to user space. Nothing ever moves.
+//!
+//! The hash is keyed, by a factor and what is multiplied: who does not know them cannot choose ends that meet in a bucket.
+//! It need be no stronger, since all he would reach is that flows like his go to user space.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use super::layout::{BUCKET_ENTRIES, BUCKET_LEN, Body, Flow, Key, NUMBER, SEEN, WHAT};
+
+/// Entries for two flows, which take four.
+const ENTRIES_FOR_TWO: u64 = 7;
+
+/// So many entries of a bucket are given to those of whom it is the first, whatever their second one is like. With more,
+/// flows would not find room in a full table; with fewer, more would have to be looked for in two buckets.
+const FIRST_COME: usize = 6;
+
+/// The buckets of an index for so many flows.
+pub fn buckets_for(flows: u32) -> u32 {
+    let entries = (ENTRIES_FOR_TWO * u64::from(flows)).div_ceil(2);
+    // A few flows may all meet in few buckets.
+    entries.div_ceil(BUCKET_ENTRIES as u64).max(16) as u32
+}
+
+/// What hashes are made with. It must be secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HashKey {
+    /// What the first word is combined with.
+    pub(super) seed: u64,
+    /// An odd factor.
+    pub(super) factor: u64,
+}
+
+/// What a hash is stirred with in the end, so that ends that hardly differ are far apart: 2^64 by the golden ratio.
+pub(super) const STIR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl HashKey {
+    /// Of random numbers.
+    pub const fn new([seed, factor]: [u64; 2]) -> Self {
+        Self {
+            seed,
+            factor: factor | 1,
+        }
+    }
+
+    /// What the hash of all packets of a protocol and family begins with.
+    pub(super) const fn begin(&self, what: u32) -> u64 {
+        self.seed ^ (what as u64).wrapping_mul(STIR)
+    }
+
+    fn hash(&self, key: &Key) -> u64 {
+        let mix = |hash: u64, factor: u64| {
+            let hash = hash.wrapping_mul(factor);
+            hash ^ hash >> 32
+        };
+        let pairs = key.addresses[..key.len].as_chunks::<2>().0;
+        let addresses = pairs
+            .iter()
+            .map(|[a, b]| u64::from(*a) | u64::from(*b) << 32);
+        let words = addresses.chain([u64::from(key.ports)]);
+        let hash = words.fold(self.begin(key.what), |hash, word| {
+            mix(hash ^ word, self.factor)
+        });
+        mix(hash, STIR)
+    }
+}
+
+/// The part of an entry that is the hash's: never zero.
+pub(super) const fn tag(hash: u64) -> u64 {
+    hash >> 32 | 1
+}
+
+const fn entry(hash: u64, place: u32, way: usize) -> u64 {
+    tag(hash) << 32 | (place as u64) << 1 | way as u64
+}
+
+/// Why a flow is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// The memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Flows<'a> {
+    index: &'a [AtomicU64],
+    records: &'a [AtomicU64],
+    /// Words from one record to the next.
+    stride: usize,
+    key: HashKey,
+}
+
+impl<'a> Flows<'a> {
+    /// Buckets and records, of so many bytes each ([`super::layout::record_len`]).
+    ///
+    /// # Panics
+    ///
+    /// If these are no whole buckets or records.
+    pub fn new(
+        index: &'a [AtomicU64],
+        records: &'a [AtomicU64],
+        record_len: usize,
+        key: HashKey,
+    ) -> Self {
+        let stride = record_len / 8;
+        assert!(!index.is_empty() && index.len().is_multiple_of(BUCKET_ENTRIES));
+        assert!(record_len.is_multiple_of(BUCKET_LEN) && records.len().is_multiple_of(stride));
+        Self {
+            index,
+            records,
+            stride,
+            key,
+        }
+    }
+
+    /// The words of a record; `None` beyond the last.
+    fn record(&self, place: u32) -> Option<&'a [AtomicU64]> {
+        let at = place as usize * self.stride;
+        self.records.get(at..at + self.stride)
+    }
+
+    /// The flow at a place, if there is one.
+    pub fn get(&self, place: u32) -> Option<Flow> {
+        let record = self.record(place)?;
+        // Nobody else writes it: neither order nor the number a second time.
+        let is_there = record[NUMBER / 8].load(Ordering::Relaxed) & 1 == 1;
+        let words = record[WHAT / 8..].iter().map(|w| w.load(Ordering::Relaxed));
+        is_there.then(|| Body::of_words(words).flow()).flatten()
+    }
+
+    /// When a packet of the flow at a place was last seen: what the program says, or whoever put it there. `None` where
+    /// there is none.
+    pub fn seen(&self, place: u32) -> Option<u64> {
+        let record = self.record(place)?;
+        let is_there = record[NUMBER / 8].load(Ordering::Relaxed) & 1 == 1;
+        is_there.then(|| record[SEEN / 8].load(Ordering::Relaxed))
+    }
+
+    /// Puts a flow to a place, seen at this time. Packets that come from now on are forwarded.
+    ///
+    /// # Errors
+    ///
+    /// There is no room in the index, and the flow is not there.
+    ///
+    /// # Panics
+    ///
+    /// If there is one at that place, no such place, or a record is too small for its family.
+    pub fn insert(&self, place: u32, flow: &Flow, seen_ns: u64) -> Result<(), Full> {
+        let record = self.record(place).expect("a place of the table");
+        let number = record[NUMBER / 8].load(Ordering::Relaxed);
+        assert!(number & 1 == 0, "place {place} is taken");
+        // Whoever reads something of what follows reads the even number after it.
+        fence(Ordering::Release);
+        record[SEEN / 8].store(seen_ns, Ordering::Relaxed);
+        let body = flow.body();
+        assert!(body.words().count() <= record.len() - WHAT / 8);
+        for (word, value) in record[WHAT / 8..].iter().zip(body.words()) {
+            word.store(value, Ordering::Relaxed);
+        }
+        record[NUMBER / 8].store(number.wrapping_add(1), Ordering::Release);
+        for way in 0..2 {
+            let hash = self.key.hash(&flow.key(way));
+            let Some(free) = self.free_entry(hash) else {
+                self.remove(place);
+                return Err(Full);
+            };
+            free.store(entry(hash, place, way), Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Takes a flow away, and says what it was. No packet of it is forwarded but those that the program is at.
+    pub fn remove(&self, place: u32) -> Option<Flow> {
+        let flow = self.get(place)?;
+        let number = &self.record(place)?[NUMBER / 8];
+        number.store(
+            number.load(Ordering::Relaxed).wrapping_add(1),
+            Ordering::Release,
+        );
+        for way in 0..2 {
+            let hash = self.key.hash(&flow.key(way));
+            let sought = entry(hash, place, way);
+            let mut both = self.buckets(hash).into_iter().flatten();
+            if let Some(entry) = both.find(|entry| entry.load(Ordering::Relaxed) == sought) {
+                entry.store(0, Ordering::Release);
+            }
+        }
+        Some(flow)
+    }
+
+    /// An entry for a hash.
+    fn free_entry(&self, hash: u64) -> Option<&'a AtomicU64> {
+        let is_free = |entry: &&AtomicU64| entry.load(Ordering::Relaxed) == 0;
+        let [first, second] = self.buckets(hash);
+        let room = |bucket: &'a [AtomicU64]| bucket.iter().filter(is_free).count();
+        let free = room(first);
+        let bucket = match free > BUCKET_ENTRIES - FIRST_COME || free >= room(second) {
+            true => first,
+            false => second,
+        };
+        bucket.iter().find(is_free)
+    }
+
+    /// Where a hash may be; the program computes the same.
+    fn buckets(&self, hash: u64) -> [&'a [AtomicU64]; 2] {
+        let (all, _) = self.index.as_chunks::<BUCKET_ENTRIES>();
+        let second = hash.wrapping_mul(self.key.factor) >> 32;
+        [hash & 0xffff_ffff, second]
+            .map(|part| all[((part * all.len() as u64) >> 32) as usize].as_slice())
+    }
+}
+
+#[cfg(test)]
+mod tests;

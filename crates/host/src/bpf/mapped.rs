@@ -1,0 +1,67 @@
+//! Arrays that programs and user space share as memory: what the one writes the other reads, without a system call.
+
+use super::map::{Map, MapKind};
+use crate::error::{Context as _, Error};
+use crate::mapping::Mapping;
+use std::os::fd::{AsFd as _, RawFd};
+use std::sync::atomic::AtomicU64;
+
+/// The array can be mapped (Linux 5.5).
+const BPF_F_MMAPABLE: u32 = 1 << 10;
+
+/// An array of values of whole 64-bit words, mapped for reading and writing. All of its memory is taken at once.
+///
+/// The words are atomic because programs read and write them at any time, on any processor; what several of them mean
+/// together is for both sides to secure. What a program may have written is input, not an invariant.
+#[derive(Debug)]
+pub struct MappedArray {
+    // Unmapped first, though the kernel would not mind: a mapping keeps the map.
+    mapping: Mapping,
+    map: Map,
+}
+
+impl MappedArray {
+    /// An array of `entries` values of `value_size` bytes each, all zero.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses, or is older than 5.5.
+    ///
+    /// # Panics
+    ///
+    /// If a value is not of whole words, or there is none.
+    pub fn new(name: &str, value_size: usize, entries: u32) -> Result<Self, Error> {
+        let word = size_of::<u64>();
+        assert!(
+            value_size > 0 && value_size.is_multiple_of(word) && entries > 0,
+            "{entries} values of {value_size} bytes"
+        );
+        let map = Map::create_with(MapKind::Array, name, 4, value_size, entries, BPF_F_MMAPABLE)
+            .map_err(|error| match error.is(libc::EINVAL) {
+                // It is the only thing asked for that an older kernel does not know.
+                true => error.mend("maps that programs share as memory need Linux 5.5"),
+                false => error,
+            })?;
+        let len = entries as usize * (value_size / word);
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: the kernel has rounded the array up to whole pages; it never shrinks, and the mapping keeps it.
+        let mapping = unsafe { Mapping::new(map.as_fd(), len, access) }
+            .context(|| format!("cannot map the BPF map `{name}`, of {} bytes", len * word))?;
+        Ok(Self { mapping, map })
+    }
+
+    /// Its words, one value after the other.
+    pub fn words(&self) -> &[AtomicU64] {
+        self.mapping.words()
+    }
+
+    /// The descriptor's number, for instructions that refer to it.
+    pub fn raw_fd(&self) -> RawFd {
+        self.map.raw_fd()
+    }
+
+    /// The map itself, for who asks the kernel.
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+}
