@@ -37,6 +37,11 @@ exos_inet::counters! {
     drop_too_big,
     /// Times that a router has said how long packets to a server may be.
     path_mtus_learned,
+    /// Resets whose number shows that their sender does not know the connection, or nothing shows that it does: they went on, and
+    /// the flow stands as before.
+    resets_doubted,
+    /// Drop: a first packet from an address that nobody can have.
+    drop_source,
     /// Drop: the packet had gone over too many hops.
     drop_hops,
     /// First packets for which there was no server, answered by the stack: with a reset, or an error of ICMP.

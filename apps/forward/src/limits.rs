@@ -19,6 +19,25 @@ pub const OPENING_TIME: Duration = Duration::from_secs(60);
 /// An established connection may be silent for so long: what RFC 5382 (REQ-5) asks of address translators, 2 h 4 min.
 pub const ESTABLISHED_TIME: Duration = Duration::from_secs(2 * 3600 + 4 * 60);
 
+/// Ports up to this one are those of known protocols (RFC 6335 §6).
+pub const WELL_KNOWN_PORTS: u16 = 1023;
+
+/// One question to a well-known port and its answer: twice what a resolver waits for one (RFC 4787, REQ-5a, lets flows to such
+/// ports end before the two minutes of REQ-5). Of a server's 64,000 ports 6,400 a second can be given then.
+pub const ANSWERED_TIME: Duration = Duration::from_secs(10);
+
+/// Of all flows, this part at most may be datagrams: those of nobody may be answered, and a connection must not end for them.
+pub const DATAGRAM_SHARE: u32 = 2;
+
+/// How far a reset may be beyond what was last acknowledged of its sender, by client and by server: what may be under way.
+/// Who guesses a client's needs 4,096 packets for one that is believed, and then the server's answer says that it was none
+/// (RFC 5961 §3). A server may have more under way; to keep others from sending with its address is the network's business.
+pub const RESET_WINDOWS: [u32; 2] = [1 << 20, 1 << 24];
+
+/// A SYN that comes again after so many seconds, counted by their edges, has waited for one at least: a copy that the network
+/// made has not.
+pub const ASKED_AGAIN_AFTER: u32 = 2;
+
 /// Datagrams both ways and then none: what RFC 4787 (REQ-5) asks for, five minutes.
 pub const TALKING_TIME: Duration = Duration::from_secs(5 * 60);
 

@@ -100,8 +100,8 @@ impl Ports {
     }
 
     /// A port for a flow whose client has the port `wanted`: that one if it is free, else the next free one in turn, else
-    /// one of the next whose flow `is_spare`.
-    pub fn find(&mut self, wanted: u16, is_spare: impl Fn(FlowId) -> bool) -> Option<Found> {
+    /// one of the next, of a flow whose `cost` there is: one of none, or the least.
+    pub fn find(&mut self, wanted: u16, cost: impl Fn(FlowId) -> Option<u32>) -> Option<Found> {
         if self.is_free(wanted) {
             return Some(Found::Free(wanted));
         }
@@ -109,14 +109,22 @@ impl Ports {
             self.next = port.wrapping_add(1);
             return Some(Found::Free(port));
         }
+        let mut cheapest = None;
         for _ in 0..PORTS_TRIED {
             let port = self.next;
             self.next = port.wrapping_add(1).max(PORT_FIRST);
-            if let Some(flow) = self.get(port).filter(|flow| is_spare(*flow)) {
+            let Some((flow, cost)) = self.get(port).and_then(|flow| Some((flow, cost(flow)?)))
+            else {
+                continue;
+            };
+            if cost == 0 {
                 return Some(Found::Of(flow));
             }
+            if cheapest.is_none_or(|(least, _)| cost < least) {
+                cheapest = Some((cost, flow));
+            }
         }
-        None
+        cheapest.map(|(_, flow)| Found::Of(flow))
     }
 
     /// The first free port from the next in turn on, and then from the first.
@@ -158,7 +166,7 @@ mod tests {
     use super::*;
 
     fn take(ports: &mut Ports, wanted: u16, flow: u32) -> u16 {
-        match ports.find(wanted, |_| false) {
+        match ports.find(wanted, |_| None) {
             Some(Found::Free(port)) => {
                 ports.take(port, FlowId(flow));
                 port
@@ -189,7 +197,7 @@ mod tests {
         reserved.iter().for_each(|&port| ports.keep(port));
         let count = u32::from(u16::MAX - PORT_FIRST) + 1 - 3 - CHECK_PORTS.len() as u32;
         for flow in 0..count {
-            let Some(Found::Free(port)) = ports.find(1, |_| false) else {
+            let Some(Found::Free(port)) = ports.find(1, |_| None) else {
                 panic!("after {flow}");
             };
             assert!(
@@ -197,7 +205,7 @@ mod tests {
             );
             ports.take(port, FlowId(flow));
         }
-        assert_eq!((ports.taken(), ports.find(1, |_| false)), (count, None));
+        assert_eq!((ports.taken(), ports.find(1, |_| None)), (count, None));
     }
 
     /// Where all are taken, those of flows that may be given up are found, in turns.
@@ -206,7 +214,7 @@ mod tests {
         let mut ports = Ports::default();
         let all = (PORT_FIRST..=u16::MAX).filter(|port| !CHECK_PORTS.contains(port));
         all.for_each(|port| ports.take(port, FlowId(port.into())));
-        let is_spare = |flow: FlowId| flow.0.is_multiple_of(10);
+        let is_spare = |flow: FlowId| flow.0.is_multiple_of(10).then_some(0);
         let mut found = Vec::new();
         for _ in 0..100 {
             let Some(Found::Of(flow)) = ports.find(5000, is_spare) else {
@@ -216,5 +224,11 @@ mod tests {
         }
         assert!(found.is_sorted_by(|a, b| a < b), "{found:?}");
         assert!(found.iter().all(|flow| flow % 10 == 0));
+        // Where none is to be had for nothing, the cheapest of those that are looked at.
+        let Some(Found::Of(flow)) = ports.find(5000, |flow| Some(70_000 - flow.0)) else {
+            panic!("all may be given up");
+        };
+        let last = found.last().expect("a hundred") + PORTS_TRIED as u32;
+        assert_eq!(flow.0, last);
     }
 }

@@ -71,6 +71,9 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
         }
         false => None,
     };
+    if kernel.is_some() {
+        forwarder.set_seen_elsewhere();
+    }
     let signals = Signals::catch()?;
     // Without a file it is said that there is none to read anew.
     signals.catch_also(Ask::Reload)?;
@@ -181,6 +184,8 @@ impl Program {
             self.exos.look(|frame| forwarder.look(frame));
         }
         forwarder.read_ahead(self.exos.now());
+        let (generation, routes) = self.exos.stack.routes();
+        forwarder.set_routes(generation, routes);
         let made = &mut self.made;
         let count = self.exos.relay(|stack, now, frame, checksum| {
             let verdict = forwarder.handle_frame(now, frame, checksum);

@@ -5,6 +5,8 @@ mod changes;
 mod common;
 #[path = "forwarder/day.rs"]
 mod day;
+#[path = "forwarder/forged.rs"]
+mod forged;
 #[path = "forwarder/reaches.rs"]
 mod reaches;
 #[path = "forwarder/tunnels.rs"]

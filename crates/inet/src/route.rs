@@ -323,6 +323,16 @@ impl Routes {
         self.add_gateway(all, gateway)
     }
 
+    /// False for what cannot be anybody else's address (RFC 1122 §3.2.1.3); loopback addresses are a host's own, unless a
+    /// route leads to them.
+    pub fn may_send(&self, src: IpAddr) -> bool {
+        !(src.is_multicast()
+            || (src.is_loopback() && !self.lead_to_loopback())
+            || self.is_broadcast(src)
+            || (src.is_unspecified() && src.is_ipv4())
+            || self.is_local(src))
+    }
+
     /// True when loopback addresses are a neighbour's by a route of their own, and not only covered by a wider one.
     pub fn lead_to_loopback(&self) -> bool {
         let is_one = |r: &Route| r.to.addr.is_loopback() && r.to.len >= 8;

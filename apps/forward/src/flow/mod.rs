@@ -13,6 +13,7 @@
 
 mod back;
 pub mod index;
+pub mod numbers;
 pub mod state;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use crate::endpoint::Endpoint;
 use crate::limits::FLOWS_MAX;
 use crate::reach::Reach;
 use index::Index;
+pub use numbers::{End, Marks, Reset};
 pub use state::{Class, State};
 
 /// Seconds since a start that the caller chose.
@@ -67,7 +69,11 @@ pub struct Flow {
     pub state: State,
     /// The sequence number of the server's SYN.
     pub server_isn: u32,
-    /// When a packet of it was last seen.
+    /// The sequence numbers that client and server expect next, as far as they were heard.
+    expected: [u32; 2],
+    /// What is known of it beside these.
+    marks: Marks,
+    /// When a packet of it was last seen that says something of it.
     pub seen: Tick,
     /// False for a place that no flow has.
     pub is_there: bool,
@@ -246,6 +252,8 @@ impl FlowTable {
             reach,
             state,
             server_isn: 0,
+            expected: [0; 2],
+            marks: Marks::default(),
             seen: now,
             is_there: true,
             older: NONE,
@@ -299,8 +307,47 @@ impl FlowTable {
 
     /// Notes the sequence number of the server's SYN.
     pub fn set_server_isn(&mut self, id: FlowId, isn: u32) {
-        self.flows[id.0 as usize].server_isn = isn;
+        self.flows[id.0 as usize].set_answered(isn);
         self.note_change(id.0);
+    }
+
+    /// Notes the sequence number that an end expects next.
+    #[inline]
+    pub fn note_expected(&mut self, id: FlowId, by: End, number: u32) {
+        let flow = &mut self.flows[id.0 as usize];
+        // Most packets of a transfer change one way alone, and a line that is not written need not be brought back to memory.
+        if flow.expects(by) != Some(number) {
+            flow.note_expected(by, number);
+        }
+    }
+
+    /// Notes a sequence number of a client that alone is heard.
+    #[inline]
+    pub fn note_own(&mut self, id: FlowId, number: u32) {
+        self.flows[id.0 as usize].note_own(number);
+    }
+
+    /// Notes whether this end has reset the connection by the exact number.
+    pub fn set_has_reset(&mut self, id: FlowId, by: End, has: bool) {
+        self.flows[id.0 as usize].set_has_reset(by, has);
+    }
+
+    /// Notes that the flow has failed to begin.
+    pub fn set_failed(&mut self, id: FlowId) {
+        self.flows[id.0 as usize].set_failed();
+    }
+
+    /// Forgets what is known of sequence numbers: another connection begins.
+    pub fn forget_numbers(&mut self, id: FlowId) {
+        self.flows[id.0 as usize].forget_numbers();
+    }
+
+    /// Flows of datagrams.
+    pub fn datagrams(&self) -> u32 {
+        Class::DATAGRAMS
+            .iter()
+            .map(|class| self.count(*class))
+            .sum()
     }
 
     /// Forgets a flow.

@@ -5,8 +5,8 @@
 //!
 //! - **Established** is a connection whose client has acknowledged the server's SYN, and so has seen it. Who floods us with
 //!   SYNs from addresses that are not his has not, and all he makes stays in [`Class::Opening`], which is bounded.
-//! - **A reset** moves an established flow to where it is soon forgotten, but any other segment after it moves it back.
-//!   Whoever had really reset the connection answers that segment with a reset again.
+//! - **A reset** moves an established flow to where it is soon forgotten, if its sequence number says that its sender knows
+//!   the connection ([`numbers`](super::numbers)). What shows that the connection goes on all the same moves it back.
 //! - **Both FINs** end a connection; then only a SYN begins another.
 //!
 //! Where servers answer clients by themselves ([`Reach::Direct`]) only the client is heard, and nothing that
@@ -16,7 +16,9 @@
 
 use std::time::Duration;
 
-use crate::limits::{CLOSING_TIME, ESTABLISHED_TIME, OPENING_TIME, TALKING_TIME};
+use crate::limits::{
+    ANSWERED_TIME, CLOSING_TIME, ESTABLISHED_TIME, OPENING_TIME, TALKING_TIME, WELL_KNOWN_PORTS,
+};
 use crate::packet::Transport;
 use crate::reach::Reach;
 
@@ -54,6 +56,8 @@ pub enum State {
     GivenUp,
     /// UDP, of which the client alone is heard: it has sent more than one.
     Repeated,
+    /// UDP to a well-known port: the server has answered, and the client has said nothing more.
+    Answered,
 }
 
 /// What a segment says of a connection.
@@ -81,8 +85,12 @@ pub enum Event {
 pub enum Class {
     /// Over, but for segments that are sent again.
     Closing,
-    /// Nobody has shown to be there.
+    /// A connection of which nobody has shown to be there.
     Opening,
+    /// Datagrams that nobody has answered.
+    OneWay,
+    /// One question and its answer.
+    Answered,
     /// A connection by what the client alone says.
     Claimed,
     /// Datagrams both ways, or several where one way alone is seen.
@@ -93,18 +101,33 @@ pub enum Class {
 
 impl Class {
     /// In the order in which they are given up.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Closing,
         Self::Opening,
+        Self::OneWay,
+        Self::Answered,
         Self::Claimed,
         Self::Talking,
         Self::Established,
     ];
 
+    /// Those of flows of datagrams, in the same order.
+    pub const DATAGRAMS: [Self; 3] = [Self::OneWay, Self::Answered, Self::Talking];
+
+    /// That of flows which have just begun.
+    pub const fn first(transport: Transport) -> Self {
+        match transport {
+            Transport::Tcp => Self::Opening,
+            Transport::Udp => Self::OneWay,
+        }
+    }
+
     /// Its name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Opening => "opening",
+            Self::OneWay => "one_way",
+            Self::Answered => "answered",
             Self::Closing => "closing",
             Self::Claimed => "claimed",
             Self::Talking => "talking",
@@ -115,7 +138,8 @@ impl Class {
     /// How long a flow may be silent.
     pub const fn time(self) -> Duration {
         match self {
-            Self::Opening => OPENING_TIME,
+            Self::Opening | Self::OneWay => OPENING_TIME,
+            Self::Answered => ANSWERED_TIME,
             Self::Closing => CLOSING_TIME,
             Self::Talking => TALKING_TIME,
             Self::Claimed | Self::Established => ESTABLISHED_TIME,
@@ -125,13 +149,16 @@ impl Class {
     /// True for what is given up without harm to anybody who is there.
     #[inline]
     pub const fn is_spare(self) -> bool {
-        matches!(self, Self::Opening | Self::Closing)
+        match self {
+            Self::Closing | Self::Opening | Self::OneWay | Self::Answered => true,
+            Self::Claimed | Self::Talking | Self::Established => false,
+        }
     }
 }
 
 impl State {
     /// All of them.
-    pub const ALL: [Self; 15] = {
+    pub const ALL: [Self; 16] = {
         use State::*;
         [
             SynSeen,
@@ -149,13 +176,14 @@ impl State {
             SaidAll,
             GivenUp,
             Repeated,
+            Answered,
         ]
     };
 
     /// Of which protocol a flow is that stands so.
     pub const fn transport(self) -> Transport {
         match self {
-            Self::OneWay | Self::BothWays | Self::Repeated => Transport::Udp,
+            Self::OneWay | Self::BothWays | Self::Repeated | Self::Answered => Transport::Udp,
             _ => Transport::Tcp,
         }
     }
@@ -175,7 +203,9 @@ impl State {
     #[inline]
     pub const fn class(self) -> Class {
         match self {
-            Self::SynSeen | Self::SynAnswered | Self::OneWay | Self::Asked => Class::Opening,
+            Self::SynSeen | Self::SynAnswered | Self::Asked => Class::Opening,
+            Self::OneWay => Class::OneWay,
+            Self::Answered => Class::Answered,
             Self::Established | Self::ClientFinished | Self::ServerFinished => Class::Established,
             Self::Finished | Self::Refused | Self::Reset => Class::Closing,
             Self::SaidAll | Self::GivenUp => Class::Closing,
@@ -184,7 +214,7 @@ impl State {
         }
     }
 
-    /// True when a SYN of the client begins another connection.
+    /// True for what is over, but for segments that are sent again.
     #[inline]
     pub const fn is_over(self) -> bool {
         matches!(self.class(), Class::Closing)
@@ -213,14 +243,17 @@ impl State {
             (ServerFinished, Syn | SynAck | Proof | ServerFin | Other) => ServerFinished,
 
             // The client uses its port again.
-            (Finished | Refused | Reset, Syn) => SynSeen,
+            (Finished | Refused, Syn) => SynSeen,
             (Finished, SynAck | Proof | ClientFin | ServerFin | Rst | Other) => Finished,
-            // The answer to a SYN whose reset was forged.
+            // The reset was forged: the server answers the SYN, or the client has seen that it did.
             (Refused, SynAck) => SynAnswered,
-            (Refused, Proof | ClientFin | ServerFin | Rst | Other) => Refused,
+            (Refused, Proof) => Established,
+            (Refused, ClientFin | ServerFin | Rst | Other) => Refused,
             // Somebody goes on: the reset was not for real, or is repeated now.
-            (Reset, SynAck | Proof | ClientFin | ServerFin | Other) => Established,
-            (Reset, Rst) => Reset,
+            (Reset, Proof | ClientFin | ServerFin | Other) => Established,
+            // A SYN alone may be forged as the reset before it: whether the client begins anew, the server says.
+            (Reset, SynAck) => SynAnswered,
+            (Reset, Syn | Rst) => Reset,
 
             // The client alone is heard: nobody else is answered, acknowledged or finished.
             (Asked, Syn | SynAck | Proof | ServerFin) => Asked,
@@ -240,6 +273,42 @@ impl State {
             (OneWay, _) => OneWay,
             (BothWays, _) => BothWays,
             (Repeated, _) => Repeated,
+            (Answered, _) => Answered,
+        }
+    }
+
+    /// How datagrams stand when the server has sent one, of a flow to this port of ours.
+    #[inline]
+    pub const fn on_answer(self, port: u16) -> Self {
+        match self {
+            Self::OneWay | Self::Answered if port <= WELL_KNOWN_PORTS => Self::Answered,
+            _ => Self::BothWays,
+        }
+    }
+
+    /// How they stand when the client has sent one more.
+    #[inline]
+    pub const fn on_question(self) -> Self {
+        match self {
+            Self::Answered => Self::BothWays,
+            _ => self,
+        }
+    }
+
+    /// True where a SYN of the client begins another connection by itself.
+    #[inline]
+    pub const fn begins_by_syn(self) -> bool {
+        self.is_over() && !matches!(self, Self::Reset)
+    }
+
+    /// True where a reset has to show that its sender knows the connection.
+    #[inline]
+    pub const fn doubts_resets(self) -> bool {
+        match self.class() {
+            Class::Established | Class::Claimed => true,
+            Class::Closing | Class::Opening | Class::OneWay | Class::Answered | Class::Talking => {
+                false
+            }
         }
     }
 }
@@ -274,13 +343,16 @@ mod tests {
         );
     }
 
-    /// Whatever else comes, no flow is established without a SYN-ACK and then a proof.
+    /// Whatever else comes, no flow is established without a SYN-ACK and then a proof, which there is none of before.
     #[test]
     fn nobody_is_established_unproven() {
         // All sequences of six events.
         for number in 0..7usize.pow(6) {
             let events: Vec<Event> = (0..6).map(|n| EVENTS[number / 7usize.pow(n) % 7]).collect();
             let answered = events.iter().position(|&e| e == SynAck);
+            if events[..answered.unwrap_or(6)].contains(&Proof) {
+                continue;
+            }
             let proven = answered.is_some_and(|at| events[at..].contains(&Proof));
             let established = after(&events).class() == Class::Established;
             assert!(proven || !established, "{events:?}");
@@ -294,6 +366,29 @@ mod tests {
         assert_eq!(reset.class(), Class::Closing);
         assert_eq!(reset.on(Other), State::Established);
         assert_eq!(reset.on(Other).on(Rst), State::Reset);
+        let in_handshake = after(&[SynAck, Rst]);
+        assert_eq!(in_handshake.on(Proof), State::Established);
+    }
+
+    /// A reset and a SYN may both be forged: only the server's answer says that a connection begins.
+    #[test]
+    fn a_reset_and_a_syn_take_nothing_away() {
+        let asked = after(&[SynAck, Proof, Rst, Syn]);
+        assert_eq!(asked, State::Reset);
+        assert_eq!(asked.on(Other), State::Established);
+        assert_eq!(asked.on(SynAck), State::SynAnswered);
+        assert_eq!(asked.on(SynAck).on(Proof), State::Established);
+    }
+
+    #[test]
+    fn a_question_and_its_answer() {
+        let answered = State::OneWay.on_answer(53);
+        assert_eq!(answered, State::Answered);
+        assert_eq!(answered.on_answer(53), State::Answered);
+        assert_eq!(answered.on_question(), State::BothWays);
+        assert_eq!(State::BothWays.on_answer(53), State::BothWays);
+        assert_eq!(State::OneWay.on_answer(5060), State::BothWays);
+        assert_eq!(State::OneWay.on_question(), State::OneWay);
     }
 
     /// What a client does, as the forwarder hears it.

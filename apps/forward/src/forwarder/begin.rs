@@ -5,12 +5,13 @@ use exos_wire::tcp::TcpFlags;
 
 use super::{Forwarder, NoFlow, NoServer, Verdict, tick_of};
 use crate::endpoint::Endpoint;
-use crate::flow::{Begun, Class, FlowId, Key, Tick};
+use crate::flow::{Begun, Class, Flow, FlowId, Key, Tick};
 use crate::kept::KeptFlow;
-use crate::limits::{EVICTABLE_AFTER, OPENING_SHARE};
+use crate::limits::{DATAGRAM_SHARE, EVICTABLE_AFTER, OPENING_SHARE};
 use crate::packet::{Segment, Transport};
 use crate::ports::Found;
 use crate::reach::Reach;
+use crate::service::is_unanswered;
 
 impl Forwarder {
     /// The flow of a packet to a listener, begun where there is none; or how it goes on without one.
@@ -33,6 +34,11 @@ impl Forwarder {
             Some(id) if begins && self.is_done(id) => self.remove(id),
             Some(id) => return Ok(id),
             None => {}
+        }
+        // RFC 1812 §5.3.7: what nobody can have sent is not passed on, or its answer would go to everybody.
+        if !self.routes.1.may_send(key.client.address.into()) {
+            self.counters.drop_source += 1;
+            return Err(NoFlow::Becomes(Verdict::Drop));
         }
         if !begins || !self.services.is_open(key.listener) {
             return Err(match self.agreed_server(key) {
@@ -61,10 +67,12 @@ impl Forwarder {
         self.spread.hash_and_half(address.words(), port.into())
     }
 
-    /// True for a flow that is over, and whose server is to have no others.
+    /// True for a flow that is over or was never answered, and whose server is to have no others. A flow that was reset is only
+    /// forgotten by its age: the reset may have been forged, and the SYN after it too.
     fn is_done(&self, id: FlowId) -> bool {
         let flow = self.flows.get(id);
-        flow.state.is_over() && !self.services.is_in_use(flow.key.listener, flow.server)
+        let may_end = flow.state.begins_by_syn() || is_unanswered(flow);
+        may_end && !self.services.is_in_use(flow.key.listener, flow.server)
     }
 
     pub(super) fn unknown(&mut self) -> Verdict {
@@ -79,7 +87,7 @@ impl Forwarder {
         let Some(server) = self.services.choose(key.listener, self.hash_of(key)) else {
             return self.without_server(key.listener);
         };
-        if !self.make_room(now) {
+        if !self.make_room(now, transport) {
             if let Some(server) = self.agreed_server(key) {
                 return Err(NoFlow::To(server));
             }
@@ -156,46 +164,80 @@ impl Forwarder {
         }
     }
 
-    /// A port that is free, if need be by giving a flow up.
+    /// A port that is free, if need be by giving a flow up: one that is over or never stood, or datagrams that were silent
+    /// for longest.
     fn find_port(&mut self, server: usize, wanted: u16) -> Option<u16> {
         let flows = &self.flows;
-        let is_spare = |id: FlowId| flows.get(id).state.class().is_spare();
+        let cost = |id: FlowId| {
+            let Flow { state, seen, .. } = flows.get(id);
+            match state.class() {
+                class if class.is_spare() => Some(0),
+                Class::Talking => Some(*seen),
+                _ => None,
+            }
+        };
         let ports = &mut self.services.servers[server].ports;
-        match ports.find(wanted, is_spare)? {
+        match ports.find(wanted, cost)? {
             Found::Free(port) => Some(port),
             Found::Of(id) => {
                 let port = self.flows.get(id).our_port;
-                self.counters.flows_replaced += 1;
-                self.remove(id);
+                self.give_up(id);
                 Some(port)
             }
         }
     }
 
-    /// Has a flow end for a new one, where it takes that. Of those on their way to be opened there may be only so many. With
-    /// the table full, first goes what is over, then the oldest of those on their way, then what was silent for longest,
-    /// if that was long. False when nobody is to go.
-    fn make_room(&mut self, now: Tick) -> bool {
-        let opening_max = (self.flows.capacity() / OPENING_SHARE).max(1);
-        let gone = if self.flows.count(Class::Opening) >= opening_max {
-            self.flows.oldest(Class::Opening)
-        } else if self.flows.next_place().is_some() {
+    /// Has a flow end for a new one, where it takes that. Of those that have just begun there may be only so many of each
+    /// protocol, and only so many of datagrams. False when nobody is to go.
+    fn make_room(&mut self, now: Tick, transport: Transport) -> bool {
+        let flows = &self.flows;
+        let share = |part: u32| (flows.capacity() / part).max(1);
+        let first = Class::first(transport);
+        let gone = if flows.count(first) >= share(OPENING_SHARE) {
+            flows.oldest(first)
+        } else if transport == Transport::Udp && flows.datagrams() >= share(DATAGRAM_SHARE) {
+            self.oldest_of(&Class::DATAGRAMS)
+        } else if flows.next_place().is_some() {
             return true;
         } else {
-            let silent = |id: &FlowId| self.is_dispensable(now, *id);
-            let oldest = |class: &Class| self.flows.oldest(*class).filter(silent);
-            Class::ALL.iter().find_map(oldest)
+            self.dispensable(now, transport)
         };
         let Some(id) = gone else {
             return false;
         };
+        self.give_up(id);
+        true
+    }
+
+    /// Who goes for a new flow with the table full: first what is over, then the oldest of those that never stood, then what was
+    /// silent for longest; of connections if that was long, and none for datagrams, which anybody may forge.
+    fn dispensable(&self, now: Tick, transport: Transport) -> Option<FlowId> {
+        match transport {
+            Transport::Tcp => {
+                let silent = |id: &FlowId| self.is_dispensable(now, *id);
+                let oldest = |class: &Class| self.flows.oldest(*class).filter(silent);
+                Class::ALL.iter().find_map(oldest)
+            }
+            Transport::Udp => {
+                let over = self.flows.oldest(Class::Closing);
+                over.or_else(|| self.oldest_of(&Class::DATAGRAMS))
+            }
+        }
+    }
+
+    /// The oldest of the first of these classes that has any.
+    fn oldest_of(&self, classes: &[Class]) -> Option<FlowId> {
+        classes.iter().find_map(|class| self.flows.oldest(*class))
+    }
+
+    /// A flow ends for another.
+    fn give_up(&mut self, id: FlowId) {
         if self.flows.get(id).state.class().is_spare() {
             self.counters.flows_replaced += 1;
         } else {
             self.counters.flows_evicted += 1;
         }
         self.remove(id);
-        true
     }
 
     /// True for a flow that is given up for a new one when the table is full.
@@ -236,7 +278,10 @@ impl Forwarder {
             return false;
         }
         let id = self.flows.insert(tick_of(now), begun, state);
-        self.flows.set_server_isn(id, kept.server_isn);
+        // It is zero where the server was not heard yet: what acknowledges that proves nothing.
+        if kept.server_isn != 0 {
+            self.flows.set_server_isn(id, kept.server_isn);
+        }
         self.services.flow_begins(id, self.flows.get(id));
         self.counters.flows_restored += 1;
         true

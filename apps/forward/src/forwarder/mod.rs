@@ -33,13 +33,14 @@ mod unknown;
 
 use std::net::IpAddr;
 
+use exos_inet::route::Routes;
 use exos_inet::siphash::SipKey;
 use exos_inet::{Instant, RxChecksum};
 use exos_wire::Mac;
 
 use crate::counters::Counters;
 use crate::endpoint::Endpoint;
-use crate::flow::{Flow, FlowId, FlowTable, Tick};
+use crate::flow::{End, Flow, FlowId, FlowTable, Tick};
 use crate::fragments::{Fragments, Onward};
 use crate::limits::{CHECK_PORTS, EXPIRED_AT_ONCE};
 use crate::packet::{Packet, Transport, Upper};
@@ -81,6 +82,10 @@ pub struct Forwarder {
     counters: Counters,
     endings: Vec<change::Ending>,
     no_server: NoServer,
+    /// Who may send, and of which generation that is.
+    routes: (u64, Routes),
+    /// Packets of flows that stand go by without coming here.
+    is_seen_elsewhere: bool,
     /// Which server a client belongs to; the same for all forwarders.
     spread: SipKey,
     mac: Mac,
@@ -103,6 +108,16 @@ enum Way {
     ToClient,
 }
 
+impl Way {
+    /// Whose packets go this way.
+    const fn from(self) -> End {
+        match self {
+            Self::ToServer => End::Client,
+            Self::ToClient => End::Server,
+        }
+    }
+}
+
 impl Forwarder {
     /// A forwarder on a link with this address, for so many flows. `seed` must be secret.
     pub fn new(services: Services, mac: Mac, capacity: u32, seed: u64) -> Self {
@@ -113,6 +128,8 @@ impl Forwarder {
             counters: Counters::default(),
             endings: Vec::new(),
             no_server: NoServer::default(),
+            routes: (0, Routes::default()),
+            is_seen_elsewhere: false,
             spread: SipKey::from_seed(0),
             mac,
             ahead: Ahead::default(),
@@ -156,6 +173,7 @@ impl Forwarder {
         let upper = &frame[packet.upper_range()];
         let tick = tick_of(now);
         let (id, way) = match whose {
+            Whose::Listener(..) if packet.hops <= 1 => return self.drop_last_hop(),
             Whose::Listener(key, hash) => match self.flow_of(tick, transport, &key, hash, upper) {
                 Ok(id) => (id, Way::ToServer),
                 Err(NoFlow::Becomes(verdict)) => return verdict,
@@ -164,6 +182,7 @@ impl Forwarder {
                 }
             },
             Whose::Server(server, to) => match self.flow_back(server, to) {
+                Some(_) if packet.hops <= 1 => return self.drop_last_hop(),
                 Some(id) => (id, Way::ToClient),
                 // An answer to a check of ours.
                 None if CHECK_PORTS.contains(&to.port) => return Verdict::Stack,
@@ -206,10 +225,8 @@ impl Forwarder {
         sums: Sums,
         onward: &Onward,
     ) -> Verdict {
-        // What goes in circles ends, as with every router (RFC 1812 §5.3.1).
         if packet.hops <= 1 {
-            self.counters.drop_hops += 1;
-            return Verdict::Drop;
+            return self.drop_last_hop();
         }
         match onward.reach {
             Reach::Nat | Reach::Transparent => onward.rewrite.apply(packet, frame, sums),
@@ -218,6 +235,13 @@ impl Forwarder {
         }
         self.sent(packet, onward.course);
         Verdict::Onward(onward.rewrite.dst.address.into())
+    }
+
+    /// What goes in circles ends, as with every router (RFC 1812 §5.3.1), and says nothing of its flow.
+    #[cold]
+    fn drop_last_hop(&mut self) -> Verdict {
+        self.counters.drop_hops += 1;
+        Verdict::Drop
     }
 
     #[inline]
@@ -301,6 +325,19 @@ impl Forwarder {
     /// What becomes of first packets while no server is to have any.
     pub fn set_no_server(&mut self, no_server: NoServer) {
         self.no_server = no_server;
+    }
+
+    /// Who may send, as the stack on the link knows it: addresses of ours and those of everybody are nobody's.
+    /// Costs nothing where the generation is that of before.
+    pub fn set_routes(&mut self, generation: u64, routes: &Routes) {
+        if self.routes.0 != generation {
+            self.routes = (generation, routes.clone());
+        }
+    }
+
+    /// Packets of flows that stand go by without coming here from now on.
+    pub fn set_seen_elsewhere(&mut self) {
+        self.is_seen_elsewhere = true;
     }
 
     /// What was counted.

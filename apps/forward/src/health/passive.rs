@@ -1,8 +1,9 @@
 //! What is concluded from the connections that a server is given: one that answers none of them rests for a while.
 //!
 //! A connection fails when the server resets it before it stands, or when the client has to send its SYN again because nobody
-//! has answered the first one; any that is answered shows that the server is there, and all failures before it are forgotten.
-//! So who floods a server with SYNs does it no harm here as long as it answers.
+//! has answered the first one; any that is answered shows that the server is there, and all failures before it are forgotten,
+//! and those of connections that were asked for before. So who floods a server with SYNs, whatever is wrong with them, does it
+//! no harm here as long as it answers anybody.
 
 use std::time::Duration;
 
@@ -24,18 +25,23 @@ pub struct Rule {
 pub struct Record {
     failures: u32,
     since: Tick,
+    /// When a connection was last answered.
+    answered: Option<Tick>,
     /// It rests until then.
     pub rests_until: Option<Tick>,
 }
 
 impl Record {
     /// A connection was answered.
-    pub fn answered(&mut self) {
-        self.failures = 0;
+    pub fn answered(&mut self, now: Tick) {
+        (self.failures, self.answered) = (0, Some(now));
     }
 
-    /// A connection failed. True when the server is to rest.
-    pub fn failed(&mut self, now: Tick, rule: &Rule) -> bool {
+    /// A connection that was asked for at `asked` failed. True when the server is to rest.
+    pub fn failed(&mut self, asked: Tick, now: Tick, rule: &Rule) -> bool {
+        if self.answered.is_some_and(|answered| answered >= asked) {
+            return false;
+        }
         if self.failures == 0 || now.saturating_sub(self.since) > secs(rule.window) {
             (self.failures, self.since) = (0, now);
         }
@@ -77,23 +83,34 @@ mod tests {
     #[test]
     fn three_in_a_row_within_the_window() {
         let mut record = Record::default();
-        assert!(!record.failed(100, &RULE) && !record.failed(101, &RULE));
-        record.answered();
-        assert!(!record.failed(102, &RULE) && !record.failed(103, &RULE));
+        assert!(!record.failed(100, 100, &RULE) && !record.failed(101, 101, &RULE));
+        record.answered(101);
+        assert!(!record.failed(102, 102, &RULE) && !record.failed(103, 103, &RULE));
         // These two are too long ago by now.
-        assert!(!record.failed(113, &RULE) && !record.failed(114, &RULE));
-        assert!(record.failed(115, &RULE));
+        assert!(!record.failed(113, 113, &RULE) && !record.failed(114, 114, &RULE));
+        assert!(record.failed(115, 115, &RULE));
     }
 
     #[test]
     fn after_a_rest_one_more_is_enough_and_an_answer_forgives() {
         let mut record = Record::default();
         record.rest(100, &RULE);
-        assert!(!record.failed(105, &RULE), "it rests already");
+        assert!(!record.failed(105, 105, &RULE), "it rests already");
         assert!(!record.wakes(119));
         assert!(record.wakes(120) && !record.wakes(121));
-        assert!(record.failed(122, &RULE));
-        record.answered();
-        assert!(!record.failed(123, &RULE));
+        assert!(record.failed(122, 122, &RULE));
+        record.answered(122);
+        assert!(!record.failed(123, 123, &RULE));
+    }
+
+    /// Connections that nobody answers, while others are answered, are their clients' own doing.
+    #[test]
+    fn who_answers_others_is_there() {
+        let mut record = Record::default();
+        record.answered(101);
+        assert!((0..100).all(|_| !record.failed(100, 103, &RULE)));
+        assert!((0..100).all(|_| !record.failed(101, 103, &RULE)));
+        assert!(!record.failed(102, 104, &RULE) && !record.failed(102, 104, &RULE));
+        assert!(record.failed(102, 104, &RULE));
     }
 }

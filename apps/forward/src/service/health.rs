@@ -54,6 +54,9 @@ impl Services {
         if let Some(is_well) = outcome.is_well {
             health.has_failed = !is_well;
             self.tell(outcome.server);
+            if !is_well {
+                self.wake_last();
+            }
         }
     }
 
@@ -70,19 +73,19 @@ impl Services {
 
     /// A flow of the server was answered.
     #[inline]
-    pub(crate) fn flow_answered(&mut self, server: u16) {
-        self.server_mut(server).health.record.answered();
+    pub(crate) fn flow_answered(&mut self, server: u16, now: Tick) {
+        self.server_mut(server).health.record.answered(now);
     }
 
-    /// A flow of the server has failed to begin. It rests if that was one too many and there is somebody else.
-    pub(crate) fn flow_failed(&mut self, server: u16, now: Tick) {
+    /// A flow of the server, asked for at `asked`, has failed to begin. It rests if that was one too many and there is somebody else.
+    pub(crate) fn flow_failed(&mut self, server: u16, asked: Tick, now: Tick) {
         let rule = self.passive;
         let health = &mut self.server_mut(server).health;
         health.flows_failed += 1;
         let Some(rule) = rule else {
             return;
         };
-        if !health.record.failed(now, &rule) || self.is_last(server) {
+        if !health.record.failed(asked, now, &rule) || self.is_last(server) {
             return;
         }
         let health = &mut self.server_mut(server).health;
@@ -100,6 +103,21 @@ impl Services {
         };
         let mut listeners = self.open_listeners();
         listeners.any(|(_, listener)| needs(listener.members()))
+    }
+
+    /// Has a server that rests have flows again where its listener has nobody else any more: it may be there, and the others
+    /// are not.
+    pub(crate) fn wake_last(&mut self) {
+        let resting = std::mem::take(&mut self.resting);
+        for server in resting {
+            let there = self.server_mut(server);
+            if there.health.is_resting() && self.is_last(server) {
+                self.server_mut(server).health.record.rests_until = None;
+                self.tell(server);
+            } else {
+                self.resting.push(server);
+            }
+        }
     }
 
     /// Lets servers have flows again that have rested for long enough.

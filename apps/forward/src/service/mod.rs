@@ -382,7 +382,7 @@ impl Table {
 }
 
 /// True for a flow of which nobody but the client was heard, as far as that can be told.
-fn is_unanswered(flow: &Flow) -> bool {
+pub(crate) fn is_unanswered(flow: &Flow) -> bool {
     match flow.state {
         State::SynSeen | State::Asked => true,
         State::OneWay => flow.reach.hears_servers(),

@@ -65,7 +65,7 @@ fn a_server_behind_two_listeners_is_one() {
     ];
     let mut services = Services::new(&two).unwrap();
     assert_eq!(services.servers.len(), 2);
-    let found = services.servers[0].ports.find(8080, |_| false);
+    let found = services.servers[0].ports.find(8080, |_| None);
     assert!(matches!(found, Some(Found::Free(port)) if port != 8080));
 }
 

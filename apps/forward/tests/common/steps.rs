@@ -86,12 +86,18 @@ pub fn forwarder_by(reach: Reach, flows: u32) -> Forwarder {
     Forwarder::new(Services::new(&wanted_by(reach)).unwrap(), MAC, flows, 1)
 }
 
+/// The sequence number of every client's SYN.
+pub const CLIENT_ISN: u32 = 100;
+
+/// A segment with the number that its sender has after the handshake.
 pub fn tcp(src: SocketAddr, dst: SocketAddr, flags: u8, ack: u32) -> Vec<u8> {
-    let seq = if flags & SYN != 0 && flags & ACK != 0 {
-        ISN
-    } else {
-        100
-    };
+    let is_server = matches!(src.port(), 53 | 80 | 8080);
+    let isn = if is_server { ISN } else { CLIENT_ISN };
+    tcp_at(src, dst, flags, ack, isn + u32::from(flags & SYN == 0))
+}
+
+/// A segment with this number.
+pub fn tcp_at(src: SocketAddr, dst: SocketAddr, flags: u8, ack: u32, seq: u32) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], MAC.0);
     let builder = match (src.ip(), dst.ip()) {
         (IpAddr::V4(s), IpAddr::V4(d)) => builder.ipv4(s.octets(), d.octets(), 64),
@@ -179,6 +185,23 @@ pub fn open(forwarder: &mut Forwarder, now: Instant, client: SocketAddr, vip: &s
     give(forwarder, now, tcp(server, ours, SYN | ACK, 101)).expect("to the client");
     give(forwarder, now, tcp(client, at(vip), ACK, ISN + 1)).expect("to the server");
     ours
+}
+
+/// Has a packet of IPv4 go no further than so many hops.
+pub fn set_hops(frame: &mut [u8], hops: u8) {
+    frame[22] = hops;
+    frame[24..26].fill(0);
+    let sum = exos_wire::Sum::of(&frame[14..34]).finish();
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// How many flows there are of each class.
+pub fn count(forwarder: &Forwarder, class: exos_forward::flow::Class) -> u32 {
+    forwarder.flows().count(class)
+}
+
+pub fn secs(count: u64) -> std::time::Duration {
+    std::time::Duration::from_secs(count)
 }
 
 pub fn client(n: u32) -> SocketAddr {

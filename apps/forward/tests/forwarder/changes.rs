@@ -191,7 +191,7 @@ fn a_server_that_answers_nobody_rests() {
     let other = forwarder.services().servers.len() - 1;
     let health = |forwarder: &Forwarder| forwarder.services().servers[other].health;
     let mut next = 2000;
-    // A client of the other server, whose SYN is refused, or sent again after a second.
+    // A client of the other server, whose SYN is refused, or sent again after two seconds.
     let mut fail = |forwarder: &mut Forwarder, now: exos_inet::Instant, refused: bool| loop {
         next += 1;
         let syn = tcp(client(next), at(VIP), SYN, 0);
@@ -203,20 +203,21 @@ fn a_server_that_answers_nobody_rests() {
             give(forwarder, now, tcp(at(OTHER), ours, RST | ACK, 101)).unwrap();
         } else {
             give(forwarder, now, syn.clone()).unwrap();
-            give(forwarder, now + Duration::from_secs(1), syn).unwrap();
+            give(forwarder, now + Duration::from_secs(2), syn).unwrap();
         }
         return (client(next), ours);
     };
     fail(&mut forwarder, START, true);
     let (late, ours) = fail(&mut forwarder, START, false);
     give(&mut forwarder, START, tcp(at(OTHER), ours, SYN | ACK, 101)).unwrap();
-    fail(&mut forwarder, START, true);
-    fail(&mut forwarder, START, true);
+    let after = START + Duration::from_secs(1);
+    fail(&mut forwarder, after, true);
+    fail(&mut forwarder, after, true);
     assert!(
         health(&forwarder).is_well(),
         "it has answered {late} in between"
     );
-    fail(&mut forwarder, START, false);
+    fail(&mut forwarder, after, false);
     assert_eq!(
         (health(&forwarder).is_well(), health(&forwarder).rests),
         (false, 1)
@@ -224,7 +225,7 @@ fn a_server_that_answers_nobody_rests() {
     assert_eq!(health(&forwarder).flows_failed, 5);
     nobody_new(&mut forwarder);
     goes_on(&mut forwarder, &flows);
-    let awake = START + rule.rest + Duration::from_secs(2);
+    let awake = after + rule.rest + Duration::from_secs(3);
     forwarder.handle_timeout(awake);
     assert!(health(&forwarder).is_well());
     // The last one that there is does not rest.

@@ -290,13 +290,14 @@ fn direct_servers_that_do_not_answer_rest() {
     };
     forwarder.services_mut().set_passive(Some(rule));
     let second = START + Duration::from_secs(1);
+    let again = second + Duration::from_secs(1);
     for n in 0..20 {
         let syn = tcp(client(n), at(VIP), SYN, 0);
         let (to, _) = give_to(&mut forwarder, START, syn.clone()).unwrap();
         if to == at(SERVER).ip() {
             give_to(&mut forwarder, second, tcp(client(n), at(VIP), ACK, 1)).unwrap();
         } else {
-            give_to(&mut forwarder, second, syn).unwrap();
+            give_to(&mut forwarder, again, syn).unwrap();
         }
     }
     let rests = |n: usize| forwarder.services().servers[n].health.is_resting();

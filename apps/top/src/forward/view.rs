@@ -56,7 +56,15 @@ fn forwarder(status: &Status) -> String {
 /// How many flows there are, and how they stand.
 fn flows_line(status: &Status) -> String {
     let flows = |name: &str| status.flows.get(name).copied();
-    let classes = ["opening", "established", "talking", "closing"];
+    let classes = [
+        "opening",
+        "one_way",
+        "answered",
+        "claimed",
+        "established",
+        "talking",
+        "closing",
+    ];
     let sum: u64 = classes.iter().filter_map(|class| flows(class)).sum();
     let of = flows("capacity").map(|all| format!(" of {}", short(all as f64)));
     let mut text = format!("flows {}{}:", short(sum as f64), of.unwrap_or_default());

@@ -336,7 +336,7 @@ impl Stack {
     /// How a packet concerns us; `None` and a counter when it does not, or when nobody can have
     /// sent it (RFC 1122 §3.2.1.3).
     fn check_addresses(&mut self, src: IpAddr, dst: IpAddr) -> Option<Delivery> {
-        if !self.may_send(src) {
+        if !self.routes.may_send(src) {
             self.counters.drop_ip_source += 1;
             return None;
         }
@@ -345,16 +345,6 @@ impl Stack {
             self.counters.drop_ip_other_host += 1;
         }
         how
-    }
-
-    /// False for what cannot be anybody else's address (RFC 1122 §3.2.1.3); loopback addresses are a host's own, unless a
-    /// route leads to them.
-    pub(super) fn may_send(&self, src: IpAddr) -> bool {
-        !(src.is_multicast()
-            || (src.is_loopback() && !self.routes.lead_to_loopback())
-            || self.routes.is_broadcast(src)
-            || (src.is_unspecified() && src.is_ipv4())
-            || self.routes.is_local(src))
     }
 
     /// A route leads back to who sent this.

@@ -553,6 +553,12 @@ impl Stack {
 
     /// Changes whenever a path that was looked up may have become wrong.
     #[inline]
+    /// Our addresses and the next hops to others, with a number that is another after a change.
+    pub fn routes(&self) -> (u64, &Routes) {
+        let generation = (self.epoch << 32).wrapping_add(self.routes.generation());
+        (generation, &self.routes)
+    }
+
     fn path_generation(&self) -> NonZeroU64 {
         let generation = (self.epoch << 32) + self.neighbors.generation();
         NonZeroU64::MIN.saturating_add(generation)

@@ -286,7 +286,7 @@ impl Stack {
             Lookup::Known(mac) => {
                 // Looking up may itself have changed the cache.
                 let generation = self.path_generation();
-                if self.may_send(remote) {
+                if self.routes.may_send(remote) {
                     self.ways.put(remote, generation, mac);
                 }
                 Way::To(mac)
