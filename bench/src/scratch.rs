@@ -2,19 +2,22 @@
 
 use exos_host::{Result, error::Context as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The names of such directories go on with the process number of their session.
+/// The names of such directories go on with the process number of their session, and its number in the process.
 const PREFIX: &str = "exos-bench-";
 
-/// Removes the directories of sessions whose process is no more, or has our number and so is another.
+/// Sessions of this process so far.
+static SESSIONS: AtomicU32 = AtomicU32::new(0);
+
+/// Removes the directories of sessions whose process is no more.
 fn remove_abandoned(parent: &Path) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let pid: Option<u32> = name
             .to_str()
-            .and_then(|n| n.strip_prefix(PREFIX)?.parse().ok());
-        let abandoned =
-            |pid: u32| pid == std::process::id() || !Path::new(&format!("/proc/{pid}")).exists();
+            .and_then(|n| n.strip_prefix(PREFIX)?.split('-').next()?.parse().ok());
+        let abandoned = |pid: u32| !Path::new(&format!("/proc/{pid}")).exists();
         if pid.is_some_and(abandoned) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
@@ -33,7 +36,10 @@ impl Scratch {
     pub(crate) fn new() -> Result<Self> {
         let parent = std::env::temp_dir();
         remove_abandoned(&parent);
-        let path = parent.join(format!("{PREFIX}{}", std::process::id()));
+        let session = SESSIONS.fetch_add(1, Ordering::Relaxed);
+        let path = parent.join(format!("{PREFIX}{}-{session}", std::process::id()));
+        // Of another process, which had our number.
+        let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path)
             .context(|| format!("cannot make the directory {}", path.display()))?;
         Ok(Self { path })
@@ -76,11 +82,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_session_has_its_own() {
+        let [one, two] = [(), ()].map(|()| Scratch::new().expect("writable"));
+        let path = one.write("a", "1").expect("writable");
+        drop(two);
+        assert_eq!(std::fs::read(path).expect("it is there"), b"1");
+    }
+
+    #[test]
     fn what_killed_sessions_left_goes_and_the_rest_stays() {
         let parent = std::env::temp_dir().join(format!("exos-scratch-test-{}", std::process::id()));
         let names = [
-            "exos-bench-1",
-            "exos-bench-4999999",
+            "exos-bench-1-0",
+            "exos-bench-4999999-3",
             "exos-bench-x",
             "other-4999999",
         ];
