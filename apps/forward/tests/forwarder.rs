@@ -9,6 +9,8 @@ mod day;
 mod forged;
 #[path = "forwarder/reaches.rs"]
 mod reaches;
+#[path = "forwarder/resting.rs"]
+mod resting;
 #[path = "forwarder/tunnels.rs"]
 mod tunnels;
 

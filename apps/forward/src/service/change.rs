@@ -285,7 +285,8 @@ impl Services {
         members.position(is_it).ok_or(missing)
     }
 
-    /// Goes on with tables that are being made, looking at so many entries at most. True when there are none.
+    /// Goes on with tables that are being made, looking at so many entries at most. True when there are none. Who rests and has
+    /// become the last by what has changed is woken then.
     pub fn build(&mut self, entries_max: usize) -> bool {
         if !self.is_building {
             return true;
@@ -303,10 +304,11 @@ impl Services {
             return false;
         }
         self.is_building = false;
-        true
+        self.wake_last();
+        !self.is_building
     }
 
-    /// True while a table is being made.
+    /// True while a table is being made, or somebody may have to be woken.
     pub fn is_building(&self) -> bool {
         self.is_building
     }
@@ -355,9 +357,10 @@ impl Services {
         let has_one = self.balance == Balance::Maglev
             && listener.members.iter().any(|m| m.effective_weight() > 0);
         match has_one {
-            true => (listener.next, self.is_building) = (NextTable::Wanted, true),
+            true => listener.next = NextTable::Wanted,
             false => listener.table = None,
         }
+        self.is_building |= has_one || !self.resting.is_empty();
     }
 
     /// Begins that table.

@@ -54,9 +54,6 @@ impl Services {
         if let Some(is_well) = outcome.is_well {
             health.has_failed = !is_well;
             self.tell(outcome.server);
-            if !is_well {
-                self.wake_last();
-            }
         }
     }
 

@@ -1,8 +1,6 @@
 //! Packets that a stranger forges, who knows a client's address and port and sees nothing: what they must not do to others.
 
 use exos_forward::flow::State;
-use exos_forward::health::passive;
-use exos_forward::health::{Failure, Outcome};
 use exos_forward::limits::{ANSWERED_TIME, DATAGRAM_SHARE, FLOWS_DEFAULT, RESET_WINDOWS};
 use exos_inet::Instant;
 use exos_inet::route::Routes;
@@ -23,7 +21,7 @@ fn reset(seq: u32) -> Vec<u8> {
 }
 
 /// A service with these servers.
-fn service(transport: Transport, at_port: u16, servers: &[&str]) -> Forwarder {
+pub(super) fn service(transport: Transport, at_port: u16, servers: &[&str]) -> Forwarder {
     let listen = Listen {
         transport,
         at: SocketAddr::new(at(VIP).ip(), at_port),
@@ -33,7 +31,7 @@ fn service(transport: Transport, at_port: u16, servers: &[&str]) -> Forwarder {
     Forwarder::new(Services::new(&[listen]).unwrap(), MAC, FLOWS_DEFAULT, 1)
 }
 
-const TWO: [&str; 2] = ["10.0.0.11:80", "10.0.0.12:80"];
+pub(super) const TWO: [&str; 2] = ["10.0.0.11:80", "10.0.0.12:80"];
 
 /// A question from this client and its server's answer.
 fn ask(forwarder: &mut Forwarder, now: Instant, client: SocketAddr, vip: SocketAddr) -> bool {
@@ -377,113 +375,6 @@ fn nobody_s_address_begins_nothing() {
     let neighbour = udp("10.0.0.254:99", at(VIP), vec![1]);
     give(&mut forwarder, START, neighbour).unwrap();
     assert_eq!(forwarder.flows().len(), 1);
-}
-
-/// A server rests after five failures.
-fn resting_forwarder() -> Forwarder {
-    let mut forwarder = service(Transport::Tcp, 80, &TWO);
-    let rule = passive::Rule {
-        failures: 5,
-        window: secs(10),
-        rest: secs(10),
-    };
-    forwarder.services_mut().set_passive(Some(rule));
-    forwarder
-}
-
-/// Clients of the first server, found as anybody can.
-fn clients_of_first(count: usize) -> Vec<SocketAddr> {
-    let mut probe = resting_forwarder();
-    let is_its = |client: &SocketAddr| {
-        let syn = give(&mut probe, START, tcp(*client, at(VIP), SYN, 0)).unwrap();
-        ends_of(&syn).1 == at(TWO[0])
-    };
-    (5000..).map(client).filter(is_its).take(count).collect()
-}
-
-/// SYNs that the server discards, sent twice, while it answers everybody else; and one that the network has doubled.
-#[test]
-fn who_answers_others_does_not_rest() {
-    let mut forwarder = resting_forwarder();
-    let forged = clients_of_first(20);
-    let is_resting = |f: &Forwarder| f.services().servers.iter().any(|s| s.health.is_resting());
-    for client in &forged {
-        give(&mut forwarder, START, tcp(*client, at(VIP), SYN, 0)).unwrap();
-    }
-    for n in 0..100 {
-        open_any(
-            &mut forwarder,
-            START + Duration::from_millis(20 * n),
-            client(n as u32),
-        );
-    }
-    for client in &forged {
-        give(
-            &mut forwarder,
-            START + secs(2),
-            tcp(*client, at(VIP), SYN, 0),
-        )
-        .unwrap();
-    }
-    assert!(!is_resting(&forwarder));
-    let mut forwarder = resting_forwarder();
-    for client in &forged {
-        let edge = START + Duration::from_millis(999);
-        for millis in [0, 2] {
-            let syn = tcp(*client, at(VIP), SYN, 0);
-            give(&mut forwarder, edge + Duration::from_millis(millis), syn).unwrap();
-        }
-    }
-    assert!(!is_resting(&forwarder), "copies");
-    // One client that asks and asks counts once.
-    for second in 3..20 {
-        let syn = tcp(forged[0], at(VIP), SYN, 0);
-        give(&mut forwarder, START + secs(second), syn).unwrap();
-    }
-    assert!(!is_resting(&forwarder), "one client");
-    for client in &forged[1..] {
-        let _ = give(
-            &mut forwarder,
-            START + secs(20),
-            tcp(*client, at(VIP), SYN, 0),
-        );
-    }
-    assert!(is_resting(&forwarder), "nobody is answered");
-}
-
-/// A handshake with whichever server.
-fn open_any(forwarder: &mut Forwarder, now: Instant, client: SocketAddr) {
-    let syn = give(forwarder, now, tcp(client, at(VIP), SYN, 0)).unwrap();
-    let (ours, server) = ends_of(&syn);
-    give(forwarder, now, tcp(server, ours, SYN | ACK, 101)).unwrap();
-    give(forwarder, now, tcp(client, at(VIP), ACK, ISN + 1)).unwrap();
-}
-
-/// A server rests, and then the other one fails its checks: who rested is asked again, since nobody else is there.
-#[test]
-fn the_last_one_does_not_rest() {
-    let mut forwarder = resting_forwarder();
-    for client in clients_of_first(5) {
-        for second in [0, 3] {
-            let syn = tcp(client, at(VIP), SYN, 0);
-            let _ = give(&mut forwarder, START + secs(second), syn);
-        }
-    }
-    assert!(forwarder.services().servers[0].health.is_resting());
-    let outcome = Outcome {
-        server: 1,
-        result: Err(Failure::Refused),
-        is_well: Some(false),
-    };
-    forwarder.services_mut().checked(&outcome);
-    forwarder.handle_timeout(START + secs(4));
-    let syn = give(
-        &mut forwarder,
-        START + secs(4),
-        tcp(client(3), at(VIP), SYN, 0),
-    )
-    .unwrap();
-    assert_eq!(ends_of(&syn).1, at(TWO[0]));
 }
 
 /// Who was never answered goes to another server once his is not in use any more: by a SYN or a datagram sent again.
