@@ -3,7 +3,7 @@
 //!
 //!     cargo run --release -p exos-forward --example speed
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant as Clock};
 
 use exos_forward::forwarder::{Forwarder, Verdict};
@@ -21,11 +21,12 @@ const NOW: Instant = Instant::from_millis(1_000_000);
 /// As many packets as one look at a ring brings.
 const BATCH: usize = 64;
 const BATCHES: usize = 40_000;
+const SERVERS: u8 = 20;
 
 fn main() {
     for flows in [1_000, 10_000, 100_000, 1_000_000] {
         let mut forwarder = forwarder();
-        let connections: Vec<[Vec<u8>; 2]> = (0..flows).map(|n| open(&mut forwarder, n)).collect();
+        let connections: Vec<Connection> = (0..flows).map(|n| open(&mut forwarder, n)).collect();
         let mut now = NOW;
         for (way, name) in ["to servers", "to clients"].iter().enumerate() {
             let ns = measure(&mut forwarder, &connections, way, &mut now);
@@ -37,7 +38,7 @@ fn main() {
 /// The least of some runs: others only had something else in the way.
 fn measure(
     forwarder: &mut Forwarder,
-    connections: &[[Vec<u8>; 2]],
+    connections: &[Connection],
     way: usize,
     now: &mut Instant,
 ) -> f64 {
@@ -51,7 +52,10 @@ fn measure(
             let now = *now;
             // As they would lie in the link's memory, which is read by then.
             let mut batch: Vec<Vec<u8>> = (0..BATCH)
-                .map(|_| connections[random.below(connections.len())][way].clone())
+                .map(|_| {
+                    let n = random.below(connections.len());
+                    connections[n].packet(n as u32, way)
+                })
                 .collect();
             let begun = Clock::now();
             if forwarder.reads_ahead() {
@@ -70,35 +74,61 @@ fn measure(
 }
 
 fn forwarder() -> Forwarder {
-    let at: SocketAddr = "10.0.0.20:80".parse().expect("constant");
-    let server = |n: u8| (SocketAddr::from(([10, 0, 1, n], 80)), 1, at.ip());
     let listen = Listen {
         transport: Transport::Tcp,
-        at,
+        at: LISTENER,
         reach: Reach::Nat,
-        to: (1..=20).map(server).collect(),
+        to: (1..=SERVERS)
+            .map(|n| (server(n), 1, LISTENER.ip()))
+            .collect(),
     };
     let services = Services::new(&[listen]).expect("it fits");
     Forwarder::new(services, MAC, 1 << 20, 1)
 }
 
-/// A connection that stands: a packet of its client's, and one of its server's.
-fn open(forwarder: &mut Forwarder, n: u32) -> [Vec<u8>; 2] {
-    let listener = SocketAddr::from(([10, 0, 0, 20], 80));
-    let client = SocketAddr::from((
-        (0x0b00_0000 + n / 50_000).to_be_bytes(),
-        (n % 50_000) as u16 + 1024,
-    ));
-    let syn = give(forwarder, segment(client, listener, TcpFlags::SYN, 0));
-    let (_, ours, server) = Packet::read(&syn, MAC).and_then(|p| p.ends()).expect("TCP");
-    let (ours, server) = (ours.into(), server.into());
+/// A connection that stands: what is not known by its number. It is small, so that making packets leaves the caches to what
+/// is measured, as a device does.
+struct Connection {
+    server: u8,
+    our_port: u16,
+}
+
+impl Connection {
+    /// A packet of its client's, or of its server's.
+    fn packet(&self, n: u32, way: usize) -> Vec<u8> {
+        match way {
+            0 => segment(client(n), LISTENER, TcpFlags::ACK, 1),
+            _ => {
+                let ours = SocketAddr::new(LISTENER.ip(), self.our_port);
+                segment(server(self.server), ours, TcpFlags::ACK, 1)
+            }
+        }
+    }
+}
+
+const LISTENER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 20)), 80);
+
+fn client(n: u32) -> SocketAddr {
+    let ip = (0x0b00_0000 + n / 50_000).to_be_bytes();
+    SocketAddr::from((ip, (n % 50_000) as u16 + 1024))
+}
+
+fn server(n: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 1, n], 80))
+}
+
+fn open(forwarder: &mut Forwarder, n: u32) -> Connection {
+    let syn = give(forwarder, segment(client(n), LISTENER, TcpFlags::SYN, 0));
+    let (_, ours, to) = Packet::read(&syn, MAC).and_then(|p| p.ends()).expect("TCP");
+    let (ours, to): (SocketAddr, SocketAddr) = (ours.into(), to.into());
     let both = TcpFlags(TcpFlags::SYN.0 | TcpFlags::ACK.0);
-    give(forwarder, segment(server, ours, both, 1));
-    give(forwarder, segment(client, listener, TcpFlags::ACK, 1));
-    [
-        segment(client, listener, TcpFlags::ACK, 1),
-        segment(server, ours, TcpFlags::ACK, 1),
-    ]
+    give(forwarder, segment(to, ours, both, 1));
+    give(forwarder, segment(client(n), LISTENER, TcpFlags::ACK, 1));
+    let is_it = |n: &u8| server(*n) == to;
+    Connection {
+        server: (1..=SERVERS).find(is_it).expect("one of them"),
+        our_port: ours.port(),
+    }
 }
 
 fn give(forwarder: &mut Forwarder, mut frame: Vec<u8>) -> Vec<u8> {

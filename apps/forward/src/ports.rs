@@ -10,6 +10,8 @@
 //! Entries are in pages that are made when they are needed, so that a server with few flows costs little. A bit for each
 //! port says whether it is free, so that the next free one is found however many before it are not.
 
+use exos_host::memory;
+
 use crate::flow::FlowId;
 use crate::limits::{CHECK_PORTS, PORT_FIRST, PORTS_TRIED};
 
@@ -68,6 +70,14 @@ impl Ports {
         let page = self.pages[usize::from(port) / PAGE_LEN].as_ref()?;
         let flow = page[usize::from(port) % PAGE_LEN];
         (flow != NONE).then_some(FlowId(flow))
+    }
+
+    /// Has fetched what [`get`](Self::get) will read.
+    #[inline]
+    pub fn prefetch(&self, port: u16) {
+        if let Some(page) = &self.pages[usize::from(port) / PAGE_LEN] {
+            memory::prefetch(&page[usize::from(port) % PAGE_LEN]);
+        }
     }
 
     /// How many are taken.

@@ -24,6 +24,12 @@ impl FlowTable {
         self.hash_of_end(client, server)
     }
 
+    /// Has fetched what [`likely_back`](Self::likely_back) will read.
+    #[inline]
+    pub fn prefetch_likely_back(&self, hash: u32) {
+        self.back.iter().for_each(|back| back.prefetch(hash));
+    }
+
     /// Where a flow with this hash of client and server is: that of these, or one of few others. Reads no flow.
     #[inline]
     pub fn likely_back(&self, hash: u32) -> Option<FlowId> {

@@ -53,6 +53,12 @@ impl Index {
         }
     }
 
+    /// Has the entry fetched at which a search for this hash begins.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u32) {
+        memory::prefetch(&self.entries[hash as usize & self.mask]);
+    }
+
     /// Adds a flow. There is always a free entry, since there are more than flows.
     pub(super) fn insert(&mut self, hash: u32, place: u32) {
         let mut at = hash as usize & self.mask;

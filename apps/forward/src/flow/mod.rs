@@ -5,9 +5,9 @@
 //! which is an array's index ([`crate::ports`]), or, where servers see their clients, by a hash of client and server. Either
 //! way a packet costs two reads of memory that may be far away.
 //!
-//! Flows of a [`Class`] are in a list in the order in which they were last seen, to a second: so the first of a list is the
-//! next to be given up for its age, and the first to be given up for another, and nothing is ever searched. A flow changes
-//! its place in a list once a second at most.
+//! Flows of a [`Class`] are in a list in the order in which they were last seen, to the class's [`period`](Class::period): so
+//! the first of a list is the next to be given up for its age, and the first to be given up for another, and nothing is ever
+//! searched. A flow changes its place in a list once in a period at most, since that writes its neighbours too.
 //!
 //! It performs nothing: time is a number of seconds that the caller counts ([`Tick`]).
 
@@ -108,6 +108,15 @@ struct List {
     len: u32,
 }
 
+impl Flow {
+    /// Its place in the list of its class would be as good had it been put there now.
+    #[inline]
+    const fn is_listed_at(&self, now: Tick) -> bool {
+        let period = self.state.class().period();
+        self.seen / period == now / period
+    }
+}
+
 /// All flows.
 pub struct FlowTable {
     flows: Vec<Flow>,
@@ -183,6 +192,12 @@ impl FlowTable {
     #[inline]
     pub fn hash_of(&self, key: &Key) -> u32 {
         self.hash(key)
+    }
+
+    /// Has fetched what [`likely`](Self::likely) will read.
+    #[inline]
+    pub fn prefetch_likely(&self, hash: u32) {
+        self.index.prefetch(hash);
     }
 
     /// Where a flow with this hash is: that of the key, or one of few others. Reads no flow.
@@ -283,7 +298,11 @@ impl FlowTable {
         if flow.seen == now && before == state {
             return;
         }
+        let is_listed = before == state && flow.is_listed_at(now);
         flow.seen = now;
+        if is_listed {
+            return;
+        }
         flow.state = state;
         self.unlink(id.0, before.class());
         self.append(id.0, state.class());
@@ -292,17 +311,24 @@ impl FlowTable {
         }
     }
 
-    /// Reads what [`see`](Self::see) will change beside the flow itself; what comes of it means nothing.
+    /// Has the flow fetched that is at a place.
     #[inline]
-    pub fn read_neighbours(&self, now: Tick, id: FlowId) -> u32 {
-        let Flow {
-            seen, older, newer, ..
-        } = self.flows[id.0 as usize];
-        if seen == now {
-            return 0;
+    pub fn prefetch(&self, id: FlowId) {
+        memory::prefetch(&self.flows[id.place()]);
+    }
+
+    /// Has fetched what [`see`](Self::see) will change beside the flow itself.
+    #[inline]
+    pub fn prefetch_neighbours(&self, now: Tick, id: FlowId) {
+        let flow = &self.flows[id.place()];
+        if flow.is_listed_at(now) {
+            return;
         }
-        let seen_of = |place: u32| self.flows.get(place as usize).map_or(0, |flow| flow.seen);
-        seen_of(older) ^ seen_of(newer)
+        for place in [flow.older, flow.newer] {
+            self.flows
+                .get(place as usize)
+                .inspect(|flow| memory::prefetch(*flow));
+        }
     }
 
     /// Notes the sequence number of the server's SYN.
@@ -365,13 +391,13 @@ impl FlowTable {
         flow
     }
 
-    /// The flow of a class that was not seen for longest.
+    /// The flow of a class that was not seen for longest, or was seen at most a period after that one.
     pub fn oldest(&self, class: Class) -> Option<FlowId> {
         let oldest = self.lists[class as usize].oldest;
         (oldest != NONE).then_some(FlowId(oldest))
     }
 
-    /// A flow that was silent for longer than its class may be.
+    /// A flow that was silent for longer than its class may be: found within a period of that.
     pub fn expired(&self, now: Tick) -> Option<FlowId> {
         let is_over = |class: &Class| {
             let id = self.oldest(*class)?;

@@ -146,6 +146,17 @@ impl Class {
         }
     }
 
+    /// In seconds, how exactly flows are known by the order in which they were last seen: a part of how long they may be silent.
+    #[inline]
+    pub const fn period(self) -> u32 {
+        match self {
+            Self::Answered => 1,
+            Self::Closing | Self::Opening | Self::OneWay => 2,
+            Self::Talking => 8,
+            Self::Claimed | Self::Established => 32,
+        }
+    }
+
     /// True for what is given up without harm to anybody who is there.
     #[inline]
     pub const fn is_spare(self) -> bool {

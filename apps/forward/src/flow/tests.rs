@@ -29,7 +29,7 @@ fn begun(key: Key, reach: Reach) -> Begun {
     }
 }
 
-/// What the table should be: flows by their keys, each with when it was seen and in which order.
+/// What the table should be: flows by their keys, each with when it was seen and in which order, to a period of its class.
 #[derive(Default)]
 struct Model {
     flows: HashMap<Key, (FlowId, State, Tick, u64)>,
@@ -40,10 +40,20 @@ impl Model {
     fn seen(&mut self, key: Key, id: FlowId, state: State, now: Tick) {
         self.order += 1;
         let order = match self.flows.get(&key) {
-            Some(&(_, before, seen, order)) if before == state && seen == now => order,
+            Some(&(_, before, seen, order))
+                if before == state && is_one_period(state, seen, now) =>
+            {
+                order
+            }
             _ => self.order,
         };
         self.flows.insert(key, (id, state, now, order));
+    }
+
+    /// When the one was seen that was not seen for longest.
+    fn oldest_seen(&self, class: Class) -> Option<Tick> {
+        let of_class = self.flows.values().filter(|f| f.1.class() == class);
+        of_class.map(|f| f.2).min()
     }
 
     fn oldest(&self, class: Class) -> Option<FlowId> {
@@ -52,10 +62,22 @@ impl Model {
     }
 }
 
+fn is_one_period(state: State, seen: Tick, now: Tick) -> bool {
+    let period = state.class().period();
+    seen / period == now / period
+}
+
 fn check(table: &FlowTable, model: &Model) {
     assert_eq!(table.len() as usize, model.flows.len());
     for class in Class::ALL {
-        assert_eq!(table.oldest(class), model.oldest(class), "{class:?}");
+        let oldest = table.oldest(class);
+        assert_eq!(oldest, model.oldest(class), "{class:?}");
+        // Who is first in the list is not far from who should be.
+        let seen = oldest.map(|id| table.get(id).seen);
+        let late = seen
+            .zip(model.oldest_seen(class))
+            .map_or(0, |(is, least)| is - least);
+        assert!(late < class.period(), "{class:?}: {late}");
     }
     for (key, &(id, state, seen, _)) in &model.flows {
         assert_eq!(table.find(key), Some(id));
@@ -149,6 +171,30 @@ fn silence_ends_a_flow() {
         assert_eq!(table.expired(last + 1), Some(id), "{state:?}");
         table.see(last, id, state);
         assert_eq!(table.expired(last + 1), None, "{state:?}");
+    }
+}
+
+/// With others of its class behind it in the list that were seen for longer, a flow is forgotten within a period of its time.
+#[test]
+fn silence_ends_flows_in_time() {
+    let begin = 3200;
+    for state in State::ALL {
+        let (time, period) = (ticks(state.class().time()), state.class().period());
+        let mut table = FlowTable::new(4, 1);
+        let first = table.insert(begin, begun(key(1), Reach::Nat), state);
+        let second = table.insert(begin, begun(key(2), Reach::Nat), state);
+        // Often, and for the last time at the end of the period, which moves it nowhere.
+        (begin..begin + period).for_each(|now| table.see(now, first, state));
+        assert_eq!(table.oldest(state.class()), Some(first));
+        let over = begin + time + period;
+        assert_eq!(table.expired(over - 1), None);
+        assert_eq!(table.expired(over), Some(first), "{state:?}");
+        table.remove(first);
+        assert_eq!(table.expired(over), Some(second), "{state:?}");
+        // In the next one it moves.
+        let third = table.insert(begin, begun(key(3), Reach::Nat), state);
+        table.see(begin + period, second, state);
+        assert_eq!(table.oldest(state.class()), Some(third), "{state:?}");
     }
 }
 

@@ -1,17 +1,16 @@
 //! Reading ahead: what the tables know of a batch of frames is read from memory at once, before the first is handled.
 //!
 //! With a million flows each packet is about another one, and each finds the index's entry and the flow where no cache
-//! has them. One read after the other that is a tenth of a microsecond each. But reads that do not depend on one
-//! another go on at the same time. So for all frames of a batch first the entries are read, and then the flows to which
-//! these lead; nothing is done with either, and nothing depends on what was guessed. Then handling finds them in the cache.
+//! has them. One read after the other that is a tenth of a microsecond each. But memory fetches several places at the same
+//! time, and while the processor does something else. So each frame that is shown has its entry fetched; when all were
+//! shown, also the flows to which these lead, and what is beside those in lists, where that will change. Nothing depends on
+//! what was guessed. Then handling finds all in the cache.
 //!
 //! What a frame was found to be is kept until it is handled, so that it is parsed and hashed once. Frames are handled in the
 //! order in which they were shown, and one that was shown stays as it is until then, at its place in memory: that place tells
 //! it from one that was not shown.
 //!
 //! A table that the caches hold is not read ahead.
-
-use std::hint::black_box;
 
 use exos_inet::Instant;
 
@@ -99,34 +98,55 @@ impl Forwarder {
             return;
         };
         let whose = self.whose(&packet);
+        self.prefetch_likely(whose);
         let at = place_of(frame);
         self.ahead.show(Shown { at, packet, whose });
     }
 
-    /// Reads what handling the frames needs that were shown since the last time. To be called before any are handled, also
-    /// when none were shown: what was known of others is forgotten.
+    /// Has fetched what handling the frames needs that were shown since the last time. To be called before any are handled,
+    /// also when none were shown: what was known of others is forgotten.
     pub fn read_ahead(&mut self, now: Instant) {
         self.ahead.begin();
         let tick = tick_of(now);
-        // First the entries of all of them: no read waits for another.
-        let place = |shown: &Shown| match shown.whose {
-            Whose::Listener(_, hash) => self.flows.likely(hash),
-            Whose::Server(server, to) => self.likely_back(server, to),
-            Whose::Nobody => None,
-        };
         const BATCH: usize = 64;
         for batch in self.ahead.shown.chunks(BATCH) {
             let mut places = [None::<FlowId>; BATCH];
             for (found, shown) in places.iter_mut().zip(batch) {
-                *found = place(shown);
-            }
-            // And now the flows, and of those that will change their place in a list their neighbours there.
-            for id in places.iter().flatten() {
-                black_box(self.flows.get(*id).seen);
+                *found = self.likely(shown.whose);
+                found.iter().for_each(|id| self.flows.prefetch(*id));
             }
             for id in places.iter().flatten() {
-                black_box(self.flows.read_neighbours(tick, *id));
+                self.flows.prefetch_neighbours(tick, *id);
             }
+        }
+    }
+
+    /// Has fetched what [`likely`](Self::likely) will read.
+    #[inline]
+    fn prefetch_likely(&self, whose: Whose) {
+        match whose {
+            Whose::Listener(_, hash) => self.flows.prefetch_likely(hash),
+            Whose::Server(server, to) => {
+                let there = &self.services.servers[server];
+                match there.reach {
+                    Reach::Nat => there.ports.prefetch(to.port),
+                    Reach::Transparent | Reach::Direct | Reach::Tunnel => {
+                        let hash = self.flows.hash_back(to, server as u16);
+                        self.flows.prefetch_likely_back(hash);
+                    }
+                }
+            }
+            Whose::Nobody => {}
+        }
+    }
+
+    /// Where a packet's flow is, or one of few others. Reads no flow.
+    #[inline]
+    fn likely(&self, whose: Whose) -> Option<FlowId> {
+        match whose {
+            Whose::Listener(_, hash) => self.flows.likely(hash),
+            Whose::Server(server, to) => self.likely_back(server, to),
+            Whose::Nobody => None,
         }
     }
 
