@@ -11,7 +11,7 @@ use exos_testing::Random;
 
 use super::super::MAC;
 use super::super::common::{Ends, Shape, build};
-use super::{Bench, HOPS, NEXT, PASS, PLACE, RECORD_LEN, TX, allowed, flow};
+use super::bench::{Bench, HOPS, NEXT, PASS, PLACE, RECORD_LEN, TX, allowed, flow};
 
 fn datagram() -> Shape {
     Shape {

@@ -1,0 +1,224 @@
+//! The program with memory of its own, and what user space makes of the same packets.
+
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+
+use exos_filter::handler::forward::flows::{Flows, HashKey};
+use exos_filter::handler::forward::{Shape as HandlerShape, WayOut, layout};
+use exos_filter::handler::{ForwardHandler, Handler as _};
+use exos_forward::packet::{Packet, Segment, Transport};
+use exos_forward::rewrite::{Rewrite, Sums};
+use exos_host::bpf::{Map, MappedArray, Prog, permitted};
+use exos_wire::Mac;
+use exos_wire::tcp::TcpFlags;
+
+use super::super::common::Ends;
+use super::super::{MAC, rewrite_to};
+
+pub(super) const PASS: u32 = 2;
+pub(super) const TX: u32 = 3;
+/// Next hops towards servers and towards clients.
+pub(super) const NEXT: [Mac; 2] = [Mac([2, 0, 0, 0, 7, 7]), Mac([2, 0, 0, 0, 8, 8])];
+/// What the flow of a test names, and where it is.
+pub(super) const HOPS: [u32; 2] = [3, 6];
+pub(super) const PAIR: u32 = 2;
+pub(super) const PLACE: u32 = 11;
+pub(super) const BUCKETS: u32 = 16;
+pub(super) const PLACES: u32 = 16;
+pub(super) const RECORD_LEN: usize = layout::record_len(true);
+pub(super) const KEY: HashKey = HashKey::new([7, 0x0123_4567_89ab_cdef]);
+
+pub(super) fn allowed(test: &str) -> bool {
+    match permitted() {
+        Ok(()) => true,
+        Err(error) => {
+            // Past the test harness, which keeps to itself what passing tests print.
+            let text = format!("SKIPPED: {test}: {error}\n");
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
+            false
+        }
+    }
+}
+
+/// The program with its maps.
+pub(super) struct Bench {
+    pub(super) index: MappedArray,
+    pub(super) records: MappedArray,
+    pub(super) hops: MappedArray,
+    pub(super) tallies: Map,
+    pub(super) prog: Prog,
+    pub(super) sums: Sums,
+    /// Kept, for the program goes on to what is in it: nothing, and so packets pass.
+    _slots: Map,
+    /// Which way of its flow the next packet goes.
+    pub(super) way: Cell<usize>,
+    pub(super) sent: Cell<u64>,
+}
+
+impl Bench {
+    pub(super) fn new(sums: Sums) -> Self {
+        Self::with_fences(sums, ForwardHandler::NEEDS_FENCES)
+    }
+
+    pub(super) fn with_fences(sums: Sums, fences: bool) -> Self {
+        let index = MappedArray::new("index", layout::BUCKET_LEN, BUCKETS).unwrap();
+        let records = MappedArray::new("records", RECORD_LEN, PLACES).unwrap();
+        let hops = MappedArray::new("hops", layout::HOP_LEN, 8).unwrap();
+        let tallies = Map::percpu_array("tallies", layout::TALLY_LEN, 8).unwrap();
+        let slots = Map::prog_array(2).unwrap();
+        let shapes = [(false, false), (false, true), (true, false), (true, true)];
+        let handler = ForwardHandler {
+            mac: MAC,
+            shapes: shapes
+                .map(|(ipv6, tcp)| HandlerShape { ipv6, tcp })
+                .to_vec(),
+            index_fd: index.raw_fd(),
+            buckets: BUCKETS,
+            key: KEY,
+            records_fd: records.raw_fd(),
+            hops_fd: hops.raw_fd(),
+            tallies_fd: tallies.raw_fd(),
+            way_out: WayOut::Transmit,
+            may_be_partial: sums == Sums::MaybePartial,
+            fences,
+        };
+        let code = handler.program(slots.raw_fd(), -1);
+        let prog = Prog::load(&code.words(), handler.name(), false)
+            .unwrap_or_else(|e| panic!("{}\n{}\n{e}", code.disassemble(), e.log));
+        let bench = Self {
+            index,
+            records,
+            hops,
+            tallies,
+            prog,
+            sums,
+            _slots: slots,
+            way: Cell::new(0),
+            sent: Cell::new(0),
+        };
+        for (hop, next) in HOPS.into_iter().zip(NEXT) {
+            bench.set_hop(hop, Some(next));
+        }
+        bench
+    }
+
+    pub(super) fn set_hop(&self, hop: u32, mac: Option<Mac>) {
+        self.hops.words()[hop as usize].store(layout::hop(mac), Ordering::Release);
+    }
+
+    pub(super) fn flows(&self) -> Flows<'_> {
+        Flows::new(self.index.words(), self.records.words(), RECORD_LEN, KEY)
+    }
+
+    /// Of both its ways.
+    pub(super) fn tallies(&self) -> [(u64, u64); 2] {
+        [0, 1].map(|way| {
+            let sums = self.tallies.sum_percpu_u64(2 * PAIR + way).unwrap();
+            (sums[0], sums[1])
+        })
+    }
+
+    /// Gives a frame to the program, which knows of a flow between these ends: what it sends on, if it does. All that it
+    /// is to write beside is looked at here. Packets go the one way and the other in turns.
+    pub(super) fn run(
+        &self,
+        transport: Transport,
+        (from, to): (&Ends, &Ends),
+        frame: &[u8],
+    ) -> Option<Vec<u8>> {
+        let way = 1 - self.way.get();
+        self.way.set(way);
+        let flow = flow(transport, (from, to), way);
+        self.flows().insert(PLACE, &flow, 0).unwrap();
+        let before = self.tallies();
+        let run = self.prog.test_run(frame);
+        let seen = self.flows().seen(PLACE).expect("it stays");
+        assert_eq!(self.flows().remove(PLACE), Some(flow), "it is as it was");
+        let run = run.unwrap();
+        let mut wanted = before;
+        if run.verdict == PASS {
+            assert_eq!(run.packet, frame, "what is not sent on is as it was");
+            assert_eq!((seen, self.tallies()), (0, before));
+            return None;
+        }
+        assert_eq!(run.verdict, TX);
+        let packet = Packet::read(frame, MAC).expect("a packet that is forwarded");
+        wanted[way].0 += 1;
+        wanted[way].1 += u64::from(packet.end - packet.ip_at);
+        assert_eq!(self.tallies(), wanted);
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        assert!(
+            seen <= now && now - seen < 60_000_000_000,
+            "{seen} at {now}"
+        );
+        self.sent.set(self.sent.get() + 1);
+        Some(run.packet)
+    }
+
+    /// What user space makes of the frame, if it is one that the program is to send on.
+    pub(super) fn oracle(
+        &self,
+        transport: Transport,
+        (from, to): (&Ends, &Ends),
+        frame: &[u8],
+    ) -> Option<Vec<u8>> {
+        let packet = Packet::read(frame, MAC)?;
+        let plain = if packet.src.is_ipv6() { 40 } else { 20 };
+        let is_plain = packet.ip_at == 14 && packet.upper_at == packet.ip_at + plain;
+        if !is_plain || packet.fragment.is_some() || packet.hops <= 1 {
+            return None;
+        }
+        let wanted = (transport, from.src.into(), from.dst.into());
+        if packet.ends() != Some(wanted) {
+            return None;
+        }
+        const CHANGES: u8 = TcpFlags::SYN.0 | TcpFlags::FIN.0 | TcpFlags::RST.0;
+        let upper = &frame[packet.upper_range()];
+        if transport == Transport::Tcp && Segment::read(upper).flags.0 & CHANGES != 0 {
+            return None;
+        }
+        let mut onward = frame.to_vec();
+        let rewrite: Rewrite = rewrite_to(to);
+        rewrite.apply(&packet, &mut onward, self.sums);
+        onward[..6].copy_from_slice(&NEXT[self.way.get()].0);
+        onward[6..12].copy_from_slice(&MAC.0);
+        Some(onward)
+    }
+
+    pub(super) fn compare(
+        &self,
+        transport: Transport,
+        ends: (&Ends, &Ends),
+        frame: &[u8],
+    ) -> Option<Vec<u8>> {
+        let ours = self.run(transport, ends, frame);
+        let theirs = self.oracle(transport, ends, frame);
+        assert_eq!(ours, theirs, "of {frame:02x?}");
+        ours
+    }
+}
+
+/// A flow of which the packets that go this way come with these ends and leave with those.
+pub(super) fn flow(transport: Transport, (from, to): (&Ends, &Ends), way: usize) -> layout::Flow {
+    let ends = match way {
+        0 => layout::Ends {
+            client: from.src,
+            listener: from.dst,
+            ours: to.src,
+            server: to.dst,
+        },
+        _ => layout::Ends {
+            client: to.dst,
+            listener: to.src,
+            ours: from.dst,
+            server: from.src,
+        },
+    };
+    layout::Flow {
+        protocol: transport.number(),
+        ends,
+        hops: HOPS,
+        pair: PAIR,
+    }
+}
