@@ -86,7 +86,7 @@ refused "a server of another family" "nothing is forwarded to" "${link[@]}" --li
 refused "another port where packets keep theirs" "has another port" "${link[@]}" --reach direct --listen 10.10.0.20:80 --to 10.10.0.11:81
 refused "the address that servers have too" "hears nothing from there" "${link[@]}" --reach direct --listen 10.10.0.20:80 --to 10.10.0.11
 refused "a link address behind a gateway" "is behind a gateway" "${link[@]}" --gateway 10.10.0.1 --reach direct --listen 10.10.0.20:80 --to 192.0.2.1
-refused "another reach in the kernel" "leave --in-kernel out" "${link[@]}" --reach transparent --in-kernel --listen 10.10.0.20:80 --to 10.10.0.11
+refused "a tunnel in the kernel" "leave --in-kernel out" "${link[@]}" --reach tunnel --in-kernel --listen 10.10.0.20:80 --to 10.10.0.11
 refused "a server without a route" "no route leads to" "${link[@]}" --listen 10.10.0.20:80 --to 192.0.2.1:80
 refused "nobody with a weight" "weight above zero" "${link[@]}" --listen 10.10.0.20:80 --to 10.10.0.11:80,0
 refused "a TAP device" "give --link xdp:INTERFACE" --link tap:t0 --address 10.10.0.20/24 --listen 10.10.0.20:80 --to 10.10.0.11:80

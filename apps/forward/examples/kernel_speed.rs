@@ -170,6 +170,7 @@ fn flow(n: u32) -> Flow {
         },
         hops: [0; 2],
         pair: 0,
+        is_one_way: false,
     }
 }
 

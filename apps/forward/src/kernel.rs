@@ -3,7 +3,8 @@
 //! With `--in-kernel` the packets of flows that stand are rewritten in the interface's driver
 //! ([`exos_filter::handler::forward`]) and do not come here. What comes is what begins flows, what may change how one
 //! stands (SYN, FIN, RST), and all that is unusual; [`Forwarder`] deals with that as ever. So the table here has every
-//! flow, and the kernel those of its flows that are established or talk both ways:
+//! flow, and the kernel those of its flows that are established or talk both ways; and where servers answer clients by
+//! themselves, those that clients claim:
 //!
 //! ```text
 //! Forwarder ── a flow stands, or no longer ──> follow ──> index, records, hops    (memory that the program reads)

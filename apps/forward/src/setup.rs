@@ -22,15 +22,15 @@ pub fn check_listeners(wanted: &Wanted) -> Result<(), Error> {
     }
 }
 
-/// The kernel is only told of flows with translated addresses.
+/// The kernel wraps no packets in others.
 pub fn check_kernel(in_kernel: bool, wanted: &Wanted) -> Result<(), Error> {
     let mut services = wanted.services.iter();
-    match services.find(|service| service.reach != Reach::Nat) {
+    match services.find(|service| service.reach == Reach::Tunnel) {
         Some(service) if in_kernel => Err(Error::new(format!(
             "the kernel does not forward by --reach {}",
             service.reach.name()
         ))
-        .mend("leave --in-kernel out, or choose --reach nat")),
+        .mend("leave --in-kernel out, or choose --reach nat, transparent or direct")),
         _ => Ok(()),
     }
 }

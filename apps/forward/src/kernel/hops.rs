@@ -110,4 +110,14 @@ impl Hops {
     pub(super) fn are_free(&self) -> bool {
         self.hops.iter().all(|hop| hop.users == 0)
     }
+
+    /// The neighbour of a hop.
+    pub(super) fn neighbour(&self, hop: u32) -> IpAddr {
+        self.hops[hop as usize].neighbour
+    }
+
+    /// How many are in use.
+    pub(super) fn len(&self) -> usize {
+        self.hops.iter().filter(|hop| hop.users > 0).count()
+    }
 }

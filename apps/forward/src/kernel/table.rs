@@ -4,6 +4,8 @@
 //! What a flow in the kernel was made of is in its record, and nowhere else. Invariant: a flow that is there names both
 //! its hops and its pair of tallies as long as it is.
 
+use std::net::IpAddr;
+
 use exos::Error;
 use exos_filter::handler::forward::Shape;
 use exos_filter::handler::forward::flows::HashKey;
@@ -13,11 +15,11 @@ use exos_inet::{Instant, Stack};
 use super::hops::Hops;
 use super::maps::Maps;
 use super::tallies::Tallies;
-use crate::endpoint::Endpoint;
 use crate::flow::{Class, Flow, FlowId, Tick};
 use crate::forwarder::Forwarder;
 use crate::limits::SWEEP_STEP;
 use crate::packet::Transport;
+use crate::reach::Reach;
 use crate::service::Services;
 
 /// The flows in the kernel.
@@ -63,11 +65,21 @@ impl Table {
         id: FlowId,
     ) {
         let flow = *forwarder.flows().get(id);
-        let stands = matches!(flow.state.class(), Class::Established | Class::Talking);
-        let wanted = (flow.is_there && stands).then(|| packets(forwarder.services(), &flow));
+        let is_for_it = flow.is_there && is_for_the_kernel(&flow);
+        let wanted = is_for_it.then(|| packets(forwarder.services(), &flow));
         let there = self.maps.flows().get(id.0);
-        let ends = |flow: layout::Flow| (flow.protocol, flow.ends);
-        if there.map(ends) == wanted.map(ends) {
+        let is_known = |there: layout::Flow| {
+            let Some(wanted) = wanted else {
+                return false;
+            };
+            let is_same = (there.protocol, there.ends) == (wanted.protocol, wanted.ends);
+            // Where packets keep their ends, these do not say whose server it is.
+            is_same
+                && self
+                    .tallies
+                    .is_of(there.pair, (flow.key.listener, flow.server))
+        };
+        if there.is_some_and(is_known) {
             return;
         }
         if there.is_some() {
@@ -104,8 +116,10 @@ impl Table {
         }
         let flow = forwarder.flows().get(id);
         let pair = (flow.key.listener, flow.server);
+        let server = forwarder.services().rewrite(flow, true).dst.address.into();
         wanted.pair = self.tallies.take(&self.maps, pair, forwarder)?;
-        let Some(hops) = self.take_hops(now, stack, &wanted.ends) else {
+        let client = (!wanted.is_one_way).then_some(wanted.ends.client.ip());
+        let Some(hops) = self.take_hops(now, stack, server, client) else {
             self.tallies.give(wanted.pair);
             return None;
         };
@@ -125,11 +139,20 @@ impl Table {
         self.tallies.go_on_from(&before.tallies);
     }
 
-    /// Both hops, or none.
-    fn take_hops(&mut self, now: Instant, stack: &mut Stack, ends: &Ends) -> Option<[u32; 2]> {
+    /// Both hops, or none. Where packets come from the client alone, there is none to it: who it says it is may be anybody.
+    fn take_hops(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        server: IpAddr,
+        client: Option<IpAddr>,
+    ) -> Option<[u32; 2]> {
         let mut take = |to| self.hops.take(now, stack, &self.maps, to);
-        let to_server = take(ends.server.ip())?;
-        let Some(to_client) = take(ends.client.ip()) else {
+        let to_server = take(server)?;
+        let Some(client) = client else {
+            return Some([to_server, 0]);
+        };
+        let Some(to_client) = take(client) else {
             self.hops.give(&self.maps, to_server);
             return None;
         };
@@ -145,9 +168,11 @@ impl Table {
 
     /// Nothing is left of a flow: neither its hops nor its tallies are named by it.
     fn let_go(&mut self, flow: &layout::Flow) {
-        flow.hops
-            .iter()
-            .for_each(|hop| self.hops.give(&self.maps, *hop));
+        let [to_server, to_client] = flow.hops;
+        self.hops.give(&self.maps, to_server);
+        if !flow.is_one_way {
+            self.hops.give(&self.maps, to_client);
+        }
         self.tallies.give(flow.pair);
     }
 
@@ -187,6 +212,10 @@ impl Table {
     pub(super) fn hops_are_free(&self) -> bool {
         self.hops.are_free()
     }
+
+    pub(super) const fn hops(&self) -> &Hops {
+        &self.hops
+    }
 }
 
 /// A time that the program has written; it is none that has yet to come.
@@ -195,23 +224,34 @@ fn tick_of(ns: u64, now: Instant) -> Tick {
     tick as Tick
 }
 
+/// True for a flow of which packets that are like most change nothing of how it stands. What a client claims by itself may be
+/// forged; it takes a place of the kernel's only as long as it has one here.
+pub(super) const fn is_for_the_kernel(flow: &Flow) -> bool {
+    match flow.reach {
+        Reach::Nat | Reach::Transparent | Reach::Direct => matches!(
+            flow.state.class(),
+            Class::Established | Class::Talking | Class::Claimed
+        ),
+        // There is no room in a frame for what is around it.
+        Reach::Tunnel => false,
+    }
+}
+
 /// What a flow's packets look like, both ways; hops and tallies are for others to say.
 pub(super) fn packets(services: &Services, flow: &Flow) -> layout::Flow {
     let listener = &services.listeners[usize::from(flow.key.listener)];
-    let server = &services.servers[usize::from(flow.server)];
-    let ours = Endpoint {
-        address: server.ours,
-        port: flow.our_port,
-    };
+    let onward = services.rewrite(flow, true);
+    let keeps_ends = !flow.reach.hears_servers();
     layout::Flow {
         protocol: listener.transport.number(),
         ends: Ends {
             client: flow.key.client.into(),
             listener: listener.at.into(),
-            ours: ours.into(),
-            server: server.at.into(),
+            ours: onward.src.into(),
+            server: if keeps_ends { listener.at } else { onward.dst }.into(),
         },
         hops: [0; 2],
         pair: 0,
+        is_one_way: keeps_ends,
     }
 }

@@ -76,6 +76,11 @@ impl Tallies {
         Some(number)
     }
 
+    /// True when this is the number of the pair.
+    pub(super) fn is_of(&self, number: u32, pair: (u16, u16)) -> bool {
+        self.numbers.get(&pair) == Some(&number)
+    }
+
     /// Counts on from where the ones before it end, which have told all.
     pub(super) fn go_on_from(&mut self, before: &Self) {
         for (total, before) in self.total.iter_mut().zip(before.total) {

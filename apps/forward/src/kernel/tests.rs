@@ -3,9 +3,10 @@
 
 mod flows;
 mod hops;
+mod reaches;
 mod tallies;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 use exos_host::bpf::permitted;
@@ -50,7 +51,7 @@ fn stack() -> Stack {
     let mut config = Config::new(MAC, 1500);
     config.neighbors = Neighbors::External;
     config.addresses = vec![
-        ("10.0.0.20".parse().unwrap(), 24),
+        ("10.0.0.20".parse().unwrap(), 8),
         ("fd00::20".parse().unwrap(), 64),
     ];
     Stack::new(config, 1, now()).unwrap()
@@ -67,38 +68,73 @@ fn note_seen(table: &Table, id: FlowId, at: Instant) {
     words[id.place() * stride + 1].store(at.micros() * 1000, Ordering::Relaxed);
 }
 
+/// Listeners over both families, and the servers behind each.
+const PLACES: [(&str, [&str; 2]); 2] = [
+    ("10.0.0.20:80", ["10.0.0.11:8080", "10.0.0.12:8080"]),
+    ("[fd00::20]:80", ["[fd00::11]:8080", "[fd00::12]:8080"]),
+];
+
+/// A server of these as it is by a reach: with the listener's port where packets keep theirs.
+fn server_by(reach: Reach, server: &str) -> SocketAddr {
+    let server = at(server);
+    match reach.may_change_port() {
+        true => server,
+        false => SocketAddr::new(server.ip(), 80),
+    }
+}
+
+/// The address of ours that servers of this family see, if they see one.
+fn ours(ipv6: bool) -> IpAddr {
+    let text = if ipv6 { "fd00::21" } else { "10.0.0.21" };
+    text.parse().unwrap()
+}
+
 /// TCP over both families.
 fn forwarder() -> Forwarder {
-    let listen = |vip: &str, server: &str| Listen {
-        transport: Transport::Tcp,
+    forwarder_by(Reach::Nat, &[Transport::Tcp])
+}
+
+fn forwarder_by(reach: Reach, transports: &[Transport]) -> Forwarder {
+    let listen = |transport, (vip, servers): (&str, [&str; 2])| Listen {
+        transport,
         at: at(vip),
-        reach: Reach::Nat,
-        to: vec![(at(server), 1, at(vip).ip())],
+        reach,
+        to: servers
+            .map(|server| (server_by(reach, server), 1, ours(at(vip).is_ipv6())))
+            .to_vec(),
     };
-    let wanted = [
-        listen("10.0.0.20:80", "10.0.0.11:8080"),
-        listen("[fd00::20]:80", "[fd00::11]:8080"),
-    ];
+    let wanted = transports
+        .iter()
+        .flat_map(|transport| PLACES.map(|place| listen(*transport, place)));
+    let wanted: Vec<Listen> = wanted.collect();
     let mut forwarder = Forwarder::new(Services::new(&wanted).unwrap(), MAC, 100, 1);
     forwarder.watch();
     forwarder
 }
 
-/// A flow that stands so, as if a forwarder before had left it.
+/// A flow of the first server that stands so, as if a forwarder before had left it.
 fn restore(forwarder: &mut Forwarder, client: &str, state: State) -> FlowId {
+    restore_by(forwarder, Reach::Nat, client, state, 0)
+}
+
+/// The same by a reach, of one of the servers.
+fn restore_by(
+    forwarder: &mut Forwarder,
+    reach: Reach,
+    client: &str,
+    state: State,
+    server: usize,
+) -> FlowId {
     let client: Endpoint = at(client).into();
-    let (listener, server) = match client.address.is_ipv6() {
-        false => (at("10.0.0.20:80"), at("10.0.0.11:8080")),
-        true => (at("[fd00::20]:80"), at("[fd00::11]:8080")),
-    };
+    let (listener, servers) = PLACES[usize::from(client.address.is_ipv6())];
     let kept = KeptFlow {
-        transport: Transport::Tcp,
+        transport: state.transport(),
         client,
-        listener: listener.into(),
-        server: server.into(),
-        ours: Endpoint::from(listener).address,
-        our_port: client.port,
-        reach: Reach::Nat,
+        listener: at(listener).into(),
+        server: server_by(reach, servers[server]).into(),
+        ours: ours(client.address.is_ipv6()).into(),
+        our_port: if reach == Reach::Nat { client.port } else { 0 },
+        reach,
         server_isn: 7,
         state,
     };
@@ -109,12 +145,17 @@ fn restore(forwarder: &mut Forwarder, client: &str, state: State) -> FlowId {
 /// What the kernel is told of a flow is what user space does with its packets, either way.
 #[test]
 fn both_ways_are_those_of_user_space() {
-    let mut forwarder = forwarder();
-    for client in ["10.0.0.1:5000", "[fd00::1]:5000"] {
-        let id = restore(&mut forwarder, client, State::Established);
+    for (reach, client) in [Reach::Nat, Reach::Transparent]
+        .into_iter()
+        .flat_map(|reach| ["10.0.0.1:5000", "[fd00::1]:5000"].map(|client| (reach, client)))
+    {
+        let mut forwarder = forwarder_by(reach, &[Transport::Tcp]);
+        let id = restore_by(&mut forwarder, reach, client, State::Established, 0);
         let flow: &Flow = forwarder.flows().get(id);
         let services = forwarder.services();
-        let ends = packets(services, flow).ends;
+        let packets = packets(services, flow);
+        assert!(!packets.is_one_way);
+        let ends = packets.ends;
         let ways = [
             [(ends.client, ends.listener), (ends.ours, ends.server)],
             [(ends.server, ends.ours), (ends.listener, ends.client)],

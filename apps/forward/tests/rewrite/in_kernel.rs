@@ -9,13 +9,14 @@ mod bench;
 mod memory;
 
 use exos_forward::packet::{Packet, Transport};
+use exos_forward::reach::Reach;
 use exos_forward::rewrite::Sums;
 use exos_testing::Random;
 use proptest::prelude::*;
 
 use super::common::{Ends, Shape, build, unfinish};
 use super::{MAC, shape, two_ends};
-use bench::{Bench, allowed};
+use bench::{Bench, REACHES, allowed};
 
 /// Something unusual about a packet.
 fn twist(frame: &mut Vec<u8>, seed: u64) {
@@ -73,17 +74,24 @@ fn for_all(
     runner.run(&strategy, run).unwrap_or_else(|e| panic!("{e}"));
 }
 
+/// Each of these with each reach.
+fn all<T: Copy, const N: usize>(kinds: [T; N]) -> impl Iterator<Item = (T, Reach)> {
+    let by = |kind| REACHES.map(|reach| (kind, reach));
+    kinds.into_iter().flat_map(by)
+}
+
 #[test]
 fn packets_are_rewritten_as_in_user_space() {
     if !allowed("packets_are_rewritten_as_in_user_space") {
         return;
     }
-    for (sums, fences) in [
+    let kinds = [
         (Sums::Complete, false),
         (Sums::MaybePartial, false),
         (Sums::Complete, true),
-    ] {
-        let bench = Bench::with_fences(sums, fences);
+    ];
+    for ((sums, fences), reach) in all(kinds) {
+        let bench = Bench::with_fences(sums, fences).by(reach);
         for_all(1500, |(from, to), shape, seed| {
             let mut frame = build(MAC, from, shape);
             // Often with an unfinished checksum, or none, or a wrong one.
@@ -109,8 +117,8 @@ fn whatever_is_unusual_is_left_or_rewritten_as_in_user_space() {
     if !allowed("whatever_is_unusual_is_left_or_rewritten_as_in_user_space") {
         return;
     }
-    for sums in [Sums::Complete, Sums::MaybePartial] {
-        let bench = Bench::new(sums);
+    for (sums, reach) in all([Sums::Complete, Sums::MaybePartial]) {
+        let bench = Bench::new(sums).by(reach);
         for_all(4000, |(from, to), shape, seed| {
             let mut frame = build(MAC, from, shape);
             twist(&mut frame, seed);
@@ -130,24 +138,27 @@ fn unfinished_checksums_of_long_packets_are_made() {
     if !allowed("unfinished_checksums_of_long_packets_are_made") {
         return;
     }
-    let bench = Bench::new(Sums::MaybePartial);
     let from = Ends::of("10.0.0.1:1000", "10.0.0.2:2000");
     let to = Ends::of("10.0.0.3:3000", "10.0.0.4:4000");
     let mut random = Random(7);
-    for len in (0..3400).step_by(7).chain([236, 237, 1460, 3399]) {
-        for transport in [Transport::Tcp, Transport::Udp] {
-            let shape = Shape {
-                transport,
-                payload: (0..len).map(|_| random.byte()).collect(),
-                hops: 2,
-                options: 0,
-                padding: len % 3,
-            };
-            let mut frame = build(MAC, &from, &shape);
-            unfinish(&mut frame, MAC);
-            let sent = bench.compare(transport, (&from, &to), &frame);
-            let wanted = build(MAC, &to, &Shape { hops: 1, ..shape });
-            assert_eq!(sent.expect("sent on")[14..], wanted[14..], "{len} bytes");
+    for ((), reach) in all([()]) {
+        let bench = Bench::new(Sums::MaybePartial).by(reach);
+        for len in (0..3400).step_by(7).chain([236, 237, 1460, 3399]) {
+            for transport in [Transport::Tcp, Transport::Udp] {
+                let shape = Shape {
+                    transport,
+                    payload: (0..len).map(|_| random.byte()).collect(),
+                    hops: 2,
+                    options: 0,
+                    padding: len % 3,
+                };
+                let mut frame = build(MAC, &from, &shape);
+                unfinish(&mut frame, MAC);
+                let wanted = bench.leaving(&from, &to);
+                let sent = bench.compare(transport, (&from, &to), &frame);
+                let wanted = build(MAC, &wanted, &Shape { hops: 1, ..shape });
+                assert_eq!(sent.expect("sent on")[14..], wanted[14..], "{len} bytes");
+            }
         }
     }
 }
@@ -182,4 +193,39 @@ fn sums_that_come_out_as_zero_are_written_alike() {
         }
     }
     assert_eq!((zeros, ones), (1, 1), "of TCP one is zero, of UDP none");
+}
+
+/// What keeps its ends keeps its checksum, whatever that is: also one of all ones, which a difference of nothing would make
+/// zero, and zero itself.
+#[test]
+fn kept_ends_keep_every_checksum() {
+    if !allowed("kept_ends_keep_every_checksum") {
+        return;
+    }
+    for (sums, v6) in [Sums::Complete, Sums::MaybePartial]
+        .into_iter()
+        .flat_map(|sums| [(sums, false), (sums, true)])
+    {
+        let bench = Bench::new(sums).by(Reach::Direct);
+        let from = match v6 {
+            false => Ends::of("10.0.0.1:1000", "10.0.0.2:80"),
+            true => Ends::of("[fd00::1]:1000", "[fd00::2]:80"),
+        };
+        for transport in [Transport::Tcp, Transport::Udp] {
+            let shape = Shape {
+                transport,
+                payload: vec![1, 2, 3],
+                hops: 9,
+                options: 0,
+                padding: 0,
+            };
+            let mut frame = build(MAC, &from, &shape);
+            let sum = if v6 { 54 } else { 34 } + transport.checksum_at();
+            for checksum in [0u16, 0xffff, 1, 0xfffe, 0x7fff, 0x8000] {
+                frame[sum..sum + 2].copy_from_slice(&checksum.to_be_bytes());
+                let sent = bench.compare(transport, (&from, &from), &frame);
+                assert_eq!(sent.expect("sent on")[sum..], frame[sum..]);
+            }
+        }
+    }
 }

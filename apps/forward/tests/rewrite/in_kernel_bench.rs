@@ -7,7 +7,8 @@ use exos_filter::handler::forward::flows::{Flows, HashKey};
 use exos_filter::handler::forward::{Shape as HandlerShape, WayOut, layout};
 use exos_filter::handler::{ForwardHandler, Handler as _};
 use exos_forward::packet::{Packet, Segment, Transport};
-use exos_forward::rewrite::{Rewrite, Sums};
+use exos_forward::reach::Reach;
+use exos_forward::rewrite::{Sums, keep_ends};
 use exos_host::bpf::{Map, MappedArray, Prog, permitted};
 use exos_wire::Mac;
 use exos_wire::tcp::TcpFlags;
@@ -40,6 +41,9 @@ pub(super) fn allowed(test: &str) -> bool {
     }
 }
 
+/// What the kernel forwards by.
+pub(super) const REACHES: [Reach; 3] = [Reach::Nat, Reach::Transparent, Reach::Direct];
+
 /// The program with its maps.
 pub(super) struct Bench {
     pub(super) index: MappedArray,
@@ -48,6 +52,8 @@ pub(super) struct Bench {
     pub(super) tallies: Map,
     pub(super) prog: Prog,
     pub(super) sums: Sums,
+    /// How its flows reach servers.
+    pub(super) reach: Reach,
     /// Kept, for the program goes on to what is in it: nothing, and so packets pass.
     _slots: Map,
     /// Which way of its flow the next packet goes.
@@ -92,6 +98,7 @@ impl Bench {
             tallies,
             prog,
             sums,
+            reach: Reach::Nat,
             _slots: slots,
             way: Cell::new(0),
             sent: Cell::new(0),
@@ -100,6 +107,11 @@ impl Bench {
             bench.set_hop(hop, Some(next));
         }
         bench
+    }
+
+    /// With flows by this reach.
+    pub(super) fn by(self, reach: Reach) -> Self {
+        Self { reach, ..self }
     }
 
     pub(super) fn set_hop(&self, hop: u32, mac: Option<Mac>) {
@@ -119,16 +131,17 @@ impl Bench {
     }
 
     /// Gives a frame to the program, which knows of a flow between these ends: what it sends on, if it does. All that it
-    /// is to write beside is looked at here. Packets go the one way and the other in turns.
+    /// is to write beside is looked at here. Packets go the one way and the other in turns, if there are two.
     pub(super) fn run(
         &self,
         transport: Transport,
         (from, to): (&Ends, &Ends),
         frame: &[u8],
     ) -> Option<Vec<u8>> {
-        let way = 1 - self.way.get();
+        let way = self.next_way();
         self.way.set(way);
-        let flow = flow(transport, (from, to), way);
+        let mut flow = flow(transport, (from, to), way);
+        flow.is_one_way = self.reach == Reach::Direct;
         self.flows().insert(PLACE, &flow, 0).unwrap();
         let before = self.tallies();
         let run = self.prog.test_run(frame);
@@ -179,21 +192,48 @@ impl Bench {
             return None;
         }
         let mut onward = frame.to_vec();
-        let rewrite: Rewrite = rewrite_to(to);
-        rewrite.apply(&packet, &mut onward, self.sums);
+        match self.reach {
+            Reach::Direct => keep_ends(&packet, &mut onward, self.sums),
+            _ => rewrite_to(to).apply(&packet, &mut onward, self.sums),
+        }
         onward[..6].copy_from_slice(&NEXT[self.way.get()].0);
         onward[6..12].copy_from_slice(&MAC.0);
         Some(onward)
     }
 
+    /// Which way the next packet goes.
+    fn next_way(&self) -> usize {
+        match self.reach {
+            Reach::Direct => 0,
+            _ => 1 - self.way.get(),
+        }
+    }
+
+    /// As what the next packet that comes between these is to leave, if where ends are new they are those.
+    pub(super) fn leaving(&self, from: &Ends, new: &Ends) -> Ends {
+        match (self.reach, self.next_way()) {
+            (Reach::Transparent, 0) => Ends {
+                src: from.src,
+                dst: new.dst,
+            },
+            (Reach::Transparent, _) => Ends {
+                src: new.src,
+                dst: from.dst,
+            },
+            (Reach::Direct, _) => *from,
+            _ => *new,
+        }
+    }
+
     pub(super) fn compare(
         &self,
         transport: Transport,
-        ends: (&Ends, &Ends),
+        (from, to): (&Ends, &Ends),
         frame: &[u8],
     ) -> Option<Vec<u8>> {
-        let ours = self.run(transport, ends, frame);
-        let theirs = self.oracle(transport, ends, frame);
+        let (from, to) = (from, &self.leaving(from, to));
+        let ours = self.run(transport, (from, to), frame);
+        let theirs = self.oracle(transport, (from, to), frame);
         assert_eq!(ours, theirs, "of {frame:02x?}");
         ours
     }
@@ -220,5 +260,6 @@ pub(super) fn flow(transport: Transport, (from, to): (&Ends, &Ends), way: usize)
         ends,
         hops: HOPS,
         pair: PAIR,
+        is_one_way: false,
     }
 }

@@ -85,6 +85,76 @@ fn a_flow_is_both_its_ways() {
     }
 }
 
+/// A flow of which servers answer by themselves has one way: what comes the other is not its, also where the memory leads there.
+#[test]
+fn one_way_is_no_way_back() {
+    if !allowed("one_way_is_no_way_back") {
+        return;
+    }
+    let bench = Bench::new(Sums::Complete);
+    for ends in [
+        Ends::of("10.0.0.1:1000", "10.0.0.2:80"),
+        Ends::of("[fd00::1]:1000", "[fd00::2]:80"),
+    ] {
+        let turned = Ends {
+            src: ends.dst,
+            dst: ends.src,
+        };
+        let [there, back] = [&ends, &turned].map(|ends| build(MAC, ends, &datagram()));
+        let verdicts = || [&there, &back].map(|frame| bench.prog.test_run(frame).unwrap().verdict);
+        let mut flow = flow(Transport::Udp, (&ends, &ends), 0);
+        bench.flows().insert(PLACE, &flow, 0).unwrap();
+        assert_eq!(verdicts(), [TX, TX], "with a way back");
+        // Now the index has both ways, and the record one.
+        let what = &bench.records.words()[PLACE as usize * RECORD_LEN / 8 + 2];
+        let one_way = u64::from_ne_bytes([0, 0, 1, 0, 0, 0, 0, 0]);
+        what.fetch_or(one_way, Ordering::Relaxed);
+        assert_eq!(verdicts(), [TX, PASS]);
+        what.fetch_xor(one_way, Ordering::Relaxed);
+        bench.flows().remove(PLACE).unwrap();
+
+        flow.is_one_way = true;
+        bench.flows().insert(PLACE, &flow, 0).unwrap();
+        let entries = bench.index.words().iter();
+        let taken = entries.filter(|entry| entry.load(Ordering::Relaxed) != 0);
+        assert_eq!((taken.count(), verdicts()), (1, [TX, PASS]));
+        bench.flows().remove(PLACE).unwrap();
+        assert_eq!(verdicts(), [PASS; 2]);
+    }
+}
+
+/// Where the client alone is heard, what it says of beginnings and ends is user space's.
+#[test]
+fn one_way_flows_end_in_user_space() {
+    if !allowed("one_way_flows_end_in_user_space") {
+        return;
+    }
+    let bench = Bench::new(Sums::Complete);
+    for ends in [
+        Ends::of("10.0.0.1:1000", "10.0.0.2:80"),
+        Ends::of("[fd00::1]:1000", "[fd00::2]:80"),
+    ] {
+        let mut flow = flow(Transport::Tcp, (&ends, &ends), 0);
+        flow.is_one_way = true;
+        bench.flows().insert(PLACE, &flow, 0).unwrap();
+        let shape = Shape {
+            transport: Transport::Tcp,
+            ..datagram()
+        };
+        let mut frame = build(MAC, &ends, &shape);
+        let flags = if ends.src.is_ipv6() { 54 } else { 34 } + 13;
+        for (set, verdict) in [(0x10, TX), (0x11, PASS), (0x02, PASS), (0x14, PASS)] {
+            frame[flags] = set;
+            assert_eq!(
+                bench.prog.test_run(&frame).unwrap().verdict,
+                verdict,
+                "{set:x}"
+            );
+        }
+        assert_eq!(bench.flows().remove(PLACE), Some(flow));
+    }
+}
+
 /// Whatever is in the memory that user space shares with it, the program keeps within its bounds.
 #[test]
 fn memory_that_is_not_as_it_should_be() {

@@ -26,14 +26,17 @@ impl ForwardHandler {
 
         asm.bind(found);
         self.read_entry(asm, other);
-        let what = layout::what(shape.protocol(), shape.ipv6);
-        asm.load(Size::Word, Reg::R1, FLOW, layout::WHAT);
-        asm.jump_if32(Reg::R1, Condition::NotEqual, what as i32, other);
+        // The protocol and the family.
+        let kind = u16::from_ne_bytes([shape.protocol(), shape.ipv6.into()]);
+        asm.load(Size::Half, Reg::R1, FLOW, layout::WHAT);
+        asm.jump_if(Reg::R1, Condition::NotEqual, i32::from(kind), other);
         asm.push(Insn::load(Size::Word, Reg::R1, Reg::R10, WAY));
         asm.jump_if(Reg::R1, Condition::NotEqual, 0, back);
         copy_way(asm, shape, 0, other);
         asm.jump(copied);
         asm.bind(back);
+        asm.load(Size::Byte, Reg::R1, FLOW, layout::ONE_WAY);
+        asm.jump_if(Reg::R1, Condition::NotEqual, 0, other);
         copy_way(asm, shape, 1, other);
         asm.bind(copied);
 

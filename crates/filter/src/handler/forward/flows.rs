@@ -9,8 +9,8 @@
 //! - An entry of the index is one word, written at once, after the record that it leads to and taken away when the record
 //!   has no flow any more. Where it leads to another flow nevertheless, the ends in the record say so.
 //!
-//! A flow has two entries, one each way, each in one of two buckets that its hash names: the first one while there is much
-//! room in it, else the one with more. So in a full table of [`buckets_for`] as many flows as there are records one packet
+//! A flow has two entries, one each way that its packets come, each in one of two buckets that its hash names: the first one
+//! while there is much room in it, else the one with more. So in a full table of [`buckets_for`] as many flows as there are records one packet
 //! of fourteen has to be looked for in both, and hardly a flow of a million finds no room. One that does not is not put
 //! there, and its packets go to user space. Nothing ever moves.
 //!
@@ -169,7 +169,7 @@ impl<'a> Flows<'a> {
             word.store(value, Ordering::Relaxed);
         }
         record[NUMBER / 8].store(number.wrapping_add(1), Ordering::Release);
-        for way in 0..2 {
+        for way in flow.ways() {
             let hash = self.key.hash(&flow.key(way));
             let Some(free) = self.free_entry(hash) else {
                 self.remove(place);
@@ -188,7 +188,7 @@ impl<'a> Flows<'a> {
             number.load(Ordering::Relaxed).wrapping_add(1),
             Ordering::Release,
         );
-        for way in 0..2 {
+        for way in flow.ways() {
             let hash = self.key.hash(&flow.key(way));
             let sought = entry(hash, place, way);
             let mut both = self.buckets(hash).into_iter().flatten();

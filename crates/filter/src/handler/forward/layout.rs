@@ -7,7 +7,8 @@
 //! index    buckets of eight entries, a cache line each. An entry is 0, or
 //!          hash: high 32 bits | place: 31 bits | way: 1 bit, with the lowest bit of the hash's part set
 //! record    0  number: u64, odd while a flow is there   8  last seen: u64
-//!          16  what: protocol, 1 for IPv6, 0 0   20  pair: u32   24  hops, each way: u32
+//!          16  what: protocol, 1 for IPv6, 1 where packets come one way alone, 0
+//!          20  pair: u32   24  hops, each way: u32
 //!          32  the sums' changes, each way: of the upper sum 2, of IPv4's 2
 //!          40  ports of client, listener, ours, server: 2 each
 //!          48  their addresses: 4 each (64 bytes, a cache line), or 16 each (112, in 128)
@@ -18,6 +19,16 @@
 //! The first way comes from the client to the listener, and leaves from us to the server; the second comes from the server
 //! to us, and leaves from the listener to the client. So the ends are there once, and the second way is the first one
 //! backwards. Where ends are equal, nothing is rewritten there: other ways to forward are other ends, not another program.
+//!
+//! ```text
+//! server sees    comes                 leaves              comes back           leaves
+//! us             client -> listener    ours -> server      server -> ours       listener -> client
+//! its client     client -> listener    client -> server    server -> client     listener -> client
+//! its client,    client -> listener    the same            not by us
+//!   as listener
+//! ```
+//!
+//! Where packets come one way alone, the second way has no entry in the index, and its hop means nothing.
 //!
 //! Addresses, ports and sums are as in a packet, all else in the machine's byte order. *Last seen* is in nanoseconds of
 //! the monotonic clock, as of a tick at most [`SEEN_STEP`] ago; the program writes it, and nothing else. Bytes are counted
@@ -37,6 +48,7 @@ pub(super) const BUCKET_ENTRIES: usize = BUCKET_LEN / size_of::<u64>();
 pub(super) const NUMBER: usize = 0;
 pub(super) const SEEN: usize = 8;
 pub(super) const WHAT: usize = 16;
+pub(super) const ONE_WAY: usize = WHAT + 2;
 pub(super) const PAIR: usize = 20;
 pub(super) const HOPS: usize = 24;
 pub(super) const CHANGES: usize = 32;
@@ -94,6 +106,8 @@ pub struct Flow {
     pub hops: [u32; 2],
     /// Which tallies count them: twice this, and the next one.
     pub pair: u32,
+    /// Servers answer clients by themselves: packets come from the client alone.
+    pub is_one_way: bool,
 }
 
 /// What a record has behind its first two words, in words of memory.
@@ -140,6 +154,11 @@ impl Ends {
 }
 
 impl Flow {
+    /// The ways that its packets come.
+    pub(super) const fn ways(&self) -> std::ops::Range<usize> {
+        0..if self.is_one_way { 1 } else { 2 }
+    }
+
     /// What packets of it are looked up by, this way.
     pub(super) fn key(&self, way: usize) -> Key {
         let [[src, dst], _] = self.ends.of_way(way);
@@ -168,6 +187,7 @@ impl Flow {
         };
         let kind = what(self.protocol, self.ends.is_ipv6());
         body.put(WHAT, &kind.to_ne_bytes());
+        body.put(ONE_WAY, &[self.is_one_way.into()]);
         body.put(PAIR, &self.pair.to_ne_bytes());
         for (way, hop) in self.hops.iter().enumerate() {
             body.put(HOPS + 4 * way, &hop.to_ne_bytes());
@@ -214,7 +234,7 @@ impl Body {
 
     /// The flow that this is; `None` where it is none.
     pub(super) fn flow(&self) -> Option<Flow> {
-        let [protocol, family, 0, 0] = self.get(WHAT) else {
+        let [protocol, family, one_way, 0] = self.get(WHAT) else {
             return None;
         };
         let end = |n: usize| {
@@ -235,6 +255,7 @@ impl Body {
             },
             hops: [word(HOPS), word(HOPS + 4)],
             pair: word(PAIR),
+            is_one_way: one_way != 0,
         })
     }
 }
@@ -251,8 +272,12 @@ fn ports([src, dst]: [SocketAddr; 2]) -> [u8; 4] {
     [s0, s1, d0, d1]
 }
 
-/// What the sums of TCP or UDP and of IPv4's header grow by.
+/// What the sums of TCP or UDP and of IPv4's header grow by. Ends that stay change nothing: a difference of equal sums would
+/// be the other zero of one's complement, which makes a zero of a checksum of all ones.
 fn changes([from, to]: [[SocketAddr; 2]; 2]) -> [Sum; 2] {
+    if from == to {
+        return [Sum::ZERO, Sum::ZERO.plus_word(HOP_LESS)];
+    }
     let addresses = address_sum(to).minus(address_sum(from));
     let upper = addresses.plus(port_sum(to)).minus(port_sum(from));
     [upper, addresses.plus_word(HOP_LESS)]
