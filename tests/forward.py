@@ -9,6 +9,7 @@
     forward.py unwrap INTERFACE                      gives the kernel what is in packets of IP in IP, by a TUN device of this name
     forward.py half ADDRESS PORT                     what is asked before we finish is answered after it
     forward.py datagram ADDRESS PORT BYTES           it comes back
+    forward.py several ADDRESS PORT COUNT            so many datagrams of one end, four a second, come back
     forward.py refused ADDRESS PORT                  a connection is refused
     forward.py reset ADDRESS PORT                    a connection is taken, and reset
     forward.py unreachable ADDRESS PORT              a datagram is answered with an error of ICMP
@@ -29,6 +30,7 @@ import socketserver
 import struct
 import sys
 import threading
+import time
 
 from common import PATIENCE, wait_until
 
@@ -205,6 +207,22 @@ def datagram(address, port, length):
     return "nothing came back"
 
 
+def several(address, port, count):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    back = 0
+    with socket.socket(family, socket.SOCK_DGRAM) as s:
+        s.settimeout(2)
+        s.connect((address, int(port)))
+        for n in range(int(count)):
+            s.send(str(n).encode())
+            try:
+                back += s.recv(100) == str(n).encode()
+            except TimeoutError:
+                pass  # One may be lost, as datagrams are.
+            time.sleep(0.25)
+    return "" if back >= int(count) - 1 else f"{back} of {count} came back"
+
+
 def refused(address, port):
     try:
         connect(address, port).close()
@@ -277,5 +295,5 @@ def cut_off(address, port, files, is_so, otherwise):
 
 if __name__ == "__main__":
     name, *arguments = sys.argv[1:]
-    names = (serve, echo, slow, seen, unwrap, half, datagram, refused, reset, unreachable, proxied, acknowledged, unacknowledged)
+    names = (serve, echo, slow, seen, unwrap, half, datagram, several, refused, reset, unreachable, proxied, acknowledged, unacknowledged)
     sys.exit({f.__name__: f for f in names}[name](*arguments) or 0)
