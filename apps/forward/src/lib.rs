@@ -14,7 +14,7 @@
 //! | [`ports`] | which of our ports a server sees |
 //! | [`maglev`], [`service`] | which server, and what is listened to |
 //! | [`health`] | which servers are well |
-//! | [`traffic`] | what has gone through, of each listener and server |
+//! | [`traffic`], [`status`] | what has gone through, and what is reported of each listener and server |
 //! | [`forwarder`] | all of that together, for one frame after the other |
 //! | [`kernel`] | flows that the kernel forwards |
 //! | [`kept`], `keeper` | flows that outlive the program |
@@ -60,6 +60,7 @@ pub mod service;
 mod setup;
 mod splice;
 mod statistics;
+pub mod status;
 pub mod too_big;
 pub mod traffic;
 pub mod tunnel;

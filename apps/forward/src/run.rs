@@ -12,6 +12,7 @@ use exos::{Error, Exos, Prefixed, clock};
 use exos_filter::handler::forward::flows::HashKey;
 use exos_inet::Instant;
 use exos_program::{Idle, Printer, Stream};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::answers::Answers;
@@ -137,6 +138,12 @@ fn secret() -> Result<u64, Error> {
     Ok(u64::from_le_bytes(seed))
 }
 
+/// The answer to who asks how all stands.
+#[derive(Serialize)]
+struct Told<'a> {
+    status: statistics::Report<'a>,
+}
+
 /// A forwarder that runs.
 struct Program {
     exos: Exos,
@@ -253,7 +260,7 @@ impl Program {
             return;
         };
         self.control_due = now + CONTROL_EVERY;
-        control.serve(|line| control::answer(self.respond(line)));
+        control.serve(|line| self.respond(line));
         self.control = Some(control);
     }
 
@@ -302,21 +309,29 @@ impl Program {
         self.checks = rule.map(Checking::new);
     }
 
-    fn respond(&mut self, line: &[u8]) -> Result<serde_json::Value, String> {
-        let request = Request::parse(line)?;
+    /// The line that answers this one.
+    fn respond(&mut self, line: &[u8]) -> String {
+        let request = match Request::parse(line) {
+            Ok(request) => request,
+            Err(error) => return control::refuse(error),
+        };
         // To be told, or while places are those of the servers that it was counted for.
         self.read_tallies();
-        if request.request == Kind::Status {
-            return Ok(json!({ "status": statistics::json(self.parts()) }));
+        match request.request {
+            Kind::Status => {
+                let status = statistics::Report::of(self.parts());
+                control::answer(Ok(Told { status }))
+            }
+            Kind::Reload => {
+                let changes = self.reload().map_err(|e| e.to_string());
+                control::answer(changes.map(|changes| json!({ "reloaded": in_words(&changes) })))
+            }
+            _ => {
+                let stack = &self.exos.stack;
+                let source = |ip, reach| source(stack, ip, reach).map_err(|e| e.to_string());
+                control::answer(control::apply(&mut self.forwarder, &request, &source))
+            }
         }
-        if request.request == Kind::Reload {
-            let changes = self.reload().map_err(|e| e.to_string())?;
-            return Ok(json!({ "reloaded": in_words(&changes) }));
-        }
-        let stack = &self.exos.stack;
-        let source = |ip, reach| source(stack, ip, reach).map_err(|e| e.to_string());
-        let answer = control::apply(&mut self.forwarder, &request, &source)?;
-        Ok(answer)
     }
 
     /// Flows that are silent for too long end; with some of them in the kernel, those that it has not seen either.

@@ -9,13 +9,13 @@ use std::net::SocketAddr;
 use exos::{Exos, clock};
 use exos_inet::Instant;
 use exos_program::counters;
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
 
 use crate::flow::Class;
 use crate::forwarder::Forwarder;
 use crate::kernel::Kernel;
-use crate::service::{Listener, Member, Server, Services, Standing};
-use crate::traffic::Traffic;
+use crate::service::Listener;
+use crate::status::Status;
 
 /// What is reported of.
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ pub struct Parts<'a> {
 /// A report, for people or as a line of JSON.
 pub fn report(parts: Parts<'_>, as_json: bool) -> String {
     if as_json {
-        return format!("{}\n", json(parts));
+        return line(&Report::of(parts));
     }
     let Parts {
         forwarder, kernel, ..
@@ -55,22 +55,48 @@ pub fn report(parts: Parts<'_>, as_json: bool) -> String {
     text + &counters::lines(&all(parts))
 }
 
-/// The same as a value of JSON.
-pub fn json(parts: Parts<'_>) -> Value {
-    let Parts {
-        forwarder, kernel, ..
-    } = parts;
-    let now = clock::now();
-    json!({
-        "schema": "exos.forward.statistics/1",
-        "pid": std::process::id(),
-        "uptime_ms": (now - parts.started).as_millis() as u64,
-        "time_ns": now.micros() * 1000,
-        "flows": flows(forwarder, kernel),
-        "listeners": listeners(forwarder.services()),
-        "servers": servers(forwarder.services()),
-        "counters": counters::object(all(parts)),
-    })
+/// The same, as JSON has it.
+#[derive(Serialize)]
+pub struct Report<'a> {
+    schema: &'static str,
+    pid: u32,
+    uptime_ms: u64,
+    time_ns: u64,
+    flows: Named<&'static str, u32>,
+    #[serde(flatten)]
+    status: Status<'a>,
+    counters: Named<String, u64>,
+}
+
+impl<'a> Report<'a> {
+    /// How all that stands now.
+    pub fn of(parts: Parts<'a>) -> Self {
+        let now = clock::now();
+        Self {
+            schema: "exos.forward.statistics/1",
+            pid: std::process::id(),
+            uptime_ms: (now - parts.started).as_millis() as u64,
+            time_ns: now.micros() * 1000,
+            flows: flows(parts.forwarder, parts.kernel),
+            status: Status::of(parts.forwarder.services()),
+            counters: Named(all(parts)),
+        }
+    }
+}
+
+/// Counts by their names: an object.
+struct Named<N, C>(Vec<(N, C)>);
+
+impl<N: Serialize, C: Serialize> Serialize for Named<N, C> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, count)| (name, count)))
+    }
+}
+
+/// A line of JSON.
+pub fn line(value: &impl Serialize) -> String {
+    let text = serde_json::to_string(value);
+    text.expect("numbers and texts under names") + "\n"
 }
 
 /// All counters: those of the forwarder, here and in the kernel, then those of link and stack.
@@ -85,74 +111,9 @@ fn gauges(forwarder: &Forwarder) -> [(&'static str, u32); Class::ALL.len()] {
     Class::ALL.map(|class| (class.name(), forwarder.flows().count(class)))
 }
 
-fn flows(forwarder: &Forwarder, kernel: Option<&Kernel>) -> Value {
-    let classes = gauges(forwarder).into_iter();
-    let mut all: serde_json::Map<String, Value> = classes
-        .map(|(name, count)| (name.to_owned(), count.into()))
-        .collect();
-    all.insert("capacity".into(), forwarder.flows().capacity().into());
-    if let Some(kernel) = kernel {
-        all.insert("in_kernel".into(), kernel.flows().into());
-    }
-    all.into()
-}
-
-/// The listeners, each with what it says of its servers.
-fn listeners(services: &Services) -> Vec<Value> {
-    let member = |member: &Member| {
-        let server = &services.servers[usize::from(member.server)];
-        json!({
-            "server": SocketAddr::from(server.at).to_string(),
-            "weight": member.weight,
-            "draining": member.is_draining,
-            "well": member.is_well,
-        })
-    };
-    let listener = |(_, listener): (u16, &Listener)| {
-        let own = json!({
-            "protocol": listener.transport.name(),
-            "listener": SocketAddr::from(listener.at).to_string(),
-            "reach": listener.reach.name(),
-            "leaving": listener.standing == Standing::Leaving,
-            "flows": listener.flows,
-            "flows_begun": listener.begun,
-            "flows_refused": listener.refused,
-            "servers": listener.members().iter().map(member).collect::<Vec<_>>(),
-        });
-        with_traffic(own, &listener.traffic)
-    };
-    services.open_listeners().map(listener).collect()
-}
-
-/// The servers, of whichever listeners.
-fn servers(services: &Services) -> Vec<Value> {
-    let server = |(_, server): (u16, &Server)| {
-        let own = json!({
-            "protocol": server.transport.name(),
-            "server": SocketAddr::from(server.at).to_string(),
-            "reach": server.reach.name(),
-            "leaving": server.standing == Standing::Leaving,
-            "flows": server.flows,
-            "flows_open": server.open,
-            "flows_begun": server.begun,
-            "flows_refused": server.refused,
-            "flows_unanswered": server.unanswered,
-            "flows_failed": server.health.flows_failed,
-            "well": server.health.is_well(),
-            "resting": server.health.is_resting(),
-            "rests": server.health.rests,
-            "checks_passed": server.health.passed,
-            "checks_failed": server.health.failed,
-            "last_failure": server.health.failure.map(|failure| failure.to_string()),
-        });
-        with_traffic(own, &server.traffic)
-    };
-    services.present().map(server).collect()
-}
-
-fn with_traffic(mut object: Value, traffic: &Traffic) -> Value {
-    for (name, count) in traffic.list() {
-        object[name] = count.into();
-    }
-    object
+fn flows(forwarder: &Forwarder, kernel: Option<&Kernel>) -> Named<&'static str, u32> {
+    let mut all = gauges(forwarder).to_vec();
+    all.push(("capacity", forwarder.flows().capacity()));
+    all.extend(kernel.map(|kernel| ("in_kernel", kernel.flows())));
+    Named(all)
 }

@@ -1,5 +1,7 @@
 //! What has gone through, each way: packets, and their bytes from the IP header on.
 
+use serde::Serialize;
+
 /// Whose a packet is, and which way it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Course {
@@ -12,7 +14,7 @@ pub struct Course {
 }
 
 /// Packets and bytes of a listener or of a server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Traffic {
     /// Packets sent on to servers.
     pub packets_to_servers: u64,
@@ -41,15 +43,5 @@ impl Traffic {
             self.packets_to_clients += packets;
             self.bytes_to_clients += bytes;
         }
-    }
-
-    /// All of it by name.
-    pub fn list(&self) -> [(&'static str, u64); 4] {
-        [
-            ("packets_to_servers", self.packets_to_servers),
-            ("bytes_to_servers", self.bytes_to_servers),
-            ("packets_to_clients", self.packets_to_clients),
-            ("bytes_to_clients", self.bytes_to_clients),
-        ]
     }
 }

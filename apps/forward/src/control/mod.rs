@@ -13,5 +13,5 @@ mod table;
 
 pub use apply::apply;
 pub use client::{CtlArgs, run};
-pub use request::{Kind, Request, answer};
+pub use request::{Kind, Request, answer, refuse};
 pub use server::Server as ControlServer;

@@ -1,7 +1,8 @@
 //! What can be asked over the control socket.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+
+use crate::statistics;
 
 /// The schema of answers; see docs/json.md.
 const SCHEMA: &str = "exos.forward.control/1";
@@ -70,17 +71,33 @@ impl Request {
     }
 }
 
+/// An answer: whether it was done, and what there is to say.
+#[derive(Serialize)]
+struct Answer<T> {
+    schema: &'static str,
+    ok: bool,
+    #[serde(flatten)]
+    fields: Option<T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
 /// The line that answers a request with these fields, or says why it cannot be done.
-pub fn answer(outcome: Result<Value, String>) -> String {
-    let mut answer = json!({ "schema": SCHEMA, "ok": outcome.is_ok() });
-    match outcome {
-        Ok(Value::Object(fields)) => {
-            for (name, value) in fields {
-                answer[name] = value;
-            }
-        }
-        Ok(other) => answer["value"] = other,
-        Err(error) => answer["error"] = error.into(),
-    }
-    format!("{answer}\n")
+pub fn answer(outcome: Result<impl Serialize, String>) -> String {
+    let ok = outcome.is_ok();
+    let (fields, error) = match outcome {
+        Ok(fields) => (Some(fields), None),
+        Err(error) => (None, Some(error)),
+    };
+    statistics::line(&Answer {
+        schema: SCHEMA,
+        ok,
+        fields,
+        error,
+    })
+}
+
+/// The line that refuses a request, for this reason.
+pub fn refuse(error: String) -> String {
+    answer(Err::<(), _>(error))
 }

@@ -14,7 +14,7 @@ use exos_host::error::Context as _;
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use super::request::answer;
+use super::request::refuse;
 use crate::limits::{ASKERS_MAX, ASKERS_WAITING_MAX, REQUEST_LEN_MAX};
 
 /// A program that is connected.
@@ -135,7 +135,7 @@ impl Asker {
             self.heard.drain(..=end);
         } else if self.heard.len() > REQUEST_LEN_MAX {
             let error = format!("a request is a line of {REQUEST_LEN_MAX} bytes at most");
-            self.answer = answer(Err(error)).into_bytes();
+            self.answer = refuse(error).into_bytes();
             (self.heard, self.is_over) = (Vec::new(), true);
         }
     }

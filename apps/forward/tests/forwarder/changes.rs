@@ -2,6 +2,7 @@
 
 use super::*;
 use exos_forward::health::passive::Rule;
+use exos_forward::traffic::Traffic;
 
 const OTHER: &str = "10.0.0.12:8080";
 
@@ -152,8 +153,13 @@ fn traffic_is_counted_where_it_belongs() {
     let services = forwarder.services();
     let tcp_server = &services.servers[0];
     // A head of 40 bytes each: two SYNs and an ACK, a SYN-ACK and a reset.
-    let wanted = [3, 120, 2, 80];
-    assert_eq!(tcp_server.traffic.list().map(|(_, count)| count), wanted);
+    let wanted = Traffic {
+        packets_to_servers: 3,
+        bytes_to_servers: 120,
+        packets_to_clients: 2,
+        bytes_to_clients: 80,
+    };
+    assert_eq!(tcp_server.traffic, wanted);
     assert_eq!(services.listeners[0].traffic, tcp_server.traffic);
     assert_eq!(
         (tcp_server.begun, tcp_server.refused, tcp_server.open),

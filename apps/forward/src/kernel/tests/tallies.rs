@@ -18,9 +18,14 @@ fn tallies_are_told_once() {
     let [to_server, to_client] = [2 * pair, 2 * pair + 1];
     let traffic = |forwarder: &Forwarder, place: usize| {
         let services = forwarder.services();
-        let of_server = services.servers[place].traffic.list();
-        assert_eq!(services.listeners[place].traffic.list(), of_server);
-        of_server.map(|(_, count)| count)
+        let of_server = services.servers[place].traffic;
+        assert_eq!(services.listeners[place].traffic, of_server);
+        [
+            of_server.packets_to_servers,
+            of_server.bytes_to_servers,
+            of_server.packets_to_clients,
+            of_server.bytes_to_clients,
+        ]
     };
     write_tally(&table, to_server, 3, 300);
     write_tally(&table, to_client, 7, 9000);
