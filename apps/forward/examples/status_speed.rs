@@ -12,7 +12,7 @@ use exos_forward::status::Status;
 
 fn main() {
     let listener = SocketAddr::from(([10, 0, 0, 20], 80));
-    for servers in [1u16, 50, 500] {
+    for servers in [1u16, 50, 200] {
         let server = |n: u16| SocketAddr::from(([10, 1, (n >> 8) as u8, n as u8], 8080));
         let listen = Listen {
             transport: Transport::Tcp,
