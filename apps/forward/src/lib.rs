@@ -45,6 +45,7 @@ pub mod icmp;
 mod keeper;
 pub mod kept;
 pub mod kernel;
+mod lent;
 pub mod limits;
 mod looking;
 pub mod maglev;

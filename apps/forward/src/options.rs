@@ -32,7 +32,7 @@ pub struct ForwardArgs {
     /// What to forward and how, in a file of TOML, and by which link if that is not named here (docs/forward.md); SIGHUP reads it anew
     #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "to", "reach", "flows", "keep", "control", "balance", "no_server", "check", "passive", "splice"])]
     pub(crate) config: Option<PathBuf>,
-    /// Where clients come to: an address that --address gives, and a port; tcp unless it says udp (repeatable)
+    /// Where clients come to: an address that --address gives, or one of the daemon's, and a port; tcp unless it says udp (repeatable)
     #[arg(long, required_unless_present = "config", num_args = 1.., value_name = "[tcp:|udp:]ADDRESS:PORT")]
     pub(crate) listen: Vec<Place>,
     /// A server: its port if it is not the listener's, its weight if it is not 1, 0 for no new connections (repeatable)

@@ -11,7 +11,7 @@ use exos::signals::{Ask, Signals};
 use exos::{Error, Exos, Prefixed, clock};
 use exos_filter::handler::forward::flows::HashKey;
 use exos_inet::Instant;
-use exos_program::{Idle, Printer, Stream};
+use exos_program::{Idle, Printer, Stream, taken_back, tell_news};
 use serde::Serialize;
 use serde_json::json;
 
@@ -22,6 +22,7 @@ use crate::forwarder::{Forwarder, Verdict};
 use crate::health::Rule;
 use crate::keeper::Keeper;
 use crate::kernel::Kernel;
+use crate::lent;
 use crate::limits::CONTROL_EVERY;
 use crate::looking::Looking;
 use crate::onward::{address_made, send_on};
@@ -44,7 +45,11 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     if args.splice {
         return crate::splice::run(args);
     }
-    let wanted = Wanted::of(args)?;
+    let mut wanted = Wanted::of(args)?;
+    if lent::is_lent(&wanted)? {
+        lent::check(wanted.in_kernel, &wanted)?;
+        lent::name_addresses(&mut wanted);
+    }
     check_listeners(&wanted)?;
     check_kernel(wanted.in_kernel, &wanted)?;
     let checks = wanted.health.rule()?.map(Checking::new);
@@ -55,6 +60,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     let mut exos = attach(&wanted)?;
     let listens = listens(&wanted, &exos.stack)?;
     let services = Services::new(&listens).map_err(|misfit| Error::new(misfit.to_string()))?;
+    lent::claim(&mut exos, &wanted)?;
     let mac = exos.stack.config().mac;
     let mut forwarder = Forwarder::new(services, mac, wanted.flows, secret()?);
     forwarder.set_mtu(exos.stack.config().mtu);
@@ -223,6 +229,9 @@ impl Program {
             keeper.keep_names(&self.forwarder);
         }
         self.exos.send()?;
+        if tell_news("forward", &mut self.exos) {
+            return Err(taken_back());
+        }
         if self.signals.take_report_request() {
             self.print();
         }
@@ -278,6 +287,10 @@ impl Program {
         wanted.link.address.clone_from(&self.addresses);
         check_listeners(&wanted)?;
         check_kernel(self.kernel.is_some(), &wanted)?;
+        if self.exos.via().is_some() {
+            lent::check(false, &wanted)?;
+            lent::claim(&mut self.exos, &wanted)?;
+        }
         let listens = listens(&wanted, &self.exos.stack)?;
         let rule = wanted.health.rule()?;
         let changed = self.forwarder.services_mut().become_these(&listens);

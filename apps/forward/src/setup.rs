@@ -45,11 +45,15 @@ pub fn attach(wanted: &Wanted) -> Result<Exos, Error> {
     attachment
         .addresses
         .sort_by_key(|address| is_listener_s(address.ip));
-    if attachment.share_address || !matches!(attachment.link, LinkName::Xdp { .. }) {
+    let suits = matches!(
+        attachment.link,
+        LinkName::Xdp { .. } | LinkName::Daemon { .. }
+    );
+    if attachment.share_address || !suits {
         return Err(Error::new(
             "packets are forwarded on an interface by AF_XDP, with addresses of their own",
         )
-        .mend("give --link xdp:INTERFACE and --address ADDRESS/PREFIX"));
+        .mend("give --link xdp:INTERFACE and --address ADDRESS/PREFIX, or --via xokd where the daemon is there"));
     }
     Exos::attach(&attachment)
 }

@@ -13,13 +13,15 @@
 //! its slot up again with the token it was given. What a person should hear of that is [`News`].
 //!
 //! [`control`] is the connection, `shared` the tables, `attach` how a program's wishes become claims,
-//! `leave` what it leaves behind, `revoked` how it gives back what it is asked for.
+//! `leave` what it leaves behind, `revoked` how it gives back what it is asked for, `whole` is for addresses with all their
+//! ports.
 
 mod attach;
 pub mod control;
 mod leave;
 mod revoked;
 mod shared;
+mod whole;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -31,11 +33,12 @@ use std::time::Duration;
 use exos_host::Error;
 use exos_inet::{Instant, Stack};
 use exos_link::{Facts, XdpLink};
+pub use exos_xok::Protocol;
 pub use exos_xok::message::Mode;
 use exos_xok::message::{
     Answer, Farewell, GrantId, InterfaceInfo, Notice, PortWish, Refusal, Request, Secret, VERSION,
 };
-use exos_xok::{Claim, Endpoint, Protocol};
+use exos_xok::{Claim, Endpoint};
 
 use crate::limits::{GREETING_TIME, LOOK_EVERY, MESSAGES_AT_ONCE, NEIGHBOUR_SLEEP, RETRY_EVERY};
 pub(crate) use attach::attach;

@@ -10,10 +10,11 @@ use exos_host::ethtool::Ethtool;
 use exos_host::netlink::{LinkInfo, Netlink};
 use exos_wire::Mac;
 use exos_xok::message::{InterfaceInfo, LocalAddress};
-use exos_xok::tables::{Address, Interface as Row, Route};
+use exos_xok::tables::{Address, Interface as Row, Neighbour, NeighbourState, Route};
 
 use crate::daemon::random;
 use crate::gate::Gate;
+use crate::ledger::Now;
 use crate::neighbours::Neighbours;
 use crate::policy;
 use crate::responder::{self, Responder};
@@ -134,6 +135,26 @@ impl Interface {
     /// Whether it is an address that may be claimed here.
     pub fn has(&self, ip: IpAddr) -> bool {
         self.addresses.iter().any(|a| a.ip == ip)
+    }
+
+    /// Asks for a neighbour; returns what is known already. At addresses of the interface's own there are programs of this
+    /// daemon's, or the host: what is sent there does not leave the machine.
+    pub fn resolve(
+        &mut self,
+        netlink: &Netlink,
+        now: Now,
+        ip: IpAddr,
+    ) -> Result<Option<Neighbour>> {
+        if !self.has(ip) {
+            return self.neighbours.resolve(netlink, now, ip);
+        }
+        Ok(Some(Neighbour {
+            interface: self.link.index,
+            ip,
+            mac: self.mac,
+            state: NeighbourState::Reachable,
+            confirmed_ns: now.as_nanos() as u64,
+        }))
     }
 
     /// What a program is told.

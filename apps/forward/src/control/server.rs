@@ -40,8 +40,13 @@ impl Server {
     ///
     /// It cannot be listened at.
     pub fn listen(path: &Path) -> Result<Self, Error> {
-        let what = || format!("cannot listen at {}", path.display());
         make_way(path)?;
+        Self::listen_at(path)
+            .map_err(|e| e.mend("name a path where this user may write: --control PATH"))
+    }
+
+    fn listen_at(path: &Path) -> Result<Self, Error> {
+        let what = || format!("cannot listen at {}", path.display());
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).context(what)?;
         }

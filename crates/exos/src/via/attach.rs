@@ -67,8 +67,20 @@ fn usable(via: &Via, wanted: &[IpAddr]) -> Result<Vec<LocalAddress>, Error> {
             ));
         }
     }
-    let meant = |a: &&LocalAddress| wanted.is_empty() || wanted.contains(&a.ip);
-    Ok(all.iter().filter(meant).copied().collect())
+    if wanted.is_empty() {
+        return Ok(all.clone());
+    }
+    // In the order in which they are named: what we say first comes from the first that fits.
+    let mut meant: Vec<LocalAddress> = Vec::new();
+    for address in wanted
+        .iter()
+        .filter_map(|ip| all.iter().find(|a| a.ip == *ip))
+    {
+        if !meant.contains(address) {
+            meant.push(*address);
+        }
+    }
+    Ok(meant)
 }
 
 /// Claims the port of every address that is meant. What policy does not allow is left out when no

@@ -208,7 +208,7 @@ impl Daemon {
         let index = seat.interface;
         let (netlink, tables) = (&self.netlink, &mut self.tables);
         if let Some(interface) = self.interfaces.iter_mut().find(|i| i.link.index == index)
-            && let Some(known) = interface.neighbours.resolve(netlink, now, ip)?
+            && let Some(known) = interface.resolve(netlink, now, ip)?
             && tables.write_quietly(|w| w.set_neighbour(&known))
         {
             tables.news();
