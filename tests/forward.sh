@@ -319,6 +319,8 @@ done
 check "one that refuses connections rests" is 10.10.0.12:81 resting True
 check "and the other has them all" eval 'for n in $(seq 10); do in_ client curl -gsS -m 60 -o /dev/null http://10.10.0.20:81/ || exit 1; done'
 ctl drain 10.10.0.11 >/dev/null
+check "who rests and has become the last is asked again" await is 10.10.0.12:81 resting False
+ctl drain 10.10.0.12 >/dev/null
 check "with nobody there clients wait" eval '! in_ client curl -gsS -m 1 -o /dev/null http://10.10.0.20:81/ 2>"$work/waited"; grep -q "timed out" "$work/waited"'
 stop; same "it ends in order once more" 0 $?
 same "and takes its socket along" "" "$(ls "$work/control" 2>/dev/null)"
