@@ -62,7 +62,7 @@ if start one serve "$site" --address 10.10.0.10/24 --address fd10::10/64; then
         client curl -sS -m 100 -o "$work/got" "$base/large.bin"
         check "curl $base/large.bin is the file" cmp "$work/got" "$site/large.bin"
     done
-    check "metrics have a program's counters" scraped \
+    check "metrics have a program's counters" await scraped \
         "exos_rx_packets_total{interface=\"$wire\",slot=\"[0-9]*\",program=\"serve\",uid=\"$user\"} [1-9][0-9]*"
     if command -v ping >/dev/null; then
         check "the daemon answers pings" client ping -c 2 -i 0.2 -W 20 10.10.0.10
