@@ -1,4 +1,4 @@
-//! What the forwarder reports of itself: on SIGUSR1 and at its end.
+//! What the forwarder reports of itself: on SIGUSR1, at its end, and to who asks over the control socket.
 //!
 //! As text on standard error, with the counters that are not zero; or as one line of JSON on standard output, with all of
 //! them. The schema is in docs/json.md.
