@@ -127,14 +127,24 @@ for n in $(seq 40); do
 done
 ln -s /etc/passwd "$site/escape.txt"
 
+# A user without privilege is served over a TAP device in a user namespace. Where only root may open /dev/net/tun, another
+# of its kind, which all may open, takes its place: in a mount namespace of this test's own, which goes with it.
 unprivileged() {
-    # A user without privilege is served over a TAP device in a user namespace.
-    if ! setpriv --reuid 65534 --regid 65534 --clear-groups unshare -Urn true 2>/dev/null || [ ! -w /dev/net/tun ]; then
+    local as_nobody=() tun=() launched
+    [ "$(id -u)" != 0 ] || as_nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+    if [ "$(id -u)" = 0 ] && ! "${as_nobody[@]}" sh -c 'exec 3<>/dev/net/tun' 2>/dev/null; then
+        mknod -m 666 "$work/tun" c 10 200 2>/dev/null
+        # shellcheck disable=SC2016
+        tun=(unshare --mount sh -c 'mount --bind "$0" /dev/net/tun && exec "$@"' "$work/tun")
+    fi
+    chmod 755 "$work"
+    launched=("${tun[@]}" "${as_nobody[@]}")
+    if ! "${launched[@]}" unshare -Urn true 2>/dev/null || ! "${launched[@]}" sh -c 'exec 3<>/dev/net/tun' 2>/dev/null; then
         echo "SKIPPED: without privilege: user namespaces or /dev/net/tun are not to be had here"
         return
     fi
-    cp "$exos" "$work/exos" && chmod 755 "$work" "$work/exos"
-    setpriv --reuid 65534 --regid 65534 --clear-groups "$work/exos" serve >"$work/user.out" 2>"$work/user.err" &
+    cp "$exos" "$work/exos" && chmod 755 "$work/exos"
+    "${launched[@]}" "$work/exos" serve >"$work/user.out" 2>"$work/user.err" &
     server=$!
     await grep 'was answered\|was not answered\|exos:' "$work/user.err"
     has "without privilege a kernel socket is answered" "HTTP/1.1 200" "$(cat "$work/user.err")"
