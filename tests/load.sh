@@ -323,7 +323,7 @@ if await curl -sf -o /dev/null http://127.0.0.1:8099/small; then
     as_nobody() { timeout 60 setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$work/exos" load http://127.0.0.1:8099/small --sockets --json "$@" >"$work/load" 2>"$work/load.err"; }
     as_nobody -n 20 -c 2
     same "and by nobody over loopback" "20 2000 {} None" "$(got "r['responses'], r['content_bytes'], r['errors'], r['retransmissions']" | tr -d '(),')"
-    (ulimit -n 12; as_nobody -d 200ms -c 30)
+    (ulimit -n 20; as_nobody -d 200ms -c 30)
     same "who has too few descriptors" "True" "$(got "r['errors'].get('no_connection', 0) > 0")"
     same "is told once what to do" 1 "$(grep -c 'ulimit -n' "$work/load.err")"
 fi
