@@ -2,16 +2,21 @@
 //! namespaces of this test's own. Skipped, and said so, otherwise.
 
 mod lab;
+#[path = "attacks/packets.rs"]
+#[allow(dead_code)] // A part of it is used here.
+mod packets;
 
-use std::net::UdpSocket;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use exos_filter::gate::Counter;
 use exos_link::{Link, TxMeta};
+use exos_wire::Mac;
 use exos_xok::Protocol;
 use exos_xok::message::{Answer, PortWish, Refusal, Request};
-use exos_xok::tables::Tables;
+use exos_xok::tables::{Neighbour, NeighbourState, Tables};
 use lab::*;
+use packets::Way;
 
 /// An address beside [`OURS`] on the same interface.
 const OTHER: &str = "10.78.0.8";
@@ -129,4 +134,58 @@ fn all_ports_of_an_address_are_that_and_no_more() {
     assert!(!arrives(&lab, &mut their_link, &socket, &mine));
     let is_counted = || stopped() == before + 1;
     assert!(within(Duration::from_secs(3), is_counted), "it was counted");
+}
+
+/// A neighbour, as the daemon's tables have it.
+fn neighbour(program: &Program, ip: &str) -> Option<Neighbour> {
+    let ip: IpAddr = ip.parse().expect("an address");
+    let words = program.tables();
+    let tables = Tables::new(words.words()).expect("tables");
+    tables.neighbours().find(|n| n.ip == ip)
+}
+
+/// At an address of the interface's own is a program of the same daemon: a forwarder's server may be one. It is found at the
+/// interface's own link address, without anybody being asked, and packets go there and back.
+#[test]
+fn a_program_of_the_same_daemon_is_found_and_reached() {
+    let Some(lab) = lab("same-daemon") else {
+        return;
+    };
+    let (forwarder, server) = (Program::connect(&lab), Program::connect(&lab));
+    let [mut link, mut their_link] = [&forwarder, &server].map(|program| program.attached().link);
+    port_of(&claim_of(&forwarder, Protocol::Udp, OURS, PortWish::All));
+    let port = PortWish::Number(4000);
+    port_of(&claim_of(&server, Protocol::Udp, OTHER, port));
+    assert_eq!(neighbour(&forwarder, OTHER), None);
+    for (program, ip) in [(&forwarder, OTHER), (&server, OURS)] {
+        let ip = ip.parse().expect("an address");
+        assert_eq!(program.ask(&Request::Resolve { ip }).0, Answer::Done);
+    }
+    let ways = [(OURS, 9), (OTHER, 4000)];
+    let [us, them] = ways.map(|(ip, port)| SocketAddr::new(ip.parse().expect("an address"), port));
+    for (from, to) in [(us, them), (them, us)] {
+        let is_forwarders = from == us;
+        let (sender, receiver) = match is_forwarders {
+            true => (&mut link, &mut their_link),
+            false => (&mut their_link, &mut link),
+        };
+        let found = neighbour(&forwarder, &to.ip().to_string()).expect("it was asked for");
+        assert_eq!(found.state, NeighbourState::Reachable);
+        assert_eq!(found.mac, Mac(lab.mac('a')));
+        let way = Way {
+            from_mac: Mac(lab.mac('a')),
+            to_mac: found.mac,
+            from,
+            to,
+        };
+        let frame = packets::udp(&way, b"beside us");
+        assert!(sender.transmit(&frame, &[], TxMeta::default()), "room");
+        sender.flush().expect("it is up");
+        let arrives = within(Duration::from_secs(30), || {
+            let mut arrived = false;
+            receiver.receive(|frame, _| arrived |= frame.ends_with(b"beside us"));
+            arrived
+        });
+        assert!(arrives, "from {from} to {to}");
+    }
 }

@@ -1,13 +1,14 @@
 //! The far end of the wire: a Linux host, and a packet socket that sees everything and can send anything.
 
 use std::net::UdpSocket;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Instant;
 
 use exos_host::netns::NetNs;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{RecvFlags, SendFlags};
 
 use crate::attacker::PATIENCE;
+use crate::packet_socket;
 use crate::world::PEER_PORT;
 
 /// The far end.
@@ -20,7 +21,12 @@ pub struct FarEnd {
 impl FarEnd {
     /// From now on everything is seen that this interface of the namespace receives.
     pub fn open(namespace: &NetNs, interface: u32) -> Self {
-        let open = || (open_packets(interface), UdpSocket::bind(("::", PEER_PORT)));
+        let open = || {
+            (
+                packet_socket::open(interface),
+                UdpSocket::bind(("::", PEER_PORT)),
+            )
+        };
         let (packets, sink) = namespace.run(open).expect("it can be entered");
         // A flood must not push out what is looked for.
         let _ = rustix::net::sockopt::set_socket_recv_buffer_size_force(&packets, 32 << 20);
@@ -54,24 +60,4 @@ impl FarEnd {
         }
         panic!("it does not arrive at the far end: {last:?}")
     }
-}
-
-fn open_packets(interface: u32) -> OwnedFd {
-    let (kind, flags) = (SocketType::RAW, SocketFlags::CLOEXEC);
-    let socket = rustix::net::socket_with(AddressFamily::PACKET, kind, flags, None);
-    let socket = socket.expect("root may");
-    let address = libc::sockaddr_ll {
-        sll_family: libc::AF_PACKET as u16,
-        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
-        sll_ifindex: interface.cast_signed(),
-        sll_hatype: 0,
-        sll_pkttype: 0,
-        sll_halen: 0,
-        sll_addr: [0; 8],
-    };
-    let len = size_of_val(&address) as u32;
-    // SAFETY: the address is a valid structure of the length given.
-    let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) };
-    assert_eq!(bound, 0, "{}", std::io::Error::last_os_error());
-    socket
 }

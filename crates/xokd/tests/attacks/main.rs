@@ -36,6 +36,7 @@ mod far_end;
 mod filters;
 mod games;
 mod keeping;
+mod packet_socket;
 mod packets;
 mod program;
 mod raw_rings;
