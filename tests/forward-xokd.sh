@@ -235,6 +235,100 @@ check "it finds the next one" await grep -q "the daemon is back" "$work/forward.
 same "and forwards" one "$(at http://10.10.0.20/one.txt)"
 ends TERM 0
 
+# ---- a forwarder that is killed, and the next one ----
+
+kept=(--listen 10.10.0.20:7 '[fd10::20]:7' --to 10.10.0.11 10.10.0.12 fd10::11 fd10::12 --keep "$work/run/flows")
+# awaited EXPRESSION: of what the daemon keeps for successors, as `a`.
+awaited() {
+    nobody "$work/exos" top --xokd "$socket" --json -d 0.1 >"$work/top" 2>&1
+    python3 -c "
+import json
+a = json.load(open('$work/top'))['report']['interfaces'][0]['awaited']
+print($1)" 2>&1
+}
+# talkers: connections that talk all the time.
+talkers() {
+    local address
+    rm -f "$work"/talk.*
+    talking=()
+    for address in 10.10.0.20 fd10::20; do
+        mkdir -p "$work/talk.$address"
+        peer client talk "$address" 7 10 "$work/talk.$address/" >"$work/talk.$address.said" 2>&1 & talking+=($!)
+        await test -e "$work/talk.$address/.stand" || bad "connections stand" "$(cat "$work/talk.$address.said")"
+    done
+    programs+=("${talking[@]}")
+}
+# go_on NAME: so far all of them do.
+go_on() {
+    local address
+    for address in 10.10.0.20 fd10::20; do touch "$work/talk.$address/.enough"; done
+    for talk in "${talking[@]}"; do check "$1" wait "$talk"; done
+    rm -rf "$work"/talk.*
+}
+# are_reset NAME: all of them are.
+are_reset() {
+    local address talk
+    for talk in "${talking[@]}"; do wait "$talk"; done
+    for address in 10.10.0.20 fd10::20; do has "$1" "10 of 10: " "$(cat "$work/talk.$address.said")"; has "$1" "reset" "$(cat "$work/talk.$address.said")"; done
+    rm -rf "$work"/talk.*
+}
+# killed: the forwarder is, and the daemon knows.
+killed() {
+    kill -KILL "$forwarder"; wait "$forwarder" 2>/dev/null
+    await eval '[ "$(claims forward)" = None ]' || bad "the daemon notices"
+}
+whole="tcp 10.10.0.20, tcp fd10::20"
+awaited_now() { awaited '", ".join(sorted(g["claim"] for g in a))'; }
+
+forward "${kept[@]}"
+same "it says that another follows" 10000 "$(slot forward 's["grants"][0]["successor_ms"]')"
+talkers
+killed
+same "for whom its addresses are kept" "$whole" "$(awaited_now)"
+forward "${kept[@]}"
+same "the next one has them" "$whole, " "$(claims forward), $(awaited_now)"
+go_on "connections that talk meanwhile outlive SIGKILL"
+talkers
+ends TERM 0
+forward "${kept[@]}"
+go_on "and an end in order"
+talkers
+killed
+kill -KILL $daemon; wait $daemon 2>/dev/null
+start_daemon || bad "the daemon starts again" "$(cat "$work/daemon.out")"
+forward "${kept[@]}"
+go_on "and the daemon's at the same time"
+
+talkers
+killed
+check "after a while the daemon answers" await eval '[ -z "$(awaited_now)" ]'
+are_reset "connections that talk are reset then"
+forward "${kept[@]}"
+talkers
+killed
+cp "$work/xokd.toml" "$work/xokd.toml.before"
+sed -i 's/addresses = \["10.10.0.20", "fd10::20", /addresses = [/' "$work/xokd.toml"
+kill -HUP $daemon
+left=10000
+# If it ended by its time, the last that is seen of it would be near its end.
+while [ "$(awaited_now)" ]; do left=$(awaited '(a or [{"left_ms": "'$left'"}])[0]["left_ms"]'); done
+same "what policy takes back is kept for nobody" yes "$([ "$left" -gt 1000 ] && echo yes)"
+are_reset "and its connections are reset"
+mv "$work/xokd.toml.before" "$work/xokd.toml"
+kill -HUP $daemon
+# The daemon reads its policy in its own time.
+allowed() {
+    local said
+    said=$(nobody timeout 60 "$work/exos" forward --xokd "$socket" --via xokd --listen 10.10.0.20:7 --to 10.10.0.99 --keep "$work/nowhere/at/all" 2>&1)
+    [[ $said == *"cannot keep flows"* ]]
+}
+check "and allows it again" await allowed
+forward "${kept[@]:0:8}"
+talkers
+killed
+same "without --keep nobody is awaited" "" "$(awaited_now)"
+are_reset "and connections that talk are reset"
+
 # ---- a file that is read anew ----
 
 file() {

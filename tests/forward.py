@@ -40,8 +40,11 @@ RETRANSMITS_AT, UNACKED_AT = 2, 24
 
 class Stream(socketserver.BaseRequestHandler):
     def handle(self):
-        while data := self.request.recv(65536):
-            self.request.sendall(data)
+        try:
+            while data := self.request.recv(65536):
+                self.request.sendall(data)
+        except ConnectionError:
+            pass  # The other end says what it thinks of that.
 
 
 class Names(socketserver.BaseRequestHandler):
@@ -130,6 +133,39 @@ def slow(address, port, length, files):
                 if not wait_until(lambda: os.path.exists(f"{files}.go")):
                     return "nobody said to go on"
     return ""
+
+
+def talk(address, port, count, files):
+    """Connections that say something all the time, until somebody says that it is enough."""
+    said = []
+
+    def one():
+        try:
+            with connect(address, port) as s:
+                n = 0
+                while not os.path.exists(f"{files}.enough"):
+                    word = struct.pack(">Q", n)
+                    s.sendall(word)
+                    if s.recv(8, socket.MSG_WAITALL) != word:
+                        said.append("another word came back")
+                        return
+                    if n == 10:
+                        standing.release()
+                    n += 1
+                    time.sleep(0.002)
+        except OSError as e:
+            said.append(str(e))
+
+    standing = threading.Semaphore(0)
+    talking = [threading.Thread(target=one) for _ in range(int(count))]
+    for thread in talking:
+        thread.start()
+    for _ in talking:
+        standing.acquire(timeout=60)
+    open(f"{files}.stand", "w").close()
+    for thread in talking:
+        thread.join()
+    return f"{len(said)} of {count}: {said[0]}" if said else ""
 
 
 def proxied(address, port, version):
@@ -295,5 +331,5 @@ def cut_off(address, port, files, is_so, otherwise):
 
 if __name__ == "__main__":
     name, *arguments = sys.argv[1:]
-    names = (serve, echo, slow, seen, unwrap, half, datagram, several, refused, reset, unreachable, proxied, acknowledged, unacknowledged)
+    names = (serve, echo, slow, talk, seen, unwrap, half, datagram, several, refused, reset, unreachable, proxied, acknowledged, unacknowledged)
     sys.exit({f.__name__: f for f in names}[name](*arguments) or 0)

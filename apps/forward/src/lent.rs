@@ -7,7 +7,7 @@
 
 use std::net::IpAddr;
 
-use exos::via::Protocol;
+use exos::via::{Protocol, SUCCESSOR_TIME_MAX};
 use exos::{Error, Exos, LinkName, Prefixed};
 
 use crate::packet::Transport;
@@ -86,6 +86,17 @@ pub fn claim(exos: &mut Exos, wanted: &Wanted) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Says that another follows that goes on with the flows that are kept: until it has claimed what is ours, nobody answers for
+/// our addresses, which would reset connections that say something. However we end: who is killed says nothing more.
+///
+/// # Errors
+///
+/// The daemon refuses, or is not there.
+pub fn await_successor(exos: &mut Exos) -> Result<(), Error> {
+    let via = exos.via();
+    via.map_or(Ok(()), |via| via.await_successor(SUCCESSOR_TIME_MAX))
 }
 
 /// The protocols of which an address of ours is to be wholly ours.

@@ -67,6 +67,9 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     set_rules(&mut forwarder, &wanted);
     let keep = |path: &PathBuf| Keeper::start(path, &mut forwarder);
     let keeper = wanted.keep.as_ref().map(keep).transpose()?;
+    if keeper.is_some() {
+        lent::await_successor(&mut exos)?;
+    }
     eprintln!("exos forward: {}", exos.describe_link());
     let mut answers = Answers::default();
     answers.take(&mut exos, forwarder.services())?;
@@ -290,6 +293,9 @@ impl Program {
         if self.exos.via().is_some() {
             lent::check(false, &wanted)?;
             lent::claim(&mut self.exos, &wanted)?;
+            if self.keeper.is_some() {
+                lent::await_successor(&mut self.exos)?;
+            }
         }
         let listens = listens(&wanted, &self.exos.stack)?;
         let rule = wanted.health.rule()?;

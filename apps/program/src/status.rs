@@ -157,6 +157,8 @@ pub struct GrantStatus {
     pub claim: String,
     /// How many programs hold it.
     pub holders: Option<u32>,
+    /// For how long a successor of the program is awaited when it ends.
+    pub successor_ms: Option<u64>,
 }
 
 /// Somebody who has copies of packets made.

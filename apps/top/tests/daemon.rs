@@ -22,7 +22,8 @@ fn report(second: u64, hog_pid: u32) -> Status {
         json!({
             "slot": slot, "program": program, "pid": pid, "uid": 1000, "mode": "shared", "weight": 1,
             "memory_bytes": 4 << 20, "rings": {"rx": {"entries": 2048, "used": 512}},
-            "grants": [{"id": 3, "claim": "tcp 192.0.2.7 port 80", "holders": 1}],
+            "grants": [{"id": 3, "claim": "tcp 192.0.2.7 port 80", "holders": 1},
+                {"id": 4, "claim": "tcp 192.0.2.8", "holders": 1, "successor_ms": 2500}],
             "counters": counters,
         })
     };
@@ -126,6 +127,7 @@ fn inside_one_program() {
         "rx 12.3k pkt/s 98.8Mbit/s  tx 6.00k pkt/s 24.0Mbit/s  drops 0/s",
         "rings: rx 512/2048",
         "    3  tcp 192.0.2.7 port 80",
+        "    4  tcp 192.0.2.8 (then 2.5 s for a successor)",
         "rx_packets                  37035",
     ] {
         assert!(shown.contains(line), "{line:?} in\n{shown}");

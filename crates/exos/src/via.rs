@@ -44,6 +44,7 @@ use crate::limits::{GREETING_TIME, LOOK_EVERY, MESSAGES_AT_ONCE, NEIGHBOUR_SLEEP
 pub(crate) use attach::attach;
 use control::{AskError, Control, Heard};
 use shared::Shared;
+pub use whole::SUCCESSOR_TIME_MAX;
 
 /// Where the daemon listens when nothing else is said.
 pub const SOCKET: &str = "/run/exos/xokd.sock";
@@ -143,6 +144,8 @@ pub struct Via {
     direct: bool,
     token: Secret,
     grants: Vec<(GrantId, Claim)>,
+    /// For which grants a successor is awaited when we go, and how long, in milliseconds.
+    promised: Vec<(GrantId, u32)>,
     shared: Shared,
     news: VecDeque<News>,
     ending: Vec<revoked::Ending>,
@@ -194,6 +197,7 @@ impl Via {
             direct: facts.direct,
             token,
             grants: Vec::new(),
+            promised: Vec::new(),
             shared,
             news: VecDeque::new(),
             ending: Vec::new(),
@@ -298,6 +302,7 @@ impl Via {
     pub fn release(&mut self, grant: GrantId) -> Result<(), Error> {
         self.ask(&Request::Release { grant })?;
         self.grants.retain(|(id, _)| *id != grant);
+        self.promised.retain(|(id, _)| *id != grant);
         Ok(())
     }
 

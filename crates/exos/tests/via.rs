@@ -5,7 +5,6 @@ mod common;
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd as _;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -19,16 +18,6 @@ use exos_xok::message::{
     Answer, Farewell, Mode, Notice, PortWish, Refusal, Request, Revoked, VERSION,
 };
 use exos_xok::{Claim, Endpoint, Protocol};
-
-/// A program that wants `port` of the daemon's address.
-fn wanted(listener: &Listener, port: u16) -> Attachment {
-    let link = LinkName::Daemon {
-        interface: Some(NAME.to_owned()),
-        socket: listener.path.clone(),
-        mode: Mode::Auto,
-    };
-    Attachment::new(link, port)
-}
 
 fn claim(protocol: Protocol, port: u16, remote: Option<Endpoint>) -> Claim {
     Claim {
@@ -87,8 +76,7 @@ fn a_lent_link_works_and_outlives_the_daemon() {
         let (listener, wire) = (&listener, &wire);
         scope.spawn(move || {
             let peer = listener.accept();
-            peer.welcome(&lent);
-            let (tag, request) = peer.request();
+            let (request, offer) = peer.lend(&lent, wire);
             let Request::Attach {
                 interface, mode, ..
             } = request
@@ -96,10 +84,6 @@ fn a_lent_link_works_and_outlives_the_daemon() {
                 panic!("{request:?}");
             };
             assert_eq!((interface.as_str(), mode), (NAME, Mode::Auto));
-            let offer = wire.offer();
-            let packet = offer.packet.as_ref().unwrap();
-            let fds = [offer.socket.as_fd(), offer.memory.as_fd(), packet.as_fd()];
-            peer.answer(tag, &attached(&offer), &fds);
             for (grant, protocol) in [(1, Protocol::Tcp), (2, Protocol::Udp)] {
                 peer.grant(grant, |request| {
                     let port = PortWish::Number(7);
@@ -221,12 +205,7 @@ fn a_connection_has_a_port_of_the_daemons_choice() {
         let (listener_, wire) = (&listener, &wire);
         scope.spawn(move || {
             let peer = listener_.accept();
-            peer.welcome(&lent);
-            let (tag, _) = peer.request();
-            let offer = wire.offer();
-            let packet = offer.packet.as_ref().unwrap();
-            let fds = [offer.socket.as_fd(), offer.memory.as_fd(), packet.as_fd()];
-            peer.answer(tag, &attached(&offer), &fds);
+            let (_, _offer) = peer.lend(&lent, wire);
             peer.grant(9, |request| {
                 let Request::Claim {
                     protocol,
@@ -402,12 +381,7 @@ fn what_cannot_be_claimed_is_said() {
     let lend = |listener: &Listener, then: &dyn Fn(&Peer)| {
         let wire = Wire::new();
         let peer = listener.accept();
-        peer.welcome(&Lent::new());
-        let (tag, _) = peer.request();
-        let offer = wire.offer();
-        let packet = offer.packet.as_ref().unwrap();
-        let fds = [offer.socket.as_fd(), offer.memory.as_fd(), packet.as_fd()];
-        peer.answer(tag, &attached(&offer), &fds);
+        let (_, _offer) = peer.lend(&Lent::new(), &wire);
         then(&peer);
     };
     for code in [Refusal::Held, Refusal::NotAllowed] {
@@ -466,12 +440,7 @@ fn a_farewell_says_whether_to_wait() {
             let (listener_, wire) = (&listener, &wire);
             scope.spawn(move || {
                 let peer = listener_.accept();
-                peer.welcome(&lent);
-                let (tag, _) = peer.request();
-                let offer = wire.offer();
-                let packet = offer.packet.as_ref().unwrap();
-                let fds = [offer.socket.as_fd(), offer.memory.as_fd(), packet.as_fd()];
-                peer.answer(tag, &attached(&offer), &fds);
+                let (_, _offer) = peer.lend(&lent, wire);
                 peer.notice(&Notice::Goodbye(farewell));
             });
             let mut exos = Exos::attach(&wanted(&listener, 0)).unwrap();

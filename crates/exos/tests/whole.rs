@@ -3,36 +3,46 @@
 
 mod common;
 
-use std::os::fd::AsFd as _;
 use std::thread;
+use std::time::Duration;
 
 use common::*;
-use exos::via::Protocol;
-use exos::{Attachment, Exos, LinkName};
+use exos::Exos;
+use exos::via::{Protocol, SUCCESSOR_TIME_MAX};
 use exos_xok::Claim;
-use exos_xok::message::{Mode, PortWish, Request};
+use exos_xok::message::{Answer, GrantId, PortWish, Refusal, Request};
 
 /// Has a program attach that claims nothing at the start; then the daemon's part and the program's.
 fn with(lent: Lent, daemon: impl FnOnce(&Peer) + Send, program: impl FnOnce(&mut Exos)) {
     let (listener, wire) = (Listener::new(), Wire::new());
-    let link = LinkName::Daemon {
-        interface: Some(NAME.to_owned()),
-        socket: listener.path.clone(),
-        mode: Mode::Auto,
-    };
     thread::scope(|scope| {
         scope.spawn(|| {
             let peer = listener.accept();
-            peer.welcome(&lent);
-            let (tag, _) = peer.request();
-            let offer = wire.offer();
-            let packet = offer.packet.as_ref().unwrap();
-            let fds = [offer.socket.as_fd(), offer.memory.as_fd(), packet.as_fd()];
-            peer.answer(tag, &attached(&offer), &fds);
+            let (_, _offer) = peer.lend(&lent, &wire);
             daemon(&peer);
         });
-        let mut exos = Exos::attach(&Attachment::new(link, 0)).unwrap();
+        let mut exos = Exos::attach(&wanted(&listener, 0)).unwrap();
         program(&mut exos);
+    });
+}
+
+/// Grants all ports of our address, which are asked for.
+fn grant_all(peer: &Peer, grant: GrantId, protocol: Protocol) {
+    peer.grant(grant, |request| {
+        let asked = Request::Claim {
+            protocol,
+            local: Some(OURS.into()),
+            port: PortWish::All,
+            remote: None,
+        };
+        assert_eq!(*request, asked);
+        Claim {
+            interface: INTERFACE,
+            protocol,
+            local: OURS.into(),
+            port: 0,
+            remote: None,
+        }
     });
 }
 
@@ -44,22 +54,7 @@ fn all_ports_of_an_address_are_claimed_once() {
     }
     let daemon = |peer: &Peer| {
         for (grant, wanted) in [(1, Protocol::Tcp), (2, Protocol::Udp), (3, Protocol::Any)] {
-            peer.grant(grant, |request| {
-                let asked = Request::Claim {
-                    protocol: wanted,
-                    local: Some(OURS.into()),
-                    port: PortWish::All,
-                    remote: None,
-                };
-                assert_eq!(*request, asked);
-                Claim {
-                    interface: INTERFACE,
-                    protocol: wanted,
-                    local: OURS.into(),
-                    port: 0,
-                    remote: None,
-                }
-            });
+            grant_all(peer, grant, wanted);
         }
     };
     with(Lent::new(), daemon, |exos| {
@@ -69,6 +64,57 @@ fn all_ports_of_an_address_are_claimed_once() {
             via.claim_whole(protocol, OURS.into()).unwrap();
         }
         assert_eq!(via.grants().len(), 3);
+    });
+}
+
+/// A successor is announced once for each grant of a whole address, also for one that is made later; and again when it is to be
+/// another time.
+#[test]
+fn a_successor_is_announced_once_for_each_grant() {
+    if skip_without_root("a_successor_is_announced_once_for_each_grant") {
+        return;
+    }
+    let announced = |peer: &Peer, grant, ms| {
+        let (tag, request) = peer.request();
+        assert_eq!(request, Request::AwaitSuccessor { grant, ms });
+        peer.answer(tag, &Answer::Done, &[]);
+    };
+    let daemon = |peer: &Peer| {
+        grant_all(peer, 1, Protocol::Tcp);
+        // Of one port no successor is announced.
+        peer.grant(2, |_| Claim {
+            interface: INTERFACE,
+            protocol: Protocol::Udp,
+            local: OURS.into(),
+            port: 53,
+            remote: None,
+        });
+        announced(peer, 1, 10_000);
+        grant_all(peer, 3, Protocol::Icmp);
+        announced(peer, 3, 10_000);
+        announced(peer, 1, 0);
+        announced(peer, 3, 0);
+        let (tag, request) = peer.request();
+        assert!(matches!(request, Request::AwaitSuccessor { .. }));
+        let refused = Answer::Refused {
+            code: Refusal::BadRequest,
+            text: "not so long".into(),
+        };
+        peer.answer(tag, &refused, &[]);
+    };
+    with(Lent::new(), daemon, |exos| {
+        let via = exos.via().unwrap();
+        via.claim_whole(Protocol::Tcp, OURS.into()).unwrap();
+        let port = PortWish::Number(53);
+        via.claim(Protocol::Udp, OURS.into(), port, None).unwrap();
+        for _ in 0..2 {
+            via.await_successor(SUCCESSOR_TIME_MAX).unwrap();
+        }
+        via.claim_whole(Protocol::Icmp, OURS.into()).unwrap();
+        via.await_successor(SUCCESSOR_TIME_MAX).unwrap();
+        via.await_successor(Duration::ZERO).unwrap();
+        let refused = via.await_successor(Duration::MAX).unwrap_err();
+        assert!(refused.to_string().contains("not so long"), "{refused}");
     });
 }
 

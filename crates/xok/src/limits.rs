@@ -38,9 +38,13 @@ pub const GATEWAYS_MAX: usize = 8;
 /// Bytes of the TIME-WAIT entries of one message: what is left beside the message's other fields.
 pub const TIME_WAIT_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 256;
 
-/// Slots of one daemon: programs attached at the same time, the daemon's own (0) included. The kernel side keeps an
-/// array of this size.
+/// Slots of one daemon: programs attached at the same time, the daemon's own (0) and the one that is nobody's included.
+/// The kernel side keeps an array of this size.
 pub const SLOTS_MAX: usize = 256;
+
+/// How long a successor may be awaited, in milliseconds. One that is started anew is there in a second or two, on a
+/// busy machine in some more. Beyond that peers had better be told that nobody is there than wait on.
+pub const SUCCESSOR_MS_MAX: u32 = 10_000;
 
 /// Addresses in the shared tables, of all interfaces.
 pub const TABLE_ADDRESSES: usize = 256;

@@ -19,6 +19,7 @@ mod report;
 mod requests;
 mod revocation;
 mod seats;
+mod successors;
 mod taps;
 mod terms;
 mod time_wait;

@@ -9,6 +9,7 @@
 //! - *Export* and *import*: a ticket moves a grant to the slot of whoever presents it.
 //! - *General*: all packets that a filter matches and no exact claim (`generals`).
 //! - *Share*: a ticket adds a holder. Packets go on to the first; when it gives back or dies, to the next.
+//! - *Await*: what a program promised to its successor is nobody's for a while when it goes (`successors`).
 //!
 //! Commands return what the packet path has to be told ([`Change`]), in order. Which claims exist is kept once, by
 //! number; `index` finds what could overlap, `tickets` are what passes grants on, `ports` which are free and rested.
@@ -18,6 +19,7 @@ mod generals;
 mod grant;
 mod index;
 mod ports;
+mod successors;
 mod tickets;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +38,8 @@ use generals::Generals;
 pub use grant::{Change, Grant, Owner};
 use index::Index;
 use ports::Ports;
+pub use successors::Awaited;
+use successors::Successors;
 use tickets::Tickets;
 pub use tickets::{Ticket, TicketKind};
 
@@ -54,6 +58,7 @@ pub struct Ledger {
     index: Index,
     generals: Generals,
     tickets: Tickets,
+    successors: Successors,
     ports: Ports,
     last_id: GrantId,
 }
@@ -68,6 +73,7 @@ impl Ledger {
             index: Index::default(),
             generals: Generals::default(),
             tickets: Tickets::default(),
+            successors: Successors::default(),
             ports: Ports::new(seed),
             last_id: 0,
         }
@@ -121,7 +127,7 @@ impl Ledger {
 
     /// The policy knows users otherwise than before.
     pub fn set_standings(&mut self, standing: impl Fn(&Who) -> Standing) {
-        for owner in self.slots.values_mut() {
+        for owner in self.slots.values_mut().chain(self.successors.owners()) {
             owner.standing = standing(&owner.who);
         }
     }
@@ -133,12 +139,12 @@ impl Ledger {
         }
     }
 
-    /// A slot goes, with all that it holds.
+    /// A slot goes, with all that it holds but what it has promised to a successor.
     pub fn remove_slot(&mut self, slot: SlotId, now: Now) -> Vec<Change> {
         self.tickets.forget_slot(slot);
         self.generals.remove_slot(slot);
         let held: Vec<GrantId> = self.held_by(slot).map(|(id, _)| id).collect();
-        let changes = held.into_iter().filter_map(|id| self.let_go(slot, id, now));
+        let changes = held.into_iter().filter_map(|id| self.leave(slot, id, now));
         let changes = changes.collect();
         self.slots.remove(&slot);
         self.held.remove(&slot);
@@ -155,15 +161,16 @@ impl Ledger {
     fn claim_by(&mut self, slot: SlotId, claim: Claim, origin: Rc<Who>) -> Result<Change, Denied> {
         claim.check().map_err(Denied::Bad)?;
         self.check_room(slot)?;
-        if let Some((claim, owner)) = self.taken_by_other(slot, &claim) {
-            return Err(Denied::Held(claim, owner.clone()));
-        }
+        self.check_free(slot, &claim)?;
         if let Some(general) = self.generals.having(slot, &claim)
             && !self.has_packets_of(slot, &claim)
         {
             return Err(self.held_general(general));
         }
         if let Some(id) = self.index.get(&claim) {
+            if self.successors.awaited(id).is_some() {
+                self.succeed(slot, id, origin);
+            }
             return Ok(self.change(id)); // Held already, by this very slot.
         }
         Ok(self.enter(slot, claim, origin))
@@ -241,6 +248,7 @@ impl Ledger {
     ) -> Result<Option<Change>, Denied> {
         self.of(slot, grant)?;
         self.tickets.forget(slot, grant);
+        self.successors.forget(slot, grant);
         Ok(self.let_go(slot, grant, now))
     }
 
@@ -289,6 +297,7 @@ impl Ledger {
                 if slot != from {
                     // Who has handed a grant over hands it to nobody else.
                     self.tickets.forget(from, id);
+                    self.successors.forget(from, id);
                 }
             }
         }
@@ -341,7 +350,9 @@ impl Ledger {
     fn check_room(&self, slot: SlotId) -> Result<(), Denied> {
         let uid = self.who(slot)?.uid;
         let slots = self.slots.iter().filter(|(_, o)| o.who.uid == uid);
-        let mine: usize = slots.map(|(slot, _)| self.count_held_by(*slot)).sum();
+        let held: usize = slots.map(|(slot, _)| self.count_held_by(*slot)).sum();
+        let awaited = || self.awaited().map(|(.., awaited)| &awaited.owner);
+        let mine = held + awaited().filter(|owner| owner.who.uid == uid).count();
         if mine >= GRANTS_PER_USER_MAX {
             let text = format!("the programs of this user have {mine} grants; release some");
             return Err(Denied::Limit(text));
@@ -349,29 +360,31 @@ impl Ledger {
         // Of each holder: what is shared counts as often.
         let slots = self.slots.iter();
         let taken = slots.map(|(slot, owner)| (owner.standing, self.count_held_by(*slot)));
+        let taken = taken.chain(awaited().map(|owner| (owner.standing, 1)));
         let room = GRANTS.check(self.slots[&slot].standing, "grants", taken);
         room.map_err(Denied::Limit)
     }
 
-    /// A claim of another slot that would lose packets to this one, and its owner.
-    fn taken_by_other(&self, slot: SlotId, claim: &Claim) -> Option<(Claim, &Owner)> {
+    /// Refuses a claim by which another slot, or whoever one is kept for, would lose packets.
+    fn check_free(&self, slot: SlotId, claim: &Claim) -> Result<(), Denied> {
         // What is narrower goes on winning. Connections only: around the port of somebody else nobody listens.
         let losing = self.index.overlapping_ports(claim);
-        let losing = losing.chain(self.index.get(claim));
-        let mut losing = losing.map(|id| &self.grants[&id]);
-        // A second holder is not the owner: the packets are the first one's.
-        let grant = losing.find(|grant| grant.slot() != slot)?;
-        Some((grant.claim, self.slots.get(&grant.slot())?))
+        let mut losing = losing.chain(self.index.get(claim));
+        let Some(id) = losing.find(|id| !self.is_for(slot, *id)) else {
+            return Ok(());
+        };
+        let grant = &self.grants[&id];
+        Err(match self.successors.awaited(id) {
+            Some(awaited) => Denied::Awaited(grant.claim, awaited.owner.clone()),
+            None => Denied::Held(grant.claim, self.slots[&grant.slot()].clone()),
+        })
     }
 
-    /// Whether all packets of a claim are the slot's already, by an exact grant around it.
+    /// Whether all packets of a claim are the slot's already, or are kept for it, by an exact grant around it.
     fn has_packets_of(&self, slot: SlotId, claim: &Claim) -> bool {
         let near = self.index.overlapping_ports(claim);
         let mut near = near.chain(self.index.get(claim));
-        near.any(|id| {
-            let grant = &self.grants[&id];
-            grant.slot() == slot && claim.is_subset_of(&grant.claim)
-        })
+        near.any(|id| self.is_for(slot, id) && claim.is_subset_of(&self.grants[&id].claim))
     }
 
     /// A number that no grant has.
@@ -422,6 +435,7 @@ impl Ledger {
             self.grants.remove(&id);
             self.index.remove(&claim);
             self.tickets.forget_grant(id);
+            self.successors.end(id);
             let port = Claim {
                 remote: None,
                 ..claim

@@ -23,8 +23,11 @@ pub const CONNECTIONS_UNNAMED_MAX: usize = 16;
 pub const UNSEATED_TIME: Duration = Duration::from_secs(5);
 
 /// Programs: of those whom no rule names as many as of three users, who have connections left then; and for the daemon's
-/// own user one user's are kept. The slots are numbered, and number 0 is the daemon's own.
-pub const PROGRAMS: Pool = Pool::new([48, 192, SLOTS_MAX - 1 - PROGRAMS_PER_USER, SLOTS_MAX - 1]);
+/// own user one user's are kept. The slots are numbered; number 0 is the daemon's own, and the last one nobody's.
+pub const PROGRAMS: Pool = Pool::new([48, 192, SLOTS_MAX - 2 - PROGRAMS_PER_USER, SLOTS_MAX - 2]);
+
+/// The slot that is always empty: what leads there is dropped in silence, because a successor is awaited.
+pub const NOBODY: u32 = SLOTS_MAX as u32 - 1;
 
 /// Packet memory in bytes of all users together whom no rule names: as much as of four users.
 pub const MEMORY_UNNAMED: u64 = 4 * MEMORY_PER_USER;

@@ -79,6 +79,14 @@ impl Slot {
 }
 
 impl Slot {
+    /// The user.
+    pub fn who(&self) -> Who {
+        Who {
+            uid: self.uid,
+            groups: self.groups.clone(),
+        }
+    }
+
     /// What may be left when it goes.
     pub fn leftover(&self) -> Leftover {
         Leftover {
@@ -122,6 +130,40 @@ pub struct State {
     /// Tickets that nobody has presented yet.
     #[serde(default)]
     pub tickets: Vec<Ticket>,
+    /// What slots leave to a successor when they go.
+    #[serde(default)]
+    pub promised: Vec<Promised>,
+    /// Grants of slots that have gone, for which a successor is awaited.
+    #[serde(default)]
+    pub awaited: Vec<Awaited>,
+}
+
+/// A grant that a slot leaves to a successor when it goes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Promised {
+    /// The slot.
+    pub slot: u32,
+    /// The grant.
+    pub grant: u32,
+    /// For how long the successor is awaited, in milliseconds.
+    pub ms: u64,
+}
+
+/// A grant for which a successor is awaited.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Awaited {
+    /// The grant.
+    pub grant: u32,
+    /// Of which user.
+    pub uid: u32,
+    /// The user's groups.
+    pub groups: Groups,
+    /// The process that had it.
+    pub pid: u32,
+    /// That program's name.
+    pub program: String,
+    /// Until when, in milliseconds since the machine started.
+    pub until_ms: u64,
 }
 
 /// A grant that has several holders, or one who has it by another's right.
@@ -140,14 +182,17 @@ pub struct PassedOn {
 impl State {
     /// By whose right a grant is held; `None` when the file does not say.
     pub fn origin(&self, of: &PassedOn) -> Option<Who> {
-        let groups = match &of.groups {
+        self.who(of.uid, &of.groups)
+    }
+
+    /// A user with his groups; `None` when the file does not say which.
+    pub fn who(&self, uid: u32, groups: &Groups) -> Option<Who> {
+        let groups = match groups {
             Groups::At(at) => self.groups.get(*at)?,
             Groups::Here(groups) => groups,
         };
-        Some(Who {
-            uid: of.uid,
-            groups: groups.clone(),
-        })
+        let groups = groups.clone();
+        Some(Who { uid, groups })
     }
 }
 
@@ -344,6 +389,19 @@ mod tests {
                 from: 3,
                 shares: true,
                 expires_ms: 9,
+            }],
+            promised: vec![Promised {
+                slot: 3,
+                grant: 5,
+                ms: 7000,
+            }],
+            awaited: vec![Awaited {
+                grant: 6,
+                uid: 1000,
+                groups: Groups::At(0),
+                pid: 43,
+                program: "forward".to_owned(),
+                until_ms: 10,
             }],
         };
         write(&name, state.clone()).expect("it was written before");

@@ -8,7 +8,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Block, Paragraph, Row as TableRow, Table, TableState, Wrap};
 
-use exos_program::status::{InterfaceStatus, Status};
+use exos_program::status::{GrantStatus, InterfaceStatus, Status};
 
 use super::app::{App, Column};
 use super::rates::{Rates, Row};
@@ -171,11 +171,7 @@ fn draw_program(row: &Row, frame: &mut Frame<'_>, area: Rect) {
     let [left, right] =
         Layout::horizontal([Constraint::Percentage(55), Constraint::Percentage(45)]).areas(body);
     let mut grants = vec![Line::styled(format!("grants: {}", slot.grants.len()), BOLD)];
-    grants.extend(
-        slot.grants
-            .iter()
-            .map(|grant| Line::from(format!("{:>5}  {}", grant.id, plain(&grant.claim)))),
-    );
+    grants.extend(slot.grants.iter().map(grant_line));
     frame.render_widget(Paragraph::new(grants).wrap(Wrap { trim: false }), left);
     let mut counters = vec![Line::styled("counters", BOLD)];
     counters.extend(
@@ -184,6 +180,13 @@ fn draw_program(row: &Row, frame: &mut Frame<'_>, area: Rect) {
             .map(|(name, total)| Line::from(format!("{:<20} {total:>12}", plain(name)))),
     );
     frame.render_widget(Paragraph::new(counters), right);
+}
+
+fn grant_line(grant: &GrantStatus) -> Line<'static> {
+    let kept = grant.successor_ms.map_or_else(String::new, |ms| {
+        format!(" (then {} s for a successor)", ms as f64 / 1000.0)
+    });
+    Line::from(format!("{:>5}  {}{kept}", grant.id, plain(&grant.claim)))
 }
 
 fn facts(row: &Row) -> Text<'static> {

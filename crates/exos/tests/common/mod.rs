@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use exos::{Attachment, LinkName};
 use exos_host::netlink::VethEnd;
 use exos_host::netns::NetNs;
 use exos_host::shared::SharedWords;
@@ -16,7 +17,7 @@ use exos_link::{Feed, Offer, OfferConfig};
 use exos_wire::Mac;
 use exos_xok::Claim;
 use exos_xok::message::{
-    Answer, Facts, GrantId, InterfaceInfo, LocalAddress, Notice, Request, Secret, VERSION,
+    Answer, Facts, GrantId, InterfaceInfo, LocalAddress, Mode, Notice, Request, Secret, VERSION,
 };
 use exos_xok::tables::{self, Neighbour, NeighbourState, TablesWriter};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -123,6 +124,17 @@ impl Peer {
         self.answer(tag, &welcome, &[lent.tables.as_fd()]);
     }
 
+    /// Greets a program and lends it an end of the wire, for as long as the offer is there. Returns what it has asked.
+    pub fn lend(&self, lent: &Lent, wire: &Wire) -> (Request, Offer) {
+        self.welcome(lent);
+        let (tag, request) = self.request();
+        let offer = wire.offer();
+        let packet = offer.packet.as_ref().unwrap();
+        let fds = [offer.socket.as_fd(), offer.memory.as_fd(), packet.as_fd()];
+        self.answer(tag, &attached(&offer), &fds);
+        (request, offer)
+    }
+
     /// Takes a claim, grants it as `grant`, and returns it.
     pub fn grant(&self, grant: GrantId, fill_in: impl Fn(&Request) -> Claim) -> Claim {
         let (tag, request) = self.request();
@@ -205,6 +217,16 @@ impl Wire {
             confirmed_ns: 1,
         }
     }
+}
+
+/// A program that wants `port` of the daemon's address.
+pub fn wanted(listener: &Listener, port: u16) -> Attachment {
+    let link = LinkName::Daemon {
+        interface: Some(NAME.to_owned()),
+        socket: listener.path.clone(),
+        mode: Mode::Auto,
+    };
+    Attachment::new(link, port)
 }
 
 /// What the daemon has to lend.

@@ -1,6 +1,7 @@
 //! Every bound of the gate, with its reason.
 
-/// Slots of one interface: the daemon's own, 0, and 255 programs. A slot fits a byte, and a set of them 256 bits.
+/// Slots of one interface: the daemon's own, 0, 254 programs, and one that the daemon leaves empty. A slot fits a byte, and a
+/// set of them 256 bits.
 pub const SLOTS: u32 = 256;
 
 /// Exact grants of one interface. 10,000 are what the daemon is measured with; connections that are handed to other

@@ -109,6 +109,15 @@ pub enum Request {
         /// Whose.
         ip: IpAddr,
     },
+    /// Says that another program of the same user follows: when this one goes, however it goes, nobody gets what is for
+    /// the grant until that one claims it, for a while. Of all ports of an address that is no host's; in force until the
+    /// grant is given back or handed on, or policy does not allow it any more. Answered by `Done`.
+    AwaitSuccessor {
+        /// Which.
+        grant: GrantId,
+        /// For how long, in milliseconds, [`SUCCESSOR_MS_MAX`](crate::limits::SUCCESSOR_MS_MAX) at most; 0 for nobody.
+        ms: u32,
+    },
     /// Leaves connections in TIME-WAIT with the daemon, which answers for them. Answered by `Done`.
     TimeWait {
         /// The grant that they were made under.
@@ -194,6 +203,10 @@ impl Request {
             16 => Self::ClaimFilter {
                 filter: r.text(FILTER_BYTES_MAX, "filter")?,
             },
+            17 => Self::AwaitSuccessor {
+                grant: r.u32()?,
+                ms: r.u32()?,
+            },
             other => return Err(DecodeError::UnknownKind(other)),
         })
     }
@@ -275,6 +288,10 @@ impl Request {
             Self::Untap { tap } => w.u32(*tap),
             Self::Status | Self::StepAside => {}
             Self::ClaimFilter { filter } => w.text(filter, FILTER_BYTES_MAX),
+            Self::AwaitSuccessor { grant, ms } => {
+                w.u32(*grant);
+                w.u32(*ms);
+            }
         }
         w.bytes
     }
@@ -297,6 +314,7 @@ impl Request {
             Self::Status => 14,
             Self::StepAside => 15,
             Self::ClaimFilter { .. } => 16,
+            Self::AwaitSuccessor { .. } => 17,
         }
     }
 }

@@ -111,6 +111,7 @@ fn request() -> impl Strategy<Value = Request> {
         Just(Request::Status),
         Just(Request::StepAside),
         "[ -~]{0,80}".prop_map(|filter| Request::ClaimFilter { filter }),
+        any::<(u32, u32)>().prop_map(|(grant, ms)| Request::AwaitSuccessor { grant, ms }),
     ]
 }
 

@@ -31,7 +31,7 @@ use exos_xok::message::{Farewell, GrantId, LINK_BYTES, Notice, Secret};
 use super::{Daemon, now};
 use crate::interface::Interface;
 use crate::ledger::{Change, Grant, Now, SlotId, Ticket, TicketKind};
-use crate::limits::{AGAIN_AFTER, SAVE_AT_ONCE_BYTES, SAVE_BYTES_PER_SECOND};
+use crate::limits::{AGAIN_AFTER, NOBODY, SAVE_AT_ONCE_BYTES, SAVE_BYTES_PER_SECOND};
 use crate::policy::Who;
 use crate::say::warn;
 use crate::slot::{self, Place};
@@ -91,7 +91,9 @@ impl Daemon {
         // Of whom nobody can tell that comes back in time or goes.
         let began = state::began(saved.pid).unwrap_or(Some(saved.began));
         let alive = began == Some(saved.began);
-        let whole = saved.link.len() == LINK_BYTES && !self.seats.contains_key(&saved.slot);
+        // An earlier daemon may have lent the slot that has to be nobody's.
+        let is_free = saved.slot != NOBODY && !self.seats.contains_key(&saved.slot);
+        let whole = saved.link.len() == LINK_BYTES && is_free;
         let place = match saved.queue {
             None => adopt_place(&self.netlink, interface, saved).map(Some),
             // The socket is the program's, and in the packet path's map as long as the program has it.
@@ -129,10 +131,11 @@ impl Daemon {
                     };
                     self.ledger.adopt(id, grant)
                 }
-                _ => Change {
-                    grant: id,
-                    claim,
-                    slot: None,
+                Some(_) => nobodys(id, claim),
+                None if self.ledger.grant(id).is_some() => nobodys(id, claim),
+                None => match self.left_to_successor(saved, (id, slot, claim)) {
+                    Some(awaited) => self.ledger.adopt_awaited(id, claim, awaited),
+                    None => nobodys(id, claim),
                 },
             };
             self.apply(&change);
@@ -141,6 +144,7 @@ impl Daemon {
             .tickets
             .iter()
             .for_each(|ticket| self.adopt_ticket(ticket));
+        self.adopt_promises(saved);
         Ok(())
     }
 
@@ -203,9 +207,11 @@ impl Daemon {
                 .filter(|(_, grant)| self.is_by_another(grant))
                 .map(|(id, grant)| self.passed_on(id, grant, &mut groups))
                 .collect(),
+            awaited: self.saved_awaited(index, &mut groups),
             groups: groups.into_lists(),
             tickets: tickets.map(saved_ticket).collect(),
             leftovers: self.leftovers.of(index).collect(),
+            promised: self.saved_promises(index),
             ..State::default()
         }
     }
@@ -285,6 +291,15 @@ fn passed_on_by_grant(saved: &State) -> BTreeMap<GrantId, (&PassedOn, Option<Rc<
     };
     let all = saved.passed_on.iter();
     all.map(|of| (of.grant, (of, entry(of)))).collect()
+}
+
+/// What the packet path is told of a grant that does not go on.
+fn nobodys(grant: GrantId, claim: Claim) -> Change {
+    Change {
+        grant,
+        claim,
+        slot: None,
+    }
 }
 
 /// How long nothing is written after so many bytes.

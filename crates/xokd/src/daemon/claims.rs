@@ -149,6 +149,7 @@ impl Daemon {
             return Err(error.into());
         }
         self.tables.grant(&self.ledger, change);
+        self.end_awaited_within(&change.claim);
         self.note_passed_on(change.grant);
         plain(Answer::Granted {
             grant: change.grant,

@@ -12,6 +12,7 @@ use exos_host::error::Result;
 use exos_host::shared::LentText;
 use serde_json::{Map, Value, json};
 
+use super::successors::dropped;
 use super::{Daemon, now};
 use crate::interface::Interface;
 use crate::ledger::{Now, SlotId};
@@ -90,6 +91,8 @@ impl Daemon {
             "daemon": stack,
             "filters_verified": interface.gate.filters_verified(),
             "leftovers": self.leftovers.of(index).map(report_leftover).collect::<Vec<_>>(),
+            "awaited": self.report_awaited(interface),
+            "awaited_dropped": dropped(interface),
             "slots": seats.map(|(slot, _)| self.report_slot(interface, *slot)).collect::<Vec<_>>(),
         })
     }
@@ -103,10 +106,11 @@ impl Daemon {
                 "claim": grant.claim.to_string(),
                 "holders": grant.holders.len(),
                 "receives": grant.slot() == slot,
+                "successor_ms": self.ledger.promise_of(slot, id).map(|time| time.as_millis() as u64),
             })
         });
         let filters = self.ledger.generals_of(slot).map(|(id, general)| {
-            json!({"id": id, "claim": format!("filter {}", general.text), "holders": 1, "receives": true})
+            json!({"id": id, "claim": format!("filter {}", general.text), "holders": 1, "receives": true, "successor_ms": null})
         });
         let grants = grants.chain(filters);
         json!({

@@ -129,6 +129,9 @@ impl Daemon {
                 port,
             } => self.narrow(self.slot(id)?, grant, remote, port),
             Request::ClaimFilter { filter } => self.claim_filter(self.slot(id)?, &who, filter),
+            Request::AwaitSuccessor { grant, ms } => {
+                self.await_successor(self.slot(id)?, grant, ms)
+            }
             Request::Release { grant } => self.release(self.slot(id)?, grant),
             Request::Export { grant } => self.ticket(self.slot(id)?, grant, TicketKind::Move),
             Request::Share { grant } => self.ticket(self.slot(id)?, grant, TicketKind::Share),

@@ -95,13 +95,14 @@ impl Daemon {
             }
             asked += usize::from(self.set_terms(slot, at));
         }
+        self.end_awaited_not_allowed();
         self.renew_filters_of_all();
         self.forget_cut();
         asked
     }
 
     /// What a slot has that policy does not allow.
-    fn not_allowed(&self, slot: SlotId) -> Vec<Revoked> {
+    pub(super) fn not_allowed(&self, slot: SlotId) -> Vec<Revoked> {
         if self.rule_of(slot).is_none() {
             return vec![Revoked::Slot];
         }

@@ -6,7 +6,6 @@ use std::rc::Rc;
 use exos_filter::gate::{Slot, SlotKind};
 use exos_host::shared::LentMemory;
 use exos_link::Facts as LinkFacts;
-use exos_xok::limits::SLOTS_MAX;
 use exos_xok::message::{Mode, Refusal};
 use exos_xok::tables;
 
@@ -14,7 +13,7 @@ use super::requests::{Refused, refuse};
 use super::revocation::Revocations;
 use super::{Daemon, Seat, now, random};
 use crate::ledger::{Change, Owner, SlotId};
-use crate::limits::REATTACH_TIME;
+use crate::limits::{NOBODY, REATTACH_TIME};
 use crate::policy::{Rule, Who};
 use crate::say::warn;
 use crate::server::ConnectionId;
@@ -197,12 +196,13 @@ impl Daemon {
     }
 
     pub(super) fn free_slot(&self) -> Result<SlotId, Refused> {
-        let free = (1..SLOTS_MAX as u32).find(|slot| !self.seats.contains_key(slot));
+        let free = (1..NOBODY).find(|slot| !self.seats.contains_key(slot));
         free.ok_or_else(|| refuse(Refusal::Limit, "all slots are taken; end some program"))
     }
 
     /// Takes a slot with all that it holds. What the kernel refuses is said, and does not stop the rest.
     pub(super) fn remove_seat(&mut self, slot: SlotId) {
+        self.check_promises(slot);
         let Some(seat) = self.seats.remove(&slot) else {
             return;
         };

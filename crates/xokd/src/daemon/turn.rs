@@ -79,6 +79,7 @@ impl Daemon {
         let mut next = self.counted + COUNTERS_EVERY;
         next = self.saves_at().map_or(next, |at| next.min(at));
         next = self.renewals.values().copied().fold(next, Now::min);
+        next = self.ledger.awaited_until().map_or(next, |at| next.min(at));
         for seat in self.seats.values() {
             let due = seat.revoked.deadline().into_iter();
             next = due.chain(seat.ends).fold(next, Now::min);
@@ -256,6 +257,7 @@ impl Daemon {
         self.forget_cut();
         self.renew_due_filters(now);
         self.take_revoked(now);
+        self.end_awaited(now);
         // One in a turn: each takes long, and others may have come back meanwhile.
         let due = |end: Option<Now>| end.is_some_and(|end| end <= now);
         let first = self.seats.iter().find(|(_, seat)| due(seat.ends));

@@ -4,6 +4,7 @@ use std::fmt;
 
 use exos_xok::Claim;
 use exos_xok::claim::ClaimError;
+use exos_xok::limits::SUCCESSOR_MS_MAX;
 use exos_xok::message::Refusal;
 
 use super::Owner;
@@ -13,6 +14,8 @@ use super::Owner;
 pub enum Denied {
     /// Somebody else has it.
     Held(Claim, Owner),
+    /// It is kept for a successor of somebody else, who has gone.
+    Awaited(Claim, Owner),
     /// Somebody else has a filter that it meets.
     HeldByFilter(String, Owner),
     /// There is no such thing, or it is not the asker's.
@@ -21,6 +24,8 @@ pub enum Denied {
     Bad(ClaimError),
     /// It is not a part of the grant.
     NotPart(Claim),
+    /// It is not all ports of an address.
+    NotWhole(Claim),
     /// A bound is reached.
     Limit(String),
 }
@@ -29,9 +34,9 @@ impl Denied {
     /// For a program.
     pub fn code(&self) -> Refusal {
         match self {
-            Self::Held(..) | Self::HeldByFilter(..) => Refusal::Held,
+            Self::Held(..) | Self::Awaited(..) | Self::HeldByFilter(..) => Refusal::Held,
             Self::NotFound(_) => Refusal::NotFound,
-            Self::Bad(_) | Self::NotPart(_) => Refusal::BadRequest,
+            Self::Bad(_) | Self::NotPart(_) | Self::NotWhole(_) => Refusal::BadRequest,
             Self::Limit(_) => Refusal::Limit,
         }
     }
@@ -41,6 +46,13 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Held(claim, owner) => write!(f, "{claim} is held by {owner}"),
+            Self::Awaited(claim, owner) => {
+                let most = SUCCESSOR_MS_MAX / 1000;
+                write!(
+                    f,
+                    "{claim} is kept for a successor of {owner}, which has ended; it is free in {most} s if none comes"
+                )
+            }
             Self::HeldByFilter(text, owner) => {
                 write!(
                     f,
@@ -50,6 +62,12 @@ impl fmt::Display for Denied {
             Self::NotFound(what) => write!(f, "there is no such {what} of yours"),
             Self::Bad(error) => error.fmt(f),
             Self::NotPart(whole) => write!(f, "that is not a part of {whole}"),
+            Self::NotWhole(claim) => {
+                write!(
+                    f,
+                    "a successor is awaited for all ports of an address, and not for {claim}"
+                )
+            }
             Self::Limit(text) => f.write_str(text),
         }
     }

@@ -11,7 +11,9 @@ use proptest::prelude::*;
 
 use super::index::{Key, key};
 use super::*;
-use crate::limits::{FILTERS_PER_SLOT_MAX, GRANTS, TICKET_LIFE, TICKETS_PER_SLOT_MAX};
+use crate::limits::{FILTERS_PER_SLOT_MAX, GRANTS, NOBODY, TICKET_LIFE, TICKETS_PER_SLOT_MAX};
+
+mod successors;
 
 const START: Now = Duration::ZERO;
 
@@ -143,6 +145,11 @@ fn winner(ledger: &Ledger, packet: &Claim) -> Option<SlotId> {
 }
 
 fn exact_winner(ledger: &Ledger, packet: &Claim) -> Option<SlotId> {
+    matching(ledger, packet).map(|(_, grant)| grant.slot())
+}
+
+/// The narrowest claim that matches a packet.
+fn matching<'a>(ledger: &'a Ledger, packet: &Claim) -> Option<(GrantId, &'a Grant)> {
     let matching = ledger
         .grants()
         .filter(|(_, g)| packet.is_subset_of(&g.claim));
@@ -153,9 +160,7 @@ fn exact_winner(ledger: &Ledger, packet: &Claim) -> Option<SlotId> {
             claim.protocol != Protocol::Any,
         )
     };
-    matching
-        .max_by_key(|(_, g)| narrow(&g.claim))
-        .map(|(_, g)| g.slot())
+    matching.max_by_key(|(_, g)| narrow(&g.claim))
 }
 
 #[test]
@@ -438,6 +443,8 @@ enum Step {
     Ticket(SlotId, GrantId, bool, u8),
     Present(SlotId, u8),
     Remove(SlotId),
+    Await(SlotId, GrantId),
+    EndAwaited,
 }
 
 fn claims() -> impl Strategy<Value = Claim> {
@@ -477,7 +484,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (slot.clone(), 1..9_u32, any::<bool>(), 0..3_u8)
             .prop_map(|(slot, grant, share, secret)| Step::Ticket(slot, grant, share, secret)),
         2 => (slot.clone(), 0..3_u8).prop_map(|(slot, secret)| Step::Present(slot, secret)),
-        1 => slot.prop_map(Step::Remove),
+        2 => slot.clone().prop_map(Step::Remove),
+        3 => (slot, 1..9_u32).prop_map(|(slot, grant)| Step::Await(slot, grant)),
+        1 => Just(Step::EndAwaited),
     ]
 }
 
@@ -501,6 +510,13 @@ fn packets() -> Vec<Claim> {
     all
 }
 
+/// The slot of the user for whose program packets are kept that are nobody's now.
+fn kept_for(ledger: &Ledger, packet: &Claim) -> Option<SlotId> {
+    let (grant, _) = matching(ledger, packet)?;
+    let awaited = ledger.successors.awaited(grant)?;
+    Some(awaited.owner.who.uid - 1000)
+}
+
 /// What the packet path would look like after the changes: the kernel's table.
 fn tell(table: &mut BTreeMap<Key, SlotId>, changes: &[Change]) {
     for change in changes {
@@ -520,9 +536,23 @@ proptest! {
         let mut handed_on = false;
         for step in steps {
             let before: Vec<_> = packets.iter().map(|p| winner(&ledger, p)).collect();
+            let kept_for: Vec<_> = packets.iter().map(|p| kept_for(&ledger, p)).collect();
             let mut from = None; // Whose packets may go elsewhere by this step.
             let changes: Vec<Change> = match step.clone() {
-                Step::Claim(slot, claim) => ledger.claim(slot, claim).ok().into_iter().collect(),
+                Step::Claim(slot, claim) => {
+                    let change = ledger.claim(slot, claim).ok();
+                    let within = |inner: &Claim, _: &Awaited| change.is_some() && inner.is_subset_of(&claim);
+                    let ended = ledger.end_awaited(within, START);
+                    change.into_iter().chain(ended).collect()
+                }
+                Step::Await(slot, grant) => {
+                    let _ = ledger.await_successor(slot, grant, Duration::from_secs(1));
+                    Vec::new()
+                }
+                Step::EndAwaited => {
+                    from = Some(NOBODY);
+                    ledger.end_awaited(|_, _| true, START)
+                }
                 Step::Filter(slot, text) => {
                     let filter = Filter::parse(text).expect("a filter");
                     let _ = ledger.claim_general(slot, text.to_owned(), filter);
@@ -563,9 +593,10 @@ proptest! {
                 }
             };
             tell(&mut table, &changes);
-            for (packet, before) in packets.iter().zip(before) {
+            for ((packet, before), kept_for) in packets.iter().zip(before).zip(kept_for) {
                 let after = winner(&ledger, packet);
-                let kept = before.is_none() || after == before || before == from;
+                let succeeded = before == Some(NOBODY) && after == kept_for;
+                let kept = before.is_none() || after == before || before == from || succeeded;
                 prop_assert!(kept, "{step:?}: {packet} went from {before:?} to {after:?}");
             }
             // The packet path was told all of it.
@@ -581,10 +612,22 @@ proptest! {
                 let holders = ledger.grant(ticket.grant).map(|g| g.holders.contains(&ticket.from));
                 prop_assert_eq!(holders, Some(true), "{:?}", ticket);
             }
+            // What is promised is held, and what is awaited is of no slot.
+            for (slot, grant, _) in ledger.promised() {
+                let holders = ledger.grant(grant).map(|g| g.holders.contains(&slot));
+                prop_assert_eq!(holders, Some(true), "{} of {}", grant, slot);
+            }
+            let awaited = ledger.awaited().map(|(id, ..)| id);
+            let nobodys = ledger.grants().filter(|(_, g)| g.holders == [NOBODY]);
+            prop_assert!(awaited.eq(nobodys.map(|(id, _)| id)));
             // Two slots whose claims meet, without a ticket: one of the claims is a connection, which wins.
+            let of = |id, grant: &Grant| match ledger.successors.awaited(id) {
+                Some(awaited) => awaited.owner.who.uid - 1000,
+                None => grant.slot(),
+            };
             for (a, one) in ledger.grants().filter(|_| !handed_on) {
                 for (b, other) in ledger.grants() {
-                    let apart = a == b || one.slot() == other.slot() || !one.claim.overlaps(&other.claim);
+                    let apart = a == b || of(a, one) == of(b, other) || !one.claim.overlaps(&other.claim);
                     let one_wins = one.claim.remote.is_some() != other.claim.remote.is_some();
                     prop_assert!(apart || one_wins, "{} and {}", one.claim, other.claim);
                 }
