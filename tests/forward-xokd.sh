@@ -9,39 +9,24 @@
 lab=forward-xokd-$$
 . "$(dirname "$0")/xokd-common.sh"
 need_programs "exos forward by the daemon" ip python3 curl
-# The daemon's has the name that it has in a lab.
-declare -A spaces=([daemon]=exos-$lab-a [client]=$lab-client [one]=$lab-one [two]=$lab-two [switch]=$lab-switch
-    [router]=$lab-router [far]=$lab-far)
+. "$here/forward-hosts.sh"
+# That of host a, the daemon's, is then called as in a lab.
+net=exos-$lab
+reports=$work/forward.out
 forwarder=
 
 cleanup() {
-    local space
+    local host
     # shellcheck disable=SC2086
-    end "${programs[@]}" $daemon
+    end "${programs[@]}" "${servers[@]}" $daemon
     "$exos" daemon --namespace exos-$lab-a --clean >/dev/null 2>&1
-    for space in "${spaces[@]}"; do ip netns delete "$space" 2>/dev/null; done
+    for host in client a one two switch router far; do ip netns delete "$net-$host" 2>/dev/null; done
     rm -rf "$work"
 }
-# in_ HOST COMMAND...: inside a namespace; the process is the command's.
-in_() { local host=$1; shift; ip netns exec "${spaces[$host]}" "$@"; }
 client() { in_ client "$@"; }
-# peer HOST ARGUMENTS...: the other ends, as Linux's sockets.
-peer() { local host=$1; shift; in_ "$host" timeout -k 1 100 python3 "$here/forward.py" "$@"; }
-# host NAME NUMBER: a namespace with a wire to the switch, 10.10.0.NUMBER and fd10::NUMBER.
-host() {
-    local space=${spaces[$1]}
-    ip netns add "$space" || return 1
-    ip link add wire netns "$space" type veth peer name "$1" netns "${spaces[switch]}" || return 1
-    ip -n "${spaces[switch]}" link set "$1" master switch up
-    in_ "$1" sysctl -qw net.ipv6.conf.wire.accept_dad=0
-    ip -n "$space" link set lo up
-    ip -n "$space" link set wire up
-    ip -n "$space" address add "10.10.0.$2/24" dev wire
-    ip -n "$space" address add "fd10::$2/64" dev wire
-}
 # A host behind a router, on a way that is narrower than either end of it knows.
 far_away() {
-    local far=${spaces[far]} router=${spaces[router]}
+    local far=$net-far router=$net-router
     ip netns add "$far" || return 1
     ip link add wire netns "$far" type veth peer name far netns "$router" || return 1
     ip -n "$far" link set wire up
@@ -52,9 +37,7 @@ far_away() {
     in_ router sysctl -qw net.ipv4.ip_forward=1
 }
 network() {
-    ip netns add "${spaces[switch]}" && ip -n "${spaces[switch]}" link add switch type bridge || return 1
-    ip -n "${spaces[switch]}" link set switch up
-    host client 1 && host daemon 5 && host router 9 && host one 11 && host two 12 && far_away
+    switch && host client 1 && host a 5 && host router 9 && host one 11 && host two 12 && far_away
 }
 # forward ARGUMENTS...: the forwarder, as the user.
 forward() {
@@ -66,22 +49,8 @@ ends() {
     kill "-$1" "$forwarder"; wait "$forwarder"
     same "it ends by $1" "$2" $?
 }
-# refused NAME WANTED ARGUMENTS...: it does not start, and says why.
-refused() {
-    local name=$1 wanted=$2 text status; shift 2
-    text=$(nobody timeout 60 "$work/exos" forward --xokd "$socket" "$@" 2>&1); status=$?
-    if [ $status != 0 ] && [ $status != 124 ]; then has "$name" "$wanted" "$text"; else bad "$name" "status $status: $text"; fi
-}
-# counters NAME...: their sum, as the forwarder counts now.
-counters() {
-    local reports name sum=0
-    reports=$(grep -c '^{' "$work/forward.out")
-    kill -USR1 "$forwarder"
-    await more_reports "$reports" || return 1
-    for name; do sum=$((sum + $(grep '^{' "$work/forward.out" | tail -n 1 | python3 -c "import json, sys; print(json.load(sys.stdin)['counters']['$name'])"))); done
-    echo $sum
-}
-more_reports() { [ "$(grep -c '^{' "$work/forward.out")" -gt "$1" ]; }
+run_forwarder() { nobody timeout 60 "$work/exos" forward --xokd "$socket" "$@"; }
+ask_for_report() { kill -USR1 "$forwarder"; }
 # slot PROGRAM EXPRESSION: of what the daemon says of it, as `s`.
 slot() {
     nobody "$work/exos" top --xokd "$socket" --json -d 0.1 >"$work/top" 2>&1
@@ -133,14 +102,7 @@ refused "routes of its own" "the daemon knows routes" --via xokd --gateway 10.10
 
 # ---- servers ----
 
-mkdir "$work/site"
-head -c 3000000 /dev/urandom >"$work/site/large.bin"
-for host in one two; do
-    echo "$host" >"$work/site/$host.txt"
-    (cd "$work/site" && exec ip netns exec "${spaces[$host]}" python3 -m http.server --bind :: 80) >/dev/null 2>&1 & programs+=($!)
-    (exec ip netns exec "${spaces[$host]}" python3 "$here/forward.py" serve 7) & programs+=($!)
-    await in_ "$host" python3 "$here/forward.py" echo 127.0.0.1 7 1 || bad "a server starts"
-done
+serve_on one two
 chmod -R a+rX "$work/site"
 # Where the user may write.
 mkdir "$work/run"; chown $user "$work/run"
@@ -151,28 +113,9 @@ to=(--to 10.10.0.11 10.10.0.12 fd10::11 fd10::12)
 
 # ---- what clients see ----
 
-# all: what they see of a forwarder.
-all() {
-    local address url
-    for address in 10.10.0.20 fd10::20; do
-        url=http://$address; [ $address = fd10::20 ] && url='http://[fd10::20]'
-        if command -v ping >/dev/null; then check "$address answers echo requests" in_ client ping -c 3 -W 20 $address
-        else echo "SKIPPED: ping: not installed (apt-get install iputils-ping)"; fi
-        check "$address: a large document" in_ client curl -gsS -m 60 -o "$work/got" "$url/large.bin"
-        check "$address: every byte" cmp "$work/got" "$work/site/large.bin"
-        check "$address: bytes both ways" peer client echo $address 7 2000000
-        check "$address: 200 connections at once" peer client echo $address 7 20000 200
-        check "$address: a half that is closed" peer client half $address 7
-        check "$address: a datagram" peer client datagram $address 7 100
-        check "$address: a datagram in fragments" peer client datagram $address 7 20000
-        check "$address: a refusal of a server's is passed on" peer client refused $address 9
-        check "$address: and that of a datagram" peer client unreachable $address 9
-        check "$address: a port that is not forwarded is refused" peer client refused $address 10
-    done
-}
 forward "${listen[@]}" "${to[@]}"
 same "it has no capability" "0000000000000000" "$(awk '/^CapEff/{print $2}' "/proc/$forwarder/status")"
-all
+clients_see
 same "what it has is TCP and UDP of its addresses" "tcp 10.10.0.20, tcp fd10::20, udp 10.10.0.20, udp fd10::20" "$(claims forward)"
 before=$(counters forwarded_icmp_errors)
 check "a document goes over a way that is narrower than its ends know" in_ far curl -gsS -m 60 -o "$work/got" http://10.10.0.20/large.bin
@@ -360,12 +303,12 @@ ends TERM 0
 # ---- servers behind a tunnel ----
 
 for host in one two; do
-    (exec ip netns exec "${spaces[$host]}" python3 "$here/forward.py" unwrap unwrap) & programs+=($!)
-    await ip -n "${spaces[$host]}" link set unwrap up || bad "a tunnel ends at $host"
+    (exec ip netns exec "$net-$host" python3 "$here/forward.py" unwrap unwrap) & programs+=($!)
+    await ip -n "$net-$host" link set unwrap up || bad "a tunnel ends at $host"
     in_ $host sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.unwrap.rp_filter=0 \
         net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2
-    ip -n "${spaces[$host]}" address add 10.10.0.20/32 dev lo
-    ip -n "${spaces[$host]}" address add fd10::20/128 dev lo
+    ip -n "$net-$host" address add 10.10.0.20/32 dev lo
+    ip -n "$net-$host" address add fd10::20/128 dev lo
 done
 forward --reach tunnel --address 10.10.0.21/24 --address fd10::21/64 --address 10.10.0.20/24 --address fd10::20/64 "${listen[@]}" "${to[@]}"
 same "a tunnel takes the addresses with all protocols" "ip 10.10.0.20, ip 10.10.0.21, ip fd10::20, ip fd10::21" "$(claims forward)"

@@ -112,6 +112,23 @@ fn nobody_answers_until_the_successor_is_there() {
     must_be_refused(&lab, 4000);
 }
 
+/// The successor may claim more than was promised, and has all of that.
+#[test]
+fn a_successor_that_claims_more_has_all_of_it() {
+    let Some(mut lab) = Lab::new("more") else {
+        return;
+    };
+    lab.start_by("[[allow]]\nuser = \"0\"\nprotocols = [\"ip\", \"udp\"]\nports = [\"1-65535\"]\n");
+    let (first, _) = promising(&lab, SUCCESSOR_MS_MAX);
+    let second = Program::connect(&lab);
+    let Attached { mut link, .. } = second.attached();
+    drop(first);
+    must_be_awaited(&lab);
+    port_of(&all_of(&second, Protocol::Any));
+    assert!(receives(&lab, &mut link, 4000, "for the second"));
+    assert_eq!(report(&lab)["awaited"], Value::Array(Vec::new()));
+}
+
 /// After the time that was said the daemon answers as without a successor, and anybody may have it.
 #[test]
 fn nobody_is_awaited_for_ever() {
