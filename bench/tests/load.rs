@@ -142,7 +142,7 @@ fn every_forwarder_is_measured() {
     }
     let name = format!("bf{}", std::process::id());
     let exos = exos.to_string_lossy().into_owned();
-    let contenders = "--contenders=nobody,exos,exos-kernel,exos-splice,haproxy,nginx";
+    let contenders = "--contenders=nobody,exos,exos-kernel,exos-xokd,exos-splice,haproxy,nginx";
     let arguments = ["--quick", "--lab", &name, "--exos", &exos, contenders];
     let report = forward::measure(&forwarders(&arguments)).expect("all is there");
     for host in ["client", "forwarder", "server", "switch"] {

@@ -4,7 +4,7 @@ use super::forwarding::Forwarding;
 use super::network::{FORWARDER, Host, Network, OURS, SERVER};
 use crate::http::said_by;
 use crate::process::find_program;
-use crate::stage::Stage;
+use crate::stage::{Stage, Started};
 use exos_host::{Error, Result, error::Context as _};
 use exos_lab::INTERFACE;
 use std::fmt;
@@ -22,6 +22,8 @@ pub enum Contender {
     Exos,
     /// exos forward --in-kernel: connections that stand in the interface's driver.
     ExosKernel,
+    /// exos forward --via xokd: on a part of the interface that the daemon lends.
+    ExosXokd,
     /// exos forward --splice: joined sockets.
     ExosSplice,
     /// HAProxy, TCP mode.
@@ -35,6 +37,9 @@ pub enum Contender {
 const HAPROXY_CFG: &str = include_str!("../../haproxy/haproxy.cfg");
 const NGINX_CONF: &str = include_str!("../../nginx/stream.conf");
 const NFTABLES: &str = include_str!("../../nftables/forward.nft");
+
+/// Where the daemon listens, in the session's folder.
+const DAEMON: &str = "xokd.sock";
 
 /// Where distributions put nginx's module.
 const NGINX_MODULES: [&str; 3] = [
@@ -52,6 +57,7 @@ impl fmt::Display for Contender {
             Self::Nobody => "nobody",
             Self::Exos => "exos",
             Self::ExosKernel => "exos-kernel",
+            Self::ExosXokd => "exos-xokd",
             Self::ExosSplice => "exos-splice",
             Self::Haproxy => "haproxy",
             Self::Nginx => "nginx",
@@ -62,10 +68,11 @@ impl fmt::Display for Contender {
 
 impl Contender {
     /// All of them, ours first.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Nobody,
         Self::Exos,
         Self::ExosKernel,
+        Self::ExosXokd,
         Self::ExosSplice,
         Self::Haproxy,
         Self::Nginx,
@@ -76,7 +83,7 @@ impl Contender {
     pub(super) fn address(self) -> SocketAddrV4 {
         let ip = match self {
             Self::Nobody => return SERVER,
-            Self::Exos | Self::ExosKernel => OURS,
+            Self::Exos | Self::ExosKernel | Self::ExosXokd => OURS,
             _ => FORWARDER,
         };
         SocketAddrV4::new(ip, SERVER.port())
@@ -92,7 +99,9 @@ impl Contender {
 
     pub(super) fn program(self, exos: &Path) -> Result<PathBuf> {
         match self {
-            Self::Nobody | Self::Exos | Self::ExosKernel | Self::ExosSplice => Ok(exos.to_owned()),
+            Self::Nobody | Self::Exos | Self::ExosKernel | Self::ExosXokd | Self::ExosSplice => {
+                Ok(exos.to_owned())
+            }
             Self::Haproxy => find_program("haproxy", "haproxy"),
             Self::Nginx => find_program("nginx", "nginx"),
             Self::Nftables => find_program("nft", "nftables"),
@@ -133,8 +142,11 @@ impl Contender {
         if self == Self::ExosKernel {
             forwarding.receiving = Some(network.receive_from_forwarder()?);
         }
+        if self == Self::ExosXokd {
+            forwarding.daemon = Some(start_daemon(stage, network)?);
+        }
         self.configure(stage, &mut command)?;
-        if matches!(self, Self::Exos | Self::ExosKernel) {
+        if matches!(self, Self::Exos | Self::ExosKernel | Self::ExosXokd) {
             let control = stage.scratch.file("control");
             command.arg("--control").arg(&control);
             forwarding.control = Some(control);
@@ -165,6 +177,11 @@ impl Contender {
                     command.arg("--in-kernel");
                 }
             }
+            Self::ExosXokd => {
+                command.args(["forward", "--idle", "poll", "--via", "xokd", "--xokd"]);
+                command.arg(stage.scratch.file(DAEMON));
+                command.args(["--listen", &at, "--to", &server]);
+            }
             Self::ExosSplice => {
                 command.args(["forward", "--splice", "--listen", &at, "--to", &server]);
             }
@@ -184,6 +201,23 @@ impl Contender {
         }
         Ok(())
     }
+}
+
+/// The daemon on the forwarder's host, which lends to its own user.
+fn start_daemon(stage: &Stage, network: &Network) -> Result<Started> {
+    let policy = format!(
+        "[[interface]]\nname = \"{INTERFACE}\"\naddresses = [\"{OURS}/24\"]\n\
+         [[allow]]\nuser = \"root\"\nports = [\"1-65535\"]\n"
+    );
+    let policy = stage.scratch.write("xokd.toml", policy)?;
+    let mut command = network.command(Host::Forwarder, stage.program())?;
+    command.args(["daemon", "--socket"]);
+    command.arg(stage.scratch.file(DAEMON));
+    command.arg("--policy").arg(policy);
+    // It does nothing while packets go by; where it does, it is on the forwarder's core.
+    let mut daemon = stage.start("the daemon", command, stage.cores[0])?;
+    stage.await_said(&mut daemon, "listening at")?;
+    Ok(daemon)
 }
 
 fn load_rules(mut command: Command) -> Result<()> {

@@ -16,6 +16,8 @@ pub(super) struct Forwarding<'n> {
     network: &'n Network,
     core: usize,
     pub started: Option<Started>,
+    /// Who lends it its part of the interface.
+    pub daemon: Option<Started>,
     /// It is a set of rules in the kernel, which go.
     pub has_rules: bool,
     /// Where one of ours says how long it was busy.
@@ -31,6 +33,7 @@ impl<'n> Forwarding<'n> {
             network,
             core,
             started: None,
+            daemon: None,
             has_rules: false,
             control: None,
             receiving: None,
@@ -56,7 +59,8 @@ impl<'n> Forwarding<'n> {
 
     /// Ends it.
     pub fn stop(mut self) -> Result<()> {
-        self.started.take().map_or(Ok(()), Started::stop)
+        self.started.take().map_or(Ok(()), Started::stop)?;
+        self.daemon.take().map_or(Ok(()), Started::stop)
     }
 }
 
