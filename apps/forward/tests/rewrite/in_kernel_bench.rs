@@ -1,7 +1,8 @@
-//! The program with memory of its own, and what user space makes of the same packets.
+//! The program with memory of its own, in the kernel and in an interpreter, and what user space makes of the same packets.
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use exos_filter::handler::forward::flows::{Flows, HashKey};
 use exos_filter::handler::forward::{Shape as HandlerShape, WayOut, layout};
@@ -9,7 +10,8 @@ use exos_filter::handler::{ForwardHandler, Handler as _};
 use exos_forward::packet::{Packet, Segment, Transport};
 use exos_forward::reach::Reach;
 use exos_forward::rewrite::{Sums, keep_ends};
-use exos_host::bpf::{Map, MappedArray, Prog, permitted};
+use exos_host::bpf::{Map, MappedArray, Prog, TestRun, permitted};
+use exos_testing::ebpf;
 use exos_wire::Mac;
 use exos_wire::tcp::TcpFlags;
 
@@ -26,6 +28,7 @@ pub(super) const PAIR: u32 = 2;
 pub(super) const PLACE: u32 = 11;
 pub(super) const BUCKETS: u32 = 16;
 pub(super) const PLACES: u32 = 16;
+const TALLIES: u32 = 8;
 pub(super) const RECORD_LEN: usize = layout::record_len(true);
 pub(super) const KEY: HashKey = HashKey::new([7, 0x0123_4567_89ab_cdef]);
 
@@ -51,11 +54,13 @@ pub(super) struct Bench {
     pub(super) hops: MappedArray,
     pub(super) tallies: Map,
     pub(super) prog: Prog,
+    /// Its instructions.
+    pub(super) words: Vec<u64>,
     pub(super) sums: Sums,
     /// How its flows reach servers.
     pub(super) reach: Reach,
-    /// Kept, for the program goes on to what is in it: nothing, and so packets pass.
-    _slots: Map,
+    /// The program goes on to what is in it: nothing, and so packets pass.
+    slots: Map,
     /// Which way of its flow the next packet goes.
     pub(super) way: Cell<usize>,
     pub(super) sent: Cell<u64>,
@@ -70,7 +75,7 @@ impl Bench {
         let index = MappedArray::new("index", layout::BUCKET_LEN, BUCKETS).unwrap();
         let records = MappedArray::new("records", RECORD_LEN, PLACES).unwrap();
         let hops = MappedArray::new("hops", layout::HOP_LEN, 8).unwrap();
-        let tallies = Map::percpu_array("tallies", layout::TALLY_LEN, 8).unwrap();
+        let tallies = Map::percpu_array("tallies", layout::TALLY_LEN, TALLIES).unwrap();
         let slots = Map::prog_array(2).unwrap();
         let shapes = [(false, false), (false, true), (true, false), (true, true)];
         let handler = ForwardHandler {
@@ -89,7 +94,8 @@ impl Bench {
             fences,
         };
         let code = handler.program(slots.raw_fd(), -1);
-        let prog = Prog::load(&code.words(), handler.name(), false)
+        let words = code.words();
+        let prog = Prog::load(&words, handler.name(), false)
             .unwrap_or_else(|e| panic!("{}\n{}\n{e}", code.disassemble(), e.log));
         let bench = Self {
             index,
@@ -97,9 +103,10 @@ impl Bench {
             hops,
             tallies,
             prog,
+            words,
             sums,
             reach: Reach::Nat,
-            _slots: slots,
+            slots,
             way: Cell::new(0),
             sent: Cell::new(0),
         };
@@ -130,6 +137,81 @@ impl Bench {
         })
     }
 
+    /// The program for the interpreter: with the same memory, but for the tallies, which are in the kernel alone.
+    pub(super) fn program<'a>(&'a self, tallies: &'a [AtomicU64]) -> ebpf::Program<'a> {
+        let array = |words, value_len| ebpf::Map::Array { words, value_len };
+        let maps = vec![
+            (
+                self.index.raw_fd(),
+                array(self.index.words(), layout::BUCKET_LEN),
+            ),
+            (
+                self.records.raw_fd(),
+                array(self.records.words(), RECORD_LEN),
+            ),
+            (
+                self.hops.raw_fd(),
+                array(self.hops.words(), layout::HOP_LEN),
+            ),
+            (self.tallies.raw_fd(), array(tallies, layout::TALLY_LEN)),
+            (self.slots.raw_fd(), ebpf::Map::Programs),
+        ];
+        ebpf::Program::new(&self.words, maps)
+    }
+
+    /// Gives a frame to the program, in the kernel and in the interpreter, which have to agree: on verdict and packet, on what
+    /// is counted, and on what becomes of the memory.
+    pub(super) fn both(&self, frame: &[u8]) -> TestRun {
+        let (before, tallies) = (self.shared(), self.all_tallies());
+        let began = now_ns();
+        let run = self.prog.test_run(frame).unwrap();
+        let ended = now_ns();
+        let after = self.shared();
+        let counted = self.all_tallies().into_iter().zip(tallies);
+        let counted: Vec<u64> = counted.map(|(now, before)| now - before).collect();
+        let changed = |after: &[u64], times: RangeInclusive<u64>| {
+            let all = (0..).zip(after.iter().zip(&before));
+            let changed = all.filter(|(_, (now, before))| now != before);
+            let of_time = changed.inspect(|(_, (now, _))| assert!(times.contains(now), "a time"));
+            of_time.map(|(at, _)| at).collect::<Vec<usize>>()
+        };
+        let wanted = changed(&after, began..=ended);
+        // It may have been its time in the meantime to note that the flow was seen.
+        let is_same = [began, ended].into_iter().any(|now| {
+            self.set_shared(&before);
+            let tallies = [const { AtomicU64::new(0) }; 2 * TALLIES as usize];
+            let mut ours = ebpf::Run::new(frame, now);
+            let verdict = self.program(&tallies).finish(&mut ours);
+            assert_eq!((verdict, ours.packet()), (run.verdict, &*run.packet));
+            assert_eq!(tallies.map(AtomicU64::into_inner)[..], counted);
+            changed(&self.shared(), now..=now) == wanted
+        });
+        assert!(is_same, "{wanted:?}");
+        self.set_shared(&after);
+        run
+    }
+
+    /// All that flows are in.
+    fn shared_words(&self) -> impl Iterator<Item = &AtomicU64> {
+        self.index.words().iter().chain(self.records.words())
+    }
+
+    fn shared(&self) -> Vec<u64> {
+        let words = self.shared_words();
+        words.map(|word| word.load(Ordering::Relaxed)).collect()
+    }
+
+    fn set_shared(&self, values: &[u64]) {
+        for (word, value) in self.shared_words().zip(values) {
+            word.store(*value, Ordering::Relaxed);
+        }
+    }
+
+    fn all_tallies(&self) -> Vec<u64> {
+        let of = |tally| self.tallies.sum_percpu_u64(tally).unwrap();
+        (0..TALLIES).flat_map(of).collect()
+    }
+
     /// Gives a frame to the program, which knows of a flow between these ends: what it sends on, if it does. All that it
     /// is to write beside is looked at here. Packets go the one way and the other in turns, if there are two.
     pub(super) fn run(
@@ -144,10 +226,9 @@ impl Bench {
         flow.is_one_way = self.reach == Reach::Direct;
         self.flows().insert(PLACE, &flow, 0).unwrap();
         let before = self.tallies();
-        let run = self.prog.test_run(frame);
+        let run = self.both(frame);
         let seen = self.flows().seen(PLACE).expect("it stays");
         assert_eq!(self.flows().remove(PLACE), Some(flow), "it is as it was");
-        let run = run.unwrap();
         let mut wanted = before;
         if run.verdict == PASS {
             assert_eq!(run.packet, frame, "what is not sent on is as it was");
@@ -159,8 +240,7 @@ impl Bench {
         wanted[way].0 += 1;
         wanted[way].1 += u64::from(packet.end - packet.ip_at);
         assert_eq!(self.tallies(), wanted);
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        let now = now_ns();
         assert!(
             seen <= now && now - seen < 60_000_000_000,
             "{seen} at {now}"
@@ -237,6 +317,12 @@ impl Bench {
         assert_eq!(ours, theirs, "of {frame:02x?}");
         ours
     }
+}
+
+/// As of the last tick, as the program sees it.
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// A flow of which the packets that go this way come with these ends and leave with those.

@@ -41,7 +41,7 @@ fn what_is_not_known_goes_to_user_space() {
         bench.way.set(1 - way);
         assert!(bench.run(Transport::Udp, (&from, &to), &frame).is_some());
     }
-    let gone = bench.prog.test_run(&frame).unwrap();
+    let gone = bench.both(&frame);
     assert_eq!(gone.verdict, PASS, "the flow has gone");
     // With other ends, and the same of TCP, there is none.
     for _ in 0..2 {
@@ -76,7 +76,7 @@ fn a_flow_is_both_its_ways() {
         let ways = [(&client, &ours), (&turned(&ours), &turned(&client))];
         for (way, (from, to)) in ways.into_iter().enumerate() {
             let frame = build(MAC, from, &datagram());
-            let run = bench.prog.test_run(&frame).unwrap();
+            let run = bench.both(&frame);
             bench.way.set(way);
             let wanted = bench.oracle(Transport::Udp, (from, to), &frame);
             assert_eq!((run.verdict, Some(run.packet)), (TX, wanted));
@@ -101,7 +101,7 @@ fn one_way_is_no_way_back() {
             dst: ends.src,
         };
         let [there, back] = [&ends, &turned].map(|ends| build(MAC, ends, &datagram()));
-        let verdicts = || [&there, &back].map(|frame| bench.prog.test_run(frame).unwrap().verdict);
+        let verdicts = || [&there, &back].map(|frame| bench.both(frame).verdict);
         let mut flow = flow(Transport::Udp, (&ends, &ends), 0);
         bench.flows().insert(PLACE, &flow, 0).unwrap();
         assert_eq!(verdicts(), [TX, TX], "with a way back");
@@ -145,11 +145,7 @@ fn one_way_flows_end_in_user_space() {
         let flags = if ends.src.is_ipv6() { 54 } else { 34 } + 13;
         for (set, verdict) in [(0x10, TX), (0x11, PASS), (0x02, PASS), (0x14, PASS)] {
             frame[flags] = set;
-            assert_eq!(
-                bench.prog.test_run(&frame).unwrap().verdict,
-                verdict,
-                "{set:x}"
-            );
+            assert_eq!(bench.both(&frame).verdict, verdict, "{set:x}");
         }
         assert_eq!(bench.flows().remove(PLACE), Some(flow));
     }
@@ -169,7 +165,7 @@ fn memory_that_is_not_as_it_should_be() {
     let run = |change: &dyn Fn(&Bench)| {
         bench.flows().insert(PLACE, &flow, 0).unwrap();
         change(&bench);
-        let run = bench.prog.test_run(&frame).unwrap();
+        let run = bench.both(&frame);
         let clear = bench.index.words().iter().chain(bench.records.words());
         clear.for_each(|word| word.store(0, Ordering::Relaxed));
         assert!(run.verdict == TX || run.packet == frame);

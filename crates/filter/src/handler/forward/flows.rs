@@ -17,6 +17,7 @@
 //! The hash is keyed, by a factor and what is multiplied: who does not know them cannot choose ends that meet in a bucket.
 //! It need be no stronger, since all he would reach is that flows like his go to user space.
 
+use std::borrow::Borrow;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::layout::{BUCKET_ENTRIES, BUCKET_LEN, Body, Flow, Key, NUMBER, SEEN, WHAT};
@@ -87,32 +88,27 @@ const fn entry(hash: u64, place: u32, way: usize) -> u64 {
     tag(hash) << 32 | (place as u64) << 1 | way as u64
 }
 
-/// Why a flow is not there.
+/// Why a flow is not there: there is no room for it, or what is at its place is none of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// The memory.
+/// The memory: words that are atomic. (Tests have words that tell of each access.)
 #[derive(Clone, Copy, Debug)]
-pub struct Flows<'a> {
-    index: &'a [AtomicU64],
-    records: &'a [AtomicU64],
+pub struct Flows<'a, W = AtomicU64> {
+    index: &'a [W],
+    records: &'a [W],
     /// Words from one record to the next.
     stride: usize,
     key: HashKey,
 }
 
-impl<'a> Flows<'a> {
+impl<'a, W: Borrow<AtomicU64>> Flows<'a, W> {
     /// Buckets and records, of so many bytes each ([`super::layout::record_len`]).
     ///
     /// # Panics
     ///
     /// If these are no whole buckets or records.
-    pub fn new(
-        index: &'a [AtomicU64],
-        records: &'a [AtomicU64],
-        record_len: usize,
-        key: HashKey,
-    ) -> Self {
+    pub fn new(index: &'a [W], records: &'a [W], record_len: usize, key: HashKey) -> Self {
         let stride = record_len / 8;
         assert!(!index.is_empty() && index.len().is_multiple_of(BUCKET_ENTRIES));
         assert!(record_len.is_multiple_of(BUCKET_LEN) && records.len().is_multiple_of(stride));
@@ -125,7 +121,7 @@ impl<'a> Flows<'a> {
     }
 
     /// The words of a record; `None` beyond the last.
-    fn record(&self, place: u32) -> Option<&'a [AtomicU64]> {
+    fn record(&self, place: u32) -> Option<&'a [W]> {
         let at = place as usize * self.stride;
         self.records.get(at..at + self.stride)
     }
@@ -134,8 +130,10 @@ impl<'a> Flows<'a> {
     pub fn get(&self, place: u32) -> Option<Flow> {
         let record = self.record(place)?;
         // Nobody else writes it: neither order nor the number a second time.
-        let is_there = record[NUMBER / 8].load(Ordering::Relaxed) & 1 == 1;
-        let words = record[WHAT / 8..].iter().map(|w| w.load(Ordering::Relaxed));
+        let is_there = record[NUMBER / 8].borrow().load(Ordering::Relaxed) & 1 == 1;
+        let words = record[WHAT / 8..]
+            .iter()
+            .map(|w| w.borrow().load(Ordering::Relaxed));
         is_there.then(|| Body::of_words(words).flow()).flatten()
     }
 
@@ -143,39 +141,44 @@ impl<'a> Flows<'a> {
     /// there is none.
     pub fn seen(&self, place: u32) -> Option<u64> {
         let record = self.record(place)?;
-        let is_there = record[NUMBER / 8].load(Ordering::Relaxed) & 1 == 1;
-        is_there.then(|| record[SEEN / 8].load(Ordering::Relaxed))
+        let is_there = record[NUMBER / 8].borrow().load(Ordering::Relaxed) & 1 == 1;
+        is_there.then(|| record[SEEN / 8].borrow().load(Ordering::Relaxed))
     }
 
     /// Puts a flow to a place, seen at this time. Packets that come from now on are forwarded.
     ///
     /// # Errors
     ///
-    /// There is no room in the index, and the flow is not there.
+    /// There is no room in the index, or the place is taken; the flow is not there.
     ///
     /// # Panics
     ///
-    /// If there is one at that place, no such place, or a record is too small for its family.
+    /// If there is no such place, or a record is too small for its family.
     pub fn insert(&self, place: u32, flow: &Flow, seen_ns: u64) -> Result<(), Full> {
         let record = self.record(place).expect("a place of the table");
-        let number = record[NUMBER / 8].load(Ordering::Relaxed);
-        assert!(number & 1 == 0, "place {place} is taken");
+        let number = record[NUMBER / 8].borrow().load(Ordering::Relaxed);
+        // Somebody else has written there, who may.
+        if number & 1 != 0 {
+            return Err(Full);
+        }
         // Whoever reads something of what follows reads the even number after it.
         fence(Ordering::Release);
-        record[SEEN / 8].store(seen_ns, Ordering::Relaxed);
+        record[SEEN / 8].borrow().store(seen_ns, Ordering::Relaxed);
         let body = flow.body();
         assert!(body.words().count() <= record.len() - WHAT / 8);
         for (word, value) in record[WHAT / 8..].iter().zip(body.words()) {
-            word.store(value, Ordering::Relaxed);
+            word.borrow().store(value, Ordering::Relaxed);
         }
-        record[NUMBER / 8].store(number.wrapping_add(1), Ordering::Release);
+        let next = number.wrapping_add(1);
+        record[NUMBER / 8].borrow().store(next, Ordering::Release);
         for way in flow.ways() {
             let hash = self.key.hash(&flow.key(way));
             let Some(free) = self.free_entry(hash) else {
                 self.remove(place);
                 return Err(Full);
             };
-            free.store(entry(hash, place, way), Ordering::Release);
+            free.borrow()
+                .store(entry(hash, place, way), Ordering::Release);
         }
         Ok(())
     }
@@ -184,26 +187,25 @@ impl<'a> Flows<'a> {
     pub fn remove(&self, place: u32) -> Option<Flow> {
         let flow = self.get(place)?;
         let number = &self.record(place)?[NUMBER / 8];
-        number.store(
-            number.load(Ordering::Relaxed).wrapping_add(1),
-            Ordering::Release,
-        );
+        let next = number.borrow().load(Ordering::Relaxed).wrapping_add(1);
+        number.borrow().store(next, Ordering::Release);
         for way in flow.ways() {
             let hash = self.key.hash(&flow.key(way));
             let sought = entry(hash, place, way);
             let mut both = self.buckets(hash).into_iter().flatten();
-            if let Some(entry) = both.find(|entry| entry.load(Ordering::Relaxed) == sought) {
-                entry.store(0, Ordering::Release);
+            let is_sought = |entry: &&W| (**entry).borrow().load(Ordering::Relaxed) == sought;
+            if let Some(entry) = both.find(is_sought) {
+                entry.borrow().store(0, Ordering::Release);
             }
         }
         Some(flow)
     }
 
     /// An entry for a hash.
-    fn free_entry(&self, hash: u64) -> Option<&'a AtomicU64> {
-        let is_free = |entry: &&AtomicU64| entry.load(Ordering::Relaxed) == 0;
+    fn free_entry(&self, hash: u64) -> Option<&'a W> {
+        let is_free = |entry: &&W| (**entry).borrow().load(Ordering::Relaxed) == 0;
         let [first, second] = self.buckets(hash);
-        let room = |bucket: &'a [AtomicU64]| bucket.iter().filter(is_free).count();
+        let room = |bucket: &'a [W]| bucket.iter().filter(is_free).count();
         let free = room(first);
         let bucket = match free > BUCKET_ENTRIES - FIRST_COME || free >= room(second) {
             true => first,
@@ -213,7 +215,7 @@ impl<'a> Flows<'a> {
     }
 
     /// Where a hash may be; the program computes the same.
-    fn buckets(&self, hash: u64) -> [&'a [AtomicU64]; 2] {
+    fn buckets(&self, hash: u64) -> [&'a [W]; 2] {
         let (all, _) = self.index.as_chunks::<BUCKET_ENTRIES>();
         let second = hash.wrapping_mul(self.key.factor) >> 32;
         [hash & 0xffff_ffff, second]
@@ -221,5 +223,7 @@ impl<'a> Flows<'a> {
     }
 }
 
+#[cfg(test)]
+mod interleaved;
 #[cfg(test)]
 mod tests;
