@@ -37,7 +37,7 @@ use exos_inet::{Instant, Stack};
 
 use crate::flow::{FlowId, Tick};
 use crate::forwarder::Forwarder;
-use crate::limits::{SWEEP_STEP, SWEEP_TIME, WAY_OUT_EVERY};
+use crate::limits::{FIT_AGAIN_AFTER, SWEEP_STEP, SWEEP_TIME, WAY_OUT_EVERY};
 use crate::packet::Transport;
 use crate::service::Services;
 use table::Table;
@@ -50,6 +50,8 @@ pub struct Kernel {
     is_attached: bool,
     next_step: Instant,
     next_look: Instant,
+    /// When another program may be tried for listeners that have come.
+    next_fit: Instant,
     /// What a person was told last.
     said: Option<String>,
 }
@@ -90,6 +92,7 @@ impl Kernel {
             is_attached: true,
             next_step: now,
             next_look: now + WAY_OUT_EVERY,
+            next_fit: now,
             said: None,
         })
     }
@@ -143,10 +146,8 @@ impl Kernel {
             Ok(way_out) if !self.is_attached || way_out != self.handler.way_out => {
                 self.handler.way_out = way_out;
                 match exos.set_handler(&self.handler) {
-                    Ok(()) => {
-                        self.is_attached = true;
-                        self.say("in the kernel again".to_owned());
-                    }
+                    Ok(()) if std::mem::replace(&mut self.is_attached, true) => {}
+                    Ok(()) => self.say("in the kernel again".to_owned()),
                     Err(error) => self.detach(exos, &error),
                 }
             }
@@ -167,9 +168,12 @@ impl Kernel {
     fn fit(&mut self, exos: &mut Exos, forwarder: &mut Forwarder) {
         let known = &self.handler.shapes;
         let is_new = |shape: &Shape| !known.contains(shape);
-        if !self.is_attached || !shapes(forwarder.services()).iter().any(is_new) {
+        let now = exos.now();
+        let is_due = self.is_attached && now >= self.next_fit;
+        if !is_due || !shapes(forwarder.services()).iter().any(is_new) {
             return;
         }
+        self.next_fit = now + FIT_AGAIN_AFTER;
         match Self::start(exos, forwarder, self.handler.key) {
             Ok(mut next) => {
                 self.read_tallies(forwarder);

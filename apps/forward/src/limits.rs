@@ -178,6 +178,9 @@ pub const SWEEP_STEP: u32 = 512;
 /// How often it is looked whether what the kernel sends on by a veth still arrives.
 pub const WAY_OUT_EVERY: Duration = Duration::from_secs(1);
 
+/// How long nothing is tried after the kernel has refused a program for listeners that have come: all maps are made for it.
+pub const FIT_AGAIN_AFTER: Duration = Duration::from_secs(60);
+
 /// Neighbours that flows in the kernel go to: 8 bytes each. A network with more has a router.
 pub const KERNEL_HOPS_MAX: u32 = 4096;
 

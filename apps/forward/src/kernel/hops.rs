@@ -73,9 +73,12 @@ impl Hops {
         }
     }
 
-    /// One flow less names it.
+    /// One flow less names it. Nothing happens where none does: the number comes from memory that others can write.
     pub fn give(&mut self, out: &impl Addresses, hop: u32) {
-        let entry = &mut self.hops[hop as usize];
+        let entry = self.hops.get_mut(hop as usize);
+        let Some(entry) = entry.filter(|hop| hop.users > 0) else {
+            return;
+        };
         entry.users -= 1;
         if entry.users == 0 {
             self.by_neighbour.remove(&entry.neighbour);

@@ -162,7 +162,8 @@ impl Table {
     fn remove(&mut self, id: FlowId) {
         if let Some(flow) = self.maps.flows().remove(id.0) {
             self.let_go(&flow);
-            self.count -= 1;
+            // Others can put flows there too.
+            self.count = self.count.saturating_sub(1);
         }
     }
 

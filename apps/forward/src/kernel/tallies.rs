@@ -89,9 +89,11 @@ impl Tallies {
         }
     }
 
-    /// One flow less names it.
+    /// One flow less names it, if any does, as with hops.
     pub(super) fn give(&mut self, number: u32) {
-        self.pairs[number as usize].users -= 1;
+        if let Some(pair) = self.pairs.get_mut(number as usize) {
+            pair.users = pair.users.saturating_sub(1);
+        }
     }
 
     /// Reads what has come since the last time.

@@ -159,3 +159,51 @@ fn shapes_that_come_are_for_another_program() {
     assert_eq!((table.begun, table.refused), (3, 1), "none has begun twice");
     assert_eq!(table.tallies.total[0].packets, 9);
 }
+
+/// Writes to the memory as another program may that has it: at places of flows where numbers, pairs and hops are, or anywhere.
+fn write_anything(table: &Table, random: &mut exos_testing::Random) {
+    let records = table.maps.records.words();
+    let stride = records.len() / 100;
+    for _ in 0..random.below(60) {
+        let word = &records[random.below(40) * stride + random.below(4)];
+        // Another number or hop that there may be, and whether there is a flow.
+        word.fetch_xor(random.next() & 0x0000_0003_0000_0003, Ordering::Relaxed);
+        let words = match random.one_in(2) {
+            true => records,
+            false => table.maps.index.words(),
+        };
+        let word = &words[random.below(words.len())];
+        word.fetch_xor(random.next() & random.next(), Ordering::Relaxed);
+    }
+}
+
+/// Whatever another program that may has written to the memory, the forwarder goes on with its own table.
+#[test]
+fn memory_that_others_have_written() {
+    if !allowed("memory_that_others_have_written") {
+        return;
+    }
+    let mut random = exos_testing::Random(7);
+    for _ in 0..300 {
+        let (mut forwarder, mut stack) = (forwarder(), stack());
+        let mut table = table(&forwarder);
+        for round in 0..3u32 {
+            for port in 2000..2020u32 {
+                let client = format!("10.0.0.{}:{}", 1 + port % 3, port + round);
+                let id = restore(&mut forwarder, &client, State::Established);
+                table.follow(now(), &mut forwarder, &mut stack, id);
+            }
+            write_anything(&table, &mut random);
+            assert!(table.sweep(now(), &mut forwarder));
+            table.read_tallies(&mut forwarder);
+            let late = now() + (ESTABLISHED_TIME + Duration::from_secs(30)) * (round + 1);
+            forwarder.handle_timeout(late);
+            assert!(forwarder.flows().is_empty());
+            while let Some(id) = forwarder.poll_changed() {
+                table.follow(late, &mut forwarder, &mut stack, id);
+                write_anything(&table, &mut random);
+                table.follow(late, &mut forwarder, &mut stack, id);
+            }
+        }
+    }
+}
