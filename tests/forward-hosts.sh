@@ -80,6 +80,7 @@ clients_see() {
         check "$address: a half that is closed" peer client half $address 7
         check "$address: a datagram" peer client datagram $address 7 100
         check "$address: a datagram in fragments" peer client datagram $address 7 20000
+        [ $address = fd10::20 ] || check "$address: the last fragment first" peer client backwards $address 7 20000
         check "$address: a refusal of a server's is passed on" peer client refused $address 9
         check "$address: and that of a datagram" peer client unreachable $address 9
         check "$address: a port that is not forwarded is refused" peer client refused $address 10

@@ -9,6 +9,7 @@
     forward.py unwrap INTERFACE                      gives the kernel what is in packets of IP in IP, by a TUN device of this name
     forward.py half ADDRESS PORT                     what is asked before we finish is answered after it
     forward.py datagram ADDRESS PORT BYTES           it comes back
+    forward.py backwards ADDRESS PORT BYTES          the same, in fragments of which the last is sent first; over IPv4
     forward.py several ADDRESS PORT COUNT            so many datagrams of one end, four a second, come back
     forward.py refused ADDRESS PORT                  a connection is refused
     forward.py reset ADDRESS PORT                    a connection is taken, and reset
@@ -243,6 +244,30 @@ def datagram(address, port, length):
     return "nothing came back"
 
 
+def backwards(address, port, length):
+    data = random.Random(2).randbytes(int(length))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s, \
+            socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as raw:
+        s.settimeout(2)
+        s.connect((address, int(port)))
+        ours, our_port = s.getsockname()
+        # Without a checksum, as UDP over IPv4 may be.
+        whole = struct.pack("!4H", our_port, int(port), 8 + len(data), 0) + data
+        size, more = 1400, 0x2000
+        for ident in range(1, 1 + PATIENCE // 2):
+            for at in reversed(range(0, len(whole), size)):
+                place = at // 8 | (more if at + size < len(whole) else 0)
+                # Length and checksum are the kernel's to write.
+                head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 0, ident, place, 64, socket.IPPROTO_UDP, 0,
+                                   socket.inet_aton(ours), socket.inet_aton(address))
+                raw.sendto(head + whole[at:at + size], (address, 0))
+            try:
+                return "" if s.recv(65535) == data else "another datagram came back"
+            except TimeoutError:
+                pass
+    return "nothing came back"
+
+
 def several(address, port, count):
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     back = 0
@@ -331,5 +356,5 @@ def cut_off(address, port, files, is_so, otherwise):
 
 if __name__ == "__main__":
     name, *arguments = sys.argv[1:]
-    names = (serve, echo, slow, talk, seen, unwrap, half, datagram, several, refused, reset, unreachable, proxied, acknowledged, unacknowledged)
+    names = (serve, echo, slow, talk, seen, unwrap, half, datagram, backwards, several, refused, reset, unreachable, proxied, acknowledged, unacknowledged)
     sys.exit({f.__name__: f for f in names}[name](*arguments) or 0)

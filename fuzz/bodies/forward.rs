@@ -80,8 +80,18 @@ fn give(forwarder: &mut Forwarder, reach: Reach, now: Instant, frame: &[u8]) {
     }
     let mut after = before.clone();
     match forwarder.handle_frame(now, &mut after, RxChecksum::Unknown) {
-        Verdict::Onward(to) => check(reach, &before, &after, to),
-        Verdict::Stack | Verdict::Drop => assert_eq!(before, after),
+        Verdict::Onward(to) => {
+            check(reach, &before, &after, to);
+            // Fragments that have waited for this one go where it goes.
+            let ends = |frame: &[u8]| {
+                let packet = read(frame);
+                (packet.src, packet.dst)
+            };
+            while let Some((host, made)) = forwarder.poll_made() {
+                assert_eq!((host, ends(&made)), (to, ends(&after)));
+            }
+        }
+        Verdict::Stack | Verdict::Drop | Verdict::Held => assert_eq!(before, after),
         Verdict::Made => check_made(forwarder, &before),
     }
 }

@@ -54,7 +54,9 @@ exos_inet::counters! {
     drop_no_port,
     /// Drop: a first packet of a client that has a connection to the same server from the same port, by another listener.
     drop_ends_in_use,
-    /// Drop: a later fragment whose first one has not come, or so long ago that it was forgotten.
+    /// Later fragments that came before the first one of their packet, and were kept until that comes.
+    held_fragments,
+    /// Drop: those of which it did not come in time, or too many others waited.
     drop_fragment,
     /// Drop: an ICMP error about a packet of no flow.
     drop_icmp_unknown,

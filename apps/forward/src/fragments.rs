@@ -3,16 +3,17 @@
 //! The first fragment is forwarded like any packet. What was done with it is remembered by what all fragments of the
 //! packet have in common, and done with the others too; nothing is put together, since the checksum is in the first
 //! fragment and follows without the rest. The identification is made anew for each packet, because those of two clients
-//! may be the same, and come from one address now. A fragment that comes before its first is dropped.
+//! may be the same, and come from one address now. A fragment that comes before its first waits for it, as a copy.
 //!
-//! A bounded table in the order of age: under pressure the oldest goes.
+//! Both are bounded, and in the order of age: under pressure the oldest goes. Overlaps are left as they are to who puts the packet
+//! together.
 
 use std::collections::VecDeque;
 
 use exos_inet::Instant;
 
 use crate::endpoint::Address;
-use crate::limits::{FRAGMENTED_MAX, FRAGMENTED_TIME};
+use crate::limits::{FRAGMENTED_MAX, FRAGMENTED_TIME, FRAGMENTS_HELD_MAX, FRAGMENTS_HELD_TIME};
 use crate::packet::{Packet, Transport, Upper};
 use crate::reach::Reach;
 use crate::rewrite::Rewrite;
@@ -45,10 +46,18 @@ pub struct Onward {
     pub reach: Reach,
 }
 
-/// The packets of which the first fragment was forwarded.
+/// A fragment that waits for its first one.
+struct Held {
+    whole: Whole,
+    since: Instant,
+    frame: Vec<u8>,
+}
+
+/// The packets of which the first fragment was forwarded, and the fragments that wait for theirs.
 #[derive(Default)]
 pub struct Fragments {
     known: VecDeque<Known>,
+    held: VecDeque<Held>,
     idents: u32,
 }
 
@@ -78,6 +87,50 @@ impl Fragments {
         let whole = whole(packet)?;
         let known = self.known.iter().rev().find(|known| known.whole == whole)?;
         (now - known.since <= FRAGMENTED_TIME).then_some(known.onward)
+    }
+
+    /// Keeps a later fragment until its first one comes. Gives how many were given up: the oldest, where there are too many, and
+    /// those that have waited for too long.
+    pub fn hold(&mut self, now: Instant, packet: &Packet, frame: &[u8]) -> u64 {
+        let Some(whole) = whole(packet) else {
+            return 1;
+        };
+        let mut given_up = self.give_up(now);
+        if self.held.len() == FRAGMENTS_HELD_MAX {
+            self.held.pop_front();
+            given_up += 1;
+        }
+        self.held.push_back(Held {
+            whole,
+            since: now,
+            frame: frame.to_vec(),
+        });
+        given_up
+    }
+
+    /// Forgets those that have waited for too long; how many.
+    fn give_up(&mut self, now: Instant) -> u64 {
+        let is_old = |held: &Held| now - held.since > FRAGMENTS_HELD_TIME;
+        let before = self.held.len();
+        while self.held.pop_front_if(|held| is_old(held)).is_some() {}
+        (before - self.held.len()) as u64
+    }
+
+    /// The next of the fragments that have waited for this one, the first of their packet, in the order in which they came.
+    #[inline]
+    pub fn take_held(&mut self, now: Instant, first: &Packet) -> Option<Vec<u8>> {
+        if self.held.is_empty() {
+            return None;
+        }
+        let whole = whole(first)?;
+        let is_its = |held: &Held| held.whole == whole && now - held.since <= FRAGMENTS_HELD_TIME;
+        let at = self.held.iter().position(is_its)?;
+        self.held.remove(at).map(|held| held.frame)
+    }
+
+    /// How many wait.
+    pub fn held(&self) -> usize {
+        self.held.len()
     }
 }
 

@@ -66,6 +66,12 @@ pub const FRAGMENTED_MAX: usize = 512;
 /// For so long at most: half of what a receiver waits for the rest of a packet (RFC 1122 §3.3.2 asks for 60 s).
 pub const FRAGMENTED_TIME: Duration = Duration::from_secs(30);
 
+/// Fragments that wait for the first of their packet: those of two of the largest packets, some 200 KB.
+pub const FRAGMENTS_HELD_MAX: usize = 128;
+
+/// For so long at most. What overtakes on a way with several lines is some milliseconds ahead.
+pub const FRAGMENTS_HELD_TIME: Duration = Duration::from_secs(1);
+
 /// Servers behind one listener, with the small hashing table and with the large one. Beyond 16 alike the keys that move
 /// beside those of a server that comes or goes would be more than a tenth of these in the small one; the large one is as
 /// large as a processor's cache of the second level.

@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::answers::Answers;
 use crate::checking::Checking;
 use crate::control::{self, ControlServer, Kind, Request};
-use crate::forwarder::{Forwarder, Verdict};
+use crate::forwarder::Forwarder;
 use crate::health::Rule;
 use crate::keeper::Keeper;
 use crate::kernel::Kernel;
@@ -205,7 +205,7 @@ impl Program {
         let made = &mut self.made;
         let count = self.exos.relay(|stack, now, frame, checksum| {
             let verdict = forwarder.handle_frame(now, frame, checksum);
-            if verdict == Verdict::Made {
+            if forwarder.has_made() {
                 address_made(forwarder, stack, now, made);
             }
             send_on(forwarder, verdict, stack, now, frame)

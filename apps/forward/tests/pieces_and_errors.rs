@@ -8,7 +8,8 @@ use std::time::Duration;
 use common::steps::*;
 use common::{Ends, Shape, build};
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
-use exos_forward::forwarder::Verdict;
+use exos_forward::forwarder::{Forwarder, Verdict};
+use exos_forward::limits::{FRAGMENTS_HELD_MAX, FRAGMENTS_HELD_TIME};
 use exos_forward::packet::{Packet, Transport};
 use exos_forward::reach::Reach;
 
@@ -26,12 +27,13 @@ fn fragments_follow_their_first() {
             fragments(&whole[14..14 + header], &whole[14 + header..])
         };
         let [a, b, c] = <[Vec<u8>; 3]>::try_from(cut(client)).unwrap();
-        assert_eq!(
-            give(&mut forwarder, START, b.clone()),
-            Err(Verdict::Drop),
-            "too early"
-        );
-        let onward = [a.clone(), c, b].map(|f| give(&mut forwarder, START, f).unwrap());
+        // The second comes first, waits for the first, and follows it at once.
+        assert_eq!(give(&mut forwarder, START, b), Err(Verdict::Held));
+        let first = give(&mut forwarder, START, a).unwrap();
+        let (to, second) = forwarder.poll_made().unwrap();
+        assert_eq!((to, forwarder.poll_made()), (at(server).ip(), None));
+        let last = give(&mut forwarder, START, c).unwrap();
+        let onward = [first, last, second];
         let [x, y, _] = <[Vec<u8>; 3]>::try_from(cut(other)).unwrap();
         let stranger = give(&mut forwarder, START, x).unwrap();
         let ident = |frame: &[u8]| Packet::read(frame, MAC).unwrap().fragment.unwrap().ident;
@@ -67,13 +69,96 @@ fn fragments_follow_their_first() {
         };
         assert_eq!(joined, build(MAC, &ends, &shape)[14 + header..]);
         assert_eq!(forwarder.counters().forwarded_fragments, 5);
-        assert_eq!(forwarder.counters().drop_fragment, 1);
+        assert_eq!(forwarder.counters().held_fragments, 1);
         let late = START + Duration::from_secs(31);
         assert_eq!(
             give(&mut forwarder, late, cut(client)[1].clone()),
-            Err(Verdict::Drop)
+            Err(Verdict::Held),
+            "where the first one went is forgotten"
         );
+        assert_eq!(forwarder.counters().drop_fragment, 0);
     }
+}
+
+/// In whatever order fragments of several datagrams come, some of them twice, all go on, each to where its first one goes.
+#[test]
+fn fragments_in_any_order() {
+    let mut random = exos_testing::Random(3);
+    for round in 0..200u32 {
+        for reach in [Reach::Nat, Reach::Transparent, Reach::Tunnel] {
+            let mut forwarder = forwarder_by(reach, 100);
+            let mut frames = Vec::new();
+            for n in 0..6u16 {
+                let (client, vip, header) = match n % 2 {
+                    0 => (format!("10.0.0.{}:{}", n + 1, n + 1), VIP, 20),
+                    _ => (format!("[fd00::{n}]:{}", n + 1), VIP6, 40),
+                };
+                let payload = (0..2500 + 100 * n).map(|at| (at % 251) as u8 ^ n as u8);
+                let whole = udp(&client, at(vip), payload.collect());
+                frames.extend(fragments(&whole[14..14 + header], &whole[14 + header..]));
+            }
+            frames.push(frames[random.below(frames.len())].clone());
+            let sent = |forwarder: &mut Forwarder, frames: &[Vec<u8>]| {
+                let mut out = Vec::new();
+                for frame in frames {
+                    if let Ok(made) = give_any(forwarder, START, frame.clone()) {
+                        out.extend(made);
+                    }
+                    out.extend(std::iter::from_fn(|| forwarder.poll_made()));
+                }
+                out
+            };
+            // Who is sent how many bytes from the IP header on: identifications are given in another order.
+            let measure = |out: Vec<(IpAddr, Vec<u8>)>| {
+                let mut sizes: Vec<_> = out.iter().map(|(to, f)| (*to, f.len())).collect();
+                sizes.sort();
+                sizes
+            };
+            let wanted = measure(sent(&mut forwarder, &frames));
+            assert_eq!(wanted.len(), frames.len(), "round {round}");
+            for at in (1..frames.len()).rev() {
+                frames.swap(at, random.below(at + 1));
+            }
+            let mut other = forwarder_by(reach, 100);
+            assert_eq!(measure(sent(&mut other, &frames)), wanted, "round {round}");
+            assert_eq!(other.counters().drop_fragment, 0);
+            assert_eq!(
+                other.counters().forwarded_fragments,
+                forwarder.counters().forwarded_fragments
+            );
+        }
+    }
+}
+
+/// What waits is bounded, in number and in time: the oldest goes, and nothing else suffers.
+#[test]
+fn fragments_that_wait_are_bounded() {
+    let mut forwarder = forwarder(100);
+    let ours = open(&mut forwarder, START, at("10.0.0.9:9"), VIP);
+    let cut = |n: usize| {
+        let client = format!("10.1.{}.{}:7", n / 250, 1 + n % 250);
+        let whole = udp(&client, at(VIP), vec![7; 2000]);
+        fragments(&whole[14..34], &whole[34..])
+    };
+    let hold = |forwarder: &mut Forwarder, now, n| {
+        assert_eq!(give(forwarder, now, cut(n)[1].clone()), Err(Verdict::Held));
+    };
+    (0..1000).for_each(|n| hold(&mut forwarder, START, n));
+    let dropped = 1000 - FRAGMENTS_HELD_MAX as u64;
+    assert_eq!(forwarder.counters().drop_fragment, dropped);
+    // The youngest are there, the others are not.
+    for (n, follows) in [(999, true), (0, false), (dropped as usize, true)] {
+        give(&mut forwarder, START, cut(n)[0].clone()).unwrap();
+        assert_eq!(forwarder.poll_made().is_some(), follows, "{n}");
+    }
+    // After its time none follows, and all are given up when another has to wait.
+    let late = START + FRAGMENTS_HELD_TIME + Duration::from_millis(1);
+    give(&mut forwarder, late, cut(500)[0].clone()).unwrap();
+    give(&mut forwarder, late, cut(998)[0].clone()).unwrap();
+    assert_eq!(forwarder.poll_made(), None);
+    hold(&mut forwarder, late, 1);
+    assert_eq!(forwarder.counters().drop_fragment, 1000 - 2);
+    give(&mut forwarder, late, tcp(at(SERVER), ours, ACK, 102)).expect("it stands");
 }
 
 /// Cuts what follows an IP header into three fragments.

@@ -46,14 +46,27 @@ impl Made {
     }
 }
 
+impl Made {
+    /// A frame goes to this host, after the others.
+    pub fn push(&mut self, to: IpAddr, frame: Vec<u8>) {
+        self.frames.push_back((to, frame));
+    }
+}
+
 impl Forwarder {
     /// How long packets may be on the link, from the IP header on.
     pub fn set_mtu(&mut self, mtu: usize) {
         self.made.paths = Paths::new(mtu);
     }
 
-    /// A frame that was made, without link addresses, and the host that it goes to. To be called until there is none after
-    /// each [`Verdict::Made`].
+    /// Whether there are frames that were made.
+    #[inline]
+    pub fn has_made(&self) -> bool {
+        !self.made.frames.is_empty()
+    }
+
+    /// A frame that was made, without link addresses, and the host that it goes to. To be called until there is none, after
+    /// each frame that was handled.
     pub fn poll_made(&mut self) -> Option<(IpAddr, Vec<u8>)> {
         self.made.frames.pop_front()
     }

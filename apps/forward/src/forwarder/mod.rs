@@ -58,6 +58,8 @@ pub enum Verdict {
     Onward(IpAddr),
     /// Others were made of it, or because of it: [`Forwarder::poll_made`].
     Made,
+    /// A copy of it waits for another that has to go first.
+    Held,
     /// It is not the forwarder's: unchanged, for the stack.
     Stack,
     /// It is dropped, and counted.
@@ -193,15 +195,15 @@ impl Forwarder {
         self.note(tick, id, transport, way, upper);
         let flow = *self.flows.get(id);
         let course = course(&flow, way);
-        let mut onward = Onward {
+        let onward = Onward {
             rewrite: self.services.rewrite(&flow, course.to_server),
             course,
             reach: flow.reach,
         };
-        if packet.fragment.is_some() {
-            onward = self.begin_fragments(now, packet, onward);
+        match packet.fragment {
+            Some(_) => self.send_first(now, packet, frame, sums, onward),
+            None => self.send(now, packet, frame, sums, &onward),
         }
-        self.send(now, packet, frame, sums, &onward)
     }
 
     /// The flow of a server's packet to this end: by the port of ours, or by the client's end.

@@ -11,15 +11,28 @@ use crate::rewrite::{Rewrite, Sums};
 use crate::traffic::Course;
 
 impl Forwarder {
+    /// The first fragment of a packet goes on, and after it those that have waited for it.
     #[cold]
-    pub(super) fn begin_fragments(
+    pub(super) fn send_first(
         &mut self,
         now: Instant,
         packet: &Packet,
+        frame: &mut [u8],
+        sums: Sums,
         onward: Onward,
-    ) -> Onward {
+    ) -> Verdict {
         self.counters.forwarded_fragments += 1;
-        self.fragments.begin(now, packet, onward)
+        let onward = self.fragments.begin(now, packet, onward);
+        let verdict = self.send(now, packet, frame, sums, &onward);
+        while let Some(mut frame) = self.fragments.take_held(now, packet) {
+            let Some(packet) = Packet::read(&frame, self.mac) else {
+                continue;
+            };
+            if let Verdict::Onward(to) = self.handle_later(now, &packet, &mut frame) {
+                self.made.push(to, frame);
+            }
+        }
+        verdict
     }
 
     /// A packet of no flow goes to the server that every forwarder would choose.
@@ -33,12 +46,12 @@ impl Forwarder {
         key: &Key,
         server: u16,
     ) -> Verdict {
-        let mut onward = self.onward_unknown(key, server);
-        if packet.fragment.is_some() {
-            onward = self.begin_fragments(now, packet, onward);
-        }
+        let onward = self.onward_unknown(key, server);
         self.counters.forwarded_without_flow += 1;
-        self.send(now, packet, frame, sums, &onward)
+        match packet.fragment {
+            Some(_) => self.send_first(now, packet, frame, sums, onward),
+            None => self.send(now, packet, frame, sums, &onward),
+        }
     }
 
     /// How packets of this client go on to a server without a flow.
@@ -67,8 +80,9 @@ impl Forwarder {
         frame: &mut [u8],
     ) -> Verdict {
         let Some(onward) = self.fragments.follow(now, packet) else {
-            self.counters.drop_fragment += 1;
-            return Verdict::Drop;
+            self.counters.held_fragments += 1;
+            self.counters.drop_fragment += self.fragments.hold(now, packet, frame);
+            return Verdict::Held;
         };
         self.counters.forwarded_fragments += 1;
         self.send(now, packet, frame, Sums::Complete, &onward)
