@@ -83,6 +83,7 @@ clients_see() {
         [ $address = fd10::20 ] || check "$address: the last fragment first" peer client backwards $address 7 20000
         check "$address: a refusal of a server's is passed on" peer client refused $address 9
         check "$address: and that of a datagram" peer client unreachable $address 9
+        check "$address: who has sent what goes too far is told" peer client expired $address 7
         check "$address: a port that is not forwarded is refused" peer client refused $address 10
         check "$address: nobody acknowledges what the server has not heard" proof $address
     done

@@ -14,6 +14,7 @@
     forward.py refused ADDRESS PORT                  a connection is refused
     forward.py reset ADDRESS PORT                    a connection is taken, and reset
     forward.py unreachable ADDRESS PORT              a datagram is answered with an error of ICMP
+    forward.py expired ADDRESS PORT                  one that may go over a single hop is answered with "time exceeded"
     forward.py acknowledged ADDRESS PORT FILES       opens a connection, and makes FILES.stands; when FILES.cut is there, sends
                                                      something, and makes FILES.seen when that is acknowledged; then waits until
                                                      it comes back
@@ -303,6 +304,25 @@ def reset(address, port):
         return ""
 
 
+def expired(address, port):
+    # IP_RECVERR and IPV6_RECVERR (linux/in.h, linux/in6.h), and struct sock_extended_err: number, origin, type and code.
+    family, level, hops, errors, kind = (socket.AF_INET6, socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, 25, (3, 3, 0)) \
+        if ":" in address else (socket.AF_INET, socket.IPPROTO_IP, socket.IP_TTL, 11, (2, 11, 0))
+    with socket.socket(family, socket.SOCK_DGRAM) as s:
+        s.setsockopt(level, hops, 1)
+        s.setsockopt(level, errors, 1)
+        s.connect((address, int(port)))
+        for _ in range(PATIENCE):
+            s.send(b"too far")
+            wait = select.poll()
+            wait.register(s, 0)
+            if wait.poll(1000):
+                said = s.recvmsg(100, 512, socket.MSG_ERRQUEUE)[1][0][2]
+                heard = tuple(said[4:7])
+                return "" if heard == kind else f"{heard} was heard"
+    return "nothing was heard"
+
+
 def unreachable(address, port):
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as s:
@@ -356,5 +376,5 @@ def cut_off(address, port, files, is_so, otherwise):
 
 if __name__ == "__main__":
     name, *arguments = sys.argv[1:]
-    names = (serve, echo, slow, talk, seen, unwrap, half, datagram, backwards, several, refused, reset, unreachable, proxied, acknowledged, unacknowledged)
+    names = (serve, echo, slow, talk, seen, unwrap, half, datagram, backwards, several, refused, reset, unreachable, expired, proxied, acknowledged, unacknowledged)
     sys.exit({f.__name__: f for f in names}[name](*arguments) or 0)

@@ -42,7 +42,9 @@ exos_inet::counters! {
     resets_doubted,
     /// Drop: a first packet from an address that nobody can have.
     drop_source,
-    /// Drop: the packet had gone over too many hops.
+    /// Packets that had gone over as many hops as they may, of which the sender was told.
+    hops_answered,
+    /// Drop: the same, where no more such answers may be sent now, or none to such a packet.
     drop_hops,
     /// First packets for which there was no server, answered by the stack: with a reset, or an error of ICMP.
     refused_no_server,

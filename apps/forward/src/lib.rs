@@ -9,6 +9,7 @@
 //! | [`packet`] | what of a frame is looked at |
 //! | [`rewrite`], [`icmp`], [`fragments`] | what becomes of packets, of errors about them, and of those in pieces |
 //! | [`tunnel`], [`too_big`] | packets in others, and those that do not fit |
+//! | [`refusal`] | errors of ICMP of our own |
 //! | [`flow`] | the flows under way, how they stand, and when they are forgotten |
 //! | [`reach`] | how packets reach servers, and answers clients |
 //! | [`ports`] | which of our ports a server sees |
@@ -54,6 +55,7 @@ mod options;
 pub mod packet;
 pub mod ports;
 pub mod reach;
+pub mod refusal;
 pub mod rewrite;
 mod run;
 mod seeking;

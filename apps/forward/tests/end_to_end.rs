@@ -181,7 +181,7 @@ impl Network {
         match onward {
             Verdict::Stack => stack.handle_frame(now, &frame, RxChecksum::Unknown),
             Verdict::Onward(to) => stack.pass(now, to, frame),
-            Verdict::Drop | Verdict::Made | Verdict::Held => {}
+            Verdict::Drop | Verdict::Made | Verdict::Answered | Verdict::Held => {}
         }
     }
 }

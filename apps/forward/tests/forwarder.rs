@@ -7,6 +7,8 @@ mod common;
 mod day;
 #[path = "forwarder/forged.rs"]
 mod forged;
+#[path = "forwarder/hops.rs"]
+mod hops;
 #[path = "forwarder/reaches.rs"]
 mod reaches;
 #[path = "forwarder/resting.rs"]
@@ -240,25 +242,6 @@ fn a_port_that_is_used_again() {
     assert_eq!(open(&mut forwarder, START, at(CLIENT), VIP), before);
     assert_eq!(forwarder.counters().flows_begun, 1);
     assert_eq!(forwarder.flows().count(Class::Established), 1);
-}
-
-#[test]
-fn what_goes_in_circles_ends() {
-    let mut forwarder = forwarder(100);
-    for (client, vip, hops_at) in [(CLIENT, VIP, 22), (CLIENT6, VIP6, 21)] {
-        let mut frame = tcp(at(client), at(vip), SYN, 0);
-        frame[hops_at] = 1;
-        if at(vip).is_ipv4() {
-            let sum = exos_wire::checksum::update16(
-                u16::from_be_bytes([frame[24], frame[25]]),
-                0x4006,
-                0x0106,
-            );
-            frame[24..26].copy_from_slice(&sum.to_be_bytes());
-        }
-        assert_eq!(give(&mut forwarder, START, frame), Err(Verdict::Drop));
-    }
-    assert_eq!(forwarder.counters().drop_hops, 2);
 }
 
 /// Of many clients each server gets its share, and each client always the same server.

@@ -50,8 +50,7 @@ impl Forwarder {
             return Verdict::Drop;
         };
         if packet.hops <= 1 {
-            self.counters.drop_hops += 1;
-            return Verdict::Drop;
+            return self.drop_last_hop();
         }
         let flow = *self.flows.get(id);
         let mut outer = self.services.rewrite(&flow, way == Way::ToServer);

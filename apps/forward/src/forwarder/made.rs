@@ -1,4 +1,4 @@
-//! Packets that are not those that came: packets around them, pieces of them, and answers that they do not fit.
+//! Packets that are not those that came: packets around them, pieces of them, and answers that they do not go on.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -12,6 +12,7 @@ use crate::endpoint::Address;
 use crate::limits::LINK_MTU;
 use crate::packet::Packet;
 use crate::reach::Reach;
+use crate::refusal::Refusal;
 use crate::rewrite::{Sums, keep_ends};
 use crate::too_big;
 use crate::traffic::Course;
@@ -22,7 +23,9 @@ pub(super) struct Made {
     /// Frames without link addresses, and where they go.
     frames: VecDeque<(IpAddr, Vec<u8>)>,
     paths: Paths,
-    errors: TokenBucket,
+    /// For answers that packets do not fit, and for those that they had gone too far: who makes us give many of the one does not
+    /// keep others from the other.
+    errors: [TokenBucket; 2],
     /// The last identification that was given.
     ident: u16,
 }
@@ -33,7 +36,8 @@ impl Default for Made {
         Self {
             frames: VecDeque::new(),
             paths: Paths::new(LINK_MTU),
-            errors: TokenBucket::new(ICMP_ERRORS_PER_SECOND, ICMP_ERRORS_BURST, start),
+            errors: [(); 2]
+                .map(|()| TokenBucket::new(ICMP_ERRORS_PER_SECOND, ICMP_ERRORS_BURST, start)),
             ident: 0,
         }
     }
@@ -89,7 +93,7 @@ impl Forwarder {
         let room = self.made.paths.mtu(now, tunnel.to) - overhead(tunnel.to.is_ipv6());
         let fits = packet.ip_len() <= room as u64;
         if !fits && !too_big::may_be_cut(packet, frame) {
-            return self.refuse_too_big(now, packet, frame, room);
+            return self.answer(now, packet, frame, packet.dst, Refusal::TooBig(room));
         }
         keep_ends(packet, frame, sums);
         let whole = &frame[packet.ip_at.into()..packet.end.into()];
@@ -112,23 +116,36 @@ impl Forwarder {
         self.made.frames.push_back((tunnel.to.into(), frame));
     }
 
-    /// Tells a packet's sender how long it may be, by the address that it was for.
-    fn refuse_too_big(
+    /// Tells a packet's sender why it does not go on, from this address of ours.
+    #[cold]
+    pub(super) fn answer(
         &mut self,
         now: Instant,
         packet: &Packet,
         frame: &[u8],
-        room: usize,
+        from: Address,
+        refusal: Refusal,
     ) -> Verdict {
-        let answer = too_big::answer(packet, frame, packet.dst, room);
-        match answer.filter(|_| self.made.errors.take(now)) {
+        let counters = &mut self.counters;
+        let (errors, answered, dropped) = match refusal {
+            Refusal::TooBig(_) => (
+                0,
+                &mut counters.too_big_answered,
+                &mut counters.drop_too_big,
+            ),
+            Refusal::HopsOver => (1, &mut counters.hops_answered, &mut counters.drop_hops),
+        };
+        let is_somebody = self.routes.1.may_send(packet.src.into());
+        let answer = refusal.answer(packet, frame, from);
+        // Last, so that what must not be sent anyway costs no token.
+        match answer.filter(|_| is_somebody && self.made.errors[errors].take(now)) {
             Some(answer) => {
-                self.counters.too_big_answered += 1;
+                *answered += 1;
                 self.made.frames.push_back((packet.src.into(), answer));
-                Verdict::Made
+                Verdict::Answered
             }
             None => {
-                self.counters.drop_too_big += 1;
+                *dropped += 1;
                 Verdict::Drop
             }
         }

@@ -39,12 +39,13 @@ use exos_inet::{Instant, RxChecksum};
 use exos_wire::Mac;
 
 use crate::counters::Counters;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Address, Endpoint};
 use crate::flow::{End, Flow, FlowId, FlowTable, Tick};
 use crate::fragments::{Fragments, Onward};
 use crate::limits::{CHECK_PORTS, EXPIRED_AT_ONCE};
 use crate::packet::{Packet, Transport, Upper};
 use crate::reach::Reach;
+use crate::refusal::Refusal;
 use crate::rewrite::{Sums, keep_ends};
 use crate::service::Services;
 use crate::traffic::Course;
@@ -56,10 +57,12 @@ use made::Made;
 pub enum Verdict {
     /// It is rewritten but for the link addresses, and goes to this host.
     Onward(IpAddr),
-    /// Others were made of it, or because of it: [`Forwarder::poll_made`].
+    /// Others were made of it, which go on in its place: [`Forwarder::poll_made`].
     Made,
     /// A copy of it waits for another that has to go first.
     Held,
+    /// It is dropped, and counted, and its sender is told by a frame that was made.
+    Answered,
     /// It is not the forwarder's: unchanged, for the stack.
     Stack,
     /// It is dropped, and counted.
@@ -175,7 +178,10 @@ impl Forwarder {
         let upper = &frame[packet.upper_range()];
         let tick = tick_of(now);
         let (id, way) = match whose {
-            Whose::Listener(..) if packet.hops <= 1 => return self.drop_last_hop(),
+            // What goes in circles ends, as with every router (RFC 1812 §5.3.1), and says nothing of its flow.
+            Whose::Listener(..) if packet.hops <= 1 => {
+                return self.answer(now, packet, frame, packet.dst, Refusal::HopsOver);
+            }
             Whose::Listener(key, hash) => match self.flow_of(tick, transport, &key, hash, upper) {
                 Ok(id) => (id, Way::ToServer),
                 Err(NoFlow::Becomes(verdict)) => return verdict,
@@ -184,7 +190,10 @@ impl Forwarder {
                 }
             },
             Whose::Server(server, to) => match self.flow_back(server, to) {
-                Some(_) if packet.hops <= 1 => return self.drop_last_hop(),
+                Some(id) if packet.hops <= 1 => {
+                    let from = self.known_as(id);
+                    return self.answer(now, packet, frame, from, Refusal::HopsOver);
+                }
                 Some(id) => (id, Way::ToClient),
                 // An answer to a check of ours.
                 None if CHECK_PORTS.contains(&to.port) => return Verdict::Stack,
@@ -239,7 +248,20 @@ impl Forwarder {
         Verdict::Onward(onward.rewrite.dst.address.into())
     }
 
-    /// What goes in circles ends, as with every router (RFC 1812 §5.3.1), and says nothing of its flow.
+    /// The address of ours that a flow's server sends to; or where that is the client's, the one that the client knows of.
+    #[cold]
+    fn known_as(&self, id: FlowId) -> Address {
+        let flow = self.flows.get(id);
+        match flow.reach {
+            Reach::Nat => self.services.servers[usize::from(flow.server)].ours,
+            Reach::Transparent | Reach::Direct | Reach::Tunnel => {
+                let listener = &self.services.listeners[usize::from(flow.key.listener)];
+                listener.at.address
+            }
+        }
+    }
+
+    /// What has gone over as many hops as it may and is no packet of which its sender is told.
     #[cold]
     fn drop_last_hop(&mut self) -> Verdict {
         self.counters.drop_hops += 1;

@@ -173,7 +173,9 @@ pub fn give_any(
 ) -> Result<Vec<(IpAddr, Vec<u8>)>, Verdict> {
     match forwarder.handle_frame(now, &mut frame, RxChecksum::Unknown) {
         Verdict::Onward(to) => Ok(vec![(to, frame)]),
-        Verdict::Made => Ok(std::iter::from_fn(|| forwarder.poll_made()).collect()),
+        Verdict::Made | Verdict::Answered => {
+            Ok(std::iter::from_fn(|| forwarder.poll_made()).collect())
+        }
         verdict => Err(verdict),
     }
 }
@@ -187,8 +189,12 @@ pub fn open(forwarder: &mut Forwarder, now: Instant, client: SocketAddr, vip: &s
     ours
 }
 
-/// Has a packet of IPv4 go no further than so many hops.
+/// Has a packet go no further than so many hops. Of IPv4 without options the header's checksum follows.
 pub fn set_hops(frame: &mut [u8], hops: u8) {
+    if frame[12..14] == [0x86, 0xdd] {
+        frame[21] = hops;
+        return;
+    }
     frame[22] = hops;
     frame[24..26].fill(0);
     let sum = exos_wire::Sum::of(&frame[14..34]).finish();

