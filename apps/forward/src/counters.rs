@@ -58,7 +58,7 @@ exos_inet::counters! {
     drop_ends_in_use,
     /// Later fragments that came before the first one of their packet, and were kept until that comes.
     held_fragments,
-    /// Drop: those of which it did not come in time, or too many others waited.
+    /// Drop: those of which it did not come in time or did not go on, or too many others waited.
     drop_fragment,
     /// Drop: an ICMP error about a packet of no flow.
     drop_icmp_unknown,

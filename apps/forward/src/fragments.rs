@@ -5,6 +5,9 @@
 //! fragment and follows without the rest. The identification is made anew for each packet, because those of two clients
 //! may be the same, and come from one address now. A fragment that comes before its first waits for it, as a copy.
 //!
+//! Those that wait go on after the first has, in the order in which they came. If it does not go on, nor do they. A fragment that comes
+//! twice goes on twice; a first one that does keeps its number, so that those behind it and those before it stay one packet.
+//!
 //! Both are bounded, and in the order of age: under pressure the oldest goes. Overlaps are left as they are to who puts the packet
 //! together.
 
@@ -13,7 +16,10 @@ use std::collections::VecDeque;
 use exos_inet::Instant;
 
 use crate::endpoint::Address;
-use crate::limits::{FRAGMENTED_MAX, FRAGMENTED_TIME, FRAGMENTS_HELD_MAX, FRAGMENTS_HELD_TIME};
+use crate::limits::{
+    FRAGMENTED_MAX, FRAGMENTED_TIME, FRAGMENTS_HELD_LEN_MAX, FRAGMENTS_HELD_MAX,
+    FRAGMENTS_HELD_TIME,
+};
 use crate::packet::{Packet, Transport, Upper};
 use crate::reach::Reach;
 use crate::rewrite::Rewrite;
@@ -33,6 +39,16 @@ struct Known {
     since: Instant,
     /// Of which the ports are not used again.
     onward: Onward,
+}
+
+impl Known {
+    /// True when the same first fragment has come once more, and goes on as before: a copy that the network made. A sender that
+    /// gives another packet the same number does so later.
+    fn is_again(&self, now: Instant, onward: &Onward) -> bool {
+        let mut again = *onward;
+        again.rewrite.ident = self.onward.rewrite.ident;
+        again == self.onward && now - self.since < FRAGMENTS_HELD_TIME
+    }
 }
 
 /// How a packet goes on.
@@ -58,6 +74,8 @@ struct Held {
 pub struct Fragments {
     known: VecDeque<Known>,
     held: VecDeque<Held>,
+    /// Bytes of all that are held.
+    held_len: usize,
     idents: u32,
 }
 
@@ -67,10 +85,14 @@ impl Fragments {
         let Some(whole) = whole(packet) else {
             return onward;
         };
-        self.idents = self.idents.wrapping_add(1);
-        onward.rewrite.ident = self.idents;
-        // The same first fragment again: what follows belongs to this one.
-        self.known.retain(|known| known.whole != whole);
+        let known = self.forget(packet);
+        onward.rewrite.ident = match known {
+            Some(known) if known.is_again(now, &onward) => known.onward.rewrite.ident,
+            _ => {
+                self.idents = self.idents.wrapping_add(1);
+                self.idents
+            }
+        };
         if self.known.len() == FRAGMENTED_MAX {
             self.known.pop_front();
         }
@@ -80,6 +102,23 @@ impl Fragments {
             onward,
         });
         onward
+    }
+
+    /// What follows this first fragment does not follow it any more.
+    fn forget(&mut self, first: &Packet) -> Option<Known> {
+        let whole = whole(first)?;
+        let at = self.known.iter().position(|known| known.whole == whole)?;
+        self.known.remove(at)
+    }
+
+    /// A first fragment does not go on, nor do others of its packet: those that wait are given up. Gives how many.
+    pub fn refuse(&mut self, first: &Packet) -> u64 {
+        let _ = self.forget(first);
+        let of_it = whole(first);
+        let before = self.held.len();
+        self.held.retain(|held| Some(held.whole) != of_it);
+        self.held_len = self.held.iter().map(|held| held.frame.len()).sum();
+        (before - self.held.len()) as u64
     }
 
     /// How a later fragment goes on.
@@ -96,10 +135,14 @@ impl Fragments {
             return 1;
         };
         let mut given_up = self.give_up(now);
-        if self.held.len() == FRAGMENTS_HELD_MAX {
-            self.held.pop_front();
+        let has_room = |held: &Self| {
+            let len = held.held_len + frame.len();
+            held.held.len() < FRAGMENTS_HELD_MAX && len <= FRAGMENTS_HELD_LEN_MAX
+        };
+        while !has_room(self) && self.take(0).is_some() {
             given_up += 1;
         }
+        self.held_len += frame.len();
         self.held.push_back(Held {
             whole,
             since: now,
@@ -108,12 +151,20 @@ impl Fragments {
         given_up
     }
 
-    /// Forgets those that have waited for too long; how many.
-    fn give_up(&mut self, now: Instant) -> u64 {
-        let is_old = |held: &Held| now - held.since > FRAGMENTS_HELD_TIME;
-        let before = self.held.len();
-        while self.held.pop_front_if(|held| is_old(held)).is_some() {}
-        (before - self.held.len()) as u64
+    /// Gives up those that have waited for too long; how many.
+    pub fn give_up(&mut self, now: Instant) -> u64 {
+        let mut given_up = 0;
+        while self.poll_timeout().is_some_and(|at| at <= now) {
+            self.take(0);
+            given_up += 1;
+        }
+        given_up
+    }
+
+    /// When some have waited for too long.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let oldest = self.held.front()?;
+        Some(oldest.since + FRAGMENTS_HELD_TIME)
     }
 
     /// The next of the fragments that have waited for this one, the first of their packet, in the order in which they came.
@@ -123,9 +174,15 @@ impl Fragments {
             return None;
         }
         let whole = whole(first)?;
-        let is_its = |held: &Held| held.whole == whole && now - held.since <= FRAGMENTS_HELD_TIME;
+        let is_its = |held: &Held| held.whole == whole && now < held.since + FRAGMENTS_HELD_TIME;
         let at = self.held.iter().position(is_its)?;
-        self.held.remove(at).map(|held| held.frame)
+        self.take(at)
+    }
+
+    fn take(&mut self, at: usize) -> Option<Vec<u8>> {
+        let frame = self.held.remove(at)?.frame;
+        self.held_len -= frame.len();
+        Some(frame)
     }
 
     /// How many wait.

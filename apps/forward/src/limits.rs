@@ -66,8 +66,11 @@ pub const FRAGMENTED_MAX: usize = 512;
 /// For so long at most: half of what a receiver waits for the rest of a packet (RFC 1122 §3.3.2 asks for 60 s).
 pub const FRAGMENTED_TIME: Duration = Duration::from_secs(30);
 
-/// Fragments that wait for the first of their packet: those of two of the largest packets, some 200 KB.
+/// Fragments that wait for the first of their packet: those of two of the largest packets.
 pub const FRAGMENTS_HELD_MAX: usize = 128;
+
+/// Bytes of their frames: so many of Ethernet's longest (1,514), and fewer where frames are longer.
+pub const FRAGMENTS_HELD_LEN_MAX: usize = FRAGMENTS_HELD_MAX * 1514;
 
 /// For so long at most. What overtakes on a way with several lines is some milliseconds ahead.
 pub const FRAGMENTS_HELD_TIME: Duration = Duration::from_secs(1);

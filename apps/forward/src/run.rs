@@ -205,10 +205,12 @@ impl Program {
         let made = &mut self.made;
         let count = self.exos.relay(|stack, now, frame, checksum| {
             let verdict = forwarder.handle_frame(now, frame, checksum);
+            // What has waited for this frame goes behind it, also where both wait for a neighbour.
+            let passage = send_on(forwarder, verdict, stack, now, frame);
             if forwarder.has_made() {
                 address_made(forwarder, stack, now, made);
             }
-            send_on(forwarder, verdict, stack, now, frame)
+            passage
         });
         self.looking.note(self.exos.now(), count);
         for frame in self.made.drain(..) {

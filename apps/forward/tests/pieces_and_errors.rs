@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use common::steps::*;
 use common::{Ends, Shape, build};
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use exos_forward::forwarder::{Forwarder, Verdict};
-use exos_forward::limits::{FRAGMENTS_HELD_MAX, FRAGMENTS_HELD_TIME};
+use exos_forward::limits::{FRAGMENTS_HELD_LEN_MAX, FRAGMENTS_HELD_MAX, FRAGMENTS_HELD_TIME};
 use exos_forward::packet::{Packet, Transport};
 use exos_forward::reach::Reach;
 
@@ -80,53 +81,211 @@ fn fragments_follow_their_first() {
     }
 }
 
-/// In whatever order fragments of several datagrams come, some of them twice, all go on, each to where its first one goes.
+/// All that goes on when these come one after the other, and where to.
+fn sent(forwarder: &mut Forwarder, frames: &[Vec<u8>]) -> Vec<Sent> {
+    let mut out = Vec::new();
+    for frame in frames {
+        if let Ok(made) = give_any(forwarder, START, frame.clone()) {
+            out.extend(made);
+        }
+        out.extend(std::iter::from_fn(|| forwarder.poll_made()));
+    }
+    out
+}
+
+/// What a fragment's datagram is told by: its last byte, and whether it is of IPv6.
+type Datagram = (u8, bool);
+
+/// A frame, and the host that it goes to.
+type Sent = (IpAddr, Vec<u8>);
+
+/// Fragments without their number, in an order of their own; and the number of each datagram, which all of it have.
+fn by_datagram(reach: Reach, out: Vec<Sent>) -> (Vec<Sent>, BTreeMap<Datagram, u32>) {
+    let mut numbers = BTreeMap::new();
+    let without_number = |(to, mut frame): Sent| {
+        frame[..6].copy_from_slice(&MAC.0);
+        if reach == Reach::Tunnel {
+            let around = if to.is_ipv4() { 20 } else { 40 };
+            frame.drain(14..14 + around);
+        }
+        let part = Packet::read(&frame, MAC).unwrap().fragment.unwrap();
+        let datagram = (*frame.last().unwrap(), to.is_ipv6());
+        assert_eq!(*numbers.entry(datagram).or_insert(part.ident), part.ident);
+        let at = usize::from(part.ident_at);
+        if to.is_ipv6() {
+            frame[at..at + 4].fill(0);
+        } else {
+            // And without the checksum over it.
+            frame[at..at + 2].fill(0);
+            frame[24..26].fill(0);
+        }
+        (to, frame)
+    };
+    let mut frames: Vec<_> = out.into_iter().map(without_number).collect();
+    frames.sort();
+    (frames, numbers)
+}
+
+/// In whatever order fragments of several datagrams come, of clients and of servers, one of them twice: what goes on is the same,
+/// and each datagram has a number of its own.
 #[test]
 fn fragments_in_any_order() {
     let mut random = exos_testing::Random(3);
-    for round in 0..200u32 {
-        for reach in [Reach::Nat, Reach::Transparent, Reach::Tunnel] {
+    for (round, reach) in (0..200u32).flat_map(|round| Reach::ALL.map(|reach| (round, reach))) {
+        let begun = || {
             let mut forwarder = forwarder_by(reach, 100);
-            let mut frames = Vec::new();
-            for n in 0..6u16 {
-                let (client, vip, header) = match n % 2 {
-                    0 => (format!("10.0.0.{}:{}", n + 1, n + 1), VIP, 20),
-                    _ => (format!("[fd00::{n}]:{}", n + 1), VIP6, 40),
-                };
-                let payload = (0..2500 + 100 * n).map(|at| (at % 251) as u8 ^ n as u8);
-                let whole = udp(&client, at(vip), payload.collect());
-                frames.extend(fragments(&whole[14..14 + header], &whole[14 + header..]));
+            let mut ends = Vec::new();
+            for (client, vip) in [(CLIENT, VIP), (CLIENT6, VIP6)] {
+                let first = give_any(&mut forwarder, START, udp(client, at(vip), vec![1])).unwrap();
+                ends.extend(reach.hears_servers().then(|| ends_of(&first[0].1)));
             }
-            frames.push(frames[random.below(frames.len())].clone());
-            let sent = |forwarder: &mut Forwarder, frames: &[Vec<u8>]| {
-                let mut out = Vec::new();
-                for frame in frames {
-                    if let Ok(made) = give_any(forwarder, START, frame.clone()) {
-                        out.extend(made);
-                    }
-                    out.extend(std::iter::from_fn(|| forwarder.poll_made()));
-                }
-                out
-            };
-            // Who is sent how many bytes from the IP header on: identifications are given in another order.
-            let measure = |out: Vec<(IpAddr, Vec<u8>)>| {
-                let mut sizes: Vec<_> = out.iter().map(|(to, f)| (*to, f.len())).collect();
-                sizes.sort();
-                sizes
-            };
-            let wanted = measure(sent(&mut forwarder, &frames));
-            assert_eq!(wanted.len(), frames.len(), "round {round}");
-            for at in (1..frames.len()).rev() {
-                frames.swap(at, random.below(at + 1));
-            }
-            let mut other = forwarder_by(reach, 100);
-            assert_eq!(measure(sent(&mut other, &frames)), wanted, "round {round}");
-            assert_eq!(other.counters().drop_fragment, 0);
-            assert_eq!(
-                other.counters().forwarded_fragments,
-                forwarder.counters().forwarded_fragments
-            );
+            (forwarder, ends)
+        };
+        let (mut forwarder, ends) = begun();
+        let mut frames = Vec::new();
+        // Each client has a port that servers see it by, whoever comes first.
+        let mut add = |src: &str, dst: SocketAddr, n: u8, len: usize| {
+            let whole = udp(src, dst, vec![n; len]);
+            let header = if dst.is_ipv4() { 20 } else { 40 };
+            frames.extend(fragments(&whole[14..14 + header], &whole[14 + header..]));
+        };
+        for n in 1..4u8 {
+            let len = 2500 + random.below(1000);
+            add(&format!("10.0.1.{n}:200{n}"), at(VIP), n, len);
+            add(&format!("[fd00::1:{n}]:200{n}"), at(VIP6), n, len);
         }
+        for (seen, server) in &ends {
+            add(&server.to_string(), *seen, 9, 3000);
+        }
+        frames.push(frames[random.below(frames.len())].clone());
+        let (wanted, numbers) = by_datagram(reach, sent(&mut forwarder, &frames));
+        assert_eq!(wanted.len(), frames.len(), "round {round}");
+        for at in (1..frames.len()).rev() {
+            frames.swap(at, random.below(at + 1));
+        }
+        let (mut other, _) = begun();
+        let (found, others) = by_datagram(reach, sent(&mut other, &frames));
+        assert!(found == wanted, "round {round} by {reach:?}");
+        if reach.hears_servers() {
+            for numbers in [numbers, others] {
+                let all: BTreeSet<u32> = numbers.values().copied().collect();
+                assert_eq!(all.len(), numbers.len(), "round {round}");
+            }
+        }
+        let of = |forwarder: &Forwarder| {
+            let counters = forwarder.counters();
+            (counters.forwarded_fragments, counters.drop_fragment)
+        };
+        assert_eq!(of(&other), (frames.len() as u64, 0));
+        assert_eq!(of(&other), of(&forwarder));
+    }
+}
+
+/// What waits for a fragment that does not go on does not either, nor what comes after it.
+#[test]
+fn fragments_of_what_is_refused_do_not_go_on() {
+    for (reach, narrow, answered) in [(Reach::Nat, false, 1), (Reach::Tunnel, true, 1)] {
+        let mut forwarder = forwarder_by(reach, 100);
+        let whole = udp(CLIENT6, at(VIP6), vec![7; 3000]);
+        let [mut first, second, last] =
+            <[Vec<u8>; 3]>::try_from(fragments(&whole[14..54], &whole[54..])).unwrap();
+        if narrow {
+            // Of IPv6 nothing is cut on its way, and only the last is short enough.
+            forwarder.set_mtu(1000);
+        } else {
+            set_hops(&mut first, 1);
+        }
+        assert_eq!(
+            give(&mut forwarder, START, last.clone()),
+            Err(Verdict::Held)
+        );
+        assert_eq!(give(&mut forwarder, START, second), Err(Verdict::Held));
+        let told = give_any(&mut forwarder, START, first).expect("an error for the sender");
+        assert_eq!((told.len(), told[0].0), (answered, at(CLIENT6).ip()));
+        assert_eq!(forwarder.counters().drop_fragment, 2);
+        assert_eq!(give(&mut forwarder, START, last), Err(Verdict::Held));
+        let counters = forwarder.counters();
+        let forwarded = (counters.forwarded_fragments, counters.forwarded_to_servers);
+        assert_eq!(forwarded, (0, 0));
+    }
+}
+
+/// What waits follows its first in the order in which it came, twice where it came twice.
+#[test]
+fn what_waits_goes_on_in_order() {
+    for reach in [Reach::Nat, Reach::Direct] {
+        let mut forwarder = forwarder_by(reach, 100);
+        let whole = udp(CLIENT, at(VIP), vec![7; 6000]);
+        let parts = fragments(&whole[14..34], &whole[34..]);
+        let order = [4, 1, 3, 1, 2];
+        for n in order {
+            let held = give_to(&mut forwarder, START, parts[n].clone());
+            assert_eq!(held, Err(Verdict::Held));
+        }
+        give_to(&mut forwarder, START, parts[0].clone()).unwrap();
+        let sent = order.map(|n| {
+            let (_, frame) = forwarder.poll_made().unwrap();
+            assert_eq!(frame[20..22], parts[n][20..22], "{n}");
+            frame
+        });
+        assert!(sent[1] == sent[3]);
+        assert_eq!(forwarder.poll_made(), None);
+    }
+}
+
+/// A first fragment that comes twice keeps its number; the same one long after is of another packet.
+#[test]
+fn a_first_fragment_twice_is_of_one_packet() {
+    let mut forwarder = forwarder(100);
+    let whole = udp(CLIENT, at(VIP), vec![7; 3000]);
+    let parts = fragments(&whole[14..34], &whole[34..]);
+    let later = START + FRAGMENTS_HELD_TIME;
+    let frames = [
+        (0, START),
+        (1, START),
+        (0, START),
+        (2, START),
+        (0, later),
+        (1, later),
+    ];
+    let idents = frames.map(|(n, now)| {
+        let onward = give(&mut forwarder, now, parts[n].clone()).unwrap();
+        Packet::read(&onward, MAC).unwrap().fragment.unwrap().ident
+    });
+    assert!(idents[..4].iter().all(|ident| *ident == idents[0]));
+    assert_ne!(idents[4], idents[0]);
+    assert_eq!(idents[5], idents[4]);
+}
+
+/// Nobody needs to come for what has waited for too long to be given up, and long frames take the place of several.
+#[test]
+fn what_waits_is_given_up_in_time() {
+    let mut forwarder = forwarder(100);
+    let whole = udp(CLIENT, at(VIP), vec![7; 3000]);
+    let [_, second, last] =
+        <[Vec<u8>; 3]>::try_from(fragments(&whole[14..34], &whole[34..])).unwrap();
+    let early = START + FRAGMENTS_HELD_TIME / 2;
+    for (now, frame) in [(START, second.clone()), (early, last)] {
+        assert_eq!(give(&mut forwarder, now, frame), Err(Verdict::Held));
+    }
+    for (dropped, since) in [(1, START), (2, early)] {
+        let due = since + FRAGMENTS_HELD_TIME;
+        assert_eq!(forwarder.poll_timeout(), Some(due));
+        forwarder.handle_timeout(due);
+        assert_eq!(forwarder.counters().drop_fragment, dropped);
+    }
+    assert_eq!(forwarder.poll_timeout(), None);
+    let mut long = second;
+    long.resize(60_000, 0);
+    let fit = (FRAGMENTS_HELD_LEN_MAX / long.len()) as u64;
+    // All that have waited have made room again.
+    for (turn, now) in (0..).zip([early, early + FRAGMENTS_HELD_TIME]) {
+        for _ in 0..10 {
+            let held = give(&mut forwarder, now, long.clone());
+            assert_eq!(held, Err(Verdict::Held));
+        }
+        let dropped = 2 + 10 * (turn + 1) - fit;
+        assert_eq!(forwarder.counters().drop_fragment, dropped);
     }
 }
 

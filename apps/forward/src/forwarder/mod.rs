@@ -69,6 +69,13 @@ pub enum Verdict {
     Drop,
 }
 
+impl Verdict {
+    /// True when the packet goes on, as it is or in others.
+    pub const fn goes_on(self) -> bool {
+        matches!(self, Self::Onward(_) | Self::Made)
+    }
+}
+
 /// What becomes of first packets while no server is to have any.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NoServer {
@@ -159,7 +166,11 @@ impl Forwarder {
         };
         match packet.upper {
             Upper::Transport { transport, .. } => {
-                self.handle_packet(now, (&packet, transport), whose, frame, sums)
+                let verdict = self.handle_packet(now, (&packet, transport), whose, frame, sums);
+                if packet.fragment.is_some() && !verdict.goes_on() {
+                    self.refuse_first(&packet);
+                }
+                verdict
             }
             Upper::Later(_) => self.handle_later(now, &packet, frame),
             Upper::Icmp => self.handle_icmp(now, &packet, frame, sums),
@@ -289,6 +300,7 @@ impl Forwarder {
             self.change();
         }
         self.services.wake(tick_of(now));
+        self.counters.drop_fragment += self.fragments.give_up(now);
         for _ in 0..EXPIRED_AT_ONCE {
             let Some(id) = self.flows.expired(tick_of(now)) else {
                 return;
@@ -327,8 +339,9 @@ impl Forwarder {
             return Some(Instant::START);
         }
         let next = [self.flows.next_expiry(), self.services.next_wake()];
-        let at = next.into_iter().flatten().min()?;
-        Some(Instant::from_millis(u64::from(at) * 1000))
+        let next = next.into_iter().flatten().min();
+        let next = next.map(|at| Instant::from_millis(u64::from(at) * 1000));
+        next.into_iter().chain(self.fragments.poll_timeout()).min()
     }
 
     /// A packet that was sent on had to wait for its neighbour.

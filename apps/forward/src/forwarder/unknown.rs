@@ -11,7 +11,7 @@ use crate::rewrite::{Rewrite, Sums};
 use crate::traffic::Course;
 
 impl Forwarder {
-    /// The first fragment of a packet goes on, and after it those that have waited for it.
+    /// The first fragment of a packet goes on if it can, and after it those that have waited for it.
     #[cold]
     pub(super) fn send_first(
         &mut self,
@@ -21,9 +21,12 @@ impl Forwarder {
         sums: Sums,
         onward: Onward,
     ) -> Verdict {
-        self.counters.forwarded_fragments += 1;
         let onward = self.fragments.begin(now, packet, onward);
         let verdict = self.send(now, packet, frame, sums, &onward);
+        if !verdict.goes_on() {
+            return verdict;
+        }
+        self.counters.forwarded_fragments += 1;
         while let Some(mut frame) = self.fragments.take_held(now, packet) {
             let Some(packet) = Packet::read(&frame, self.mac) else {
                 continue;
@@ -33,6 +36,12 @@ impl Forwarder {
             }
         }
         verdict
+    }
+
+    /// The first fragment of a packet does not go on: what waits for it is given up.
+    #[cold]
+    pub(super) fn refuse_first(&mut self, packet: &Packet) {
+        self.counters.drop_fragment += self.fragments.refuse(packet);
     }
 
     /// A packet of no flow goes to the server that every forwarder would choose.
@@ -84,7 +93,8 @@ impl Forwarder {
             self.counters.drop_fragment += self.fragments.hold(now, packet, frame);
             return Verdict::Held;
         };
-        self.counters.forwarded_fragments += 1;
-        self.send(now, packet, frame, Sums::Complete, &onward)
+        let verdict = self.send(now, packet, frame, Sums::Complete, &onward);
+        self.counters.forwarded_fragments += u64::from(verdict.goes_on());
+        verdict
     }
 }
