@@ -35,9 +35,10 @@ const SLOTS: i32 = 7;
 
 const INDEX_WORDS: usize = BUCKET_ENTRIES;
 const RECORD_WORDS: usize = record_len(false) / 8;
-const SHARED_WORDS: usize = INDEX_WORDS + RECORD_WORDS;
+const HOP_WORDS: usize = HOP_LEN / 8;
+const SHARED_WORDS: usize = INDEX_WORDS + RECORD_WORDS + HOP_WORDS;
 
-/// Index and record, of one place.
+/// Index, record and hop, of one place.
 type Shared = [u64; SHARED_WORDS];
 
 /// A word of memory that is written down, all of it, before each access.
@@ -58,24 +59,59 @@ fn values(words: &[AtomicU64; SHARED_WORDS]) -> Shared {
     words.each_ref().map(|word| word.load(Ordering::Relaxed))
 }
 
+/// What user space writes to.
+struct Table<'a> {
+    flows: Flows<'a, Watched<'a>>,
+    hop: &'a Watched<'a>,
+}
+
+impl Table<'_> {
+    /// A flow takes its hop, and then its place.
+    fn put(&self, flow: &Flow, next: Mac) {
+        self.set_hop(Some(next));
+        self.flows.insert(0, flow, 5).unwrap();
+    }
+
+    /// The flow gives up its place, and then its hop, which is free for others.
+    fn take(&self) {
+        self.flows.remove(0).unwrap();
+        self.set_hop(None);
+    }
+
+    fn set_hop(&self, mac: Option<Mac>) {
+        let word: &AtomicU64 = self.hop.borrow();
+        word.store(hop(mac), Ordering::Release);
+    }
+}
+
 /// What the memory is, one store after the other, while user space does something.
-fn stores(act: impl FnOnce(&Flows<'_, Watched<'_>>)) -> Vec<Shared> {
+fn stores(act: impl FnOnce(&Table<'_>)) -> Vec<Shared> {
     let (all, before) = ([const { AtomicU64::new(0) }; _], RefCell::default());
     let words: [Watched<'_>; SHARED_WORDS] = std::array::from_fn(|at| Watched {
         at,
         all: &all,
         before: &before,
     });
-    let (index, records) = words.split_at(INDEX_WORDS);
-    act(&Flows::new(index, records, record_len(false), KEY));
+    let [index, records, hops] = parts(&words);
+    act(&Table {
+        flows: Flows::new(index, records, record_len(false), KEY),
+        hop: &hops[0],
+    });
     let mut states = before.into_inner();
     states.push(values(&all));
     states.dedup();
     states
 }
 
+/// Index, records and hops.
+fn parts<W>(words: &[W; SHARED_WORDS]) -> [&[W]; 3] {
+    let (index, others) = words.split_at(INDEX_WORDS);
+    let (records, hops) = others.split_at(RECORD_WORDS);
+    [index, records, hops]
+}
+
 /// Two flows that the same packet is of: it goes the one way of the first and the other way of the second, so that nothing of what
-/// becomes of it is alike.
+/// becomes of it is alike. The second one has the first one's hop, where another neighbour is by then.
 fn flows(from: [SocketAddr; 2]) -> [Flow; 2] {
     let at = |text: &str| text.parse().unwrap();
     let to = [
@@ -100,7 +136,7 @@ fn flows(from: [SocketAddr; 2]) -> [Flow; 2] {
         Flow {
             protocol: 17,
             ends,
-            hops: [way as u32; 2],
+            hops: [0; 2],
             pair: way as u32,
             is_one_way: false,
         }
@@ -111,7 +147,6 @@ fn flows(from: [SocketAddr; 2]) -> [Flow; 2] {
 struct Bench {
     words: Vec<u64>,
     shared: [AtomicU64; SHARED_WORDS],
-    hops: [AtomicU64; 2],
     tallies: [AtomicU64; 8],
 }
 
@@ -144,18 +179,17 @@ impl Bench {
         Self {
             words: handler.program(SLOTS, -1).words(),
             shared: [const { AtomicU64::new(0) }; _],
-            hops: NEXT.map(|mac| AtomicU64::new(hop(Some(mac)))),
             tallies: [const { AtomicU64::new(0) }; _],
         }
     }
 
     fn program(&self) -> Program<'_> {
         let array = |words, value_len| Map::Array { words, value_len };
-        let (index, records) = self.shared.split_at(INDEX_WORDS);
+        let [index, records, hops] = parts(&self.shared);
         let maps = vec![
             (INDEX, array(index, BUCKET_LEN)),
             (RECORDS, array(records, record_len(false))),
-            (HOPS, array(&self.hops, HOP_LEN)),
+            (HOPS, array(hops, HOP_LEN)),
             (TALLIES, array(&self.tallies, TALLY_LEN)),
             (SLOTS, Map::Programs),
         ];
@@ -232,9 +266,8 @@ fn a_packet_is_of_one_flow_in_every_order() {
     let [first, second] = flows(from);
     for fences in [false, true] {
         let bench = Bench::new(fences);
-        let put = |flow: &Flow| stores(|table| table.insert(0, flow, 5).unwrap());
-        let forwarded = [&first, &second].map(|flow| {
-            let there = put(flow).pop().unwrap();
+        let forwarded = [(&first, NEXT[0]), (&second, NEXT[1])].map(|(flow, next)| {
+            let there = stores(|table| table.put(flow, next)).pop().unwrap();
             let outcomes = bench.outcomes(&frame, &[there]);
             assert_eq!(outcomes.len(), 1);
             outcomes.into_iter().next().unwrap()
@@ -252,10 +285,10 @@ fn a_packet_is_of_one_flow_in_every_order() {
 
         // There is the first, then the second, and the first again: a number that comes back would be taken for the old one.
         let states = stores(|table| {
-            table.insert(0, &first, 5).unwrap();
-            for flow in [&second, &first] {
-                table.remove(0).unwrap();
-                table.insert(0, flow, 6).unwrap();
+            table.put(&first, NEXT[0]);
+            for (flow, next) in [(&second, NEXT[1]), (&first, NEXT[0])] {
+                table.take();
+                table.put(flow, next);
             }
         });
         assert!(states.len() > 30, "{} stores", states.len());
