@@ -41,8 +41,6 @@ pub(super) struct Client {
     pub(super) begun: Instant,
     pub(super) wait: Wait,
     pub(super) deadline: Instant,
-    /// The earliest entry of the connection among the timers.
-    pub(super) armed: Instant,
     /// What epoll tells of.
     pub(super) interest: EventFlags,
     /// Bytes queued so far, and how fast the client takes them.
@@ -92,7 +90,6 @@ impl Client {
             begun: now,
             wait,
             deadline,
-            armed: deadline,
             interest: EventFlags::IN,
             given: 0,
             pace: Pace::new(now, 0),

@@ -1,4 +1,4 @@
-//! All connections: by number, with their timers. [`fetching`](super::fetching) is what becomes of those whose requests wait
+//! All connections: by number, with their deadlines. [`fetching`](super::fetching) is what becomes of those whose requests wait
 //! for a document.
 
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use exos_buf::Slice;
 use exos_inet::Instant;
-use exos_inet::tcp::wheel::Wheel;
+use exos_inet::tcp::alarms::Alarms;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 
@@ -49,8 +49,8 @@ pub struct Clients {
     pub(super) fetching: Fetching<Id>,
     /// What the request that was looked at last waits for.
     wanted: Option<Wanted>,
-    timers: Wheel<Id>,
-    due: Vec<Id>,
+    alarms: Alarms,
+    due: Vec<u32>,
     out: Vec<Slice>,
     buffer: Vec<u8>,
     now: Instant,
@@ -71,7 +71,7 @@ impl Clients {
             most: usize::MAX,
             fetching: Fetching::default(),
             wanted: None,
-            timers: Wheel::new(now),
+            alarms: Alarms::new(now),
             due: Vec::new(),
             out: Vec::new(),
             buffer: vec![0; READ_LEN],
@@ -119,8 +119,8 @@ impl Clients {
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let log = self.server.log().and_then(Log::poll_timeout);
-        let timers = self.timers.next_deadline();
-        [timers, log].into_iter().flatten().min()
+        let alarms = self.alarms.next_deadline();
+        [alarms, log].into_iter().flatten().min()
     }
 
     pub(super) fn begin(&mut self, now: Instant, unix_secs: u64) {
@@ -133,9 +133,9 @@ impl Clients {
 
     pub(super) fn end_turn(&mut self, epoll: &OwnedFd) {
         let mut due = std::mem::take(&mut self.due);
-        self.timers.expire(self.now, &mut due);
-        for id in due.drain(..) {
-            self.handle_timer(epoll, id);
+        self.alarms.expire(self.now, &mut due);
+        for number in due.drain(..) {
+            self.handle_alarm(epoll, number as usize);
         }
         self.due = due;
         if let Some(log) = self.server.log_mut() {
@@ -183,9 +183,8 @@ impl Clients {
             client.abort();
             return;
         }
-        let (generation, slot) = &mut self.slots[number as usize];
-        self.timers.arm(client.deadline, (number, *generation));
-        *slot = Some(client);
+        self.alarms.arm(client.deadline, number);
+        self.slots[number as usize].1 = Some(client);
         self.open += 1;
         self.counters.accepted += 1;
     }
@@ -235,7 +234,7 @@ impl Clients {
             }
             self.fetching = fetching;
         }
-        let Some((generation, Some(client))) = self.slots.get_mut(number) else {
+        let Some((_, Some(client))) = self.slots.get_mut(number) else {
             return;
         };
         let wanted = client.wanted();
@@ -245,24 +244,18 @@ impl Clients {
             // It cannot fail for a descriptor that was added; if it did, the connection's time would end it.
             let _ = epoll::modify(epoll, &client.socket, data, wanted);
         }
-        if client.deadline < client.armed || client.armed <= self.now {
-            client.armed = client.deadline;
-            self.timers
-                .arm(client.deadline, (number as u32, *generation));
-        }
+        self.alarms.arm(client.deadline, number as u32);
     }
 
-    fn handle_timer(&mut self, epoll: &OwnedFd, id: Id) {
-        let now = self.now;
-        let Some(client) = self.find(id) else {
+    /// A slot's alarm has come up, which may have been another connection's.
+    fn handle_alarm(&mut self, epoll: &OwnedFd, number: usize) {
+        let Some(client) = &self.slots[number].1 else {
             return;
         };
-        let (deadline, armed) = (client.deadline, client.armed);
-        let number = id.0 as usize;
-        if deadline <= now {
+        if client.deadline <= self.now {
             self.end_wait(epoll, number);
-        } else if armed <= now {
-            self.settle(epoll, number);
+        } else {
+            self.alarms.arm(client.deadline, number as u32);
         }
     }
 

@@ -4,7 +4,7 @@
 //! differs is what a general interface makes of them: each connection is accepted by a system call, each request read
 //! by one and copied on the way, each response copied into the kernel by another, which keeps it for retransmission.
 //!
-//! [`client`] is one connection, [`long`] what it sends from disk, [`clients`] all of them with their timers, `fetching` what
+//! [`client`] is one connection, [`long`] what it sends from disk, [`clients`] all of them with their deadlines, `fetching` what
 //! becomes of those that wait for a document; here is a turn of the loop, which is [`serve`](crate::serve)'s.
 
 mod client;

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use exos_buf::Buffer;
-use exos_inet::tcp::wheel::Wheel;
+use exos_inet::tcp::alarms::Alarms;
 use exos_inet::tcp::{ConnectionId, Flow};
 use exos_inet::{Instant, Stack};
 
@@ -33,8 +33,6 @@ pub(super) struct Connection {
     moved: Instant,
     /// When the limit of time is reached.
     ends: Option<Instant>,
-    /// The earliest timer of the connection that is known to be armed.
-    pub armed: Instant,
     queued: u64,
     sent: u64,
     received: u64,
@@ -44,21 +42,18 @@ pub(super) struct Connection {
 
 impl Connection {
     pub fn new(id: ConnectionId, flow: Flow, now: Instant, time: Option<Duration>) -> Self {
-        let mut connection = Self {
+        Self {
             id,
             flow,
             began: now,
             moved: now,
             ends: time.map(|time| now + time),
-            armed: now,
             queued: 0,
             sent: 0,
             received: 0,
             peer_finished: false,
             finished: false,
-        };
-        connection.armed = connection.deadline();
-        connection
+        }
     }
 
     /// When something must be done if nothing happens.
@@ -73,21 +68,16 @@ impl Connection {
         ends.map_or(idle, |at| at.min(idle))
     }
 
-    /// Arm a timer for a deadline that has come nearer.
-    pub fn arm(&mut self, timers: &mut Wheel<ConnectionId>) {
-        if self.deadline() < self.armed {
-            self.armed = self.deadline();
-            timers.arm(self.armed, self.id);
-        }
+    /// Have the connection's slot come up at the deadline.
+    pub fn arm(&self, alarms: &mut Alarms) {
+        alarms.arm(self.deadline(), self.id.slot());
     }
 
-    /// The timer has come up: arm another.
-    pub fn arm_again(&mut self, now: Instant, timers: &mut Wheel<ConnectionId>) {
-        if self.armed <= now {
-            // An aborted connection's deadline may be over; its end is told in this turn.
-            self.armed = self.deadline().max(now + Duration::from_millis(1));
-            timers.arm(self.armed, self.id);
-        }
+    /// Its slot has come up: it shall once more.
+    pub fn arm_again(&self, now: Instant, alarms: &mut Alarms) {
+        // An aborted connection's deadline may be over; its end is told in this turn.
+        let at = self.deadline().max(now + Duration::from_millis(1));
+        alarms.arm(at, self.id.slot());
     }
 
     /// Take what arrived, count what was acknowledged, send what there is to send.

@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use exos_buf::Buffer;
-use exos_inet::tcp::wheel::Wheel;
+use exos_inet::tcp::alarms::Alarms;
 use exos_inet::tcp::{ConnectionId, Event, EventSet, OpenError, Options, Reason};
 use exos_inet::udp::UdpError;
 use exos_inet::{Instant, Stack};
@@ -86,8 +86,8 @@ pub struct Service {
     open: usize,
     /// Connections that the program asked for and that do not stand yet.
     opening: usize,
-    timers: Wheel<ConnectionId>,
-    due: Vec<ConnectionId>,
+    alarms: Alarms,
+    due: Vec<u32>,
     pattern: Buffer,
     datagrams: Option<Datagrams>,
     totals: Totals,
@@ -102,7 +102,7 @@ impl Service {
             connections: Vec::new(),
             open: 0,
             opening: 0,
-            timers: Wheel::new(now),
+            alarms: Alarms::new(now),
             due: Vec::new(),
             pattern: pattern(),
             datagrams: None,
@@ -136,9 +136,9 @@ impl Service {
             self.handle_event(now, &event, stack);
         }
         let mut due = std::mem::take(&mut self.due);
-        self.timers.expire(now, &mut due);
-        for id in due.drain(..) {
-            self.handle_timer(now, id, stack);
+        self.alarms.expire(now, &mut due);
+        for slot in due.drain(..) {
+            self.handle_alarm(now, slot, stack);
         }
         self.due = due;
         if let Some(datagrams) = &mut self.datagrams {
@@ -148,7 +148,7 @@ impl Service {
 
     /// When to call `handle` at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.timers.next_deadline()
+        self.alarms.next_deadline()
     }
 
     fn handle_event(&mut self, now: Instant, event: &Event, stack: &mut Stack) {
@@ -186,7 +186,7 @@ impl Service {
         let flow = stack.tcp.connection(id).map(|c| *c.flow());
         let Some(flow) = flow else { return };
         let connection = Connection::new(id, flow, now, self.limits.time);
-        self.timers.arm(connection.armed, id);
+        connection.arm(&mut self.alarms);
         self.connections[slot] = Some(connection);
         self.open += 1;
         self.totals.opened(now);
@@ -205,7 +205,7 @@ impl Service {
         };
         let moved = connection.step(now, &shared, stack);
         self.totals.moved(now, moved);
-        connection.arm(&mut self.timers);
+        connection.arm(&mut self.alarms);
     }
 
     fn close(&mut self, now: Instant, event: &Event) {
@@ -224,22 +224,23 @@ impl Service {
         }
     }
 
-    fn handle_timer(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
-        let Some(connection) = find(&mut self.connections, id) else {
+    /// A slot's alarm has come up, which may have been another connection's.
+    fn handle_alarm(&mut self, now: Instant, slot: u32, stack: &mut Stack) {
+        let Some(connection) = &mut self.connections[slot as usize] else {
             return;
         };
         if connection.deadline() <= now {
             let idle = connection.handle_deadline(now, self.kind, stack);
             self.totals.idle_timeouts += u64::from(idle);
         }
-        connection.arm_again(now, &mut self.timers);
+        connection.arm_again(now, &mut self.alarms);
     }
 
     /// Finish every connection: what is queued still goes, what still comes is thrown away.
     pub fn stop(&mut self, now: Instant, stack: &mut Stack) {
         for connection in self.connections.iter_mut().flatten() {
             connection.finish(now, stack);
-            connection.arm(&mut self.timers);
+            connection.arm(&mut self.alarms);
         }
     }
 

@@ -18,6 +18,7 @@
 //! Polling order: `handle_segment` for all that arrived, `handle_timeout`, `poll_event` until there is
 //! none (the program gives its commands), then `poll_output` until there is none.
 
+pub mod alarms;
 mod autotune;
 pub mod congestion;
 pub mod connection;

@@ -72,7 +72,7 @@ impl Cheetah {
             return; // It was given up.
         }
         self.counters.fetch_failures += u64::from(has_failed);
-        connection.wait(now, Wait::Sending, &mut self.timers);
+        connection.wait(now, Wait::Sending, &mut self.alarms);
         self.server.set_has_waited(true);
         self.serve(now, id, stack);
         self.server.set_has_waited(false);
@@ -80,7 +80,7 @@ impl Cheetah {
             return;
         };
         if connection.client_finished && !connection.waits_to_serve() {
-            connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
+            connection.finish(now, stack, &mut self.alarms, &mut self.unmerged);
         }
     }
 
@@ -122,25 +122,25 @@ impl Cheetah {
         let has_tail = handled.next == Next::Tail;
         if handled.next == Next::Close || (self.stopping && handled.responses > 0 && !has_tail) {
             // The FIN rides on the last data, and this request's acknowledgement on the first.
-            connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
+            connection.finish(now, stack, &mut self.alarms, &mut self.unmerged);
         }
         connection.held = handled.next == Next::Send;
         if let Some(tail) = self.server.take_tail().filter(|_| has_tail) {
             return self.begin_stream(now, id, tail, stack);
         }
         if handled.next == Next::Wait && !connection.finished {
-            connection.wait(now, Wait::Fetching, &mut self.timers);
+            connection.wait(now, Wait::Fetching, &mut self.alarms);
             self.fetch(id);
         } else if handled.responses > 0 && !connection.finished {
-            connection.wait(now, Wait::Sending, &mut self.timers);
+            connection.wait(now, Wait::Sending, &mut self.alarms);
         } else if handled.consumed > 0 || !connection.http.is_between_requests() {
             // Part of a request: its time runs on from where it was, unless it is the first of it.
             if connection.wait == Wait::Idle {
-                connection.wait(now, Wait::Request, &mut self.timers);
+                connection.wait(now, Wait::Request, &mut self.alarms);
             }
             if self.bounds.head_rate.is_some() && connection.wait == Wait::Request && left > 0 {
                 let until = connection.begun + self.bounds.head_time(left);
-                connection.wait_until(now, until, &mut self.timers);
+                connection.wait_until(until, &mut self.alarms);
             }
         }
         false

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use exos_inet::tcp::ConnectionId;
-use exos_inet::tcp::wheel::Wheel;
+use exos_inet::tcp::alarms::Alarms;
 use exos_inet::{Instant, Stack};
 
 use super::super::bounds::Pace;
@@ -18,8 +18,6 @@ pub(super) struct Connection {
     pub(super) http: ServerConnection,
     pub(super) wait: Wait,
     pub(super) deadline: Instant,
-    /// The earliest entry of the connection among the timers.
-    pub(super) armed: Instant,
     /// When the first bytes of the present request came.
     pub(super) begun: Instant,
     /// Bytes queued so far, and how fast the client takes them.
@@ -51,23 +49,15 @@ impl Connection {
         self.stream.as_ref().is_some_and(|s| s.is_under_way())
     }
 
-    pub(super) fn wait(&mut self, now: Instant, wait: Wait, timers: &mut Wheel<ConnectionId>) {
+    pub(super) fn wait(&mut self, now: Instant, wait: Wait, alarms: &mut Alarms) {
         self.wait = wait;
-        self.wait_until(now, now + wait.time(), timers);
+        self.wait_until(now + wait.time(), alarms);
     }
 
     /// Wait on, but until then.
-    pub(super) fn wait_until(
-        &mut self,
-        now: Instant,
-        until: Instant,
-        timers: &mut Wheel<ConnectionId>,
-    ) {
+    pub(super) fn wait_until(&mut self, until: Instant, alarms: &mut Alarms) {
         self.deadline = until;
-        if self.deadline < self.armed || self.armed <= now {
-            self.armed = self.deadline;
-            timers.arm(self.deadline, self.id);
-        }
+        alarms.arm(until, self.id.slot());
     }
 
     /// Nothing more will be sent, and nothing that comes is looked at.
@@ -75,7 +65,7 @@ impl Connection {
         &mut self,
         now: Instant,
         stack: &mut Stack,
-        timers: &mut Wheel<ConnectionId>,
+        alarms: &mut Alarms,
         unmerged: &mut Option<Unmerged>,
     ) {
         if self.finished {
@@ -88,23 +78,18 @@ impl Connection {
             Some(unmerged) => unmerged.finish(self.id),
         }
         stack.tcp.discard_received(self.id);
-        self.wait_for_the_end(now, stack, timers);
+        self.wait_for_the_end(now, stack, alarms);
     }
 
     /// Finished: first the client takes what is sent, then it finishes too.
-    pub(super) fn wait_for_the_end(
-        &mut self,
-        now: Instant,
-        stack: &Stack,
-        timers: &mut Wheel<ConnectionId>,
-    ) {
+    pub(super) fn wait_for_the_end(&mut self, now: Instant, stack: &Stack, alarms: &mut Alarms) {
         let tcp = stack.tcp.connection(self.id);
         let wait = if tcp.is_some_and(|c| c.unacknowledged() > 0) {
             Wait::Sending
         } else {
             Wait::Lingering
         };
-        self.wait(now, wait, timers);
+        self.wait(now, wait, alarms);
     }
 }
 

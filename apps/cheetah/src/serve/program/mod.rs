@@ -13,7 +13,7 @@ mod streaming;
 mod timing;
 
 use exos_buf::Slice;
-use exos_inet::tcp::wheel::Wheel;
+use exos_inet::tcp::alarms::Alarms;
 use exos_inet::tcp::{ConnectionId, Event, EventSet, Reason};
 use exos_inet::{Instant, Stack};
 
@@ -44,8 +44,8 @@ pub struct Cheetah {
     /// By slot of the connection's identity.
     connections: Vec<Option<Connection>>,
     open: usize,
-    timers: Wheel<ConnectionId>,
-    due: Vec<ConnectionId>,
+    alarms: Alarms,
+    due: Vec<u32>,
     out: Vec<Slice>,
     ends: Ends,
     fetching: Fetching<ConnectionId>,
@@ -68,7 +68,7 @@ impl Cheetah {
             server,
             connections: Vec::new(),
             open: 0,
-            timers: Wheel::new(now),
+            alarms: Alarms::new(now),
             due: Vec::new(),
             out: Vec::new(),
             ends: Ends::default(),
@@ -124,9 +124,9 @@ impl Cheetah {
             }
         }
         let mut due = std::mem::take(&mut self.due);
-        self.timers.expire(now, &mut due);
-        for id in due.drain(..) {
-            self.handle_timer(now, id, stack);
+        self.alarms.expire(now, &mut due);
+        for slot in due.drain(..) {
+            self.handle_alarm(now, slot, stack);
         }
         self.due = due;
         self.turn_streams(now, stack);
@@ -142,7 +142,7 @@ impl Cheetah {
             return Some(Instant::START);
         }
         let log = self.server.log().and_then(Log::poll_timeout);
-        [self.timers.next_deadline(), log]
+        [self.alarms.next_deadline(), log]
             .into_iter()
             .flatten()
             .min()
@@ -197,7 +197,6 @@ impl Cheetah {
             http: ServerConnection::new(),
             wait: Wait::Request,
             deadline,
-            armed: deadline,
             begun: now,
             given: 0,
             pace: Pace::new(now, 0),
@@ -208,7 +207,7 @@ impl Cheetah {
             finished: false,
             stream: None,
         });
-        self.timers.arm(deadline, id);
+        self.alarms.arm(deadline, id.slot());
         self.open += 1;
     }
 
@@ -242,7 +241,7 @@ impl Cheetah {
                 .connection(connection.id)
                 .map_or(0, |c| c.unacknowledged());
             if pending == 0 && connection.wait != Wait::Fetching && !connection.is_streaming() {
-                connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
+                connection.finish(now, stack, &mut self.alarms, &mut self.unmerged);
             }
         }
     }

@@ -270,7 +270,7 @@ impl Cheetah {
                 return;
             };
             if connection.client_finished && !connection.waits_to_serve() {
-                connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
+                connection.finish(now, stack, &mut self.alarms, &mut self.unmerged);
             }
         }
     }
@@ -366,7 +366,7 @@ impl Cheetah {
             } else {
                 Wait::Reading
             };
-            connection.wait(now, wait, &mut self.timers);
+            connection.wait(now, wait, &mut self.alarms);
         }
         is_whole
     }

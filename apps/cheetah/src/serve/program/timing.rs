@@ -33,13 +33,13 @@ impl Cheetah {
         if connection.finished {
             // The last response is under way, and its client may take it as slowly as any other.
             if acknowledged {
-                connection.wait_for_the_end(now, stack, &mut self.timers);
+                connection.wait_for_the_end(now, stack, &mut self.alarms);
             }
             return;
         }
         if connection.client_finished && !connection.waits_to_serve() {
             // Whatever is queued still goes; nothing more will be asked for.
-            connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
+            connection.finish(now, stack, &mut self.alarms, &mut self.unmerged);
         } else if connection.wait == Wait::Sending && acknowledged {
             let wait = if pending > 0 {
                 Wait::Sending
@@ -51,24 +51,23 @@ impl Cheetah {
                 // The next request has begun already, behind the one that was answered.
                 Wait::Request
             };
-            connection.wait(now, wait, &mut self.timers);
+            connection.wait(now, wait, &mut self.alarms);
             if pending == 0 && stopping && !connection.is_streaming() {
-                connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
+                connection.finish(now, stack, &mut self.alarms, &mut self.unmerged);
             }
         }
     }
 
-    pub(super) fn handle_timer(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
-        let Some(connection) = find(&mut self.connections, id) else {
+    /// A slot's alarm has come up, which may have been another connection's.
+    pub(super) fn handle_alarm(&mut self, now: Instant, slot: u32, stack: &mut Stack) {
+        let Some(connection) = &mut self.connections[slot as usize] else {
             return;
         };
         if connection.deadline > now {
-            if connection.armed <= now {
-                connection.armed = connection.deadline;
-                self.timers.arm(connection.deadline, id);
-            }
+            self.alarms.arm(connection.deadline, slot);
             return;
         }
+        let id = connection.id;
         let is_idle = connection.http.is_between_requests();
         // A head that was given less time came too slowly.
         let is_slow_head = connection.wait == Wait::Request
@@ -86,7 +85,7 @@ impl Cheetah {
             }
             Wait::Fetching => self.give_up_request(now, id, Status::ServiceUnavailable, stack),
             Wait::Request | Wait::Idle => {
-                connection.finish(now, stack, &mut self.timers, &mut self.unmerged)
+                connection.finish(now, stack, &mut self.alarms, &mut self.unmerged)
             }
             Wait::Sending | Wait::Reading | Wait::Lingering => {
                 stack.tcp_abort(id);
@@ -112,6 +111,6 @@ impl Cheetah {
         if let Some(log) = self.server.log_mut() {
             log.given(&mut connection.unfinished);
         }
-        connection.finish(now, stack, &mut self.timers, &mut self.unmerged);
+        connection.finish(now, stack, &mut self.alarms, &mut self.unmerged);
     }
 }
