@@ -9,6 +9,8 @@ mod day;
 mod forged;
 #[path = "forwarder/hops.rs"]
 mod hops;
+#[path = "forwarder/life.rs"]
+mod life;
 #[path = "forwarder/reaches.rs"]
 mod reaches;
 #[path = "forwarder/resting.rs"]

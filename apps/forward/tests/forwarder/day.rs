@@ -1,5 +1,6 @@
-//! A day in virtual time: connections of all kinds that come and go, floods, servers that come and go with them. Whoever has
-//! shown to be there keeps his server; memory is what it was after the first hours; in the end nothing is left.
+//! A day in virtual time: connections and datagrams of all kinds that come and go over both families, floods of them, strangers
+//! who forge packets of those that are there, servers that come and go. Whoever has shown to be there keeps his server; memory
+//! is what it was after the first hours; in the end nothing is left.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -8,6 +9,7 @@ use exos_inet::Instant;
 use exos_testing::Random;
 use exos_testing::heap::{Counting, counted, held};
 
+use super::life::{HANDSHAKE, Life, Step, connection, datagrams, somebody};
 use super::*;
 
 #[global_allocator]
@@ -25,64 +27,6 @@ const SERVERS: [&str; 6] = [
     "10.0.0.16:8080",
 ];
 
-/// A packet in the life of a connection: whose, its flags, and what is acknowledged.
-#[derive(Clone, Copy, PartialEq)]
-enum Step {
-    Client(u8, u32),
-    Server(u8, u32),
-    /// Nothing, for up to so many minutes.
-    Silence(u64),
-}
-
-use Step::{Client, Server, Silence};
-
-const HANDSHAKE: [Step; 3] = [Client(SYN, 0), Server(SYN | ACK, 101), Client(ACK, ISN + 1)];
-const EXCHANGE: [Step; 2] = [Client(ACK, ISN + 1), Server(ACK, 101)];
-const ENDING: [Step; 3] = [
-    Client(ACK | FIN, ISN + 1),
-    Server(ACK | FIN, 102),
-    Client(ACK, ISN + 2),
-];
-
-/// The life of a connection: of a hundred, 70 are short, and the others long ones, some that are refused, reset or left for
-/// dead, and SYNs of nobody.
-fn script(random: &mut Random) -> Vec<Step> {
-    let mut steps = HANDSHAKE.to_vec();
-    match random.below(100) {
-        0..70 => steps.extend(EXCHANGE.iter().chain(&ENDING)),
-        70..75 => steps.extend([EXCHANGE[0], Server(RST, 0)]),
-        75..80 => steps.extend([EXCHANGE[0], EXCHANGE[1], Client(RST, 0)]),
-        80..85 => steps = vec![HANDSHAKE[0], Server(RST | ACK, 101)],
-        85..90 => steps.truncate(1),
-        90..93 => {}
-        _ => {
-            for _ in 0..=random.below(8) {
-                steps.extend([Silence(110), EXCHANGE[0], EXCHANGE[1]]);
-            }
-            steps.extend(ENDING);
-        }
-    }
-    steps
-}
-
-/// A connection.
-struct Life {
-    client: SocketAddr,
-    /// Its end of ours and its server, once the first packet has gone on.
-    known: Option<(SocketAddr, SocketAddr)>,
-    steps: std::vec::IntoIter<Step>,
-    /// The client has acknowledged the server's SYN.
-    proven: bool,
-    fins: u32,
-}
-
-impl Life {
-    /// Nobody may take its flow from it: both ends are there.
-    fn is_protected(&self) -> bool {
-        self.proven && self.fins < 2
-    }
-}
-
 /// All that happens.
 struct Day {
     now: Instant,
@@ -91,10 +35,13 @@ struct Day {
     lives: Vec<Option<Life>>,
     free: Vec<usize>,
     due: BinaryHeap<Reverse<(Instant, usize)>>,
-    clients: HashSet<SocketAddr>,
+    /// Who is there, by connections and by datagrams.
+    clients: HashSet<(SocketAddr, bool)>,
     begun: u64,
-    /// Connections that had to make room before they stood.
+    /// Who had to make room before anybody was sure of him.
     crowded_out: u64,
+    /// Packets of strangers.
+    forged: u64,
 }
 
 impl Day {
@@ -110,22 +57,16 @@ impl Day {
             clients: HashSet::new(),
             begun: 0,
             crowded_out: 0,
+            forged: 0,
         }
     }
 
-    /// Somebody connects, from an end that nobody has now, but many have had.
+    /// Somebody begins, from an end that nobody has now, but many have had.
     fn begin(&mut self, steps: Vec<Step>) {
-        let client = client(self.random.below(60_000) as u32);
-        if !self.clients.insert(client) {
+        let life = Life::new(somebody(&mut self.random), steps);
+        if !self.clients.insert((life.client, life.is_tcp)) {
             return;
         }
-        let life = Life {
-            client,
-            known: None,
-            steps: steps.into_iter(),
-            proven: false,
-            fins: 0,
-        };
         let place = self.free.pop().unwrap_or(self.lives.len());
         if place == self.lives.len() {
             self.lives.push(None);
@@ -156,8 +97,8 @@ impl Day {
     /// The next packet of a connection.
     fn step(&mut self, place: usize) {
         let mut life = self.lives[place].take().expect("it has something to do");
-        let pause = match life.steps.next() {
-            Some(Silence(minutes)) => Some(self.random.below(minutes as usize * 60_000)),
+        let pause = match life.next() {
+            Some(Step::Silence(minutes)) => Some(self.random.below(minutes as usize * 60_000)),
             Some(step) if self.give(&mut life, step) => Some(1 + self.random.below(400)),
             _ => None,
         };
@@ -168,7 +109,7 @@ impl Day {
                 self.lives[place] = Some(life);
             }
             None => {
-                self.clients.remove(&life.client);
+                self.clients.remove(&(life.client, life.is_tcp));
                 self.free.push(place);
             }
         }
@@ -176,35 +117,36 @@ impl Day {
 
     /// Gives a packet to the forwarder; false when the connection has lost its flow, which only one may that nobody is sure of.
     fn give(&mut self, life: &mut Life, step: Step) -> bool {
-        let (frame, is_client) = match (step, life.known) {
-            (Client(flags, ack), _) => (tcp(life.client, at(VIP), flags, ack), true),
-            (Server(flags, ack), Some((ours, server))) => (tcp(server, ours, flags, ack), false),
-            _ => unreachable!("the client begins"),
-        };
-        let (forwarder, now) = (&mut self.forwarder, self.now);
+        let (forwarder, now, frame) = (&mut self.forwarder, self.now, life.packet(step));
         let Ok(onward) = counted(|| give(forwarder, now, frame)) else {
             assert!(
                 !life.is_protected(),
                 "{now:?}: {} was given up",
                 life.client
             );
-            self.crowded_out += u64::from(!life.proven);
+            self.crowded_out += u64::from(life.is_young());
             return false;
         };
-        let ends = ends_of(&onward);
-        match is_client {
-            true => assert_eq!(
-                *life.known.get_or_insert(ends),
-                ends,
-                "its server has changed"
-            ),
-            false => assert_eq!(ends, (at(VIP), life.client)),
-        }
-        if let Client(flags, _) | Server(flags, _) = step {
-            life.proven |= is_client && flags & ACK != 0;
-            life.fins += u32::from(flags & FIN != 0);
-        }
+        life.passed(step, ends_of(&onward));
         true
+    }
+
+    /// A stranger sends a packet in the name of somebody who is there.
+    fn forge(&mut self) {
+        let place = self.random.below(self.lives.len().max(1));
+        let Some(Some(life)) = self.lives.get(place) else {
+            return;
+        };
+        if !life.is_protected() {
+            return;
+        }
+        let (frame, answer) = life.forged(&mut self.random);
+        let (forwarder, now) = (&mut self.forwarder, self.now);
+        for frame in [Some(frame), answer].into_iter().flatten() {
+            let passed = counted(|| give(forwarder, now, frame));
+            passed.expect("its receiver judges it");
+        }
+        self.forged += 1;
     }
 
     /// A server comes, goes, is drained, or gets another weight.
@@ -229,16 +171,22 @@ impl Day {
         let of_day = minute as f64 / 1440.0 * std::f64::consts::TAU;
         let visitors = 60.0 * (1.0 - 0.8 * of_day.cos());
         let begin = START + Duration::from_secs(minute * 60);
-        if self.random.one_in(60) {
-            (0..FLOWS).for_each(|_| self.begin(vec![HANDSHAKE[0]]));
+        for first in [HANDSHAKE[0], Step::Question] {
+            if self.random.one_in(60) {
+                (0..FLOWS).for_each(|_| self.begin(vec![first]));
+            }
         }
         if self.random.one_in(5) {
             self.change_servers();
         }
         for n in 0..visitors as u64 {
             self.go_on_until(begin + Duration::from_millis(n * 60_000 / visitors as u64));
-            let steps = script(&mut self.random);
+            let steps = match self.random.one_in(4) {
+                true => datagrams(&mut self.random),
+                false => connection(&mut self.random),
+            };
             self.begin(steps);
+            self.forge();
         }
         self.go_on_until(begin + Duration::from_secs(60));
     }
@@ -257,12 +205,15 @@ fn a_day_leaves_nothing_behind() {
         (0..60).for_each(|minute| day.minute(hour * 60 + minute));
         memory.push(held());
     }
-    let (first, rest) = memory.split_at(4);
+    // Until then somebody has had a port of each page of each server.
+    let (first, rest) = memory.split_at(6);
     assert!(first[0] > 1 << 20, "it is counted");
     assert!(rest.iter().max() <= first.iter().max(), "{memory:?}");
     day.end();
     let (counters, services) = (day.forwarder.counters(), day.forwarder.services());
     assert!(counters.flows_begun > 150_000, "{counters:?}");
+    assert!(day.forged > 10_000, "{}", day.forged);
+    assert!(counters.resets_doubted > 1000, "{counters:?}");
     assert!(
         counters.flows_replaced > 50_000,
         "there are floods: {counters:?}"
