@@ -56,6 +56,8 @@ pub(super) struct Connection {
     pub seen: Instant,
     /// Where it is listed by its deadline.
     pub listed: Instant,
+    /// It has something to do in this turn, or the next.
+    pub is_to_go_on: bool,
     /// The listener's place, and the server's.
     pub to: (usize, usize),
 }
@@ -73,6 +75,7 @@ impl Connection {
             preface,
             seen: now,
             listed: now,
+            is_to_go_on: false,
             to,
         }
     }
@@ -107,23 +110,21 @@ impl Connection {
         self.ways.iter().any(|way| way.unfinished)
     }
 
-    /// Does what can be done now that epoll has told this of one of its sockets.
-    ///
-    /// # Errors
-    ///
-    /// It is over, and not in order.
-    pub fn handle(
-        &mut self,
-        now: Instant,
-        side: Side,
-        flags: EventFlags,
-        pool: &mut Pool,
-    ) -> Result<(), Fault> {
+    /// What epoll tells of one of its sockets.
+    pub fn hear(&mut self, side: Side, flags: EventFlags) {
         let any = |wanted: EventFlags| flags.intersects(wanted);
         let ready = &mut self.ready[side as usize];
         let broken = EventFlags::ERR | EventFlags::HUP;
         ready.readable |= any(EventFlags::IN | EventFlags::RDHUP | broken);
         ready.writable |= any(EventFlags::OUT | broken);
+    }
+
+    /// Does what can be done now, after what was heard.
+    ///
+    /// # Errors
+    ///
+    /// It is over, and not in order.
+    pub fn go_on(&mut self, now: Instant, pool: &mut Pool) -> Result<(), Fault> {
         if self.state == State::Connecting {
             // Nothing that the client says meanwhile is a sign of the server's.
             if !self.ready[Side::Server as usize].writable {

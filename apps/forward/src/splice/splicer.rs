@@ -56,8 +56,8 @@ pub(super) struct Splicer {
     pause_until: Option<Instant>,
     /// Connections by when it is seen to their time.
     due: BTreeSet<(Instant, u32)>,
-    /// Connections that had enough for a turn, by what epoll says of their clients' sockets.
-    unfinished: BTreeSet<u64>,
+    /// Connections that have something to do, each once: how often their places were used, and these.
+    to_go_on: Vec<(u32, u32)>,
     pub pool: Pool,
     pub counters: Counters,
     events: Vec<epoll::Event>,
@@ -96,7 +96,7 @@ impl Splicer {
             accepting: true,
             pause_until: None,
             due: BTreeSet::new(),
-            unfinished: BTreeSet::new(),
+            to_go_on: Vec::new(),
             pool: Pool::default(),
             counters: Counters::default(),
             events: Vec::with_capacity(EVENTS_MAX),
@@ -142,7 +142,7 @@ impl Splicer {
     /// The kernel refuses to wait.
     pub fn wait(&mut self, now: Instant) -> io::Result<()> {
         let first = self.due.first().map(|(at, _)| *at);
-        let at_once = (!self.unfinished.is_empty()).then_some(now);
+        let at_once = (!self.to_go_on.is_empty()).then_some(now);
         let at = [first, self.pause_until, at_once]
             .into_iter()
             .flatten()
@@ -164,18 +164,22 @@ impl Splicer {
 
     /// Does what there is to do at a moment: what the last wait told of, and what is due.
     pub fn handle(&mut self, now: Instant) {
-        for data in std::mem::take(&mut self.unfinished) {
-            self.hear(now, data, EventFlags::empty());
-        }
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {
             match event.data.u64() {
                 OTHERS => {}
                 data if data >= LISTENERS => self.accept(now, (data - LISTENERS) as usize),
-                data => self.hear(now, data, event.flags),
+                data => self.hear(data, event.flags),
             }
         }
         self.events = events;
+        // Only now: so each moves no more in a turn, however often it was told of.
+        let turn = self.to_go_on.len();
+        for at in 0..turn {
+            let (uses, number) = self.to_go_on[at];
+            self.go_on(now, uses, number);
+        }
+        self.to_go_on.drain(..turn);
         self.expire(now);
         self.pause_until = self.pause_until.filter(|until| *until > now);
         self.listen_where_there_is_room();
@@ -258,14 +262,26 @@ impl Splicer {
         place.connection = Some(connection);
     }
 
-    /// What epoll tells of a connection's socket, or nothing when it goes on where it was.
-    fn hear(&mut self, now: Instant, data: u64, flags: EventFlags) {
+    /// What epoll tells of a connection's socket.
+    fn hear(&mut self, data: u64, flags: EventFlags) {
         let (uses, number, side) = of_data(data);
+        let place = &mut self.places[number as usize];
+        if let Some(connection) = place.connection.as_mut().filter(|_| place.uses == uses) {
+            connection.hear(side, flags);
+            if !std::mem::replace(&mut connection.is_to_go_on, true) {
+                self.to_go_on.push((uses, number));
+            }
+        }
+    }
+
+    /// Has a connection do what it can.
+    fn go_on(&mut self, now: Instant, uses: u32, number: u32) {
         let place = &mut self.places[number as usize];
         let Some(connection) = place.connection.as_mut().filter(|_| place.uses == uses) else {
             return;
         };
-        let outcome = connection.handle(now, side, flags, &mut self.pool);
+        let outcome = connection.go_on(now, &mut self.pool);
+        connection.is_to_go_on = connection.is_unfinished();
         // Its time may be shorter than when it was listed. A longer one is seen when that has come.
         if connection.deadline() < connection.listed {
             self.due.remove(&(connection.listed, number));
@@ -277,9 +293,7 @@ impl Splicer {
                 self.counters.connections_closed += 1;
                 self.end(number);
             }
-            Ok(()) if connection.is_unfinished() => {
-                self.unfinished.insert(data_of(uses, number, Side::Client));
-            }
+            Ok(()) if connection.is_to_go_on => self.to_go_on.push((uses, number)),
             Ok(()) => {}
             Err(fault) => {
                 let to = connection.to;
