@@ -372,12 +372,24 @@ pub const PAWS_TICKS_BEHIND: i32 = 1;
 
 /// Neighbours of one link that are remembered: a /22 full of hosts, more than one link's switch
 /// keeps busy. One that is not used stays until another needs its place (RFC 4861 §7.3.3 has no timer for it): a
-/// connection that has rested for hours finds its way without asking, and the first packet verifies it. Memory: 1024 × (about 100 B + [`NEIGHBOR_FRAMES_MAX`] frames while unresolved).
+/// connection that has rested for hours finds its way without asking, and the first packet verifies it. Memory: 1024 × about
+/// 100 B, and the frames that wait.
 pub const NEIGHBORS_MAX: usize = 1024;
 
-/// Frames kept for one unresolved neighbour. RFC 1122 §2.3.2.2 asks for at least the latest one;
+/// Bytes of frames kept for one unresolved neighbour, with [`NEIGHBOR_FRAME_OVERHEAD`] for each: Linux's `unres_qlen_bytes`. All
+/// that a forwarder's clients send at once goes by one neighbour, a server or a router, and a SYN that is lost costs a second.
+pub const NEIGHBOR_BYTES_MAX: usize = 208 << 10;
+
+/// Bytes of frames kept for all unresolved neighbours of a link: ten that have all they may. More are kept only as far as
+/// [`NEIGHBOR_FRAMES_MIN`] goes.
+pub const NEIGHBORS_BYTES_MAX: usize = 2 << 20;
+
+/// Frames kept for an unresolved neighbour in any case. RFC 1122 §2.3.2.2 asks for at least the latest one;
 /// four hold a SYN, or the first burst of an answer, of a few connections.
-pub const NEIGHBOR_FRAMES_MAX: usize = 4;
+pub const NEIGHBOR_FRAMES_MIN: usize = 4;
+
+/// What a waiting frame costs besides its bytes.
+pub const NEIGHBOR_FRAME_OVERHEAD: usize = 64;
 
 /// Solicitations before a neighbour counts as absent: MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT.
 pub const SOLICITS_MAX: u8 = 3;

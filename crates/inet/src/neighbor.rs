@@ -23,14 +23,17 @@
 //! link-layer address.
 //!
 //! Invariants: `index` holds exactly one slot for each entry; only `Incomplete` entries hold
-//! frames; an entry is in `wanted` exactly when its `asking` flag is set; `deadline_min` is never
+//! frames, and `waiting` is what these cost; an entry is in `wanted` exactly when its `asking` flag is set; `deadline_min` is never
 //! later than any entry's deadline; `evictable` holds every entry whose state has an eviction rank.
 
 mod state;
 
 pub use state::{Evidence, State};
 
-use crate::limits::{NEIGHBOR_FRAMES_MAX, NEIGHBORS_MAX, SOLICITS_MAX};
+use crate::limits::{
+    NEIGHBOR_BYTES_MAX, NEIGHBOR_FRAME_OVERHEAD, NEIGHBOR_FRAMES_MIN, NEIGHBORS_BYTES_MAX,
+    NEIGHBORS_MAX, SOLICITS_MAX,
+};
 use crate::siphash::SipKey;
 use crate::time::Instant;
 use exos_wire::Mac;
@@ -89,9 +92,17 @@ struct Entry {
     solicits: u8,
     asking: bool,
     frames: VecDeque<Vec<u8>>,
+    /// What they cost, in bytes.
+    waiting: usize,
 }
 
 impl Entry {
+    /// Those that wait, to be sent or given up, and what they cost.
+    fn take_frames(&mut self) -> (Vec<Vec<u8>>, usize) {
+        let frames = std::mem::take(&mut self.frames);
+        (frames.into(), std::mem::take(&mut self.waiting))
+    }
+
     /// Its place among those that may have to make room.
     fn eviction_place(&self) -> Option<(u8, Instant, IpAddr)> {
         let rank = self.state.eviction_rank()?;
@@ -113,6 +124,8 @@ pub struct NeighborCache {
     external: bool,
     /// Entries whose neighbour's reachability is being verified.
     verifying: u32,
+    /// What all waiting frames cost, in bytes.
+    waiting: usize,
     counters: NeighborCounters,
 }
 
@@ -131,6 +144,7 @@ impl NeighborCache {
             failed: VecDeque::new(),
             external: false,
             verifying: 0,
+            waiting: 0,
             counters: NeighborCounters::default(),
         }
     }
@@ -196,7 +210,7 @@ impl NeighborCache {
     }
 
     /// Keep a complete frame until the MAC is known; its first six bytes are overwritten then. The
-    /// oldest frame goes when there are too many.
+    /// oldest frames of this neighbour go when there are too many.
     pub fn queue(&mut self, ip: IpAddr, frame: Vec<u8>) {
         debug_assert!(frame.len() >= 6, "a frame begins with its destination");
         let entry = self.find(ip).map(|slot| &mut self.entries[slot]);
@@ -204,10 +218,18 @@ impl NeighborCache {
             self.counters.frames_unexpected += 1;
             return;
         };
-        if entry.frames.len() == NEIGHBOR_FRAMES_MAX {
-            entry.frames.pop_front();
+        let cost = cost_of(&frame);
+        while entry.frames.len() >= NEIGHBOR_FRAMES_MIN
+            && (entry.waiting + cost > NEIGHBOR_BYTES_MAX
+                || self.waiting + cost > NEIGHBORS_BYTES_MAX)
+            && let Some(oldest) = entry.frames.pop_front()
+        {
+            entry.waiting -= cost_of(&oldest);
+            self.waiting -= cost_of(&oldest);
             self.counters.frames_overflowed += 1;
         }
+        entry.waiting += cost;
+        self.waiting += cost;
         entry.frames.push_back(frame);
     }
 
@@ -258,7 +280,7 @@ impl NeighborCache {
         self.generation += 1;
         self.entries[slot].mac = mac;
         self.enter(now, slot, State::Static);
-        drain_to(&mut self.entries[slot].frames, mac)
+        self.release(slot, mac)
     }
 
     /// True while an answer of `ip` is waited for: one that nobody waits for confirms nothing.
@@ -386,9 +408,8 @@ impl NeighborCache {
         if !same {
             self.generation += 1;
         }
-        let entry = &mut self.entries[slot];
-        entry.mac = mac;
-        drain_to(&mut entry.frames, mac)
+        self.entries[slot].mac = mac;
+        self.release(slot, mac)
     }
 
     /// Let the table decide and carry out what needs no MAC.
@@ -449,9 +470,20 @@ impl NeighborCache {
         }
     }
 
+    /// The frames that waited, with their destination written.
+    fn release(&mut self, slot: usize, mac: Mac) -> Vec<Vec<u8>> {
+        let (mut frames, cost) = self.entries[slot].take_frames();
+        self.waiting -= cost;
+        for frame in &mut frames {
+            frame[..6].copy_from_slice(&mac.0);
+        }
+        frames
+    }
+
     fn give_up(&mut self, slot: usize) {
         let entry = &mut self.entries[slot];
-        let frames: Vec<_> = entry.frames.drain(..).collect();
+        let (frames, cost) = entry.take_frames();
+        self.waiting -= cost;
         self.counters.frames_unresolved += frames.len() as u64;
         self.counters.failures += 1;
         self.failed.push_back((entry.ip, frames));
@@ -495,6 +527,7 @@ impl NeighborCache {
             solicits: 0,
             asking: false,
             frames: VecDeque::new(),
+            waiting: 0,
         };
         self.evictable.extend(entry.eviction_place());
         self.entries.push(entry);
@@ -534,6 +567,7 @@ impl NeighborCache {
                 .expect("indexed") = slot as u32;
         }
         let entry = self.entries.swap_remove(slot);
+        self.waiting -= entry.waiting;
         if let Some(place) = entry.eviction_place() {
             self.evictable.remove(&place);
         }
@@ -551,13 +585,9 @@ impl NeighborCache {
     }
 }
 
-/// The waiting frames with their destination written.
-fn drain_to(frames: &mut VecDeque<Vec<u8>>, mac: Mac) -> Vec<Vec<u8>> {
-    let mut out: Vec<_> = frames.drain(..).collect();
-    for frame in &mut out {
-        frame[..6].copy_from_slice(&mac.0);
-    }
-    out
+/// What a frame costs while it waits, in bytes.
+fn cost_of(frame: &[u8]) -> usize {
+    frame.len() + NEIGHBOR_FRAME_OVERHEAD
 }
 
 #[cfg(test)]

@@ -150,12 +150,8 @@ fn resolves_and_returns_what_waited() {
     let generation = cache.generation();
     let sent = cache.handle_answer(at(5), ip(1), MAC_A, REPLY);
     assert!(sent.iter().all(|f| f[..6] == MAC_A.0));
-    assert_eq!(
-        sent.iter().map(|f| f[6]).collect::<Vec<_>>(),
-        [2, 3, 4, 5],
-        "oldest dropped"
-    );
-    assert_eq!(cache.counters().frames_overflowed, 2);
+    let tags: Vec<_> = sent.iter().map(|f| f[6]).collect();
+    assert_eq!(tags, [0, 1, 2, 3, 4, 5]);
     assert_eq!(cache.lookup(at(5), ip(1)), Lookup::Known(MAC_A));
     assert_ne!(cache.generation(), generation);
     cache.queue(ip(1), frame(0));
@@ -164,6 +160,57 @@ fn resolves_and_returns_what_waited() {
         1,
         "a known neighbour holds no frames"
     );
+}
+
+/// A neighbour keeps a burst, all of them together no more than they may, and each the latest four in any case.
+#[test]
+fn what_waits_is_bounded_in_bytes_and_the_oldest_goes() {
+    const FRAME: usize = 1500;
+    let cost = FRAME + NEIGHBOR_FRAME_OVERHEAD;
+    let fit = NEIGHBOR_BYTES_MAX / cost;
+    let mut cache = NeighborCache::new(1);
+    let queue = |cache: &mut NeighborCache, n, frames: usize| {
+        cache.lookup(at(0), ip(n));
+        for tag in 0..frames {
+            let mut frame = vec![0; FRAME];
+            frame[6] = tag as u8;
+            cache.queue(ip(n), frame);
+            check(cache);
+        }
+    };
+    queue(&mut cache, 1, fit);
+    assert_eq!(cache.counters().frames_overflowed, 0);
+    queue(&mut cache, 1, 3);
+    assert_eq!(cache.counters().frames_overflowed, 3);
+    let neighbours = (NEIGHBORS_BYTES_MAX / (fit * cost)) as u32;
+    for n in 2..=neighbours {
+        queue(&mut cache, n, fit);
+    }
+    assert_eq!(cache.counters().frames_overflowed, 3);
+    // No room is left but what each may have in any case.
+    let left = (NEIGHBORS_BYTES_MAX - cache.waiting) / cost;
+    queue(&mut cache, 100, left + 10);
+    let kept = left.max(NEIGHBOR_FRAMES_MIN) as u64;
+    assert_eq!(
+        cache.counters().frames_overflowed,
+        3 + (left as u64 + 10 - kept)
+    );
+    queue(&mut cache, 101, 10);
+    assert_eq!(
+        cache.counters().frames_overflowed,
+        3 + (left as u64 + 10 - kept) + 6
+    );
+    let sent = cache.handle_answer(at(5), ip(101), MAC_A, REPLY);
+    let tags: Vec<_> = sent.iter().map(|f| f[6]).collect();
+    assert_eq!(tags, [6, 7, 8, 9], "the oldest went");
+    // What has left makes room.
+    assert_eq!(cache.handle_answer(at(5), ip(1), MAC_A, REPLY).len(), fit);
+    queue(&mut cache, 102, fit - NEIGHBOR_FRAMES_MIN);
+    assert_eq!(
+        cache.counters().frames_overflowed,
+        3 + (left as u64 + 10 - kept) + 6
+    );
+    check(&cache);
 }
 
 /// RFC 4861 §7.2.2: three solicitations a second apart, then failure, and a pause.
@@ -387,10 +434,19 @@ fn check(cache: &NeighborCache) {
         .filter(|e| e.state.is_in_doubt())
         .count();
     assert_eq!(cache.verifying as usize, doubted);
+    let waiting: usize = cache.entries.iter().map(|e| e.waiting).sum();
+    assert_eq!(cache.waiting, waiting);
+    assert!(
+        waiting
+            <= NEIGHBORS_BYTES_MAX
+                + NEIGHBORS_MAX * NEIGHBOR_FRAMES_MIN * (1518 + NEIGHBOR_FRAME_OVERHEAD)
+    );
     for (slot, entry) in cache.entries.iter().enumerate() {
         assert_eq!(cache.find(entry.ip), Some(slot));
         assert!(entry.frames.is_empty() || entry.state == State::Incomplete);
-        assert!(entry.frames.len() <= NEIGHBOR_FRAMES_MAX && entry.solicits <= SOLICITS_MAX);
+        let waiting: usize = entry.frames.iter().map(|f| cost_of(f)).sum();
+        assert_eq!(entry.waiting, waiting);
+        assert!(waiting <= NEIGHBOR_BYTES_MAX && entry.solicits <= SOLICITS_MAX);
         assert_eq!(entry.asking, cache.wanted.contains(&entry.ip));
         assert!(
             entry

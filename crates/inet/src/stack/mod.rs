@@ -564,8 +564,9 @@ impl Stack {
         NonZeroU64::MIN.saturating_add(generation)
     }
 
+    /// Frames that waited for their neighbour leave; how many wait is bounded there.
     fn queue_frames(&mut self, frames: Vec<Vec<u8>>) {
-        frames.into_iter().for_each(|frame| self.queue_frame(frame));
+        self.control.extend(frames);
     }
 
     fn queue_frame(&mut self, frame: Vec<u8>) {

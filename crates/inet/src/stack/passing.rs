@@ -78,14 +78,17 @@ mod tests {
         std::iter::from_fn(next).collect()
     }
 
-    /// The first packet to a neighbour waits until he has answered; then his link address is known.
+    /// Packets to a neighbour wait until he has answered, as many as come with a burst; then his link address is known.
     #[test]
-    fn a_frame_waits_for_its_neighbour() {
+    fn frames_wait_for_their_neighbour() {
+        const BURST: u8 = 250;
         let (mut stack, now) = (stack(), Instant::from_millis(1));
         let to = IpAddr::from([10, 0, 0, 2]);
-        let frame = frame_of(Mac::ZERO, Mac::ZERO, 0x0800, &[0x45; 40]);
+        let frame = |n| frame_of(Mac::ZERO, Mac::ZERO, 0x0800, &[n; 40]);
         assert_eq!(stack.link_address(now, to), None);
-        stack.pass(now, to, frame.clone());
+        for _ in 0..2 {
+            (0..BURST).for_each(|n| stack.pass(now, to, frame(n)));
+        }
         let asked = sent(&mut stack, now);
         assert_eq!(asked.len(), 1, "a question, and not the frame");
         let answer = ArpPacket {
@@ -100,8 +103,10 @@ mod tests {
         let answer = frame_of(THEIRS, OURS, 0x0806, &bytes);
         stack.handle_frame(now, &answer, RxChecksum::Unknown);
         let passed = sent(&mut stack, now);
-        assert_eq!(passed.len(), 1);
-        assert_eq!(passed[0], [&THEIRS.0, &OURS.0, &frame[12..]].concat());
+        assert_eq!(passed.len(), 2 * usize::from(BURST));
+        for (passed, n) in passed.iter().zip((0..BURST).cycle()) {
+            assert_eq!(passed, &frame_of(OURS, THEIRS, 0x0800, &[n; 40]));
+        }
         assert_eq!(stack.link_address(now, to), Some(THEIRS));
     }
 
