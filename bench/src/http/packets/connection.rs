@@ -8,9 +8,11 @@
 //! - The ACK that ends the handshake is the segment with the request.
 //! - With a connection for each request the server finishes; our acknowledgement carries our FIN, and the tuple is given
 //!   up. What the server still sends is answered by [`closing_reply`], which needs no state.
-//! - Data that is not next in order is thrown away, and what is next is asked for at once.
+//! - What comes before its turn is kept ([`early`](super::early)), and what is next is asked for at once. Slow readers, whose
+//!   window is what they are about, throw it away.
 //! - What is not answered is sent again after [`RESEND_NS`], later each time.
 
+use super::early::EarlySegments;
 use super::response::{Expected, Fault, Progress};
 use super::tuples::Tuple;
 use exos_wire::SeqNumber;
@@ -99,6 +101,7 @@ pub(super) struct Connection {
     echo: u32,
     progress: Progress,
     whole: bool,
+    early: EarlySegments,
     /// Segments of an answer that is not whole, not acknowledged yet.
     owed: u32,
     resend_ns: u64,
@@ -119,6 +122,7 @@ impl Connection {
             echo: 0,
             progress: Progress::default(),
             whole: false,
+            early: EarlySegments::default(),
             owed: 0,
             resend_ns: u64::MAX,
             tries: 0,
@@ -156,6 +160,7 @@ impl Connection {
     /// Gives it up.
     pub fn forget(&mut self) {
         self.state = State::Idle;
+        self.early.clear();
         self.resend_ns = u64::MAX;
     }
 
@@ -199,8 +204,25 @@ impl Connection {
         match self.state {
             State::Idle => (News::None, None),
             State::Connecting => self.handle_connecting(segment),
-            State::Ready | State::Asked => self.handle_open(segment, expected, now_ns),
+            State::Ready | State::Asked => self.handle_open_and_early(segment, expected, now_ns),
         }
+    }
+
+    /// Takes in a segment, and then what came before it and should not have.
+    fn handle_open_and_early(
+        &mut self,
+        segment: Segment<'_>,
+        expected: &mut Expected,
+        now_ns: u64,
+    ) -> (News, Option<Reply>) {
+        let (mut news, mut reply) = self.handle_open(segment, expected, now_ns);
+        while news == News::None
+            && let Some(early) = self.early.take(self.rcv_nxt)
+        {
+            let later = self.handle_open(early.segment(), expected, now_ns);
+            (news, reply) = (later.0, later.1.or(reply));
+        }
+        (news, reply)
     }
 
     /// RFC 9293 §3.10.7.3.
@@ -248,6 +270,9 @@ impl Connection {
         let data = usize::try_from(ahead).ok();
         let Some(data) = data.and_then(|known| segment.data.get(known..)) else {
             // Something before it is missing, or it is a repetition; its FIN too, if it has one.
+            if self.rcv_nxt.lt(segment.seq) && !self.slow {
+                self.early.keep(self.rcv_nxt, self.window, segment);
+            }
             return (News::None, Some(self.reply(ACK)));
         };
         if segment.flags.0 & TcpFlags::SYN.0 != 0 || (self.slow && data.len() > self.window.into())

@@ -92,6 +92,7 @@ fn what_is_missing_or_known_is_answered_at_once_and_changes_nothing() {
     let ack_of = |reply: Option<Reply>| reply.map(|r| (r.ack.0, r.flags));
     let (news, reply) = connection.handle(segment(later, 111, FIN_ACK, second), &mut expected, 1);
     assert_eq!((news, ack_of(reply)), (News::None, Some((501, ACK))));
+    connection.early.clear();
     let (_, reply) = connection.handle(segment(501, 111, ACK, first), &mut expected, 1);
     assert_eq!(reply, None);
     assert_eq!(connection.acknowledge(2), None);
@@ -100,6 +101,52 @@ fn what_is_missing_or_known_is_answered_at_once_and_changes_nothing() {
     assert_eq!(ack_of(reply), Some((later, ACK)));
     // The first once more with the second behind it: what is known is left out.
     let (news, _) = connection.handle(segment(501, 111, FIN_ACK, &data), &mut expected, 1);
+    assert_eq!(news, News::Answered);
+}
+
+/// However the segments of an answer are ordered, and whether they come once or twice, nothing has to come again.
+#[test]
+fn segments_of_an_answer_may_come_in_any_order() {
+    let data = answer();
+    let head = HEAD.len();
+    let cuts = [0, head + 1, head + 2, head + 3, data.len()];
+    let pieces: Vec<_> = (0..4).map(|n| (cuts[n], cuts[n + 1])).collect();
+    for order in 0..4_usize.pow(4) {
+        let order: Vec<_> = (0..4).map(|n| order / 4_usize.pow(n) % 4).collect();
+        let is_whole = (0..4).all(|piece| order.contains(&piece));
+        let repeated = [&order[..1], &order[..]].concat();
+        let mut connection = open(true);
+        let mut outcomes = Vec::new();
+        for piece in repeated {
+            let (from, to) = pieces[piece];
+            let flags = if to == data.len() { FIN_ACK } else { ACK };
+            let segment = segment(501 + from as u32, 111, flags, &data[from..to]);
+            let (news, reply) = connection.handle(segment, &mut expected(), 1);
+            outcomes.push((news, reply.map(|reply| reply.ack.0)));
+        }
+        let end = 501 + data.len() as u32 + 1;
+        let answered = (News::Answered, Some(end));
+        assert_eq!(outcomes.contains(&answered), is_whole, "{order:?}");
+        assert!(
+            outcomes
+                .iter()
+                .all(|(news, _)| [News::None, News::Answered].contains(news)),
+            "{order:?}: {outcomes:?}"
+        );
+    }
+}
+
+#[test]
+fn what_lies_beyond_the_window_is_not_kept() {
+    let mut connection = open(true);
+    let mut expected = expected();
+    let (first, last) = (answer(), [b'x'; 10]);
+    let beyond = 501 + 1000 - last.len() as u32 + 1;
+    connection.handle(segment(beyond, 111, ACK, &last), &mut expected, 1);
+    assert!(connection.early.take(SeqNumber(beyond)).is_none());
+    connection.handle(segment(beyond - 1, 111, ACK, &last), &mut expected, 1);
+    assert!(connection.early.take(SeqNumber(beyond)).is_some());
+    let (news, _) = connection.handle(segment(501, 111, FIN_ACK, &first), &mut expected, 1);
     assert_eq!(news, News::Answered);
 }
 

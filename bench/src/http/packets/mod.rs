@@ -4,6 +4,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `connection` | one client's TCP: the states it goes through, without I/O |
+//! | `early` | segments that came before their turn |
 //! | `response` | what the server must answer, and the comparison with what it does |
 //! | `tuples` | which local address and port a connection has |
 //! | `steering` | which queue of the wire it uses |
@@ -18,11 +19,12 @@
 //! and byte for byte what was asked for; everything else is counted as what it is. How long the client itself had
 //! something to do is measured, so that one sees who was waiting for whom.
 //!
-//! What it leaves out: selective acknowledgement, window scaling, congestion control (its requests are one segment
-//! each), and the reordering of segments (what comes early is asked for again).
+//! What it leaves out: selective acknowledgement, window scaling, and congestion control (its requests are one segment
+//! each).
 
 mod beside;
 mod connection;
+mod early;
 mod exchange;
 mod frames;
 mod response;
