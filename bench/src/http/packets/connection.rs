@@ -208,7 +208,7 @@ impl Connection {
         }
     }
 
-    /// Takes in a segment, and then what came before it and should not have.
+    /// Takes in a segment, and then those that came before it and whose turn it is now.
     fn handle_open_and_early(
         &mut self,
         segment: Segment<'_>,

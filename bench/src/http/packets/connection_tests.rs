@@ -38,6 +38,10 @@ fn answer() -> Vec<u8> {
     [HEAD, b"body"].concat()
 }
 
+fn ack_of(reply: Option<Reply>) -> Option<(u32, TcpFlags)> {
+    reply.map(|reply| (reply.ack.0, reply.flags))
+}
+
 #[test]
 fn a_visit_takes_three_segments_of_ours() {
     let mut connection = open(true);
@@ -83,16 +87,12 @@ fn standing_connections_ask_again() {
 }
 
 #[test]
-fn what_is_missing_or_known_is_answered_at_once_and_changes_nothing() {
+fn what_is_known_is_answered_at_once_and_changes_nothing() {
     let mut connection = open(true);
     let mut expected = expected();
     let data = answer();
-    let (first, second) = data.split_at(HEAD.len() + 1);
+    let first = &data[..HEAD.len() + 1];
     let later = 501 + first.len() as u32;
-    let ack_of = |reply: Option<Reply>| reply.map(|r| (r.ack.0, r.flags));
-    let (news, reply) = connection.handle(segment(later, 111, FIN_ACK, second), &mut expected, 1);
-    assert_eq!((news, ack_of(reply)), (News::None, Some((501, ACK))));
-    connection.early.clear();
     let (_, reply) = connection.handle(segment(501, 111, ACK, first), &mut expected, 1);
     assert_eq!(reply, None);
     assert_eq!(connection.acknowledge(2), None);
@@ -102,6 +102,27 @@ fn what_is_missing_or_known_is_answered_at_once_and_changes_nothing() {
     // The first once more with the second behind it: what is known is left out.
     let (news, _) = connection.handle(segment(501, 111, FIN_ACK, &data), &mut expected, 1);
     assert_eq!(news, News::Answered);
+}
+
+#[test]
+fn what_is_missing_is_asked_for_at_once_and_what_came_early_is_kept() {
+    let data = answer();
+    let (first, second) = data.split_at(HEAD.len() + 1);
+    let later = 501 + first.len() as u32;
+    for is_slow in [false, true] {
+        let mut connection = open(true);
+        connection.slow = is_slow;
+        let mut expected = expected();
+        // Nothing is in this one, and what is there later is kept all the same.
+        for (flags, data) in [(ACK, &b""[..]), (FIN_ACK, second)] {
+            let early = segment(later, 111, flags, data);
+            let (news, reply) = connection.handle(early, &mut expected, 1);
+            assert_eq!((news, ack_of(reply)), (News::None, Some((501, ACK))));
+        }
+        let (news, _) = connection.handle(segment(501, 111, ACK, first), &mut expected, 1);
+        let thrown_away = if is_slow { News::None } else { News::Answered };
+        assert_eq!(news, thrown_away);
+    }
 }
 
 /// However the segments of an answer are ordered, and whether they come once or twice, nothing has to come again.

@@ -1,6 +1,6 @@
 //! Segments that came before their turn, kept until what is missing before them has come.
 //!
-//! There are next to none on a wire alone. Who forwards some packets another way than others may reorder them.
+//! A wire alone brings next to none. Who forwards some packets another way than others may reorder them.
 
 use super::connection::Segment;
 use exos_wire::SeqNumber;
@@ -21,11 +21,12 @@ pub(super) struct Early {
 pub(super) struct EarlySegments(Vec<Early>);
 
 impl EarlySegments {
-    /// Keeps a segment, if all of it lies in the window of what is expected next.
+    /// Keeps a segment that brings something, if all of it lies in the window of what is expected next.
     pub fn keep(&mut self, expected: SeqNumber, window: u16, segment: Segment<'_>) {
         let end = u64::from((segment.seq - expected) as u32) + segment.data.len() as u64;
         let is_known = self.0.iter().any(|early| early.seq == segment.seq);
-        if end <= window.into() && !is_known {
+        let brings = !segment.data.is_empty() || segment.flags.0 & TcpFlags::FIN.0 != 0;
+        if brings && !is_known && end <= window.into() {
             self.0.push(Early {
                 seq: segment.seq,
                 ack: segment.ack,
