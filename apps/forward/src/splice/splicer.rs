@@ -409,6 +409,7 @@ const fn of_data(data: u64) -> (u32, u32, Side) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{accept_all, splicer};
     use super::*;
 
     impl Splicer {
@@ -417,6 +418,31 @@ mod tests {
             let mut connections = self.places.iter().filter_map(|p| p.connection.as_ref());
             connections.any(|connection| connection.state == State::Connecting)
         }
+    }
+
+    /// Else one that is told of by both its sockets, and has not finished its last turn, moves three shares in one.
+    #[test]
+    fn a_connection_goes_on_once_in_a_turn_however_often_it_is_told_of() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut splicer = splicer(server.local_addr().unwrap(), None, 10);
+        let _client = std::net::TcpStream::connect(splicer.services[0].at).unwrap();
+        accept_all(&mut splicer, 1);
+        splicer.to_go_on.clear();
+        let place = &mut splicer.places[0];
+        let uses = place.uses;
+        place.connection.as_mut().unwrap().is_to_go_on = false;
+        for side in [Side::Client, Side::Server, Side::Client] {
+            splicer.hear(data_of(uses, 0, side), EventFlags::IN);
+            assert_eq!(splicer.to_go_on, [(uses, 0)]);
+        }
+        splicer.handle(exos::clock::now());
+        assert_eq!(splicer.to_go_on, []);
+        splicer.hear(data_of(uses, 0, Side::Client), EventFlags::IN);
+        assert_eq!(splicer.to_go_on, [(uses, 0)], "and again in the next");
+        // Nobody goes on for one who is there no more.
+        splicer.to_go_on.clear();
+        splicer.hear(data_of(uses + 1, 0, Side::Client), EventFlags::IN);
+        assert_eq!(splicer.to_go_on, []);
     }
 
     #[test]

@@ -25,7 +25,7 @@ fn listening() -> (TcpListener, SocketAddr) {
     (listener, at)
 }
 
-fn splicer(to: SocketAddr, version: Option<Version>, open_max: u32) -> Splicer {
+pub(super) fn splicer(to: SocketAddr, version: Option<Version>, open_max: u32) -> Splicer {
     let service = Service::to_one("127.0.0.1:0".parse().unwrap(), to);
     Splicer::listen(vec![service], version, open_max).unwrap()
 }
@@ -349,7 +349,7 @@ fn a_client_that_talks_is_no_answer() {
     assert_eq!((splicer.open(), splicer.counters.connect_timed_out), (0, 1));
 }
 
-fn accept_all(splicer: &mut Splicer, count: u32) {
+pub(super) fn accept_all(splicer: &mut Splicer, count: u32) {
     while splicer.open() < count {
         splicer.wait(clock::now()).unwrap();
         splicer.handle(clock::now());
