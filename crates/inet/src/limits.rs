@@ -350,7 +350,8 @@ pub const SEGMENTS_PER_TURN: usize = 16;
 /// frame that a program may take in before it sends, with room to spare.
 pub const REPLIES_MAX: usize = 4096;
 
-/// Small complete frames (ARP, NDP, ICMP, UDP) waiting to leave.
+/// Small complete frames (ARP, NDP, ICMP, UDP) waiting to leave. Those that a neighbour's answer has released come on top of
+/// these, and are bounded where they waited ([`NEIGHBOR_BYTES_MAX`]).
 pub const CONTROL_FRAMES_MAX: usize = 256;
 
 /// Challenge acknowledgements a second, for the whole stack (RFC 5961 §7).
