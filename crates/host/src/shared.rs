@@ -32,12 +32,20 @@ const SEALS: SealFlags = SealFlags::SHRINK
     .union(SealFlags::FUTURE_WRITE)
     .union(SealFlags::SEAL);
 
+/// An empty memory file of its own user and nobody else's: whoever has a descriptor of it, for reading or for its name alone,
+/// can neither open it for writing through /proc nor hang attributes on it, which would be the kernel's memory for as long
+/// as the file is there (the kernel makes memory files with mode 0777, and `user.*` attributes ask for write permission).
+fn memory_file(name: &str, flags: MemfdFlags) -> rustix::io::Result<OwnedFd> {
+    let file = memfd_create(name, flags | MemfdFlags::CLOEXEC)?;
+    rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)?;
+    Ok(file)
+}
+
 impl SharedWords {
     /// Zeroed words that this process alone can write.
     pub fn create(name: &str, len: usize) -> Result<Self> {
         let what = || format!("cannot make {} bytes of shared memory", len * 8);
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let fd = memfd_create(name, flags).context(what)?;
+        let fd = memory_file(name, MemfdFlags::ALLOW_SEALING).context(what)?;
         rustix::fs::ftruncate(&fd, (len * 8) as u64).context(what)?;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the file has this length, and is sealed against another before anybody else has it.
@@ -91,8 +99,7 @@ impl LentText {
     /// Puts a text into memory.
     pub fn new(name: &str, text: &str) -> Result<Self> {
         let what = || format!("cannot make {} bytes of shared memory", text.len());
-        let mut file = File::from(memfd_create(name, MemfdFlags::CLOEXEC).context(what)?);
-        rustix::fs::fchmod(&file, Mode::RUSR).context(what)?;
+        let mut file = File::from(memory_file(name, MemfdFlags::empty()).context(what)?);
         file.write_all(text.as_bytes()).context(what)?;
         let len = text.len();
         Ok(Self { file, len })
@@ -140,9 +147,7 @@ impl LentMemory {
     /// Zeroed memory, and the descriptor of it that is for the borrower.
     pub fn new(name: &str, len: u64) -> Result<(Self, OwnedFd)> {
         let what = || format!("cannot make {len} bytes of memory to be lent");
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let made = memfd_create(name, flags).context(what)?;
-        rustix::fs::fchmod(&made, Mode::RUSR | Mode::WUSR).context(what)?;
+        let made = memory_file(name, MemfdFlags::ALLOW_SEALING).context(what)?;
         rustix::fs::ftruncate(&made, len).context(what)?;
         fcntl_add_seals(&made, SealFlags::GROW).context(what)?;
         // Each opened for itself: the kernel counts who has a file open, but not whom it was made open for.
@@ -225,6 +230,24 @@ mod tests {
         let mut file = std::fs::File::from(theirs.as_fd().try_clone_to_owned().expect("another"));
         let written = file.write(&[1]).expect_err("sealed");
         assert_eq!(written.raw_os_error(), Some(libc::EPERM));
+    }
+
+    /// Who is not its user gets nothing by its mode, and no attribute onto it.
+    #[test]
+    fn every_memory_file_is_its_users_alone() {
+        let words = SharedWords::create("exos-test", 8).expect("memory");
+        let text = LentText::new("exos-test", "{}").expect("memory");
+        let (memory, lent) = LentMemory::new("exos-test", 8192).expect("memory");
+        let lent_text = text.lend().expect("a descriptor");
+        for fd in [
+            words.as_fd(),
+            lent_text.as_fd(),
+            memory.file.as_fd(),
+            lent.as_fd(),
+        ] {
+            let mode = rustix::fs::fstat(fd).expect("a file").st_mode & 0o777;
+            assert_eq!(mode, 0o600);
+        }
     }
 
     #[test]
