@@ -124,6 +124,49 @@ fn programs_keep_what_they_have_when_the_daemon_is_killed() {
     assert_eq!(lab.interfaces(), ["lo", "wire"], "nothing is left");
 }
 
+/// A program's interface has its number in a namespace of its own. In the daemon's nobody has that number, or a stranger.
+#[test]
+fn programs_are_taken_up_whatever_numbers_the_hosts_interfaces_have() {
+    for (test, stays) in [("no-second", false), ("other-second", true)] {
+        let others = |namespace: &str| {
+            let ip = |words: &str| {
+                let mut ip = std::process::Command::new("ip");
+                let ran = ip.args(["-n", namespace, "link"]).args(words.split(' '));
+                assert!(ran.status().expect("iproute2").success(), "{words}");
+            };
+            ip("add other type veth peer name beside");
+            if !stays {
+                ip("del other");
+            }
+        };
+        let Some(mut lab) = Lab::prepared(test, 1, others) else {
+            return;
+        };
+        lab.start(&[]);
+        let program = Program::connect(&lab);
+        let Attached {
+            slot,
+            token,
+            mut link,
+            ..
+        } = program.attached();
+        let held = port_of(&program.claim(Protocol::Udp, PortWish::Ephemeral));
+        assert!(receives(&lab, &mut link, held.1.port, "with a daemon"));
+        lab.kill();
+        lab.start(&[]);
+        let again = Program::connect(&lab);
+        let (back, _) = again.ask(&Request::Reattach { token });
+        let Answer::Attached {
+            slot: same, grants, ..
+        } = back
+        else {
+            panic!("{back:?}")
+        };
+        assert_eq!((same, grants), (slot, vec![held]));
+        assert!(receives(&lab, &mut link, held.1.port, "under another"));
+    }
+}
+
 /// The host's own address, shared: what is granted is the program's and cannot be the host's, all else stays the host's.
 #[test]
 fn ports_of_a_shared_address_are_the_programs_or_the_hosts() {

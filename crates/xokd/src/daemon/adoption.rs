@@ -23,6 +23,7 @@ use std::time::Duration;
 use exos_host::bpf;
 use exos_host::error::Result;
 use exos_host::netlink::Netlink;
+use exos_host::netns::NetNs;
 use exos_link::Held;
 use exos_xok::Claim;
 use exos_xok::limits::SLOTS_MAX;
@@ -322,9 +323,14 @@ fn saved_ticket(ticket: &Ticket) -> state::Ticket {
 fn adopt_place(netlink: &Netlink, interface: &Interface, saved: &state::Slot) -> Option<Place> {
     let outer = slot::outer_name(interface.link.index, saved.slot);
     let outer = netlink.find_link(&outer).ok()??;
-    let ring = bpf::Link::open_pinned(&interface.gate.ring_name(saved.slot)).ok()?;
+    let name = slot::namespace_name(&interface.prefix, saved.slot);
+    let namespace = NetNs::find(&name).ok()??;
+    // The link names the program's end by its number in the program's namespace, where alone it means that interface.
+    let pinned = interface.gate.ring_name(saved.slot);
+    let ring = namespace.run(|| bpf::Link::open_pinned(&pinned));
+    let ring = ring.ok()?.ok()?;
     (outer.index == saved.ifindex).then(|| Place {
-        namespace: slot::namespace_name(&interface.prefix, saved.slot),
+        namespace: name,
         number: saved.namespace,
         ifindex: saved.ifindex,
         held: Held {

@@ -40,6 +40,11 @@ impl Lab {
 
     /// The same, whose wire has so many queues each way.
     pub fn with_queues(test: &str, queues: u32) -> Option<Self> {
+        Self::prepared(test, queues, |_| ())
+    }
+
+    /// The same, after something was done in the daemon's namespace, whose name is given.
+    pub fn prepared(test: &str, queues: u32, prepare: impl FnOnce(&str)) -> Option<Self> {
         let name = format!("xokd-{test}-{}", std::process::id());
         let lab = Self { name, daemon: None };
         if !rustix::process::geteuid().is_root() || NetNs::create(&lab.side('a')).is_err() {
@@ -47,6 +52,7 @@ impl Lab {
             return None;
         }
         NetNs::create(&lab.side('b')).expect("a second one");
+        prepare(&lab.side('a'));
         let [a, b] = ['a', 'b'].map(|side| NetNs::open(&lab.side(side)).expect("just made"));
         let [left, right] = [&a, &b].map(|ns| ns.netlink().expect("a socket"));
         let end = |name, netns| exos_host::netlink::VethEnd {
