@@ -272,6 +272,51 @@ fn timeouts_back_off() {
     }
 }
 
+/// RFC 5681 §3.1: after a timeout the window is one segment, the first and every later time, also where the link cuts up what
+/// is longer.
+#[test]
+fn a_timeout_sends_one_segment() {
+    for (sack, offload) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut sim = Sim::new(Seed(11)).latency(ms(50));
+        if offload {
+            sim = sim.offload(true);
+        }
+        sim.server.listen(80, Plan::LISTEN);
+        let to = sim.server.addr();
+        let options = Options {
+            sack,
+            ..Options::default()
+        };
+        let conn = sim.client.connect_with(to, Plan::MANUAL, &options);
+        sim.run_for(secs(1));
+        sim.trace().clear();
+        // The flight, a probe of its tail with SACK, and what is sent again the first times.
+        lose(&mut sim, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+        sim.client.send_pattern(conn, 10 * 1448);
+        sim.run_for(secs(30));
+        assert_eq!(received(&sim), 10 * 1448);
+        let lines = data_lines(&mut sim);
+        let sent: Vec<(f64, u32)> = lines
+            .lines()
+            .filter(|line| !line.ends_with("len 0"))
+            .map(|line| {
+                let words: Vec<_> = line.split(' ').collect();
+                let len = words.iter().position(|w| *w == "len").unwrap();
+                (words[0].parse().unwrap(), words[len + 1].parse().unwrap())
+            })
+            .collect();
+        for again in &sent[10..13] {
+            // One of 1,448 bytes; shorter once the path is taken for one that loses long ones.
+            let at_once = sent.iter().filter(|(at, _)| (at - again.0).abs() < 0.01);
+            assert_eq!(
+                at_once.count(),
+                1,
+                "sack {sack}, offload {offload}:\n{lines}"
+            );
+        }
+    }
+}
+
 /// A reordered segment makes fewer than three duplicates: nothing is sent again.
 #[test]
 fn reordering_by_two_is_no_loss() {

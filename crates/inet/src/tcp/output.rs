@@ -160,13 +160,22 @@ impl Connection {
         if self.loss.board.lost_bytes() == 0 || self.probing {
             return None;
         }
+        let window = self.congestion_window();
+        let room = window.saturating_sub(self.loss.in_flight());
+        let forced = self.loss.forced;
         // What the retransmission timer asks for waits for nothing.
-        let full = self.loss.in_flight() >= self.congestion_window();
-        if !self.loss.forced && (full || self.held_back(now)) {
+        if !forced && (room == 0 || self.held_back(now)) {
             return None;
         }
         let (start, end) = self.loss.board.next_lost()?;
-        let len = ((end - start) as u32).min(self.longest(data_max));
+        // It is one segment, whatever the link can cut up (RFC 5681 §3.1); else as many as would leave one by one.
+        let mss = u32::from(self.mss_now());
+        let room = if forced {
+            mss
+        } else {
+            room.next_multiple_of(mss)
+        };
+        let len = ((end - start) as u32).min(self.longest(data_max.min(room)));
         // A window taken back does not keep the first segment from being sent again (§3.8.6).
         let reach = (self.snd_una + self.snd_wnd - start).max(0) as u32;
         let len = if start == self.snd_una {
