@@ -49,12 +49,13 @@ pub const SUCCESSOR_MS_MAX: u32 = 10_000;
 /// Addresses in the shared tables, of all interfaces.
 pub const TABLE_ADDRESSES: usize = 256;
 
-/// Neighbours in the shared tables: as many as the kernel keeps by default (`gc_thresh3`).
-pub const TABLE_NEIGHBOURS: usize = 1024;
+/// Neighbours in the shared tables: four times as many as the kernel keeps by default (`gc_thresh3`, 1,024), so that those
+/// find a place each among [`TABLE_NEIGHBOUR_PROBES`]. 256 KiB.
+pub const TABLE_NEIGHBOURS: usize = 4096;
 
-/// How many places a neighbour may stand at, counted from the one its address points to: a reader looks at 16
+/// How many places a neighbour may stand at, counted from the one its address points to: a reader looks at 32
 /// records of 64 bytes, two pages at worst.
-pub const TABLE_NEIGHBOUR_PROBES: usize = 16;
+pub const TABLE_NEIGHBOUR_PROBES: usize = 32;
 
 /// Routes in the shared tables. A host has a default route and those of its interfaces; a router is not served.
 pub const TABLE_ROUTES: usize = 128;

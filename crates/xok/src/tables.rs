@@ -33,7 +33,7 @@ use rows::{ROW_WORDS_MAX, Row};
 pub const MAGIC: u64 = u64::from_be_bytes(*b"EXOSXOKT");
 
 /// Word 1: the version of this layout.
-pub const LAYOUT: u64 = 1;
+pub const LAYOUT: u64 = 2;
 
 /// Words before the first table.
 const HEADER_WORDS: usize = 64;
@@ -214,8 +214,8 @@ impl<'a> TablesWriter<'a> {
     }
 
     /// Enters what is known of a neighbour, in place of what was. When all its places are taken the one that is worth
-    /// least goes, and of several the one confirmed longest ago; who is worth less than all of them is left out. So
-    /// addresses at which nobody is, which anybody can ask for, take no place of a neighbour's. Returns true when readers
+    /// least goes, and of several the one confirmed longest ago. Whoever has been heard of gets a place in any case;
+    /// addresses at which nobody is, which anybody can ask for, take none of a neighbour's. Returns true when readers
     /// see something new: confirming alone is nothing new.
     pub fn set_neighbour(&self, neighbour: &Neighbour) -> bool {
         let tables = self.tables();
@@ -228,7 +228,11 @@ impl<'a> TablesWriter<'a> {
         };
         let ranked = places(neighbour.interface, neighbour.ip).map(|at| (rank(at), at));
         let ((least, _), place) = ranked.min().expect("there are places");
-        if least > 2 + worth(neighbour.state) {
+        let most = match neighbour.state {
+            NeighbourState::Stale => worth(NeighbourState::Reachable),
+            state => worth(state),
+        };
+        if least > 2 + most {
             return false;
         }
         self.set(place, Some(neighbour));
@@ -300,7 +304,8 @@ fn worth(state: NeighbourState) -> u8 {
     }
 }
 
-/// Where a neighbour may stand. FNV-1a: its weakness against chosen addresses costs no time, and an entry only when as many
+/// Where a neighbour may stand. FNV-1a, whose last bytes reach few of its bits: the multiplications behind it (the finalizer
+/// of MurmurHash3) spread addresses that differ in the last octet alone. Its weakness against chosen addresses costs no time, and an entry only when as many
 /// neighbours as there are places are really there. A key would be no secret: every reader needs it.
 fn places(interface: u32, ip: IpAddr) -> impl Iterator<Item = usize> {
     let bytes = rows::octets(ip);
@@ -308,7 +313,10 @@ fn places(interface: u32, ip: IpAddr) -> impl Iterator<Item = usize> {
     for byte in bytes {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
-    let first = (hash >> 16) as usize % TABLE_NEIGHBOURS;
+    for multiplier in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53_u64] {
+        hash = (hash ^ (hash >> 33)).wrapping_mul(multiplier);
+    }
+    let first = (hash >> 33) as usize % TABLE_NEIGHBOURS;
     (0..TABLE_NEIGHBOUR_PROBES).map(move |i| (first + i) % TABLE_NEIGHBOURS)
 }
 

@@ -295,3 +295,52 @@ fn addresses_at_which_nobody_is_take_no_neighbours_place() {
     assert!(writer.set_neighbour(&rubbish(absent, NeighbourState::Incomplete)));
     assert_eq!(writer.tables().neighbour(3, gateway.ip), None);
 }
+
+/// Neighbours of whole prefixes, which differ in their last bits: all of them are known, in whatever order they come, and as
+/// whatever they are known.
+#[test]
+fn all_neighbours_of_a_prefix_find_places() {
+    let v4 = |n: u32| IpAddr::from((0x0a4d_0000 + n).to_be_bytes());
+    let v6 = |n: u32| IpAddr::from((0xfd77_u128 << 112 | u128::from(n)).to_be_bytes());
+    let prefixes: [&dyn Fn(u32) -> IpAddr; 2] = [&v4, &v6];
+    for (prefix, count) in prefixes
+        .into_iter()
+        .zip([254, 1022])
+        .chain(prefixes.into_iter().zip([1022, 254]))
+    {
+        // 389 has no factor in common with either count.
+        for step in [1, 389] {
+            let memory = memory();
+            let writer = TablesWriter::new(&memory, 1);
+            for n in 0..count {
+                let ip = prefix(1 + n * step % count);
+                let state = [NeighbourState::Stale, NeighbourState::Reachable][n as usize % 2];
+                assert!(writer.set_neighbour(&Neighbour {
+                    state,
+                    ..neighbour(ip, u64::from(n))
+                }));
+            }
+            let known = (1..=count).filter(|n| writer.tables().neighbour(3, prefix(*n)).is_some());
+            assert_eq!(known.count(), count as usize, "of {} by {step}", prefix(0));
+        }
+    }
+}
+
+/// Who has just been heard of is not kept out by neighbours who were certain long ago.
+#[test]
+fn whoever_is_heard_of_finds_a_place_among_the_reachable() {
+    let memory = memory();
+    let writer = TablesWriter::new(&memory, 1);
+    let places = colliding(v6(0)).take(TABLE_NEIGHBOUR_PROBES);
+    for (age, ip) in places.enumerate() {
+        writer.set_neighbour(&neighbour(ip, age as u64));
+    }
+    let heard = Neighbour {
+        state: NeighbourState::Stale,
+        ..neighbour(v6(0), 99)
+    };
+    assert!(writer.set_neighbour(&heard));
+    assert_eq!(writer.tables().neighbour(3, heard.ip), Some(heard));
+    let oldest = colliding(v6(0)).next().expect("many");
+    assert_eq!(writer.tables().neighbour(3, oldest), None);
+}
