@@ -1,7 +1,7 @@
 //! The signals that a serving program answers: stop, and say how it goes.
 //!
 //! SIGINT and SIGTERM ask it to stop, SIGUSR1 to print its statistics; a program that knows what to do
-//! about it catches more ([`Ask`]). Their handlers set a flag and then write to a socket that the program's
+//! about it catches more ([`Ask`]). SIGUSR2 does nothing to a program that has no use for it. Their handlers set a flag and then write to a socket that the program's
 //! loop waits on.
 //!
 //! The socket is one for all signals, and whoever takes one empties it. So it is readable for as long as there is a signal
@@ -66,6 +66,8 @@ impl Signals {
             signals.register(signal, &signals.stop)?;
         }
         signals.register(SIGUSR1, &signals.report)?;
+        // Its default would end the program: a log rotation that tells a server without a log, say.
+        signal_hook::flag::register(SIGUSR2, Arc::default()).map_err(what)?;
         Ok(signals)
     }
 
@@ -139,6 +141,12 @@ mod tests {
 
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use signal_hook::low_level::raise;
+
+    #[test]
+    fn a_signal_for_which_there_is_no_use_ends_nothing() {
+        let _signals = Signals::catch().expect("signals");
+        raise(SIGUSR2).expect("it is caught");
+    }
 
     fn is_readable(signals: &Signals) -> bool {
         let mut fds = [PollFd::from_borrowed_fd(signals.fd(), PollFlags::IN)];
