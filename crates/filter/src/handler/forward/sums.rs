@@ -141,7 +141,8 @@ fn add_part(asm: &mut Assembler, at: i32, sum: Reg, wrong: Label) {
 
 /// Adds the r4 bytes of the frame from r2 on, of which there are fewer than a part has, if there are any.
 fn add_rest(asm: &mut Assembler, sum: Reg, done: Label, wrong: Label) {
-    asm.jump_if(Reg::R4, Condition::Equal, 0, done);
+    // Not a comparison with 0 for equality, of which the verifier before Linux 6.2 learns no least length.
+    asm.jump_if(Reg::R4, Condition::Less, 1, done);
     asm.jump_if(Reg::R4, Condition::Greater, PART_LEN as i32, wrong);
     for at in (PART..PART + PART_LEN as i16).step_by(8) {
         asm.push(Insn::store_imm(Size::Double, Reg::R10, at, 0));
