@@ -10,6 +10,8 @@ use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
 
 /// linux/socket.h; the C library's bindings do not have it yet. Linux 6.5.
 const SO_PEERPIDFD: i32 = 77;
+/// The same, Linux 6.16.
+const SO_PASSRIGHTS: i32 = 83;
 
 /// Supplementary groups that are looked at: more, and the peer counts as in none. `NGROUPS_MAX` is 65,536, but
 /// nobody has that many.
@@ -50,6 +52,24 @@ impl Peer {
             process,
         })
     }
+}
+
+/// Says whether a Unix socket takes descriptors. Sending one to a socket that does not fails (EPERM); what a listening socket
+/// has been told holds for everybody who connects afterwards. False where the kernel cannot do that (before 6.16): then
+/// descriptors arrive whatever was said.
+pub fn take_descriptors(socket: impl AsFd, take: bool) -> bool {
+    let value = i32::from(take);
+    // SAFETY: the kernel reads an integer.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PASSRIGHTS,
+            (&raw const value).cast(),
+            size_of::<i32>() as u32,
+        )
+    };
+    result == 0
 }
 
 /// Reads an option of a socket; returns how many values there are.

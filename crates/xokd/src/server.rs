@@ -6,9 +6,10 @@
 //!
 //! A connection is the world. It is cut off, with a counter that says why ([`Cut`]), when it says what cannot be
 //! read, asks without taking its answers, stays silent at the beginning, or sends descriptors' worth of nothing; it
-//! is not let in when its user has too many, or users like him have ([`newcomers`]). Descriptors that it sends are closed
-//! by the kernel: none are asked for.
+//! is not let in when its user has too many, or users like him have ([`newcomers`]). Descriptors that it sends are refused
+//! by the kernel where it can ([`closing`]), and end the connection elsewhere: none are asked for.
 
+mod closing;
 mod newcomers;
 mod turns;
 
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use exos_host::error::{Context as _, Error, Result};
-use exos_host::peer::Peer;
+use exos_host::peer::{Peer, take_descriptors};
 use exos_xok::Request;
 use exos_xok::limits::{MESSAGE_BYTES_MAX, MESSAGE_DESCRIPTORS_MAX};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -32,6 +33,7 @@ use crate::ledger::Now;
 use crate::limits::{ANSWERS_WAITING_MAX, HELLO_TIME, NEWCOMERS_WAITING_MAX};
 use crate::policy::{Standing, Who};
 
+use closing::Closing;
 pub use newcomers::{Awaited, Guests};
 pub use turns::{Turn, Turns, User, goes_on};
 
@@ -152,6 +154,7 @@ pub struct Server {
     /// Until when nobody is let in, because there are no descriptors left for that.
     full_until: Now,
     connections: BTreeMap<ConnectionId, Connection>,
+    closing: Closing,
     last: ConnectionId,
     /// Those that ended and were not asked about since.
     ended: Vec<ConnectionId>,
@@ -192,12 +195,15 @@ impl Server {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let kind = SocketType::SEQPACKET;
         let listener = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None);
+        let listener = listener.context(what)?;
+        let may_hold_descriptors = !take_descriptors(&listener, false);
         Ok(Self {
-            listener: listener.context(what)?,
+            listener,
             path: path.to_owned(),
             is_open: false,
             full_until: Now::ZERO,
             connections: BTreeMap::new(),
+            closing: Closing::new(may_hold_descriptors),
             last: 0,
             ended: Vec::new(),
             cuts: BTreeMap::new(),
@@ -274,6 +280,10 @@ impl Server {
     pub fn receive(&mut self, id: ConnectionId, now: Now) -> Option<Heard> {
         let connection = self.connections.get_mut(&id)?;
         let flags = RecvFlags::DONTWAIT;
+        if self.closing.has_descriptors(&connection.socket) {
+            self.cut(id, Cut::BadMessage);
+            return Some(Heard::Gone(Cut::BadMessage));
+        }
         let cut = match rustix::net::recv(&connection.socket, &mut *self.buffer, flags) {
             Err(Errno::AGAIN | Errno::INTR) => return None,
             Ok((0, _)) | Err(_) => Cut::HungUp,
@@ -345,7 +355,8 @@ impl Server {
 
     /// Ends a connection.
     pub fn cut(&mut self, id: ConnectionId, why: Cut) {
-        if self.connections.remove(&id).is_some() {
+        if let Some(connection) = self.connections.remove(&id) {
+            self.closing.close(connection.peer.uid, connection.socket);
             self.ended.push(id);
             self.count(why);
         }
@@ -365,6 +376,13 @@ impl Drop for Server {
     fn drop(&mut self) {
         if self.is_open {
             let _ = std::fs::remove_file(&self.path);
+        }
+        for (_, connection) in std::mem::take(&mut self.connections) {
+            self.closing.close(connection.peer.uid, connection.socket);
+        }
+        // Who has not been let in may have sent something, too.
+        if let Ok(listener) = self.listener.try_clone() {
+            self.closing.close(u32::MAX, listener);
         }
     }
 }

@@ -52,6 +52,7 @@ pub struct Awaited {
 impl Server {
     /// Lets in whoever waits, up to a turn's worth: who connects again and again must not keep us here.
     pub fn accept(&mut self, now: Now, guests: &impl Guests) {
+        self.closing.go_on();
         for _ in 0..NEWCOMERS_PER_TURN {
             match self.accept_one() {
                 Ok(socket) => self.welcome(socket, now, guests),
@@ -78,11 +79,14 @@ impl Server {
         let uid = socket_peercred(&socket).map(|c| c.uid.as_raw());
         let of_user = self.connections.values().map(|c| c.peer.uid);
         let of_user = of_user.filter(|user| uid == Ok(*user)).count();
+        let of_user = of_user + uid.map_or(0, |uid| self.closing.of(uid));
         if of_user >= CONNECTIONS_PER_USER_MAX {
             self.count(Cut::TooMany);
+            self.closing.close(uid.unwrap_or(u32::MAX), socket);
             return;
         }
         let Ok(peer) = Peer::of(&socket) else {
+            self.closing.close(uid.unwrap_or(u32::MAX), socket);
             return; // It has gone again.
         };
         let mut connection = Connection::new(socket, peer, now);
@@ -91,7 +95,10 @@ impl Server {
         let too_many = unnamed && of_user >= CONNECTIONS_UNNAMED_MAX;
         if too_many || !self.has_room(&connection, now, guests) {
             self.count(Cut::TooMany);
-            turn_away(&connection);
+            if !self.closing.has_descriptors(&connection.socket) {
+                turn_away(&connection);
+            }
+            self.closing.close(connection.peer.uid, connection.socket);
             return;
         }
         self.last += 1;

@@ -21,6 +21,14 @@ fn server(name: &str) -> (Server, PathBuf) {
     (Server::listen(&path).expect("a socket"), path)
 }
 
+/// A server as it is on kernels that cannot refuse descriptors.
+fn server_that_is_sent_descriptors(name: &str) -> (Server, PathBuf) {
+    let (mut server, path) = server(name);
+    take_descriptors(&server.listener, true);
+    server.closing = Closing::new(true);
+    (server, path)
+}
+
 fn connect(path: &Path) -> OwnedFd {
     let kind = SocketType::SEQPACKET;
     let flags = SocketFlags::NONBLOCK;
@@ -213,27 +221,22 @@ fn a_program_that_does_not_listen_is_cut_off() {
     drop(program);
 }
 
+/// As on kernels that cannot refuse them.
 #[test]
 fn descriptors_that_are_sent_to_us_are_not_kept() {
-    let (mut server, path) = server("descriptors");
+    let (mut server, path) = server_that_is_sent_descriptors("kept-descriptors");
     let program = connect(&path);
     server.accept(START, &Everybody::named());
     let id = server.ids()[0];
     let (ours, theirs) = UnixStream::pair().expect("a pair");
-    let fds = [theirs.as_fd()];
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
-    let bytes = Request::Status.encode(1);
-    let parts = [std::io::IoSlice::new(&bytes)];
-    rustix::net::sendmsg(&program, &parts, &mut ancillary, SendFlags::empty()).expect("room");
+    let theirs = OwnedFd::from(theirs);
+    send_with(&program, &Request::Status.encode(1), &theirs).expect("room");
     drop(theirs);
     assert!(matches!(
         server.receive(id, START),
-        Some(Heard::Request(1, Request::Status))
+        Some(Heard::Gone(Cut::BadMessage))
     ));
-    // Nobody has the other end any more.
-    ours.set_nonblocking(true).expect("a socket");
+    // Soon nobody has the other end any more.
     let read = std::io::Read::read(&mut &ours, &mut [0; 1]).expect("the end");
     assert_eq!(read, 0);
 }
@@ -400,4 +403,93 @@ fn a_socket_that_nobody_answers_is_replaced_and_another_is_not() {
     let again = Server::listen(&path).expect("nobody answers");
     drop(again);
     assert!(!path.exists());
+}
+
+/// Sends a message with a descriptor.
+fn send_with(socket: &OwnedFd, bytes: &[u8], fd: &OwnedFd) -> Result<(), Errno> {
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let fds = [fd.as_fd()];
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
+    let parts = [std::io::IoSlice::new(bytes)];
+    rustix::net::sendmsg(socket, &parts, &mut ancillary, SendFlags::NOSIGNAL).map(drop)
+}
+
+/// A TCP socket that takes an hour to be closed, and the peer that does not read what it sends.
+fn lingering() -> (OwnedFd, std::net::TcpStream) {
+    use std::io::Write as _;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let at = listener.local_addr().expect("it is bound");
+    let mut stream = std::net::TcpStream::connect(at).expect("it listens");
+    let (peer, _) = listener.accept().expect("it is connected");
+    let hour = Some(std::time::Duration::from_secs(3600));
+    rustix::net::sockopt::set_socket_linger(&stream, hour).expect("a TCP socket");
+    stream.set_nonblocking(true).expect("a socket");
+    while stream.write(&[0; 1 << 16]).is_ok() {}
+    (stream.into(), peer)
+}
+
+/// Where the kernel can, it refuses descriptors to whoever connects, before they are on their way; else they end the
+/// connection.
+#[test]
+fn descriptors_are_not_taken() {
+    let (mut server, path) = server("descriptors");
+    let program = connect(&path);
+    let file = OwnedFd::from(std::fs::File::open("/dev/null").expect("it is there"));
+    let sent = send_with(&program, &Request::Status.encode(1), &file);
+    server.accept(START, &Everybody::named());
+    let id = server.ids()[0];
+    match sent {
+        Err(error) => {
+            assert_eq!(error, Errno::PERM);
+            send(&program, &Request::Status.encode(1));
+            assert!(matches!(
+                server.receive(id, START),
+                Some(Heard::Request(1, Request::Status))
+            ));
+        }
+        Ok(()) => assert!(matches!(
+            server.receive(id, START),
+            Some(Heard::Gone(Cut::BadMessage))
+        )),
+    }
+}
+
+/// As on kernels that cannot refuse them: a descriptor that takes an hour to be closed, in a message that is received, in
+/// one that is not, and from a client that is turned away. Nobody waits for any of them.
+#[test]
+fn what_takes_long_to_be_closed_keeps_nobody() {
+    let (done, over) = std::sync::mpsc::channel();
+    // On a thread, so that waiting is seen.
+    std::thread::spawn(move || {
+        let (mut server, path) = server_that_is_sent_descriptors("lingering");
+        let clients: Vec<_> = (0..3).map(|_| connect(&path)).collect();
+        let mut peers = Vec::new();
+        for client in &clients {
+            let (socket, peer) = lingering();
+            peers.push(peer);
+            send_with(client, &Request::Status.encode(1), &socket).expect("it is taken");
+        }
+        server.accept(START, &Everybody::named());
+        let ids = server.ids();
+        assert!(matches!(
+            server.receive(ids[0], START),
+            Some(Heard::Gone(Cut::BadMessage))
+        ));
+        server.cut(ids[1], Cut::Silent);
+        drop(clients);
+        assert!(server.receive(ids[2], START).is_some());
+        assert!(server.is_empty());
+        let uid = rustix::process::geteuid().as_raw();
+        assert_eq!(server.closing.of(uid), 3, "they are not closed yet");
+        // Without its data to be sent a socket is closed at once.
+        drop(peers);
+        while server.closing.of(uid) > 0 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            server.closing.go_on();
+        }
+        done.send(()).expect("somebody waits");
+    });
+    let patience = std::time::Duration::from_secs(60);
+    over.recv_timeout(patience).expect("nobody waits");
 }
