@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     match run(Cli::parse().program) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("exos: {error}");
+            exos_program::error!("exos: {error}");
             ExitCode::FAILURE
         }
     }

@@ -5,6 +5,7 @@
 //!
 //! [`text`] turns a packet into tcpdump's line; [`file`] reads and writes captures.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stderr))] // See `exos_program::message`.
 
 mod cli;
 pub mod file;

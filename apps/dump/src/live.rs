@@ -34,7 +34,7 @@ const REPORT_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) fn run(args: &DumpArgs, mut dump: Dump) -> Result<ExitCode, Error> {
     let signals = Signals::catch()?;
     let mut live = Live::open(args)?;
-    eprintln!(
+    exos_program::info!(
         "exos dump: listening on {}, snap length {} bytes",
         args.interface
             .as_deref()
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &DumpArgs, mut dump: Dump) -> Result<ExitCode, Error> {
     let ended = live.turns(&mut dump, &signals);
     let lost = live.lost();
     dump.finish(lost.unwrap_or(0))?;
-    eprintln!("exos dump: {}", counts(dump.captured, lost));
+    exos_program::info!("exos dump: {}", counts(dump.captured, lost));
     ended.map(|()| ExitCode::SUCCESS)
 }
 
@@ -110,7 +110,7 @@ impl Live {
                 return Ok(());
             }
             if signals.take_report_request() {
-                eprintln!("exos dump: {}", counts(dump.captured, self.lost()));
+                exos_program::info!("exos dump: {}", counts(dump.captured, self.lost()));
             }
             self.listen()?;
             self.sleep(signals)?;

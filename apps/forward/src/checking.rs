@@ -95,9 +95,11 @@ fn forget_others(services: &mut Services, targets: &[Target]) {
 fn tell(server: &Server, outcome: &Outcome) {
     let (protocol, at) = (server.transport.name(), SocketAddr::from(server.at));
     match (outcome.is_well, outcome.result) {
-        (Some(true), _) => eprintln!("exos forward: {protocol}:{at} is well again"),
+        (Some(true), _) => exos_program::info!("exos forward: {protocol}:{at} is well again"),
         (Some(false), Err(failure)) => {
-            eprintln!("exos forward: {protocol}:{at} gets no new connections: it {failure}");
+            exos_program::warn!(
+                "exos forward: {protocol}:{at} gets no new connections: it {failure}"
+            );
         }
         (Some(false), Ok(())) | (None, _) => {}
     }

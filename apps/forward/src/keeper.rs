@@ -40,7 +40,7 @@ impl Keeper {
             .filter(|flow| forwarder.restore(now, flow))
             .count();
         if count > 0 {
-            eprintln!(
+            exos_program::info!(
                 "exos forward: goes on with {restored} of {count} flows of {}",
                 path.display()
             );
@@ -108,7 +108,7 @@ impl Keeper {
     fn check(&mut self, written: std::io::Result<()>) {
         if let Err(error) = written {
             let path = self.path.display();
-            eprintln!(
+            exos_program::warn!(
                 "exos forward: flows are no longer kept, because {path} cannot be written: {error}"
             );
             let _ = std::fs::remove_file(&self.path);

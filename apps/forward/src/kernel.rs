@@ -189,7 +189,7 @@ impl Kernel {
     /// Tells a person what is different from what he was told last.
     fn say(&mut self, text: String) {
         if self.said.as_ref() != Some(&text) {
-            eprintln!("exos forward: {text}");
+            exos_program::warn!("exos forward: {text}");
             self.said = Some(text);
         }
     }

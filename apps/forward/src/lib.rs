@@ -31,6 +31,7 @@
 //! Everything but the program performs nothing: no I/O, no clock. `docs/internals/forward.md` is the design.
 //!
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stderr))] // See `exos_program::message`.
 
 mod answers;
 mod checking;

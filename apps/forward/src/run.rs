@@ -70,7 +70,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     if keeper.is_some() {
         lent::await_successor(&mut exos)?;
     }
-    eprintln!("exos forward: {}", exos.describe_link());
+    exos_program::info!("exos forward: {}", exos.describe_link());
     let mut answers = Answers::default();
     answers.take(&mut exos, forwarder.services())?;
     let kernel = match wanted.in_kernel {
@@ -225,8 +225,8 @@ impl Program {
         self.serve_control();
         if self.signals.take_asked(Ask::Reload) {
             match self.reload() {
-                Ok(changes) => eprintln!("exos forward: {}", in_words(&changes)),
-                Err(error) => eprintln!("exos forward: goes on as before: {error}"),
+                Ok(changes) => exos_program::info!("exos forward: {}", in_words(&changes)),
+                Err(error) => exos_program::warn!("exos forward: goes on as before: {error}"),
             }
         }
         self.take_answers();
@@ -263,7 +263,7 @@ impl Program {
     fn seek_servers(&mut self) {
         let (now, stack) = (self.exos.now(), &mut self.exos.stack);
         for server in self.seeking.turn(now, stack, self.forwarder.services()) {
-            eprintln!("exos forward: {}", seeking::in_words(stack, server));
+            exos_program::warn!("exos forward: {}", seeking::in_words(stack, server));
         }
     }
 
@@ -312,7 +312,7 @@ impl Program {
     fn take_answers(&mut self) {
         let services = self.forwarder.services();
         if let Err(error) = self.answers.take(&mut self.exos, services) {
-            eprintln!("exos forward: answers of new servers do not come here: {error}");
+            exos_program::warn!("exos forward: answers of new servers do not come here: {error}");
         }
     }
 

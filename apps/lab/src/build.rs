@@ -14,6 +14,7 @@ use exos_host::netns::NetNs;
 use exos_host::{Error, Result, error::Context as _};
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
 use std::ffi::OsStr;
+use std::io::Write as _;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -120,7 +121,8 @@ impl std::ops::Deref for Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if let Err(e) = down(&self.0.name) {
-            eprintln!("exos lab: {e}");
+            // Nobody may be reading.
+            let _ = writeln!(std::io::stderr(), "exos lab: {e}");
         }
     }
 }

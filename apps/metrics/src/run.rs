@@ -1,5 +1,6 @@
 //! The loop: scrapers, and the daemon asked on their behalf.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -23,7 +24,9 @@ pub fn run(args: &MetricsArgs) -> Result<ExitCode, Error> {
     let signals = Signals::catch()?;
     let mut server = Server::listen(args.listen)?;
     let mut source = Source::new(args.xokd.clone().unwrap_or_else(exos::via::socket_path));
-    println!("metrics at http://{}/metrics", server.address()?);
+    let address = server.address()?;
+    // Nobody may be reading; scrapers are answered all the same.
+    let _ = writeln!(std::io::stdout(), "metrics at http://{address}/metrics");
     let started = Instant::now();
     while !signals.stop_requested() {
         wait(&server, &signals, started.elapsed())?;
@@ -77,7 +80,7 @@ impl Source {
         };
         let trouble = asked.as_ref().err().map(ToString::to_string);
         if self.trouble != trouble {
-            eprintln!(
+            exos_program::warn!(
                 "exos metrics: {}",
                 trouble.as_deref().unwrap_or("the daemon is there")
             );

@@ -12,7 +12,7 @@ pub fn tell_news(program: &str, exos: &mut Exos) -> bool {
             News::Revoked { what, .. } => is_all(*what, exos),
             News::Away | News::Back => false,
         };
-        eprintln!("exos {program}: {}", news.sentence());
+        crate::warn!("exos {program}: {}", news.sentence());
     }
     over
 }

@@ -136,7 +136,7 @@ impl<'a> Program<'a> {
     ) -> Result<Self, Error> {
         args.link.pin()?;
         let exos = Exos::attach(attachment)?;
-        eprintln!("exos {}: {}", kind.name(), exos.describe_link());
+        exos_program::info!("exos {}: {}", kind.name(), exos.describe_link());
         let stream = if args.json {
             Stream::Output
         } else {
@@ -187,7 +187,7 @@ impl<'a> Program<'a> {
         if let (LinkName::OwnTap, Some(ip)) = (&attachment.link, addresses.first()) {
             let name = self.service.kind().name();
             let command = inside_hint(&format!("nc {ip} {port}"));
-            eprintln!("exos {name}: from another terminal of yours:\n    {command}");
+            exos_program::info!("exos {name}: from another terminal of yours:\n    {command}");
         }
     }
 

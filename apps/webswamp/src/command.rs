@@ -66,7 +66,7 @@ pub fn run(command: &LoadCommand) -> Result<ExitCode> {
                 files.iter().map(|file| Results::read(file)).collect();
             let all = merge(parts?)?;
             if let Some(warning) = warning(&all) {
-                eprintln!("exos load: {warning}");
+                exos_program::warn!("exos load: {warning}");
             }
             output.open()?.tell(&all)
         }
@@ -91,7 +91,7 @@ fn run_load(args: &LoadArgs) -> Result<ExitCode> {
             let signals = Signals::catch()?;
             let told = |line: &str| {
                 if !args.show.quiet {
-                    eprint!("{line}");
+                    exos_program::info!("{}", line.trim_end_matches('\n'));
                 }
             };
             output.tell(&peak::find(args, bound, &signals, told)?)

@@ -114,7 +114,7 @@ impl Output<'_> {
         let failed = args.fail_if.iter().filter_map(|one| found.meets(one));
         let failed: Vec<String> = failed.collect();
         for line in &failed {
-            eprintln!("exos load: {line}");
+            exos_program::warn!("exos load: {line}");
         }
         Ok(if failed.is_empty() {
             ExitCode::SUCCESS

@@ -59,7 +59,7 @@ impl Sink {
             Ok(file) => (self.file, self.torn) = (Some(file), false),
             Err(e) => {
                 let name = path.display();
-                eprintln!(
+                exos_program::warn!(
                     "exos serve: cannot open the log {name} again: {e}; it goes on in the old file"
                 );
             }
@@ -86,13 +86,15 @@ impl Sink {
             let lost = chunk.lines.saturating_sub(whole);
             shared.lines[owner].lost.fetch_add(lost, Ordering::Relaxed);
             if !self.failing {
-                eprintln!(
+                exos_program::warn!(
                     "exos serve: cannot write the log: {error}; lines are lost until it can be written"
                 );
             }
         } else if self.failing {
             let lost = shared.lost();
-            eprintln!("exos serve: the log is written again; {lost} lines of it are lost");
+            exos_program::info!(
+                "exos serve: the log is written again; {lost} lines of it are lost"
+            );
         }
         self.failing = result.is_err();
     }
@@ -122,7 +124,7 @@ impl Sink {
     fn tell_dropped(&mut self, dropped: u64) {
         let (told, at) = self.told;
         if dropped > told && at.is_none_or(|at| at.elapsed() >= LOG_TELL_TIME) {
-            eprintln!(
+            exos_program::warn!(
                 "exos serve: the log is not written as fast as it grows: {dropped} lines were left out"
             );
             self.told = (dropped, Some(Instant::now()));

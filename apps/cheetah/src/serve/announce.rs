@@ -20,15 +20,15 @@ pub(super) fn announce(
 ) -> Result<(), Error> {
     let (exos, place) = (&station.exos, place_of_addresses(config));
     for line in sites::describe(config, station.cheetah.server().sites()) {
-        eprintln!("exos serve: {line}");
+        exos_program::info!("exos serve: {line}");
     }
     if cores.len() > 1 {
         let cores = sites::list(cores);
-        eprintln!(
+        exos_program::info!(
             "exos serve: on cores {cores}, with a queue of the interface each, from queue 0 on"
         );
     }
-    eprintln!("exos serve: {}", exos.describe_link());
+    exos_program::info!("exos serve: {}", exos.describe_link());
     for address in reachable_addresses(exos) {
         let url = url(address, config.port);
         // Nobody may be reading; the site is served all the same.
@@ -68,18 +68,22 @@ fn show_from_inside(exos: &Exos, port: u16) -> Result<(), Error> {
     else {
         return Ok(());
     };
-    eprintln!(
+    exos_program::info!(
         "exos serve: without root this runs over a TAP device in a user namespace; AF_XDP needs root (sudo)"
     );
-    eprintln!("exos serve: from another terminal of yours:");
+    exos_program::info!("exos serve: from another terminal of yours:");
     let fetch = format!("curl -i {}", url(ip, port));
-    eprintln!("    {}", inside_hint(&fetch));
+    exos_program::info!("    {}", inside_hint(&fetch));
     let address = std::net::SocketAddr::new(ip, port);
     std::thread::Builder::new()
         .name("first-request".into())
         .spawn(move || match first_request(address) {
-            Ok(answer) => eprintln!("exos serve: a kernel socket inside was answered:\n{answer}"),
-            Err(e) => eprintln!("exos serve: a kernel socket inside was not answered: {e}"),
+            Ok(answer) => {
+                exos_program::info!("exos serve: a kernel socket inside was answered:\n{answer}")
+            }
+            Err(e) => {
+                exos_program::warn!("exos serve: a kernel socket inside was not answered: {e}")
+            }
         })
         .map_err(|e| Error::io("cannot start a thread", e))?;
     Ok(())

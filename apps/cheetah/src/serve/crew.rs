@@ -100,7 +100,7 @@ impl Crew {
 impl Drop for Crew {
     fn drop(&mut self) {
         if let Err(e) = self.end() {
-            eprintln!("exos serve: {e}");
+            exos_program::warn!("exos serve: {e}");
         }
     }
 }

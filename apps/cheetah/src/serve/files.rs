@@ -30,12 +30,12 @@ impl Files {
         let refused = |tree: &Tree| tree.watch().map_or(1, |watch| watch.refused());
         let refused: u64 = trees.iter().map(refused).sum();
         if refused > 0 {
-            eprintln!(
+            exos_program::warn!(
                 "exos serve: the kernel does not watch {refused} of the directories; all are looked through once a \
                  minute instead; raise the sysctls fs.inotify.max_user_watches and fs.inotify.max_user_instances"
             );
         }
-        let say = |omission: &Omission| eprintln!("exos serve: left out: {omission}");
+        let say = |omission: &Omission| exos_program::warn!("exos serve: left out: {omission}");
         let started = Keeper::start(trees, cores.to_vec(), listeners, say);
         let (keeper, changes) =
             started.map_err(|e| Error::io("cannot follow changes of files", e))?;

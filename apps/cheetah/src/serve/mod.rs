@@ -133,7 +133,7 @@ impl Program<'_> {
         let mut revoked = false;
         let served = lead.serve(&mut station, &mut upkeep, |station| {
             if let Some(why) = station.exos.see_to_handlers() {
-                eprintln!("exos serve: {why}");
+                exos_program::warn!("exos serve: {why}");
             }
             revoked = tell_news("serve", &mut station.exos);
             revoked

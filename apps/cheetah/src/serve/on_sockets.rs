@@ -49,7 +49,7 @@ pub(super) fn run(
 ) -> Result<ExitCode, Error> {
     let served = fresh.into_sites();
     for line in sites::describe(config, &served) {
-        eprintln!("exos serve: {line}");
+        exos_program::info!("exos serve: {line}");
     }
     let signals = Signals::catch()?;
     let mut server = Server::new(served, clock::unix_secs());
@@ -195,7 +195,7 @@ fn announce(server: &SocketServer, place: Stream) -> Result<(), Error> {
         ip if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         ip => ip,
     };
-    eprintln!("exos serve: on the kernel's sockets, listening at {address}");
+    exos_program::info!("exos serve: on the kernel's sockets, listening at {address}");
     let url = url(ip, address.port());
     // Nobody may be reading; the site is served all the same.
     let _ = match place {

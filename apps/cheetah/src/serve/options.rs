@@ -83,7 +83,7 @@ impl ServeArgs {
         let config = match &self.config {
             Some(file) => Config::read(file).map_err(|errors| {
                 for line in errors.to_string().lines() {
-                    eprintln!("exos serve: {line}");
+                    exos_program::error!("exos serve: {line}");
                 }
                 let (count, file) = (errors.errors.len(), file.display());
                 let errors = if count == 1 { "error" } else { "errors" };
@@ -124,7 +124,7 @@ pub(super) fn streams(config: &Config, cores: &[usize], is_first: bool) -> Resul
     let started = Disk::start(cores);
     let (disk, reason) = started.map_err(|e| Error::io("cannot start reading long files", e))?;
     if let Some(reason) = reason.filter(|_| is_first) {
-        eprintln!(
+        exos_program::warn!(
             "exos serve: no io_uring ({reason}; see the sysctl kernel.io_uring_disabled): a thread reads long files"
         );
     }

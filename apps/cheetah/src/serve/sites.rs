@@ -122,7 +122,7 @@ impl Fresh {
 
 fn say_omissions(tree: &mut Tree) {
     for omission in tree.take_omissions() {
-        eprintln!("exos serve: left out: {omission}");
+        exos_program::warn!("exos serve: left out: {omission}");
     }
 }
 
@@ -235,7 +235,7 @@ pub(super) fn list(cores: &[usize]) -> String {
 pub(super) fn tell_all(mut errors: Vec<Error>) -> Error {
     let last = errors.pop();
     for error in errors {
-        eprintln!("exos serve: {error}");
+        exos_program::error!("exos serve: {error}");
     }
     last.unwrap_or_else(|| Error::new("nothing is served"))
 }

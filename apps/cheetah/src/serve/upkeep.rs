@@ -72,9 +72,9 @@ impl Upkeep {
         if asks.contains(Asks::ALL_EXCHANGED)
             && let Some(trees) = self.coming.take()
         {
-            eprintln!("exos serve: read anew");
+            exos_program::info!("exos serve: read anew");
             if let Err(e) = self.follow_others(trees, seat) {
-                eprintln!("exos serve: {e}; send SIGHUP when files have changed");
+                exos_program::warn!("exos serve: {e}; send SIGHUP when files have changed");
             }
         }
         if self.coming.is_some() {
@@ -87,7 +87,7 @@ impl Upkeep {
                 seat.send_fresh(fresh);
             }
             Some(Err(errors)) => {
-                eprintln!("exos serve: {}; what was served goes on", tell_all(errors));
+                exos_program::warn!("exos serve: {}; what was served goes on", tell_all(errors));
             }
         }
     }

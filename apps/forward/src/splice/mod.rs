@@ -51,7 +51,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
         Stream::Error
     };
     let printer = Printer::start(stream)?;
-    eprintln!("exos forward: on the kernel's sockets, by splicing");
+    exos_program::info!("exos forward: on the kernel's sockets, by splicing");
     crate::run::announce(&args.listen);
     let ended = turn(splicer, &signals, &printer, args.json);
     printer.finish();

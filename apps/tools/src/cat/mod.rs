@@ -72,7 +72,7 @@ fn begin(args: &CatArgs, side: Side, port: Option<u16>, exos: &mut Exos) -> Resu
                 .listen(None, port, options)
                 .map_err(|e| Error::new(format!("cannot listen on port {port}: {e}")))?;
             for ip in reachable_addresses(exos) {
-                eprintln!("exos cat: listening on {}", SocketAddr::new(ip, port));
+                exos_program::info!("exos cat: listening on {}", SocketAddr::new(ip, port));
             }
             Ok(Cat::listening(listener, now))
         }

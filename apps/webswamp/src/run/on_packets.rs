@@ -197,7 +197,7 @@ impl<'a> Load<'a> {
         let mut packets = packets(&mut self.exos, &mut self.ports, &self.options, self.to);
         self.course.engine.handle_due(now, &mut packets);
         if let Some(shortage) = self.ports.poll_shortage() {
-            eprintln!("exos load: {shortage}");
+            exos_program::warn!("exos load: {shortage}");
         }
         self.exos.send()?;
         self.course.effort.busy = self.exos.busy() - self.busy_before;

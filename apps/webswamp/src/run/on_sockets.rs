@@ -124,7 +124,7 @@ impl<'a> Load<'a> {
         }
         engine.handle_due(clock::now(), sockets);
         if let Some(shortage) = sockets.poll_shortage() {
-            eprintln!("exos load: {shortage}");
+            exos_program::warn!("exos load: {shortage}");
         }
         if is_busy || engine.requests_under_way() != under_way {
             self.course.was_busy(begun);

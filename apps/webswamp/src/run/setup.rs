@@ -42,7 +42,7 @@ impl Setup {
         let duration = args.duration()?;
         let plan = args.plan(duration)?;
         for note in &plan.notes {
-            eprintln!("exos load: {note}");
+            exos_program::info!("exos load: {note}");
         }
         let target = Target::find(&plan.url)?;
         let phases = if plan.beats.is_none() && args.is_open() {

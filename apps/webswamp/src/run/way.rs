@@ -40,7 +40,7 @@ pub(super) fn lead(
     let by = route
         .gateway
         .map_or(String::new(), |gateway| format!(" through {gateway}"));
-    eprintln!(
+    exos_program::info!(
         "exos load: {first} is reached by {0}{by}: going beside the host there (--link xdp:{0} --share-address)",
         link.name
     );
