@@ -276,13 +276,18 @@ fn refused(name: &str, count: usize, source: io::Error, log: &[u8]) -> LoadError
         })
         .map(|line| format!(": {line}"))
         .unwrap_or_default();
-    LoadError {
-        error: failed(
-            format!("the kernel refused the program `{name}` of {count} instructions{reason}"),
-            source,
-        ),
-        log,
+    let is_verdict = source.raw_os_error() == Some(libc::EACCES);
+    let mut error = failed(
+        format!("the kernel refused the program `{name}` of {count} instructions{reason}"),
+        source,
+    );
+    if is_verdict {
+        // Without the privilege to load programs it is EPERM.
+        error = error.mend(
+            "this kernel's verifier does not accept the program, whatever the privileges: use a later kernel",
+        );
     }
+    LoadError { error, log }
 }
 
 impl fmt::Display for LoadError {

@@ -445,3 +445,17 @@ fn a_mapped_array_goes_with_its_owner() {
     });
     assert!(gone, "the kernel frees it a while after");
 }
+
+/// What the verifier does not accept is no lack of privilege, and is not told as one.
+#[test]
+fn what_the_verifier_refuses_is_not_blamed_on_privilege() {
+    if !allowed("what the verifier refuses") {
+        return;
+    }
+    // exit, with nothing in r0
+    let refusal = Prog::load(&[0x0000_0000_0000_0095], "exos_test", false);
+    let error = refusal.expect_err("r0 has no value").error;
+    assert!(error.is(libc::EACCES), "{error}");
+    assert!(error.to_string().contains("verifier"), "{error}");
+    assert!(!error.to_string().contains("root"), "{error}");
+}
