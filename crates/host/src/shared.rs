@@ -35,9 +35,9 @@ const SEALS: SealFlags = SealFlags::SHRINK
 /// An empty memory file of its own user and nobody else's: whoever has a descriptor of it, for reading or for its name alone,
 /// can neither open it for writing through /proc nor hang attributes on it, which would be the kernel's memory for as long
 /// as the file is there (the kernel makes memory files with mode 0777, and `user.*` attributes ask for write permission).
-fn memory_file(name: &str, flags: MemfdFlags) -> rustix::io::Result<OwnedFd> {
+fn memory_file(name: &str, flags: MemfdFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
     let file = memfd_create(name, flags | MemfdFlags::CLOEXEC)?;
-    rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)?;
+    rustix::fs::fchmod(&file, mode)?;
     Ok(file)
 }
 
@@ -45,7 +45,8 @@ impl SharedWords {
     /// Zeroed words that this process alone can write.
     pub fn create(name: &str, len: usize) -> Result<Self> {
         let what = || format!("cannot make {} bytes of shared memory", len * 8);
-        let fd = memory_file(name, MemfdFlags::ALLOW_SEALING).context(what)?;
+        let fd =
+            memory_file(name, MemfdFlags::ALLOW_SEALING, Mode::RUSR | Mode::WUSR).context(what)?;
         rustix::fs::ftruncate(&fd, (len * 8) as u64).context(what)?;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the file has this length, and is sealed against another before anybody else has it.
@@ -99,7 +100,8 @@ impl LentText {
     /// Puts a text into memory.
     pub fn new(name: &str, text: &str) -> Result<Self> {
         let what = || format!("cannot make {} bytes of shared memory", text.len());
-        let mut file = File::from(memory_file(name, MemfdFlags::empty()).context(what)?);
+        let mut file =
+            File::from(memory_file(name, MemfdFlags::empty(), Mode::RUSR).context(what)?);
         file.write_all(text.as_bytes()).context(what)?;
         let len = text.len();
         Ok(Self { file, len })
@@ -147,7 +149,8 @@ impl LentMemory {
     /// Zeroed memory, and the descriptor of it that is for the borrower.
     pub fn new(name: &str, len: u64) -> Result<(Self, OwnedFd)> {
         let what = || format!("cannot make {len} bytes of memory to be lent");
-        let made = memory_file(name, MemfdFlags::ALLOW_SEALING).context(what)?;
+        let made =
+            memory_file(name, MemfdFlags::ALLOW_SEALING, Mode::RUSR | Mode::WUSR).context(what)?;
         rustix::fs::ftruncate(&made, len).context(what)?;
         fcntl_add_seals(&made, SealFlags::GROW).context(what)?;
         // Each opened for itself: the kernel counts who has a file open, but not whom it was made open for.
@@ -239,14 +242,15 @@ mod tests {
         let text = LentText::new("exos-test", "{}").expect("memory");
         let (memory, lent) = LentMemory::new("exos-test", 8192).expect("memory");
         let lent_text = text.lend().expect("a descriptor");
-        for fd in [
-            words.as_fd(),
-            lent_text.as_fd(),
-            memory.file.as_fd(),
-            lent.as_fd(),
+        for (fd, expected) in [
+            (words.as_fd(), 0o600),
+            // Its own user does not open it for writing either.
+            (lent_text.as_fd(), 0o400),
+            (memory.file.as_fd(), 0o600),
+            (lent.as_fd(), 0o600),
         ] {
             let mode = rustix::fs::fstat(fd).expect("a file").st_mode & 0o777;
-            assert_eq!(mode, 0o600);
+            assert_eq!(mode, expected);
         }
     }
 
