@@ -354,6 +354,12 @@ pub const REPLIES_MAX: usize = 4096;
 /// these, and are bounded where they waited ([`NEIGHBOR_BYTES_MAX`]).
 pub const CONTROL_FRAMES_MAX: usize = 256;
 
+/// Challenge acknowledgements of one connection in each [`CHALLENGE_PERIOD`]: RFC 5961 §7's example.
+pub const CHALLENGES_PER_PERIOD: u8 = 10;
+
+/// See [`CHALLENGES_PER_PERIOD`].
+pub const CHALLENGE_PERIOD: Duration = Duration::from_secs(5);
+
 /// Challenge acknowledgements a second, for the whole stack (RFC 5961 §7).
 pub const CHALLENGES_PER_SECOND: u32 = 1000;
 

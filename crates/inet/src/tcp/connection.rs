@@ -25,6 +25,7 @@ use super::memory::{Memory, Pressure};
 use super::mtu::PathMtu;
 use super::options::Options;
 use super::receive::ReceiveQueue;
+use super::reply::Challenges;
 use super::rtt::Rtt;
 use super::state::{Action, Event, State};
 use super::window::window_scale_for;
@@ -182,6 +183,8 @@ pub(super) struct Received {
     pub last_len: u16,
     /// Full segments that are still to be acknowledged at once.
     pub quick: u8,
+    /// How often what has come was challenged.
+    pub challenges: Challenges,
 }
 
 /// What a new connection begins with.

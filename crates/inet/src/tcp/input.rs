@@ -302,9 +302,10 @@ impl Connection {
         }
     }
 
-    /// A challenge acknowledgement (RFC 5961 §7: at a bounded rate).
+    /// A challenge acknowledgement (RFC 5961 §7: at a bounded rate, of the connection and of the stack).
     fn challenge(&mut self, cx: &mut Context<'_>) {
-        if cx.replies.may_challenge(cx.now) {
+        if self.received.challenges.has_room(cx.now) && cx.replies.may_challenge(cx.now) {
+            self.received.challenges.count();
             cx.counters.tcp_challenges_sent += 1;
             self.ack_owed = Owed::Now;
         } else {

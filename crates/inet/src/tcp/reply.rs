@@ -14,7 +14,8 @@ use super::flow::Flow;
 use super::input::Segment;
 use crate::counters::Counters;
 use crate::limits::{
-    CHALLENGES_PER_SECOND, REPLIES_MAX, RESETS_PER_SECOND, SYN_ACKS_AGAIN_PER_SECOND,
+    CHALLENGE_PERIOD, CHALLENGES_PER_PERIOD, CHALLENGES_PER_SECOND, REPLIES_MAX, RESETS_PER_SECOND,
+    SYN_ACKS_AGAIN_PER_SECOND,
 };
 use crate::time::Instant;
 
@@ -87,6 +88,33 @@ impl RateLimit {
         left
     }
 }
+
+/// Challenge acknowledgements of one connection: at most [`CHALLENGES_PER_PERIOD`] in each period of
+/// [`CHALLENGE_PERIOD`], so that forged segments in one connection's window neither are answered one for one nor use
+/// up what others may send (RFC 5961 §7).
+///
+/// A byte, of which each connection has one: the period's number in the upper half, what has been sent in the lower. That
+/// the number comes round after 80 s may keep one period's answers back, no more.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Challenges(u8);
+
+impl Challenges {
+    /// Whether one may leave now, as far as the connection is concerned.
+    pub fn has_room(&mut self, now: Instant) -> bool {
+        let period = (now.micros() / CHALLENGE_PERIOD.as_micros() as u64 % 16) as u8;
+        if self.0 >> 4 != period {
+            self.0 = period << 4;
+        }
+        self.0 & 15 < CHALLENGES_PER_PERIOD
+    }
+
+    /// One leaves, for which there was room.
+    pub fn count(&mut self) {
+        self.0 += 1;
+    }
+}
+
+const _: () = assert!(CHALLENGES_PER_PERIOD < 16);
 
 /// The queue of answers.
 pub struct Replies {
@@ -180,5 +208,13 @@ mod tests {
             .map(|&t| limit.take(at(t)))
             .collect();
         assert_eq!(taken, [true, true, false, true, true, false]);
+    }
+
+    /// However many connections challenge (RFC 5961 §7).
+    #[test]
+    fn challenges_of_the_stack_are_limited_too() {
+        let mut replies = Replies::default();
+        let sent = (0..1500).filter(|_| replies.may_challenge(Instant::START));
+        assert_eq!(sent.count(), CHALLENGES_PER_SECOND as usize);
     }
 }

@@ -175,7 +175,7 @@ impl Wire<'_> {
             out_of_order: u32,
             last_len: u16,
             quick: u8,
-        } by_hand {} stay {});
+        } by_hand {} stay { challenges, });
         Ok(())
     }
 
