@@ -393,20 +393,157 @@ fn buckets_fill_and_what_was_used_fades() {
 
 /// Half of a UDP packet to port 80, or from it.
 fn fragment(ours: bool, first: bool) -> Vec<u8> {
-    let (local, remote) = (v("192.0.2.7"), v("198.51.100.9"));
-    let ports = if ours { (80, 50000) } else { (50000, 80) };
-    let header = gate::packets::ports(UDP, ports.0, ports.1, 24);
+    let (local, remote) = ("192.0.2.7", "198.51.100.9");
     let (from, to) = if ours {
         (local, remote)
     } else {
         (remote, local)
     };
-    let mut packet = gate::packets::ip(from, to, UDP, None, &[], &header);
-    // RFC 791 §3.1: identification, more fragments or the offset in units of 8 bytes.
-    packet[4..6].copy_from_slice(&77u16.to_be_bytes());
-    let part: u16 = if first { 0x2000 } else { 3 };
-    packet[6..8].copy_from_slice(&part.to_be_bytes());
-    gate::packets::ethernet(MAC, MAC, 0x0800, &packet)
+    fragment_between(
+        from,
+        to,
+        if ours { (80, 50000) } else { (50000, 80) },
+        first,
+    )
+}
+
+fn fragment_between(from: &str, to: &str, ports: (u16, u16), first: bool) -> Vec<u8> {
+    let header = gate::packets::ports(UDP, ports.0, ports.1, 24);
+    // RFC 791 §3.1: identification, the offset in units of 8 bytes, more fragments.
+    let part = if first { (77, 0, true) } else { (77, 3, false) };
+    let packet = gate::packets::ip(v(from), v(to), UDP, Some(part), &[], &header);
+    let kind = if v(from).is_ipv4() { 0x0800 } else { 0x86dd };
+    gate::packets::ethernet(MAC, MAC, kind, &packet)
+}
+
+/// A model with a slot at this interface that has UDP port 80 of two addresses.
+fn one_program(interface: u32) -> Model {
+    let mut model = Model::default();
+    model.config.mac = MAC;
+    model.slots[1] = slot(SlotKind::Veth, interface);
+    model.by_ifindex.insert(interface, 1);
+    model.ports.insert(1);
+    for address in ["192.0.2.7", "2001:db8::7"] {
+        grant(&mut model, FlowKey::port(UDP, (v(address), 80).into()), 1);
+    }
+    model
+}
+
+/// A first fragment that its receiver drops opens no way for later ones: they could complete what somebody else has sent
+/// from the same address.
+#[test]
+fn first_fragments_that_receivers_drop_open_no_way() {
+    type Change = fn(&mut Vec<u8>);
+    let changes: [(&str, &str, &str, Change); 5] = [
+        ("a wrong sum", "192.0.2.7", "198.51.100.9", |frame| {
+            frame[24] ^= 1
+        }),
+        ("another station", "192.0.2.7", "198.51.100.9", |frame| {
+            frame[5] ^= 1
+        }),
+        (
+            "no multiple of eight",
+            "2001:db8::7",
+            "2001:db8::9",
+            |frame| {
+                frame.pop();
+                frame[19] -= 1;
+            },
+        ),
+        ("another station", "2001:db8::7", "2001:db8::9", |frame| {
+            frame[5] ^= 1
+        }),
+        ("options before it", "2001:db8::7", "2001:db8::9", |frame| {
+            // RFC 8200 §4.2: 0x40 asks for the packet to be dropped by who does not know the option.
+            frame[20] = 60;
+            frame[19] += 8;
+            frame.splice(54..54, [44, 0, 0x40, 4, 0, 0, 0, 0]);
+        }),
+    ];
+    in_namespace("first_fragments_that_receivers_drop_open_no_way", || {
+        let interface = gate::interfaces(2)[1];
+        for (what, from, to, change) in changes {
+            let mut model = one_program(interface);
+            let tables = gate::create();
+            tables.fill(&model);
+            let programs = programs(&tables, &model);
+            let mut send =
+                |frame: &[u8]| step(&programs, &mut model, frame, Way::Out(interface)).to;
+            let later = fragment_between(from, to, (80, 50000), false);
+            let right = fragment_between(from, to, (80, 50000), true);
+            let mut wrong = right.clone();
+            change(&mut wrong);
+            send(&wrong);
+            assert_eq!(send(&later), To::Drop, "{what} {from}");
+            assert_eq!(send(&right), To::Wire, "{what} {from}");
+            assert_eq!(send(&later), To::Wire, "{what} {from}");
+        }
+    });
+}
+
+/// An ICMP error that a program sends says which of its own flows it is about, or goes nowhere, whatever plain ICMP it may
+/// send: receivers may read what the gate does not.
+#[test]
+fn errors_that_the_gate_does_not_read_are_not_sent() {
+    type Change = fn(&mut Vec<u8>);
+    // The quoted packet begins 14 + 20 + 8, or 14 + 40 + 8, bytes behind the frame's beginning.
+    let changes: [(&str, bool, Change); 11] = [
+        ("its own flow", true, |_| {}),
+        ("a later fragment", true, |frame| frame[42 + 7] = 1),
+        ("another version", true, |frame| frame[42] = 0x55),
+        ("cut short", true, |frame| {
+            frame.truncate(42 + 24);
+            frame[17] = 52;
+        }),
+        ("a fragment itself", true, |frame| frame[20] = 0x20),
+        ("source quench", true, |frame| {
+            frame[34] = 4;
+            frame[42 + 7] = 1;
+        }),
+        ("another receiver", true, |frame| frame[42 + 19] ^= 1),
+        ("another sender", true, |frame| frame[42 + 15] ^= 1),
+        ("its own flow", false, |_| {}),
+        ("an unknown error", false, |frame| frame[54] = 100),
+        ("an extension header", false, |frame| frame[62 + 6] = 60),
+    ];
+    in_namespace("errors_that_the_gate_does_not_read_are_not_sent", || {
+        let interface = gate::interfaces(2)[1];
+        for (what, is_v4, change) in changes {
+            let mut model = one_program(interface);
+            for (address, protocol) in [("192.0.2.7", 1), ("2001:db8::7", 58)] {
+                grant(&mut model, FlowKey::protocol(protocol, v(address)), 1);
+            }
+            let tables = gate::create();
+            tables.fill(&model);
+            let programs = programs(&tables, &model);
+            let (ours, theirs) = if is_v4 {
+                (v("192.0.2.7"), v("198.51.100.9"))
+            } else {
+                (v("2001:db8::7"), v("2001:db8::9"))
+            };
+            let header = gate::packets::ports(UDP, 50000, 80, 8);
+            let quoted = gate::packets::ip(theirs, ours, UDP, None, &[], &header);
+            let (protocol, kind, ethertype) = if is_v4 {
+                (1, 3, 0x0800)
+            } else {
+                (58, 1, 0x86dd)
+            };
+            let error = gate::packets::icmp(kind, 0, &quoted);
+            let packet = gate::packets::ip(ours, theirs, protocol, None, &[], &error);
+            let mut frame = gate::packets::ethernet(MAC, MAC, ethertype, &packet);
+            change(&mut frame);
+            if is_v4 {
+                gate::packets::sum_header(&mut frame[14..]);
+            }
+            let expected = if what == "its own flow" {
+                To::Wire
+            } else {
+                To::Drop
+            };
+            let to = step(&programs, &mut model, &frame, Way::Out(interface)).to;
+            assert_eq!(to, expected, "{what}, IPv4 {is_v4}");
+        }
+    });
 }
 
 /// A grant that was given back takes its fragments along: neither its slot nor its port's next owner has them.

@@ -1,8 +1,8 @@
 //! Code that finds whose a packet is: keys, lookups, fragments.
 
 use super::code::{
-    CELL, Code, DESTINATION, DESTINATION_PORT, FRAGMENT, FRAGMENT_KEY, FRAGMENT_VALUE, IDENTIFIER,
-    KEY, PROTOCOL, SHAPES, SOURCE, SOURCE_PORT, fragment,
+    CELL, Code, DESTINATION, DESTINATION_PORT, ETHERNET, FRAGMENT, FRAGMENT_KEY, FRAGMENT_VALUE,
+    IDENTIFIER, KEY, PROTOCOL, SHAPES, SOURCE, SOURCE_PORT, fragment,
 };
 use super::layout::{AddressFlags, FlowKey, Shape};
 use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
@@ -128,7 +128,6 @@ impl Code<'_> {
         self.copy_address(DESTINATION, FRAGMENT_KEY + 16);
         self.get(Reg::R1, IDENTIFIER);
         self.write(Size::Word, FRAGMENT_KEY + 32, Reg::R1);
-        self.put_imm_word(FRAGMENT_KEY + 36, 0);
         self.get(Reg::R1, PROTOCOL);
         self.write(Size::Byte, FRAGMENT_KEY + 36, Reg::R1);
         let sending = Insn::store_imm(
@@ -138,12 +137,11 @@ impl Code<'_> {
             (local == Local::Source).into(),
         );
         self.asm.push(sending);
+        for at in [0, 2, 4] {
+            self.read(Size::Half, Reg::R1, ETHERNET + at);
+            self.write(Size::Half, FRAGMENT_KEY + 38 + at, Reg::R1);
+        }
         self.asm.bind(whole);
-    }
-
-    fn put_imm_word(&mut self, at: i16, value: i32) {
-        self.asm
-            .push(Insn::store_imm(Size::Word, Reg::R10, at, value));
     }
 
     /// The later fragments of this packet belong to the grant that was found: its key on the stack, its value at r0.

@@ -11,7 +11,8 @@
 //! ```text
 //! ETHERNET -78 (14) | IP -64 (40) | TRANSPORT -24 (24)        bytes as loaded
 //! SOURCE -96 (16) | DESTINATION -112 (16)                     IPv4 mapped
-//! KEY -152 (40) | FRAGMENT_KEY -192 (40)                      keys of maps
+//! KEY -152 (40) | FRAGMENT_KEY -488 (44)                      keys of maps
+//! TARGET -192 (16)                                            of neighbour discovery
 //! QUOTED_SOURCE -208 (16) | QUOTED_DESTINATION -224 (16)
 //! then numbers, see below
 //! ```
@@ -28,7 +29,8 @@ pub(super) const TRANSPORT: i16 = -24;
 pub(super) const SOURCE: i16 = -96;
 pub(super) const DESTINATION: i16 = -112;
 pub(super) const KEY: i16 = -152;
-pub(super) const FRAGMENT_KEY: i16 = -192;
+pub(super) const FRAGMENT_KEY: i16 = -488;
+pub(super) const TARGET: i16 = -192;
 pub(super) const QUOTED_SOURCE: i16 = -208;
 pub(super) const QUOTED_DESTINATION: i16 = -224;
 /// Bytes of the frame.

@@ -14,8 +14,8 @@
 
 use super::classify::Local;
 use super::code::{
-    Amount, CELL, Code, DESTINATION, ETHERNET, FRAGMENT_KEY, ICMP_TYPE, IP, IS_V6, LENGTH, RESULT,
-    SHAPES, SLOT, STRAY, Side, TAPS, TRANSPORT, VERDICT, half, scratch, tcx,
+    Amount, CELL, Code, DESTINATION, ETHERNET, ICMP_TYPE, IP, IS_V6, LENGTH, RESULT, SHAPES, SLOT,
+    STRAY, Side, TAPS, TARGET, TRANSPORT, VERDICT, half, scratch, tcx,
 };
 use super::counter::Counter;
 use super::layout::{AddressFlags, LINK_RX, SlotKind};
@@ -225,8 +225,8 @@ impl Code<'_> {
         self.asm.jump_if(Reg::R1, Condition::Greater, 1, addressed);
         self.within(OFFSET, 24, addressed);
         self.asm.alu(Alu::Add, OFFSET, 8);
-        self.load_bytes(OFFSET, 16, FRAGMENT_KEY, addressed);
-        self.if_address(FRAGMENT_KEY, AddressFlags::OURS_ALONE, ends.daemon);
+        self.load_bytes(OFFSET, 16, TARGET, addressed);
+        self.if_address(TARGET, AddressFlags::OURS_ALONE, ends.daemon);
         self.asm.bind(addressed);
         self.if_address(DESTINATION, AddressFlags::OURS_ALONE, ends.daemon);
         self.asm.jump(ends.pass);

@@ -6,7 +6,7 @@
 //! ```text
 //! FlowKey 40      local 16 | remote 16 | local port 2 | remote port 2 | protocol 1 | zero 3
 //! FlowValue 8     slot 4 | grant 4
-//! FragmentKey 40  source 16 | destination 16 | identifier 4 | protocol 1 | direction 1 | zero 2
+//! FragmentKey 44  source 16 | destination 16 | identifier 4 | protocol 1 | direction 1 | station 6
 //! FragmentValue 44  flow 40 | grant 4
 //! Bucket 32       rate 8 | burst 8 | tokens 8 | last 8
 //! Share 88        guarantee Bucket 32 | ceiling Bucket 32 | part 8 | used 8 | since 8
@@ -255,11 +255,13 @@ pub struct FragmentKey {
     pub protocol: u8,
     /// Whether the decision is about who sends it, rather than about who gets it.
     pub sending: bool,
+    /// The link address that it goes to: of a first fragment for another station the receiver sees nothing.
+    pub station: [u8; 6],
 }
 
 impl FragmentKey {
     /// Bytes of a key.
-    pub const LEN: usize = 40;
+    pub const LEN: usize = 44;
 
     /// As the map holds it.
     pub fn to_bytes(&self) -> [u8; Self::LEN] {
@@ -267,7 +269,8 @@ impl FragmentKey {
             .put(&self.source)
             .put(&self.destination)
             .put(&self.identifier.to_ne_bytes())
-            .put(&[self.protocol, self.sending.into(), 0, 0])
+            .put(&[self.protocol, self.sending.into()])
+            .put(&self.station)
             .done()
     }
 }

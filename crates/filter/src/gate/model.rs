@@ -260,6 +260,7 @@ impl Model {
             identifier: packet.identifier,
             protocol: packet.protocol,
             sending,
+            station: packet.station,
         };
         let mut shapes = self.config.shapes;
         if packet.part == Part::Later {

@@ -2,6 +2,8 @@
 //!
 //! A packet is seen as one of a flow: addresses, protocol, ports. An ICMP error is seen as a packet of the flow that
 //! it is about. What has no ports has the port 0.
+//!
+//! What is sent is read more strictly: every receiver must see the packet that the gate sees, or none.
 
 use super::layout::address_bytes;
 use crate::limits::EXTENSION_HEADERS_MAX;
@@ -23,7 +25,7 @@ pub(super) enum Part {
 pub(super) enum Fault {
     /// The network header, or the transport header of a whole packet.
     Header,
-    /// A first fragment without its transport header.
+    /// A first fragment without its transport header, or one that its receiver drops.
     Fragment,
 }
 
@@ -32,6 +34,8 @@ pub(super) enum Fault {
 pub(super) struct Packet {
     pub(super) source: [u8; 16],
     pub(super) destination: [u8; 16],
+    /// The link address that it goes to.
+    pub(super) station: [u8; 6],
     pub(super) protocol: u8,
     pub(super) source_port: u16,
     pub(super) destination_port: u16,
@@ -66,11 +70,25 @@ fn v6_address(bytes: &[u8], at: usize) -> [u8; 16] {
     std::array::from_fn(|i| bytes[at + i])
 }
 
+/// What may stand between the header of IPv6 and the transport's.
+pub(super) const EXTENSION_HEADERS: [u8; 5] = [
+    HOP_BY_HOP,
+    ROUTING,
+    FRAGMENT,
+    AUTHENTICATION,
+    DESTINATION_OPTIONS,
+];
+
 impl Packet {
-    /// The IPv4 or IPv6 packet behind 14 bytes of Ethernet. `sending`: an error is about the flow only if it goes to
-    /// the quoted packet's sender and comes from its receiver; routers on the way send errors too, programs do not.
+    /// The IPv4 or IPv6 packet behind 14 bytes of Ethernet. `sending`: an ICMP error must be whole, quote enough to say
+    /// which flow it is about, go to the quoted packet's sender and come from its receiver; routers on the way send errors
+    /// too, programs do not. A first fragment must have nothing before it that a receiver might drop it for, since others'
+    /// fragments may then be what the later ones complete.
     pub(super) fn parse(frame: &[u8], is_v6: bool, sending: bool) -> Result<Self, Fault> {
         let mut packet = if is_v6 { v6(frame)? } else { v4(frame)? };
+        if packet.part == Part::First && !packet.is_acceptable(frame, sending) {
+            return Err(Fault::Fragment);
+        }
         if packet.part != Part::Later {
             packet.transport(frame, sending)?;
         }
@@ -99,14 +117,34 @@ impl Packet {
         }
         self.icmp_type = Some(header[0]);
         (self.source_port, self.destination_port) = echo_ports(header, self.is_v6);
+        let kind = header[0];
+        // RFC 4443 §2.1: types below 128 are errors, also those that nobody has defined, and receivers look at what they
+        // quote.
+        let is_unknown_error = self.is_v6 && (kind == 0 || (5..128).contains(&kind));
         let about_other = match self.is_v6 {
-            true => matches!(header[0], 1..=4),        // RFC 4443 §3
-            false => matches!(header[0], 3 | 11 | 12), // RFC 792
+            true => matches!(kind, 1..=4),            // RFC 4443 §3
+            false => matches!(kind, 3 | 4 | 11 | 12), // RFC 792
         };
-        if about_other && self.part == Part::Whole {
-            self.quoted(frame, sending);
+        let is_read =
+            about_other && self.part == Part::Whole && self.quoted(frame, sending).is_some();
+        if sending && (is_unknown_error || about_other && !is_read) {
+            return Err(Fault::Header);
         }
         Ok(())
+    }
+
+    /// Whether a receiver takes the first fragment: the IPv4 header's sum is right (RFC 1122 §3.2.1.2), the IPv6 fragment
+    /// has a multiple of eight bytes (RFC 8200 §4.5). What is sent has no other headers of IPv6 before the fragment's:
+    /// an option in them may ask for the packet to be dropped (RFC 8200 §4.2).
+    fn is_acceptable(&self, frame: &[u8], sending: bool) -> bool {
+        if self.is_v6 {
+            let alone = self.transport == 14 + 40 + 8;
+            return (self.end - self.transport).is_multiple_of(8) && (alone || !sending);
+        }
+        // With options it is not checked: programs send none.
+        let words = frame[14..34].as_chunks::<2>().0.iter();
+        let sum: u32 = words.map(|word| u32::from(u16::from_be_bytes(*word))).sum();
+        self.odd || (sum >> 16) + (sum & 0xffff) == 0xffff
     }
 
     /// Take the flow of the quoted packet, in the opposite direction; unreadable quotes change nothing.
@@ -131,6 +169,9 @@ impl Packet {
         };
         let header: &[u8; 8] = bytes(frame, transport, self.end)?;
         if source != self.destination || (sending && destination != self.source) {
+            return None;
+        }
+        if self.is_v6 && EXTENSION_HEADERS.contains(&protocol) {
             return None;
         }
         let icmp = if self.is_v6 { ICMPV6 } else { ICMP };
@@ -169,6 +210,7 @@ fn v4(frame: &[u8]) -> Result<Packet, Fault> {
     Ok(Packet {
         source: v4_address(header, 12),
         destination: v4_address(header, 16),
+        station: *frame.first_chunk().expect("it has a header behind it"),
         protocol: header[9],
         source_port: 0,
         destination_port: 0,
@@ -200,6 +242,7 @@ fn v6(frame: &[u8]) -> Result<Packet, Fault> {
     let mut packet = Packet {
         source: v6_address(header, 8),
         destination: v6_address(header, 24),
+        station: *frame.first_chunk().expect("it has a header behind it"),
         protocol: header[6],
         source_port: 0,
         destination_port: 0,

@@ -7,6 +7,7 @@ use super::code::{
     ODD, PROTOCOL, QUOTED_DESTINATION, QUOTED_SOURCE, SOURCE, SOURCE_PORT, Side, TRANSPORT,
     fragment, half,
 };
+use super::packet::EXTENSION_HEADERS;
 use crate::ebpf::{Alu, Condition, Insn, Label, Reg, Size};
 use crate::limits::EXTENSION_HEADERS_MAX;
 use exos_wire::protocol::{
@@ -64,8 +65,29 @@ impl Code<'_> {
         self.asm.jump(located);
         self.asm.bind(first);
         self.put_imm(FRAGMENT, fragment::FIRST);
+        self.header_sum(faults.fragment);
         self.asm.bind(whole);
         self.parse_transport(ICMP, faults, located);
+    }
+
+    /// To `wrong` unless the sum of the loaded IPv4 header is right. With options it is not looked at.
+    fn header_sum(&mut self, wrong: Label) {
+        let options = self.asm.label();
+        self.get(Reg::R1, ODD);
+        self.asm.jump_if(Reg::R1, Condition::NotEqual, 0, options);
+        self.asm.set(Reg::R2, 0);
+        for at in (0..20).step_by(2) {
+            self.read(Size::Half, Reg::R1, IP + at);
+            self.asm.alu(Alu::Add, Reg::R2, Reg::R1);
+        }
+        // A right sum is a multiple of 0xffff, which is 0xffff once folded.
+        self.asm.set(Reg::R1, Reg::R2);
+        self.asm.alu(Alu::ShiftRight, Reg::R1, 16);
+        self.asm.alu(Alu::And, Reg::R2, 0xffff);
+        self.asm.alu(Alu::Add, Reg::R2, Reg::R1);
+        self.asm
+            .jump_if(Reg::R2, Condition::NotEqual, 0xffff, wrong);
+        self.asm.bind(options);
     }
 
     /// r1 = [`END`] = `base` + r1, which must lie in the frame.
@@ -122,6 +144,23 @@ impl Code<'_> {
         self.get(Reg::R1, FRAGMENT);
         self.asm
             .jump_if(Reg::R1, Condition::Equal, fragment::LATER, located);
+        let whole = self.asm.label();
+        self.asm
+            .jump_if(Reg::R1, Condition::Equal, fragment::WHOLE, whole);
+        if self.side == Side::Out {
+            // Only the fragment header before it.
+            self.asm.jump_if(
+                OFFSET,
+                Condition::NotEqual,
+                NETWORK + 40 + 8,
+                faults.fragment,
+            );
+        }
+        self.get(Reg::R1, END);
+        self.asm.alu(Alu::Sub, Reg::R1, OFFSET);
+        self.asm
+            .jump_if(Reg::R1, Condition::Set, 7, faults.fragment);
+        self.asm.bind(whole);
         self.parse_transport(ICMPV6, faults, located);
     }
 
@@ -230,7 +269,12 @@ impl Code<'_> {
         self.asm.bind(control);
         self.within(OFFSET, 8, short);
         self.load_bytes(OFFSET, 8, TRANSPORT, short);
-        self.parse_icmp(icmp == ICMPV6, located);
+        // What is sent says which flow it is about, or goes nowhere.
+        let unreadable = match self.side {
+            Side::Out => faults.header,
+            Side::In | Side::Host => located,
+        };
+        self.parse_icmp(icmp == ICMPV6, unreadable, located);
         self.asm.bind(short);
         self.get(Reg::R1, FRAGMENT);
         self.asm
@@ -238,11 +282,11 @@ impl Code<'_> {
         self.asm.jump(faults.header);
     }
 
-    /// Type, identifier, or the quoted packet; always ends at `located`.
-    fn parse_icmp(&mut self, v6: bool, located: Label) {
+    /// Type, identifier, or the quoted packet; ends at `located`, with an error that is not understood at `unreadable`.
+    fn parse_icmp(&mut self, v6: bool, unreadable: Label, located: Label) {
         let [request, reply, quote] = [(); 3].map(|()| self.asm.label());
         let (request_type, reply_type) = if v6 { (128, 129) } else { (8, 0) };
-        let errors: &[i32] = if v6 { &[1, 2, 3, 4] } else { &[3, 11, 12] };
+        let errors: &[i32] = if v6 { &[1, 2, 3, 4] } else { &[3, 4, 11, 12] };
         self.read(Size::Byte, Reg::R1, TRANSPORT);
         self.put(ICMP_TYPE, Reg::R1);
         self.asm
@@ -251,6 +295,10 @@ impl Code<'_> {
             .jump_if(Reg::R1, Condition::Equal, reply_type, reply);
         for error in errors {
             self.asm.jump_if(Reg::R1, Condition::Equal, *error, quote);
+        }
+        if v6 {
+            // RFC 4443 §2.1: an error, if an unknown one.
+            self.asm.jump_if(Reg::R1, Condition::Less, 128, unreadable);
         }
         self.asm.jump(located);
         for (label, field) in [(request, SOURCE_PORT), (reply, DESTINATION_PORT)] {
@@ -262,14 +310,14 @@ impl Code<'_> {
         self.asm.bind(quote);
         self.get(Reg::R1, FRAGMENT);
         self.asm
-            .jump_if(Reg::R1, Condition::NotEqual, fragment::WHOLE, located);
+            .jump_if(Reg::R1, Condition::NotEqual, fragment::WHOLE, unreadable);
         self.asm.alu(Alu::Add, OFFSET, 8);
         if v6 {
-            self.quoted_v6(located);
+            self.quoted_v6(unreadable);
         } else {
-            self.quoted_v4(located);
+            self.quoted_v4(unreadable);
         }
-        self.quoted_transport(v6, located);
+        self.quoted_transport(v6, unreadable, located);
     }
 
     fn quoted_v4(&mut self, unreadable: Label) {
@@ -301,16 +349,20 @@ impl Code<'_> {
         self.copy_address(IP + 8, QUOTED_SOURCE);
         self.copy_address(IP + 24, QUOTED_DESTINATION);
         self.read(Size::Byte, NEXT, IP + 6);
+        for header in EXTENSION_HEADERS {
+            self.asm
+                .jump_if(NEXT, Condition::Equal, i32::from(header), unreadable);
+        }
     }
 
     /// The error counts as a packet of the flow that it is about, in the direction opposite to the quoted one.
-    fn quoted_transport(&mut self, v6: bool, located: Label) {
+    fn quoted_transport(&mut self, v6: bool, unreadable: Label, located: Label) {
         let [ports, control, request, reply] = [(); 4].map(|()| self.asm.label());
-        self.within(OFFSET, 8, located);
-        self.load_bytes(OFFSET, 8, TRANSPORT, located);
-        self.same_address(QUOTED_SOURCE, DESTINATION, located);
+        self.within(OFFSET, 8, unreadable);
+        self.load_bytes(OFFSET, 8, TRANSPORT, unreadable);
+        self.same_address(QUOTED_SOURCE, DESTINATION, unreadable);
         if self.side == Side::Out {
-            self.same_address(QUOTED_DESTINATION, SOURCE, located);
+            self.same_address(QUOTED_DESTINATION, SOURCE, unreadable);
         }
         self.copy_address(QUOTED_DESTINATION, SOURCE);
         self.put(PROTOCOL, NEXT);

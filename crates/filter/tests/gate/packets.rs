@@ -50,6 +50,7 @@ pub fn ip(
         packet.extend([64, protocol, 0, 0]);
         packet.extend(octets(source));
         packet.extend(octets(destination));
+        sum_header(&mut packet);
         packet.extend(extra);
     } else {
         let mut headers = extra.to_vec();
@@ -72,6 +73,15 @@ pub fn ip(
     }
     packet.extend(payload);
     packet
+}
+
+/// Write the sum into an IPv4 header without options.
+pub fn sum_header(packet: &mut [u8]) {
+    packet[10..12].fill(0);
+    let words = packet[..20].as_chunks::<2>().0.iter();
+    let sum: u32 = words.map(|word| u32::from(u16::from_be_bytes(*word))).sum();
+    let sum = !((sum >> 16) + (sum & 0xffff)) as u16;
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
 pub fn ports(protocol: u8, source: u16, destination: u16, data: usize) -> Vec<u8> {
@@ -200,6 +210,10 @@ impl Pool {
             .then(|| (id, random.pick(&[0, 0, 1, 8]), !random.one_in(3)));
         if fragment.is_some() && random.one_in(3) {
             transport.truncate(8 + random.below(14));
+        }
+        // Fragments of IPv6 that their receiver takes, mostly.
+        if fragment.is_some() && !random.one_in(3) {
+            transport.resize(transport.len().next_multiple_of(8), 0);
         }
         let extra = match (v4, random.one_in(6)) {
             (_, false) => Vec::new(),
