@@ -75,6 +75,10 @@ found "and in an open loop, requests for connections" server "no connection was 
 load $url/small --rate 100 -d 2s
 found "a rate that is met" nobody "was answered" late
 
+timeout 100 "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 --json $url/small --rate 2000 -d 4s >"$work/load" 2>"$work/load.err" & loading=$!
+sleep 2; kill -STOP "$peer"; sleep 1; kill -CONT "$peer"; wait $loading
+found "a server that stands still for a second" server "nothing came of any response"
+
 core=$(taskset -pc $$ | sed 's/.*: //; s/[-,].*//')
 for _ in 1 2 3 4; do taskset -c "$core" sh -c 'while :; do :; done' & busy+=($!); done
 load $url/small --rate 200000 -d 2s --core "$core"

@@ -12,21 +12,26 @@ use crate::text::{Printer, Rows, Style};
 
 /// Show packets that XDP takes and AF_XDP sends, which tcpdump cannot see; or a capture file's.
 ///
-/// Packets are shown as tcpdump shows them. A user sees the packets of his own programs; all of them
-/// with --all, where the daemon's policy allows it.
+/// Packets are shown as tcpdump shows them: of every program that runs as this user, with a daemon or without; root sees
+/// those of all. What a program has the kernel answer or forward by itself (--syn-handler, --in-kernel) does not reach it
+/// and is not shown.
 #[derive(clap::Args, Debug)]
 pub struct DumpArgs {
     /// Which packets, in tcpdump's language, such as "tcp port 80 and host 192.0.2.7"
     #[arg(value_name = "FILTER", trailing_var_arg = true)]
     filter: Vec<String>,
-    /// Packets of this interface; of all of the daemon's when left out
+    /// Packets of programs on this interface; on any when left out
     #[arg(short, long, value_name = "INTERFACE")]
     pub(crate) interface: Option<String>,
-    /// Packets of all programs and of the host, not only of one's own
+    /// Packets of this process
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    pub(crate) pid: Option<u32>,
+    /// Packets of all users' programs and of the host on the daemon's interfaces, where its policy allows that; root sees
+    /// them without
     #[arg(long)]
     pub(crate) all: bool,
     /// Read a pcapng or pcap file, - for standard input
-    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["interface", "all"])]
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["interface", "pid", "all"])]
     pub(crate) read: Option<String>,
     /// Write a pcapng file, - for standard output, in place of text
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "hex", "hex_ascii"])]
@@ -64,7 +69,8 @@ pub struct DumpArgs {
     /// JSON, an object on a line for each packet
     #[arg(long)]
     pub(crate) json: bool,
-    /// The daemon's socket; else $EXOS_XOKD, else /run/exos/xokd.sock
+    /// What the daemon of this socket shows, and nothing else; without it that of $EXOS_XOKD, else /run/exos/xokd.sock, is
+    /// asked, and every program that attaches directly
     #[arg(long, value_name = "PATH")]
     pub(crate) xokd: Option<PathBuf>,
 }

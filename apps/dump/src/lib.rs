@@ -1,7 +1,8 @@
 //! Packets as text and as files: `exos dump`, which shows what tcpdump cannot see.
 //!
 //! What XDP takes off an interface and what AF_XDP sends never passes the packet sockets that tcpdump
-//! listens on. The programs in the kernel's packet path copy both into a ring for this command.
+//! listens on. Programs that attach directly copy both into a ring for this command while it runs; of those that the
+//! daemon lends a part of an interface, programs in the kernel's packet path do.
 //!
 //! [`text`] turns a packet into tcpdump's line; [`file`] reads and writes captures.
 #![forbid(unsafe_code)]
@@ -15,7 +16,6 @@ mod packet;
 mod run;
 mod sink;
 mod stamp;
-mod tap;
 pub mod text;
 
 pub use cli::DumpArgs;

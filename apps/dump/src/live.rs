@@ -1,102 +1,125 @@
-//! Packets from the daemon, as they come.
+//! Packets as they come: from the daemon, which has them copied in the kernel, and from programs that attach directly,
+//! which copy them themselves.
 //!
-//! The loop takes records from the ring buffer, hands on what it put out when there are none, and then
-//! sleeps over the ring, the daemon's socket and the signals. It ends by a signal, after `--count`
-//! packets, when nobody reads the output any more, or when the daemon goes.
+//! The loop takes what is there, hands on what it put out when there is nothing more, and then sleeps over the daemon's
+//! ring and socket and the signals. Programs tell nobody of a packet, because that would cost them a system call: their
+//! rings are looked at a hundred times a second. It ends by a signal, after `--count` packets, when nobody reads the output
+//! any more, when the daemon goes, or the process that was asked for.
+
+mod daemon;
+mod names;
+mod programs;
 
 use std::ops::ControlFlow;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use exos::signals::Signals;
-use exos::via::control::{AskError, Control, Heard};
-use exos_filter::gate::TapRecord;
+use exos::via::control::Control;
 use exos_host::Error;
-use exos_host::bpf::RingbufReader;
-use exos_program::status::Status;
-use exos_xok::message::{Answer, Notice, Request, VERSION};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::cli::DumpArgs;
 use crate::run::Dump;
-use crate::tap::{Names, packet};
+use daemon::Daemon;
+use programs::Programs;
 
-/// Records taken before the output is handed on and signals are looked at.
+/// Packets taken before the output is handed on and signals are looked at.
 const BATCH: usize = 256;
 
-/// How often the daemon is asked again who is behind the slots, when one is not known. Programs come
-/// and go seldom; a report costs the daemon a fraction of a millisecond.
-const REPORT_PAUSE: Duration = Duration::from_millis(500);
+/// How often the rings of programs are looked at: their 8 MiB hold what comes in that time at 6 Gbit/s.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// How often programs are looked for that have begun, and those let go that have ended.
+const REFRESH_EVERY: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(args: &DumpArgs, mut dump: Dump) -> Result<ExitCode, Error> {
     let signals = Signals::catch()?;
     let mut live = Live::open(args)?;
     exos_program::info!(
         "exos dump: listening on {}, snap length {} bytes",
-        args.interface
-            .as_deref()
-            .unwrap_or("all of the daemon's interfaces"),
+        live.sources(args).join(", "),
         args.snaplen()
     );
     let ended = live.turns(&mut dump, &signals);
-    let lost = live.lost();
-    dump.finish(lost.unwrap_or(0))?;
+    let lost = live.lost(dump.has_enough());
+    dump.finish(lost.map_or(0, |lost| lost.packets))?;
     exos_program::info!("exos dump: {}", counts(dump.captured, lost));
     ended.map(|()| ExitCode::SUCCESS)
 }
 
+/// Packets for which there was no room in a ring.
+#[derive(Clone, Copy, Debug)]
+struct Lost {
+    packets: u64,
+    /// Some of them may have come after the last packet that was put out.
+    at_most: bool,
+}
+
 /// How it went, in tcpdump's manner.
-fn counts(captured: u64, lost: Option<u64>) -> String {
+fn counts(captured: u64, lost: Option<Lost>) -> String {
     let plural = if captured == 1 { "" } else { "s" };
-    match lost {
-        Some(lost) => format!("{captured} packet{plural} captured, {lost} lost by the ring"),
-        None => format!("{captured} packet{plural} captured, it is not known how many were lost"),
-    }
+    let lost = match lost {
+        Some(Lost { packets, at_most }) if at_most && packets > 0 => {
+            format!("at most {packets} lost by the ring")
+        }
+        Some(Lost { packets, .. }) => format!("{packets} lost by the ring"),
+        None => "it is not known how many were lost".to_owned(),
+    };
+    format!("{captured} packet{plural} captured, {lost}")
 }
 
 struct Live {
-    control: Control,
-    tap: u32,
-    ring: RingbufReader,
-    record: Vec<u8>,
-    names: Names,
-    /// When the names were asked for last.
-    asked: Instant,
+    daemon: Option<Daemon>,
+    /// `None` where the daemon alone is asked.
+    programs: Option<Programs>,
+    refreshed: Instant,
+    /// Ends with the process that was asked for.
+    ends_with_programs: bool,
 }
 
 impl Live {
     fn open(args: &DumpArgs) -> Result<Self, Error> {
-        let path: PathBuf = args.xokd.clone().unwrap_or_else(exos::via::socket_path);
-        let mut control = Control::connect(&path).map_err(without_daemon)?;
-        control.ask(&Request::Hello { version: VERSION })?;
-        let request = Request::Tap {
-            interface: args.interface.clone().unwrap_or_default(),
-            filter: args.filter_text(),
-            snap: args.snaplen(),
-            all: args.all,
+        // Who names a daemon means that one.
+        let mut programs = args.xokd.is_none().then(|| Programs::new(args));
+        if let Some(programs) = &mut programs {
+            programs.refresh()?;
+        }
+        let some_programs = programs.as_ref().is_some_and(|all| !all.is_empty());
+        let path = args.xokd.clone().unwrap_or_else(exos::via::socket_path);
+        let connected = Control::connect(&path);
+        let daemon = match connected {
+            Ok(control) => Daemon::open(control, args)?,
+            Err(_) if some_programs => None,
+            Err(error) => return Err(nobody(error, args)),
         };
-        let (answer, fds) = control.ask_while_busy(&request)?;
-        let (Answer::Tapped { tap }, Some(fd)) = (answer, fds.into_iter().next()) else {
-            return Err(Error::new("the daemon gives no ring of packets")
-                .mend("use a daemon and a program of the same version of exos"));
-        };
-        let size = ring_size(&fd)?;
-        let mut live = Self {
-            control,
-            tap,
-            ring: RingbufReader::new(fd, size)?,
-            record: Vec::new(),
-            names: Names::default(),
-            asked: Instant::now(),
-        };
-        live.names = live
-            .status()
-            .map(|status| Names::new(&status))
-            .unwrap_or_default();
-        Ok(live)
+        if daemon.is_none() && !some_programs {
+            let what = match (args.pid, &args.interface) {
+                (Some(pid), _) => format!("process {pid} shows nobody its packets"),
+                (_, name) => format!(
+                    "no daemon and no program shows packets of {}",
+                    name.as_deref().unwrap_or("an interface")
+                ),
+            };
+            return Err(Error::new(what).mend(MEND));
+        }
+        Ok(Self {
+            ends_with_programs: args.pid.is_some() && daemon.is_none(),
+            daemon,
+            programs,
+            refreshed: Instant::now(),
+        })
+    }
+
+    /// Where packets come from, for a person.
+    fn sources(&self, args: &DumpArgs) -> Vec<String> {
+        let daemon = self.daemon.iter().map(|_| match &args.interface {
+            Some(interface) => format!("{interface} by the daemon"),
+            None => "all of the daemon's interfaces".to_owned(),
+        });
+        let programs = self.programs.iter().flat_map(Programs::names);
+        daemon.chain(programs).collect()
     }
 
     fn turns(&mut self, dump: &mut Dump, signals: &Signals) -> Result<(), Error> {
@@ -110,126 +133,113 @@ impl Live {
                 return Ok(());
             }
             if signals.take_report_request() {
-                exos_program::info!("exos dump: {}", counts(dump.captured, self.lost()));
+                exos_program::info!("exos dump: {}", counts(dump.captured, self.lost(false)));
             }
-            self.listen()?;
+            if let Some(daemon) = &mut self.daemon {
+                daemon.listen()?;
+            }
+            if self.refresh()?.is_break() {
+                return Ok(());
+            }
             self.sleep(signals)?;
         }
         Ok(())
     }
 
-    /// Puts out what the ring holds; true when there may be more.
+    /// Puts out what is there; true when there may be more.
     fn take(&mut self, dump: &mut Dump) -> Result<ControlFlow<(), bool>, Error> {
-        let wall_ns = wall_ahead_ns();
-        for _ in 0..BATCH {
-            if !self.ring.read(&mut self.record)? {
-                return Ok(ControlFlow::Continue(false));
+        let mut more = false;
+        if let Some(daemon) = &mut self.daemon {
+            match daemon.take(dump)? {
+                ControlFlow::Continue(some) => more |= some,
+                ended => return Ok(ended),
             }
-            let record = std::mem::take(&mut self.record);
-            let put = match TapRecord::parse(&record) {
-                Some((head, bytes)) => {
-                    self.learn(&head);
-                    dump.put(&packet(&head, bytes, &self.names, wall_ns))
-                }
-                // A daemon of another version; nothing else writes here.
-                None => Err(Error::new("a record of a packet is not understood")
-                    .mend("use a daemon and a program of the same version of exos")),
-            };
-            self.record = record;
-            if put?.is_break() {
+        }
+        if let Some(programs) = &mut self.programs {
+            match programs.take(dump)? {
+                ControlFlow::Continue(some) => more |= some,
+                ended => return Ok(ended),
+            }
+        }
+        Ok(ControlFlow::Continue(more))
+    }
+
+    /// Sees to programs that come and go. `Break` when the one that was asked for has gone.
+    fn refresh(&mut self) -> Result<ControlFlow<()>, Error> {
+        if let Some(programs) = &mut self.programs
+            && self.refreshed.elapsed() >= REFRESH_EVERY
+        {
+            self.refreshed = Instant::now();
+            programs.refresh()?;
+            if self.ends_with_programs && programs.is_empty() {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        Ok(ControlFlow::Continue(true))
+        Ok(ControlFlow::Continue(()))
     }
 
-    /// Asks who a slot is, but not for every packet of one that nobody knows.
-    fn learn(&mut self, record: &TapRecord) {
-        if self.names.lacks(record) && self.asked.elapsed() >= REPORT_PAUSE {
-            self.refresh();
-        }
-    }
-
-    fn refresh(&mut self) {
-        self.asked = Instant::now();
-        // Names are a courtesy: without them slots are shown by number.
-        if let Ok(status) = self.status() {
-            self.names = Names::new(&status);
-        }
-    }
-
-    fn status(&mut self) -> Result<Status, AskError> {
-        let text = self.control.report()?;
-        Status::parse(&text).map_err(AskError::Failed)
-    }
-
-    /// What the ring had no room for; `None` when the daemon does not say.
-    fn lost(&mut self) -> Option<u64> {
-        let status = self.status().ok()?;
-        let mine = status.taps.iter().find(|tap| tap.tap == self.tap)?;
-        Some(mine.lost)
-    }
-
-    /// What the daemon says unasked.
-    fn listen(&mut self) -> Result<(), Error> {
-        loop {
-            match self.control.receive()? {
-                Heard::Nothing => return Ok(()),
-                Heard::Notice(Notice::Changed { .. }) => self.refresh(),
-                Heard::Notice(Notice::Goodbye(_)) | Heard::Closed => {
-                    return Err(Error::new("the daemon has gone, and the copies with it")
-                        .mend("run it again when the daemon is back"));
-                }
-                Heard::Notice(Notice::Revoke { reason, .. }) => {
-                    return Err(Error::new(format!(
-                        "the daemon takes the copies back: {reason}"
-                    )));
-                }
-                // To something that nobody waits for any more.
-                Heard::Answer(..) => {}
-            }
-        }
+    /// What rings had no room for: up to now, or where that is known up to the last packet that was put out. `None` when
+    /// the daemon does not say.
+    fn lost(&mut self, up_to_last: bool) -> Option<Lost> {
+        let programs = self.programs.as_ref();
+        let of_programs = programs.map_or(0, |all| all.lost(up_to_last));
+        let of_daemon = match &mut self.daemon {
+            Some(daemon) => daemon.lost()?,
+            None => 0,
+        };
+        Some(Lost {
+            packets: of_daemon + of_programs,
+            at_most: up_to_last && self.daemon.is_some(),
+        })
     }
 
     fn sleep(&self, signals: &Signals) -> Result<(), Error> {
-        let (ring, control, signals) = (self.ring.as_fd(), self.control.as_fd(), signals.fd());
-        let mut fds =
-            [ring, control, signals].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        match poll(&mut fds, None) {
+        let mut fds = vec![signals.fd()];
+        fds.extend(self.daemon.iter().flat_map(Daemon::fds));
+        let watched = self.programs.as_ref().filter(|all| !all.is_empty());
+        let time = match (watched, &self.programs) {
+            (Some(_), _) => Some(LOOK_EVERY),
+            (None, Some(_)) => Some(REFRESH_EVERY),
+            (None, None) => None,
+        };
+        let time = time.map(|time| Timespec::try_from(time).expect("a short time"));
+        let fds = fds.into_iter();
+        let mut fds: Vec<_> = fds
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            .collect();
+        match poll(&mut fds, time.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(e) => Err(Error::io("cannot wait for packets", e)),
         }
     }
 }
 
-/// There is no daemon: then XDP takes nothing and AF_XDP sends nothing that it would know of.
-fn without_daemon(error: Error) -> Error {
-    let mend = "start the daemon (exos daemon --interface NAME) or name its socket with --xokd; \
-                what passes the host's own stack is seen by tcpdump, files are read with -r";
-    error.mend(mend)
-}
+/// What to do where there is nothing to look at.
+const MEND: &str = "start a program (as its user, or root, you see its packets) or the daemon (exos daemon --interface NAME); \
+    what passes the host's own stack is seen by tcpdump, files are read with -r";
 
-/// The data's size of a ring buffer, which whoever has its descriptor can read in /proc.
-fn ring_size(fd: &OwnedFd) -> Result<usize, Error> {
-    use std::os::fd::AsRawFd as _;
-    let path = format!("/proc/self/fdinfo/{}", fd.as_raw_fd());
-    let text =
-        std::fs::read_to_string(&path).map_err(|e| Error::io(format!("cannot read {path}"), e))?;
-    let size = text
-        .lines()
-        .find_map(|line| line.strip_prefix("max_entries:"));
-    size.and_then(|size| size.trim().parse().ok())
-        .ok_or_else(|| Error::new("the daemon's ring of packets is no BPF map"))
+/// There is no daemon, and no program that this user may watch.
+fn nobody(error: Error, args: &DumpArgs) -> Error {
+    match (&args.xokd, args.pid) {
+        (Some(_), _) => error.mend(
+            "start the daemon (exos daemon --interface NAME), name its socket, or leave --xokd out to see programs without a daemon",
+        ),
+        (None, Some(pid)) => Error::new(format!("process {pid} shows nobody its packets, and there is no daemon")).mend(MEND),
+        (None, None) => Error::new("there is no program and no daemon that shows packets").mend(MEND),
+    }
 }
 
 /// Nanoseconds that the wall clock is ahead of the monotonic one.
 fn wall_ahead_ns() -> u64 {
-    let ns = |clock| {
-        let time = clock_gettime(clock);
-        time.tv_sec * 1_000_000_000 + time.tv_nsec
-    };
-    // Both are positive, and the wall clock counts from 1970.
-    (ns(ClockId::Realtime) - ns(ClockId::Monotonic))
-        .max(0)
-        .cast_unsigned()
+    clock_ns(ClockId::Realtime).saturating_sub(monotonic_ns())
+}
+
+fn monotonic_ns() -> u64 {
+    clock_ns(ClockId::Monotonic)
+}
+
+/// Neither clock is before its zero.
+fn clock_ns(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }

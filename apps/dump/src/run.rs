@@ -16,7 +16,7 @@ use crate::sink::{Pcapng, Sink, Text};
 /// Does what the command line says.
 ///
 /// # Errors
-/// The filter is not understood, a file cannot be read or written, or there is no daemon.
+/// The filter is not understood, a file cannot be read or written, or there is nobody whose packets are to be seen.
 pub fn run(args: &DumpArgs) -> Result<ExitCode, Error> {
     let dump = Dump::new(args)?;
     match &args.read {
@@ -77,10 +77,15 @@ impl Dump {
             return Ok(ControlFlow::Break(()));
         }
         self.captured += 1;
-        Ok(match self.captured >= self.count {
+        Ok(match self.has_enough() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         })
+    }
+
+    /// As many packets as were wanted have been put out.
+    pub(crate) fn has_enough(&self) -> bool {
+        self.captured >= self.count
     }
 
     /// Hands on what was put out. `Break` when nobody reads any more.
@@ -124,6 +129,12 @@ fn read_file(path: &str, mut dump: Dump) -> Result<ExitCode, Error> {
     };
     // What came before the damage is good.
     dump.finish(reader.lost())?;
+    if reader.lost() > 0 {
+        exos_program::info!(
+            "exos dump: {path} lacks {} packets, which were lost when it was made",
+            reader.lost()
+        );
+    }
     match damage {
         Some(error) => Err(unreadable(error)),
         None => Ok(ExitCode::SUCCESS),

@@ -1,5 +1,6 @@
-//! What made a load, for its results.
+//! What made a load, for its results: nothing of it is secret.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -53,6 +54,36 @@ impl LoadArgs {
     }
 }
 
+/// The command as a shell takes it, without its path and without values of header fields, because some are secret.
+pub(crate) fn command_line(words: impl Iterator<Item = String>) -> String {
+    let mut line: Vec<String> = Vec::new();
+    let mut is_header = false;
+    for (place, word) in words.enumerate() {
+        let short = word.starts_with("-H") && word.len() > 2;
+        line.push(if place == 0 {
+            let file = Path::new(&word).file_name();
+            file.map_or(word.clone(), |file| file.to_string_lossy().into_owned())
+        } else if is_header || short || word.starts_with("--header=") {
+            match word.split_once(':') {
+                Some((name, _)) => quoted(&format!("{name}: ...")),
+                None => "...".to_owned(),
+            }
+        } else {
+            quoted(&word)
+        });
+        is_header = !is_header && (word == "-H" || word == "--header");
+    }
+    line.join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+@%[]".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,5 +112,29 @@ mod tests {
         assert_eq!(said["pools"], json!(["10.9.0.0/16"]));
         assert_eq!(said["headers"], json!(["Authorization"]));
         assert!(!serde_json::to_string(&said).unwrap().contains("secret"));
+    }
+
+    #[test]
+    fn the_command_without_secrets() {
+        let words = [
+            "/opt/exos",
+            "load",
+            "http://h/?a=1&b",
+            "-H",
+            "A: secret",
+            "--header",
+            "-H",
+            "-HB:secret",
+            "--header=C: secret",
+            "-d",
+            "3s",
+            "",
+            "it's",
+        ];
+        let line = command_line(words.map(str::to_owned).into_iter());
+        assert_eq!(
+            line,
+            r"exos load 'http://h/?a=1&b' -H 'A: ...' --header ... '-HB: ...' '--header=C: ...' -d 3s '' 'it'\''s'"
+        );
     }
 }

@@ -25,7 +25,7 @@
 //! [`attach`] is how a program gets its packets, [`node`] the loop's parts, [`wait`] when to spin
 //! and when to sleep, [`host_tables`] next hops by the host's tables, [`pair`] an interface pair of
 //! the program's own, [`user_netns`] the same without privilege, [`via`] a part of an interface that the
-//! daemon lends. [`handlers`] is what the kernel does for a program. [`cores`] is for a program on several cores, [`among`] for what comes to the wrong one.
+//! daemon lends. [`handlers`] is what the kernel does for a program. [`watch`] shows others its packets. [`cores`] is for a program on several cores, [`among`] for what comes to the wrong one.
 #![forbid(unsafe_code)]
 
 pub mod among;
@@ -45,6 +45,7 @@ mod taken;
 pub mod user_netns;
 pub mod via;
 pub mod wait;
+pub mod watch;
 
 pub use attach::{Attachment, LinkName, Prefixed};
 pub use cores::Core;

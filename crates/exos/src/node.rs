@@ -16,6 +16,7 @@ use crate::host_tables::HostTables;
 use crate::pair::Pair;
 use crate::via::{News, Via};
 use crate::wait::{self, Waiting};
+use crate::watch::{Direction, Offer};
 use exos_host::Error;
 use exos_host::ports::Reservation;
 
@@ -57,6 +58,8 @@ pub struct Exos {
     pub(crate) tables: Option<HostTables>,
     /// The daemon that lends the link, where one does.
     pub(crate) via: Option<Via>,
+    /// Its packets for others to look at.
+    offer: Option<Offer>,
     /// Our own interface pair, for as long as we run.
     pub(crate) pair: Option<Pair>,
     /// Ports of the host that must not be answered by it.
@@ -89,6 +92,7 @@ impl Exos {
     /// Join a stack and a link that the caller made.
     pub fn new(stack: Stack, link: Link) -> Self {
         Self {
+            offer: Offer::new(&link),
             stack,
             link,
             tables: None,
@@ -109,6 +113,15 @@ impl Exos {
             blocked: false,
             handler: None,
         }
+    }
+
+    /// The link is a part of a daemon's interface. The daemon shows others what comes by it, and what leaves past its gate.
+    pub(crate) fn lent(&mut self, via: Via) {
+        match &self.offer {
+            Some(offer) if via.is_direct() => offer.sent_only(),
+            _ => self.offer = None,
+        }
+        self.via = Some(via);
     }
 
     /// The time of this turn: taken when `receive` began.
@@ -182,18 +195,26 @@ impl Exos {
     pub fn receive(&mut self) -> usize {
         let now = self.begin_turn();
         let stack = &mut self.stack;
+        let mut offer = self.offer.as_mut().filter(|offer| offer.is_watched());
+        let mut show = |frame: &[u8]| {
+            if let Some(offer) = &mut offer {
+                offer.copy(Direction::In, frame, &[]);
+            }
+        };
         let mut count = match &mut self.among {
             Some(among) => among.receive(stack, now),
             None => 0,
         };
         for _ in 0..RECEIVE_BATCHES {
             let batch = match &mut self.among {
-                None => self
-                    .link
-                    .receive(|frame, meta| stack.handle_frame(now, frame, checksum_of(meta))),
-                Some(among) => self
-                    .link
-                    .receive(|frame, meta| among.take_in(stack, now, frame, checksum_of(meta))),
+                None => self.link.receive(|frame, meta| {
+                    show(frame);
+                    stack.handle_frame(now, frame, checksum_of(meta));
+                }),
+                Some(among) => self.link.receive(|frame, meta| {
+                    show(frame);
+                    among.take_in(stack, now, frame, checksum_of(meta));
+                }),
             };
             count += batch;
             if batch < exos_link::RX_BATCH as usize {
@@ -213,6 +234,9 @@ impl Exos {
             self.busy += now - self.now;
         }
         self.now = now;
+        if let Some(offer) = &mut self.offer {
+            offer.look(now);
+        }
         now
     }
 
@@ -236,12 +260,22 @@ impl Exos {
         assert!(self.among.is_none(), "a relay on several cores");
         let now = self.begin_turn();
         let stack = &mut self.stack;
+        let mut offer = self.offer.as_mut().filter(|offer| offer.is_watched());
+        let mut show = |direction, frame: &[u8]| {
+            if let Some(offer) = &mut offer {
+                offer.copy(direction, frame, &[]);
+            }
+        };
         let mut count = 0;
         for _ in 0..RECEIVE_BATCHES {
             let batch = self.link.relay(|frame, meta| {
                 let checksum = checksum_of(meta);
+                show(Direction::In, frame);
                 match take(stack, now, frame, checksum) {
-                    Passage::Onward => return Relay::Onward,
+                    Passage::Onward => {
+                        show(Direction::Out, frame);
+                        return Relay::Onward;
+                    }
                     Passage::Stack => stack.handle_frame(now, frame, checksum),
                     Passage::Done => {}
                 }
@@ -259,7 +293,11 @@ impl Exos {
 
     /// Queues a complete frame of the program's own; one for which the link has no room it counts.
     pub fn transmit(&mut self, frame: &[u8]) {
-        self.link.transmit(frame, &[], TxMeta::default());
+        let queued = self.link.transmit(frame, &[], TxMeta::default());
+        let offer = self.offer.as_mut().filter(|offer| offer.is_watched());
+        if let Some(offer) = offer.filter(|_| queued) {
+            offer.copy(Direction::Out, frame, &[]);
+        }
     }
 
     /// Send what there is to send. Errors are those of an interface that has gone.
@@ -270,6 +308,7 @@ impl Exos {
         if let Some(via) = &mut self.via {
             via.serve(self.now, &mut self.stack);
         }
+        let mut offer = self.offer.as_mut().filter(|offer| offer.is_watched());
         let mut sent = 0;
         self.blocked = false;
         while sent < SEND_BATCH {
@@ -293,7 +332,12 @@ impl Exos {
                 header_len: t.head.len() as u16,
             };
             // There is room: what the link refuses all the same it has counted, and TCP repairs.
-            self.link.transmit(t.head, t.body.parts(), meta);
+            let queued = self.link.transmit(t.head, t.body.parts(), meta);
+            if let Some(offer) = &mut offer
+                && queued
+            {
+                offer.copy(Direction::Out, t.head, t.body.parts());
+            }
             // A super-packet counts for as many as the wire will see.
             let data: usize = t.body.parts().iter().map(|part| part.len()).sum();
             sent += t

@@ -32,6 +32,14 @@ pub fn release() -> String {
         .into_owned()
 }
 
+/// The machine's name, or the container's.
+pub fn host_name() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}
+
 /// Reads the two leading numbers of a release.
 pub fn parse(release: &str) -> Option<Version> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());

@@ -30,5 +30,6 @@ pub mod seccomp;
 pub mod shared;
 pub mod tcp_info;
 pub mod uring;
+pub mod user_memory;
 
 pub use error::{Error, Result};

@@ -40,12 +40,28 @@ pub fn number(value: f64) -> String {
     }
 }
 
+/// What an axis is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Numbers of something.
+    Count,
+    /// Times in microseconds, written in the unit that a person would use.
+    Micros,
+}
+
 /// A value that an axis has a mark for: the digits that it has, and no more.
-fn round(value: f64) -> String {
+fn round(value: f64, unit: Unit) -> String {
+    let digits = |value: f64| (value * 1e6).round() / 1e6;
+    match (unit, value.abs()) {
+        (Unit::Micros, 1e6..) => return format!("{} s", digits(value / 1e6)),
+        (Unit::Micros, 1e3..) => return format!("{} ms", digits(value / 1e3)),
+        (Unit::Micros, _) => return format!("{} µs", digits(value)),
+        (Unit::Count, _) => {}
+    }
     match value.abs() {
         1e6.. => format!("{}M", value / 1e6),
         10_000.0.. => format!("{}k", value / 1e3),
-        _ => format!("{}", (value * 1e6).round() / 1e6),
+        _ => digits(value).to_string(),
     }
 }
 
@@ -64,6 +80,7 @@ struct Axis {
     least: f64,
     most: f64,
     logarithmic: bool,
+    unit: Unit,
 }
 
 impl Axis {
@@ -113,7 +130,7 @@ impl Axis {
     fn lines(&self, out: &mut String) {
         for mark in self.marks() {
             let (y, right) = (self.y(mark), WIDTH - RIGHT);
-            let text = round(mark);
+            let text = round(mark, self.unit);
             let _ = writeln!(
                 out,
                 "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
@@ -165,6 +182,7 @@ pub fn bars(label: &str, groups: &[Bars], across: f64) -> String {
         least: 0.0,
         most: values.fold(across, f64::max) * 1.08,
         logarithmic: false,
+        unit: Unit::Count,
     };
     let mut out = open(label);
     axis.lines(&mut out);
@@ -244,7 +262,7 @@ fn tail(share: f64) -> f64 {
     (-(1.0 - share / 100.0).log10()).clamp(0.0, 4.3) / 4.3
 }
 
-/// Distributions, `[percent, value]` each: the values on a logarithmic axis, shares so that tails are seen.
+/// Distributions of times, `[percent, microseconds]` each: times on a logarithmic axis, shares so that tails are seen.
 pub fn distributions(label: &str, curves: &[Vec<(f64, f64)>]) -> String {
     let values = || {
         curves
@@ -257,6 +275,7 @@ pub fn distributions(label: &str, curves: &[Vec<(f64, f64)>]) -> String {
         least: values().fold(f64::MAX, f64::min).min(1e9) * 0.8,
         most: values().fold(1.0, f64::max) * 1.3,
         logarithmic: true,
+        unit: Unit::Micros,
     };
     let mut out = open(label);
     axis.lines(&mut out);
@@ -292,17 +311,23 @@ mod tests {
             least: 0.0,
             most: 9.0,
             logarithmic: false,
+            unit: Unit::Count,
         };
         assert_eq!(linear.marks(), [0.0, 5.0]);
         assert_eq!(
-            [0.0, 0.5, 0.1 + 0.2, 20.0, 50_000.0].map(round),
+            [0.0, 0.5, 0.1 + 0.2, 20.0, 50_000.0].map(|value| round(value, Unit::Count)),
             ["0", "0.5", "0.3", "20", "50k"]
+        );
+        assert_eq!(
+            [5.0, 200.0, 1e3, 2.5e4, 1e6, 1e8].map(|value| round(value, Unit::Micros)),
+            ["5 µs", "200 µs", "1 ms", "25 ms", "1 s", "100 s"]
         );
         assert_eq!((linear.y(0.0), linear.y(9.0)), (HEIGHT - BOTTOM, TOP));
         let logarithmic = Axis {
             least: 5.0,
             most: 5000.0,
             logarithmic: true,
+            unit: Unit::Count,
         };
         assert_eq!(logarithmic.marks(), [10.0, 100.0, 1000.0]);
         let marks = |least, most| {
@@ -310,6 +335,7 @@ mod tests {
                 least,
                 most,
                 logarithmic: true,
+                unit: Unit::Count,
             }
             .marks()
         };

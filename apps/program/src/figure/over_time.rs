@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Axis, BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, colour, open};
+use super::{Axis, BOTTOM, HEIGHT, LEFT, RIGHT, TOP, Unit, WIDTH, colour, open};
 
 /// Points that a figure has room for; of more, neighbours are joined to the highest of them.
 const POINTS_MAX: usize = 700;
@@ -16,7 +16,7 @@ pub struct Curve {
 }
 
 /// Curves over seconds. On a logarithmic axis values of zero are gaps.
-pub fn over_time(label: &str, curves: &[Curve], logarithmic: bool) -> String {
+pub fn over_time(label: &str, unit: Unit, curves: &[Curve], logarithmic: bool) -> String {
     let values = || {
         let all = curves
             .iter()
@@ -31,6 +31,7 @@ pub fn over_time(label: &str, curves: &[Curve], logarithmic: bool) -> String {
         },
         most: values().fold(1.0, f64::max) * 1.15,
         logarithmic,
+        unit,
     };
     let seconds = curves
         .iter()
@@ -138,12 +139,15 @@ mod tests {
     #[test]
     fn curves_of_nothing_are_figures_too() {
         for logarithmic in [false, true] {
-            let nothing = over_time("us", &[], logarithmic);
+            let nothing = over_time("us", Unit::Micros, &[], logarithmic);
             let empty = Curve {
                 series: 0,
                 values: vec![None, Some(0.0)],
             };
-            for svg in [nothing, over_time("us", &[empty], logarithmic)] {
+            for svg in [
+                nothing,
+                over_time("us", Unit::Micros, &[empty], logarithmic),
+            ] {
                 assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
             }
         }
@@ -151,7 +155,7 @@ mod tests {
             series: 2,
             values: vec![Some(5.0); 30],
         };
-        let svg = over_time("a<b", &[curve], true);
+        let svg = over_time("a<b", Unit::Count, &[curve], true);
         assert_eq!(svg.matches("<polyline").count(), 1);
         assert!(svg.contains(colour(2)) && svg.contains("a&lt;b") && svg.contains(">30 s<"));
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::html::escape;
 
-use super::{Axis, BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, colour, open, round};
+use super::{Axis, BOTTOM, HEIGHT, LEFT, RIGHT, TOP, Unit, WIDTH, colour, open, round};
 
 /// What was measured at a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,7 +34,7 @@ pub struct Marks {
     pub value: Option<f64>,
 }
 
-/// Points over values from zero on, what was measured on a logarithmic axis: what is zero of it is left out. Labels are of what
+/// Points over values from zero on, times in microseconds on a logarithmic axis: what is zero of them is left out. Labels are of what
 /// was measured, and of the values.
 pub fn over_values(label: &str, below: &str, curves: &[Points], marks: Marks) -> String {
     let all = || curves.iter().flat_map(|curve| shown(&curve.points));
@@ -43,6 +43,7 @@ pub fn over_values(label: &str, below: &str, curves: &[Points], marks: Marks) ->
         least: values().fold(f64::MAX, f64::min).min(1e9) * 0.8,
         most: values().fold(1.0, f64::max) * 1.3,
         logarithmic: true,
+        unit: Unit::Micros,
     };
     let along = Axis {
         least: 0.0,
@@ -52,6 +53,7 @@ pub fn over_values(label: &str, below: &str, curves: &[Points], marks: Marks) ->
             .fold(1.0, f64::max)
             * 1.05,
         logarithmic: false,
+        unit: Unit::Count,
     };
     let mut out = open(label);
     upright.lines(&mut out);
@@ -75,7 +77,7 @@ impl Axis {
     /// The lines of an axis that lies below the figure.
     fn lines_upright(&self, out: &mut String, label: &str) {
         for mark in self.marks() {
-            let (x, y, text) = (self.x(mark), HEIGHT - BOTTOM + 16.0, round(mark));
+            let (x, y, text) = (self.x(mark), HEIGHT - BOTTOM + 16.0, round(mark, self.unit));
             let _ = writeln!(
                 out,
                 "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{:.1}\"/>\

@@ -93,6 +93,9 @@ impl<Id: Copy> Engine<Id> {
         transport: &mut impl Transport<Id = Id>,
     ) {
         self.busy.push(&mut self.slots, slot);
+        if self.busy_count == 0 {
+            self.heard = now;
+        }
         self.busy_count += 1;
         self.statistics.seconds.began(now);
         let it = &mut self.slots[slot as usize];

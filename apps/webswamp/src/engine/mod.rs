@@ -126,6 +126,8 @@ pub struct Engine<Id> {
     left: u64,
     /// Nothing begins any more.
     ending: bool,
+    /// When something last came of a response, or a request was begun while none was under way.
+    heard: Instant,
     /// What was seen.
     pub statistics: Statistics,
 }
@@ -177,6 +179,7 @@ impl<Id: Copy> Engine<Id> {
             closing: Order::default(),
             heads: Heads::default(),
             ending: false,
+            heard: start,
             statistics: Statistics::new(start, measured_from),
         }
     }
@@ -298,6 +301,11 @@ impl<Id: Copy> Engine<Id> {
         if set.contains(EventSet::CONNECTED) {
             self.connected(slot, now, transport);
         }
+        // That a connection stands the server's kernel says while the server itself is silent.
+        let of_server = [EventSet::READABLE, EventSet::FINISHED, EventSet::CLOSED];
+        if of_server.into_iter().any(|one| set.contains(one)) {
+            self.heard = now;
+        }
         if set.contains(EventSet::FINISHED) {
             self.slots[slot as usize].is_finished = true;
         }
@@ -325,6 +333,10 @@ impl<Id: Copy> Engine<Id> {
             self.finish(slot, now, transport);
         }
         self.begin_due(now, transport);
+        if self.busy_count > 0 {
+            let requests = u64::from(self.busy_count) + self.waiting.len() as u64;
+            self.statistics.silent(self.heard, now, requests);
+        }
         self.statistics.seconds.advance(now);
     }
 

@@ -48,7 +48,7 @@ impl Peak {
             value: Some(self.bound.most_us()),
         };
         out.push_str(&figure::over_values(
-            "total time in µs",
+            "total time",
             "requests a second",
             &curves,
             marks,

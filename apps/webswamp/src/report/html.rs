@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use exos_program::figure::{self, Curve, number};
+use exos_host::localtime;
+use exos_program::figure::{self, Curve, Unit, number};
 use exos_program::html::{escape, page, table};
 
 use super::text::micros;
-use super::{Distribution, POINTS, Results, Traffic, Verdict};
+use super::{Distribution, Generator, POINTS, Results, Traffic, Verdict};
 use crate::statistics::Second;
 
 /// How the two times are to be read.
@@ -32,12 +33,37 @@ impl Results {
 
     /// What is on the page below its title.
     pub(crate) fn sections(&self, out: &mut String) {
+        self.origin(out);
         self.summary(out);
         self.over_time(out);
         self.distribution(out);
         self.counts(out);
         self.traffic(out);
         self.parameters(out);
+    }
+
+    /// When, from where, to what and how: a line for each generator.
+    fn origin(&self, out: &mut String) {
+        for generator in &self.generators {
+            let Generator {
+                host,
+                address,
+                url,
+                command,
+                ..
+            } = generator;
+            let began = date_and_time(generator.started_unix_secs as i64);
+            let from = if host.is_empty() {
+                String::new()
+            } else {
+                format!(", from {}", escape(host))
+            };
+            let (address, url) = (escape(address), escape(url));
+            let _ = writeln!(out, "<p>{began}{from}, to {url} at {address}</p>");
+            if !command.is_empty() {
+                let _ = writeln!(out, "<p><code>{}</code></p>", escape(command));
+            }
+        }
     }
 
     fn summary(&self, out: &mut String) {
@@ -76,7 +102,12 @@ impl Results {
             curve(2, |s| Some(s.responses as f64)),
             curve(3, |s| Some(s.errors as f64)),
         ];
-        out.push_str(&figure::over_time("requests a second", &rates, false));
+        out.push_str(&figure::over_time(
+            "requests a second",
+            Unit::Count,
+            &rates,
+            false,
+        ));
         out.push_str("<h2>Total times, second by second</h2>\n");
         out.push_str(&figure::legend([
             (0, "p50"),
@@ -90,7 +121,7 @@ impl Results {
             curve(1, |s| (s.responses > 0).then_some(s.p99 as f64)),
             curve(3, |s| (s.responses > 0).then_some(s.max as f64)),
         ];
-        out.push_str(&figure::over_time("µs", &times, true));
+        out.push_str(&figure::over_time("total time", Unit::Micros, &times, true));
         if self.warm_up_secs > 0.0 {
             let _ = writeln!(
                 out,
@@ -108,7 +139,7 @@ impl Results {
             curve_of(&self.times_us.service),
         ];
         out.push_str(&figure::distributions(
-            "µs that this part of all requests took at most",
+            "time that this part of all requests took at most",
             &curves,
         ));
         let head: Vec<&str> = ["", "count", "mean"]
@@ -124,9 +155,9 @@ impl Results {
             let mut row = vec![
                 name.replace('_', " "),
                 times.0.len().to_string(),
-                micros(times.0.mean().round() as u64),
+                time(times.0.mean().round() as u64),
             ];
-            row.extend(POINTS.map(|(_, quantile)| micros(times.at(quantile).unwrap_or(0))));
+            row.extend(POINTS.map(|(_, quantile)| time(times.at(quantile).unwrap_or(0))));
             row
         });
         out.push_str(&table(&head, rows));
@@ -177,10 +208,7 @@ impl Results {
                     "server",
                     format!("{} at {}", generator.url, generator.address),
                 ),
-                (
-                    "began, seconds since 1970",
-                    format!("{:.3}", generator.started_unix_secs),
-                ),
+                ("began", date_and_time(generator.started_unix_secs as i64)),
                 ("responses", generator.responses.to_string()),
                 ("busy", generator.busy_text()),
                 ("processor", format!("{:.2} s", generator.processor_secs)),
@@ -189,6 +217,26 @@ impl Results {
             out.push_str(&table(&["", ""], own.into_iter().chain(known)));
         }
     }
+}
+
+/// A time, with the unit's own sign.
+fn time(us: u64) -> String {
+    micros(us).replace(" us", " µs")
+}
+
+/// Local time and how it differs from UTC, as `2026-11-24 12:39:58 +0100`.
+fn date_and_time(utc_secs: i64) -> String {
+    let offset = localtime::offset_secs(utc_secs);
+    let local = utc_secs + offset;
+    let (year, month, day) = localtime::date(local.div_euclid(86_400));
+    let secs = local.rem_euclid(86_400);
+    let (hours, minutes, secs) = (secs / 3600, secs / 60 % 60, secs % 60);
+    let (sign, ahead) = (if offset < 0 { '-' } else { '+' }, offset.abs() / 60);
+    format!(
+        "{year:04}-{month:02}-{day:02} {hours:02}:{minutes:02}:{secs:02} {sign}{:02}{:02}",
+        ahead / 60,
+        ahead % 60
+    )
 }
 
 /// Points `[percent, value]`, closer the nearer the tail's end is.
@@ -218,6 +266,13 @@ mod tests {
         assert!(!html.contains("checksum"));
         it.counters.insert("drop_tcp_checksum".to_owned(), 3);
         assert!(it.html().contains("3 packets came with a wrong checksum"));
+        // When, from where, how; and marks with units.
+        assert!(
+            html.contains("2001-09-0")
+                && html.contains(", from loader, to http://h/&lt;script&gt; at 10.0.0.1:80")
+        );
+        assert!(html.contains("<code>exos load http://10.0.0.1/a</code>"));
+        assert!(html.contains(">500 µs<") && !html.contains(">µs"));
         // Nothing is fetched from anywhere.
         assert!(!html.contains(" src=") && !html.contains(" href=") && !html.contains("@import"));
     }

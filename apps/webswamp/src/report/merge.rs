@@ -86,6 +86,7 @@ impl Results {
         mine.service.add(&its.service);
         mine.total.add(&its.total);
         mine.slip.add(&its.slip);
+        self.longest_silence = self.longest_silence.or(other.longest_silence);
         self.generators.extend(other.generators.iter().cloned());
     }
 

@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::driver::replay::Extent;
-use crate::statistics::{Second, Statistics};
+use crate::statistics::{Second, Silence, Statistics};
 
 pub use compare::Comparison;
 pub(crate) use distribution::pairs;
@@ -60,6 +60,12 @@ pub struct Generator {
     pub address: String,
     /// When the load began, in seconds since 1970.
     pub started_unix_secs: f64,
+    /// The machine that it ran on.
+    #[serde(default)]
+    pub host: String,
+    /// The command, without values of header fields.
+    #[serde(default)]
+    pub command: String,
     /// Options that made the load, by name.
     pub parameters: Map<String, Value>,
     /// What became of the log that it replayed; `None` without one.
@@ -144,6 +150,9 @@ pub struct Results {
     pub errors: BTreeMap<String, u64>,
     /// How long things took.
     pub times_us: Times,
+    /// The longest time in which the server was silent.
+    #[serde(default)]
+    pub longest_silence: Silence,
     /// Second by second since the begin, the warm-up too.
     pub seconds: Vec<Second>,
     /// Of link and stack.
@@ -181,6 +190,7 @@ impl Results {
                 total: distribution(&s.total),
                 slip: distribution(&s.slip),
             },
+            longest_silence: s.silence,
             seconds: s.seconds.done().to_vec(),
             counters: counters.into_iter().collect(),
             generators: vec![generator],

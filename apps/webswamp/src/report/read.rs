@@ -44,7 +44,8 @@ impl Results {
             None => return Err(format!("it does not say that its schema is {SCHEMA}")),
         }
         let results: Self = serde_json::from_value(value).map_err(|e| e.to_string())?;
-        let lasted = [results.warm_up_secs, results.measured_secs];
+        let silent = results.longest_silence.secs;
+        let lasted = [results.warm_up_secs, results.measured_secs, silent];
         let is_good = is_moment(results.started_unix_secs)
             && lasted
                 .into_iter()
@@ -71,6 +72,7 @@ impl Results {
             self.connections,
             self.response_bytes,
             self.content_bytes,
+            self.longest_silence.requests,
         ];
         let generators = self.generators.iter().map(|g| g.responses);
         let logs = self.generators.iter().filter_map(|g| g.log.as_ref());

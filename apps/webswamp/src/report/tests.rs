@@ -29,6 +29,8 @@ pub(crate) fn results(started: f64, micros: u64) -> Results {
         url: "http://10.0.0.1/a".to_owned(),
         address: "10.0.0.1:80".to_owned(),
         started_unix_secs: started,
+        host: "loader".to_owned(),
+        command: "exos load http://10.0.0.1/a".to_owned(),
         parameters: Map::new(),
         log: None,
         responses: statistics.responses,
@@ -66,9 +68,10 @@ fn what_are_no_results() {
     let late = good.replace("\"measured_secs\":9.0", "\"measured_secs\":-9.0");
     let much = good.replace("\"404\":9", "\"404\":18446744073709551615");
     let busy = good.replace("\"busy_share\":0.25", "\"busy_share\":1e300");
+    let silence = good.replacen("\"secs\":0.0", "\"secs\":-1.0", 1);
     let core = good.replacen("\"core\":null", "\"core\":-1", 1);
     assert!(
-        [&late, &much, &busy, &core]
+        [&late, &much, &busy, &core, &silence]
             .iter()
             .all(|other| **other != good)
     );
@@ -80,6 +83,7 @@ fn what_are_no_results() {
         (&late, "nor when"),
         (&much, "more than a load can"),
         (&busy, "of a generator"),
+        (&silence, "nor when"),
         (&core, "invalid value"),
     ] {
         let error = Results::from_json(text).unwrap_err();

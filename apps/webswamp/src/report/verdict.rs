@@ -2,13 +2,16 @@
 //!
 //! | limit | when |
 //! |---|---|
-//! | generator | its loop, or the busiest of its loops, was busy for nine tenths of the time; it lost packets that had come; it began requests late; it had no port or memory for connections |
+//! | generator | its loop, or the busiest of its loops, was busy for nine tenths of the time |
+//! | server | it stood still: for 0.2 s and ten times as long as half of the requests took, nothing came of any response, though ten requests or more were there |
+//! | generator | it lost packets that had come; it began requests late; it had no port or memory for connections |
 //! | wire | the link had no room in a tenth of the busy turns, or for a thousandth of the packets; a hundredth of the segments was sent again, or came in another order than they were sent in |
 //! | unknown | nothing was answered |
 //! | server | in a closed loop, clients waited for it more than they thought; in an open loop, a hundredth of the requests found no answer, or requests waited for connections |
 //! | nobody | what was asked for was done |
 //!
-//! A generator that was the limit says nothing of the server, so it comes first. What else was found is told beside it.
+//! A generator that was the limit says nothing of the server, so it comes first; but for what comes of a server that stood
+//! still. What else was found is told beside it.
 
 use serde::Serialize;
 
@@ -21,6 +24,12 @@ const BUSY: f64 = 0.9;
 const LOST: f64 = 0.001;
 /// Lateness of a hundredth of the requests, in microseconds: more than waking up takes.
 const LATE_US: u64 = 1000;
+/// How long nothing comes of a server that stands still: longer than a lost segment is awaited before it is sent again at
+/// first, or as often as requests take;
+const SILENT_SECS: f64 = 0.2;
+const SILENT_TIMES: f64 = 10.0;
+/// and by so many requests at once, which losses do not hold up together.
+const SILENT_REQUESTS: u64 = 10;
 /// Turns in which a full link held sending up, of the busy ones.
 const BLOCKED: f64 = 0.1;
 /// Packets that a full link refused.
@@ -87,6 +96,8 @@ impl Verdict {
     /// Of these results.
     pub fn of(results: &Results) -> Self {
         let certain = [
+            (Limit::Generator, Vec::from_iter(of_busy_loop(results))),
+            (Limit::Server, of_silence(results)),
             (Limit::Generator, of_generator(results)),
             (Limit::Wire, of_wire(results)),
         ];
@@ -149,18 +160,20 @@ fn part(of: u64, all: u64) -> f64 {
     of as f64 / all.max(1) as f64
 }
 
+/// Of all that shows in a generator only this cannot come of a server that stood still.
+fn of_busy_loop(r: &Results) -> Option<String> {
+    let busy = r.busy_share();
+    let is_one = r.generators.iter().all(|g| g.cores.len() < 2);
+    let who = if is_one {
+        "our loop"
+    } else {
+        "the busiest of our loops"
+    };
+    (busy >= BUSY).then(|| format!("{who} was busy for {} of the time", percent(busy)))
+}
+
 fn of_generator(r: &Results) -> Vec<String> {
     let mut why = Vec::new();
-    let busy = r.busy_share();
-    if busy >= BUSY {
-        let is_one = r.generators.iter().all(|g| g.cores.len() < 2);
-        let who = if is_one {
-            "our loop"
-        } else {
-            "the busiest of our loops"
-        };
-        why.push(format!("{who} was busy for {} of the time", percent(busy)));
-    }
     let lost = r.counter("link_kernel_rx_dropped") + r.counter("link_kernel_rx_ring_full");
     let lost = part(lost, lost + r.counter("link_rx_frames"));
     if lost > LOST {
@@ -190,6 +203,22 @@ fn of_generator(r: &Results) -> Vec<String> {
         ));
     }
     why
+}
+
+/// A server that stood still, which is looked for before what may come of it: segments are sent again meanwhile, connections
+/// pile up, and all is answered at once afterwards.
+fn of_silence(r: &Results) -> Vec<String> {
+    let silence = r.longest_silence;
+    let usual = r.times_us.service.at(0.5).unwrap_or(0) as f64 / 1e6;
+    let is_long = silence.secs >= SILENT_SECS.max(SILENT_TIMES * usual);
+    if r.responses == 0 || !is_long || silence.requests < SILENT_REQUESTS {
+        return Vec::new();
+    }
+    vec![format!(
+        "it stood still, or the way to it did: for {} nothing came of any response, while {} requests waited",
+        micros((silence.secs * 1e6) as u64),
+        silence.requests
+    )]
 }
 
 fn of_wire(r: &Results) -> Vec<String> {
@@ -296,7 +325,7 @@ fn in_closed_loop(r: &Results) -> (Limit, String) {
 mod tests {
     use super::super::tests::results;
     use super::*;
-    use crate::statistics::histogram;
+    use crate::statistics::{Silence, histogram};
 
     fn closed() -> Results {
         let mut results = results(1e9, 500);
@@ -411,6 +440,58 @@ mod tests {
         is(&it, Limit::Generator, "5.00 ms late");
         it.times_us.slip.0.record_n(20, 500).unwrap();
         is(&it, Limit::Nobody, "");
+    }
+
+    /// A server that stands still for a second has much to say afterwards, and what is sent to it meanwhile is sent again:
+    /// neither is what was wrong.
+    #[test]
+    fn the_server_when_it_stands_still() {
+        let mut it = open();
+        it.times_us.slip.0.record_n(20, 900).unwrap();
+        it.times_us.slip.0.record_n(12_000, 100).unwrap();
+        for times in [&mut it.times_us.total, &mut it.times_us.service] {
+            times.0.record_n(900_000, 100).unwrap();
+        }
+        let again = [
+            ("tcp_segments_sent", 1000),
+            ("tcp_segments_retransmitted", 50),
+        ];
+        it.counters
+            .extend(again.map(|(name, count)| (name.to_owned(), count)));
+        is(&it, Limit::Generator, "ms late or more");
+        it.longest_silence = Silence {
+            secs: 1.5,
+            requests: 4500,
+        };
+        is(
+            &it,
+            Limit::Server,
+            "for 1.50 s nothing came of any response, while 4500 requests waited; besides, we began",
+        );
+        // All at once afterwards, which finds our ring too short.
+        it.counters.insert("link_rx_frames".to_owned(), 9000);
+        it.counters
+            .insert("link_kernel_rx_ring_full".to_owned(), 1000);
+        is(&it, Limit::Server, "waited; besides, we lost 10.0 %");
+        it.generators[0].busy_share = 0.95;
+        is(
+            &it,
+            Limit::Generator,
+            "of the time; besides, it stood still",
+        );
+        it.generators[0].busy_share = 0.25;
+        it.counters.remove("link_kernel_rx_ring_full");
+        // Who waits a second for each response, or for one that was lost, sees no stall.
+        it.longest_silence.requests = 9;
+        is(&it, Limit::Generator, "");
+        it.longest_silence = Silence {
+            secs: 0.19,
+            requests: 4500,
+        };
+        is(&it, Limit::Generator, "");
+        it.longest_silence.secs = 2.0;
+        it.times_us.service.0.record_n(400_000, 5000).unwrap();
+        is(&it, Limit::Generator, "");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use exos::{Error, clock};
+use exos_host::kernel;
 use exos_inet::{Instant, RouteTo};
 
 use crate::driver::replay::Extent;
@@ -15,6 +16,7 @@ use crate::limits::START_AHEAD;
 use crate::moment;
 use crate::options::LoadArgs;
 use crate::output::ShowArgs;
+use crate::parameters::command_line;
 use crate::report::{Effort, Generator, Live, Style};
 use crate::schedule::{Beat, Phase, Schedule};
 use crate::target::Target;
@@ -146,6 +148,8 @@ impl Setup {
             url: self.target.url.to_string(),
             address: beginning.to.to_string(),
             started_unix_secs: beginning.unix_secs,
+            host: kernel::host_name(),
+            command: command_line(std::env::args()),
             parameters: args.parameters(self.duration, self.idle),
             log: self.log.clone(),
             responses: 0,

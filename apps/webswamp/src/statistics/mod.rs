@@ -19,6 +19,7 @@ mod seconds;
 
 use exos_inet::Instant;
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use crate::limits::{HISTOGRAM_DIGITS, HISTOGRAM_MICROS_MAX};
 
@@ -73,8 +74,27 @@ pub struct Statistics {
     pub content: u64,
     /// Connections that stood.
     pub connections: u64,
+    /// The longest time in which the server was silent.
+    pub silence: Silence,
     /// Second by second, the warm-up too.
     pub seconds: Seconds,
+}
+
+/// A time in which nothing came of a response, though requests were under way or waited for a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Silence {
+    /// How long.
+    pub secs: f64,
+    /// How many were at its end.
+    pub requests: u64,
+}
+
+impl Silence {
+    /// The longer one.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        if other.secs > self.secs { other } else { self }
+    }
 }
 
 /// For times in microseconds.
@@ -105,6 +125,7 @@ impl Statistics {
             bytes: 0,
             content: 0,
             connections: 0,
+            silence: Silence::default(),
             seconds: Seconds::new(start),
         }
     }
@@ -126,6 +147,14 @@ impl Statistics {
     pub fn slipped(&mut self, intended: Instant, begun: Instant) {
         if self.counts(intended) {
             record(&mut self.slip, intended, begun);
+        }
+    }
+
+    /// Nothing has come of a response since then, though so many requests were there.
+    pub fn silent(&mut self, since: Instant, now: Instant, requests: u64) {
+        if self.counts(now) {
+            let secs = (now - since).as_secs_f64();
+            self.silence = self.silence.or(Silence { secs, requests });
         }
     }
 

@@ -60,6 +60,16 @@ fn late(histogram: &hdrhistogram::Histogram<u64>, millis: u64) -> u64 {
     histogram.count_between(histogram.lowest_equivalent(millis * 1000), u64::MAX)
 }
 
+/// A second in which nothing came, and who waited at its end.
+fn assert_silent(seen: &Seen) {
+    let silence = seen.statistics.silence;
+    assert!((0.99..=1.0).contains(&silence.secs), "{silence:?}");
+    assert!(
+        (RATE - 10..=RATE).contains(&silence.requests),
+        "{silence:?}"
+    );
+}
+
 /// With one connection, the requests of that second are begun after it: only total tells.
 #[test]
 fn on_one_connection() {
@@ -79,6 +89,7 @@ fn on_one_connection() {
     assert_eq!(begun(&seen), [1000, 1, 1999]);
     // Nobody held them up but the server: they had no connection.
     assert_eq!(it.slip.max(), 0);
+    assert_silent(&seen);
 }
 
 /// With as many as are needed they are begun in time, and both tell.
@@ -93,6 +104,8 @@ fn on_many_connections() {
         }
     }
     assert_eq!((it.connections, begun(&seen)), (RATE, vec![RATE; 3]));
+    // New connections stand meanwhile, which is not the server's own word.
+    assert_silent(&seen);
 }
 
 /// A closed loop of one client that thinks for a millisecond asks once in that second.

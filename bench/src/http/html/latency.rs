@@ -22,10 +22,8 @@ impl Report {
                 Size::of_bytes(case.size_bytes),
                 number(case.rate_per_sec)
             );
-            let svg = figure::distributions(
-                "microseconds, and how many requests took no longer",
-                &curves,
-            );
+            let svg =
+                figure::distributions("time that this part of all requests took at most", &curves);
             let _ = write!(out, "<h3>{}</h3>\n{svg}", escape(&title));
         }
         let rows = self.latency.iter().flat_map(latency_rows);

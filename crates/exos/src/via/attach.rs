@@ -18,6 +18,7 @@ use super::control::AskError;
 use crate::attach::Attachment;
 use crate::cores::join;
 use crate::node::Exos;
+use crate::watch::program_name;
 
 /// A stack on a link of the daemon that listens at `path`.
 pub(crate) fn attach(
@@ -37,20 +38,8 @@ pub(crate) fn attach(
     };
     let config = config(&via, &link, &addresses);
     let mut exos = join(Link::Xdp(link), Vec::new(), config, None, wanted)?;
-    exos.via = Some(via);
+    exos.lent(via);
     Ok(exos)
-}
-
-/// The name that others see: that of the command, of a program with several.
-fn program_name() -> String {
-    let mut words = std::env::args();
-    let program = words.next().unwrap_or_default();
-    let file = Path::new(&program).file_name();
-    let name = file.map_or(program.clone(), |name| name.to_string_lossy().into_owned());
-    match words.next() {
-        Some(command) if name == "exos" && !command.starts_with('-') => command,
-        _ => name,
-    }
 }
 
 /// The interface's addresses, of which `wanted` are meant when there are any.

@@ -83,6 +83,8 @@ fn a_file_says_who_may_do_what() {
     assert!(policy.attach(&who(1001), "eth1", None).is_ok());
     assert_eq!(policy.dump(&who(1000), "eth0"), Dump::All);
     assert_eq!(policy.dump(&who(1001), "eth0"), Dump::Own);
+    // Whatever the file says.
+    assert_eq!(policy.dump(&who(0), "eth0"), Dump::All);
 }
 
 #[test]

@@ -18,15 +18,16 @@ const DAEMON_SLOT: u16 = 0;
 
 /// Who is behind the numbers of a record.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
+pub(super) struct Names {
     interfaces: HashMap<u32, Rc<str>>,
     /// The interface and the program of each slot: numbers of slots are the daemon's, not an interface's.
     slots: HashMap<u16, (Rc<str>, Rc<str>)>,
+    processes: HashMap<u16, u32>,
 }
 
 impl Names {
     /// Takes them from a report.
-    pub(crate) fn new(status: &Status) -> Self {
+    pub(super) fn new(status: &Status) -> Self {
         let mut names = Self::default();
         for interface in &status.interfaces {
             let index = interface.ifindex;
@@ -35,15 +36,26 @@ impl Names {
             for slot in &interface.slots {
                 let program = Rc::from(slot.program.as_str());
                 names.slots.insert(slot.slot, (Rc::clone(&name), program));
+                names.processes.extend(slot.pid.map(|pid| (slot.slot, pid)));
             }
         }
         names
     }
 
     /// True when a record's program is not known, so that it is time for another report.
-    pub(crate) fn lacks(&self, record: &TapRecord) -> bool {
+    pub(super) fn lacks(&self, record: &TapRecord) -> bool {
         !matches!(record.slot, DAEMON_SLOT | TapRecord::NO_SLOT)
             && !self.slots.contains_key(&record.slot)
+    }
+
+    /// True when the daemon lends a process a part of an interface.
+    pub(super) fn has_process(&self, pid: u32) -> bool {
+        self.processes.values().any(|of_slot| *of_slot == pid)
+    }
+
+    /// True when a packet is a process's.
+    pub(super) fn is_of_process(&self, record: &TapRecord, pid: u32) -> bool {
+        self.processes.get(&record.slot) == Some(&pid)
     }
 
     /// The interface, where there is no other.
@@ -89,7 +101,7 @@ fn verdict(verdict: TapVerdict) -> Verdict {
 }
 
 /// A record as a packet. `wall_ns` is what the wall clock is ahead of the monotonic one.
-pub(crate) fn packet<'a>(
+pub(super) fn packet<'a>(
     record: &TapRecord,
     bytes: &'a [u8],
     names: &Names,
