@@ -9,6 +9,7 @@ use crate::layers::{IPV4, IPV6, Layers};
 use crate::limits::{CONJUNCTIONS_MAX, LITERALS_MAX, SEARCH_STEPS_MAX};
 use crate::literal::{Base, Literal, Test};
 use crate::satisfy;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Literals that must all hold.
@@ -164,6 +165,14 @@ impl Filter {
     /// The conjunctions.
     pub fn conjunctions(&self) -> &[Conjunction] {
         &self.any
+    }
+
+    /// How many different words of a packet are tested. It is what a program's verification grows with, more than with
+    /// alternatives: many values of one word are found by halving.
+    pub fn words(&self) -> usize {
+        let literals = self.any.iter().flat_map(|all| &all.literals);
+        let words = literals.map(|l| (l.test.base(), l.test.offset(), l.test.width()));
+        words.collect::<BTreeSet<_>>().len()
     }
 
     /// The filter's meaning: whether the frame, from its Ethernet header on, belongs to the set.

@@ -210,3 +210,17 @@ fn large_filters_are_compared_in_bounded_time() {
     assert!(!a.is_subset_of(&b));
     assert!(a.is_subset_of(&a));
 }
+
+/// A word is counted once, however many values it may have, and once for each width that it is read in.
+#[test]
+fn words_of_a_packet_are_counted() {
+    for (text, words) in [
+        ("all", 0),
+        ("tcp[20] = 1 or tcp[20] = 2 or not tcp[20] = 3", 2),
+        ("tcp[20] = 1 and tcp[20:2] != 1 and tcp[21] = 1", 4),
+        ("host 192.0.2.1 or host 192.0.2.2", 5),
+    ] {
+        let filter = Filter::parse(text).expect(text);
+        assert_eq!(filter.words(), words, "{text}: {filter:?}");
+    }
+}

@@ -1,9 +1,9 @@
 //! The daemon: everything it knows, and its one loop.
 //!
-//! One thread. A turn: wait until something is to be done, hear what programs ask and do it ([`requests`]), see to
-//! what is due, tell everybody when the tables have changed. What takes long in a turn is making a place for a
-//! program (some 10 ms of the kernel's work); packets do not wait for the daemon, and neither do grants for much
-//! longer than the system calls that enter them.
+//! One thread, and another for filters ([`work`]). A turn: wait until something is to be done, hear what programs ask and do
+//! it ([`requests`]), see to what is due, tell everybody when the tables have changed. What takes long in a turn is making
+//! a place for a program (some 10 ms of the kernel's work); packets do not wait for the daemon, and neither do grants for
+//! much longer than the system calls that enter them.
 //!
 //! [`Seat`] is what the daemon knows of a slot beside what the ledger does: its connection, its record, its place.
 
@@ -24,6 +24,7 @@ mod taps;
 mod terms;
 mod time_wait;
 mod turn;
+mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -73,6 +74,8 @@ pub(crate) struct Seat {
     ends: Option<Now>,
     /// What it is asked to give back.
     revoked: revocation::Revocations,
+    /// What is to become of its filters.
+    changes: generals::Changes,
 }
 
 /// How often something was done in the period that began then.
@@ -125,6 +128,9 @@ pub struct Daemon {
     /// Neighbours that users have asked for lately.
     resolves: BTreeMap<u32, Pace>,
     rates: rates::Rates,
+    worker: work::FilterWorker,
+    /// Numbers changes of filters.
+    last_change: u64,
     /// When queues of interfaces were given back.
     given_back: BTreeMap<(u32, u32), Now>,
     started: Now,
@@ -163,6 +169,8 @@ impl Daemon {
             time_waits: time_wait::TimeWaits::default(),
             resolves: BTreeMap::new(),
             rates: rates::Rates::default(),
+            worker: work::FilterWorker::new()?,
+            last_change: 0,
             given_back: BTreeMap::new(),
             started: now(),
             counted: now(),

@@ -20,26 +20,30 @@ mod slots;
 mod taps;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use exos_filter::Program;
 use exos_filter::gate::{
     self, AddressFlags, Bucket, Checksum, Config, Counter, FlowKey, FlowValue, Maps, Share, Slot,
 };
 use exos_host::bpf::{Link, Map, Prog, TcxHook, TcxLink, XdpMode};
-use exos_host::error::Result;
+use exos_host::error::{Error, Result};
 use exos_wire::Mac;
 use exos_xok::Claim;
 
 use crate::daemon::now;
 use crate::ledger::{Change, SlotId};
-pub use generals::GeneralFilters;
+use crate::limits::FILTER_INSNS_MAX;
+pub use generals::{GeneralFilters, GeneralPrograms, GeneralWork};
 pub use pins::{are_private, folders, is_orphan, remove_folder};
 use pins::{attach_incoming, attach_tcx};
+pub use taps::{TapPrograms, TapWork};
 
 /// The gate of one interface.
 #[derive(Debug)]
 pub struct Gate {
     folder: PathBuf,
-    maps: Maps<Map>,
+    maps: Arc<Maps<Map>>,
     out: Prog,
     /// Where the kernel keeps what is left to do of checksums.
     checksum: Checksum,
@@ -76,7 +80,7 @@ impl Gate {
             _incoming: incoming,
             _from_host: from_host,
             mode,
-            maps,
+            maps: Arc::new(maps),
         };
         if adopted {
             gate.config = gate.read_config()?;
@@ -205,6 +209,18 @@ impl Gate {
     fn write_config(&self) -> Result<()> {
         self.maps.config.update(&[0; 4], &self.config.to_bytes())
     }
+}
+
+/// The words of a program with a user's filters, unless there are too many of them for the verifier's time.
+fn bounded(program: &Program) -> Result<Vec<u64>> {
+    let count = program.insns().len();
+    if count > FILTER_INSNS_MAX {
+        return Err(Error::new(format!(
+            "the filter needs {count} instructions, and {FILTER_INSNS_MAX} are the most"
+        ))
+        .mend("ask for less"));
+    }
+    Ok(program.words())
 }
 
 /// A bucket of another rate, as full as it was. A new one has enough for a packet: a full one could be had again and again

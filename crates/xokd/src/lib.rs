@@ -13,6 +13,7 @@
 //! - [`interface`], [`responder`], [`neighbours`]: an interface with its addresses, and the daemon's own place on it;
 //! - [`reservations`]: ports that the host is kept from, where its addresses are shared;
 //! - [`tables`], [`shares`]: what everybody can read, and how a link is divided;
+//! - [`worker`]: what takes long, beside the loop;
 //! - [`daemon`]: all of it together, one loop, one thread.
 #![forbid(unsafe_code)]
 
@@ -32,5 +33,6 @@ pub mod shares;
 pub mod slot;
 pub mod state;
 pub mod tables;
+pub mod worker;
 
 pub use command::{DaemonArgs, run};

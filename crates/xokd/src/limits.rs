@@ -61,10 +61,21 @@ pub const FILTERS_PER_SLOT_MAX: usize = 8;
 /// Filters that one user may ask for at once, to claim them or for copies: as many as a slot may have.
 pub const FILTERS_AT_ONCE: u32 = FILTERS_PER_SLOT_MAX as u32;
 
-/// How often one user may ask for a filter after that. For each the kernel verifies two programs while others wait, some
-/// 100 ms (`strace -T -e bpf` of the daemon, on a busy virtual machine), and as much when it is given back: a fifth of the
-/// daemon's time at most.
+/// How often one user may ask for a filter after that.
 pub const FILTER_EVERY: Duration = Duration::from_secs(1);
+
+/// The part of the time of the thread that compiles and verifies filters that one user may have. What his took longer than
+/// this part of [`FILTER_EVERY`] counts as more of them.
+pub const FILTER_TIME_PART: u32 = 5;
+
+/// Different words of a packet that the filters of one program test. The verifier's time is quadratic in them: 32 take it 60
+/// to 90 ms for each program on this project's virtual machine, 64 take 270, 250 more than a second. A host and a port with
+/// all their alternatives are ten.
+pub const FILTER_WORDS_MAX: usize = 32;
+
+/// Instructions of one program with filters: 512 values of one word in each family are some 4,000, and the gate's own check
+/// of what is sent is in it.
+pub const FILTER_INSNS_MAX: usize = 8192;
 
 /// Steps of one comparison of a claim with a filter of another's: less than a millisecond. What cannot be told apart in
 /// that is refused.
@@ -116,10 +127,6 @@ pub const ATTACHES_AT_ONCE: u32 = PROGRAMS_PER_USER as u32;
 /// How often one user may attach after that: making and removing a place takes some 50 ms in which nobody is served, so
 /// this is a fifth of the time at most.
 pub const ATTACH_EVERY: Duration = Duration::from_millis(250);
-
-/// What it counts as besides, for each of the user's own copies (`exos dump`) and interface of them: its two programs are
-/// verified anew when the place is made and when it is removed, some 100 ms each, as at [`FILTER_EVERY`].
-pub const ATTACHES_PER_COPY: u32 = 2;
 
 /// Programs that may attach at once of all users whom no rule names, and of all whom rules name by a group: as many as they
 /// may have. After that they attach together as often as one user may.

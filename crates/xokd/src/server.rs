@@ -86,6 +86,8 @@ pub struct Connection {
     /// When it last said something.
     heard: Now,
     greeted: bool,
+    /// An answer is owed to it that takes time.
+    held: bool,
     /// How well the policy knows its user.
     pub standing: Standing,
 }
@@ -99,6 +101,7 @@ impl Connection {
             since: now,
             heard: now,
             greeted: false,
+            held: false,
             standing: Standing::Unnamed,
         }
     }
@@ -256,7 +259,11 @@ impl Server {
         awaited.set(PollFlags::IN, now >= self.full_until);
         let listener = (None, self.listener.as_fd(), awaited);
         let each = self.connections.iter().flat_map(|(id, connection)| {
-            let mut flags = PollFlags::IN;
+            // Of whom nothing is heard meanwhile it is heard that he goes.
+            let mut flags = match connection.held {
+                true => PollFlags::RDHUP,
+                false => PollFlags::IN,
+            };
             flags.set(PollFlags::OUT, !connection.waiting.is_empty());
             [
                 (Some(*id), connection.socket.as_fd(), flags),
@@ -275,10 +282,34 @@ impl Server {
         }
     }
 
+    /// Hears nothing of a connection until it is answered. So no more is begun for it than one thing that takes time, and
+    /// answers go in the order in which they were asked for.
+    pub fn hold(&mut self, id: ConnectionId) {
+        self.set_held(id, true);
+    }
+
+    /// Hears a connection again.
+    pub fn resume(&mut self, id: ConnectionId) {
+        self.set_held(id, false);
+    }
+
+    fn set_held(&mut self, id: ConnectionId, held: bool) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.held = held;
+        }
+    }
+
     /// Takes the next of what a connection has to say; `None` when that is nothing now. After [`Heard::Gone`] nothing of
     /// it is left here.
     pub fn receive(&mut self, id: ConnectionId, now: Now) -> Option<Heard> {
         let connection = self.connections.get_mut(&id)?;
+        if connection.held {
+            if !connection.has_hung_up() {
+                return None;
+            }
+            self.cut(id, Cut::HungUp);
+            return Some(Heard::Gone(Cut::HungUp));
+        }
         let flags = RecvFlags::DONTWAIT;
         if self.closing.has_descriptors(&connection.socket) {
             self.cut(id, Cut::BadMessage);

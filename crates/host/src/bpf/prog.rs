@@ -97,7 +97,8 @@ impl Prog {
     /// Verify, compile and load `insns` as an XDP program called `name`.
     ///
     /// `frags` says that the program may see packets that span buffers: its view then ends with the first one.
-    /// On failure the program is loaded once more with logging, so the error carries the verifier's reason.
+    /// On failure the program is loaded once more with logging, so the error carries the verifier's reason; not when it was
+    /// too long, which takes the verifier long to find out, and says all.
     pub fn load(insns: &[u64], name: &str, frags: bool) -> Result<Self, LoadError> {
         let kind = Kind::Xdp { frags };
         Self::load_kind(insns, name, kind)
@@ -113,6 +114,9 @@ impl Prog {
             Ok(fd) => return Ok(Self { fd }),
             Err(error) => error,
         };
+        if first.raw_os_error() == Some(libc::E2BIG) {
+            return Err(refused(name, insns.len(), first, &[]));
+        }
         let mut log = vec![0; LOG_BYTES];
         match load_once(insns, name, kind, &mut log) {
             Ok(fd) => Ok(Self { fd }),

@@ -30,9 +30,11 @@ pub(super) fn confine() -> Result<()> {
 }
 
 /// Calls that reach other processes, by what they are used for here: the signal of a panic that aborts, and the limits of
-/// this process. Nobody gets a signal as the owner of a descriptor either.
-fn guards() -> [Guard; 7] {
+/// this process. Nobody gets a signal as the owner of a descriptor either. And of a process's attributes the names of
+/// threads alone.
+fn guards() -> [Guard; 8] {
     [
+        Guard::Only(libc::SYS_prctl, 0, libc::PR_SET_NAME as u32),
         Guard::itself(libc::SYS_tgkill),
         Guard::Only(libc::SYS_prlimit64, 0, 0),
         Guard::Never(libc::SYS_fcntl, 1, libc::F_SETOWN as u32),
@@ -71,6 +73,7 @@ const ALWAYS: &[c_long] = &[
     libc::SYS_mremap,
     libc::SYS_munmap,
     libc::SYS_nanosleep,
+    libc::SYS_prctl,
     libc::SYS_prlimit64,
     libc::SYS_restart_syscall,
     libc::SYS_rseq,
@@ -178,8 +181,10 @@ mod tests {
         match &role[..] {
             "work" => {
                 let read = || std::fs::read_to_string("/proc/thread-self/status");
-                let status = std::thread::spawn(read).join().expect("it ends");
-                let status = status.expect("our own");
+                // The kernel is told the name.
+                let thread = std::thread::Builder::new().name("worker".to_owned());
+                let thread = thread.spawn(read).expect("a thread");
+                let status = thread.join().expect("it ends").expect("our own");
                 assert!(status.contains("Seccomp:\t2"), "{status}");
                 std::net::UdpSocket::bind("127.0.0.1:0").expect("a free port");
             }
@@ -190,6 +195,7 @@ mod tests {
             }
             "abort" => std::process::abort(),
             // By its number it is a process like any other; without one it is this one.
+            "attributes" => drop(rustix::thread::set_no_new_privs(true)),
             "limits" => {
                 let core = Resource::Core;
                 let _ = prlimit(Some(getpid()), core, getrlimit(core));
@@ -207,7 +213,7 @@ mod tests {
     fn it_works_on_and_a_call_that_it_has_no_use_for_ends_it() {
         assert!(exos_testing::is_done(child("work")));
         assert_eq!(child("abort").signal(), Some(libc::SIGABRT));
-        for forbidden in ["exec", "signal", "limits"] {
+        for forbidden in ["exec", "signal", "limits", "attributes"] {
             assert_eq!(child(forbidden).signal(), Some(libc::SIGSYS), "{forbidden}");
         }
         assert!(guards().contains(&Guard::itself(libc::SYS_tgkill)));

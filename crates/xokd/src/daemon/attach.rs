@@ -5,7 +5,7 @@ use std::rc::Rc;
 use exos_xok::message::{Answer, Facts, Refusal, Secret};
 
 use super::Daemon;
-use super::requests::{Answered, Refused, plain, refuse};
+use super::requests::{Answered, Asked, Refused, Said, plain, refuse};
 use super::seats::Wanted;
 use crate::ledger::SlotId;
 use crate::policy::Who;
@@ -15,15 +15,21 @@ use crate::state;
 impl Daemon {
     pub(super) fn attach(
         &mut self,
-        id: ConnectionId,
+        asked: Asked,
         who: &Who,
         pid: u32,
         wanted: Wanted,
-    ) -> Answered {
-        self.check_seatless(id)?;
+    ) -> Result<Option<Said>, Refused> {
+        self.check_seatless(asked.connection)?;
         self.count_attach(who)?;
-        let (slot, fds) = self.add_seat(id, who, pid, wanted)?;
-        Ok((self.attached(slot), fds.into_iter().map(Rc::new).collect()))
+        let (slot, fds) = self.add_seat(asked.connection, who, pid, wanted)?;
+        let fds = fds.into_iter().map(Rc::new).collect();
+        if self.taps.show_all_of(who.uid, slot) {
+            return Ok(Some((self.attached(slot), fds)));
+        }
+        // Its first packets are copied, too.
+        self.taps.await_copies(asked, slot, fds);
+        Ok(None)
     }
 
     /// Gives a slot to who has its token. From now on it is this process that it lives and ends with.
@@ -70,7 +76,7 @@ impl Daemon {
     }
 
     /// What a slot has.
-    fn attached(&self, slot: SlotId) -> Answer {
+    pub(super) fn attached(&self, slot: SlotId) -> Answer {
         let seat = &self.seats[&slot];
         let link = seat.record.link[..].try_into();
         let held = self.ledger.held_by(slot);

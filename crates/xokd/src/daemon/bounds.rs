@@ -13,7 +13,7 @@ use super::{Daemon, Seat};
 use crate::ledger::SlotId;
 use crate::limits::{CHUNKS_DEFAULT, MEMORY_UNNAMED, PROGRAMS};
 use crate::policy::{Policy, Rule, Standing, Who};
-use crate::server::{Awaited, ConnectionId, Guests};
+use crate::server::{Awaited, ConnectionId, Guests, User};
 
 /// How many programs, and how much memory.
 #[derive(Clone, Copy, Default)]
@@ -52,6 +52,11 @@ impl Daemon {
     /// How well the policy knows somebody.
     pub(super) fn standing(&self, who: &Who) -> Standing {
         self.config.policy.standing(who, own_user())
+    }
+
+    /// A user as the policy knows him.
+    pub(super) fn user(&self, who: &Who) -> User {
+        (self.standing(who), who.uid)
     }
 
     /// One more program beside those of users like this one, and what is left of others.

@@ -158,9 +158,6 @@ impl Daemon {
     }
 
     pub(super) fn release(&mut self, slot: SlotId, grant: GrantId) -> Answered {
-        if self.release_filters(slot, &[grant])? > 0 {
-            return plain(Answer::Done);
-        }
         self.note_passed_on(grant);
         if let Some(change) = self.ledger.release(slot, grant, now())? {
             self.apply(&change);

@@ -1,45 +1,231 @@
 //! Claims by filter: what policy and the ledger say, and what the packet path and a successor are told.
 //!
+//! Texts are read, and programs compiled and verified, beside the loop ([`super::work`]), so a claim comes in three steps: the
+//! text is read; policy and the ledger are asked, and from then on its packets are nobody else's; programs are made and put
+//! in force, and the asker is told. What is to become of a slot's filters ([`Change`]) is done one after another, and each
+//! change begins with what policy and the ledger say then.
+//!
 //! To take a filter back takes descriptors and memory, too, for the program of what is left. A filter that the packet path
 //! has still is nobody else's: when the kernel has run out of something, it stays the holder's, and is taken later.
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use exos_filter::Filter;
 use exos_filter::gate::sending;
-use exos_xok::message::{Answer, GrantId, Refusal};
+use exos_filter::{Filter, ParseError};
+use exos_xok::message::{Answer, GrantId, Refusal, Revoked};
 
-use super::requests::{Answered, Refused, plain, refuse};
+use super::requests::{Asked, Refused, plain, refuse};
 use super::{Daemon, now};
-use crate::gate::GeneralFilters;
+use crate::gate::{Gate, GeneralFilters, GeneralPrograms};
 use crate::interface::Interface;
 use crate::ledger::{General, Now, SlotId};
-use crate::limits::AGAIN_AFTER;
+use crate::limits::{AGAIN_AFTER, FILTER_WORDS_MAX};
 use crate::policy::{Rule, Who};
 use crate::say::warn;
 
+/// What becomes of a slot's filters.
+#[derive(Debug)]
+pub(super) enum Change {
+    /// One that the ledger has comes into force, and the asker is told.
+    Claim(Asked, GrantId),
+    /// These go, and whoever asked for it is told: the program, or nobody when policy took them.
+    Release(Option<Asked>, Vec<GrantId>),
+    /// They are as policy says now.
+    Renew,
+}
+
+impl Change {
+    /// What is to go.
+    fn released(&self) -> &[GrantId] {
+        match self {
+            Self::Release(_, grants) => grants,
+            Self::Claim(..) | Self::Renew => &[],
+        }
+    }
+}
+
+/// Changes of a slot's filters that are not done yet.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// The programs of a change are being made: the number tells them from those of a slot that had this one's.
+    making: Option<u64>,
+    waiting: VecDeque<Change>,
+}
+
 impl Daemon {
-    pub(super) fn claim_filter(&mut self, slot: SlotId, who: &Who, text: String) -> Answered {
+    /// A program asks for a filter. It is answered when that is in force, or refused.
+    pub(super) fn claim_filter(
+        &mut self,
+        asked: Asked,
+        who: &Who,
+        text: String,
+    ) -> Result<(), Refused> {
+        self.slot(asked.connection)?;
         self.count_filter(who)?;
+        let owner = self.user(who);
+        self.work_for_filter(Some(owner), move || {
+            let filter = Filter::parse(&text);
+            Box::new(move |daemon| daemon.claim_parsed(asked, text, filter))
+        });
+        Ok(())
+    }
+
+    fn claim_parsed(&mut self, asked: Asked, text: String, filter: Result<Filter, ParseError>) {
+        match self.enter_filter(asked, text, filter) {
+            Ok((slot, grant)) => self.change_filters(slot, Change::Claim(asked, grant)),
+            Err(refused) => self.reply(asked, Err(refused)),
+        }
+    }
+
+    /// Grants a filter in the ledger, if policy allows it.
+    fn enter_filter(
+        &mut self,
+        asked: Asked,
+        text: String,
+        filter: Result<Filter, ParseError>,
+    ) -> Result<(SlotId, GrantId), Refused> {
+        let slot = self.slot(asked.connection)?;
+        let owner = self.ledger.owner(slot).expect("a seat has an owner");
+        let who = Rc::clone(&owner.who);
         let interface = self.seats[&slot].interface;
         let seated = self.interface(interface).expect("a seat's interface");
-        let filter = Filter::parse(&text);
         let filter = filter.map_err(|e| refuse(Refusal::BadRequest, e))?;
         let (policy, name) = (&self.config.policy, &seated.link.name);
-        let rule = policy.general(who, name, &text, &filter);
+        let rule = policy.general(&who, name, &text, &filter);
         let rule = rule.map_err(|e| refuse(Refusal::NotAllowed, e))?;
         sending(&filter, &sources(rule, seated)).map_err(|e| refuse(Refusal::BadRequest, e))?;
-        let grant = self.ledger.claim_general(slot, text.clone(), filter)?;
-        if let Err(error) = self.apply_general(slot) {
-            self.ledger.release_general(slot, grant);
-            // What was there before, which fitted.
-            self.renew_filters(slot);
-            return Err(error);
+        check_words(&filter)?;
+        Ok((slot, self.ledger.claim_general(slot, text, filter)?))
+    }
+
+    /// Has a slot's filters changed when the changes before are done.
+    pub(super) fn change_filters(&mut self, slot: SlotId, change: Change) {
+        self.seat_mut(slot).changes.waiting.push_back(change);
+        self.next_change(slot);
+    }
+
+    /// Goes on with what is to become of a slot's filters, unless programs for that are being made.
+    fn next_change(&mut self, slot: SlotId) {
+        while let Some(seat) = self.seats.get_mut(&slot)
+            && seat.changes.making.is_none()
+            && let Some(change) = seat.changes.waiting.pop_front()
+        {
+            self.begin_change(slot, change);
         }
-        self.seat_mut(slot).record.filters.push((grant, text));
-        self.save(interface);
-        plain(Answer::GrantedFilter { grant })
+    }
+
+    fn begin_change(&mut self, slot: SlotId, change: Change) {
+        let filters = match self.filters_of(slot, change.released()) {
+            Ok(Some(filters)) => filters,
+            Ok(None) => {
+                let ended = self.gate_of(slot).end_general(slot);
+                return self.changed(slot, change, ended.map_err(Refused::from));
+            }
+            Err(refused) => return self.changed(slot, change, Err(refused)),
+        };
+        let work = match self.gate_of(slot).plan_general(slot, &filters) {
+            Ok(Some(work)) => work,
+            Ok(None) => return self.changed(slot, change, Ok(())),
+            Err(error) => return self.changed(slot, change, Err(error.into())),
+        };
+        // What policy takes waits for nobody; the rest is charged to the program.
+        let is_asked = matches!(change, Change::Claim(..) | Change::Release(Some(_), _));
+        let owner = self.ledger.owner(slot).expect("a seat has an owner");
+        let owner = is_asked.then(|| (owner.standing, owner.who.uid));
+        self.last_change += 1;
+        let number = self.last_change;
+        self.seat_mut(slot).changes.making = Some(number);
+        self.work_for_filter(owner, move || {
+            let programs = work.make();
+            Box::new(move |daemon| daemon.end_change(slot, number, change, &filters, programs))
+        });
+    }
+
+    /// The programs of a change are made.
+    fn end_change(
+        &mut self,
+        slot: SlotId,
+        number: u64,
+        change: Change,
+        filters: &GeneralFilters,
+        programs: exos_host::error::Result<GeneralPrograms>,
+    ) {
+        let Some(seat) = self.seats.get_mut(&slot) else {
+            return;
+        };
+        if seat
+            .changes
+            .making
+            .take_if(|making| *making == number)
+            .is_none()
+        {
+            return; // It was another's slot.
+        }
+        let wanted = self.filters_of(slot, change.released());
+        if !wanted.is_ok_and(|wanted| wanted.as_ref() == Some(filters)) {
+            // Policy says something else by now.
+            self.seat_mut(slot).changes.waiting.push_front(change);
+        } else {
+            let put = programs.and_then(|made| self.gate_of(slot).put_general(slot, filters, made));
+            self.changed(slot, change, put.map_err(Refused::from));
+        }
+        self.next_change(slot);
+    }
+
+    /// A change is done, or cannot be.
+    fn changed(&mut self, slot: SlotId, change: Change, done: Result<(), Refused>) {
+        match (change, done) {
+            (Change::Claim(asked, grant), Ok(())) => {
+                let mut filters = self.ledger.generals_of(slot);
+                let text = filters
+                    .find(|(id, _)| *id == grant)
+                    .map(|(_, g)| g.text.clone());
+                drop(filters);
+                let seat = self.seat_mut(slot);
+                seat.record.filters.extend(text.map(|text| (grant, text)));
+                let interface = seat.interface;
+                self.save(interface);
+                self.reply(asked, plain(Answer::GrantedFilter { grant }));
+            }
+            (Change::Claim(asked, grant), Err(refused)) => {
+                self.ledger.release_general(slot, grant);
+                // What was there before, which fitted.
+                self.renewals.insert(slot, now());
+                self.reply(asked, Err(refused));
+            }
+            (Change::Release(asked, grants), Ok(())) => {
+                for grant in &grants {
+                    self.ledger.release_general(slot, *grant);
+                }
+                let seat = self.seat_mut(slot);
+                seat.record.filters.retain(|(id, _)| !grants.contains(id));
+                let interface = seat.interface;
+                self.save(interface);
+                self.write_slot(slot);
+                if let Some(asked) = asked {
+                    self.reply(asked, plain(Answer::Done));
+                }
+            }
+            (Change::Release(Some(asked), _), Err(refused)) => self.reply(asked, Err(refused)),
+            (Change::Release(None, grants), Err(refused)) => {
+                warn(format_args!("slot {slot}: {}", refused.text));
+                let again = grants.into_iter().map(Revoked::Grant);
+                let at = now() + AGAIN_AFTER;
+                self.seat_mut(slot).revoked.take_later(again, at);
+            }
+            (Change::Renew, Ok(())) => {}
+            (Change::Renew, Err(refused)) => {
+                warn(format_args!("slot {slot}: {}", refused.text));
+                self.renewals.insert(slot, now() + AGAIN_AFTER);
+            }
+        }
+    }
+
+    /// Whether a grant is a filter of a slot's.
+    pub(super) fn is_filter(&self, slot: SlotId, grant: GrantId) -> bool {
+        self.ledger.generals_of(slot).any(|(id, _)| id == grant)
     }
 
     /// Takes the programs of a slot's filters out of the packet path.
@@ -49,32 +235,6 @@ impl Daemon {
         if let Some(Err(error)) = interface.map(|i| i.gate.clear_general(slot)) {
             warn(format_args!("slot {slot}: {error}"));
         }
-    }
-
-    /// Gives back what of these grants are filters, all at once, since the kernel verifies what is left. Returns how many
-    /// there were. When they cannot be given back they are held as before.
-    pub(super) fn release_filters(
-        &mut self,
-        slot: SlotId,
-        grants: &[GrantId],
-    ) -> Result<usize, Refused> {
-        let mut release =
-            |grant: &GrantId| Some((*grant, self.ledger.release_general(slot, *grant)?));
-        let released: Vec<(GrantId, General)> = grants.iter().filter_map(&mut release).collect();
-        if released.is_empty() {
-            return Ok(0);
-        }
-        if let Err(refused) = self.apply_general(slot) {
-            for (grant, general) in released {
-                self.ledger.adopt_general(grant, general);
-            }
-            return Err(refused);
-        }
-        let seat = self.seat_mut(slot);
-        seat.record.filters.retain(|(id, _)| !grants.contains(id));
-        let interface = seat.interface;
-        self.save(interface);
-        Ok(released.len())
     }
 
     /// The filters of a slot whose programs an earlier daemon left, and the check of what it sends.
@@ -98,29 +258,29 @@ impl Daemon {
         self.renew_check(slot);
     }
 
-    /// Checks what an adopted slot sends as this daemon would, not as the one did that attached it. A slot for which that
-    /// cannot be done goes.
+    /// Checks what an adopted slot sends as this daemon would, not as the one did that attached it. Nobody is served yet who
+    /// would wait for that. A slot for which that cannot be done goes.
     fn renew_check(&mut self, slot: SlotId) {
-        let Err(refused) = self.apply_general(slot) else {
+        let filters = self.filters_of(slot, &[]);
+        let Err(refused) = filters.and_then(|filters| self.put_now(slot, filters)) else {
             return;
         };
         warn(format_args!("slot {slot}: {}", refused.text));
-        let interface = self.seats[&slot].interface;
-        let mut interfaces = self.interfaces.iter_mut();
-        let interface = interfaces.find(|i| i.link.index == interface);
-        let gate = &mut interface.expect("a seat's interface").gate;
-        if let Err(error) = gate.set_general(slot, None) {
+        if let Err(error) = self.gate_of(slot).end_general(slot) {
             warn(format_args!("slot {slot}: {error}"));
             self.remove_seat(slot);
         }
     }
 
-    /// Has a slot receive and send by the filters that it has, as policy says now; later, when that cannot be done.
-    fn renew_filters(&mut self, slot: SlotId) {
-        if let Err(refused) = self.apply_general(slot) {
-            warn(format_args!("slot {slot}: {}", refused.text));
-            self.renewals.insert(slot, now() + AGAIN_AFTER);
+    fn put_now(&mut self, slot: SlotId, filters: Option<GeneralFilters>) -> Result<(), Refused> {
+        let gate = self.gate_of(slot);
+        let Some(filters) = filters else {
+            return Ok(gate.end_general(slot)?);
+        };
+        if let Some(work) = gate.plan_general(slot, &filters)? {
+            gate.put_general(slot, &filters, work.make()?)?;
         }
+        Ok(())
     }
 
     /// What slots may send by their filters may be another by now.
@@ -132,13 +292,16 @@ impl Daemon {
         }
     }
 
-    /// Renews the filters of one slot for which it is time: each may take long, and others are heard in between.
+    /// Renews the filters of the slots for which it is time.
     pub(super) fn renew_due_filters(&mut self, now: Now) {
-        let due = self.renewals.iter().find(|(_, at)| **at <= now);
-        if let Some(slot) = due.map(|(slot, _)| *slot) {
-            self.renewals.remove(&slot);
+        let due: Vec<SlotId> = self
+            .renewals
+            .extract_if(.., |_, at| *at <= now)
+            .map(|(slot, _)| slot)
+            .collect();
+        for slot in due {
             if self.seats.contains_key(&slot) {
-                self.renew_filters(slot);
+                self.change_filters(slot, Change::Renew);
             }
         }
     }
@@ -161,21 +324,24 @@ impl Daemon {
             .ok()
     }
 
-    /// Tells the packet path of all filters of a slot.
-    fn apply_general(&mut self, slot: SlotId) -> Result<(), Refused> {
-        let mut both: Option<GeneralFilters> = None;
-        let mut index = None;
-        for (_, general) in self.ledger.generals_of(slot) {
+    /// What a slot is to receive and to send by its filters but these, as policy says now; `None` when it has no others.
+    fn filters_of(
+        &self,
+        slot: SlotId,
+        without: &[GrantId],
+    ) -> Result<Option<GeneralFilters>, Refused> {
+        let mut all: Option<GeneralFilters> = None;
+        let filters = self.ledger.generals_of(slot);
+        for (_, general) in filters.filter(|(id, _)| !without.contains(id)) {
             let interface = self
                 .interface(general.interface)
                 .expect("a seat's interface");
-            index = Some(general.interface);
             // A rule that is gone lets nothing go out, while the grant is asked back.
             let rule = self.rule_for(&general.origin, general);
             let from = rule.map_or_else(Vec::new, |rule| sources(rule, interface));
             let send = sending(&general.filter, &from);
             let send = send.map_err(|e| refuse(Refusal::BadRequest, e))?;
-            both = Some(match both {
+            all = Some(match all {
                 None => GeneralFilters {
                     receive: general.filter.clone(),
                     send,
@@ -183,12 +349,31 @@ impl Daemon {
                 Some(others) => join(&others, &general.filter, &send)?,
             });
         }
-        let index = index.unwrap_or(self.seats[&slot].interface);
+        if let Some(all) = &all {
+            check_words(&all.receive)?;
+        }
+        Ok(all)
+    }
+
+    /// The gate of a slot's interface.
+    fn gate_of(&mut self, slot: SlotId) -> &mut Gate {
+        let index = self.seats[&slot].interface;
         let mut interfaces = self.interfaces.iter_mut();
         let interface = interfaces.find(|i| i.link.index == index);
-        let gate = &mut interface.expect("a seat's interface").gate;
-        Ok(gate.set_general(slot, both.as_ref())?)
+        &mut interface.expect("a seat's interface").gate
     }
+}
+
+/// Refuses what would take the kernel long to verify. The filters of a slot, or of copies, are one program.
+pub(super) fn check_words(filter: &Filter) -> Result<(), Refused> {
+    let words = filter.words();
+    if words > FILTER_WORDS_MAX {
+        let text = format!(
+            "the filters of one program test {words} different words of a packet, and {FILTER_WORDS_MAX} are the most; ask for less"
+        );
+        return Err(refuse(Refusal::Limit, text));
+    }
+    Ok(())
 }
 
 fn join(

@@ -1,10 +1,11 @@
 //! How often a user may ask for what takes the daemon long.
 //!
-//! A program's place takes the kernel some tens of milliseconds to make and to remove, a filter (claimed, or of copies)
-//! as much to verify, and the daemon can do nothing else meanwhile. So users have a few at once and then some in a
+//! A program's place takes the kernel some tens of milliseconds to make and to remove, and the daemon can do nothing else
+//! meanwhile. A filter (claimed, or of copies) takes as much to verify, on a thread for which others wait. So users have a few at once and then some in a
 //! second, over all their programs: the generic cell rate algorithm (ITU-T I.371), which remembers one time for each
 //! user. One person may be many users, so all of them whom no rule of the policy names have such a rate together, and so
-//! have those whom rules name by a group only. The user that the daemon runs as is not bounded: it can do all of it
+//! have those whom rules name by a group only. What was asked for and took longer than its part of the time is charged as
+//! more. The user that the daemon runs as is not bounded: it can do all of it
 //! itself.
 
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use super::requests::{Refused, refuse};
 use super::{Daemon, now};
 use crate::ledger::Now;
 use crate::limits::{
-    ATTACH_EVERY, ATTACHES_AT_ONCE, ATTACHES_OF_MANY, ATTACHES_PER_COPY, FILTER_EVERY,
+    ATTACH_EVERY, ATTACHES_AT_ONCE, ATTACHES_OF_MANY, FILTER_EVERY, FILTER_TIME_PART,
     FILTERS_AT_ONCE, FILTERS_OF_MANY,
 };
 use crate::policy::{Standing, Who};
@@ -42,17 +43,30 @@ impl Daemon {
     /// Counts an attachment that is asked for, and refuses it when there are too many.
     pub(super) fn count_attach(&mut self, who: &Who) -> Result<(), Refused> {
         let asker = (self.standing(who), who.uid);
-        let what = "attach too often";
-        // The programs of copies are made anew when the place is made, and when it is removed.
-        let times = 1 + ATTACHES_PER_COPY * self.taps.made_anew_for(who.uid);
-        self.rates.attaches.ask(asker, times, what)
+        self.rates.attaches.ask(asker, "attach too often")
     }
 
     /// Counts a filter that is asked for, to claim it or for copies, and refuses it when there are too many.
     pub(super) fn count_filter(&mut self, who: &Who) -> Result<(), Refused> {
         let asker = (self.standing(who), who.uid);
         let what = "ask for filters too often (several can be one, with \"or\")";
-        self.rates.filters.ask(asker, 1, what)
+        self.rates.filters.ask(asker, what)
+    }
+}
+
+impl Rates {
+    /// Charges a user with what was done for filters of his, as measured: beyond the time that is paid for by asking, or all.
+    pub(super) fn charge_filter(&mut self, user: User, took: Duration, paid: bool) {
+        let takes = took * FILTER_TIME_PART;
+        let paid = if paid { FILTER_EVERY } else { Duration::ZERO };
+        self.filters.charge(user, takes.saturating_sub(paid), now());
+    }
+
+    /// How much a user has had of the time for filters lately: together with those like him, and himself.
+    pub(super) fn filters_used(&self, user: User, now: Now) -> [Duration; 2] {
+        let own = self.filters.ahead(Whose::User(user.1), now);
+        let all = self.filters.ahead(Whose::All(user.0), now);
+        [own.max(all), own]
     }
 }
 
@@ -96,47 +110,50 @@ impl Rate {
         }
     }
 
-    fn ask(&mut self, asker: User, times: u32, what: &str) -> Result<(), Refused> {
-        let counted = self.count(asker, times, now());
+    fn ask(&mut self, asker: User, what: &str) -> Result<(), Refused> {
+        let counted = self.count(asker, now());
         counted.map_err(|(whose, wait)| busy(&format!("{} {what}", whose.name()), wait))
     }
 
-    /// Counts an attempt that takes as long as so many, or says in whose way it is and when there may be one again.
-    fn count(
-        &mut self,
-        (standing, uid): User,
-        times: u32,
-        now: Now,
-    ) -> Result<(), (Whose, Duration)> {
-        // No more than there may be at once, or it would never be allowed.
-        let takes = self.every * times.min(self.at_once);
-        let user = (Whose::User(uid), self.at_once);
-        let counted = match standing {
-            Standing::Own => return Ok(()),
+    /// Whose times a user's are, and how much of each may be used at once.
+    fn pools(&self, (standing, uid): User) -> Vec<(Whose, Duration)> {
+        let user = (Whose::User(uid), self.every * self.at_once);
+        match standing {
+            Standing::Own => Vec::new(),
             Standing::Named => vec![user],
             Standing::Member | Standing::Unnamed => {
                 let at_once = self.of_many[standing as usize];
-                vec![user, (Whose::All(standing), at_once)]
+                vec![user, (Whose::All(standing), self.every * at_once)]
             }
-        };
+        }
+    }
+
+    /// Counts an attempt, or says in whose way it is and when there may be one again.
+    fn count(&mut self, user: User, now: Now) -> Result<(), (Whose, Duration)> {
+        let pools = self.pools(user);
         self.until.retain(|_, until| *until > now);
         // Who is refused for one of them uses up nothing of the other.
-        for (whose, at_once) in &counted {
-            let ahead = self.until(*whose, now) + takes - now;
-            let wait = ahead.saturating_sub(self.every * *at_once);
+        for (whose, at_once) in &pools {
+            let wait = (self.ahead(*whose, now) + self.every).saturating_sub(*at_once);
             if !wait.is_zero() {
                 return Err((*whose, wait));
             }
         }
-        for (whose, _) in counted {
-            let until = self.until(whose, now) + takes;
-            self.until.insert(whose, until);
-        }
+        self.charge(user, self.every, now);
         Ok(())
     }
 
-    fn until(&self, whose: Whose, now: Now) -> Now {
-        self.until.get(&whose).copied().unwrap_or(now)
+    /// Adds to what a user has used, up to all that may be used at once.
+    fn charge(&mut self, user: User, takes: Duration, now: Now) {
+        for (whose, at_once) in self.pools(user) {
+            let used = (self.ahead(whose, now) + takes).min(at_once);
+            self.until.insert(whose, now + used);
+        }
+    }
+
+    fn ahead(&self, whose: Whose, now: Now) -> Duration {
+        let until = self.until.get(&whose).copied();
+        until.unwrap_or(now).saturating_sub(now)
     }
 }
 
@@ -165,17 +182,17 @@ mod tests {
         let [one, other] = [(Standing::Named, 1), (Standing::Named, 2)];
         let wait = Err((Whose::User(1), EVERY));
         for _ in 0..AT_ONCE {
-            assert_eq!(rate.count(one, 1, START), Ok(()));
+            assert_eq!(rate.count(one, START), Ok(()));
         }
-        assert_eq!(rate.count(one, 1, START), wait);
-        assert_eq!(rate.count(other, 1, START), Ok(()), "another user");
+        assert_eq!(rate.count(one, START), wait);
+        assert_eq!(rate.count(other, START), Ok(()), "another user");
         let later = START + EVERY;
-        assert_eq!(rate.count(one, 1, later), Ok(()));
-        assert_eq!(rate.count(one, 1, later), wait);
+        assert_eq!(rate.count(one, later), Ok(()));
+        assert_eq!(rate.count(one, later), wait);
         // After a while it is as if nothing had been.
         let rested = later + EVERY * AT_ONCE;
         for _ in 0..AT_ONCE {
-            assert_eq!(rate.count(one, 1, rested), Ok(()));
+            assert_eq!(rate.count(one, rested), Ok(()));
         }
         assert_eq!(rate.until.len(), 1);
     }
@@ -190,7 +207,7 @@ mod tests {
             let all = Whose::All(standing);
             let mut ask = |at| {
                 (1..100)
-                    .map(|uid| rate.count((standing, uid), 1, at))
+                    .map(|uid| rate.count((standing, uid), at))
                     .collect()
             };
             let asked: Vec<_> = ask(START);
@@ -204,7 +221,7 @@ mod tests {
             assert_eq!(later.iter().flatten().count(), 1);
             let named = (Standing::Named, 0);
             assert_eq!(
-                rate.count(named, 1, START),
+                rate.count(named, START),
                 Ok(()),
                 "who is named does not wait for them"
             );
@@ -214,26 +231,43 @@ mod tests {
     #[test]
     fn who_asks_too_often_himself_takes_nothing_from_those_like_him() {
         let mut rate = rate();
-        let count = |_| rate.count((Standing::Unnamed, 1), 1, START);
+        let count = |_| rate.count((Standing::Unnamed, 1), START);
         let granted: Vec<_> = (0..100).map(count).collect();
         assert_eq!(granted.iter().flatten().count(), AT_ONCE as usize);
-        assert_eq!(rate.count((Standing::Unnamed, 2), 1, START), Ok(()));
+        assert_eq!(rate.count((Standing::Unnamed, 2), START), Ok(()));
     }
 
     #[test]
-    fn what_takes_longer_is_counted_as_often() {
+    fn what_takes_longer_is_charged() {
         let mut rate = rate();
-        let user = (Standing::Named, 1);
-        assert_eq!(rate.count(user, AT_ONCE - 1, START), Ok(()));
-        let wait = Err((Whose::User(1), EVERY));
-        assert_eq!(rate.count(user, 2, START), wait);
-        assert_eq!(rate.count(user, 1, START), Ok(()));
+        let user = (Standing::Unnamed, 1);
+        rate.charge(user, EVERY * (AT_ONCE - 1), START);
+        assert_eq!(rate.count(user, START), Ok(()));
+        assert_eq!(rate.count(user, START), Err((Whose::User(1), EVERY)));
         let rested = START + EVERY * AT_ONCE;
+        rate.charge(user, Duration::MAX / 2, rested);
+        let wait = Err((Whose::User(1), EVERY));
         assert_eq!(
-            rate.count(user, u32::MAX, rested),
-            Ok(()),
-            "it is allowed some time"
+            rate.count(user, rested),
+            wait,
+            "nobody waits longer than after all at once"
         );
-        assert_eq!(rate.count(user, 1, rested), wait);
+        let all = (Whose::All(Standing::Unnamed), EVERY);
+        assert_eq!(rate.count((Standing::Unnamed, 2), rested), Err(all));
+    }
+
+    #[test]
+    fn whoever_has_used_least_is_told() {
+        let mut rates = Rates::default();
+        let [one, like, named] = [
+            (Standing::Unnamed, 1),
+            (Standing::Unnamed, 2),
+            (Standing::Named, 3),
+        ];
+        rates.filters.charge(one, FILTER_EVERY * 3, START);
+        rates.filters.charge(named, FILTER_EVERY, START);
+        let used = |user| rates.filters_used(user, START);
+        assert!(used(named) < used(like) && used(like) < used(one));
+        assert_eq!(used((Standing::Own, 0)), [Duration::ZERO; 2]);
     }
 }

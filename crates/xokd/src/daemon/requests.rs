@@ -15,11 +15,13 @@ use std::time::Duration;
 use exos_xok::message::{Answer, Refusal, Request, VERSION};
 
 use super::claims::Wish;
+use super::generals::Change;
 use super::seats::Wanted;
 use super::taps::Wanted as TapWanted;
 use super::{Daemon, now};
 use crate::ledger::{Denied, SlotId, TicketKind};
 use crate::limits::RESOLVES_PER_SECOND;
+use crate::policy::Who;
 use crate::server::ConnectionId;
 
 /// Why a request is refused.
@@ -49,7 +51,10 @@ impl From<exos_host::Error> for Refused {
 }
 
 /// An answer and the descriptors with it, which others may be passed, too.
-pub(super) type Answered = Result<(Answer, Vec<Rc<OwnedFd>>), Refused>;
+pub(super) type Said = (Answer, Vec<Rc<OwnedFd>>);
+
+/// What a request comes to.
+pub(super) type Answered = Result<Said, Refused>;
 
 /// Whether the answer passes descriptors, which take places in the daemon's table while it waits to be read.
 fn is_answered_with_descriptors(request: &Request) -> bool {
@@ -62,10 +67,30 @@ pub(super) fn plain(answer: Answer) -> Answered {
     Ok((answer, Vec::new()))
 }
 
+/// A request that is to be answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) connection: ConnectionId,
+    pub(super) tag: u32,
+}
+
 impl Daemon {
-    /// Does what a program asks, and answers.
+    /// Does what a program asks, and answers: at once, or when what takes long is done.
     pub(super) fn handle(&mut self, id: ConnectionId, tag: u32, request: Request) {
-        let (answer, fds) = self.answer(id, request).unwrap_or_else(|refused| {
+        let asked = Asked {
+            connection: id,
+            tag,
+        };
+        self.server.hold(id);
+        let answered = self.answer(asked, request);
+        if let Some(answered) = answered.transpose() {
+            self.reply(asked, answered);
+        }
+    }
+
+    /// Answers a request, and hears the program again.
+    pub(super) fn reply(&mut self, asked: Asked, answered: Answered) {
+        let (answer, fds) = answered.unwrap_or_else(|refused| {
             *self.refusals.entry(refused.code.name()).or_default() += 1;
             let Refused { code, text } = refused;
             (Answer::Refused { code, text }, Vec::new())
@@ -75,7 +100,9 @@ impl Daemon {
             Answer::Granted { .. } | Answer::GrantedFilter { .. } | Answer::Done
         );
         let attached = matches!(answer, Answer::Attached { .. });
-        self.server.say(id, answer.encode(tag), fds);
+        let id = asked.connection;
+        self.server.resume(id);
+        self.server.say(id, answer.encode(asked.tag), fds);
         match self.slot_of(id) {
             Some(slot) if granted => self.write_slot(slot),
             Some(slot) if attached => self.remind(slot),
@@ -83,7 +110,9 @@ impl Daemon {
         }
     }
 
-    fn answer(&mut self, id: ConnectionId, request: Request) -> Answered {
+    /// Does what is asked. `None` when it is answered later.
+    fn answer(&mut self, asked: Asked, request: Request) -> Result<Option<Said>, Refused> {
+        let id = asked.connection;
         let connection = self.server.connection(id);
         let connection = connection.filter(|connection| !connection.has_hung_up());
         let connection = connection.ok_or_else(|| refuse(Refusal::NotFound, "gone"))?;
@@ -92,8 +121,8 @@ impl Daemon {
             let text = "read the answers that wait before asking for what descriptors come with";
             return Err(refuse(Refusal::Limit, text));
         }
+        let later = |()| None;
         match request {
-            Request::Hello { version } => self.hello(version),
             Request::Attach {
                 interface,
                 mode,
@@ -106,49 +135,13 @@ impl Daemon {
                     chunks,
                     program,
                 };
-                self.attach(id, &who, pid, wanted)
+                self.attach(asked, &who, pid, wanted)
             }
-            Request::Reattach { token } => self.reattach(id, (&who, pid), &token),
-            Request::Claim {
-                protocol,
-                local,
-                port,
-                remote,
-            } => {
-                let wish = Wish {
-                    protocol,
-                    local,
-                    port,
-                    remote,
-                };
-                self.claim(self.slot(id)?, &who, &wish)
-            }
-            Request::Narrow {
-                grant,
-                remote,
-                port,
-            } => self.narrow(self.slot(id)?, grant, remote, port),
-            Request::ClaimFilter { filter } => self.claim_filter(self.slot(id)?, &who, filter),
-            Request::AwaitSuccessor { grant, ms } => {
-                self.await_successor(self.slot(id)?, grant, ms)
-            }
-            Request::Release { grant } => self.release(self.slot(id)?, grant),
-            Request::Export { grant } => self.ticket(self.slot(id)?, grant, TicketKind::Move),
-            Request::Share { grant } => self.ticket(self.slot(id)?, grant, TicketKind::Share),
-            Request::Import { ticket } => self.import(self.slot(id)?, &ticket),
-            Request::Resolve { ip } => self.resolve(self.slot(id)?, ip),
-            Request::Status => {
-                let (bytes, fd) = self.lend_report()?;
-                let asker = self.report_asker(&who).to_string();
-                Ok((Answer::Report { bytes, asker }, vec![fd.into()]))
-            }
-            Request::StepAside => {
-                if who.uid != rustix::process::geteuid().as_raw() {
-                    let text = "only the user that the daemon runs as may replace it";
-                    return Err(refuse(Refusal::NotAllowed, text));
-                }
-                self.replaced = true;
-                plain(Answer::Done)
+            Request::ClaimFilter { filter } => self.claim_filter(asked, &who, filter).map(later),
+            Request::Release { grant } if self.is_filter(self.slot(id)?, grant) => {
+                let slot = self.slot(id)?;
+                self.change_filters(slot, Change::Release(Some(asked), vec![grant]));
+                Ok(None)
             }
             Request::Tap {
                 interface,
@@ -162,11 +155,68 @@ impl Daemon {
                     snap,
                     all,
                 };
-                self.tap(id, &who, wanted)
+                self.tap(asked, &who, wanted).map(later)
+            }
+            request => self.answer_now(id, (&who, pid), request).map(Some),
+        }
+    }
+
+    /// Does what takes no time.
+    fn answer_now(
+        &mut self,
+        id: ConnectionId,
+        (who, pid): (&Who, u32),
+        request: Request,
+    ) -> Answered {
+        match request {
+            Request::Hello { version } => self.hello(version),
+            Request::Reattach { token } => self.reattach(id, (who, pid), &token),
+            Request::Claim {
+                protocol,
+                local,
+                port,
+                remote,
+            } => {
+                let wish = Wish {
+                    protocol,
+                    local,
+                    port,
+                    remote,
+                };
+                self.claim(self.slot(id)?, who, &wish)
+            }
+            Request::Narrow {
+                grant,
+                remote,
+                port,
+            } => self.narrow(self.slot(id)?, grant, remote, port),
+            Request::AwaitSuccessor { grant, ms } => {
+                self.await_successor(self.slot(id)?, grant, ms)
+            }
+            Request::Release { grant } => self.release(self.slot(id)?, grant),
+            Request::Export { grant } => self.ticket(self.slot(id)?, grant, TicketKind::Move),
+            Request::Share { grant } => self.ticket(self.slot(id)?, grant, TicketKind::Share),
+            Request::Import { ticket } => self.import(self.slot(id)?, &ticket),
+            Request::Resolve { ip } => self.resolve(self.slot(id)?, ip),
+            Request::Status => {
+                let (bytes, fd) = self.lend_report()?;
+                let asker = self.report_asker(who).to_string();
+                Ok((Answer::Report { bytes, asker }, vec![fd.into()]))
+            }
+            Request::StepAside => {
+                if who.uid != rustix::process::geteuid().as_raw() {
+                    let text = "only the user that the daemon runs as may replace it";
+                    return Err(refuse(Refusal::NotAllowed, text));
+                }
+                self.replaced = true;
+                plain(Answer::Done)
             }
             Request::Untap { tap } => self.untap(id, tap),
             Request::TimeWait { grant, entries } => {
                 self.keep_time_wait(self.slot(id)?, grant, &entries)
+            }
+            Request::Attach { .. } | Request::ClaimFilter { .. } | Request::Tap { .. } => {
+                unreachable!("answered later")
             }
         }
     }

@@ -15,11 +15,11 @@ use exos_xok::Claim;
 use exos_xok::message::{Farewell, GrantId, Notice, Revoked};
 
 use super::bounds::own_user;
+use super::generals::Change;
 use super::{Daemon, Seat, now};
 use crate::ledger::{Now, SlotId};
-use crate::limits::{AGAIN_AFTER, REVOKE_TIME};
+use crate::limits::REVOKE_TIME;
 use crate::policy::{Policy, Rule, Who};
-use crate::say::warn;
 use crate::server::Cut;
 use crate::shares;
 
@@ -53,6 +53,11 @@ impl Revocations {
     pub(super) fn deadline(&self) -> Option<Now> {
         let taken = self.taken.iter().map(|(_, at)| *at);
         taken.chain(self.terms.map(|(_, at)| at)).min()
+    }
+
+    /// What could not be taken is taken then.
+    pub(super) fn take_later(&mut self, what: impl Iterator<Item = Revoked>, at: Now) {
+        self.taken.extend(what.map(|what| (what, at)));
     }
 }
 
@@ -206,17 +211,14 @@ impl Daemon {
         }
     }
 
-    /// Takes what was asked for and not given back in time, and what was made of it since. Filters of one slot in a turn:
-    /// the kernel may have to verify what is left of them, and others are heard in between.
+    /// Takes what was asked for and not given back in time, and what was made of it since.
     pub(super) fn take_revoked(&mut self, now: Now) {
         let due = |seat: &Seat| seat.revoked.deadline().is_some_and(|at| at <= now);
         if !self.seats.values().any(due) {
             return;
         }
         for slot in self.seats.keys().copied().collect::<Vec<_>>() {
-            if self.take_from(slot, now) {
-                break;
-            }
+            self.take_from(slot, now);
         }
         self.forget_cut();
     }
@@ -233,51 +235,44 @@ impl Daemon {
     }
 
     /// What is taken is what policy does not allow now, whatever was asked for: all of it whose deadline has not still
-    /// to come. What was allowed again meanwhile stays. True when there were filters among it.
-    fn take_from(&mut self, slot: SlotId, now: Now) -> bool {
+    /// to come. What was allowed again meanwhile stays.
+    fn take_from(&mut self, slot: SlotId, now: Now) {
         let mut refused = self.not_allowed(slot);
         let revoked = &mut self.seat_mut(slot).revoked;
         revoked.taken.retain(|(_, at)| *at > now);
         refused.retain(|what| revoked.taken.iter().all(|(later, _)| later != what));
         let terms = revoked.terms.take_if(|(_, at)| *at <= now);
         if refused.is_empty() && terms.is_none() {
-            return false;
+            return;
         }
         if refused.contains(&Revoked::Slot) {
-            self.take_slot(slot);
-            return false;
+            return self.take_slot(slot);
         }
         let grants = refused.into_iter().filter_map(|what| match what {
             Revoked::Grant(grant) => Some(grant),
             _ => None,
         });
-        let had_filters = self.take_grants(slot, &grants.collect::<Vec<_>>(), now);
+        self.take_grants(slot, &grants.collect::<Vec<_>>(), now);
         if let Some((terms, _)) = terms {
             self.apply_terms(slot, terms);
         }
         self.write_slot(slot);
-        had_filters
     }
 
-    /// Takes grants. True when there were filters among them; those that cannot be taken are taken later.
-    fn take_grants(&mut self, slot: SlotId, grants: &[GrantId], now: Now) -> bool {
-        let all = self.ledger.generals_of(slot).map(|(id, _)| id);
-        let all: Vec<GrantId> = all.collect();
-        let (filters, exact): (Vec<GrantId>, Vec<GrantId>) =
-            grants.iter().partition(|grant| all.contains(grant));
+    /// Takes grants. Filters that cannot be taken are taken later.
+    fn take_grants(&mut self, slot: SlotId, grants: &[GrantId], now: Now) {
+        let (filters, exact): (Vec<GrantId>, Vec<GrantId>) = grants
+            .iter()
+            .partition(|grant| self.is_filter(slot, **grant));
         for grant in exact {
             self.note_passed_on(grant);
             if let Ok(Some(change)) = self.ledger.release(slot, grant, now) {
                 self.apply(&change);
             }
         }
-        if let Err(refused) = self.release_filters(slot, &filters) {
-            warn(format_args!("slot {slot}: {}", refused.text));
-            let again = filters.iter().map(|grant| Revoked::Grant(*grant));
-            let taken = &mut self.seat_mut(slot).revoked.taken;
-            taken.extend(again.map(|what| (what, now + AGAIN_AFTER)));
+        if !filters.is_empty() {
+            self.change_filters(slot, Change::Release(None, filters));
         }
-        !filters.is_empty()
     }
 }
 

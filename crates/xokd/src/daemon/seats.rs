@@ -9,6 +9,7 @@ use exos_link::Facts as LinkFacts;
 use exos_xok::message::{Mode, Refusal};
 use exos_xok::tables;
 
+use super::generals::Changes;
 use super::requests::{Refused, refuse};
 use super::revocation::Revocations;
 use super::{Daemon, Seat, now, random};
@@ -154,6 +155,7 @@ impl Daemon {
             memory,
             ends: connection.is_none().then(|| now() + REATTACH_TIME),
             revoked: Revocations::default(),
+            changes: Changes::default(),
         };
         self.ledger.add_slot(slot, owner);
         self.seats.insert(slot, seat);
@@ -196,7 +198,9 @@ impl Daemon {
     }
 
     pub(super) fn free_slot(&self) -> Result<SlotId, Refused> {
-        let free = (1..NOBODY).find(|slot| !self.seats.contains_key(slot));
+        // Not one of which copies are made still for whoever had it before.
+        let is_free = |slot: &SlotId| !self.seats.contains_key(slot) && !self.taps.show(*slot);
+        let free = (1..NOBODY).find(is_free);
         free.ok_or_else(|| refuse(Refusal::Limit, "all slots are taken; end some program"))
     }
 

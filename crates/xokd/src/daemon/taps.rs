@@ -1,26 +1,32 @@
 //! Copies of packets for dump clients.
 //!
 //! A tap belongs to a connection and goes with it. It has one place, the same on all of its interfaces, and one ring
-//! buffer, whose descriptor the client gets: with it the client can harm nobody's copies but its own. A client that
-//! may see only its own programs' packets has that compiled into its programs, which are made anew when one of its
-//! programs comes or goes.
+//! buffer, whose descriptor the client gets: with it the client can harm nobody's copies but its own.
+//!
+//! Its programs are compiled and verified beside the loop ([`super::work`]). A client that may see only its own programs'
+//! packets has that compiled into them, so they are made anew when one of its programs comes or goes. Until they are in
+//! their places the old ones go on: a program that comes is told of its slot when it is copied, and a slot that somebody
+//! else could have copied is not given to anybody ([`Taps::show`]).
 //!
 //! The descriptor can be kept, or passed on, when the tap has ended. Its memory goes on counting as a tap of the user's
 //! until nobody has it: the ring's number in the kernel then leads nowhere ([`map_exists`]).
 
+mod programs;
+
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
 
 use exos_filter::Filter;
-use exos_filter::gate;
 use exos_filter::gate::limits::{SNAP_LEN_MAX, TAPS_MAX};
 use exos_host::bpf::{Map, map_exists};
-use exos_host::error::Context as _;
 use exos_xok::message::{Answer, Refusal};
 use serde_json::{Value, json};
 
 use super::Daemon;
-use super::requests::{Answered, Refused, refuse};
+use super::requests::{Answered, Asked, Refused, refuse};
+use crate::ledger::SlotId;
 use crate::limits::{TAP_RING_BYTES, TAPS, TAPS_PER_USER_MAX};
 use crate::policy::{Dump, Standing, Who};
 use crate::server::{Connection, ConnectionId, Cut};
@@ -32,6 +38,22 @@ pub(super) struct Taps {
     last: u32,
     /// Of taps that have ended: rings that somebody may have still.
     ended: Vec<Ended>,
+    arrivals: Vec<Arrival>,
+}
+
+/// A program whose copies are not made yet.
+#[derive(Debug)]
+struct Arrival {
+    asked: Asked,
+    slot: SlotId,
+    fds: Vec<Rc<OwnedFd>>,
+}
+
+/// Slots, a bit for each.
+type Slots = [u64; 4];
+
+fn has(slots: &Slots, slot: SlotId) -> bool {
+    slots[slot as usize / 64 % 4] >> (slot % 64) & 1 == 1
 }
 
 #[derive(Debug)]
@@ -52,10 +74,14 @@ struct Tap {
     /// The interfaces, by index.
     interfaces: Vec<u32>,
     text: String,
-    filter: Filter,
+    /// What that says, when it has been read.
+    filter: Option<Arc<Filter>>,
     snap_len: u32,
     all: bool,
-    ring: Map,
+    /// The slots that its programs copy, and that those copy that are being made.
+    copied: Slots,
+    making: Option<Slots>,
+    ring: Arc<Map>,
     /// The ring's number in the kernel.
     ring_id: u32,
 }
@@ -74,13 +100,25 @@ impl Taps {
         self.taps.values().any(|tap| tap.connection == id)
     }
 
-    /// How many interfaces copies are made anew on when a program of this user comes or goes.
-    pub(super) fn made_anew_for(&self, uid: u32) -> u32 {
-        let own = self
-            .taps
-            .values()
-            .filter(|tap| !tap.all && tap.who.uid == uid);
-        own.map(|tap| tap.interfaces.len() as u32).sum()
+    /// Whether anybody is shown the packets of a slot as one of his own.
+    pub(super) fn show(&self, slot: SlotId) -> bool {
+        let taps = self.taps.values();
+        let mut slots = taps
+            .flat_map(|tap| [Some(tap.copied), tap.making])
+            .flatten();
+        slots.any(|slots| has(&slots, slot))
+    }
+
+    /// Whether all copies that a user has of his own show a slot.
+    pub(super) fn show_all_of(&self, uid: u32, slot: SlotId) -> bool {
+        let own = |tap: &&Tap| !tap.all && tap.who.uid == uid;
+        let mut own = self.taps.values().filter(own);
+        own.all(|tap| has(&tap.copied, slot))
+    }
+
+    /// Keeps the answer to a program until its copies are made.
+    pub(super) fn await_copies(&mut self, asked: Asked, slot: SlotId, fds: Vec<Rc<OwnedFd>>) {
+        self.arrivals.push(Arrival { asked, slot, fds });
     }
 
     /// Looks anew how well the policy knows everybody, those included whose taps have ended.
@@ -126,44 +164,37 @@ fn has_room(taps: &[(u32, Standing)], uid: u32, standing: Standing) -> Result<()
 }
 
 impl Daemon {
-    /// Begins to make copies.
-    pub(super) fn tap(&mut self, id: ConnectionId, who: &Who, wanted: Wanted) -> Answered {
+    /// Begins to make copies. The client is answered when they are made.
+    pub(super) fn tap(&mut self, asked: Asked, who: &Who, wanted: Wanted) -> Result<(), Refused> {
         let interfaces = self.tapped_interfaces(who, &wanted)?;
         let standing = self.standing(who);
         // First: who waits for room asks again and again.
         self.taps.check(who.uid, standing)?;
         self.count_filter(who)?;
-        let filter = match wanted.filter.trim() {
-            "" => Filter::everything(),
-            text => Filter::parse(text).map_err(|e| refuse(Refusal::BadRequest, e))?,
-        };
         let free = (0..TAPS_MAX).find(|at| self.taps.taps.values().all(|tap| tap.index != *at));
         let index = free.expect("there are as many places as there may be taps");
         let ring = Map::ringbuf("exos_tap", TAP_RING_BYTES)?;
-        let fd = ring.as_fd().try_clone_to_owned();
-        let fd = fd.context(|| "cannot pass the ring of packets")?;
         let ring_id = ring.id()?;
         self.taps.last += 1;
         let number = self.taps.last;
         let tap = Tap {
-            connection: id,
+            connection: asked.connection,
             who: who.clone(),
             standing,
             index,
             interfaces,
             text: wanted.filter,
-            filter,
+            filter: None,
             snap_len: wanted.snap.clamp(1, SNAP_LEN_MAX),
             all: wanted.all,
-            ring,
+            copied: Slots::default(),
+            making: None,
+            ring: Arc::new(ring),
             ring_id,
         };
         self.taps.taps.insert(number, tap);
-        if let Err(error) = self.put_tap(number) {
-            self.remove_tap(number);
-            return Err(error);
-        }
-        Ok((Answer::Tapped { tap: number }, vec![fd.into()]))
+        self.make_tap(number, Some(asked));
+        Ok(())
     }
 
     /// Which interfaces, if policy allows it.
@@ -193,28 +224,9 @@ impl Daemon {
         Ok(allowed)
     }
 
-    /// Puts a tap's programs on its interfaces, made for the programs that its user has now.
-    fn put_tap(&mut self, number: u32) -> Result<(), Refused> {
-        let tap = &self.taps.taps[&number];
-        let slots = (!tap.all).then(|| self.slots_of(tap.who.uid));
-        let programs = gate::Tap {
-            index: tap.index,
-            filter: tap.filter.clone(),
-            slots,
-            snap_len: tap.snap_len,
-            ring_fd: tap.ring.as_fd().as_raw_fd(),
-        };
-        for interface in &mut self.interfaces {
-            if tap.interfaces.contains(&interface.link.index) {
-                interface.gate.put_tap(&programs)?;
-            }
-        }
-        Ok(())
-    }
-
     /// A user's slots, a bit for each.
-    fn slots_of(&self, uid: u32) -> [u64; 4] {
-        let mut slots = [0; 4];
+    fn slots_of(&self, uid: u32) -> Slots {
+        let mut slots = Slots::default();
         for record in self.seats.values().map(|seat| &seat.record) {
             if record.uid == uid {
                 slots[record.slot as usize / 64 % 4] |= 1 << (record.slot % 64);
@@ -228,6 +240,7 @@ impl Daemon {
         match self.taps.taps.get(&number) {
             Some(tap) if tap.connection == id => {
                 self.remove_tap(number);
+                self.answer_arrivals();
                 Ok((Answer::Done, Vec::new()))
             }
             _ => Err(refuse(Refusal::NotFound, "there is no such tap")),
@@ -241,6 +254,10 @@ impl Daemon {
         for number in numbers {
             self.remove_tap(number);
         }
+        self.taps
+            .arrivals
+            .retain(|arrival| arrival.asked.connection != id);
+        self.answer_arrivals();
     }
 
     /// Ends the connections of those who look at what policy does not let them see any more: at once.
@@ -284,16 +301,12 @@ impl Daemon {
         });
     }
 
-    /// A program of this user came or went: what he may see is another. A slot's number is given away again, so that this
-    /// is done before its next holder gets a packet.
+    /// A program of this user came or went: what he may see is another.
     pub(super) fn retell_taps(&mut self, uid: u32) {
         let own = |(number, tap): (&u32, &Tap)| (!tap.all && tap.who.uid == uid).then_some(*number);
         let numbers: Vec<u32> = self.taps.taps.iter().filter_map(own).collect();
         for number in numbers {
-            if self.put_tap(number).is_err() {
-                // Rather no copies than copies of somebody else's packets.
-                self.remove_tap(number);
-            }
+            self.make_outdated_tap(number);
         }
     }
 

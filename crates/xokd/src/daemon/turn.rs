@@ -31,10 +31,12 @@ impl Daemon {
             self.let_in(now);
         }
         self.hear_everybody(&ready);
+        self.serve_worker();
         self.serve_interfaces(now)?;
         self.serve_host(now)?;
         self.end_what_is_due(now);
         self.count(now);
+        self.serve_worker();
         self.save_passed_on(now);
         self.tell_changes();
         Ok(())
@@ -48,10 +50,11 @@ impl Daemon {
             tv_sec: timeout.as_secs() as i64,
             tv_nsec: timeout.subsec_nanos().into(),
         };
-        let mut whose = vec![Ready::Other, Ready::Other];
+        let mut whose = Vec::new();
         let mut fds = vec![
             PollFd::from_borrowed_fd(signals, PollFlags::IN),
             PollFd::new(&self.watch, PollFlags::IN),
+            PollFd::new(&self.worker, PollFlags::IN),
         ];
         for interface in &self.interfaces {
             let link = interface.neighbours.responder_ref().and_then(|r| r.fd());

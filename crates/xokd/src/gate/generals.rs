@@ -1,20 +1,22 @@
 //! General filters of slots: a program in the row behind the exact grants, and one of the slot's own for what it sends.
 //!
-//! Programs are replaced in two steps. First everything is made that can run out: programs are verified, the link of the
-//! check is opened. When that fails nothing has changed. Then they are put in their places, what is allowed to go out last.
-//! Where that fails, which takes more than a lack of descriptors, the slot receives by no filter any more.
+//! Programs are replaced in three steps. [`Gate::plan_general`] says what is to be made. That is made elsewhere, by
+//! [`GeneralWork::make`], because it takes the kernel long; when it fails nothing has changed. Then
+//! ([`Gate::put_general`]) the link of the check is opened, and programs are put in their places, what is allowed to go out
+//! last. Where that fails, which takes more than a lack of descriptors, the slot receives by no filter any more.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 
 use exos_filter::Filter;
 use exos_filter::gate::limits::GENERALS_MAX;
-use exos_filter::gate::{self, SlotKind};
-use exos_host::bpf::{Prog, TcxHook, TcxLink};
+use exos_filter::gate::{self, Checksum, Maps, SlotKind};
+use exos_host::bpf::{Map, Prog, TcxHook, TcxLink};
 use exos_host::error::{Error, Result};
 
-use super::Gate;
 use super::pins::{attach_tcx, find_tcx};
+use super::{Gate, bounded};
 use crate::ledger::SlotId;
 
 /// What a slot has beside its exact grants.
@@ -29,12 +31,59 @@ pub struct GeneralFilters {
 /// The general filters of all slots, as the kernel has them.
 #[derive(Debug, Default)]
 pub(super) struct Generals {
-    /// The slot of each program; 0 for none.
+    /// The slot of each program, or of one that is being made; 0 for none.
     places: [SlotId; GENERALS_MAX as usize],
     /// What they were made of, as far as this daemon made them.
     in_force: BTreeMap<SlotId, GeneralFilters>,
     /// How many programs the kernel has verified for them.
     verified: u64,
+}
+
+/// What it takes to make the programs of a slot's filters. It takes long, and is done elsewhere.
+#[derive(Debug)]
+pub struct GeneralWork {
+    maps: Arc<Maps<Map>>,
+    checksum: Checksum,
+    place: u32,
+    slot: SlotId,
+    /// For what comes in, where that is another than before.
+    receive: Option<Filter>,
+    /// For what is sent, likewise.
+    send: Option<Filter>,
+}
+
+/// The programs of a slot's filters that are others than before.
+#[derive(Debug)]
+pub struct GeneralPrograms {
+    place: u32,
+    receive: Option<Prog>,
+    /// Without a program everybody's check: nothing is sent by filters.
+    send: Option<Option<Prog>>,
+}
+
+impl GeneralWork {
+    /// Compiles the programs and has the kernel verify them.
+    pub fn make(self) -> Result<GeneralPrograms> {
+        let fds = self.maps.map(|map| map.raw_fd());
+        let receive = |filter: Filter| -> Result<Prog> {
+            let program = gate::general(&fds, self.place, &filter, self.slot);
+            let words = bounded(&program.map_err(too_large)?)?;
+            Ok(Prog::load(&words, "exos_general", true)?)
+        };
+        let send = |filter: Filter| -> Result<Option<Prog>> {
+            if filter.is_nothing() {
+                return Ok(None);
+            }
+            let program = gate::outgoing_general(&fds, Some(&self.checksum), &filter);
+            let words = bounded(&program.map_err(too_large)?)?;
+            Ok(Some(Prog::load_classifier(&words, "exos_out_own")?))
+        };
+        Ok(GeneralPrograms {
+            place: self.place,
+            receive: self.receive.map(receive).transpose()?,
+            send: self.send.map(send).transpose()?,
+        })
+    }
 }
 
 /// A check of what a slot sends, and the link that it is to be in: none while there is no such link.
@@ -44,34 +93,68 @@ struct Check {
 }
 
 impl Gate {
-    /// Has a slot receive and send by these filters beside its exact grants, or by those alone. Programs that would be
-    /// what they are already are not made again.
-    pub fn set_general(&mut self, id: SlotId, filters: Option<&GeneralFilters>) -> Result<()> {
-        // What goes out is allowed last and forbidden first.
-        let Some(filters) = filters else {
-            let check = self.open_check(id, None)?;
-            self.put_check(id, check)?;
-            return self.clear_general(id);
-        };
+    /// What it takes to have a slot receive and send by these filters beside its exact grants; `None` when it does already.
+    /// The slot has a place for its program from now on.
+    pub fn plan_general(
+        &mut self,
+        id: SlotId,
+        filters: &GeneralFilters,
+    ) -> Result<Option<GeneralWork>> {
         let before = self.generals.in_force.get(&id);
-        let is_new = |part: fn(&GeneralFilters) -> &Filter| before.map(part) != Some(part(filters));
-        let (receives_anew, sends_anew) = (is_new(|f| &f.receive), is_new(|f| &f.send));
+        if before == Some(filters) {
+            return Ok(None);
+        }
+        let new = |part: fn(&GeneralFilters) -> &Filter| {
+            (before.map(part) != Some(part(filters))).then(|| part(filters).clone())
+        };
+        let (receive, send) = (new(|f| &f.receive), new(|f| &f.send));
+        // What is sent on a queue of the device is not checked.
+        let is_checked = self.slot(id)?.kind == SlotKind::Veth;
+        let send = send.filter(|_| is_checked);
+        let verified = [&receive, &send].into_iter().flatten();
+        let verified = verified.filter(|filter| !filter.is_nothing()).count();
         let place = self.place_of(id)?;
-        let receive = match receives_anew {
-            true => Some(self.verify_receiving(place, id, &filters.receive)?),
-            false => None,
+        self.generals.verified += verified as u64;
+        self.generals.places[place as usize] = id;
+        Ok(Some(GeneralWork {
+            maps: Arc::clone(&self.maps),
+            checksum: self.checksum,
+            place,
+            slot: id,
+            receive,
+            send,
+        }))
+    }
+
+    /// Puts the programs of a slot's filters in their places.
+    pub fn put_general(
+        &mut self,
+        id: SlotId,
+        filters: &GeneralFilters,
+        programs: GeneralPrograms,
+    ) -> Result<()> {
+        // What can run out is here before anything is replaced; what goes out is allowed last.
+        let check = match programs.send {
+            Some(program) => self.open_check(id, program)?,
+            None => None,
         };
-        let check = match sends_anew {
-            true => self.open_check(id, Some(&filters.send))?,
-            false => None,
-        };
-        let put = receive.map_or(Ok(()), |program| self.put_receiving(place, id, &program));
+        let receive = programs.receive.as_ref();
+        let put = receive.map_or(Ok(()), |program| {
+            self.put_receiving(programs.place, program)
+        });
         if let Err(error) = put.and_then(|()| self.put_check(id, check)) {
             self.clear_general(id)?;
             return Err(error);
         }
         self.generals.in_force.insert(id, filters.clone());
         Ok(())
+    }
+
+    /// Has a slot receive and send by no filter. What goes out is forbidden first.
+    pub fn end_general(&mut self, id: SlotId) -> Result<()> {
+        let check = self.open_check(id, None)?;
+        self.put_check(id, check)?;
+        self.clear_general(id)
     }
 
     /// Clears the places of programs that nobody was found for: of slots that an earlier daemon had.
@@ -96,7 +179,7 @@ impl Gate {
         Ok(())
     }
 
-    /// How many programs the kernel has verified for filters. Each takes its time, in which the daemon does nothing else.
+    /// How many programs the kernel was to verify for filters.
     pub fn filters_verified(&self) -> u64 {
         self.generals.verified
     }
@@ -110,16 +193,8 @@ impl Gate {
         place.ok_or_else(|| Error::new("all places of general filters are taken"))
     }
 
-    fn verify_receiving(&mut self, place: u32, id: SlotId, filter: &Filter) -> Result<Prog> {
-        let fds = self.maps.map(|map| map.raw_fd());
-        let program = gate::general(&fds, place, filter, id).map_err(too_large)?;
-        self.generals.verified += 1;
-        Ok(Prog::load(&program.words(), "exos_general", true)?)
-    }
-
-    fn put_receiving(&mut self, place: u32, id: SlotId, program: &Prog) -> Result<()> {
+    fn put_receiving(&mut self, place: u32, program: &Prog) -> Result<()> {
         self.maps.generals.set_fd(place, program.as_fd())?;
-        self.generals.places[place as usize] = id;
         self.count_generals()
     }
 
@@ -131,21 +206,11 @@ impl Gate {
 
     /// The check of what a slot sends, ready to be put in force: its own, or everybody's where it may send nothing by
     /// filters. `None` for a queue of the device: what is sent there is not checked.
-    fn open_check(&mut self, id: SlotId, filter: Option<&Filter>) -> Result<Option<Check>> {
+    fn open_check(&self, id: SlotId, program: Option<Prog>) -> Result<Option<Check>> {
         let slot = self.slot(id)?;
         if slot.kind != SlotKind::Veth {
             return Ok(None);
         }
-        let program = match filter.filter(|filter| !filter.is_nothing()) {
-            None => None,
-            Some(filter) => {
-                let fds = self.maps.map(|map| map.raw_fd());
-                let program = gate::outgoing_general(&fds, Some(&self.checksum), filter);
-                let words = program.map_err(too_large)?.words();
-                self.generals.verified += 1;
-                Some(Prog::load_classifier(&words, "exos_out_own")?)
-            }
-        };
         let link = find_tcx(&self.check_name(id), slot.ifindex)?;
         Ok(Some(Check { program, link }))
     }

@@ -97,6 +97,65 @@ fn asking_for_filters_all_at_once() {
     );
 }
 
+/// One filter that takes the kernel as long as may be. Nobody's claim waits for that: those of both others are heard before
+/// the filter is anybody's.
+#[test]
+fn asking_for_a_filter_that_takes_long() {
+    case(
+        |hostile| {
+            one_of_three(hostile, |hostile, program| {
+                let words = words_of("udp", 8, 24);
+                let (first, last) = (LAST.start(), LAST.end());
+                let text = format!("udp dst portrange {first}-{last} and ({words})");
+                say(&program.connection, &[filter(text)]);
+                hostile.say("asked");
+                let answer = answers(&program.connection, 1).remove(0);
+                assert!(matches!(answer, Answer::GrantedFilter { .. }), "{answer:?}");
+            });
+        },
+        all_at_once,
+    );
+}
+
+/// Each of so many words of a packet may have a value of its own.
+fn words_of(header: &str, first: usize, count: usize) -> String {
+    let words = (0..count).map(|n| format!("{header}[{}]={n}", first + n));
+    words.collect::<Vec<_>>().join(" or ")
+}
+
+/// What takes the kernel seconds to verify is refused before it is asked.
+#[test]
+fn asking_for_copies_by_a_filter_that_takes_seconds() {
+    case(
+        |hostile| {
+            let connection = hostile.connect();
+            let tap = |filter: &str| {
+                let filter = filter.to_owned();
+                let (interface, snap, all) = (String::new(), 100, false);
+                connection
+                    .ask(&Request::Tap {
+                        interface,
+                        filter,
+                        snap,
+                        all,
+                    })
+                    .0
+            };
+            let filter = words_of("tcp", 20, 260);
+            assert!(filter.len() <= 4096, "{}", filter.len());
+            let answer = tap(&filter);
+            let Answer::Refused { code, text } = answer else {
+                panic!("{answer:?}");
+            };
+            assert_eq!(code, Refusal::Limit, "{text}");
+            assert!(text.contains("different words of a packet"), "{text}");
+            let answer = tap(&words_of("tcp", 20, 30));
+            assert!(matches!(answer, Answer::Tapped { .. }), "{answer:?}");
+        },
+        |world| world.attacker().finish(),
+    );
+}
+
 /// The bound is the user's, over all his slots and whatever the filters are for. What cannot be read is counted like the
 /// rest.
 #[test]

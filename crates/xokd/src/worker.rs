@@ -1,0 +1,173 @@
+//! What takes the kernel long, on a thread beside the loop: programs of filters are compiled and verified there.
+//!
+//! One thing at a time, and then the next, so that users wait for one another here and for nothing else. Whoever has used
+//! the least is next: the daemon's own things first, then as the caller says ([`Worker::go_on`]), of equals whoever asked
+//! first. How long each took is measured as the thread's own time, which a busy machine does not lengthen.
+//!
+//! The thread lives as long as the thing that it does. It begins with the loop's privileges, and there is nothing that it
+//! shares with the loop: what it needs goes with the job, what it made comes back. To begin it takes no descriptor.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use exos_host::error::{Context as _, Result};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Something to do.
+pub type Job<T> = Box<dyn FnOnce() -> T + Send>;
+
+/// It gives what came of its thing, and how long that took.
+type Thread<T> = JoinHandle<(T, Duration)>;
+
+/// What is done.
+#[derive(Debug)]
+pub struct Done<O, T> {
+    /// For whom; `None` for the daemon itself.
+    pub owner: Option<O>,
+    /// What came of it.
+    pub made: T,
+    /// How long the thread was at work.
+    pub took: Duration,
+}
+
+/// The thread, and what waits for it. `O` is whoever a thing is done for.
+pub struct Worker<O, T> {
+    /// Readable when something is done.
+    wake: Arc<OwnedFd>,
+    running: Option<(Option<O>, Thread<T>)>,
+    waiting: Vec<(Option<O>, Job<T>)>,
+}
+
+impl<O: Copy, T: Send + 'static> Worker<O, T> {
+    /// Nothing to do.
+    pub fn new() -> Result<Self> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        Ok(Self {
+            wake: Arc::new(wake.context(|| "cannot make a descriptor to wake up by")?),
+            running: None,
+            waiting: Vec::new(),
+        })
+    }
+
+    /// Has something done when it is its turn.
+    pub fn ask(&mut self, owner: Option<O>, job: Job<T>) {
+        self.waiting.push((owner, job));
+    }
+
+    /// What has been done since the last call.
+    pub fn done(&mut self) -> Option<Done<O, T>> {
+        rustix::io::read(&*self.wake, &mut [0; 8]).ok()?;
+        let (owner, thread) = self.running.take()?;
+        let (made, took) = thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Some(Done { owner, made, took })
+    }
+
+    /// Begins with the next thing, unless one is being done: that of whom `used` is least for. Without a thread to be had it
+    /// waits for the next call.
+    pub fn go_on<U: Ord>(&mut self, used: impl Fn(O) -> U) {
+        let next = self.waiting.iter().map(|(owner, _)| owner.map(&used));
+        let next = next
+            .enumerate()
+            .min_by(|(_, one), (_, other)| one.cmp(other));
+        let Some((at, _)) = next.filter(|_| self.running.is_none()) else {
+            return;
+        };
+        let (owner, job) = self.waiting.remove(at);
+        match self.start(job) {
+            Ok(thread) => self.running = Some((owner, thread)),
+            Err(job) => self.waiting.insert(at, (owner, job)),
+        }
+    }
+
+    fn start(&self, job: Job<T>) -> std::result::Result<Thread<T>, Job<T>> {
+        // Not by the closure, which would be lost if there is no thread for it.
+        let (hand, take) = sync_channel::<Job<T>>(1);
+        let wake = Arc::clone(&self.wake);
+        let thread = std::thread::Builder::new().name("worker".to_owned());
+        let spawned = thread.spawn(move || {
+            let job = take.recv().expect("it is handed over at once");
+            let made = job();
+            let took = clock_gettime(ClockId::ThreadCPUTime);
+            let _ = rustix::io::write(&*wake, &1_u64.to_ne_bytes());
+            (made, Duration::new(took.tv_sec as u64, took.tv_nsec as u32))
+        });
+        match spawned {
+            Ok(thread) => {
+                let _ = hand.send(job);
+                Ok(thread)
+            }
+            Err(_) => Err(job),
+        }
+    }
+}
+
+impl<O, T> AsFd for Worker<O, T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    fn next(worker: &mut Worker<u32, u32>, used: impl Fn(u32) -> u32) -> (Option<u32>, u32) {
+        worker.go_on(used);
+        poll(&mut [PollFd::new(&*worker, PollFlags::IN)], None).expect("it is done");
+        let done = worker.done().expect("it is done");
+        (done.owner, done.made)
+    }
+
+    /// Of three users one has used much, and has asked for most; the daemon's own comes last.
+    #[test]
+    fn whoever_has_used_least_is_next() {
+        let mut worker = Worker::new().expect("a descriptor");
+        for (owner, number) in [
+            (Some(7), 1),
+            (Some(7), 2),
+            (Some(8), 3),
+            (Some(9), 4),
+            (None, 5),
+        ] {
+            worker.ask(owner, Box::new(move || number));
+        }
+        let used = |user| if user == 7 { 20 } else { 10 };
+        let order: Vec<_> = (0..5).map(|_| next(&mut worker, used)).collect();
+        let expected = [
+            (None, 5),
+            (Some(8), 3),
+            (Some(9), 4),
+            (Some(7), 1),
+            (Some(7), 2),
+        ];
+        assert_eq!(order, expected);
+        assert!(worker.done().is_none());
+    }
+
+    #[test]
+    fn one_thing_is_done_at_a_time_and_its_time_is_known() {
+        let mut worker: Worker<u32, u32> = Worker::new().expect("a descriptor");
+        let busy = || {
+            let own = || clock_gettime(ClockId::ThreadCPUTime).tv_nsec;
+            while own() < 5_000_000 {}
+            1
+        };
+        worker.ask(Some(7), Box::new(busy));
+        worker.ask(Some(7), Box::new(|| 2));
+        worker.go_on(|_| 0);
+        worker.go_on(|_| 0);
+        assert_eq!(worker.waiting.len(), 1);
+        poll(&mut [PollFd::new(&worker, PollFlags::IN)], None).expect("it is done");
+        let first = worker.done().expect("it is done");
+        assert_eq!(first.made, 1);
+        assert!(first.took >= Duration::from_millis(5), "{:?}", first.took);
+        assert_eq!(next(&mut worker, |_| 0), (Some(7), 2));
+    }
+}
