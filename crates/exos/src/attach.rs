@@ -298,10 +298,8 @@ impl Exos {
                 refuse_host_addresses(interface, &wanted.addresses)?;
                 let netlink = Netlink::new()?;
                 pools::refuse_host_addresses(&netlink, &wanted.pools)?;
-                taken::refuse(
-                    netlink.link_by_name(interface)?.index,
-                    &pools::to_be_asked_for(wanted),
-                )?;
+                taken::refuse(link.interface(), &pools::to_be_asked_for(wanted))?;
+                let memberships = pools::join_groups(link.interface(), wanted)?;
                 let config = config(
                     &link.mac(),
                     link.mtu(),
@@ -311,6 +309,7 @@ impl Exos {
                 );
                 let mut exos = join(Link::Xdp(link), others, config, None, wanted)?;
                 exos.rules = rules_for_addresses(wanted)?;
+                exos._memberships = Some(memberships);
                 Ok(exos)
             }
         }

@@ -17,6 +17,7 @@ use crate::pair::Pair;
 use crate::via::{News, Via};
 use crate::wait::{self, Waiting};
 use exos_host::Error;
+use exos_host::multicast::Memberships;
 use exos_host::ports::Reservation;
 
 /// Frames sent before the loop looks for arrivals again. On a veth the peer's answers are there when
@@ -61,6 +62,8 @@ pub struct Exos {
     pub(crate) pair: Option<Pair>,
     /// Ports of the host that must not be answered by it.
     pub(crate) _reservations: Vec<Reservation>,
+    /// The groups in which others ask for our IPv6 addresses.
+    pub(crate) _memberships: Option<Memberships>,
     /// What is taken of what comes by an interface, for our addresses.
     pub(crate) rules: Vec<Rule>,
     /// Its place among the program's cores, where there are several.
@@ -95,6 +98,7 @@ impl Exos {
             via: None,
             pair: None,
             _reservations: Vec::new(),
+            _memberships: None,
             rules: Vec::new(),
             among: None,
             cores: Vec::new(),
