@@ -347,9 +347,7 @@ impl Exos {
         fds.extend(self.tables.as_ref().map(HostTables::fd));
         fds.extend(self.via.as_ref().and_then(Via::fd));
         fds.extend(self.among.as_mut().map(Among::fd_to_sleep_on));
-        let writing = self.link.wants_write();
-        let link = self.link.fd().map(|fd| (fd, writing));
-        wait::sleep(now, Some(until), link, &fds)
+        wait::sleep(now, Some(until), &self.link.fds(), &fds)
             .map_err(|e| Error::io("cannot wait for packets", e))?;
         Ok(())
     }

@@ -228,7 +228,7 @@ mod tests {
             ..wanted(
                 LinkName::Xdp {
                     interface: "eth0".into(),
-                    queue: 0,
+                    queue: None,
                 },
                 &["10.9.0.0/16"],
             )

@@ -58,7 +58,7 @@ fn card(test: &str) -> Option<NetNs> {
 fn attach(pools: &[&str]) -> Exos {
     let link = LinkName::Xdp {
         interface: "card0".into(),
-        queue: 0,
+        queue: None,
     };
     let mut exos = Exos::attach(&Attachment {
         addresses: vec!["fd79::7/64".parse().unwrap()],
