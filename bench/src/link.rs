@@ -33,7 +33,7 @@ fn parse(filter: &str) -> Result<Filter> {
 /// So many queues of it, for what a filter written as text claims.
 pub(crate) fn open_queues(filter: &str, count: u32) -> Result<Vec<Link>> {
     let filter = parse(filter)?;
-    let links = XdpLink::open_queues(&config(filter), count)?;
+    let links = XdpLink::open_for_cores(&config(filter), count)?;
     Ok(links.into_iter().map(Link::from).collect())
 }
 

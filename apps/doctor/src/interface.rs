@@ -3,7 +3,7 @@
 use crate::check::Check;
 use exos_host::Result;
 use exos_host::bpf::ProgInfo;
-use exos_host::ethtool::{Channels, Ethtool, Feature};
+use exos_host::ethtool::{Ethtool, Feature};
 use exos_host::netlink::{LinkInfo, XdpFeatures, XdpInfo, XdpMode};
 use serde::Serialize;
 
@@ -52,7 +52,7 @@ struct Facts<'a> {
     link: &'a LinkInfo,
     driver: Option<String>,
     xdp: Option<XdpFeatures>,
-    channels: Option<Channels>,
+    queues: u32,
     features: Vec<Feature>,
 }
 
@@ -68,14 +68,6 @@ impl Facts<'_> {
             (None, None) => false,
         }
     }
-
-    /// Receive queues in use, as far as the driver says; otherwise those that exist.
-    fn rx_queues(&self) -> u32 {
-        self.channels
-            .map(|c| c.rx + c.combined)
-            .filter(|&n| n > 0)
-            .unwrap_or(self.link.rx_queues)
-    }
 }
 
 /// Examines one interface of this network namespace.
@@ -85,7 +77,7 @@ pub fn examine(link: &LinkInfo) -> Result<InterfaceReport> {
         link,
         driver: ethtool.driver(&link.name).ok(),
         xdp: XdpFeatures::of(link.index).unwrap_or(None),
-        channels: ethtool.channels(&link.name).unwrap_or(None),
+        queues: ethtool.receive_queues(link),
         features: ethtool.features(&link.name).unwrap_or_default(),
     };
     let checks = [
@@ -103,7 +95,7 @@ pub fn examine(link: &LinkInfo) -> Result<InterfaceReport> {
     Ok(InterfaceReport {
         name: link.name.clone(),
         mtu: link.mtu,
-        rx_queues: facts.rx_queues(),
+        rx_queues: facts.queues,
         checks: checks.iter().filter_map(|check| check(&facts)).collect(),
         driver: facts.driver,
     })
@@ -172,27 +164,17 @@ fn zero_copy(facts: &Facts<'_>) -> Option<Check> {
     ))
 }
 
-/// A socket bound to another queue than the one a packet came in on silently gets nothing.
+/// A ring sees only the packets of its own queue, so a program has a ring on each queue that is in use.
 fn queues(facts: &Facts<'_>) -> Option<Check> {
-    let (n, name) = (facts.rx_queues(), &facts.link.name);
-    if n <= 1 {
-        return Some(Check::ok(
-            "queues",
-            "1 receive queue",
-            "every packet comes in where the program's ring is",
-        ));
-    }
-    let meaning =
-        "a ring sees only the packets of its own queue, and connections are spread over all";
-    let mend = format!(
-        "use one queue: ethtool -L {name} combined 1 (or rx 1), or run one program on each"
-    );
-    Some(Check::warn(
-        "queues",
-        format!("{n} receive queues"),
-        meaning,
-        mend,
-    ))
+    let n = facts.queues;
+    Some(if n <= 1 {
+        let meaning = "every packet comes in where the program's ring is";
+        Check::ok("queues", "1 receive queue in use", meaning)
+    } else {
+        let what = format!("{n} receive queues in use");
+        let meaning = format!("a program takes all of them, on one core or up to {n} (--cores)");
+        Check::ok("queues", what, meaning)
+    })
 }
 
 fn mtu(facts: &Facts<'_>) -> Option<Check> {

@@ -10,7 +10,7 @@ use exos::{Attachment, Error, LinkName, Prefixed};
 /// Where packets come from, and which addresses are ours.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct LinkArgs {
-    /// Where packets come from: xdp:INTERFACE[:QUEUE] or tap:NAME; when left out, the daemon, or an interface pair of its own where there is none
+    /// Where packets come from: xdp:INTERFACE (all its queues), xdp:INTERFACE:QUEUE (what is steered there) or tap:NAME; when left out, the daemon, or an interface pair of its own where there is none
     #[arg(long, value_name = "LINK")]
     pub link: Option<LinkName>,
     /// Have the daemon lend a part of its interface (xokd, xokd:INTERFACE), or do without it (none) [default: xokd where its socket is there and no --link is given]

@@ -115,7 +115,7 @@ pub struct LoadArgs {
     /// Open connections from all addresses of a prefix, which is a part of the network of an --address or routed to us (repeatable, IPv4 and IPv6)
     #[arg(long, value_name = "PREFIX", conflicts_with = "sockets")]
     pub(crate) pool: Vec<Prefixed>,
-    /// Load from so many cores, each with a part of the clients, a stack and a queue of the interface; from the first ones, or from --core on, or from those of a list of it [default: 1]
+    /// Load from so many cores, each with a part of the clients, a stack and a share of the interface's queues; from the first ones, or from --core on, or from those of a list of it [default: 1]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) cores: Option<u32>,
     #[command(flatten)]

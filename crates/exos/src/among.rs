@@ -1,6 +1,6 @@
 //! Frames that came to another core than the one they are for.
 //!
-//! A program on several cores has a stack on each, all with the same addresses, and a queue of the interface each
+//! A program on several cores has a stack on each, all with the same addresses, and a share of the interface's queues each
 //! ([`crate::cores`]). The device keeps the segments of a connection together by a hash, nearly; what comes to the wrong
 //! core is handed on here, as [`Stack::handle_frame_among`] says. It is copied, which costs a microsecond, and is rare:
 //! the counters tell how rare.

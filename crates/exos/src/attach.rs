@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | none, as root | an interface pair of our own ([`crate::pair`]) | nobody |
 //! | none, else | a TAP device in a user namespace ([`crate::user_netns`]) | nobody |
-//! | `xdp:IFACE[:QUEUE]` | an AF_XDP socket on that queue | the host, and everybody it serves |
+//! | `xdp:IFACE` | an AF_XDP socket on each queue in use | the host, and everybody it serves |
+//! | `xdp:IFACE:QUEUE` | an AF_XDP socket on that queue: what is steered to others is not seen | the same |
 //! | `tap:NAME` | a TAP device | the host |
 //!
 //! With `--via xokd` a daemon lends a part of its interface ([`crate::via`]): the addresses and ports
@@ -38,12 +39,12 @@ use crate::via;
 /// Where packets come from, as a person names it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum LinkName {
-    /// A queue of an interface, by AF_XDP.
+    /// An interface, by AF_XDP.
     Xdp {
         /// The interface.
         interface: String,
-        /// Its queue.
-        queue: u32,
+        /// One of its queues; all that are in use when left out.
+        queue: Option<u32>,
     },
     /// A TAP device.
     Tap(String),
@@ -87,9 +88,15 @@ impl FromStr for LinkName {
             (_, "") => Err(format!("{text:?} names no interface; {help}")),
             ("tap", name) => Ok(Self::Tap(name.to_owned())),
             ("xdp", rest) => {
-                let (interface, queue) = rest.rsplit_once(':').unwrap_or((rest, "0"));
+                let Some((interface, queue)) = rest.rsplit_once(':') else {
+                    return Ok(Self::Xdp {
+                        interface: rest.to_owned(),
+                        queue: None,
+                    });
+                };
                 let queue = queue
                     .parse()
+                    .map(Some)
                     .map_err(|_| format!("{queue:?} is no queue number; {help}"))?;
                 Ok(Self::Xdp {
                     interface: interface.to_owned(),
@@ -157,7 +164,7 @@ pub struct Attachment {
     /// To whom a program connects that shares the host's addresses and serves nothing: what comes from there to its ports is
     /// taken from the host.
     pub peers: Vec<SocketAddr>,
-    /// On so many cores at once: as many queues of the interface, with a stack each ([`Exos::take_cores`]).
+    /// On so many cores at once, with a share of the interface's queues and a stack each ([`Exos::take_cores`]).
     pub cores: u32,
     /// Hand over large segments to be cut by the link, where it can. Off to measure what it brings.
     pub segmentation: bool,
@@ -242,11 +249,11 @@ impl Attachment {
 }
 
 impl Attachment {
-    /// Several cores need an interface that has a queue for each.
+    /// Several cores share the queues of an interface.
     fn check_cores(&self) -> Result<(), Error> {
         match &self.link {
             _ if self.cores == 1 => Ok(()),
-            LinkName::Xdp { queue: 0, .. } | LinkName::OwnPair => Ok(()),
+            LinkName::Xdp { queue: None, .. } | LinkName::OwnPair => Ok(()),
             LinkName::Xdp { interface, .. } => Err(Error::new("one queue is one core's").mend(
                 format!("write --link xdp:{interface}, without the queue, or leave --cores out"),
             )),
@@ -298,10 +305,8 @@ impl Exos {
                 refuse_host_addresses(interface, &wanted.addresses)?;
                 let netlink = Netlink::new()?;
                 pools::refuse_host_addresses(&netlink, &wanted.pools)?;
-                taken::refuse(
-                    netlink.link_by_name(interface)?.index,
-                    &pools::to_be_asked_for(wanted),
-                )?;
+                taken::refuse(link.interface(), &pools::to_be_asked_for(wanted))?;
+                let memberships = pools::join_groups(link.interface(), wanted)?;
                 let config = config(
                     &link.mac(),
                     link.mtu(),
@@ -311,6 +316,7 @@ impl Exos {
                 );
                 let mut exos = join(Link::Xdp(link), others, config, None, wanted)?;
                 exos.rules = rules_for_addresses(wanted)?;
+                exos._memberships = Some(memberships);
                 Ok(exos)
             }
         }
@@ -338,9 +344,9 @@ impl Exos {
                     None => String::new(),
                 };
                 format!(
-                    "{part}interface {}, queue {}, {mode}, {copy}, MTU {}",
+                    "{part}interface {}, {}, {mode}, {copy}, MTU {}",
                     link.name(),
-                    link.queue(),
+                    describe_queues(link.queues()),
                     link.mtu()
                 )
             }
@@ -354,24 +360,22 @@ impl Exos {
     }
 }
 
-/// A queue for each core: all that the interface has, for what comes by another would not be seen.
-/// The first is apart.
+fn describe_queues(queues: &[u32]) -> String {
+    match queues {
+        [one] => format!("queue {one}"),
+        [first, .., last] if (last - first) as usize + 1 == queues.len() => {
+            format!("queues {first} to {last}")
+        }
+        several => {
+            let numbers: Vec<_> = several.iter().map(u32::to_string).collect();
+            format!("queues {}", numbers.join(", "))
+        }
+    }
+}
+
+/// A link for each core, the first apart.
 pub(crate) fn open(settings: &XdpConfig, cores: u32) -> Result<(XdpLink, Vec<XdpLink>), Error> {
-    if cores == 1 {
-        return Ok((XdpLink::open(settings)?, Vec::new()));
-    }
-    let name = &settings.interface;
-    let queues = Netlink::new()?.link_by_name(name)?.rx_queues;
-    if queues != cores {
-        return Err(Error::new(format!(
-            "{name} has {queues} queues, and {cores} cores are to run on them"
-        ))
-        .mend(format!(
-            "let it have as many (ethtool -L {name} combined {cores}; a veth is made with them: ip link add ... \
-             numrxqueues {cores} numtxqueues {cores}), or give --cores {queues}"
-        )));
-    }
-    let mut links = XdpLink::open_queues(settings, cores)?;
+    let mut links = XdpLink::open_for_cores(settings, cores)?;
     Ok((links.remove(0), links))
 }
 
@@ -505,8 +509,9 @@ mod tests {
             interface: interface.into(),
             queue,
         };
-        assert_eq!("xdp:eth0".parse(), Ok(xdp("eth0", 0)));
-        assert_eq!("xdp:eth0:3".parse(), Ok(xdp("eth0", 3)));
+        assert_eq!("xdp:eth0".parse(), Ok(xdp("eth0", None)));
+        assert_eq!("xdp:eth0:0".parse(), Ok(xdp("eth0", Some(0))));
+        assert_eq!("xdp:eth0:3".parse(), Ok(xdp("eth0", Some(3))));
         assert_eq!("tap:t0".parse(), Ok(LinkName::Tap("t0".into())));
         for bad in ["", "eth0", "xdp:", "tap:", "foo:eth0", "xdp:eth0:x"] {
             let error = bad.parse::<LinkName>().unwrap_err();
@@ -527,7 +532,7 @@ mod tests {
     fn contradictions_are_refused_before_anything_is_made() {
         let xdp = LinkName::Xdp {
             interface: "eth0".into(),
-            queue: 0,
+            queue: None,
         };
         let address: Prefixed = "10.0.0.1/24".parse().unwrap();
         let base = Attachment::new(xdp, 80);

@@ -1,9 +1,10 @@
-//! A program on several cores: a queue of the interface, a stack and a loop on each, and nothing shared between them.
+//! A program on several cores: a share of the interface's queues, a stack and a loop on each, and nothing shared between
+//! them.
 //!
 //! [`Exos::attach`] opens all queues when [`Attachment::cores`](crate::Attachment) says how many, and gives the first
 //! core's [`Exos`]; the others are taken from it ([`Exos::take_cores`]) and started, each in its own thread. A stack does
-//! not know of the others. The interface has exactly as many queues as there are cores, so that all that comes is seen, and
-//! spreads connections over them; what it brings to the wrong core is handed on ([`crate::among`]).
+//! not know of the others. The interface spreads connections over its queues, all of which are opened, so that all that
+//! comes is seen; what it brings to the wrong core is handed on ([`crate::among`]).
 //!
 //! All stacks accept connections on the same ports. Those that they open are from pairs of address and port that no other
 //! of them chooses ([`exos_inet::Part`]); what answers them comes by whichever queue the device likes.
@@ -31,7 +32,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// A stack on the core's queue, in the thread that calls.
+    /// A stack on the core's queues, in the thread that calls.
     ///
     /// # Errors
     ///

@@ -18,6 +18,7 @@ use crate::via::{News, Via};
 use crate::wait::{self, Waiting};
 use crate::watch::{Direction, Offer};
 use exos_host::Error;
+use exos_host::multicast::Memberships;
 use exos_host::ports::Reservation;
 
 /// Frames sent before the loop looks for arrivals again. On a veth the peer's answers are there when
@@ -64,6 +65,8 @@ pub struct Exos {
     pub(crate) pair: Option<Pair>,
     /// Ports of the host that must not be answered by it.
     pub(crate) _reservations: Vec<Reservation>,
+    /// The groups in which others ask for our IPv6 addresses.
+    pub(crate) _memberships: Option<Memberships>,
     /// What is taken of what comes by an interface, for our addresses.
     pub(crate) rules: Vec<Rule>,
     /// Its place among the program's cores, where there are several.
@@ -99,6 +102,7 @@ impl Exos {
             via: None,
             pair: None,
             _reservations: Vec::new(),
+            _memberships: None,
             rules: Vec::new(),
             among: None,
             cores: Vec::new(),
@@ -387,9 +391,7 @@ impl Exos {
         fds.extend(self.tables.as_ref().map(HostTables::fd));
         fds.extend(self.via.as_ref().and_then(Via::fd));
         fds.extend(self.among.as_mut().map(Among::fd_to_sleep_on));
-        let writing = self.link.wants_write();
-        let link = self.link.fd().map(|fd| (fd, writing));
-        wait::sleep(now, Some(until), link, &fds)
+        wait::sleep(now, Some(until), &self.link.fds(), &fds)
             .map_err(|e| Error::io("cannot wait for packets", e))?;
         Ok(())
     }

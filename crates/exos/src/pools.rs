@@ -13,6 +13,7 @@ use std::net::IpAddr;
 
 use exos_filter::program::Rule;
 use exos_host::Error;
+use exos_host::multicast::Memberships;
 use exos_host::netlink::Netlink;
 use exos_inet::route::{Prefix, Routes};
 use exos_wire::ndp::solicited_node;
@@ -128,6 +129,24 @@ pub(crate) fn to_be_asked_for(wanted: &Attachment) -> Vec<Prefixed> {
     wanted.addresses.iter().copied().chain(pools).collect()
 }
 
+/// Joins the groups in which others on the link ask for our IPv6 addresses. Those of a larger pool are too many to be named.
+pub(crate) fn join_groups(interface: u32, wanted: &Attachment) -> Result<Memberships, Error> {
+    let memberships = Memberships::new(interface)?;
+    for address in to_be_asked_for(wanted) {
+        if let IpAddr::V6(ip) = address.ip {
+            memberships.join(solicited_node(&ip))?;
+        }
+    }
+    let near = |pool: &Prefix| wanted.addresses.iter().any(|a| prefix(a).overlaps(pool));
+    let routes = routes(wanted)?;
+    let is_large = |pool: &Prefix| routes.small_pools().all(|small| small != pool);
+    let mut pools = wanted.pools.iter().filter(|pool| pool.ip.is_ipv6());
+    if pools.any(|pool| near(&prefix(pool)) && is_large(&prefix(pool))) {
+        memberships.join_all()?;
+    }
+    Ok(memberships)
+}
+
 /// Routes of the host to the pools, by our addresses on an interface of our own: they go with the interface.
 pub(crate) fn add_routes(
     netlink: &Netlink,
@@ -209,7 +228,7 @@ mod tests {
             ..wanted(
                 LinkName::Xdp {
                     interface: "eth0".into(),
-                    queue: 0,
+                    queue: None,
                 },
                 &["10.9.0.0/16"],
             )

@@ -30,14 +30,17 @@ const PORT_FIRST: u16 = 1024;
 const PORTS_MIN: usize = 1000;
 
 /// A stack on the interface, with its addresses.
-pub(crate) fn attach(interface: &str, queue: u32, wanted: &Attachment) -> Result<Exos, Error> {
+pub(crate) fn attach(
+    interface: &str,
+    queue: Option<u32>,
+    wanted: &Attachment,
+) -> Result<Exos, Error> {
     let netlink = Netlink::new()?;
     let info = netlink.link_by_name(interface)?;
     let addresses = addresses_of(&netlink, &info)?;
     let mut reservations: Vec<Reservation> = Vec::new();
     let mut local_ports = None;
     let rules = if wanted.port == 0 {
-        refuse_other_queues(&info, wanted.cores)?;
         let range = ports_left(&host_ports()?)?;
         let rules = rules_for_peers(&addresses, &wanted.peers, &range)?;
         local_ports = Some(range);
@@ -97,20 +100,6 @@ fn rules_for_peers(
         }
     }
     Ok(rules)
-}
-
-/// What comes by a queue that is not ours goes to the host, which would reset our connections.
-fn refuse_other_queues(info: &LinkInfo, ours: u32) -> Result<(), Error> {
-    let (name, queues) = (&info.name, info.rx_queues);
-    if queues == ours {
-        return Ok(());
-    }
-    Err(Error::new(format!(
-        "{name} has {queues} queues, of which {ours} would be ours, and answers may come by each of them"
-    ))
-    .mend(format!(
-        "let it have as many (ethtool -L {name} combined {ours}), or give an --address of our own; who may run on          several cores has a queue on each (--cores {queues})"
-    )))
 }
 
 /// The first and the last port that the host gives to its connections.

@@ -63,11 +63,11 @@ impl Waiting {
 pub fn sleep(
     now: Instant,
     until: Option<Instant>,
-    link: Option<(BorrowedFd<'_>, bool)>,
+    link: &[(BorrowedFd<'_>, bool)],
     others: &[BorrowedFd<'_>],
 ) -> std::io::Result<bool> {
-    let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(1 + others.len());
-    if let Some((fd, writing)) = &link {
+    let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(link.len() + others.len());
+    for (fd, writing) in link {
         let flags = if *writing {
             PollFlags::IN | PollFlags::OUT
         } else {

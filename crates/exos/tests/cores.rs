@@ -184,7 +184,7 @@ fn both_cores_connect_and_never_from_the_same_port() {
 }
 
 #[test]
-fn several_cores_need_as_many_queues() {
+fn several_cores_need_a_queue_each() {
     let refused = |wanted: &Attachment| match Exos::attach(wanted) {
         Ok(_) => panic!("it cannot be"),
         Err(error) => error.to_string(),
@@ -198,9 +198,12 @@ fn several_cores_need_as_many_queues() {
     assert!(error.contains("one queue here"), "{error}");
     let error = refused(&wanted("xdp:lo:1"));
     assert!(error.contains("without the queue"), "{error}");
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
     let error = refused(&wanted("xdp:lo"));
     assert!(
-        error.contains("lo has 1 queues, and 2 cores") && error.contains("--cores 1"),
+        error.contains("fewer than the 2 cores") && error.contains("--cores 1"),
         "{error}"
     );
 }

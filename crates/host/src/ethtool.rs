@@ -8,6 +8,7 @@
 
 use crate::error::{Context as _, Error, Result};
 use crate::limits::{FEATURE_WORDS, INTERFACE_NAME_LEN};
+use crate::netlink::LinkInfo;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -193,6 +194,25 @@ impl Ethtool {
                 e,
             )),
         }
+    }
+
+    /// How many receive queues of an interface are in use: numbered from 0, each gets a part of what comes. Where the
+    /// driver cannot say, those that exist, which may be more.
+    pub fn receive_queues(&self, link: &LinkInfo) -> u32 {
+        let channels = self.channels(&link.name).ok().flatten();
+        let in_use = channels.map(|c| c.rx + c.combined);
+        in_use.filter(|&n| n > 0).unwrap_or(link.rx_queues).max(1)
+    }
+
+    /// The command that has an interface use so many queues; `None` where its driver does not let it.
+    pub fn command_for_queues(&self, interface: &str, count: u32) -> Option<String> {
+        let channels = self.channels(interface).ok().flatten()?;
+        if (1..=channels.combined_max).contains(&count) {
+            return Some(format!("ethtool -L {interface} combined {count}"));
+        }
+        let most = channels.rx_max.min(channels.tx_max);
+        let separate = (1..=most).contains(&count) && channels.combined_max == 0;
+        separate.then(|| format!("ethtool -L {interface} rx {count} tx {count}"))
     }
 
     /// Changes how many queues are in use (the `_max` fields are not looked at) and returns what was before.

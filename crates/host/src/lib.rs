@@ -21,6 +21,7 @@ pub mod limits;
 pub mod localtime;
 mod mapping;
 pub mod memory;
+pub mod multicast;
 pub mod netlink;
 pub mod netns;
 pub mod peer;

@@ -1,6 +1,6 @@
 //! Where packets come from and go to.
 //!
-//! A [`Link`] is one of three things that carry Ethernet frames: a queue of a
+//! A [`Link`] is one of three things that carry Ethernet frames: queues of a
 //! network interface through AF_XDP ([`XdpLink`]), a TAP device ([`TapLink`]),
 //! or a wire in memory ([`MemoryLink`]) for tests and simulation. They have the
 //! same few methods, and there is no trait: the program that drives a stack over
@@ -14,7 +14,7 @@
 //!     while link.room() > 0 { .. link.transmit(head, body, meta) .. }
 //!     link.flush()?;                                        // now they leave
 //!     if nothing happened && link.prepare_wait() {
-//!         poll(link.fd(), POLLIN | POLLOUT if link.wants_write(), next timer);
+//!         poll(link.fds(), POLLIN and POLLOUT where it is wanted, next timer);
 //!     }
 //! }
 //! ```
@@ -57,12 +57,8 @@ pub use xdp::{Mode, ModeChoice, XdpConfig, XdpLink};
 
 /// Something that carries Ethernet frames.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a program has one or two, and a box costs every call"
-)]
 pub enum Link {
-    /// A queue of a network interface.
+    /// Queues of a network interface.
     Xdp(XdpLink),
     /// A TAP device.
     Tap(TapLink),
@@ -168,12 +164,24 @@ impl Link {
     }
 
     /// What to poll for readability, with [`wants_write`](Self::wants_write) for
-    /// writability too; a wire in memory has nothing.
+    /// writability too, of a link that has one queue; a wire in memory has nothing.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Xdp(link) => Some(link.fd()),
             Self::Tap(link) => Some(link.fd()),
             Self::Memory(_) => None,
+        }
+    }
+
+    /// All that is to be polled for readability, and whether for writability too; a wire in memory has nothing.
+    pub fn fds(&mut self) -> Vec<(BorrowedFd<'_>, bool)> {
+        match self {
+            Self::Xdp(link) => link.fds().collect(),
+            Self::Tap(link) => {
+                let writing = link.wants_write();
+                vec![(link.fd(), writing)]
+            }
+            Self::Memory(_) => Vec::new(),
         }
     }
 

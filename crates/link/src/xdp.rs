@@ -1,6 +1,6 @@
-//! A queue of a network interface, through AF_XDP.
+//! Queues of a network interface, through AF_XDP.
 //!
-//! What the rules claim of the packets that arrive at the queue comes to us, the
+//! What the rules claim of the packets that arrive at the queues comes to us, the
 //! rest goes on to the host's stack. What we send leaves the interface as it is.
 //! Divided by job: `open` has every check and what is in the way, `program` what
 //! runs in the kernel, `socket` the rings and system calls, `umem` the memory and
@@ -21,8 +21,10 @@
 //!   so, and the next flush goes on with it.
 //! - Everything is released when the link is dropped, or by the kernel when the
 //!   process dies in any way.
-//! - An interface has room for one XDP program, hence for one link, or for several that are opened together, one on
-//!   each queue ([`XdpLink::open_queues`]).
+//! - A link of several queues receives by all of them and sends by the first; what is relayed leaves by the queue that it
+//!   came by.
+//! - An interface has room for one XDP program, hence for one link, or for several that are opened together and share its
+//!   queues ([`XdpLink::open_for_cores`]).
 
 mod adopt;
 mod calls;
@@ -67,7 +69,10 @@ pub struct XdpLink {
     /// Of several links with one program the first tells of its verdicts.
     tells_verdicts: bool,
     mode: Mode,
-    queue: Queue,
+    /// At least one.
+    queues: Vec<Queue>,
+    /// What the interface calls them.
+    numbers: Vec<u32>,
     /// The way of super-packets, where the interface copies.
     large: Option<SuperPackets>,
     interface: Interface,
@@ -81,7 +86,7 @@ struct Interface {
     index: u32,
     mac: Mac,
     mtu: usize,
-    queue: u32,
+    /// Those in use.
     queues: u32,
     rx_checksum: RxChecksum,
 }
@@ -97,15 +102,9 @@ impl XdpLink {
         self.interface.index
     }
 
-    /// The queue of the interface.
-    pub fn queue(&self) -> u32 {
-        self.interface.queue
-    }
-
-    /// How many queues the interface has. Packets that it steers to others than ours go to the host's stack: with
-    /// more than one, open them all ([`open_queues`](Self::open_queues)) or steer them (`ethtool -X`, `ethtool -L`).
-    pub fn queues(&self) -> u32 {
-        self.interface.queues
+    /// The queues of the interface. Packets that it steers to others go to the host's stack.
+    pub fn queues(&self) -> &[u32] {
+        &self.numbers
     }
 
     /// The interface's address, which is ours too.
@@ -143,9 +142,19 @@ impl XdpLink {
         self.zero_copy
     }
 
-    /// Readable when a frame is there.
+    /// Readable when a frame is there, of a link of one queue.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.queue.fd()
+        self.queues[0].fd()
+    }
+
+    /// Of each queue: readable when a frame is there, and whether to wait for writability too
+    /// ([`wants_write`](Self::wants_write)).
+    pub fn fds(&mut self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
+        self.queues.iter_mut().map(|queue| {
+            let writing = queue.wants_write();
+            let queue: &Queue = queue;
+            (queue.fd(), writing)
+        })
     }
 
     /// Claims other packets from now on, on all queues that are open. Takes effect at once for each packet
@@ -189,24 +198,34 @@ impl XdpLink {
         self.program.as_ref().map_or(0, |p| p.verdict(counter))
     }
 
-    /// Calls `take` for each frame that is there, up to a batch.
-    pub fn receive(&mut self, take: impl FnMut(&[u8], RxMeta)) -> usize {
-        self.queue.receive(take)
+    /// Calls `take` for each frame that is there, up to a batch of each queue.
+    pub fn receive(&mut self, mut take: impl FnMut(&[u8], RxMeta)) -> usize {
+        let mut count = 0;
+        for queue in &mut self.queues {
+            count += queue.receive(&mut take);
+        }
+        count
     }
 
-    /// Shows up to `count` frames that have arrived and stay.
+    /// Shows up to `count` frames of each queue that have arrived and stay.
     pub fn look(&mut self, count: u32, each: &mut impl FnMut(&[u8])) {
-        self.queue.look(count, each);
+        for queue in &mut self.queues {
+            queue.look(count, each);
+        }
     }
 
     /// The same with frames that may be changed and sent on; those are not copied.
-    pub fn relay(&mut self, take: impl FnMut(&mut [u8], RxMeta) -> Relay) -> usize {
-        self.queue.relay(take)
+    pub fn relay(&mut self, mut take: impl FnMut(&mut [u8], RxMeta) -> Relay) -> usize {
+        let mut count = 0;
+        for queue in &mut self.queues {
+            count += queue.relay(&mut take);
+        }
+        count
     }
 
     /// How many frames may be queued now.
     pub fn room(&mut self) -> usize {
-        self.queue.room()
+        self.queues[0].room()
     }
 
     /// Queues one frame; false when there is no room. See [`flush`](Self::flush).
@@ -224,13 +243,14 @@ impl XdpLink {
             meta.checksum == TxChecksum::None,
             "offload is asked of a link that has none"
         );
-        self.queue.transmit(head, body)
+        self.queues[0].transmit(head, body)
     }
 
     /// A super-packet leaves at once, so what was queued before it leaves first: the segments of a
     /// connection stay in order.
     fn transmit_large(&mut self, head: &[u8], body: &[&[u8]], meta: TxMeta) -> bool {
-        if self.queue.has_uncommitted() && self.queue.flush().is_err() {
+        let uncommitted = self.queues.iter().any(Queue::has_uncommitted);
+        if uncommitted && self.flush().is_err() {
             // The caller's next flush says what is wrong.
             return false;
         }
@@ -249,20 +269,22 @@ impl XdpLink {
     /// something to send has noticed. That the kernel is busy is no error, see
     /// [`wants_write`](Self::wants_write).
     pub fn flush(&mut self) -> io::Result<()> {
-        self.queue.flush()
+        self.queues.iter_mut().try_for_each(Queue::flush)
     }
 
     /// Frames are queued that the kernel has not taken: wait for writability
     /// too, then flush again.
     pub fn wants_write(&mut self) -> bool {
-        self.queue.wants_write()
+        self.queues.iter_mut().any(Queue::wants_write)
     }
 
     /// False when a frame is there already, or when the interface has gone, of
     /// which the next flush tells. To be called after the caller has found nothing
-    /// to do and before it sleeps on [`fd`](Self::fd).
+    /// to do and before it sleeps on [`fds`](Self::fds).
     pub fn prepare_wait(&mut self) -> bool {
-        self.queue.prepare_wait()
+        // Each is asked, for each gives the kernel chunks to receive into.
+        let may = self.queues.iter_mut().map(Queue::prepare_wait);
+        may.fold(true, |all, one| all & one)
     }
 
     /// Events by name. `kernel_*` are the kernel's own for this socket: frames
@@ -271,7 +293,13 @@ impl XdpLink {
     /// full, and descriptors of ours that it refused. `xdp_*` are the verdicts of
     /// the filter program.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let mut all = self.queue.counters();
+        let mut all = self.queues[0].counters();
+        for queue in &self.queues[1..] {
+            for (sum, (name, value)) in all.iter_mut().zip(queue.counters()) {
+                debug_assert_eq!(sum.0, name);
+                sum.1 += value;
+            }
+        }
         all.extend(self.large.iter().flat_map(SuperPackets::counters));
         let program = self.program.iter().filter(|_| self.tells_verdicts);
         all.extend(program.flat_map(|program| program.verdicts()));

@@ -6,7 +6,7 @@ mod common;
 
 use common::*;
 use exos_host::bpf;
-use exos_link::{Link, Mode, ModeChoice, RxChecksum, TxMeta, XdpConfig, XdpLink};
+use exos_link::{Mode, ModeChoice, RxChecksum, XdpConfig, XdpLink};
 
 /// A link reopened right after it was closed works at once.
 #[test]
@@ -211,10 +211,10 @@ fn mistakes_are_explained() {
         ),
         (
             XdpConfig {
-                queue: 7,
+                queue: Some(7),
                 ..config()
             },
-            &["no queue 7", "1"],
+            &["uses no queue 7", "below 1"],
         ),
     ];
     for (config, words) in cases {
@@ -233,45 +233,4 @@ fn mistakes_are_explained() {
     let error = XdpLink::open(&config()).unwrap_err().to_string();
     assert!(error.contains("ip link set va up"), "{error}");
     assert_eq!(wire.xdp_program(), None);
-}
-
-/// Several queues with one program: each datagram comes by one of them, and the program stays as long as any is open.
-#[test]
-fn all_queues_are_opened_together() {
-    if skip_without_root("all_queues_are_opened_together") {
-        return;
-    }
-    const SOCKETS: u8 = 64;
-    let wire = Wire::with_queues(1500, 2);
-    let error = XdpLink::open_queues(&config(), 3).unwrap_err().to_string();
-    assert!(error.contains("va has no queue 2"), "{error}");
-    let links = XdpLink::open_queues(&config(), 2).unwrap();
-    assert_eq!(links.iter().map(XdpLink::queue).collect::<Vec<_>>(), [0, 1]);
-    let mut links: Vec<Link> = links.into_iter().map(Link::from).collect();
-    // Of other ports, hence of other hashes.
-    let sockets: Vec<_> = (0..SOCKETS).map(|_| wire.their_socket()).collect();
-    for (n, socket) in (0..SOCKETS).zip(&sockets) {
-        socket.send_to(&[n], (OURS, OUR_PORT)).unwrap();
-    }
-    let mut seen = vec![Vec::new(); 2];
-    wait_for("all of them", || {
-        for (link, seen) in links.iter_mut().zip(&mut seen) {
-            link.receive(|frame, _| seen.extend(udp_payload(frame, OUR_PORT).map(|b| b[0])));
-        }
-        seen.iter().map(Vec::len).sum::<usize>() >= usize::from(SOCKETS)
-    });
-    assert!(seen.iter().all(|by_one| by_one.len() > 8), "{seen:?}");
-    let mut all = seen.concat();
-    all.sort_unstable();
-    assert_eq!(all, (0..SOCKETS).collect::<Vec<_>>());
-    // Each sends, and one goes on without the other.
-    for mut link in links {
-        let port = sockets[0].local_addr().unwrap().port();
-        assert!(link.transmit(&wire.frame_to(port, b"here"), &[], TxMeta::default()));
-        link.flush().unwrap();
-        let mut buffer = [0; 10];
-        assert_eq!(sockets[0].recv(&mut buffer).unwrap(), 4);
-        assert!(wire.xdp_program().is_some());
-    }
-    wait_for("the program to go", || wire.xdp_program().is_none());
 }

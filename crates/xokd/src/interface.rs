@@ -7,8 +7,10 @@ use exos_filter::gate::{AddressFlags, Slot, SlotKind};
 use exos_host::Error;
 use exos_host::error::Result;
 use exos_host::ethtool::Ethtool;
+use exos_host::multicast::Memberships;
 use exos_host::netlink::{LinkInfo, Netlink};
 use exos_wire::Mac;
+use exos_wire::ndp::solicited_node;
 use exos_xok::message::{InterfaceInfo, LocalAddress};
 use exos_xok::tables::{Address, Interface as Row, Neighbour, NeighbourState, Route};
 
@@ -42,6 +44,8 @@ pub struct Interface {
     pub neighbours: Neighbours,
     /// An earlier daemon's gate was taken over.
     pub adopted: bool,
+    /// The groups in which others ask for IPv6 addresses of ours alone.
+    _memberships: Memberships,
     /// Nobody else serves it.
     _lock: state::Lock,
 }
@@ -66,6 +70,7 @@ impl Interface {
         }
         let name = gate_name(inode, link.index);
         let lock = state::Lock::take(&name, &policy.name)?;
+        let memberships = join_groups(link.index, &addresses)?;
         let (gate, adopted) = Gate::open(&name, link.index, mac)?;
         let mut interface = Self {
             neighbours: Neighbours::new(link.index, None),
@@ -77,6 +82,7 @@ impl Interface {
             addresses,
             gate,
             adopted,
+            _memberships: memberships,
             _lock: lock,
         };
         interface.tell_addresses(netlink)?;
@@ -239,6 +245,17 @@ pub fn prefix(inode: u64, ifindex: u32) -> String {
 fn link_rate(name: &str) -> Option<u64> {
     let speed = Ethtool::new().and_then(|ethtool| ethtool.speed(name));
     speed.ok().flatten().map(|bits| bits / 8)
+}
+
+/// Joins the groups in which others on the link ask for IPv6 addresses of ours alone.
+fn join_groups(interface: u32, addresses: &[LocalAddress]) -> Result<Memberships> {
+    let memberships = Memberships::new(interface)?;
+    for address in addresses.iter().filter(|address| address.ours_alone) {
+        if let IpAddr::V6(ip) = address.ip {
+            memberships.join(solicited_node(&ip))?;
+        }
+    }
+    Ok(memberships)
 }
 
 /// What may be claimed: addresses of ours alone, and the host's where they are shared.

@@ -6,6 +6,8 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use exos_filter::gate::Counter;
+use exos_host::ethtool::Channels;
+use exos_host::netns::NetNs;
 use exos_host::shared::SharedWords;
 use exos_link::{Link, TxMeta};
 use exos_xok::Protocol;
@@ -63,9 +65,20 @@ fn forged(source: [u8; 4], to: ([u8; 6], [u8; 4], u16), text: &str) -> Vec<u8> {
 /// What is granted comes, on the program's queue alone; what it sends nobody looks at.
 #[test]
 fn a_queue_receives_what_is_granted_and_sends_anything() {
-    let Some(mut lab) = Lab::with_queues("queue", 2) else {
+    let Some(mut lab) = Lab::with_queues("queue", 4) else {
         return;
     };
+    // Nothing comes by queues that are not in use, and nobody gets them.
+    for side in ['a', 'b'] {
+        let side = NetNs::open(&lab.side(side)).expect("it is there");
+        let ethtool = side.ethtool().expect("a socket");
+        let two = Channels {
+            rx: 2,
+            tx: 2,
+            ..Channels::default()
+        };
+        ethtool.set_channels("wire", two).expect("a veth has them");
+    }
     lab.start(&[]);
     let tables = tables(&lab);
     let program = Program::connect(&lab);
@@ -97,7 +110,11 @@ fn a_queue_receives_what_is_granted_and_sends_anything() {
     for (mode, code, words) in [
         (Mode::Direct(None), Refusal::Held, "held by test (pid "),
         (Mode::Direct(Some(1)), Refusal::Held, "queue 1 is held by"),
-        (Mode::Direct(Some(2)), Refusal::NotFound, "no queue 2"),
+        (
+            Mode::Direct(Some(2)),
+            Refusal::NotFound,
+            "no queue 2; name one below 2",
+        ),
     ] {
         let (refused, _) = third.attach_by(mode);
         let (found, text) = refusal(&refused);

@@ -24,9 +24,7 @@ pub(super) fn announce(
     }
     if cores.len() > 1 {
         let cores = sites::list(cores);
-        exos_program::info!(
-            "exos serve: on cores {cores}, with a queue of the interface each, from queue 0 on"
-        );
+        exos_program::info!("exos serve: on cores {cores}, which share the interface's queues");
     }
     exos_program::info!("exos serve: {}", exos.describe_link());
     for address in reachable_addresses(exos) {

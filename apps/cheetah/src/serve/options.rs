@@ -33,7 +33,7 @@ pub struct ServeArgs {
     pub check: bool,
     #[command(flatten)]
     pub(super) link: LinkArgs,
-    /// Serve on so many cores, with a stack on a queue of the interface each; on the first ones, or from --core on, or on those of a list of it [default: 1]
+    /// Serve on so many cores, with a stack each, which share the interface's queues; on the first ones, or from --core on, or on those of a list of it [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub cores: Option<u32>,
     #[command(flatten)]

@@ -47,7 +47,7 @@ pub(super) fn lead(
     Ok(Attachment {
         link: LinkName::Xdp {
             interface: link.name,
-            queue: 0,
+            queue: None,
         },
         share_address: true,
         ..wanted

@@ -69,7 +69,7 @@ impl Beside {
 fn listen(at: SocketAddrV4) -> Result<Exos> {
     let link = LinkName::Xdp {
         interface: INTERFACE.to_owned(),
-        queue: 0,
+        queue: None,
     };
     let ip = (*at.ip()).into();
     let mut exos = Exos::attach(&Attachment {

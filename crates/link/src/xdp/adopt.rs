@@ -62,7 +62,14 @@ impl XdpLink {
             } else {
                 Mode::Generic
             },
-            queue: Queue::new(socket, umem, filled, frame_len_max, interface.rx_checksum),
+            queues: vec![Queue::new(
+                socket,
+                umem,
+                filled,
+                frame_len_max,
+                interface.rx_checksum,
+            )],
+            numbers: vec![facts.queue],
             large: packet.map(SuperPackets::over),
             interface,
             zero_copy: facts.has(Facts::ZERO_COPY),
@@ -82,7 +89,6 @@ fn interface_of(name: &str, facts: &Facts) -> Interface {
         index: 0,
         mac: facts.mac,
         mtu: facts.mtu as usize,
-        queue: facts.queue,
         queues: facts.queues,
         rx_checksum: if facts.has(Facts::RX_PARTIAL_CHECKSUM) {
             RxChecksum::MaybePartial

@@ -135,7 +135,8 @@ impl Offer {
 fn make_here(config: &OfferConfig<'_>) -> Result<Offer, Error> {
     let version = kernel::check()?;
     let info = Netlink::new()?.link_by_name(&config.interface)?;
-    let interface = open::check_interface(&info, config.queue)?;
+    let interface = open::check_interface(&info)?;
+    open::check_queue(&interface, config.queue)?;
     let multi_buffer = open::multi_buffer(&interface, version)?;
     // Without CAP_SYS_RESOURCE it stays; that it is too low shows when the memory is registered.
     let _ = raise_memlock(None);
@@ -147,7 +148,7 @@ fn make_here(config: &OfferConfig<'_>) -> Result<Offer, Error> {
     let (lent, memory, socket) = make_socket(config, &interface)?;
     held.memory = Some(lent);
     let flags = open::bind_flags(mode, multi_buffer);
-    open::bind(&socket, &interface, flags, config.queue_wait)?;
+    open::bind(&socket, &interface, config.queue, flags, config.queue_wait)?;
     if let Some(sockets) = &held.sockets {
         sockets.set_fd(config.queue, socket.as_fd())?;
     }
@@ -227,7 +228,7 @@ fn facts(config: &OfferConfig<'_>, interface: &Interface) -> Facts {
             _ => 0,
         },
         mtu: interface.mtu as u32,
-        queue: interface.queue,
+        queue: config.queue,
         queues: interface.queues,
         chunk_size: chunk_size_for(interface.mtu),
         chunks: config.chunks,

@@ -3,7 +3,7 @@
 //! The order is that of the least damage: nothing on the machine is changed
 //! until everything that can be known beforehand is known. Then the program is
 //! attached, with an empty socket map, so that packets go on to the host; then
-//! the socket is bound; then it is put into the map, and the first packet comes.
+//! the sockets are bound; then they are put into the map, and the first packet comes.
 //! An error at any point drops what was made and leaves the interface as it was.
 
 use std::io;
@@ -35,6 +35,9 @@ use crate::limits::{
 };
 use crate::meta::RxChecksum;
 
+/// The kind of a veth in netlink.
+const VETH: &str = "veth";
+
 /// Drivers whose other end is the machine that ours runs on: virtio, Xen.
 const PARAVIRTUAL_DRIVERS: [&str; 2] = ["virtio_net", "vif"];
 
@@ -43,8 +46,8 @@ const PARAVIRTUAL_DRIVERS: [&str; 2] = ["virtio_net", "vif"];
 pub struct XdpConfig {
     /// The interface's name.
     pub interface: String,
-    /// Its queue. Packets that the interface steers to others are not seen.
-    pub queue: u32,
+    /// One of its queues: packets that the interface steers to others are not seen. `None`: all that are in use.
+    pub queue: Option<u32>,
     /// Which packets are ours: the first rule that matches decides.
     pub rules: Vec<Rule>,
     /// What becomes of the rest; usually [`Action::Pass`], the host's stack.
@@ -63,11 +66,11 @@ pub struct XdpConfig {
 }
 
 impl XdpConfig {
-    /// Queue 0 of an interface, with these rules, the rest for the host.
+    /// All queues of an interface that are in use, with these rules, the rest for the host.
     pub fn new(interface: impl Into<String>, rules: Vec<Rule>) -> Self {
         Self {
             interface: interface.into(),
-            queue: 0,
+            queue: None,
             rules,
             otherwise: Action::Pass,
             mode: ModeChoice::Auto,
@@ -79,7 +82,7 @@ impl XdpConfig {
 }
 
 impl XdpLink {
-    /// Opens the queue and starts to take what the rules claim.
+    /// Opens the queue, or all, and starts to take what the rules claim.
     ///
     /// Waits up to two seconds when the queue or the interface is just being
     /// given back by a link that was closed.
@@ -89,76 +92,77 @@ impl XdpLink {
     /// Whatever is in the way, with the remedy: an old kernel, a missing
     /// privilege, the interface, its queue, its MTU, another XDP program.
     pub fn open(config: &XdpConfig) -> Result<Self, Error> {
-        let (interface, program, multi_buffer) = attach(config, config.queue)?;
-        let link = Self::open_queue(interface, program, config, multi_buffer)?;
-        Ok(link.telling())
+        let mut links = Self::open_for_cores(config, 1)?;
+        Ok(links.remove(0))
     }
 
-    /// Opens the first `count` queues of an interface (at least one), one for each core: a link for each, with the same
-    /// program, which stays until the last of them is dropped. Which queue the configuration names does not matter.
+    /// Opens the queues for so many cores (at least one): a link for each core, with its share of the queues and the same
+    /// program, which stays until the last of them is dropped.
     ///
     /// # Errors
     ///
-    /// As for [`open`](Self::open).
-    pub fn open_queues(config: &XdpConfig, count: u32) -> Result<Vec<Self>, Error> {
-        let (interface, program, multi_buffer) = attach(config, count - 1)?;
-        let open = |queue| {
-            let interface = Interface {
-                queue,
-                ..interface.clone()
-            };
-            Self::open_queue(interface, program.clone(), config, multi_buffer)
+    /// As for [`open`](Self::open); and there are fewer queues than cores.
+    pub fn open_for_cores(config: &XdpConfig, cores: u32) -> Result<Vec<Self>, Error> {
+        let (interface, program, multi_buffer) = attach(config, cores)?;
+        let queues = config
+            .queue
+            .map_or(0..interface.queues, |queue| queue..queue + 1);
+        let share = |core| {
+            let queues = queues.clone().skip(core as usize).step_by(cores as usize);
+            let mut link = Self::open_queues(&interface, queues, &program, config, multi_buffer)?;
+            // Of several links on one interface one tells of the program's verdicts.
+            link.tells_verdicts = core == 0;
+            Ok::<_, Error>(link)
         };
-        let first = open(0)?.telling();
-        let others = (1..count).map(open);
-        std::iter::once(Ok(first)).chain(others).collect()
-    }
-
-    /// Of several links on one interface one tells of the program's verdicts.
-    fn telling(self) -> Self {
-        Self {
-            tells_verdicts: true,
-            ..self
+        let links: Vec<Self> = (0..cores).map(share).collect::<Result<_, _>>()?;
+        for link in &links {
+            for (number, queue) in link.numbers.iter().zip(&link.queues) {
+                program.set_socket(*number, queue.fd())?;
+            }
         }
+        Ok(links)
     }
 
-    fn open_queue(
-        interface: Interface,
-        program: Arc<Program>,
+    fn open_queues(
+        interface: &Interface,
+        queues: impl Iterator<Item = u32>,
+        program: &Arc<Program>,
         config: &XdpConfig,
         multi_buffer: bool,
     ) -> Result<Self, Error> {
-        let (mut umem, mut socket) = make_socket(&interface, config.prefer_busy_poll)?;
-        // Before the binding: drivers with zero copy take what they need there.
-        let filled = socket.refill(&mut umem, RX_RING_SIZE).map_err(ring_fault)?;
-        let flags = bind_flags(program.mode(), multi_buffer);
-        bind(&socket, &interface, flags, QUEUE_RELEASE_WAIT)?;
-        let zero_copy = calls::is_zero_copy(&socket).unwrap_or(false);
-        program.set_socket(interface.queue, socket.as_fd())?;
-        let frame_len_max = interface.mtu + FRAME_OVERHEAD_LEN;
-        let mut queue = Queue::new(socket, umem, filled, frame_len_max, interface.rx_checksum);
-        if config.arrival_times {
-            queue.expect_stamps();
-        }
-        let large = if config.super_packets && !zero_copy {
-            Some(SuperPackets::open(interface.index)?)
-        } else {
-            None
-        };
-        Ok(XdpLink {
+        let mut link = XdpLink {
             mode: program.mode(),
-            program: Some(program),
+            program: Some(program.clone()),
             tells_verdicts: false,
-            queue,
-            large,
-            interface,
-            zero_copy,
-        })
+            queues: Vec::new(),
+            numbers: queues.collect(),
+            large: None,
+            interface: interface.clone(),
+            zero_copy: true,
+        };
+        let flags = bind_flags(program.mode(), multi_buffer);
+        for &number in &link.numbers {
+            let (mut umem, mut socket) = make_socket(interface, config.prefer_busy_poll)?;
+            // Before the binding: drivers with zero copy take what they need there.
+            let filled = socket.refill(&mut umem, RX_RING_SIZE).map_err(ring_fault)?;
+            bind(&socket, interface, number, flags, QUEUE_RELEASE_WAIT)?;
+            link.zero_copy &= calls::is_zero_copy(&socket).unwrap_or(false);
+            let frame_len_max = interface.mtu + FRAME_OVERHEAD_LEN;
+            let mut queue = Queue::new(socket, umem, filled, frame_len_max, interface.rx_checksum);
+            if config.arrival_times {
+                queue.expect_stamps();
+            }
+            link.queues.push(queue);
+        }
+        if config.super_packets && !link.zero_copy {
+            link.large = Some(SuperPackets::open(interface.index)?);
+        }
+        Ok(link)
     }
 }
 
-/// Sees that nothing is in the way of opening a queue, and attaches the program, with an empty map.
-fn attach(config: &XdpConfig, queue: u32) -> Result<(Interface, Arc<Program>, bool), Error> {
+/// Sees that nothing is in the way of opening queues for so many cores, and attaches the program, with an empty map.
+fn attach(config: &XdpConfig, cores: u32) -> Result<(Interface, Arc<Program>, bool), Error> {
     let version = kernel::check()?;
     let needed = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW | CapabilitySet::BPF;
     caps::require(
@@ -166,7 +170,11 @@ fn attach(config: &XdpConfig, queue: u32) -> Result<(Interface, Arc<Program>, bo
         &format!("open an AF_XDP link on {}", config.interface),
     )?;
     let info = Netlink::new()?.link_by_name(&config.interface)?;
-    let interface = check_interface(&info, queue)?;
+    let interface = check_interface(&info)?;
+    match config.queue {
+        Some(queue) => check_queue(&interface, queue)?,
+        None => check_cores(&info, interface.queues, cores)?,
+    }
     let multi_buffer = multi_buffer(&interface, version)?;
     wait_until_unheld(&interface)?;
     // Without CAP_SYS_RESOURCE it stays; that it is too low shows at `Umem`.
@@ -175,7 +183,7 @@ fn attach(config: &XdpConfig, queue: u32) -> Result<(Interface, Arc<Program>, bo
     Ok((interface, Arc::new(program), multi_buffer))
 }
 
-pub(super) fn check_interface(info: &LinkInfo, queue: u32) -> Result<Interface, Error> {
+pub(super) fn check_interface(info: &LinkInfo) -> Result<Interface, Error> {
     let name = &info.name;
     let Some(mac) = info.mac else {
         return Err(Error::new(format!("{name} has no Ethernet address"))
@@ -184,11 +192,7 @@ pub(super) fn check_interface(info: &LinkInfo, queue: u32) -> Result<Interface, 
     if !info.up {
         return Err(Error::new(format!("{name} is down")).mend(format!("ip link set {name} up")));
     }
-    let queues = info.rx_queues.clamp(1, QUEUES_MAX);
-    if queue >= queues {
-        return Err(Error::new(format!("{name} has no queue {queue}"))
-            .mend(format!("it has {queues}, counted from 0")));
-    }
+    let queues = Ethtool::new()?.receive_queues(info).min(QUEUES_MAX);
     let rx_checksum = if leads_to_a_local_kernel(info) {
         RxChecksum::MaybePartial
     } else {
@@ -200,9 +204,38 @@ pub(super) fn check_interface(info: &LinkInfo, queue: u32) -> Result<Interface, 
         index: info.index,
         mac: Mac(mac),
         mtu: info.mtu as usize,
-        queue,
         rx_checksum,
     })
+}
+
+/// The interface brings nothing by a queue that is not in use, though a socket may be bound to it.
+pub(super) fn check_queue(interface: &Interface, queue: u32) -> Result<(), Error> {
+    let Interface { name, queues, .. } = interface;
+    if queue < *queues {
+        return Ok(());
+    }
+    Err(Error::new(format!("{name} uses no queue {queue}")).mend(format!(
+        "name one below {queues}, or none to have all that are in use (ethtool -l {name} shows them)"
+    )))
+}
+
+/// A core without a queue would see nothing.
+fn check_cores(info: &LinkInfo, queues: u32, cores: u32) -> Result<(), Error> {
+    if cores <= queues {
+        return Ok(());
+    }
+    let name = &info.name;
+    let made = format!("ip link add ... numrxqueues {cores} numtxqueues {cores}");
+    let command = Ethtool::new()?.command_for_queues(name, cores);
+    let command = command.or_else(|| (info.kind.as_deref() == Some(VETH)).then_some(made));
+    let instead = format!("give --cores {queues}");
+    Err(Error::new(format!(
+        "{name} uses {queues} receive queue(s), fewer than the {cores} cores that are to run on them"
+    ))
+    .mend(match command {
+        Some(command) => format!("have it use more ({command}), or {instead}"),
+        None => instead,
+    }))
 }
 
 /// Whether frames may come from a kernel of this machine, which leaves their
@@ -345,25 +378,26 @@ pub(super) fn bind_flags(mode: Mode, multi_buffer: bool) -> u16 {
 pub(super) fn bind(
     socket: impl AsFd,
     interface: &Interface,
+    queue: u32,
     flags: u16,
     wait: Duration,
 ) -> Result<(), Error> {
     let deadline = Instant::now() + wait;
     loop {
-        match calls::bind(&socket, interface.index, interface.queue, flags) {
+        match calls::bind(&socket, interface.index, queue, flags) {
             Ok(()) => return Ok(()),
             Err(source)
                 if source.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline =>
             {
                 std::thread::sleep(QUEUE_RETRY_INTERVAL);
             }
-            Err(source) => return Err(explain_bind(source, interface)),
+            Err(source) => return Err(explain_bind(source, interface, queue)),
         }
     }
 }
 
-fn explain_bind(source: io::Error, interface: &Interface) -> Error {
-    let Interface { name, queue, .. } = interface;
+fn explain_bind(source: io::Error, interface: &Interface, queue: u32) -> Error {
+    let name = &interface.name;
     let mend = match source.raw_os_error() {
         Some(libc::EBUSY) => Some(
             "another AF_XDP socket holds the queue: end its process (`ss --xdp -p` lists them), or \
@@ -372,7 +406,7 @@ fn explain_bind(source: io::Error, interface: &Interface) -> Error {
         ),
         Some(libc::ENETDOWN) => Some(format!("ip link set {name} up")),
         Some(libc::EINVAL | libc::ENODEV) => {
-            Some(format!("see that {name} still is there and has the queue: ip -d link show {name}"))
+            Some(format!("see that {name} still is there and uses the queue: ethtool -l {name}"))
         }
         _ => None,
     };
@@ -423,10 +457,10 @@ mod tests {
     /// A socket on the queue, without a program on the interface.
     fn hold_queue() -> (Socket, Umem) {
         let info = Netlink::new().unwrap().link_by_name("va").unwrap();
-        let interface = check_interface(&info, 0).unwrap();
+        let interface = check_interface(&info).unwrap();
         let (umem, socket) = make_socket(&interface, false).unwrap();
         let flags = bind_flags(Mode::Native, false);
-        bind(&socket, &interface, flags, QUEUE_RELEASE_WAIT).unwrap();
+        bind(&socket, &interface, 0, flags, QUEUE_RELEASE_WAIT).unwrap();
         (socket, umem)
     }
 
@@ -462,7 +496,7 @@ mod tests {
             drop(held);
         });
         let link = XdpLink::open(&config()).unwrap();
-        assert_eq!((link.queue(), link.queues()), (0, 1));
+        assert_eq!(link.queues(), [0]);
         releaser.join().unwrap();
     }
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 use exos_filter::gate::limits::QUEUES_MAX;
 use exos_filter::gate::{Slot, SlotKind};
 use exos_host::Error;
+use exos_host::ethtool::Ethtool;
 use exos_host::netns::NetNs;
 use exos_link::{Feed, Offer, OfferConfig};
 use exos_xok::message::Refusal;
@@ -77,10 +78,11 @@ impl Daemon {
         who: &Who,
         asked: Option<u32>,
     ) -> Result<Vec<u32>, Refused> {
-        let all = 0..interface.link.rx_queues.clamp(1, QUEUES_MAX);
+        let ethtool = Ethtool::new().map_err(|e| refuse(Refusal::System, e))?;
+        let all = 0..ethtool.receive_queues(&interface.link).min(QUEUES_MAX);
         if let Some(queue) = asked.filter(|queue| !all.contains(queue)) {
             let (name, count) = (&interface.link.name, all.end);
-            let text = format!("{name} has no queue {queue}; it has {count}, counted from 0");
+            let text = format!("{name} uses no queue {queue}; name one below {count}");
             return Err(refuse(Refusal::NotFound, text));
         }
         let meant = all.filter(|queue| asked.is_none_or(|asked| asked == *queue));
