@@ -181,7 +181,7 @@ fn about_anothers_connection() {
             let message = [&[3, 3, 0, 0, 0, 0, 0, 0], &quoted[14..]].concat();
             send_all(hostile, [packets::ip(&way, protocol::ICMP, &message)]);
         },
-        |world| nothing_left(world, "tx_bad_source", 1),
+        |world| nothing_left(world, "tx_bad_header", 1),
     );
 }
 
