@@ -19,9 +19,6 @@ head -c 100 /dev/zero | tr '\0' x >"$site/small.txt"
 chmod -R a+rX "$site"
 
 lab_up || { bad "lab up"; exit 1; }
-# Those of the lab's side a only: other daemons of this machine have theirs.
-inode=$(ip netns exec exos-$lab-a readlink /proc/self/ns/net | tr -dc 0-9)
-spaces() { ip netns | grep -o "^exos-xok-$inode-[^ ]*"; }
 wire=$(client ip -br link | grep -v '^lo' | cut -d' ' -f1 | cut -d@ -f1)
 cat >"$work/xokd.toml" <<POLICY
 [[interface]]
@@ -229,6 +226,5 @@ kill -TERM $daemon; wait $daemon; same "the daemon stops in order" 0 $?; daemon=
 wait $one; same "a program that loses its link ends with an error" 1 $?
 has "and says why" "the daemon takes the link back" "$(cat "$work/one.err")"
 same "no interface is left" "" "$(ip netns exec exos-$lab-a ip -br link | grep -o '^xok[^ ]*')"
-same "no namespace is left" "" "$(spaces)"
 same "no program is left on the interface" "" "$(ip netns exec exos-$lab-a ip -d link show "$wire" | grep -o 'prog/xdp')"
 exit $failures

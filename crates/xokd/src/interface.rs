@@ -9,6 +9,7 @@ use exos_host::error::Result;
 use exos_host::ethtool::Ethtool;
 use exos_host::multicast::Memberships;
 use exos_host::netlink::{LinkInfo, Netlink};
+use exos_host::netns::NetNs;
 use exos_wire::Mac;
 use exos_wire::ndp::solicited_node;
 use exos_xok::message::{InterfaceInfo, LocalAddress};
@@ -36,8 +37,6 @@ pub struct Interface {
     pub addresses: Vec<LocalAddress>,
     /// What its gate and its state are called.
     pub name: String,
-    /// What the names of its namespaces begin with.
-    pub prefix: String,
     /// The gate.
     pub gate: Gate,
     /// Who the neighbours are, and slot 0.
@@ -70,12 +69,12 @@ impl Interface {
         }
         let name = gate_name(inode, link.index);
         let lock = state::Lock::take(&name, &policy.name)?;
+        forget_named(&name)?;
         let memberships = join_groups(link.index, &addresses)?;
         let (gate, adopted) = Gate::open(&name, link.index, mac)?;
         let mut interface = Self {
             neighbours: Neighbours::new(link.index, None),
             name,
-            prefix: prefix(inode, link.index),
             policy,
             link,
             mac,
@@ -96,7 +95,6 @@ impl Interface {
     /// Makes slot 0, anew each time: nobody but the daemon depends on it.
     fn respond(&self, netlink: &Netlink) -> Result<Responder> {
         let config = PlaceConfig {
-            prefix: &self.prefix,
             id: 0,
             ifindex: self.link.index,
             mac: self.mac,
@@ -123,7 +121,7 @@ impl Interface {
     pub fn close(self, netlink: &Netlink) -> Result<()> {
         if self.neighbours.responder_ref().is_some() {
             let _ = self.gate.forget(0);
-            slot::remove(netlink, &self.prefix, self.link.index, 0)?;
+            slot::remove(netlink, self.link.index, 0)?;
         }
         state::remove(&self.name);
         self.gate.close()
@@ -228,17 +226,24 @@ impl Interface {
     }
 }
 
-/// What the names of all our namespaces begin with.
-pub const NAMESPACES: &str = "exos-xok";
+/// Takes the names away that earlier versions gave to the namespaces of an interface's slots: anybody could hold these by
+/// them. They live on with the programs that have sockets there.
+fn forget_named(name: &str) -> Result<()> {
+    let ours = |named: &String| gate_of_named(named) == Some(name);
+    let named = NetNs::list_with_leavings()?;
+    let mut ours = named.iter().filter(|named| ours(named));
+    ours.try_for_each(|named| NetNs::delete(named).map(drop))
+}
+
+/// The gate whose slot a namespace was made for that has such a name.
+pub fn gate_of_named(namespace: &str) -> Option<&str> {
+    let rest = namespace.strip_prefix("exos-xok-")?;
+    Some(rest.rsplit_once('-')?.0)
+}
 
 /// The folder of an interface's gate, unique on this machine.
 pub fn gate_name(inode: u64, ifindex: u32) -> String {
     format!("{inode}-{ifindex}")
-}
-
-/// What the names of an interface's namespaces begin with.
-pub fn prefix(inode: u64, ifindex: u32) -> String {
-    format!("{NAMESPACES}-{}", gate_name(inode, ifindex))
 }
 
 /// What the device says that the wire carries, in bytes per second. One that cannot say is divided by nothing.

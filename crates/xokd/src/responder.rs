@@ -56,7 +56,7 @@ impl Responder {
     /// Begins to answer for these addresses.
     pub fn start(
         mut place: Place,
-        config: &PlaceConfig<'_>,
+        config: &PlaceConfig,
         addresses: &[(IpAddr, u8)],
         gateways: &[IpAddr],
         seed: u64,

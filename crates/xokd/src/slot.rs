@@ -4,7 +4,9 @@
 //! in there is only the program's own end, and what leaves it comes out at our end, where it is checked. The program
 //! itself stays where it is, and never enters.
 //!
-//! Namespaces have names, so that a successor of this daemon finds them, and so that `--clean` does.
+//! The namespace has no name: what has one can be held by whoever opens it or copies its mount. It lives as long as this
+//! daemon has its descriptor or the program a socket in it, so through the daemon's death for as long as the program does,
+//! and nobody else can hold it. A successor needs our end of the pair alone, which has a name.
 
 use std::os::fd::AsFd as _;
 use std::time::Duration;
@@ -28,9 +30,7 @@ const NAMESPACE_NUMBERS: u32 = 1 << 30;
 
 /// What a place is made for.
 #[derive(Clone, Copy, Debug)]
-pub struct PlaceConfig<'a> {
-    /// What its namespace's name begins with.
-    pub prefix: &'a str,
+pub struct PlaceConfig {
     /// Its slot.
     pub id: SlotId,
     /// The interface that it is a part of.
@@ -48,8 +48,8 @@ pub struct PlaceConfig<'a> {
 /// A program's place.
 #[derive(Debug)]
 pub struct Place {
-    /// The name of its namespace.
-    pub namespace: String,
+    /// Its namespace; none when an earlier daemon made it.
+    pub namespace: Option<NetNs>,
     /// Its number in the interface's namespace; none when an earlier daemon gave it none.
     pub number: Option<u32>,
     /// Our end.
@@ -58,32 +58,26 @@ pub struct Place {
     pub held: Held,
 }
 
-/// The name of a slot's namespace.
-pub fn namespace_name(prefix: &str, id: SlotId) -> String {
-    format!("{prefix}-{id}")
-}
-
 /// The name of our end of a slot's pair.
 pub fn outer_name(ifindex: u32, id: SlotId) -> String {
     format!("xok{ifindex}-{id}")
 }
 
 impl Place {
-    /// Makes the namespace and the pair in it, both ends up. What an earlier daemon left under these names goes.
-    pub fn make(netlink: &Netlink, config: &PlaceConfig<'_>) -> Result<Self> {
-        let namespace = namespace_name(config.prefix, config.id);
-        remove(netlink, config.prefix, config.ifindex, config.id)?;
-        let inside = NetNs::create(&namespace)?;
+    /// Makes the namespace and the pair in it, both ends up. What an earlier daemon left under the pair's name goes.
+    pub fn make(netlink: &Netlink, config: &PlaceConfig) -> Result<Self> {
+        remove(netlink, config.ifindex, config.id)?;
+        let inside = NetNs::anonymous()?;
         let number = NAMESPACE_NUMBERS | u32::from_le_bytes(random()) >> 2;
         // Before the kernel chooses one, which it does for the pair.
         let made = netlink
             .number_namespace(inside.as_fd(), number)
             .and_then(|()| build(netlink, config, &inside));
         if made.is_err() {
-            let _ = remove(netlink, config.prefix, config.ifindex, config.id);
+            let _ = remove(netlink, config.ifindex, config.id);
         }
         Ok(Self {
-            namespace,
+            namespace: Some(inside),
             number: Some(number),
             ifindex: made?,
             held: Held::default(),
@@ -91,9 +85,10 @@ impl Place {
     }
 
     /// Makes the ring of this place.
-    pub fn offer(&self, config: &PlaceConfig<'_>) -> Result<Offer, Error> {
+    pub fn offer(&self, config: &PlaceConfig) -> Result<Offer, Error> {
+        let namespace = self.namespace.as_ref();
         Offer::make(&OfferConfig {
-            namespace: &NetNs::open(&self.namespace)?,
+            namespace: namespace.expect("rings are made for places that are new"),
             interface: INNER.to_owned(),
             queue: 0,
             chunks: config.chunks,
@@ -108,16 +103,15 @@ impl Place {
     }
 }
 
-/// Takes a place away, whatever of it is there.
-pub fn remove(netlink: &Netlink, prefix: &str, ifindex: u32, id: SlotId) -> Result<()> {
-    // The pair goes with either end; the namespace would take it too, but only later.
-    if let Some(outer) = netlink.find_link(&outer_name(ifindex, id))? {
-        netlink.delete_link(outer.index)?;
+/// Takes a place away, if it is there: the pair goes with either end, and the namespace with the last who has it.
+pub fn remove(netlink: &Netlink, ifindex: u32, id: SlotId) -> Result<()> {
+    match netlink.find_link(&outer_name(ifindex, id))? {
+        Some(outer) => netlink.delete_link(outer.index),
+        None => Ok(()),
     }
-    NetNs::delete(&namespace_name(prefix, id)).map(drop)
 }
 
-fn build(netlink: &Netlink, config: &PlaceConfig<'_>, inside: &NetNs) -> Result<u32> {
+fn build(netlink: &Netlink, config: &PlaceConfig, inside: &NetNs) -> Result<u32> {
     // Nothing but programs' own packets shall ever leave by the pair: no router solicitations, no reports of groups.
     for which in ["all", "default"] {
         let _ = inside.set_sysctl(&format!("net/ipv6/conf/{which}/disable_ipv6"), "1");

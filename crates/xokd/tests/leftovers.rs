@@ -96,7 +96,8 @@ fn a_daemon_sweeps_what_an_earlier_one_left() {
     };
     lab.start(&[]);
     let program = Program::connect(&lab);
-    let kept = program.attached().slot;
+    let has = program.attached();
+    let kept = has.slot;
     for _ in 0..2 {
         lab.kill();
         let map = map(&lab, "by_ifindex");

@@ -66,13 +66,46 @@ fn chosen_ports_are_of_those_that_policy_allows() {
     assert!(text.contains("ports = [\"32768-60999\"]"), "{text}");
 }
 
-/// A slot's namespaces, of this laboratory's wire.
-fn namespaces(lab: &Lab) -> Vec<String> {
+/// Names of namespaces that are of this laboratory's wire, as earlier versions gave them to those of slots.
+fn named(lab: &Lab) -> Vec<String> {
     let inode = NetNs::open(&lab.side('a')).and_then(|ns| ns.inode());
     let prefix = format!("exos-xok-{}-", inode.expect("it is there"));
-    let mut all = NetNs::list().expect("they can be listed");
+    let mut all = NetNs::list_with_leavings().expect("they can be listed");
     all.retain(|name| name.starts_with(&prefix));
     all
+}
+
+/// What the names of this laboratory's wire begin with.
+fn gate_name(lab: &Lab) -> String {
+    lab.on_the_host(|| {
+        let index = Netlink::new().and_then(|n| n.link_by_name("wire"));
+        let inode = NetNs::current().and_then(|ns| ns.inode());
+        let (inode, index) = (inode.expect("ours"), index.expect("it is there").index);
+        format!("{inode}-{index}")
+    })
+}
+
+/// Namespaces of slots had names once, by which anybody could hold them. The next daemon takes these away, as does
+/// `--clean`, and what they stood for goes.
+#[test]
+fn names_of_an_earlier_version_go() {
+    let Some(mut lab) = Lab::new("named") else {
+        return;
+    };
+    let name = format!("exos-xok-{}-7", gate_name(&lab));
+    for clean in [false, true] {
+        NetNs::create(&name).expect("it is free");
+        match clean {
+            true => drop(lab.clean()),
+            false => {
+                lab.start(&[]);
+                Program::connect(&lab).attached();
+                assert!(named(&lab).is_empty(), "{:?}", named(&lab));
+                lab.stop();
+            }
+        }
+        assert!(named(&lab).is_empty(), "{:?}", named(&lab));
+    }
 }
 
 /// What a killed daemon leaves is found by its name, also without its state; what a running one has is left alone.
@@ -96,7 +129,7 @@ fn what_is_left_goes_and_what_is_used_stays() {
         .any(|l| l.starts_with("removed") && l.contains(&ours));
     assert!(!removed, "{said}");
     assert!(receives(&lab, &mut link, 5353, "it is still there"));
-    assert_eq!(namespaces(&lab).len(), 2, "the program's and the daemon's");
+    assert!(named(&lab).is_empty(), "{:?}", named(&lab));
     // Nor is a second daemon served by what the first one has.
     let taken = lab.refused(&other);
     assert!(taken.contains("another daemon serves wire"), "{taken}");
@@ -107,11 +140,10 @@ fn what_is_left_goes_and_what_is_used_stays() {
         }
     }
     let said = String::from_utf8(lab.clean().stdout).expect("text");
-    for what in ["removed gate", "removed interface xok", "removed namespace"] {
+    for what in ["removed gate", "removed interface xok"] {
         assert!(said.contains(what), "no {what:?} in {said}");
     }
     assert_eq!(lab.interfaces(), ["lo", "wire"]);
-    assert!(namespaces(&lab).is_empty());
     let said = String::from_utf8(lab.clean().stdout).expect("text");
     assert!(!said.contains(&ours), "{said}");
 }
@@ -125,31 +157,17 @@ fn what_is_left_of_a_namespace_that_is_gone_goes_too() {
     lab.start(&[]);
     let program = Program::connect(&lab);
     program.attached();
-    let left = namespaces(&lab);
-    assert_eq!(left.len(), 2);
+    let folder = std::path::Path::new("/sys/fs/bpf/exos").join(gate_name(&lab));
+    assert!(folder.exists(), "{}", folder.display());
     lab.kill();
     drop(program);
     NetNs::delete(&lab.side('a')).expect("nobody is in it");
-    let empty = |name: &String| {
-        let links = NetNs::open(name).and_then(|ns| ns.netlink()?.links());
-        links.is_ok_and(|links| links.iter().all(|link| link.name == "lo"))
-    };
-    // It takes down all namespaces of the machine one after another, in its own time.
-    let taken_down = within(Duration::from_secs(300), || left.iter().all(empty));
-    assert!(taken_down, "the kernel takes the pairs with the namespace");
-    // Another one, which cleans up behind a test beside this one, may be at it already.
-    let cleaned = within(Duration::from_secs(60), || {
+    // The kernel takes down all namespaces of the machine one after another, in its own time.
+    let cleaned = within(Duration::from_secs(300), || {
         lab.clean_from('b');
-        let all = NetNs::list().expect("they can be listed");
-        left.iter().all(|name| !all.contains(name))
+        !folder.exists()
     });
-    assert!(cleaned, "{left:?}");
-    let gate = left[0]
-        .strip_prefix("exos-xok-")
-        .and_then(|n| n.rsplit_once('-'));
-    let gate = gate.expect("namespace, interface, slot").0;
-    let folder = std::path::Path::new("/sys/fs/bpf/exos").join(gate);
-    assert!(!folder.exists(), "{}", folder.display());
+    assert!(cleaned, "{}", folder.display());
 }
 
 /// `ip netns exec` makes a mount namespace with a /sys of its own, in which nothing outlives the daemon.
@@ -177,15 +195,6 @@ fn a_daemon_whose_names_end_with_it_says_so() {
     let output = child.wait_with_output().expect("it ends");
     let warned = String::from_utf8(output.stderr).expect("text");
     assert!(warned.contains("--namespace NAME"), "{warned}");
-    // The names that it gave to namespaces stand for nothing any more, and are taken away.
-    lab.clean();
-    let inode = NetNs::open(&lab.side('a')).and_then(|ns| ns.inode());
-    let ours = format!("exos-xok-{}-", inode.expect("it is there"));
-    let names = NetNs::list_with_leavings().expect("they can be listed");
-    assert!(
-        !names.iter().any(|name| name.starts_with(&ours)),
-        "{names:?}"
-    );
 }
 
 /// A second holder, and a ticket that is on its way, live through a daemon that is killed.
@@ -267,7 +276,12 @@ fn who_asks_again_for_a_slot_keeps_it() {
     };
     lab.start(&[]);
     let program = Program::connect(&lab);
-    let Attached { token, slot, .. } = program.attached();
+    let Attached {
+        token,
+        slot,
+        link: _link,
+        ..
+    } = program.attached();
     lab.kill();
     lab.start(&[]);
     // The daemon is stopped, so that all of it is there at once.
@@ -289,13 +303,7 @@ fn who_asks_again_for_a_slot_keeps_it() {
 
 /// Where the daemon writes down what its successor is to know.
 fn state_file(lab: &Lab) -> PathBuf {
-    let name = lab.on_the_host(|| {
-        let index = Netlink::new().and_then(|n| n.link_by_name("wire"));
-        let inode = NetNs::current().and_then(|ns| ns.inode());
-        let (inode, index) = (inode.expect("ours"), index.expect("it is there").index);
-        format!("{inode}-{index}.json")
-    });
-    PathBuf::from("/run/exos").join(name)
+    PathBuf::from("/run/exos").join(format!("{}.json", gate_name(lab)))
 }
 
 /// Has a turn of the daemon's end: it hears no more of a user in one.
@@ -352,11 +360,12 @@ fn who_does_not_come_back_goes_one_in_a_turn() {
     lab.start(&[]);
     let attach = |_| {
         let program = Program::connect(&lab);
-        let token = program.attached().token;
-        (program, token)
+        let Attached { token, link, .. } = program.attached();
+        ((program, link), token)
     };
     let (programs, tokens): (Vec<_>, Vec<_>) = (0..12).map(attach).unzip();
     lab.kill();
+    let (programs, _links): (Vec<_>, Vec<_>) = programs.into_iter().unzip();
     drop(programs);
     lab.start(&[]);
     let late = Program::connect(&lab);

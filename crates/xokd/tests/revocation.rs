@@ -98,7 +98,9 @@ fn what_the_next_policy_has_no_address_for_is_taken() {
     };
     lab.start_by("[[allow]]\nuser = \"0\"\n");
     let program = Program::connect(&lab);
-    let Attached { token, .. } = program.attached();
+    let Attached {
+        token, link: _link, ..
+    } = program.attached();
     let (grant, _) = port_of(&program.claim(Protocol::Udp, PortWish::Number(5000)));
     lab.kill();
     let policy =
@@ -217,7 +219,9 @@ fn a_successor_that_goes_by_another_policy_asks_who_comes_back() {
     };
     lab.start_by(&allow("\"5000\", \"6000\""));
     let program = Program::connect(&lab);
-    let Attached { token, .. } = program.attached();
+    let Attached {
+        token, link: _link, ..
+    } = program.attached();
     let (lost, _) = port_of(&program.claim(Protocol::Udp, PortWish::Number(5000)));
     port_of(&program.claim(Protocol::Udp, PortWish::Number(6000)));
     lab.kill();

@@ -112,6 +112,12 @@ impl Link {
         })
     }
 
+    /// Whether the XDP link of this name is on an interface still, whatever network namespace that is in.
+    pub fn is_attached(path: &Path) -> Result<bool, Error> {
+        let link = info::link_target(pin::open(path)?.as_fd())?;
+        Ok(link.kind == info::BPF_LINK_TYPE_XDP && link.ifindex != 0)
+    }
+
     /// The interface.
     pub fn ifindex(&self) -> u32 {
         self.ifindex

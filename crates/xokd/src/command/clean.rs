@@ -14,7 +14,7 @@ use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
 
 use crate::gate;
-use crate::interface::{NAMESPACES, gate_name};
+use crate::interface::{gate_name, gate_of_named};
 use crate::say::{say, warn};
 use crate::server::Server;
 use crate::slot::INNER;
@@ -123,13 +123,11 @@ impl Clean {
         Ok(())
     }
 
-    /// The slots' namespaces: of interfaces here, and those that have lost their end of the pair with the other.
+    /// The slots' namespaces, as far as earlier versions named them: of interfaces here, and those that have lost their end
+    /// of the pair with the other.
     fn namespaces(&mut self) -> Result<()> {
         for name in NetNs::list_with_leavings()? {
-            let of = name
-                .strip_prefix(NAMESPACES)
-                .and_then(|n| n.strip_prefix('-'));
-            let Some((of, _)) = of.and_then(|n| n.rsplit_once('-')) else {
+            let Some(of) = gate_of_named(&name) else {
                 continue;
             };
             if (self.is_here(of) || is_empty(&name)) && self.is_free(of)? {

@@ -89,7 +89,7 @@ const ALWAYS: &[c_long] = &[
     libc::SYS_tgkill,
 ];
 
-/// The policy, the state file, names in /sys/fs/bpf, /run/netns, /proc.
+/// The policy, the state file, names in /sys/fs/bpf, /proc.
 const FILES: &[c_long] = &[
     libc::SYS_close,
     libc::SYS_faccessat,
@@ -139,13 +139,7 @@ const SOCKETS: &[c_long] = &[
 ];
 
 /// Programs and maps of the packet path, namespaces.
-const KERNEL: &[c_long] = &[
-    libc::SYS_bpf,
-    libc::SYS_mount,
-    libc::SYS_setns,
-    libc::SYS_umount2,
-    libc::SYS_unshare,
-];
+const KERNEL: &[c_long] = &[libc::SYS_bpf, libc::SYS_setns, libc::SYS_unshare];
 
 /// The same under older names, which newer architectures do not have.
 #[cfg(target_arch = "x86_64")]

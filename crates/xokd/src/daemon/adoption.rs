@@ -20,10 +20,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use exos_host::bpf;
 use exos_host::error::Result;
 use exos_host::netlink::Netlink;
-use exos_host::netns::NetNs;
 use exos_link::Held;
 use exos_xok::Claim;
 use exos_xok::limits::SLOTS_MAX;
@@ -71,7 +69,7 @@ impl Daemon {
         interface.gate.keep_only(&kept)?;
         for slot in (0..SLOTS_MAX as SlotId).filter(|slot| !kept.contains(slot)) {
             let index = interface.link.index;
-            slot::remove(&self.netlink, &interface.prefix, index, slot)?;
+            slot::remove(&self.netlink, index, slot)?;
         }
         Ok(())
     }
@@ -319,24 +317,16 @@ fn saved_ticket(ticket: &Ticket) -> state::Ticket {
     }
 }
 
-/// The virtual interface of a slot, when all of it is there.
+/// The virtual interface of a slot, when all of it is there. The link of its ring keeps itself by its name.
 fn adopt_place(netlink: &Netlink, interface: &Interface, saved: &state::Slot) -> Option<Place> {
     let outer = slot::outer_name(interface.link.index, saved.slot);
     let outer = netlink.find_link(&outer).ok()??;
-    let name = slot::namespace_name(&interface.prefix, saved.slot);
-    let namespace = NetNs::find(&name).ok()??;
-    // The link names the program's end by its number in the program's namespace, where alone it means that interface.
-    let pinned = interface.gate.ring_name(saved.slot);
-    let ring = namespace.run(|| bpf::Link::open_pinned(&pinned));
-    let ring = ring.ok()?.ok()?;
-    (outer.index == saved.ifindex).then(|| Place {
-        namespace: name,
+    let is_whole = outer.index == saved.ifindex && interface.gate.has_ring(saved.slot);
+    is_whole.then(|| Place {
+        namespace: None,
         number: saved.namespace,
         ifindex: saved.ifindex,
-        held: Held {
-            attachment: Some(ring),
-            ..Held::default()
-        },
+        held: Held::default(),
     })
 }
 

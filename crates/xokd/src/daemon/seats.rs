@@ -103,7 +103,6 @@ impl Daemon {
         let chunks = self.check_bounds(who, rule, chunks)?;
         let slot = self.free_slot()?;
         let config = PlaceConfig {
-            prefix: &interface.prefix,
             id: slot,
             ifindex: index,
             mac: interface.mac,
@@ -114,7 +113,7 @@ impl Daemon {
         let made = self.make_place(&config);
         if made.is_err() {
             let _ = interface.gate.forget(slot);
-            let _ = slot::remove(&self.netlink, config.prefix, config.ifindex, slot);
+            let _ = slot::remove(&self.netlink, config.ifindex, slot);
         }
         let (mut place, facts, fds) = made.map_err(|e| refuse(Refusal::System, e))?;
         let made = Made {
@@ -165,7 +164,7 @@ impl Daemon {
     /// The place in the kernel with its ring, checked on its way out before anybody can send.
     fn make_place(
         &self,
-        config: &PlaceConfig<'_>,
+        config: &PlaceConfig,
     ) -> exos_host::error::Result<(Place, LinkFacts, Vec<OwnedFd>)> {
         let interface = self.interface(config.ifindex).expect("it was chosen");
         let mut place = Place::make(&self.netlink, config)?;
@@ -221,10 +220,9 @@ impl Daemon {
         let Some(interface) = self.interface(seat.interface) else {
             return;
         };
-        let prefix = &interface.prefix;
         let done = [
             interface.gate.forget(slot),
-            slot::remove(&self.netlink, prefix, seat.interface, slot),
+            slot::remove(&self.netlink, seat.interface, slot),
         ];
         for error in done.into_iter().filter_map(Result::err) {
             warn(format_args!("slot {slot}: {error}"));

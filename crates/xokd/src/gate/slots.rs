@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use exos_filter::gate::limits::{QUEUES_MAX, SLOTS};
 use exos_filter::gate::{Slot, SlotKind};
-use exos_host::bpf::TcxHook;
+use exos_host::bpf::{Link, TcxHook};
 use exos_host::error::Result;
 
 use super::Gate;
@@ -130,6 +130,11 @@ impl Gate {
     /// Where the XDP link of a slot's ring is to be pinned.
     pub fn ring_name(&self, id: SlotId) -> PathBuf {
         self.folder.join(format!("slot{id}-ring"))
+    }
+
+    /// Whether the ring of a slot gets what arrives at the other end of its pair.
+    pub fn has_ring(&self, id: SlotId) -> bool {
+        Link::is_attached(&self.ring_name(id)).unwrap_or(false)
     }
 
     /// Where the link of the check of what a slot sends is pinned.

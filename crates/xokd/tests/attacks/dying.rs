@@ -3,9 +3,12 @@
 //! Whatever a dead program had is gone, and others can have it: its slot, its interface, its port.
 
 use std::mem::ManuallyDrop;
+use std::process::Command;
 
 use exos_xok::Protocol;
 use exos_xok::message::{Answer, PortWish, Request, VERSION};
+use rustix::io::FdFlags;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::attacker::Hostile;
 use crate::packets;
@@ -289,7 +292,15 @@ fn after_another_has_taken_it_up() {
         |hostile| {
             if hostile.role == "first" {
                 let program = hostile.attach();
-                hostile.say(&secret_to_hex(&program.token));
+                // The sockets stay open in a process that says nothing: without them there would be no slot.
+                for descriptor in &program.descriptors {
+                    rustix::io::fcntl_setfd(descriptor, FdFlags::empty()).expect("it is open");
+                }
+                let mut keeper = Command::new("sleep");
+                let mut keeper = keeper.arg("600").spawn().expect("a child");
+                assert!(keeper.try_wait().is_ok_and(|end| end.is_none()), "it lives");
+                let token = secret_to_hex(&program.token);
+                hostile.say(&format!("{} {token}", keeper.id()));
                 return hostile.wait_for("end");
             }
             for _ in 0..2 {
@@ -304,20 +315,23 @@ fn after_another_has_taken_it_up() {
         |world| {
             let mut first = world.attacker_as(crate::attacker::NOBODY, "first");
             let mut heir = world.attacker_as(crate::attacker::NOBODY, "heir");
-            let token = first.says();
+            let said = first.says();
+            let (keeper, token) = said.split_once(' ').expect("a process and a token");
             world.kill();
             world.start();
-            heir.tell(&token);
+            heir.tell(token);
             heir.must_say("has it");
             first.tell("end");
             first.finish();
             world.kill();
             world.start();
             heir.tell("go");
-            heir.tell(&token);
+            heir.tell(token);
             heir.must_say("has it");
             heir.tell("go");
             heir.finish();
+            let keeper = Pid::from_raw(keeper.parse().expect("a number")).expect("a process");
+            kill_process(keeper, Signal::KILL).expect("it is there");
         },
     );
 }

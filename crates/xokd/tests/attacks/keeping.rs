@@ -293,3 +293,47 @@ fn rings_of_copies_that_have_ended() {
         },
     );
 }
+
+/// Whatever of another's slot can be reached by a name: namespaces that are opened, or of which a child of its own has the
+/// mounts. Nobody pays for what somebody else holds.
+#[test]
+fn namespaces_of_anothers_slots() {
+    case(
+        |hostile| {
+            hostile.wait_for("go");
+            let named = std::fs::read_dir("/run/netns").into_iter().flatten();
+            let named = named.filter_map(|entry| std::fs::File::open(entry.ok()?.path()).ok());
+            let _opened: Vec<std::fs::File> = named.collect();
+            let mut command = Command::new("cat");
+            command.stdin(Stdio::piped()).stdout(Stdio::null());
+            let copy_mounts = || {
+                // SAFETY: a child that does nothing but this and starts a program.
+                let copied = unsafe {
+                    rustix::thread::unshare_unsafe(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)
+                };
+                // Where users may make no namespaces, opening is all that there is to try.
+                let _ = copied;
+                Ok(())
+            };
+            // SAFETY: calls of the kernel alone, and no memory is taken.
+            unsafe { command.pre_exec(copy_mounts) };
+            let _keeper = Keeper(command.spawn().expect("a child"));
+            hostile.say("holding");
+            hostile.wait_for("gone");
+        },
+        |world| {
+            let mut attacker = world.attacker();
+            let programs = [(); 3].map(|()| world.program());
+            attacker.tell("go");
+            attacker.must_say("holding");
+            drop(programs);
+            assert!(within(|| world.slots().is_empty()), "they were let go");
+            assert!(
+                within(|| leftovers(world) == 0),
+                "nobody has anything of them"
+            );
+            attacker.tell("gone");
+            attacker.finish();
+        },
+    );
+}
