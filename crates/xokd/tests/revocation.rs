@@ -12,6 +12,8 @@ use exos_xok::tables::Tables;
 use exos_xok::{Endpoint, Protocol};
 use lab::*;
 use rustix::net::RecvFlags;
+use rustix::process::Uid;
+use rustix::thread::set_thread_res_uid;
 
 /// Where the peer listens.
 const THERE: u16 = 7000;
@@ -240,10 +242,11 @@ fn copies_that_policy_does_not_allow_any_more_end_at_once() {
     let Some(mut lab) = Lab::new("copies") else {
         return;
     };
-    let dump = |what: &str| format!("[[allow]]\nuser = \"0\"\ndump = \"{what}\"\n");
+    let dump = |what: &str| format!("[[allow]]\nuser = \"65534\"\ndump = \"{what}\"\n");
     lab.start_by(&dump("all"));
     let [all, own] = [true, false].map(|all| {
-        let client = Program::connect(&lab);
+        // Root may look at all, whatever the policy.
+        let client = as_nobody(|| Program::connect(&lab));
         let request = Request::Tap {
             interface: String::new(),
             filter: String::new(),
@@ -262,4 +265,16 @@ fn copies_that_policy_does_not_allow_any_more_end_at_once() {
     };
     assert!(within(Duration::from_secs(5), || hung_up(&all)));
     assert!(!hung_up(&own));
+}
+
+/// Does it in this thread as the user 65534, whom the daemon then takes it for.
+fn as_nobody<T>(work: impl FnOnce() -> T) -> T {
+    let effective = |user| {
+        let root = Uid::ROOT;
+        set_thread_res_uid(root, user, root).expect("root may be whom it likes");
+    };
+    effective(Uid::from_raw(65534));
+    let done = work();
+    effective(Uid::ROOT);
+    done
 }
