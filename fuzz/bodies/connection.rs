@@ -16,7 +16,7 @@
 //!
 //! In the end the peer falls silent: a connection with something unacknowledged ends by itself.
 //!
-//! Included by the fuzz target and by `crates/inet/tests/corpus.rs`. `peer` and `program` do to the connection what
+//! Included by the fuzz target and by `crates/inet/tests/all/corpus.rs`. `peer` and `program` do to the connection what
 //! the input says, `verdict` judges it; `frames` is how segments look; the
 //! crate that includes this has it at its root.
 

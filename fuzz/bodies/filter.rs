@@ -1,7 +1,7 @@
 //! What the fuzz targets of `exos-filter` check of any bytes.
 //!
 //! Each function takes the fuzzer's bytes and panics when something does not hold. The file is included by the fuzz
-//! targets and by `crates/filter/tests/corpus.rs`, which replays the corpora with a stable compiler.
+//! targets and by `crates/filter/tests/all/corpus.rs`, which replays the corpora with a stable compiler.
 
 use etherparse::{LinkExtSlice, NetSlice, SlicedPacket, TransportSlice};
 use exos_filter::{Action, Filter, ProgramMaps, Rule, compile};

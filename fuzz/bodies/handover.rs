@@ -5,7 +5,7 @@
 //! and sends data of its own for some rounds, the program reads, takes it out, puts it in again, and then the
 //! peer falls silent. Nothing panics or spins, segments are sound, and in the end nothing is waited for.
 //!
-//! Included by the fuzz target and by `crates/inet/tests/corpus.rs`, which have `frames` at their root.
+//! Included by the fuzz target and by `crates/inet/tests/all/corpus.rs`, which have `frames` at their root.
 
 use std::net::IpAddr;
 

@@ -1,6 +1,6 @@
 //! What the fuzz target of Cheetah's HTTP core checks of any bytes.
 //!
-//! The file is included by the fuzz target and by `apps/cheetah/tests/corpus.rs`, which replays
+//! The file is included by the fuzz target and by `apps/cheetah/tests/all/corpus.rs`, which replays
 //! the corpus with a stable compiler; it depends on nothing but `exos_cheetah`, `exos_buf` and `mutations.rs`.
 
 use exos_buf::Slice;

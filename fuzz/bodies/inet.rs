@@ -9,7 +9,7 @@
 //! - once deadlines are seen to, the next one is in the future;
 //! - there are no more connections than were allowed.
 //!
-//! Included by the fuzz target and by `crates/inet/tests/corpus.rs`.
+//! Included by the fuzz target and by `crates/inet/tests/all/corpus.rs`.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,6 +1,6 @@
 //! What is checked of `exos-webswamp`: what servers send, and files that a person gives.
 //!
-//! Included by the fuzz targets and by `apps/webswamp/tests/corpus.rs`.
+//! Included by the fuzz targets and by `apps/webswamp/tests/all/corpus.rs`.
 
 use exos_webswamp::driver::log_line::LogLine;
 use exos_webswamp::driver::replay::Log;

@@ -1,7 +1,7 @@
 //! What the fuzz targets of `exos-wire` check of any bytes.
 //!
 //! Each function takes the fuzzer's bytes and panics when something does not hold. The file is
-//! included by the fuzz targets and by `crates/wire/tests/corpus.rs`, which replays the corpora
+//! included by the fuzz targets and by `crates/wire/tests/all/corpus.rs`, which replays the corpora
 //! with a stable compiler; it depends on nothing but `exos_wire`.
 
 use std::net::{IpAddr, Ipv6Addr};

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use exos_inet::tcp::ConnectionId;
 
-    /// A million of them have to fit, beside the stack's control blocks (`crates/inet/tests/allocations.rs`).
+    /// A million of them have to fit, beside the stack's control blocks (`crates/inet/tests/all/allocations.rs`).
     #[test]
     fn a_slot_has_its_size() {
         assert_eq!(size_of::<Slot<ConnectionId>>(), 128);

@@ -1,7 +1,7 @@
 //! What the gate's programs mean: the same decisions from the same tables, in plain Rust.
 //!
 //! The programs are correct when they agree with this on every packet, counters and tables included
-//! (`tests/gate_agreement.rs`). Only the kernel's outstanding work, checksums and segments, is not part of it: a
+//! (`tests/all/gate_agreement.rs`). Only the kernel's outstanding work, checksums and segments, is not part of it: a
 //! packet here is bytes.
 
 use super::counter::Counter;

@@ -6,7 +6,7 @@
 //! It follows version 1 with two of version 2's corrections: looking for the rate ends also when losses show that the
 //! path is full, and it cruises at a rate a little below the estimate. Losses alone are not taken as
 //! congestion. So beside CUBIC it takes most of a bottleneck whose queue is shorter than two products of rate and round
-//! trip, as version 1 does; with two they share alike (`crates/sim/tests/bbr.rs`).
+//! trip, as version 1 does; with two they share alike (`crates/sim/tests/all/bbr.rs`).
 
 use super::{Ack, Cause, Congested, CongestionControl, initial_window, saved_rate, saved_window};
 use crate::time::{Duration, Instant};

@@ -1,5 +1,5 @@
 //! The bytes of single fields, and connections that are in a corner; whole ones in their usual work are moved in
-//! the simulator (`sim/tests/handover.rs`).
+//! the simulator (`sim/tests/all/handover.rs`).
 
 use proptest::prelude::*;
 

@@ -1,0 +1,263 @@
+//! Policies of the cache beside one another and beside what is possible, on requests as a site gets them: few documents
+//! are most asked for, sizes spread over four orders, and now and then somebody walks through everything.
+//!
+//! `cargo test -p exos-cheetah --test all cache_policy -- --nocapture` prints the table.
+
+use std::collections::{BTreeMap, HashMap};
+
+use exos_cheetah::limits::CACHE_LARGE_PART;
+use exos_cheetah::site::store::cache::{CachePolicy, Fifo, Key, Newcomer, S3Fifo};
+use exos_sim::random::{Random, Seed};
+
+const DOCUMENTS: usize = 10_000;
+const REQUESTS: usize = 200_000;
+/// Between two walks through everything.
+const WALK_EVERY: usize = 50_000;
+
+/// A request for a document; `is_walk` if it is one of somebody who asks for all of them.
+#[derive(Clone, Copy)]
+struct Request {
+    document: usize,
+    is_walk: bool,
+}
+
+/// The bytes of each document: most some KiB, some MiB.
+fn sizes(random: &mut Random) -> Vec<u64> {
+    let mut uniform = || (random.below(1 << 53) + 1) as f64 / (1u64 << 53) as f64;
+    let mut size = |_| {
+        let normal = (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos();
+        (8192.0 * (1.4 * normal).exp()).clamp(100.0, 4e6) as u64
+    };
+    (0..DOCUMENTS).map(&mut size).collect()
+}
+
+/// Requests by Zipf's law, with walks in between if there are any.
+fn requests(random: &mut Random, has_walks: bool) -> Vec<Request> {
+    let mut sums = Vec::new();
+    let mut sum = 0.0;
+    for rank in 1..=DOCUMENTS {
+        sum += (rank as f64).powf(-0.9);
+        sums.push(sum);
+    }
+    let mut requests = Vec::new();
+    for at in 0..REQUESTS {
+        let point = random.below(1 << 53) as f64 / (1u64 << 53) as f64 * sum;
+        requests.push(Request {
+            // The most asked for are anywhere among the names.
+            document: sums.partition_point(|&s| s <= point).min(DOCUMENTS - 1) * 7919 % DOCUMENTS,
+            is_walk: false,
+        });
+        let step = at % WALK_EVERY;
+        if has_walks && step < DOCUMENTS {
+            requests.push(Request {
+                document: step,
+                is_walk: true,
+            });
+        }
+    }
+    requests
+}
+
+trait Cache {
+    /// True when the document is there.
+    fn ask(&mut self, document: usize, bytes: u64) -> bool;
+}
+
+/// Documents that a policy decides about.
+struct Decided<P> {
+    policy: P,
+    limit: u64,
+    held: u64,
+    keys: HashMap<usize, Key>,
+    /// By key: the document, its bytes and uses.
+    there: Vec<(usize, u64, u8)>,
+    free: Vec<Key>,
+}
+
+fn decided<P: CachePolicy>(policy: P, limit: u64) -> Decided<P> {
+    Decided {
+        policy,
+        limit,
+        held: 0,
+        keys: HashMap::new(),
+        there: Vec::new(),
+        free: Vec::new(),
+    }
+}
+
+impl<P: CachePolicy> Cache for Decided<P> {
+    fn ask(&mut self, document: usize, bytes: u64) -> bool {
+        if let Some(key) = self.keys.get(&document) {
+            let uses = &mut self.there[key.index()].2;
+            *uses = (*uses + 1).min(3);
+            return true;
+        }
+        if bytes > self.limit / CACHE_LARGE_PART {
+            return false;
+        }
+        while self.held + bytes > self.limit {
+            let there = &mut self.there;
+            let victim = self
+                .policy
+                .victim(&mut |key| std::mem::take(&mut there[key.index()].2));
+            let victim = victim.expect("something is there");
+            let (gone, len, _) = self.there[victim.index()];
+            assert_eq!(self.keys.remove(&gone), Some(victim), "it was there");
+            self.held -= len;
+            self.free.push(victim);
+        }
+        let key = self.free.pop().unwrap_or_else(|| {
+            self.there.push((0, 0, 0));
+            Key::new(self.there.len() as u32 - 1)
+        });
+        // One use is of the request that it was fetched for.
+        self.there[key.index()] = (document, bytes, 1);
+        self.keys.insert(document, key);
+        self.held += bytes;
+        self.policy.admitted(Newcomer {
+            key,
+            name: document as u64,
+            bytes,
+            is_asked_for: true,
+        });
+        false
+    }
+}
+
+/// The one that was used least recently goes: what most caches do.
+#[derive(Default)]
+struct Lru {
+    limit: u64,
+    held: u64,
+    now: u64,
+    used: HashMap<usize, (u64, u64)>,
+    by_use: BTreeMap<u64, usize>,
+}
+
+impl Cache for Lru {
+    fn ask(&mut self, document: usize, bytes: u64) -> bool {
+        if bytes > self.limit / CACHE_LARGE_PART {
+            return false;
+        }
+        self.now += 1;
+        self.by_use.insert(self.now, document);
+        if let Some((used, _)) = self.used.insert(document, (self.now, bytes)) {
+            self.by_use.remove(&used);
+            return true;
+        }
+        self.held += bytes;
+        while self.held > self.limit {
+            let (_, gone) = self.by_use.pop_first().expect("something is there");
+            self.held -= self.used.remove(&gone).expect("it is known").1;
+        }
+        false
+    }
+}
+
+/// The part of requests that are hits, of those that are no walks.
+fn hit_rate(mut cache: impl Cache, requests: &[Request], sizes: &[u64]) -> f64 {
+    let (mut hits, mut all) = (0, 0);
+    for request in requests {
+        let is_hit = cache.ask(request.document, sizes[request.document]);
+        hits += u64::from(is_hit && !request.is_walk);
+        all += u64::from(!request.is_walk);
+    }
+    hits as f64 / all as f64
+}
+
+/// More than anybody can have who knows the future. To hit, a document must have been there since it was last asked for,
+/// which takes its bytes for so long; the cheapest of these that fit all memory and time together (PFOO-L: Berger, Beckmann,
+/// Harchol-Balter, *Practical bounds on optimal caching with variable object sizes*, 2018). Walks cost it nothing.
+fn bound(requests: &[Request], sizes: &[u64], limit: u64) -> f64 {
+    let (mut last, mut costs) = (HashMap::new(), Vec::new());
+    let asked = requests.iter().filter(|request| !request.is_walk);
+    for (at, request) in asked.clone().enumerate() {
+        if let Some(before) = last.insert(request.document, at) {
+            costs.push((at - before) as u128 * u128::from(sizes[request.document]));
+        }
+    }
+    costs.sort_unstable();
+    let all = asked.count();
+    let mut left = u128::from(limit) * all as u128;
+    let hits = costs.iter().take_while(|&&cost| {
+        let fits = cost <= left;
+        left = left.saturating_sub(cost);
+        fits
+    });
+    hits.count() as f64 / all as f64
+}
+
+/// The default policy beside LRU and FIFO: without walks no worse, with them it keeps what LRU loses.
+#[test]
+fn walks_through_everything_cost_little() {
+    for seed in [1, 2, 3] {
+        let mut random = Random::new(Seed(seed), 0);
+        let sizes = sizes(&mut random);
+        let quiet = requests(&mut random, false);
+        let walked = requests(&mut random, true);
+        for part in [20, 10, 4] {
+            let limit = sizes.iter().sum::<u64>() / part;
+            let rates = |requests: &[Request]| {
+                let lru = Lru {
+                    limit,
+                    ..Lru::default()
+                };
+                let ours = hit_rate(decided(S3Fifo::default(), limit), requests, &sizes);
+                let lru = hit_rate(lru, requests, &sizes);
+                let fifo = hit_rate(decided(Fifo::default(), limit), requests, &sizes);
+                let bound = bound(requests, &sizes, limit);
+                println!(
+                    "seed {seed}, cache 1/{part}: S3-FIFO {ours:.3}, LRU {lru:.3}, FIFO {fifo:.3}, at most {bound:.3}"
+                );
+                assert!(ours <= bound && lru <= bound && fifo <= bound);
+                (ours, lru, fifo)
+            };
+            let (ours, lru, fifo) = rates(&quiet);
+            assert!(ours > lru && lru > fifo, "without walks");
+            let (walked_ours, walked_lru, _) = rates(&walked);
+            assert!(walked_ours > walked_lru + 0.03, "with walks");
+            let (cost, cost_of_lru) = (ours - walked_ours, lru - walked_lru);
+            assert!(cost < 0.75 * cost_of_lru, "{cost:.4}, {cost_of_lru:.4}");
+        }
+    }
+}
+
+/// Documents that go for another reason, in any state, leave a policy whole.
+#[test]
+fn whatever_goes_is_forgotten() {
+    fn check(mut policy: impl CachePolicy) {
+        let mut random = Random::new(Seed(7), 0);
+        let mut there: Vec<Option<u64>> = vec![None; 50];
+        for _ in 0..50_000 {
+            let at = random.below(50) as usize;
+            match there[at] {
+                None => {
+                    let name = random.below(200);
+                    there[at] = Some(name);
+                    policy.admitted(Newcomer {
+                        key: Key::new(at as u32),
+                        name,
+                        bytes: 1 + random.below(1000),
+                        is_asked_for: random.below(2) == 0,
+                    });
+                }
+                Some(_) if random.below(2) == 0 => {
+                    policy.removed(Key::new(at as u32));
+                    there[at] = None;
+                }
+                Some(_) => {
+                    let gone = policy.victim(&mut |_| random.below(4) as u8).unwrap();
+                    assert!(there[gone.index()].take().is_some(), "it was there");
+                }
+            }
+        }
+        let left = there.iter().flatten().count();
+        for _ in 0..left {
+            let gone = policy.victim(&mut |_| 0).unwrap();
+            assert!(there[gone.index()].take().is_some(), "it was there");
+        }
+        assert_eq!(policy.victim(&mut |_| 0), None);
+    }
+    check(S3Fifo::default());
+    check(Fifo::default());
+}

@@ -1,0 +1,162 @@
+//! A client's stack, a server's with its site, and a wire without faults, in virtual time.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use exos_buf::Buffer;
+use exos_cheetah::serve::Cheetah;
+use exos_cheetah::{Server, Site};
+use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions, Options};
+use exos_inet::{Config, Instant, RxChecksum, Stack};
+use exos_wire::Mac;
+
+/// The time of day when a visit begins: 22 November 2026.
+pub const UNIX_SECS: u64 = 1_795_357_943;
+
+/// A visit of one client's machine, on several connections.
+pub struct Visit {
+    pub now: Instant,
+    pub client: Stack,
+    pub server: Stack,
+    pub cheetah: Cheetah,
+    /// The client's connections, and what it has read of each.
+    pub connections: Vec<Side>,
+}
+
+/// The client's side of a connection.
+pub struct Side {
+    pub id: ConnectionId,
+    pub received: Vec<u8>,
+    /// Set when it is over.
+    pub over: Option<EventSet>,
+}
+
+impl Visit {
+    /// Nobody is connected yet.
+    pub fn new(site: Site, prepare: impl FnOnce(&mut Server)) -> Self {
+        let now = Instant::from_millis(1);
+        let stack = |n: u8, ips: &[(&str, u8)]| {
+            let mut config = Config::new(Mac([2, 0, 0, 0, 0, n]), 1500);
+            let ips = ips.iter();
+            config.addresses = ips.map(|(ip, len)| (ip.parse().unwrap(), *len)).collect();
+            Stack::new(config, u64::from(n), now).unwrap()
+        };
+        let client = stack(
+            1,
+            &[
+                ("10.0.0.1", 24),
+                ("10.0.0.3", 24),
+                ("fd00::1", 16),
+                ("fd00::1:1", 16),
+                ("fd00:1::1", 16),
+            ],
+        );
+        let mut stack = stack(2, &[("10.0.0.2", 24), ("fd00::2", 16)]);
+        stack
+            .tcp
+            .listen(None, 80, ListenOptions::default())
+            .unwrap();
+        let mut server = Server::new(site, UNIX_SECS);
+        prepare(&mut server);
+        Self {
+            now,
+            client,
+            server: stack,
+            cheetah: Cheetah::new(server, now),
+            connections: Vec::new(),
+        }
+    }
+
+    /// Connects from one of the client's addresses and sends a request; returns the connection's place.
+    pub fn ask(&mut self, from: &str, request: &[u8]) -> usize {
+        let from: IpAddr = from.parse().unwrap();
+        let to = if from.is_ipv6() {
+            "fd00::2"
+        } else {
+            "10.0.0.2"
+        };
+        let to = SocketAddr::new(to.parse().unwrap(), 80);
+        let local = SocketAddr::new(from, 10_000 + self.connections.len() as u16);
+        // What the client does not read stays with the server.
+        let options = Options::with_receive_buffer(64 * 1024);
+        let id = self
+            .client
+            .tcp_connect(self.now, Some(local), to, &options)
+            .unwrap();
+        if !request.is_empty() {
+            self.client.tcp.send(id, Buffer::from(request).into());
+        }
+        self.connections.push(Side {
+            id,
+            received: Vec::new(),
+            over: None,
+        });
+        self.connections.len() - 1
+    }
+
+    /// Sends more on a connection.
+    pub fn say(&mut self, place: usize, bytes: &[u8]) {
+        let id = self.connections[place].id;
+        self.client.tcp.send(id, Buffer::from(bytes).into());
+    }
+
+    fn carry(from: &mut Stack, to: &mut Stack, now: Instant) -> bool {
+        from.handle_timeout(now);
+        let mut moved = false;
+        while let Some(t) = from.poll_transmit(now) {
+            let frame = [&[t.head], t.body.parts()].concat().concat();
+            to.handle_frame(now, &frame, RxChecksum::Unknown);
+            moved = true;
+        }
+        moved
+    }
+
+    /// Lets `time` pass; the client reads up to `bytes` of each connection a second.
+    pub fn run(&mut self, time: Duration, bytes: usize) {
+        let end = self.now + time;
+        while self.now < end {
+            let unix_secs = UNIX_SECS + self.now.millis() / 1000;
+            let mut moved = true;
+            while moved {
+                self.cheetah.handle(self.now, unix_secs, &mut self.server);
+                moved = Self::carry(&mut self.server, &mut self.client, self.now);
+                moved |= Self::carry(&mut self.client, &mut self.server, self.now);
+                self.now += Duration::from_micros(100);
+            }
+            self.read(bytes.div_ceil(100));
+            self.now = Instant::from_millis((self.now.millis() / 10 + 1) * 10);
+        }
+    }
+
+    fn read(&mut self, bytes: usize) {
+        for side in &mut self.connections {
+            let readable = self.client.tcp.readable(side.id);
+            let count = readable.len().min(bytes);
+            side.received.extend_from_slice(&readable[..count]);
+            self.client.tcp.consume(side.id, count);
+        }
+        while let Some(event) = self.client.poll_event() {
+            if event.set.contains(EventSet::CLOSED) {
+                let mut sides = self.connections.iter_mut();
+                let side = sides.find(|side| side.id == event.connection);
+                side.expect("one of ours").over = Some(event.set);
+            }
+        }
+    }
+
+    /// Gives a connection up as a client does that is closed in the middle of a download.
+    pub fn give_up(&mut self, place: usize) {
+        self.client.tcp_abort(self.connections[place].id);
+    }
+}
+
+/// A site with one document of so many bytes at `/big`.
+pub fn big(len: usize) -> Site {
+    let mut site = Site::new();
+    let document = exos_cheetah::site::Document::new(
+        &vec![7; len],
+        &exos_cheetah::site::Description::plain("image/png", 0),
+    );
+    site.insert(b"/big", document);
+    site
+}

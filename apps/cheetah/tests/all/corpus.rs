@@ -1,0 +1,36 @@
+//! Replays the fuzzer's corpora with a stable compiler; requests also with every byte removed.
+//!
+//! What is checked of each input stands in `fuzz/bodies/http.rs`, which the fuzz target includes
+//! too. A failure names its input.
+
+#[path = "../../../../fuzz/bodies/http.rs"]
+mod bodies;
+
+use exos_testing::{Random, corpus, run};
+
+#[test]
+fn requests() {
+    for (name, input) in corpus("http_request") {
+        run(&name, &input, bodies::request);
+        for at in (0..input.len()).step_by(1 + input.len() / 300) {
+            let mut damaged = input.clone();
+            damaged.remove(at);
+            run(
+                &format!("{name} without byte {at}"),
+                &damaged,
+                bodies::request,
+            );
+        }
+    }
+}
+
+#[test]
+fn mutations() {
+    for (name, input) in corpus("http_mutations") {
+        run(&name, &input, bodies::mutations);
+    }
+    for seed in 0..300 {
+        let input = Random(seed).bytes(120);
+        run(&format!("seed {seed}"), &input, bodies::mutations);
+    }
+}

@@ -1,0 +1,35 @@
+//! All integration tests of this crate, in one program: each module has its own first line.
+
+mod access_log;
+mod cache;
+mod cache_policy;
+mod changing;
+mod common;
+mod configuration;
+mod corpus;
+mod heads;
+mod keeper;
+mod limits;
+mod live;
+mod live_names;
+mod loading;
+mod nginx_attacks;
+mod nginx_mutations;
+mod nginx_rules;
+mod nginx_verdicts;
+mod parts;
+mod properties;
+mod reload;
+mod requests;
+mod sites;
+mod slow_readers;
+mod sockets;
+mod sockets_steps;
+mod status;
+mod streaming;
+mod streaming_life;
+mod streaming_wire;
+mod variants;
+mod waiting;
+mod without;
+mod worst_wire;

@@ -1,0 +1,313 @@
+//! The server on the kernel's sockets: the answers are those of the other way, whatever the pieces.
+
+use crate::common;
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use exos::clock;
+use exos_cheetah::site::{Description, Document};
+use exos_cheetah::sockets::SocketServer;
+use exos_cheetah::{Server, Status};
+
+const BIG_LEN: usize = 8_000_000;
+
+fn site() -> exos_cheetah::Site {
+    let mut site = common::site();
+    let content: Vec<u8> = (0..BIG_LEN).map(|n| (n / 7 + n % 251) as u8).collect();
+    let document = Document::new(&content, &Description::plain("image/png", 0));
+    site.insert(b"/big", document);
+    site
+}
+
+fn listen() -> SocketServer {
+    listen_with(site())
+}
+
+fn listen_with(site: exos_cheetah::Site) -> SocketServer {
+    let server = Server::new(site, clock::unix_secs());
+    let address = "127.0.0.1:0".parse().unwrap();
+    SocketServer::listen(address, server).expect("loopback has free ports")
+}
+
+/// A server in a thread of its own.
+struct Running {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    /// Gives how many connections were left, and how many responses there were.
+    thread: Option<JoinHandle<(usize, u64)>>,
+}
+
+impl Running {
+    fn start() -> Self {
+        Self::start_with(site)
+    }
+
+    fn start_with(site: impl FnOnce() -> exos_cheetah::Site + Send + 'static) -> Self {
+        let (tell, told) = std::sync::mpsc::channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let is_over = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let mut server = listen_with(site());
+            tell.send(server.address().expect("it listens")).unwrap();
+            while !is_over.load(Ordering::Relaxed) {
+                server
+                    .turn(Some(clock::now() + Duration::from_millis(10)))
+                    .unwrap();
+            }
+            server.stop();
+            let until = clock::now() + Duration::from_secs(30);
+            while server.clients().open() > 0 && clock::now() < until {
+                server
+                    .turn(Some(clock::now() + Duration::from_millis(10)))
+                    .unwrap();
+            }
+            let responses = server.clients().server().counters().response_count();
+            (server.clients().open(), responses)
+        });
+        Self {
+            address: told.recv().expect("it listens"),
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).expect("it listens");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        stream
+    }
+
+    /// Everything that comes until the server closes.
+    fn ask(&self, pieces: &[&[u8]]) -> Vec<u8> {
+        let mut stream = self.connect();
+        stream.set_nodelay(true).unwrap();
+        for piece in pieces {
+            stream.write_all(piece).expect("it reads");
+        }
+        let mut got = Vec::new();
+        stream
+            .read_to_end(&mut got)
+            .expect("an answer, then the end");
+        got
+    }
+
+    fn finish(mut self) -> (usize, u64) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread
+            .take()
+            .expect("it runs")
+            .join()
+            .expect("it ends")
+    }
+}
+
+/// A response without the line that says when it was made.
+fn without_date(response: &[u8]) -> String {
+    let text = String::from_utf8_lossy(response);
+    let lines = text
+        .split("\r\n")
+        .filter(|line| !line.starts_with("Date: "));
+    lines.collect::<Vec<_>>().join("\r\n")
+}
+
+/// Requests after which the server closes.
+const LAST_REQUESTS: [&str; 12] = [
+    "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    "GET /a.txt HTTP/1.0\r\n\r\n",
+    "HEAD /a.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    "GET /dir HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    "GET /none HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    "GET /secret HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    "GET /a.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=1-2,4-5\r\nConnection: close\r\n\r\n",
+    "GET /a.txt HTTP/1.1\r\nHost: a\r\nIf-None-Match: *\r\nConnection: close\r\n\r\n",
+    "GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\nGET /empty HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    "POST /a.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "GET /a.txt HTTP/1.1\r\n\r\n",
+    "nonsense\r\n\r\n",
+];
+
+#[test]
+fn answers_are_those_of_the_other_way() {
+    let running = Running::start();
+    for request in LAST_REQUESTS {
+        let wanted = without_date(&common::exchange(request.as_bytes()).output);
+        let got = running.ask(&[request.as_bytes()]);
+        assert_eq!(without_date(&got), wanted, "{request:?}");
+        let (begin, end) = request.as_bytes().split_at(request.len() / 2);
+        let got = running.ask(&[begin, end]);
+        assert_eq!(without_date(&got), wanted, "{request:?} in two");
+    }
+    assert_eq!(running.finish().0, 0);
+}
+
+/// More than the socket's buffers hold, taken in small sips by one client and at once by another.
+#[test]
+fn long_documents_arrive_whole_however_they_are_read() {
+    let running = Running::start();
+    let request = b"GET /big HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let mut slow = running.connect();
+    slow.write_all(request).unwrap();
+    let fast = running.ask(&[request]);
+    let mut got = Vec::new();
+    let mut sip = vec![0; 40_000];
+    loop {
+        let count = slow.read(&mut sip).expect("more, or the end");
+        if count == 0 {
+            break;
+        }
+        got.extend_from_slice(&sip[..count]);
+        if got.len() < 1_000_000 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    drop(slow);
+    let site = site();
+    let document = site
+        .find(b"/big")
+        .and_then(|entry| entry.document())
+        .expect("it is there");
+    for response in [&fast, &got] {
+        assert!(
+            response.ends_with(document.body().as_bytes()),
+            "{} bytes",
+            response.len()
+        );
+    }
+    assert_eq!(running.finish(), (0, 2));
+}
+
+/// A long file is sent from disk: whole, in parts, behind others, and not at all when it has changed.
+#[test]
+fn long_files_are_sent_from_disk() {
+    let folder = common::folder::Folder::new();
+    let content: Vec<u8> = (0..BIG_LEN).map(|n| (n / 7 + n % 251) as u8).collect();
+    folder.write("long", &content);
+    let limits = exos_cheetah::site::Limits {
+        memory_len: 1000,
+        ..Default::default()
+    };
+    let path = folder.0.clone();
+    let site = move || exos_cheetah::Site::load(&path, limits).unwrap();
+    let running = Running::start_with(site);
+    let part = b"GET /long HTTP/1.1\r\nHost: a\r\nRange: bytes=5-6,4000000-4000009,-3\r\n\r\n";
+    let last = b"GET /long HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let got = running.ask(&[&[&part[..], last].concat()]);
+    assert!(got.ends_with(&content), "{} bytes", got.len());
+    let parts = &got[..got.len() - BIG_LEN];
+    for part in [5..7, 4_000_000..4_000_010, BIG_LEN - 3..BIG_LEN] {
+        let part = &content[part];
+        assert!(
+            parts.windows(part.len()).any(|window| window == part),
+            "{part:?}"
+        );
+    }
+    let mut slow = running.connect();
+    slow.write_all(last).unwrap();
+    slow.read_exact(&mut [0; 1000]).unwrap();
+    std::fs::File::options()
+        .write(true)
+        .open(folder.path("long"))
+        .and_then(|file| file.set_len(BIG_LEN as u64 / 2))
+        .unwrap();
+    let mut rest = Vec::new();
+    let _ = slow.read_to_end(&mut rest);
+    assert!(rest.len() < BIG_LEN, "{} bytes", rest.len());
+    let refused = running.ask(&[last]);
+    assert!(
+        refused.starts_with(b"HTTP/1.1 503 "),
+        "it is another version now"
+    );
+    drop(slow);
+    running.finish();
+}
+
+/// Far more responses than may be queued: the client is held back, and gets all of them in the end.
+#[test]
+fn pipelined_requests_beyond_the_queue_wait() {
+    let running = Running::start();
+    let mut stream = running.connect();
+    let request = b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n";
+    stream.write_all(&request.repeat(4)).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut got = Vec::new();
+    stream
+        .read_to_end(&mut got)
+        .expect("all of them, then the end");
+    assert!(got.len() > 4 * BIG_LEN, "{} bytes", got.len());
+    assert_eq!(running.finish(), (0, 4));
+}
+
+#[test]
+fn a_stop_lets_responses_end_and_idle_clients_go() {
+    let running = Running::start();
+    let mut idle = running.connect();
+    idle.write_all(b"GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n")
+        .unwrap();
+    let mut first = [0; 16];
+    idle.read_exact(&mut first).unwrap();
+    let mut busy = running.connect();
+    busy.write_all(b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n")
+        .unwrap();
+    busy.read_exact(&mut first).unwrap();
+    running.stop.store(true, Ordering::Relaxed);
+    let mut rest = Vec::new();
+    idle.read_to_end(&mut rest).expect("the end");
+    drop(idle);
+    rest.clear();
+    busy.read_to_end(&mut rest).expect("the rest, then the end");
+    assert!(rest.len() + first.len() > BIG_LEN, "{} bytes", rest.len());
+    drop(busy);
+    assert_eq!(running.finish().0, 0);
+}
+
+/// Time passes for the server alone: a request that does not become whole, and a client that sends none.
+#[test]
+fn waits_have_an_end() {
+    let mut server = listen();
+    let address = server.address().expect("it listens");
+    let mut slow = TcpStream::connect(address).expect("it listens");
+    slow.write_all(b"GET /a").unwrap();
+    let mut silent = TcpStream::connect(address).expect("it listens");
+    let begin = clock::now();
+    while server.clients().open() < 2 || clock::now() < begin + Duration::from_millis(200) {
+        server
+            .turn(Some(clock::now() + Duration::from_millis(10)))
+            .unwrap();
+    }
+    let later = clock::now() + Duration::from_secs(21);
+    server.handle(later, clock::unix_secs());
+    let mut got = String::new();
+    slow.read_to_string(&mut got)
+        .expect("an answer, then the end");
+    assert!(got.starts_with("HTTP/1.1 408 "), "{got:?}");
+    got.clear();
+    silent.read_to_string(&mut got).expect("the end");
+    assert_eq!(got, "");
+    let counters = server.clients().counters();
+    for name in ["http_request_timeouts", "http_idle_timeouts"] {
+        assert!(counters.contains(&(name, 1)), "{counters:?}");
+    }
+    // Neither closes its side: they are given up.
+    server.handle(later + Duration::from_secs(31), clock::unix_secs());
+    assert_eq!(server.clients().open(), 0);
+    let responses = server.clients().server().counters();
+    assert_eq!(responses.responses(Status::RequestTimeout), 1);
+}
+
+#[test]
+fn an_address_that_is_taken_is_an_error_that_says_so() {
+    let server = listen();
+    let address = server.address().expect("it listens");
+    let other = Server::new(site(), 0);
+    let error = SocketServer::listen(address, other)
+        .err()
+        .expect("it is taken");
+    assert!(error.to_string().contains("--port"), "{error}");
+}

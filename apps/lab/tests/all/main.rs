@@ -1,0 +1,5 @@
+//! All integration tests of this crate, in one program: each module has its own first line.
+
+mod emulated_frames;
+mod emulator;
+mod lab;

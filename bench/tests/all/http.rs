@@ -1,0 +1,235 @@
+//! Short sessions on the real kernel. Without root, nginx, wrk or the exos program they say SKIPPED and pass. No speed is
+//! looked at: that what was to be measured happened is.
+
+use clap::Parser as _;
+use exos_bench::http::{Client, HttpArgs, Report, measure, run};
+use exos_host::caps::{self, CapabilitySet};
+use std::io::Write as _;
+use std::path::Path;
+
+#[derive(clap::Parser)]
+struct Cli {
+    #[command(flatten)]
+    http: HttpArgs,
+}
+
+fn args(arguments: &[&str]) -> HttpArgs {
+    Cli::try_parse_from(["bench"].iter().chain(arguments))
+        .expect("a valid command line")
+        .http
+}
+
+/// Measures in a lab that goes again. The program that is measured is `exos`, which this test is not, so it runs where
+/// that has been built.
+fn measured(test: &str, arguments: &[&str]) -> Option<Report> {
+    let installed = |paths: [&str; 2]| paths.iter().any(|path| Path::new(path).exists());
+    let tools = installed(["/usr/sbin/nginx", "/usr/bin/nginx"])
+        && installed(["/usr/bin/wrk", "/usr/local/bin/wrk"]);
+    let exos = std::env::current_exe()
+        .expect("there is one")
+        .with_file_name("../exos");
+    let may = caps::has(CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN);
+    if !tools || !may || !exos.exists() {
+        // Past the test harness, which keeps to itself what passing tests print.
+        let _ = std::io::stderr().write_all(
+            b"SKIPPED: a measurement needs root, nginx and wrk, and exos built before\n",
+        );
+        return None;
+    }
+    let _turn = crate::turn();
+    let lab = format!("b{test}{}", std::process::id());
+    let exos = exos.to_string_lossy().into_owned();
+    let common = [
+        "--runs",
+        "1",
+        "--duration",
+        "1",
+        "--lab",
+        &lab,
+        "--exos",
+        &exos,
+    ];
+    let report = measure(&args(&[arguments, &common].concat())).expect("all is there");
+    let left = exos_lab::status(&lab).expect("readable").state;
+    assert_eq!(left, exos_lab::State::Down);
+    Some(report)
+}
+
+#[test]
+fn both_clients_measure_beside_the_limit_of_the_link() {
+    let arguments = [
+        "--servers",
+        "exos,nginx",
+        "--groups",
+        "documents",
+        "--wire",
+        "plain",
+    ];
+    let Some(report) = measured("d", &[&arguments[..], &["--sizes", "100,10K"]].concat()) else {
+        return;
+    };
+    assert_eq!(
+        report.documents.len(),
+        8,
+        "two clients, two sizes, new and persistent"
+    );
+    assert_eq!(report.limits.len(), 4);
+    assert!(
+        report.limits.iter().all(|limit| limit.per_sec > 100.0),
+        "{:?}",
+        report.limits
+    );
+    for case in &report.documents {
+        assert_eq!(case.results.len(), 2, "{case:?}");
+        assert_eq!(case.ratios.len(), 1, "{case:?}");
+        for result in &case.results {
+            assert!(result.requests_per_sec > 100.0, "{}: {result:?}", case.name);
+            let bytes = result.megabytes_per_sec * 1e6;
+            assert!(bytes > result.requests_per_sec * case.size_bytes as f64 * 0.99);
+            assert!(
+                result.server_cpu_us_per_request > 0.0 && result.server_core_us_per_request > 0.0,
+                "{}: {result:?}",
+                case.name
+            );
+            assert_eq!(result.errors, 0, "{}: {result:?}", case.name);
+            assert!(result.of_packet_limit.expect("the plain wire") > 0.0);
+            assert_eq!(
+                result.runs[0].resent.is_some(),
+                case.client == Client::Packets
+            );
+        }
+    }
+}
+
+/// Without all that makes it fast, and on sockets, the server still answers rightly, and is measured.
+#[test]
+fn each_specialisation_is_measured() {
+    let arguments = ["--servers", "exos,sockets", "--groups", "specialisations"];
+    let cell = ["--only", "plain/new/10K"];
+    let Some(report) = measured("s", &[&arguments[..], &cell].concat()) else {
+        return;
+    };
+    let [case] = &report.specialisations[..] else {
+        panic!("one cell: {:?}", report.specialisations)
+    };
+    assert_eq!(case.results.len(), 8, "{case:?}");
+    for result in &case.results {
+        assert!(result.requests_per_sec > 100.0, "{result:?}");
+        assert_eq!(result.errors, 0, "{result:?}");
+    }
+    assert_eq!(case.worth.len(), 8, "{case:?}");
+    let worth = |what| {
+        let found = case.worth.iter().find(|worth| worth.what == what);
+        found.expect(what).ratio.median
+    };
+    let product = worth("direct") * worth("all");
+    assert!((product / worth("total") - 1.0).abs() < 1e-6, "of one run");
+    assert!(report.html().contains("What each specialisation is worth"));
+}
+
+#[test]
+fn latency_and_slow_readers_are_measured() {
+    let arguments = [
+        "--servers",
+        "exos,nginx",
+        "--groups",
+        "latency,readers",
+        "--connection",
+        "new,persistent",
+        "--readers",
+        "64",
+    ];
+    let Some(report) = measured("l", &arguments) else {
+        return;
+    };
+    assert_eq!(report.latency.len(), 2);
+    for case in &report.latency {
+        for result in &case.results {
+            let times: Vec<f64> = result.curve_us.iter().map(|(_, us)| *us).collect();
+            assert!(
+                times.len() > 5 && times.is_sorted() && times[0] > 0.0,
+                "{result:?}"
+            );
+            assert_eq!(result.errors, 0, "{result:?}");
+        }
+    }
+    let [readers] = &report.readers[..] else {
+        panic!("one number of readers: {:?}", report.readers)
+    };
+    for result in &readers.results {
+        assert!(
+            result.alone_per_sec > 0.0 && result.beside_per_sec > 0.0,
+            "{result:?}"
+        );
+        assert_eq!(result.runs[0].readers_left, 64, "{result:?}");
+    }
+    let html = report.html();
+    assert_eq!(
+        html.matches("<svg").count(),
+        2,
+        "latency by kind of connection"
+    );
+}
+
+/// Both cores answer, none of the client's frames is lost or goes to the wrong one, and what they cost is told.
+#[test]
+fn two_cores_are_measured_against_one() {
+    let arguments = ["--servers", "exos", "--groups", "cores"];
+    let Some(report) = measured("c", &arguments) else {
+        return;
+    };
+    assert_eq!(report.cores.len(), 4, "two clients, new and persistent");
+    for case in &report.cores {
+        let [one, two] = &case.results[..] else {
+            panic!("{case:?}")
+        };
+        assert_eq!((one.cores, two.cores), (1, 2));
+        for result in [one, two] {
+            let run = &result.runs[0];
+            assert_eq!(result.errors, 0, "{}: {result:?}", case.name);
+            assert_eq!(run.loops_us_per_request.len() as u32, result.cores);
+            assert!(
+                run.loops_us_per_request.iter().all(|us| *us > 0.0),
+                "{run:?}"
+            );
+            assert!(result.cpu_us_per_request >= result.busiest_us_per_request);
+            assert_eq!(run.responses.len() as u32, result.cores);
+            assert!(run.responses.iter().all(|count| *count > 100), "{run:?}");
+            assert!(run.frames > run.responses.iter().sum(), "{run:?}");
+        }
+        assert!((1.0..2.0).contains(&two.imbalance), "{two:?}");
+        assert_eq!(one.handed_on, 0.0);
+        assert_eq!(case.factor.is_some(), case.client == Client::Packets);
+        if case.client == Client::Packets {
+            // Answers to ARP, what the kernel itself asked to see whether the server is there, and at its end our client's
+            // resets of connections that it was just opening, which the server may know by their cookies only.
+            assert!(two.runs[0].frames_handed_on < 100 + 1024, "{two:?}");
+        }
+    }
+    assert!(report.html().contains("Two cores against one"));
+}
+
+#[test]
+fn what_cannot_be_measured_is_said_before_anything_is_made() {
+    for (arguments, said) in [
+        (["--runs", "0"], "--runs"),
+        (["--duration", "0"], "--duration"),
+        (["--connections", "5000"], "--connections"),
+        (["--sizes", "1000M"], "1000 MB"),
+        (["--readers", "0"], "--readers"),
+        (["--uid", "0"], "--uid"),
+        (["--only", "no-such-cell"], "no cell"),
+    ] {
+        let error = measure(&args(&arguments)).expect_err(said);
+        assert!(error.what.contains(said), "{error}");
+    }
+}
+
+#[test]
+fn files_that_cannot_be_written_are_told_before_measuring() {
+    for option in ["--json", "--html"] {
+        let error = run(&args(&[option, "/no/such/directory/file"])).expect_err("not there");
+        let text = error.to_string();
+        assert!(text.contains("/no/such/directory/file"), "{text}");
+    }
+}

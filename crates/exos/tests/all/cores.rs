@@ -1,0 +1,209 @@
+//! A program on two cores, over a veth of two queues, with the kernel's TCP at the other end. As root; in a namespace of
+//! the tests' own.
+
+use crate::echo;
+
+use std::collections::HashSet;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use exos::{Attachment, Exos, LinkName};
+use exos_host::netns::NetNs;
+use exos_inet::tcp::{EventSet, ListenOptions, Options};
+
+const CONNECTIONS: usize = 100;
+
+/// What takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Sends back what comes, until told to stop; returns its counters.
+fn serve(mut exos: Exos, stop: &AtomicBool) -> Vec<(String, u64)> {
+    let options = ListenOptions::default();
+    exos.stack.tcp.listen(None, 80, options).unwrap();
+    while !stop.load(Ordering::Relaxed) {
+        echo::turn(&mut exos);
+    }
+    exos.counters()
+}
+
+fn counter(counters: &[(String, u64)], name: &str) -> u64 {
+    let found = counters.iter().find(|(n, _)| n == name);
+    found.expect("every stack has it").1
+}
+
+/// One after the other, half of them over IPv6: each sends some and gets it back.
+fn visit(addresses: [SocketAddr; 2]) {
+    for n in 0..CONNECTIONS {
+        let sent: Vec<u8> = (0..20_000).map(|i| (i * (n + 1)) as u8).collect();
+        let patience = Duration::from_secs(20);
+        let mut socket = TcpStream::connect_timeout(&addresses[n % 2], patience).unwrap();
+        socket.set_read_timeout(Some(patience)).unwrap();
+        socket.write_all(&sent).unwrap();
+        socket.shutdown(Shutdown::Write).unwrap();
+        let mut back = Vec::new();
+        socket.read_to_end(&mut back).unwrap();
+        assert!(back == sent, "{} bytes came back", back.len());
+    }
+}
+
+/// An interface pair with a queue for each of two cores, in a namespace that the calling thread is in; none without root.
+fn two_cores(test: &str, port: u16) -> Option<Exos> {
+    let here = NetNs::anonymous().and_then(|here| here.enter().map(|()| here));
+    if !rustix::process::geteuid().is_root() || here.is_err() {
+        eprintln!("SKIPPED: {test} needs root");
+        return None;
+    }
+    let wanted = Attachment {
+        cores: 2,
+        ..Attachment::new(LinkName::OwnPair, port)
+    };
+    Some(Exos::attach(&wanted).unwrap())
+}
+
+#[test]
+fn both_cores_accept_and_nobody_outside_sees_that_they_are_two() {
+    let test = "both_cores_accept_and_nobody_outside_sees_that_they_are_two";
+    let Some(mut first) = two_cores(test, 80) else {
+        return;
+    };
+    let addresses = first.pair().unwrap().addresses;
+    let addresses = addresses.map(|(ip, _)| SocketAddr::new(ip, 80));
+    let second = first.take_cores().pop().unwrap();
+    assert!(first.take_cores().is_empty());
+    let stop = AtomicBool::new(false);
+    let counters = thread::scope(|scope| {
+        let second = scope.spawn(|| serve(second.start().unwrap(), &stop));
+        // The first stays where it was made; the visitor is the one that moves.
+        let visitor = scope.spawn(|| {
+            visit(addresses);
+            stop.store(true, Ordering::Relaxed);
+        });
+        let first = serve(first, &stop);
+        visitor.join().unwrap();
+        [first, second.join().unwrap()]
+    });
+    let of = |name| counters.each_ref().map(|all| counter(all, name));
+    let accepted = of("tcp_accepted");
+    assert_eq!(accepted.iter().sum::<u64>(), CONNECTIONS as u64);
+    assert!(accepted.iter().all(|n| *n > 10), "{accepted:?}");
+    assert_eq!(of("tcp_resets_sent"), [0, 0]);
+    assert_eq!(of("cores_frames_lost"), [0, 0]);
+    // Every frame to us went to a core, and what the first sent of them to the other is less than it kept.
+    let handed_on: u64 = of("cores_frames_handed_on").iter().sum();
+    let received: u64 = of("frames_received").iter().sum();
+    assert!(handed_on * 4 < received, "{handed_on} of {received}");
+}
+
+/// Opens connections, half of them over IPv6, says something on each, and gets it back; goes on until all cores have got
+/// everything back, for what comes to one of them may be the other's.
+fn connect(mut exos: Exos, to: [SocketAddr; 2], done: &AtomicUsize) -> Vec<(String, u64)> {
+    let options = Options::default();
+    for n in 0..CONNECTIONS {
+        let now = exos.now();
+        let opened = exos.stack.tcp_connect(now, None, to[n % 2], &options);
+        opened.expect("there are ports");
+    }
+    let mut open = CONNECTIONS;
+    let patience = exos.now() + PATIENCE;
+    while done.load(Ordering::Relaxed) < 2 && exos.now() < patience {
+        exos.receive();
+        while let Some(event) = exos.stack.poll_event() {
+            let (id, tcp) = (event.connection, &mut exos.stack.tcp);
+            if event.set.contains(EventSet::CONNECTED) {
+                tcp.send(id, exos_buf::Buffer::from(&b"hello"[..]).into());
+            }
+            if tcp.readable(id) == b"hello" {
+                tcp.consume(id, 5);
+                tcp.finish(id);
+                open -= 1;
+                done.fetch_add(usize::from(open == 0), Ordering::Relaxed);
+            }
+        }
+        exos.send().unwrap();
+        let soon = exos.now() + Duration::from_millis(20);
+        exos.wait(Some(soon), &[]).unwrap();
+    }
+    exos.counters()
+}
+
+/// Sends back what comes on each connection, until as many have come as two cores open; gives the other ends of all.
+fn answer(listener: &TcpListener) -> Vec<SocketAddr> {
+    let mut peers = Vec::new();
+    thread::scope(|scope| {
+        while peers.len() < 2 * CONNECTIONS && comes(listener) {
+            let (mut socket, peer) = listener.accept().unwrap();
+            peers.push(peer);
+            scope.spawn(move || {
+                socket.set_read_timeout(Some(PATIENCE)).unwrap();
+                let mut hello = [0; 5];
+                socket.read_exact(&mut hello).unwrap();
+                socket.write_all(&hello).unwrap();
+            });
+        }
+    });
+    peers
+}
+
+/// There is a connection to accept.
+fn comes(listener: &TcpListener) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let patience = Timespec {
+        tv_sec: PATIENCE.as_secs() as i64,
+        tv_nsec: 0,
+    };
+    poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&patience)).unwrap() > 0
+}
+
+#[test]
+fn both_cores_connect_and_never_from_the_same_port() {
+    let test = "both_cores_connect_and_never_from_the_same_port";
+    let Some(mut first) = two_cores(test, 0) else {
+        return;
+    };
+    let listener = TcpListener::bind("[::]:81").unwrap();
+    let hosts = first.pair().unwrap().host_addresses;
+    let to = hosts.map(|(ip, _)| SocketAddr::new(ip, 81));
+    let second = first.take_cores().pop().unwrap();
+    let done = AtomicUsize::new(0);
+    let (peers, counters) = thread::scope(|scope| {
+        let second = scope.spawn(|| connect(second.start().unwrap(), to, &done));
+        let answering = scope.spawn(|| answer(&listener));
+        let first = connect(first, to, &done);
+        let peers = answering.join().unwrap();
+        (peers, [first, second.join().unwrap()])
+    });
+    let different: HashSet<_> = peers.iter().collect();
+    assert_eq!(different.len(), 2 * CONNECTIONS);
+    let of = |name| counters.each_ref().map(|all| counter(all, name));
+    assert_eq!(of("tcp_connected"), [CONNECTIONS as u64; 2]);
+    assert_eq!(of("tcp_resets_sent"), [0, 0]);
+    assert_eq!(of("cores_frames_lost"), [0, 0]);
+}
+
+#[test]
+fn several_cores_need_a_queue_each() {
+    let refused = |wanted: &Attachment| match Exos::attach(wanted) {
+        Ok(_) => panic!("it cannot be"),
+        Err(error) => error.to_string(),
+    };
+    let wanted = |link: &str| Attachment {
+        cores: 2,
+        addresses: vec!["192.0.2.7/24".parse().unwrap()],
+        ..Attachment::new(link.parse().unwrap(), 80)
+    };
+    let error = refused(&wanted("tap:exos0"));
+    assert!(error.contains("one queue here"), "{error}");
+    let error = refused(&wanted("xdp:lo:1"));
+    assert!(error.contains("without the queue"), "{error}");
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let error = refused(&wanted("xdp:lo"));
+    assert!(
+        error.contains("fewer than the 2 cores") && error.contains("--cores 1"),
+        "{error}"
+    );
+}

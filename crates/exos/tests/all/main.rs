@@ -1,0 +1,12 @@
+//! All integration tests of this crate, in one program: each module has its own first line.
+
+mod common;
+mod cores;
+mod echo;
+mod handlers;
+mod multicast;
+mod queues;
+mod report;
+mod via;
+mod watch;
+mod whole;

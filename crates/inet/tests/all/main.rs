@@ -1,0 +1,22 @@
+//! All integration tests of this crate, in one program: each module has its own first line.
+
+mod allocations;
+mod among;
+mod checksums;
+mod corners;
+mod corpus;
+mod deadlines;
+mod elsewhere;
+#[path = "../../../../fuzz/bodies/frames.rs"]
+mod frames;
+mod marked_fragments;
+mod memory;
+mod own_congestion_control;
+mod pools;
+mod requirements;
+mod runner;
+mod scripts;
+mod sharing;
+mod short_ways;
+mod skipping;
+mod two_stacks;

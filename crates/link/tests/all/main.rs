@@ -1,0 +1,9 @@
+//! All integration tests of this crate, in one program: each module has its own first line.
+
+mod common;
+mod memory;
+mod offer;
+mod tap;
+mod xdp;
+mod xdp_open;
+mod xdp_queues;

@@ -1,0 +1,15 @@
+//! All integration tests of this crate, in one program: each module has its own first line.
+
+#[path = "../../../../fuzz/bodies/wire.rs"]
+mod bodies;
+mod checksum;
+mod common;
+mod corpus;
+mod ipv6_extensions;
+mod ndp;
+mod oracle_etherparse;
+mod oracle_smoltcp;
+mod round_trip;
+mod tcp_options;
+mod truncation;
+mod values;

@@ -1,0 +1,114 @@
+//! From the wire: floods to ports that nobody has and to one program, and packets that contradict themselves.
+//!
+//! Packets at the gate's programs alone, by the hundred thousand, are `crates/filter/tests/all/gate_agreement.rs`
+//! (`BPF_PROG_TEST_RUN`, with a model beside); here they come over an interface, and the daemon's own stack is behind.
+
+use crate::attacks::program::Program;
+use crate::attacks::world::{MARK, OURS, OURS_V6, World, case, from_us, must_be_clean, to_us};
+use crate::packets;
+
+const HELD: u16 = 8000;
+const LAST: &[u8] = b"this is honest";
+
+/// An honest program that gets what is sent to it last.
+fn holder(world: &World) -> Program {
+    let program = world.program();
+    program.connection.must_claim(HELD);
+    program
+}
+
+fn still_receives(world: &World, program: &mut Program) {
+    world.far.send(&packets::udp(&to_us(OURS, HELD), LAST));
+    must_be_clean(&program.receive_up_to(LAST));
+    program.send(&packets::udp(&from_us(OURS, HELD), LAST));
+    world.far.seen_up_to(LAST);
+}
+
+/// To every port but the one that is somebody's, UDP and TCP of both families.
+#[test]
+fn floods_to_ports_that_nobody_has() {
+    case(
+        |_| {},
+        |world| {
+            let mut program = holder(world);
+            let (mut sent, step) = (0, 7);
+            for ip in [OURS, OURS_V6] {
+                for port in (1..=u16::MAX).step_by(step).filter(|port| *port != HELD) {
+                    world.far.send(&packets::udp(&to_us(ip, port), MARK));
+                    sent += 1;
+                }
+            }
+            still_receives(world, &mut program);
+            world.must_count(program.slot, "rx_packets", 1);
+            let report = world.report();
+            let stray = report["interfaces"][0]["host"]["stray_to_daemon"].as_u64();
+            assert!(stray >= Some(sent), "{stray:?} of {sent} were counted");
+        },
+    );
+}
+
+/// A program that is flooded and does not look loses packets; the one beside it none.
+#[test]
+fn floods_to_one_program() {
+    case(
+        |hostile| {
+            let program = hostile.attach();
+            program.connection.must_claim(7000);
+            hostile.say("it looks away");
+            hostile.wait_for("go");
+        },
+        |world| {
+            let mut program = holder(world);
+            let mut flooded = world.attacker();
+            flooded.must_say("it looks away");
+            let flood = packets::udp(&to_us(OURS, 7000), MARK);
+            for _ in 0..20 {
+                (0..1000).for_each(|_| world.far.send(&flood));
+                still_receives(world, &mut program);
+            }
+            world.must_count(program.slot, "rx_packets", 20);
+            flooded.tell("go");
+            flooded.finish();
+        },
+    );
+}
+
+/// Frames with bytes changed, cut and of other kinds, which the gate, the daemon's stack and the program's host meet.
+#[test]
+fn malformed_packets() {
+    case(
+        |_| {},
+        |world| {
+            let mut program = holder(world);
+            let mut state = 79_u64;
+            let mut next = |below: usize| {
+                state = state
+                    .wrapping_mul(6364136223846793005)
+                    .wrapping_add(1442695040888963407);
+                (state >> 33) as usize % below
+            };
+            let ways = [to_us(OURS, 1), to_us(OURS_V6, 1), to_us("10.79.0.1", 1)];
+            for _ in 0..20_000 {
+                let way = &ways[next(ways.len())];
+                let payload = &[MARK, &[next(256) as u8; 40]].concat()[..];
+                let mut frame = match next(4) {
+                    0 => packets::ip(way, [1, 6, 17, 44, 58, 0, 60][next(7)], payload),
+                    1 if way.to.is_ipv4() => packets::arp(way, next(3) as u16, payload),
+                    _ => packets::udp(way, payload),
+                };
+                for _ in 0..next(4) {
+                    let at = 12 + next(frame.len().min(80) - 12);
+                    frame[at] = next(256) as u8;
+                }
+                if next(3) == 0 {
+                    frame.truncate(15 + next(frame.len() - 15));
+                }
+                world.far.send(&frame);
+            }
+            still_receives(world, &mut program);
+            let report = world.report();
+            let malformed = report["interfaces"][0]["host"]["malformed"].as_u64();
+            assert!(malformed > Some(0), "{malformed:?}");
+        },
+    );
+}

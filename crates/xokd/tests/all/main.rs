@@ -1,0 +1,19 @@
+//! All integration tests of this crate, in one program: each module has its own first line.
+
+mod attacks;
+mod both_ways;
+mod daemon;
+mod direct;
+mod filters;
+mod lab;
+mod leftovers;
+mod lifetimes;
+mod multicast;
+#[path = "attacks/packet_socket.rs"]
+mod packet_socket;
+#[path = "attacks/packets.rs"]
+mod packets;
+mod revocation;
+mod successors;
+mod warnings;
+mod whole;
