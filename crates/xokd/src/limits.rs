@@ -42,8 +42,19 @@ pub const PROGRAMS_PER_USER: usize = 16;
 /// Packet memory of one user in bytes, unless policy says otherwise: eight programs of the usual size.
 pub const MEMORY_PER_USER: u64 = 64 << 20;
 
-/// Grants of one user: the reach is 10,000 exact ones; what is left of the table is for the others.
+/// Grants of one user: the reach is 10,000 exact ones.
 pub const GRANTS_PER_USER_MAX: usize = 12_000;
+
+/// A user has this many times as many grants as are left for users like him at most: three quarters, the next three
+/// quarters of the rest. So the first may have its 12,000, and each that comes later finds some.
+pub const PART_OF_LEFT_MAX: usize = 3;
+
+/// Identifiers of echo requests of one user, on all addresses. Where an address is the host's, too, the host's own echo
+/// requests of these identifiers may be lost.
+pub const ECHOES_PER_USER_MAX: usize = 32;
+
+/// Identifiers of echo requests: with all of them taken the host loses one in 256 of its own, at most.
+pub const ECHOES: Pool = Pool::new([64, 128, 192, 256]);
 
 /// Grants: all are as many as the shared tables hold. Beside all that those whom no rule names can have, one user can have
 /// all of his; each better standing finds some left.
