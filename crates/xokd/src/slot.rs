@@ -85,7 +85,7 @@ impl Place {
     }
 
     /// Makes the ring of this place.
-    pub fn offer(&self, config: &PlaceConfig) -> Result<Offer, Error> {
+    pub fn offer(&self, config: &PlaceConfig, feed: Feed<'_>) -> Result<Offer, Error> {
         let namespace = self.namespace.as_ref();
         Offer::make(&OfferConfig {
             namespace: namespace.expect("rings are made for places that are new"),
@@ -97,7 +97,7 @@ impl Place {
             rx_partial_checksum: true,
             super_packets: config.super_packets,
             prefer_busy_poll: false,
-            feed: Feed::Everything,
+            feed,
             queue_wait: Duration::ZERO,
         })
     }
