@@ -111,6 +111,16 @@ pub fn remove(netlink: &Netlink, ifindex: u32, id: SlotId) -> Result<()> {
     }
 }
 
+/// Has all interfaces of a slot's namespace take what is for others and for all groups, which changes nothing: there is a
+/// ring on the program's end, and nothing on the other. The holder of a packet socket can have that, too
+/// (`PACKET_ADD_MEMBERSHIP`), and take it back, as often as it likes: each change would be two lines in the kernel's log and
+/// in the audit's. It changes nothing when it is so already.
+fn take_everything(inner: &Netlink) -> Result<()> {
+    let all = inner.links()?;
+    all.iter()
+        .try_for_each(|link| inner.set_promiscuous(link.index))
+}
+
 fn build(netlink: &Netlink, config: &PlaceConfig, inside: &NetNs) -> Result<u32> {
     // Nothing but programs' own packets shall ever leave by the pair: no router solicitations, no reports of groups.
     for which in ["all", "default"] {
@@ -129,6 +139,9 @@ fn build(netlink: &Netlink, config: &PlaceConfig, inside: &NetNs) -> Result<u32>
     let index = netlink.link_by_name(&outer)?.index;
     let inner = inside.netlink()?;
     let inner_index = inner.link_by_name(INNER)?.index;
+    if config.super_packets {
+        take_everything(&inner)?;
+    }
     inner.set_up(inner_index, true)?;
     netlink.set_up(index, true)?;
     Ok(index)
