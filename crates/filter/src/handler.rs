@@ -9,7 +9,7 @@
 //!   where he says.
 //! - [`forward`] sends packets of known flows on, with other ends.
 
-mod arithmetic;
+pub(crate) mod arithmetic;
 pub mod forward;
 mod sip;
 pub mod syn;

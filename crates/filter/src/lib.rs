@@ -35,6 +35,7 @@ pub mod limits;
 pub mod literal;
 mod mirror;
 pub mod program;
+pub mod rationed;
 mod satisfy;
 
 pub use filter::{Conjunction, Filter, TooLarge};

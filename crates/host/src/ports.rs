@@ -8,7 +8,7 @@
 //! not, for those who are asked by others and must answer soon.
 
 use crate::error::{Context as _, Error, Result};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_with, sockopt};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
@@ -19,6 +19,8 @@ pub enum Transport {
     Tcp,
     /// Datagrams.
     Udp,
+    /// Echo requests of ICMP and ICMPv6, whose identifier is what a port is to others.
+    Echo,
 }
 
 impl Transport {
@@ -26,6 +28,7 @@ impl Transport {
         match self {
             Self::Tcp => "TCP",
             Self::Udp => "UDP",
+            Self::Echo => "ICMP echo",
         }
     }
 }
@@ -51,8 +54,8 @@ pub fn reserve(address: SocketAddr) -> Result<Reservation> {
     take(transport, address)?.ok_or_else(|| taken(transport, address, holder(address)))
 }
 
-/// The same for either protocol, without a look at who has the port when it is taken. A port below 1024 needs
-/// `CAP_NET_BIND_SERVICE`.
+/// Takes a port without a look at who has it when it is taken. A port below 1024 needs `CAP_NET_BIND_SERVICE`, and an
+/// identifier of echo requests a group that may send them (`net.ipv4.ping_group_range`).
 pub fn reserve_quickly(transport: Transport, address: SocketAddr) -> Result<Reservation> {
     take(transport, address)?.ok_or_else(|| taken(transport, address, None))
 }
@@ -68,16 +71,19 @@ fn take(transport: Transport, address: SocketAddr) -> Result<Option<Reservation>
     } else {
         AddressFamily::INET6
     };
-    let kind = match transport {
-        Transport::Tcp => SocketType::STREAM,
-        Transport::Udp => SocketType::DGRAM,
+    let (kind, protocol) = match (transport, address.is_ipv4()) {
+        (Transport::Tcp, _) => (SocketType::STREAM, None),
+        (Transport::Udp, _) => (SocketType::DGRAM, None),
+        (Transport::Echo, true) => (SocketType::DGRAM, Some(ipproto::ICMP)),
+        (Transport::Echo, false) => (SocketType::DGRAM, Some(ipproto::ICMPV6)),
     };
-    let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None).context(what)?;
+    let socket = socket_with(family, kind, SocketFlags::CLOEXEC, protocol).context(what)?;
     if address.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, true).context(what)?;
     }
-    // Old connections in TIME_WAIT shall not count as somebody using the port. (For UDP the option would mean sharing.)
-    sockopt::set_socket_reuseaddr(&socket, transport == Transport::Tcp).context(what)?;
+    // Old connections in TIME_WAIT shall not count as somebody using the port. (For UDP the option would mean sharing.) The
+    // kernel does not tell identifiers of several addresses apart: ours share one, which takes that all of them say so.
+    sockopt::set_socket_reuseaddr(&socket, transport != Transport::Udp).context(what)?;
     match bind(&socket, &address) {
         Ok(()) => {}
         Err(rustix::io::Errno::ADDRINUSE) => return Ok(None),
@@ -89,8 +95,10 @@ fn take(transport: Transport, address: SocketAddr) -> Result<Option<Reservation>
         }
         Err(e) => return Err(Error::io(what(), e)),
     }
-    // From here on nobody else may share it.
-    sockopt::set_socket_reuseaddr(&socket, false).context(what)?;
+    if transport != Transport::Echo {
+        // From here on nobody else may share it.
+        sockopt::set_socket_reuseaddr(&socket, false).context(what)?;
+    }
     Ok(Some(Reservation {
         _socket: socket,
         address,
@@ -106,12 +114,20 @@ fn taken(transport: Transport, address: SocketAddr, holder: Option<(u32, String)
         .mend("stop it, or choose another port"),
         None => {
             let kind = name.chars().next().unwrap_or('t').to_ascii_lowercase();
+            let what = match transport {
+                Transport::Echo => "identifier",
+                Transport::Tcp | Transport::Udp => "port",
+            };
+            let mend = match transport {
+                Transport::Echo => "choose another identifier".to_owned(),
+                Transport::Tcp | Transport::Udp => format!(
+                    "find it with `ss -anp{kind} sport = {port}` and stop it, or choose another port"
+                ),
+            };
             Error::new(format!(
-                "{name} port {port} of {ip} is taken by another program of this host"
+                "{name} {what} {port} of {ip} is taken by another program of this host"
             ))
-            .mend(format!(
-                "find it with `ss -anp{kind} sport = {port}` and stop it, or choose another port"
-            ))
+            .mend(mend)
         }
     }
 }

@@ -176,6 +176,11 @@ impl Claim {
         }
     }
 
+    /// True when it is on an identifier of echo requests, not on a port.
+    pub const fn is_echo(&self) -> bool {
+        self.port != 0 && matches!(self.protocol, Protocol::Icmp | Protocol::Icmpv6)
+    }
+
     /// True when every packet that this matches is matched by the other too.
     pub fn is_subset_of(&self, other: &Self) -> bool {
         self.interface == other.interface

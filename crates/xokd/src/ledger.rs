@@ -19,6 +19,7 @@ mod generals;
 mod grant;
 mod index;
 mod ports;
+mod room;
 mod successors;
 mod tickets;
 
@@ -30,7 +31,7 @@ use std::time::Duration;
 use exos_xok::message::{GrantId, Secret};
 use exos_xok::{Claim, Endpoint};
 
-use crate::limits::{GRANTS, GRANTS_PER_USER_MAX, PORTS_BESIDE_FILTERS};
+use crate::limits::PORTS_BESIDE_FILTERS;
 use crate::policy::{Standing, Who};
 pub use denied::Denied;
 pub use generals::General;
@@ -160,7 +161,7 @@ impl Ledger {
     /// Grants a claim by somebody's right.
     fn claim_by(&mut self, slot: SlotId, claim: Claim, origin: Rc<Who>) -> Result<Change, Denied> {
         claim.check().map_err(Denied::Bad)?;
-        self.check_room(slot)?;
+        self.check_room(slot, &claim)?;
         self.check_free(slot, &claim)?;
         if let Some(general) = self.generals.having(slot, &claim)
             && !self.has_packets_of(slot, &claim)
@@ -281,7 +282,7 @@ impl Ledger {
                 "ticket on the interface of yours; it is another's:",
             ));
         }
-        self.check_room(slot)?;
+        self.check_room(slot, &self.grants.get(&id).ok_or(NONE)?.claim)?;
         self.tickets.use_up(secret);
         let grant = self.grants.get_mut(&id).ok_or(NONE)?;
         match ticket.kind {
@@ -345,24 +346,6 @@ impl Ledger {
         let found = self.grants.get(&grant);
         let held = found.filter(|grant| grant.holders.contains(&slot));
         held.ok_or(Denied::NotFound("grant"))
-    }
-
-    fn check_room(&self, slot: SlotId) -> Result<(), Denied> {
-        let uid = self.who(slot)?.uid;
-        let slots = self.slots.iter().filter(|(_, o)| o.who.uid == uid);
-        let held: usize = slots.map(|(slot, _)| self.count_held_by(*slot)).sum();
-        let awaited = || self.awaited().map(|(.., awaited)| &awaited.owner);
-        let mine = held + awaited().filter(|owner| owner.who.uid == uid).count();
-        if mine >= GRANTS_PER_USER_MAX {
-            let text = format!("the programs of this user have {mine} grants; release some");
-            return Err(Denied::Limit(text));
-        }
-        // Of each holder: what is shared counts as often.
-        let slots = self.slots.iter();
-        let taken = slots.map(|(slot, owner)| (owner.standing, self.count_held_by(*slot)));
-        let taken = taken.chain(awaited().map(|owner| (owner.standing, 1)));
-        let room = GRANTS.check(self.slots[&slot].standing, "grants", taken);
-        room.map_err(Denied::Limit)
     }
 
     /// Refuses a claim by which another slot, or whoever one is kept for, would lose packets.

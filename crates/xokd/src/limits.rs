@@ -14,7 +14,10 @@ pub const CONNECTIONS: Pool = Pool::new([64, 256, 448, 512]);
 
 /// Threads that close connections where the kernel cannot keep descriptors away. One that waits for what was handed over
 /// costs a stack that is hardly touched; with all of them waiting, connections that end keep their descriptors for longer.
-pub const CLOSERS_MAX: usize = 32;
+pub const CLOSERS: Pool = Pool::new([8, 16, 24, 32]);
+
+/// Such threads for one user's connections: one user holds up its own, and those like it find others.
+pub const CLOSERS_PER_USER_MAX: usize = 4;
 
 /// Connections of one user: its programs, and some lookers-on.
 pub const CONNECTIONS_PER_USER_MAX: usize = 64;
@@ -42,8 +45,19 @@ pub const PROGRAMS_PER_USER: usize = 16;
 /// Packet memory of one user in bytes, unless policy says otherwise: eight programs of the usual size.
 pub const MEMORY_PER_USER: u64 = 64 << 20;
 
-/// Grants of one user: the reach is 10,000 exact ones; what is left of the table is for the others.
+/// Grants of one user: the reach is 10,000 exact ones.
 pub const GRANTS_PER_USER_MAX: usize = 12_000;
+
+/// A user has this many times as many grants as are left for users like him at most: three quarters, the next three
+/// quarters of the rest. So the first may have its 12,000, and each that comes later finds some.
+pub const PART_OF_LEFT_MAX: usize = 3;
+
+/// Identifiers of echo requests of one user, on all addresses. Where an address is the host's, too, the host's own echo
+/// requests of these identifiers may be lost.
+pub const ECHOES_PER_USER_MAX: usize = 32;
+
+/// Identifiers of echo requests: with all of them taken the host loses one in 256 of its own, at most.
+pub const ECHOES: Pool = Pool::new([64, 128, 192, 256]);
 
 /// Grants: all are as many as the shared tables hold. Beside all that those whom no rule names can have, one user can have
 /// all of his; each better standing finds some left.
@@ -113,9 +127,10 @@ pub const ANSWERS_WAITING_MAX: usize = 64;
 /// one user do not fill it before a turn of the daemon has emptied it.
 pub const NEWCOMERS_WAITING_MAX: i32 = 4096;
 
-/// Newcomers let in, or turned away, before everybody else has a turn: some 3 ms at most. More than a process can connect
-/// meanwhile, so that those who connect again and again do not keep the others from the queue.
-pub const NEWCOMERS_PER_TURN: usize = 512;
+/// How long newcomers are let in, or turned away, before everybody else has a turn: each takes 10 to 50 µs, so some dozens.
+/// Without anything else to do that is most of the daemon's time, and the queue is emptied about as fast as one process can
+/// fill it; it never takes more from those who are connected.
+pub const NEWCOMERS_TIME: Duration = Duration::from_millis(1);
 
 /// How long newcomers wait when the daemon has no descriptors left: somebody may go meanwhile. No longer than between
 /// two looks at the counters, for which the loop wakes up anyway.

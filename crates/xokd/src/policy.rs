@@ -291,7 +291,10 @@ impl Policy {
     ) -> Result<Vec<RangeInclusive<u16>>, NotAllowed> {
         let rules = self.rules_for(who, interface);
         let rules = rules.filter(|rule| rule.covers(claim));
-        let ports = rules.flat_map(|rule| rule.ports.iter().cloned());
+        let ports = rules.flat_map(|rule| match claim.is_echo() {
+            true => vec![of.clone()],
+            false => rule.ports.clone(),
+        });
         let meets = |r: &RangeInclusive<u16>| r.start() <= of.end() && of.start() <= r.end();
         let ports: Vec<_> = ports.filter(meets).collect();
         if ports.is_empty() {
@@ -351,14 +354,14 @@ impl Rule {
     }
 
     fn allows(&self, claim: &Claim) -> bool {
-        // All ports of a protocol, and all protocols of an address, are more than any list of ports but the whole.
+        // All ports or identifiers of a protocol, and all protocols of an address, are more than any list of ports but
+        // the whole.
         let (first, last) = match claim.port {
             0 => (1, u16::MAX),
             port => (port, port),
         };
-        let echo = matches!(claim.protocol, Protocol::Icmp | Protocol::Icmpv6);
         let within = |range: &RangeInclusive<u16>| range.contains(&first) && range.contains(&last);
-        self.covers(claim) && (echo || self.ports.iter().any(within))
+        self.covers(claim) && (claim.is_echo() || self.ports.iter().any(within))
     }
 
     /// Whether it is about such claims, ports apart.

@@ -5,6 +5,11 @@
 //! why nobody comes), or choose it for a connection of its own, whose answers would then go to the program. So each
 //! granted port of a shared address has a socket of the host that is bound to it and does nothing else.
 //!
+//! An identifier of echo requests is held likewise, from those of the host's programs that leave the choice to the kernel
+//! (`ping` as it is today). That takes a group that may send echo requests so (`net.ipv4.ping_group_range`): where the
+//! daemon's may not, the host may choose an identifier that a program has, and loses the answers. There are few of them
+//! ([`ECHOES`](crate::limits::ECHOES)).
+//!
 //! Grants of several connections at one port have one socket between them. Claims without a port (a whole protocol, a
 //! whole address) hold no ports: who may claim those takes the host's traffic, which policy has to say in so many words.
 //! The sockets end with the daemon; the next makes them anew from the grants that it finds.
@@ -35,7 +40,10 @@ impl Reservations {
         if let Some((_, grants)) = self.held.get_mut(&port) {
             grants.insert(grant);
         } else {
-            let reservation = reserve_quickly(port.0, port.1)?;
+            let reservation = match reserve_quickly(port.0, port.1) {
+                Err(error) if port.0 == Transport::Echo && error.is(libc::EACCES) => return Ok(()),
+                reservation => reservation?,
+            };
             self.held
                 .insert(port, (reservation, BTreeSet::from([grant])));
         }
@@ -60,7 +68,8 @@ fn port_of(claim: &Claim) -> Option<Port> {
     let transport = match claim.protocol {
         Protocol::Tcp => Transport::Tcp,
         Protocol::Udp => Transport::Udp,
-        Protocol::Any | Protocol::Icmp | Protocol::Icmpv6 => return None,
+        Protocol::Icmp | Protocol::Icmpv6 => Transport::Echo,
+        Protocol::Any => return None,
     };
     let address = SocketAddr::new(claim.local, claim.port);
     (claim.port != 0).then_some((transport, address))
@@ -70,7 +79,9 @@ fn port_of(claim: &Claim) -> Option<Port> {
 mod tests {
     use super::*;
     use exos_xok::Endpoint;
-    use std::net::TcpListener;
+    use rustix::io::Errno;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_with};
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
 
     #[test]
     fn a_port_is_held_until_its_last_grant_is_gone() {
@@ -97,6 +108,42 @@ mod tests {
         reservations.release(2);
         TcpListener::bind(address).expect("nobody has it");
         reservations.release(2);
+    }
+
+    /// Of both families, which the kernel does not tell apart.
+    #[test]
+    fn an_identifier_of_echo_is_held_from_the_host() {
+        let echo = |protocol, local: IpAddr| Claim {
+            interface: 1,
+            protocol,
+            local,
+            port: 40_001,
+            remote: None,
+        };
+        let four = echo(Protocol::Icmp, Ipv4Addr::LOCALHOST.into());
+        let six = echo(Protocol::Icmpv6, Ipv6Addr::LOCALHOST.into());
+        let of_host = || {
+            let address = SocketAddr::new(four.local, four.port);
+            let flags = SocketFlags::CLOEXEC;
+            let protocol = Some(ipproto::ICMP);
+            let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, protocol);
+            socket.and_then(|socket| bind(&socket, &address).map(|()| socket))
+        };
+        let Ok(host) = of_host() else {
+            return; // The host's programs may not, and neither may we.
+        };
+        let mut reservations = Reservations::default();
+        let taken = reservations.hold(1, &four).expect_err("the host has it");
+        assert!(taken.what.contains("ICMP echo identifier 40001"), "{taken}");
+        drop(host);
+        reservations.hold(1, &four).expect("free now");
+        if UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
+            reservations.hold(2, &six).expect("of another family");
+            reservations.release(2);
+        }
+        assert_eq!(of_host().err(), Some(Errno::ADDRINUSE));
+        reservations.release(1);
+        of_host().expect("nobody has it");
     }
 
     #[test]

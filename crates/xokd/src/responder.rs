@@ -4,32 +4,49 @@
 //! that nobody has (reset) and datagrams to such (port unreachable). A stack of `exos_inet` does, on a ring like any
 //! program's. It also finds out who the neighbours are, for everybody: what it knows goes into the shared tables.
 //!
-//! Not fast, and does not have to be: packets of granted ports never come here.
+//! Not fast, and does not have to be: packets of granted ports never come here. What strangers send to ports that nobody has
+//! would be without bound, so the kernel gives the ring so much of it in a while and drops the rest ([`rationed`]), and
+//! neither it nor ARP takes the other's part.
 
 mod told;
 
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
+use exos_filter::rationed::{self, Class, admitted, dropped};
 use exos_host::Error;
+use exos_host::bpf::MappedArray;
 use exos_host::error::Result;
 use exos_inet::neighbor::State;
 use exos_inet::tcp::flow::Flow;
 use exos_inet::tcp::time_wait::records::RECORD_LEN;
 use exos_inet::{Config, Instant, RxChecksum, Stack};
-use exos_link::{Link, RX_BATCH, RxMeta, TxMeta, XdpLink};
+use exos_link::{Feed, Link, RX_BATCH, RxMeta, TxMeta, XdpLink};
 use exos_xok::tables::{Neighbour, NeighbourState};
 use exos_xok::{Claim, Endpoint, Protocol};
 
 use crate::ledger::Now;
 use crate::slot::{Place, PlaceConfig};
 
-/// Frames taken in before others have their turn: a flood to ports that nobody has costs the daemon at most this
-/// much of a turn, and beyond that the ring drops.
-const FRAMES_PER_TURN: u32 = 8 * RX_BATCH;
+/// Frames of each class ([`Class`]) that it is given before the ration is renewed, with [`RATION_EVERY`] 7,700 in a second:
+/// some hundredths of the daemon's time.
+const RATION: u32 = 256;
 
-/// Chunks of its memory: for a few stray packets at a time.
-pub const CHUNKS: u32 = 512;
+/// How often the rations are renewed: about the time in which the daemon makes places for programs. All that it is given
+/// meanwhile waits in its ring, so that what strangers send takes none of the room for ARP.
+const RATION_EVERY: Duration = Duration::from_millis(33);
+
+/// Chunks of its memory, half of which are for what arrives: the rations of both classes, and as much again for what comes
+/// while they are renewed.
+pub const CHUNKS: u32 = 8 * RATION;
+
+/// What is rationed, and what its drops are counted as.
+const CLASSES: [(Class, &str); 2] = [
+    (Class::Neighbours, "drop_neighbors_over_ration"),
+    (Class::Strays, "drop_strays_over_ration"),
+];
 
 /// The daemon's place on an interface.
 pub struct Responder {
@@ -37,6 +54,10 @@ pub struct Responder {
     link: Link,
     /// Its place in the kernel.
     pub place: Place,
+    /// What it was given of each class, and what was dropped before ([`rationed`]).
+    rations: MappedArray,
+    /// When they were renewed.
+    renewed: Now,
     interface: u32,
     /// The neighbours as the tables have them.
     told: told::Told,
@@ -61,7 +82,8 @@ impl Responder {
         gateways: &[IpAddr],
         seed: u64,
     ) -> Result<Self> {
-        let offer = place.offer(config)?;
+        let rations = MappedArray::new("exos_rations", 8 * rationed::WORDS, 1)?;
+        let offer = place.offer(config, Feed::Rationed(&rations, RATION))?;
         place.held = offer.held;
         let fds = vec![offer.socket, offer.memory];
         let link = Link::from(XdpLink::adopt(crate::slot::INNER, &offer.facts, fds)?);
@@ -79,6 +101,8 @@ impl Responder {
             stack,
             link,
             place,
+            rations,
+            renewed: Now::ZERO,
             interface: config.ifindex,
             told: told::Told::default(),
             stirred: true,
@@ -95,8 +119,27 @@ impl Responder {
         if !self.link.prepare_wait() {
             return Some(now);
         }
-        let at = self.stack.poll_timeout(instant(now))?;
-        Some(now + (at - instant(now)))
+        let at = self.stack.poll_timeout(instant(now));
+        let at = at.map(|at| now + (at - instant(now)));
+        let renewal = self
+            .has_used_rations()
+            .then_some(self.renewed + RATION_EVERY);
+        at.into_iter().chain(renewal).min()
+    }
+
+    fn has_used_rations(&self) -> bool {
+        let mut classes = CLASSES.into_iter();
+        classes.any(|(class, _)| self.rations.words()[admitted(class)].load(Relaxed) > 0)
+    }
+
+    /// All that was given has been read.
+    fn renew_rations(&mut self, now: Now) {
+        if now.saturating_sub(self.renewed) >= RATION_EVERY {
+            self.renewed = now;
+            for (class, _) in CLASSES {
+                self.rations.words()[admitted(class)].store(0, Relaxed);
+            }
+        }
     }
 
     /// Finds out about a neighbour, or makes sure of it.
@@ -108,20 +151,27 @@ impl Responder {
 
     /// Answers what is there.
     pub fn serve(&mut self, now: Now) -> Result<()> {
-        let (stack, at) = (&mut self.stack, instant(now));
-        let mut taken = 0;
-        self.stirred |= stack.poll_timeout(at).is_some_and(|due| due <= at);
-        while taken < FRAMES_PER_TURN {
-            let batch = self
-                .link
-                .receive(|frame, meta| stack.handle_frame(at, frame, checksum(meta)));
-            taken += batch as u32;
-            if batch == 0 {
+        let at = instant(now);
+        self.stirred |= self.stack.poll_timeout(at).is_some_and(|due| due <= at);
+        self.stack.handle_timeout(at);
+        self.transmit(at)?;
+        // No more than there can be: what is given meanwhile is for the next turn.
+        for _ in 0..CHUNKS / 2 / RX_BATCH {
+            let stack = &mut self.stack;
+            let take = |frame: &[u8], meta| stack.handle_frame(at, frame, checksum(meta));
+            if self.link.receive(take) == 0 {
+                self.renew_rations(now);
                 break;
             }
+            self.stirred = true;
+            // Answers are sent before there are more of them than the stack keeps.
+            self.transmit(at)?;
         }
-        self.stirred |= taken > 0;
-        self.stack.handle_timeout(at);
+        Ok(())
+    }
+
+    /// Sends what the stack has to say.
+    fn transmit(&mut self, at: Instant) -> Result<()> {
         while self.link.room() > 0 {
             let Some(out) = self.stack.poll_transmit(at) else {
                 break;
@@ -182,9 +232,12 @@ impl Responder {
         self.told.news(&rows.collect::<Vec<_>>())
     }
 
-    /// What the stack counted, by name.
+    /// What the stack counted, by name, and what was dropped before it.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.stack.counters().list()
+        let rations = self.rations.words();
+        let dropped = CLASSES.map(|(class, name)| (name, rations[dropped(class)].load(Relaxed)));
+        let counted = self.stack.counters().list();
+        counted.into_iter().chain(dropped).collect()
     }
 }
 

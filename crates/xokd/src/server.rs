@@ -114,6 +114,11 @@ impl Connection {
         }
     }
 
+    /// Who it is, for turns and shares.
+    pub fn user(&self) -> User {
+        (self.standing, self.peer.uid)
+    }
+
     /// True when answers wait because the program does not read. What has descriptors with it is not to be added to
     /// them: sixty-four for each connection would be all that a process may have.
     pub fn is_behind(&self) -> bool {
@@ -387,7 +392,7 @@ impl Server {
     /// Ends a connection.
     pub fn cut(&mut self, id: ConnectionId, why: Cut) {
         if let Some(connection) = self.connections.remove(&id) {
-            self.closing.close(connection.peer.uid, connection.socket);
+            self.closing.close(connection.user(), connection.socket);
             self.ended.push(id);
             self.count(why);
         }
@@ -409,11 +414,11 @@ impl Drop for Server {
             let _ = std::fs::remove_file(&self.path);
         }
         for (_, connection) in std::mem::take(&mut self.connections) {
-            self.closing.close(connection.peer.uid, connection.socket);
+            self.closing.close(connection.user(), connection.socket);
         }
         // Who has not been let in may have sent something, too.
         if let Ok(listener) = self.listener.try_clone() {
-            self.closing.close(u32::MAX, listener);
+            self.closing.close((Standing::Own, u32::MAX), listener);
         }
     }
 }

@@ -85,7 +85,7 @@ impl Place {
     }
 
     /// Makes the ring of this place.
-    pub fn offer(&self, config: &PlaceConfig) -> Result<Offer, Error> {
+    pub fn offer(&self, config: &PlaceConfig, feed: Feed<'_>) -> Result<Offer, Error> {
         let namespace = self.namespace.as_ref();
         Offer::make(&OfferConfig {
             namespace: namespace.expect("rings are made for places that are new"),
@@ -97,7 +97,7 @@ impl Place {
             rx_partial_checksum: true,
             super_packets: config.super_packets,
             prefer_busy_poll: false,
-            feed: Feed::Everything,
+            feed,
             queue_wait: Duration::ZERO,
         })
     }
@@ -109,6 +109,16 @@ pub fn remove(netlink: &Netlink, ifindex: u32, id: SlotId) -> Result<()> {
         Some(outer) => netlink.delete_link(outer.index),
         None => Ok(()),
     }
+}
+
+/// Has all interfaces of a slot's namespace take what is for others and for all groups, which changes nothing: there is a
+/// ring on the program's end, and nothing on the other. The holder of a packet socket can have that, too
+/// (`PACKET_ADD_MEMBERSHIP`), and take it back, as often as it likes: each change would be two lines in the kernel's log and
+/// in the audit's. It changes nothing when it is so already.
+fn take_everything(inner: &Netlink) -> Result<()> {
+    let all = inner.links()?;
+    all.iter()
+        .try_for_each(|link| inner.set_promiscuous(link.index))
 }
 
 fn build(netlink: &Netlink, config: &PlaceConfig, inside: &NetNs) -> Result<u32> {
@@ -129,6 +139,9 @@ fn build(netlink: &Netlink, config: &PlaceConfig, inside: &NetNs) -> Result<u32>
     let index = netlink.link_by_name(&outer)?.index;
     let inner = inside.netlink()?;
     let inner_index = inner.link_by_name(INNER)?.index;
+    if config.super_packets {
+        take_everything(&inner)?;
+    }
     inner.set_up(inner_index, true)?;
     netlink.set_up(index, true)?;
     Ok(index)

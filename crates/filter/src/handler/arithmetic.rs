@@ -3,7 +3,7 @@
 use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
 
 /// A half word of a packet as it is loaded on this machine.
-pub(super) const fn half(value: u16) -> i32 {
+pub(crate) const fn half(value: u16) -> i32 {
     u16::from_ne_bytes(value.to_be_bytes()) as i32
 }
 

@@ -229,6 +229,17 @@ impl Netlink {
         })
     }
 
+    /// Has an interface take frames that are for others, and those for groups that nobody has joined.
+    pub fn set_promiscuous(&self, index: u32) -> Result<()> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        message.header.flags = LinkFlags::Promisc | LinkFlags::Allmulti;
+        message.header.change_mask = message.header.flags;
+        self.change(RouteNetlinkMessage::SetLink(message), 0, || {
+            format!("cannot have the interface with index {index} take all frames")
+        })
+    }
+
     /// Sets the longest IP packet that an interface carries, in bytes.
     pub fn set_mtu(&self, index: u32, mtu: u32) -> Result<()> {
         self.set(index, LinkAttribute::Mtu(mtu), || {

@@ -33,8 +33,9 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
-use exos_filter::{Action, Filter, ProgramMaps, Rule, compile};
-use exos_host::bpf::{self, Map, Prog, XdpMode};
+use exos_filter::rationed::rationed;
+use exos_filter::{Action, Filter, Program, ProgramMaps, Rule, compile};
+use exos_host::bpf::{self, Map, MappedArray, Prog, XdpMode};
 use exos_host::kernel;
 use exos_host::limits::raise_memlock;
 use exos_host::netlink::Netlink;
@@ -74,18 +75,21 @@ pub struct OfferConfig<'a> {
     /// Have the driver's work done in the program's calls rather than in interrupts.
     pub prefer_busy_poll: bool,
     /// Who gives the socket its packets.
-    pub feed: Feed,
+    pub feed: Feed<'a>,
     /// How long to wait for a queue that another socket holds: the kernel gives one back some 30 ms after its last
     /// holder has gone.
     pub queue_wait: Duration,
 }
 
 /// Who gives the socket its packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Feed {
+#[derive(Clone, Copy, Debug)]
+pub enum Feed<'a> {
     /// A program that the offer attaches to the interface: everything that arrives there is for the
     /// socket.
     Everything,
+    /// A program that the offer attaches likewise, and that gives the socket as many frames of each class as a ration
+    /// allows ([`exos_filter::rationed`]), counted in this array.
+    Rationed(&'a MappedArray, u32),
     /// A program that somebody has attached to the interface in this mode: put the socket into its map.
     Attached(XdpMode),
 }
@@ -108,7 +112,7 @@ pub struct Offer {
 /// What keeps an offered link working.
 #[derive(Debug, Default)]
 pub struct Held {
-    /// The program that gives the socket what arrives, with [`Feed::Everything`]. Pinned, it outlives
+    /// The program that gives the socket what arrives, unless that is [`Feed::Attached`]. Pinned, it outlives
     /// the daemon; it keeps its map by itself.
     pub attachment: Option<bpf::Link>,
     /// The map that it finds the socket in.
@@ -142,7 +146,10 @@ fn make_here(config: &OfferConfig<'_>) -> Result<Offer, Error> {
     let _ = raise_memlock(None);
     let mut held = Held::default();
     let mode = match config.feed {
-        Feed::Everything => held.attach(&interface, multi_buffer)?,
+        Feed::Everything => held.attach(&interface, multi_buffer, everything)?,
+        Feed::Rationed(rations, most) => held.attach(&interface, multi_buffer, |sockets| {
+            rationed(sockets, rations.raw_fd(), most as i32)
+        })?,
         Feed::Attached(mode) => mode,
     };
     let (lent, memory, socket) = make_socket(config, &interface)?;
@@ -179,25 +186,35 @@ fn make_here(config: &OfferConfig<'_>) -> Result<Offer, Error> {
 }
 
 impl Held {
-    /// Attaches a program that gives the socket of a queue all that arrives there. In the driver: where
+    /// Attaches a program that gives the socket of a queue what arrives there. In the driver: where
     /// packets are redirected to a veth, its other end has to have a program there to get them.
-    fn attach(&mut self, interface: &Interface, multi_buffer: bool) -> Result<XdpMode, Error> {
+    fn attach(
+        &mut self,
+        interface: &Interface,
+        multi_buffer: bool,
+        code: impl FnOnce(i32) -> Program,
+    ) -> Result<XdpMode, Error> {
         let sockets = Map::xskmap(interface.queues)?;
-        let all = Rule {
-            filter: Filter::everything(),
-            action: Action::RedirectToSocket,
-        };
-        let maps = ProgramMaps {
-            xskmap_fd: sockets.raw_fd(),
-            counters_fd: None,
-        };
-        let code = compile(&[all], Action::Drop, &maps).expect("a program of one rule is short");
+        let code = code(sockets.raw_fd());
         let program = Prog::load(&code.words(), "exos_slot", multi_buffer).map_err(Error::from)?;
         let mode = XdpMode::Native;
         let attachment = bpf::Link::attach_xdp(interface.index, &program, mode)?;
         (self.attachment, self.sockets) = (Some(attachment), Some(sockets));
         Ok(mode)
     }
+}
+
+/// A program that gives everything to the sockets of this map.
+fn everything(sockets: i32) -> Program {
+    let all = Rule {
+        filter: Filter::everything(),
+        action: Action::RedirectToSocket,
+    };
+    let maps = ProgramMaps {
+        xskmap_fd: sockets,
+        counters_fd: None,
+    };
+    compile(&[all], Action::Drop, &maps).expect("a program of one rule is short")
 }
 
 /// The memory and a socket over it, ready to be bound.

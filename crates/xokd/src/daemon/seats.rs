@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use exos_filter::gate::{Slot, SlotKind};
 use exos_host::shared::LentMemory;
-use exos_link::Facts as LinkFacts;
+use exos_link::{Facts as LinkFacts, Feed};
 use exos_xok::message::{Mode, Refusal};
 use exos_xok::tables;
 
@@ -175,7 +175,7 @@ impl Daemon {
             ..Slot::default()
         };
         interface.gate.add_slot(config.id, &entry)?;
-        let offer = place.offer(config)?;
+        let offer = place.offer(config, Feed::Everything)?;
         if let Some(link) = &offer.held.attachment {
             link.pin(&interface.gate.ring_name(config.id))?;
         }

@@ -28,7 +28,7 @@ impl Daemon {
         let ready = self.wait(signals)?;
         let now = now();
         if ready.contains(&Ready::Newcomer) {
-            self.let_in(now);
+            self.let_in();
         }
         self.hear_everybody(&ready);
         self.serve_worker();
@@ -94,7 +94,7 @@ impl Daemon {
         next
     }
 
-    fn let_in(&mut self, now: Now) {
+    fn let_in(&mut self) {
         let house = House {
             policy: &self.config.policy,
             seats: &self.seats,
@@ -108,7 +108,7 @@ impl Daemon {
         let user = |ready: &Ready| match *ready {
             Ready::Program(id) => {
                 let connection = self.server.connection(id)?;
-                Some(((connection.standing, connection.peer.uid), id))
+                Some((connection.user(), id))
             }
             _ => None,
         };

@@ -11,7 +11,10 @@ use proptest::prelude::*;
 
 use super::index::{Key, key};
 use super::*;
-use crate::limits::{FILTERS_PER_SLOT_MAX, GRANTS, NOBODY, TICKET_LIFE, TICKETS_PER_SLOT_MAX};
+use crate::limits::{
+    ECHOES, ECHOES_PER_USER_MAX, FILTERS_PER_SLOT_MAX, GRANTS, GRANTS_PER_USER_MAX, NOBODY,
+    TICKET_LIFE, TICKETS_PER_SLOT_MAX,
+};
 
 mod successors;
 
@@ -40,33 +43,96 @@ fn ledger(slots: u32) -> Ledger {
 #[test]
 fn users_whom_nobody_names_leave_grants_to_the_others() {
     let mut ledger = Ledger::new(7);
-    for slot in 1..=2 {
-        let standing = Standing::Unnamed;
-        ledger.add_slot(
-            slot,
-            Owner {
-                standing,
-                ..owner(slot)
-            },
-        );
-    }
     ledger.add_slot(3, owner(3));
     let pool = GRANTS.most(Standing::Unnamed) as u16;
-    for port in 1..=pool {
-        let slot = SlotId::from(port % 2 + 1);
-        ledger.claim(slot, tcp(port)).expect("there is room");
-    }
-    for slot in [1, 2] {
+    let grants = each_of_many(&mut ledger, 1..=pool, tcp);
+    for slot in [OTHERS + 1, OTHERS + 2] {
         let denied = ledger.claim(slot, tcp(9000)).expect_err("full");
         assert_eq!(denied.code(), Refusal::Limit);
         assert!(denied.to_string().contains("no rule"), "{denied}");
     }
     ledger.claim(3, tcp(9000)).expect("his pool is another");
-    ledger.release(1, 2, START).expect("it has it");
-    ledger.claim(2, tcp(9001)).expect("one was given back");
+    ledger
+        .release(OTHERS + 1, grants[0], START)
+        .expect("it has it");
+    ledger
+        .claim(OTHERS + 2, tcp(9001))
+        .expect("one was given back");
     // A policy that names them has more for them.
     ledger.set_standings(|_| Standing::Named);
-    ledger.claim(1, tcp(9002)).expect("as for others");
+    ledger.claim(OTHERS + 1, tcp(9002)).expect("as for others");
+}
+
+/// Slots of [`each_of_many`] come behind this number.
+const OTHERS: SlotId = 1000;
+
+/// Each of these is claimed by another user, whom no rule names.
+fn each_of_many(
+    ledger: &mut Ledger,
+    ports: RangeInclusive<u16>,
+    claim: impl Fn(u16) -> Claim,
+) -> Vec<GrantId> {
+    let each = ports.map(|port| {
+        let slot = OTHERS + SlotId::from(port);
+        let standing = Standing::Unnamed;
+        let owner = owner(slot);
+        ledger.add_slot(slot, Owner { standing, ..owner });
+        let claimed = ledger.claim(slot, claim(port));
+        claimed.expect("there is room").grant
+    });
+    each.collect()
+}
+
+/// Users whom rules name, one after the other, each with as much as it gets: whoever comes next finds some left.
+#[test]
+fn no_two_users_take_all_grants() {
+    let mut ledger = Ledger::new(7);
+    let mut ports = 1..=u16::MAX;
+    let mut has = Vec::new();
+    for slot in 1..=5 {
+        ledger.add_slot(slot, owner(slot));
+        let mut more = || ledger.claim(slot, tcp(ports.next().expect("a port"))).ok();
+        has.push(std::iter::from_fn(&mut more).count());
+    }
+    assert_eq!(has[0], GRANTS_PER_USER_MAX);
+    assert!(has.iter().all(|count| *count >= 40), "{has:?}");
+    let denied = ledger.claim(2, tcp(u16::MAX)).expect_err("it has its part");
+    assert_eq!(denied.code(), Refusal::Limit);
+    assert!(denied.to_string().contains("are left for"), "{denied}");
+}
+
+/// What is claimed of echo requests is lost to the host's own, where an address is the host's: a few for each user, and not
+/// many for all of them.
+#[test]
+fn identifiers_of_echo_are_few() {
+    let mut ledger = Ledger::new(7);
+    let echo = |port| Claim {
+        protocol: Protocol::Icmp,
+        ..tcp(port)
+    };
+    for slot in 1..=8 {
+        let standing = Standing::Named;
+        let owner = owner(slot);
+        ledger.add_slot(slot, Owner { standing, ..owner });
+        let ids = (0..).map(|n| slot as u16 * 1000 + n);
+        let granted = ids.take_while(|id| ledger.claim(slot, echo(*id)).is_ok());
+        let expected = if slot <= 6 { ECHOES_PER_USER_MAX } else { 0 };
+        assert_eq!(granted.count(), expected, "{slot}");
+    }
+    let most = ECHOES.most(Standing::Named);
+    assert_eq!(most, 6 * ECHOES_PER_USER_MAX);
+    let denied = ledger
+        .claim(1, echo(1))
+        .expect_err("it has as many as it may");
+    assert!(
+        denied.to_string().contains("identifiers of echo"),
+        "{denied}"
+    );
+    ledger.claim(1, tcp(80)).expect("ports are another matter");
+    // A connection out of one is one more, and to give back is to have room.
+    let (id, _) = ledger.held_by(1).next().expect("it has some");
+    ledger.release(1, id, START).expect("its own");
+    ledger.claim(1, echo(1)).expect("one was given back");
 }
 
 /// Filters of programs whose users nobody names are two on an interface; each of those may have several.

@@ -4,6 +4,7 @@
 //! the daemon has of something is divided by standing ([`Pool`]): whoever is named better always finds some left.
 
 use super::{Policy, Subject, Who};
+use crate::limits::PART_OF_LEFT_MAX;
 
 /// How well a policy knows somebody, the least first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -68,6 +69,26 @@ impl Pool {
         let levels = taken_from(standing, taken);
         let rooms = levels.map(|(level, has)| self.most(level).saturating_sub(has));
         rooms.min().unwrap_or(0)
+    }
+
+    /// Whether somebody who has `mine` leaves enough to users like him with one more: at least a third of what he has. So
+    /// whoever comes next finds some left, however many have been before him.
+    pub fn check_part(
+        &self,
+        standing: Standing,
+        things: &str,
+        mine: usize,
+        taken: impl IntoIterator<Item = (Standing, usize)>,
+    ) -> Result<(), String> {
+        let left = self.room(standing, taken);
+        if mine < PART_OF_LEFT_MAX * left {
+            return Ok(());
+        }
+        Err(format!(
+            "this user has {mine} {things}, and {left} are left for {}; a user may have {PART_OF_LEFT_MAX} times as many as are left; {}",
+            standing.whom(),
+            standing.remedy(),
+        ))
     }
 
     /// Whether somebody may have one more; else in whose way it would be, in words that say what to do. `taken` is how
@@ -143,6 +164,28 @@ mod tests {
         ] {
             assert_eq!(policy.standing(&Who { uid, groups }, 0), standing, "{uid}");
         }
+    }
+
+    #[test]
+    fn whoever_comes_next_finds_some_left() {
+        const POOL: Pool = Pool::new([1000, 2000, 4000, 5000]);
+        let (mut has, mut all) = (Vec::new(), 0);
+        for _ in 0..5 {
+            let mut mine = 0;
+            let one = |mine, all| POOL.check_part(Named, "things", mine, [(Named, all)]);
+            while one(mine, all).is_ok() {
+                (mine, all) = (mine + 1, all + 1);
+            }
+            has.push(mine);
+        }
+        assert_eq!(has, [3000, 750, 188, 47, 12]);
+        let text = POOL.check_part(Unnamed, "things", 750, [(Unnamed, 750)]);
+        let text = text.expect_err("a third of it is left");
+        assert!(text.contains("no rule of the policy names"), "{text}");
+        assert!(
+            POOL.check_part(Own, "things", 0, [(Named, 4999)]).is_ok(),
+            "the last one"
+        );
     }
 
     #[test]

@@ -69,6 +69,7 @@ fn a_file_says_who_may_do_what() {
     assert!(may(1000, "eth0", Tcp, "192.0.2.7", 80));
     assert!(may(1000, "eth0", Tcp, "192.0.2.7", 8999));
     assert!(may(1000, "eth0", Icmp, "192.0.2.7", 7));
+    assert!(!may(1000, "eth0", Icmp, "192.0.2.7", 0), "all of it");
     assert!(!may(1000, "eth0", Tcp, "192.0.2.7", 81));
     assert!(!may(1000, "eth0", Tcp, "192.0.2.8", 80));
     assert!(!may(1000, "eth1", Tcp, "192.0.2.7", 80));
@@ -85,6 +86,36 @@ fn a_file_says_who_may_do_what() {
     assert_eq!(policy.dump(&who(1001), "eth0"), Dump::Own);
     // Whatever the file says.
     assert_eq!(policy.dump(&who(0), "eth0"), Dump::All);
+}
+
+/// An identifier is no port, so rules about ports say nothing about it. All of ICMP is more, and has to be said.
+#[test]
+fn identifiers_of_echo_are_everybodys_and_all_of_icmp_is_not() {
+    let rule = |ports: &str| {
+        let text = format!(
+            "[[interface]]\nname = \"eth0\"\nshare_address = true\n[[allow]]\nanyone = true\n{ports}"
+        );
+        file::parse(Path::new("p.toml"), &text).expect("it is right")
+    };
+    for (ports, whole) in [
+        ("", false),
+        ("ports = [\"80\"]\n", false),
+        ("ports = [\"1024-65535\", \"1-1023\"]\n", false),
+        ("ports = [\"1-65535\"]\n", true),
+    ] {
+        let policy = rule(ports);
+        for (protocol, local) in [
+            (Protocol::Icmp, "192.0.2.7"),
+            (Protocol::Icmpv6, "2001:db8::7"),
+        ] {
+            let may = |port| policy.allows(&who(1000), "eth0", &claim(protocol, local, port));
+            assert!(may(1) && may(u16::MAX), "{ports}");
+            assert_eq!(may(0), whole, "{ports}");
+            let any = claim(protocol, local, 7);
+            let chosen = policy.ports(&who(1000), "eth0", &any, &(40_000..=40_999));
+            assert_eq!(chosen, Ok(vec![40_000..=40_999]), "{ports}");
+        }
+    }
 }
 
 #[test]

@@ -3,24 +3,29 @@
 //! The kernel lets go of such descriptors in the thread that closes the connection, and for some it waits as long as their
 //! sender has said: a TCP socket with `SO_LINGER`, a file of FUSE or NFS. Where the kernel refuses descriptors
 //! ([`take_descriptors`](exos_host::peer::take_descriptors)) there are none, and a connection is closed at once. Elsewhere
-//! each is closed on a thread of its own, of which there are at most [`CLOSERS_MAX`]; more connections wait for one.
+//! each is closed on a thread of its own, the oldest first. There are few such threads ([`CLOSERS`]), and of these a user has
+//! a few ([`CLOSERS_PER_USER_MAX`]): more of its connections wait for one, and nobody else's wait for them.
 //!
 //! Invariant: no thread but a closer receives a message that has descriptors with it, or closes a connection on which one
 //! may wait.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread::JoinHandle;
 
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, Shutdown};
 
-use crate::limits::CLOSERS_MAX;
+use super::User;
+use crate::limits::{CLOSERS, CLOSERS_PER_USER_MAX};
+use crate::policy::Standing;
 
 /// Connections that are being closed.
 #[derive(Debug)]
 pub(super) struct Closing {
     may_hold_descriptors: bool,
-    closers: Vec<(u32, JoinHandle<()>)>,
-    waiting: Vec<(u32, OwnedFd)>,
+    closers: Vec<(User, JoinHandle<()>)>,
+    /// The oldest first.
+    waiting: VecDeque<(User, OwnedFd)>,
 }
 
 impl Closing {
@@ -29,7 +34,7 @@ impl Closing {
         Self {
             may_hold_descriptors,
             closers: Vec::new(),
-            waiting: Vec::new(),
+            waiting: VecDeque::new(),
         }
     }
 
@@ -48,41 +53,65 @@ impl Closing {
     }
 
     /// Closes a connection of this user; its peer sees that at once.
-    pub(super) fn close(&mut self, uid: u32, socket: OwnedFd) {
+    pub(super) fn close(&mut self, user: User, socket: OwnedFd) {
         if self.may_hold_descriptors {
             let _ = rustix::net::shutdown(&socket, Shutdown::Both);
-            self.waiting.push((uid, socket));
+            self.waiting.push_back((user, socket));
             self.go_on();
         }
     }
 
     /// Connections of this user that are not closed yet.
     pub(super) fn of(&self, uid: u32) -> usize {
-        let closers = self.closers.iter().map(|(user, _)| user);
-        let waiting = self.waiting.iter().map(|(user, _)| user);
-        closers.chain(waiting).filter(|user| **user == uid).count()
+        self.users().filter(|(_, user)| *user == uid).count()
     }
 
-    /// Gives those that wait to closers, as far as there are any.
+    /// How well the policy knew the users of those that are not closed yet.
+    pub(super) fn standings(&self) -> impl Iterator<Item = Standing> {
+        self.users().map(|(standing, _)| standing)
+    }
+
+    fn users(&self) -> impl Iterator<Item = User> {
+        let closers = self.closers.iter().map(|(user, _)| *user);
+        closers.chain(self.waiting.iter().map(|(user, _)| *user))
+    }
+
+    /// Gives those that wait to closers, as far as there are any for their users.
     pub(super) fn go_on(&mut self) {
         self.closers.retain(|(_, closer)| !closer.is_finished());
-        while self.closers.len() < CLOSERS_MAX
-            && let Some((uid, socket)) = self.waiting.pop()
-        {
-            let closer = std::thread::Builder::new().name("closer".to_owned());
-            // Not by the closure, which would be closed here if there is no thread for it.
-            let (hand, take) = std::sync::mpsc::sync_channel(1);
-            match closer.spawn(move || drop(take.recv())) {
-                Ok(thread) => {
-                    let _ = hand.send(socket);
-                    self.closers.push((uid, thread));
-                }
-                Err(_) => {
-                    self.waiting.push((uid, socket));
-                    return;
-                }
+        let mut at = 0;
+        while let Some((user, _)) = self.waiting.get(at) {
+            if !self.has_closer_for(*user) {
+                at += 1;
+                continue;
+            }
+            let (user, socket) = self.waiting.remove(at).expect("it was there just now");
+            match start(socket) {
+                Ok(thread) => self.closers.push((user, thread)),
+                Err(socket) => return self.waiting.insert(at, (user, socket)),
             }
         }
+    }
+
+    fn has_closer_for(&self, (standing, uid): User) -> bool {
+        let closers = || self.closers.iter().map(|(user, _)| *user);
+        let of_user = closers().filter(|(_, user)| *user == uid).count();
+        let taken = closers().map(|(standing, _)| (standing, 1));
+        of_user < CLOSERS_PER_USER_MAX && CLOSERS.room(standing, taken) > 0
+    }
+}
+
+/// Closes a socket on a thread of its own, or gives it back when there is none.
+fn start(socket: OwnedFd) -> Result<JoinHandle<()>, OwnedFd> {
+    let closer = std::thread::Builder::new().name("closer".to_owned());
+    // Not by the closure, which would be closed here if there is no thread for it.
+    let (hand, take) = std::sync::mpsc::sync_channel(1);
+    match closer.spawn(move || drop(take.recv())) {
+        Ok(thread) => {
+            let _ = hand.send(socket);
+            Ok(thread)
+        }
+        Err(_) => Err(socket),
     }
 }
 
@@ -92,5 +121,85 @@ impl Drop for Closing {
         for (_, socket) in self.waiting.drain(..) {
             std::mem::forget(socket);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::server::tests::lingering;
+
+    /// Until those of this user are closed that can be.
+    fn until_closed(closing: &mut Closing, uid: u32, left: usize) {
+        while closing.of(uid) > left {
+            std::thread::sleep(Duration::from_millis(1));
+            closing.go_on();
+        }
+    }
+
+    /// Sockets of which each takes an hour to be closed, of two users whom the policy names and of one whom it does not.
+    #[test]
+    fn one_user_holds_up_nobody_elses_closers() {
+        let mut closing = Closing::new(true);
+        let users = [
+            (Standing::Named, 7),
+            (Standing::Named, 8),
+            (Standing::Unnamed, 9),
+        ];
+        let mut peers = Vec::new();
+        for user in users {
+            for _ in 0..CLOSERS_PER_USER_MAX + 2 {
+                let (socket, peer) = lingering();
+                peers.push(peer);
+                closing.close(user, socket);
+            }
+        }
+        for standing in Standing::ALL {
+            let (socket, _peer) = UnixStream::pair().expect("a pair");
+            closing.close((standing, 10), socket.into());
+            until_closed(&mut closing, 10, 0);
+        }
+        for (_, uid) in users {
+            assert_eq!(closing.of(uid), CLOSERS_PER_USER_MAX + 2);
+        }
+        // The oldest that waits is the next.
+        let waiting = |closing: &Closing| -> Vec<i32> {
+            let of_first = closing.waiting.iter().filter(|(user, _)| *user == users[0]);
+            of_first.map(|(_, socket)| socket.as_raw_fd()).collect()
+        };
+        let before = waiting(&closing);
+        drop(peers.remove(0));
+        until_closed(&mut closing, 7, CLOSERS_PER_USER_MAX + 1);
+        assert_eq!(waiting(&closing), before[1..]);
+        drop(peers);
+        for (_, uid) in users {
+            until_closed(&mut closing, uid, 0);
+        }
+    }
+
+    /// Many users whom nobody names, as one person may be.
+    #[test]
+    fn strangers_leave_closers_to_who_is_named() {
+        let mut closing = Closing::new(true);
+        let most = CLOSERS.most(Standing::Unnamed);
+        let mut peers = Vec::new();
+        for uid in 0..most as u32 + 1 {
+            let (socket, peer) = lingering();
+            peers.push(peer);
+            closing.close((Standing::Unnamed, 1000 + uid), socket);
+        }
+        assert_eq!((closing.closers.len(), closing.waiting.len()), (most, 1));
+        let (socket, _peer) = UnixStream::pair().expect("a pair");
+        closing.close((Standing::Member, 7), socket.into());
+        until_closed(&mut closing, 7, 0);
+        let standings = closing.standings();
+        assert_eq!(
+            standings.filter(|s| *s == Standing::Unnamed).count(),
+            most + 1
+        );
     }
 }

@@ -21,8 +21,8 @@ use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 use super::{Connection, ConnectionId, Cut, Server};
 use crate::ledger::Now;
 use crate::limits::{
-    ACCEPT_PAUSE, CONNECTIONS, CONNECTIONS_PER_USER_MAX, CONNECTIONS_UNNAMED_MAX,
-    NEWCOMERS_PER_TURN, UNSEATED_TIME,
+    ACCEPT_PAUSE, CONNECTIONS, CONNECTIONS_PER_USER_MAX, CONNECTIONS_UNNAMED_MAX, NEWCOMERS_TIME,
+    UNSEATED_TIME,
 };
 use crate::policy::{Standing, Who};
 
@@ -50,10 +50,12 @@ pub struct Awaited {
 }
 
 impl Server {
-    /// Lets in whoever waits, up to a turn's worth: who connects again and again must not keep us here.
-    pub fn accept(&mut self, now: Now, guests: &impl Guests) {
+    /// Lets in whoever waits, as long as a turn lasts by this clock: who connects again and again must not keep us here.
+    pub fn accept(&mut self, clock: impl Fn() -> Now, guests: &impl Guests) {
         self.closing.go_on();
-        for _ in 0..NEWCOMERS_PER_TURN {
+        let mut now = clock();
+        let until = now + NEWCOMERS_TIME;
+        while now < until {
             match self.accept_one() {
                 Ok(socket) => self.welcome(socket, now, guests),
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
@@ -63,6 +65,7 @@ impl Server {
                 }
                 Err(_) => break,
             }
+            now = clock();
         }
     }
 
@@ -80,13 +83,14 @@ impl Server {
         let of_user = self.connections.values().map(|c| c.peer.uid);
         let of_user = of_user.filter(|user| uid == Ok(*user)).count();
         let of_user = of_user + uid.map_or(0, |uid| self.closing.of(uid));
+        let unknown = (Standing::Unnamed, uid.unwrap_or(u32::MAX));
         if of_user >= CONNECTIONS_PER_USER_MAX {
             self.count(Cut::TooMany);
-            self.closing.close(uid.unwrap_or(u32::MAX), socket);
+            self.closing.close(unknown, socket);
             return;
         }
         let Ok(peer) = Peer::of(&socket) else {
-            self.closing.close(uid.unwrap_or(u32::MAX), socket);
+            self.closing.close(unknown, socket);
             return; // It has gone again.
         };
         let mut connection = Connection::new(socket, peer, now);
@@ -98,7 +102,7 @@ impl Server {
             if !self.closing.has_descriptors(&connection.socket) {
                 turn_away(&connection);
             }
-            self.closing.close(connection.peer.uid, connection.socket);
+            self.closing.close(connection.user(), connection.socket);
             return;
         }
         self.last += 1;
@@ -130,7 +134,9 @@ impl Server {
 
     fn is_free(&self, standing: Standing, kept: &[(Standing, usize)]) -> bool {
         let taken = self.connections.values().map(|c| (c.standing, 1));
-        let taken = taken.chain(kept.iter().copied());
+        // What is not closed yet has its descriptor still.
+        let closing = self.closing.standings().map(|standing| (standing, 1));
+        let taken = taken.chain(closing).chain(kept.iter().copied());
         CONNECTIONS.check(standing, "connections", taken).is_ok()
     }
 

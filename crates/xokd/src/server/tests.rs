@@ -7,7 +7,7 @@ use rustix::net::SocketAddrUnix;
 
 use super::*;
 use crate::limits::{
-    CONNECTIONS, CONNECTIONS_PER_USER_MAX, CONNECTIONS_UNNAMED_MAX, UNSEATED_TIME,
+    CONNECTIONS, CONNECTIONS_PER_USER_MAX, CONNECTIONS_UNNAMED_MAX, NEWCOMERS_TIME, UNSEATED_TIME,
 };
 
 const START: Now = Now::ZERO;
@@ -94,7 +94,7 @@ fn count(server: &Server, name: &str) -> u64 {
 fn requests_come_in_order_and_answers_go_back() {
     let (mut server, path) = server("order");
     let program = connect(&path);
-    server.accept(START, &Everybody::named());
+    server.accept(|| START, &Everybody::named());
     let id = server.ids()[0];
     send(&program, &Request::Hello { version: VERSION }.encode(1));
     send(&program, &Request::Status.encode(2));
@@ -124,7 +124,7 @@ fn requests_come_in_order_and_answers_go_back() {
 fn who_has_hung_up_is_known_at_once() {
     let (mut server, path) = server("hung-up");
     let program = connect(&path);
-    server.accept(START, &Everybody::named());
+    server.accept(|| START, &Everybody::named());
     let id = server.ids()[0];
     let gone = |server: &Server| server.connection(id).map(Connection::has_hung_up);
     for tag in 1..=20 {
@@ -150,7 +150,7 @@ fn who_has_hung_up_is_known_at_once() {
 fn a_connection_ends_with_its_process_whoever_goes_on_speaking() {
     let (mut server, path) = server("outlived");
     let program = connect(&path);
-    server.accept(START, &Everybody::named());
+    server.accept(|| START, &Everybody::named());
     let id = server.ids()[0];
     send(&program, &Request::Status.encode(1));
     server.end_with_process(id);
@@ -187,7 +187,7 @@ fn what_cannot_be_read_ends_the_connection() {
     .encode(1);
     for bytes in [&b"x"[..], &[0; 6], &cut[..9], &endless] {
         let program = connect(&path);
-        server.accept(START, &Everybody::named());
+        server.accept(|| START, &Everybody::named());
         let id = server.ids()[0];
         send(&program, bytes);
         assert!(matches!(
@@ -203,7 +203,7 @@ fn what_cannot_be_read_ends_the_connection() {
 fn a_program_that_does_not_listen_is_cut_off() {
     let (mut server, path) = server("slow");
     let program = connect(&path);
-    server.accept(START, &Everybody::named());
+    server.accept(|| START, &Everybody::named());
     let id = server.ids()[0];
     let long = Answer::Refused {
         code: exos_xok::message::Refusal::System,
@@ -226,7 +226,7 @@ fn a_program_that_does_not_listen_is_cut_off() {
 fn descriptors_that_are_sent_to_us_are_not_kept() {
     let (mut server, path) = server_that_is_sent_descriptors("kept-descriptors");
     let program = connect(&path);
-    server.accept(START, &Everybody::named());
+    server.accept(|| START, &Everybody::named());
     let id = server.ids()[0];
     let (ours, theirs) = UnixStream::pair().expect("a pair");
     let theirs = OwnedFd::from(theirs);
@@ -247,7 +247,7 @@ fn one_user_cannot_keep_the_others_out() {
     let mut programs = Vec::new();
     for _ in 0..CONNECTIONS_PER_USER_MAX + 3 {
         programs.push(connect(&path));
-        server.accept(START, &Everybody::named());
+        server.accept(|| START, &Everybody::named());
     }
     assert_eq!(server.len(), CONNECTIONS_PER_USER_MAX);
     assert_eq!(count(&server, "connections_refused_too_many"), 3);
@@ -261,7 +261,7 @@ fn fill(server: &mut Server, path: &Path, connections: usize, standing: Standing
     let mut programs = Vec::new();
     for _ in 0..connections {
         programs.push(connect(path));
-        server.accept(START, &Everybody::of(standing));
+        server.accept(|| START, &Everybody::of(standing));
         let user = 100_000 + server.last as u32;
         let connection = server.connections.get_mut(&server.last);
         connection.expect("it was let in").peer.uid = user;
@@ -281,13 +281,27 @@ fn last_words(program: &OwnedFd) -> Option<FromDaemon> {
 const FULL: FromDaemon = FromDaemon::Notice(Notice::Goodbye(Farewell::Full));
 
 #[test]
+fn who_connects_again_and_again_keeps_nobody_longer_than_a_turn() {
+    let (mut server, path) = server("newcomers");
+    let crowd: Vec<OwnedFd> = (0..20).map(|_| connect(&path)).collect();
+    // Each takes a quarter of the time.
+    let ticks = std::cell::Cell::new(0);
+    let clock = || START + NEWCOMERS_TIME / 4 * ticks.replace(ticks.get() + 1);
+    for turn in 1..=5 {
+        server.accept(clock, &Everybody::named());
+        assert_eq!(server.len(), 4 * turn);
+    }
+    drop(crowd);
+}
+
+#[test]
 fn users_whom_nobody_names_cannot_keep_the_others_out() {
     let (mut server, path) = server("crowd");
     let most = CONNECTIONS.most(Standing::Unnamed);
     let _crowd = fill(&mut server, &path, most, Standing::Unnamed);
     let turned_away = connect(&path);
     send(&turned_away, &Request::Status.encode(1));
-    server.accept(START, &Everybody::of(Standing::Unnamed));
+    server.accept(|| START, &Everybody::of(Standing::Unnamed));
     assert_eq!((server.len(), last_words(&turned_away)), (most, Some(FULL)));
     assert_eq!(count(&server, "connections_refused_too_many"), 1);
     for standing in [Standing::Member, Standing::Named, Standing::Own] {
@@ -296,7 +310,7 @@ fn users_whom_nobody_names_cannot_keep_the_others_out() {
         assert_eq!(server.len(), CONNECTIONS.most(standing), "{standing:?}");
         if standing < Standing::Own {
             let late = connect(&path);
-            server.accept(START, &Everybody::of(standing));
+            server.accept(|| START, &Everybody::of(standing));
             assert_eq!(last_words(&late), Some(FULL));
         }
     }
@@ -314,10 +328,10 @@ fn one_that_holds_nothing_makes_room_when_it_has_had_its_time() {
     send(&crowd[1], &Request::Status.encode(1));
     server.receive(ids[1], START + Now::from_secs(1));
     let early = connect(&path);
-    server.accept(START + UNSEATED_TIME - Now::from_millis(1), &guests);
+    server.accept(|| START + UNSEATED_TIME - Now::from_millis(1), &guests);
     assert_eq!(last_words(&early), Some(FULL));
     let _newcomer = connect(&path);
-    server.accept(START + UNSEATED_TIME, &guests);
+    server.accept(|| START + UNSEATED_TIME, &guests);
     assert_eq!(server.len(), most);
     assert!(server.connection(ids[2]).is_none() && server.connection(ids[1]).is_some());
     assert_eq!(last_words(&crowd[2]), Some(FULL));
@@ -326,14 +340,14 @@ fn one_that_holds_nothing_makes_room_when_it_has_had_its_time() {
     // When all hold something nobody makes room; and nobody does for one whom the policy knows less.
     guests.holding = server.ids();
     let late = connect(&path);
-    server.accept(START + UNSEATED_TIME, &guests);
+    server.accept(|| START + UNSEATED_TIME, &guests);
     assert_eq!(last_words(&late), Some(FULL));
     server.set_standings(|_| Standing::Named);
     let more = CONNECTIONS.most(Standing::Named) - server.len();
     let _named = fill(&mut server, &path, more, Standing::Named);
     let late = connect(&path);
     let later = START + UNSEATED_TIME * 2;
-    server.accept(later, &Everybody::of(Standing::Unnamed));
+    server.accept(|| later, &Everybody::of(Standing::Unnamed));
     assert_eq!(last_words(&late), Some(FULL));
     assert_eq!(count(&server, "connections_cut_made_room"), 1);
 }
@@ -356,7 +370,7 @@ fn there_is_room_for_who_comes_back() {
         ..Everybody::of(Standing::Unnamed)
     };
     let stranger = connect(&path);
-    server.accept(START, &awaiting(ABSENT, 0));
+    server.accept(|| START, &awaiting(ABSENT, 0));
     assert_eq!(last_words(&stranger), Some(FULL), "another's");
     // One of the crowd is his, beside his slots: that is one of the three. As a slot's it is not.
     let first = server.ids()[0];
@@ -367,17 +381,17 @@ fn there_is_room_for_who_comes_back() {
         .peer
         .uid = ABSENT;
     let stranger = connect(&path);
-    server.accept(START, &awaiting(ABSENT, 1));
+    server.accept(|| START, &awaiting(ABSENT, 1));
     assert_eq!(last_words(&stranger), Some(FULL), "another's");
     let mut let_in = vec![connect(&path)];
-    server.accept(START, &awaiting(ABSENT, 0));
+    server.accept(|| START, &awaiting(ABSENT, 0));
     assert_eq!(server.len(), most - AWAY + 1);
     // And who is awaited himself finds what is left.
     let ours = rustix::process::geteuid().as_raw();
     while server.len() < most {
         let_in.push(connect(&path));
         let before = server.len();
-        server.accept(START, &awaiting(ours, 0));
+        server.accept(|| START, &awaiting(ours, 0));
         assert_eq!(server.len(), before + 1);
     }
 }
@@ -387,7 +401,7 @@ fn a_user_whom_nobody_names_has_a_few() {
     let (mut server, path) = server("few");
     let connect = |_| connect(&path);
     let _programs: Vec<_> = (0..CONNECTIONS_UNNAMED_MAX + 3).map(connect).collect();
-    server.accept(START, &Everybody::of(Standing::Unnamed));
+    server.accept(|| START, &Everybody::of(Standing::Unnamed));
     assert_eq!(server.len(), CONNECTIONS_UNNAMED_MAX);
     assert_eq!(count(&server, "connections_refused_too_many"), 3);
 }
@@ -416,7 +430,7 @@ fn send_with(socket: &OwnedFd, bytes: &[u8], fd: &OwnedFd) -> Result<(), Errno> 
 }
 
 /// A TCP socket that takes an hour to be closed, and the peer that does not read what it sends.
-fn lingering() -> (OwnedFd, std::net::TcpStream) {
+pub(super) fn lingering() -> (OwnedFd, std::net::TcpStream) {
     use std::io::Write as _;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let at = listener.local_addr().expect("it is bound");
@@ -437,7 +451,7 @@ fn descriptors_are_not_taken() {
     let program = connect(&path);
     let file = OwnedFd::from(std::fs::File::open("/dev/null").expect("it is there"));
     let sent = send_with(&program, &Request::Status.encode(1), &file);
-    server.accept(START, &Everybody::named());
+    server.accept(|| START, &Everybody::named());
     let id = server.ids()[0];
     match sent {
         Err(error) => {
@@ -470,7 +484,7 @@ fn what_takes_long_to_be_closed_keeps_nobody() {
             peers.push(peer);
             send_with(client, &Request::Status.encode(1), &socket).expect("it is taken");
         }
-        server.accept(START, &Everybody::named());
+        server.accept(|| START, &Everybody::named());
         let ids = server.ids();
         assert!(matches!(
             server.receive(ids[0], START),

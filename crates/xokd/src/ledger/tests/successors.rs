@@ -132,15 +132,11 @@ fn what_is_awaited_counts_as_the_users() {
         protocol: Protocol::Udp,
         ..tcp(port)
     };
-    for port in 1..pool {
-        ledger.claim(2, udp(port)).expect("there is room");
-    }
-    let full = ledger
-        .claim(2, udp(pool))
-        .expect_err("with the awaited one");
+    each_of_many(&mut ledger, 2..=pool, udp);
+    let full = ledger.claim(2, udp(1)).expect_err("with the awaited one");
     assert_eq!(full.code(), Refusal::Limit);
     ledger.end_awaited(|_, _| true, START);
-    ledger.claim(2, udp(pool)).expect("one less");
+    ledger.claim(2, udp(1)).expect("one less");
 }
 
 /// A filter that lies around what was promised does not keep the successor from it.

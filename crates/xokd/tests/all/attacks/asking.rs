@@ -97,6 +97,8 @@ fn for_what_policy_does_not_allow() {
                 claim(Protocol::Tcp, OURS_V6, number(80), None),
                 claim(Protocol::Tcp, OURS, PortWish::All, None),
                 claim(Protocol::Any, OURS, PortWish::All, None),
+                claim(Protocol::Icmp, OURS, PortWish::All, None),
+                claim(Protocol::Icmpv6, OURS_V6, PortWish::All, None),
             ];
             must_be_refused(&program.connection, Refusal::NotAllowed, &not_allowed);
             let nobodys = [
@@ -116,7 +118,7 @@ fn for_what_policy_does_not_allow() {
             let mut attacker = world.attacker();
             attacker.must_say("refused");
             attacker.finish();
-            world.daemon_must_count("refused_not_allowed", 6);
+            world.daemon_must_count("refused_not_allowed", 8);
             world.daemon_must_count("refused_not_found", 4);
             world.daemon_must_count("refused_bad_request", 1);
         },

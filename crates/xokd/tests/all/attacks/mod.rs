@@ -22,6 +22,7 @@
 //! | `revoking` | what is asked back, by cutting it up and handing it on |
 //! | `rings` | the kernel, by what is written to memory that it shares |
 //! | `sending` | others' addresses, by what is sent |
+//! | `sockets` | the machine's log, by what a packet socket can be asked for |
 //! | `talking` | the daemon, by how it is spoken to |
 //! | `turns` | the others' time, by asking for what takes the daemon long |
 //! | `wire` | programs and the daemon, by what comes from outside |
@@ -44,6 +45,7 @@ mod rings;
 mod sending;
 #[path = "../lab/shortage.rs"]
 mod shortage;
+mod sockets;
 mod talking;
 mod turns;
 mod wire;

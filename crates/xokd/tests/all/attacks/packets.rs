@@ -86,6 +86,15 @@ pub fn udp(way: &Way, payload: &[u8]) -> Vec<u8> {
     ip(way, protocol::UDP, &datagram)
 }
 
+/// An echo request in a frame, with a mark at its end.
+pub fn echo(way: &Way, mark: &[u8]) -> Vec<u8> {
+    let mut message = vec![8, 0, 0, 0, 0, 7, 0, 1];
+    message.extend(mark);
+    let sum = Sum::of(&message).finish();
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    ip(way, protocol::ICMP, &message)
+}
+
 /// "I have the address of `way.from`", to everybody who asked and did not, and a mark behind it.
 pub fn arp(way: &Way, operation: u16, mark: &[u8]) -> Vec<u8> {
     let (IpAddr::V4(sender_ip), IpAddr::V4(target_ip)) = (way.from.ip(), way.to.ip()) else {

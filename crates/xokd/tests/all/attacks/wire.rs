@@ -3,9 +3,13 @@
 //! Packets at the gate's programs alone, by the hundred thousand, are `crates/filter/tests/all/gate_agreement.rs`
 //! (`BPF_PROG_TEST_RUN`, with a model beside); here they come over an interface, and the daemon's own stack is behind.
 
+use std::net::SocketAddr;
+
+use exos_wire::{Mac, arp};
+
+use crate::packets::{self, Way};
 use crate::attacks::program::Program;
-use crate::attacks::world::{MARK, OURS, OURS_V6, World, case, from_us, must_be_clean, to_us};
-use crate::packets;
+use crate::attacks::world::{MARK, OUR_MAC, OURS, OURS_V6, World, case, from_us, must_be_clean, to_us};
 
 const HELD: u16 = 8000;
 const LAST: &[u8] = b"this is honest";
@@ -43,6 +47,59 @@ fn floods_to_ports_that_nobody_has() {
             let report = world.report();
             let stray = report["interfaces"][0]["host"]["stray_to_daemon"].as_u64();
             assert!(stray >= Some(sent), "{stray:?} of {sent} were counted");
+        },
+    );
+}
+
+/// More than a ration of it, all at once: ARP that comes behind it is answered, every request; and so is whoever sends to a
+/// port that nobody has, behind a flood of ARP.
+#[test]
+fn floods_that_come_before_what_must_be_answered() {
+    case(
+        |_| {},
+        |world| {
+            const FLOOD: usize = 4000;
+            const ASKERS: u8 = 100;
+            let asker = |last: u8| Way {
+                from_mac: Mac([2, 0, 0, 0, 80, last]),
+                from: SocketAddr::from(([10, 79, 0, 100 + last], 9)),
+                ..to_us(OURS, 1)
+            };
+            let flood = packets::udp(&to_us(OURS, 1), MARK);
+            world.while_the_daemon_stands(|| {
+                (0..FLOOD).for_each(|_| world.far.send(&flood));
+                for last in 0..ASKERS {
+                    let ask = packets::arp(&asker(last), arp::REQUEST, &[]);
+                    world.far.send(&ask);
+                }
+            });
+            let answered = |last: u8| {
+                let Way { from_mac, from, .. } = asker(last);
+                let way = Way {
+                    from_mac: OUR_MAC,
+                    to_mac: from_mac,
+                    from: to_us(OURS, 0).to,
+                    to: from,
+                };
+                packets::arp(&way, arp::REPLY, &[])
+            };
+            for last in 0..ASKERS {
+                world.far.seen_up_to(&answered(last));
+            }
+            let dropped = |class: &str| {
+                let counters = world.report()["interfaces"][0]["daemon"].take();
+                counters[format!("drop_{class}_over_ration")]
+                    .as_u64()
+                    .unwrap_or(0)
+            };
+            assert!(dropped("strays") > 0 && dropped("neighbors") == 0);
+            let ask = packets::arp(&asker(0), arp::REQUEST, &[]);
+            world.while_the_daemon_stands(|| {
+                (0..FLOOD).for_each(|_| world.far.send(&ask));
+                world.far.send(&packets::echo(&asker(1), LAST));
+            });
+            world.far.seen_up_to(LAST);
+            assert!(dropped("neighbors") > 0);
         },
     );
 }

@@ -1,0 +1,121 @@
+//! A program that gives a socket what arrives, and no more of it than its reader has allowed.
+//!
+//! It is for a reader that answers for others: what strangers send it is bounded by nobody, and all that it does not get to
+//! in time would push out what must be answered. So what arrives is of two classes ([`Class`]), each with a ration that the
+//! reader renews when it has read. What is beyond the ration is dropped before it costs the reader anything, and neither
+//! class takes the other's part.
+//!
+//! The rations are one value of an array ([`WORDS`] words of 64 bits, by [`admitted`] and [`dropped`]): what was let through
+//! since the reader last set it to zero, and what was dropped for ever.
+
+use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Label, Reg, Size};
+use crate::handler::arithmetic::half;
+use crate::program::{Program, xdp};
+use exos_wire::ethernet::{ETHERTYPE_ARP, ETHERTYPE_IPV6};
+use exos_wire::protocol;
+
+/// Words of the value that the program keeps its numbers in.
+pub const WORDS: usize = 4;
+
+/// What a frame is to the reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Class {
+    /// ARP and neighbour discovery.
+    Neighbours = 0,
+    /// All else.
+    Strays = 1,
+}
+
+/// The word with the number of frames of a class that were given to the socket since the reader set it to zero.
+pub const fn admitted(class: Class) -> usize {
+    class as usize
+}
+
+/// The word with the number of frames of a class that were dropped.
+pub const fn dropped(class: Class) -> usize {
+    DROPPED as usize / 8 + class as usize
+}
+
+/// Where the IPv6 next header and the ICMPv6 type lie in a frame without a tag.
+const NEXT_HEADER: usize = 20;
+const ICMPV6_TYPE: usize = 54;
+/// Router solicitation to redirect (RFC 4861 §4).
+const DISCOVERY: std::ops::RangeInclusive<i32> = 133..=137;
+/// Where the key of the array lies on the stack.
+const KEY: i16 = -4;
+/// Bytes from the first word of what was let through to the first of what was dropped.
+const DROPPED: i16 = 16;
+
+/// The program. `sockets` is an XSKMAP, indexed by receive queue, `rations` an array of one value; a class gets `ration`
+/// frames at most.
+pub fn rationed(sockets: i32, rations: i32, ration: i32) -> Program {
+    let mut asm = Assembler::new();
+    let drop = asm.label();
+    asm.set(Reg::R6, Reg::R1);
+    classify(&mut asm);
+    asm.push(Insn::store_imm(Size::Word, Reg::R10, KEY, 0));
+    asm.set(Reg::R2, Reg::R10);
+    asm.alu(Alu::Add, Reg::R2, i32::from(KEY));
+    asm.load_map(Reg::R1, rations);
+    asm.call(Helper::MapLookupElem);
+    asm.jump_if(Reg::R0, Condition::Equal, 0, drop);
+    // r0 points to the class's word of what was let through; that of what was dropped is two words behind.
+    asm.alu(Alu::ShiftLeft, Reg::R7, 3);
+    asm.alu(Alu::Add, Reg::R0, Reg::R7);
+    let over = asm.label();
+    // Looked at before it is added to, so that a flood writes nothing where the reader reads.
+    asm.load(Size::Double, Reg::R1, Reg::R0, 0);
+    asm.jump_if(Reg::R1, Condition::GreaterOrEqual, ration, over);
+    asm.set(Reg::R1, 1);
+    asm.push(Insn::atomic_add(Reg::R0, 0, Reg::R1));
+    // struct xdp_md: rx_queue_index is its fifth word.
+    asm.load(Size::Word, Reg::R2, Reg::R6, 16);
+    asm.load_map(Reg::R1, sockets);
+    asm.set(Reg::R3, xdp::DROP);
+    asm.call(Helper::RedirectMap);
+    asm.exit();
+    asm.bind(over);
+    asm.set(Reg::R1, 1);
+    asm.push(Insn::atomic_add(Reg::R0, DROPPED, Reg::R1));
+    asm.bind(drop);
+    asm.set(Reg::R0, xdp::DROP);
+    asm.exit();
+    Program::new(asm.finish().expect("it is short"))
+}
+
+/// Leaves the class in r7.
+fn classify(asm: &mut Assembler) {
+    let [found, six] = [(); 2].map(|()| asm.label());
+    asm.set(Reg::R7, Class::Strays as i32);
+    // struct xdp_md: data and data_end are its first words.
+    asm.load(Size::Word, Reg::R2, Reg::R6, 0);
+    asm.load(Size::Word, Reg::R3, Reg::R6, 4);
+    need(asm, 14, found);
+    asm.load(Size::Half, Reg::R5, Reg::R2, 12);
+    asm.jump_if(Reg::R5, Condition::Equal, half(ETHERTYPE_IPV6), six);
+    asm.jump_if(Reg::R5, Condition::NotEqual, half(ETHERTYPE_ARP), found);
+    asm.set(Reg::R7, Class::Neighbours as i32);
+    asm.jump(found);
+    asm.bind(six);
+    need(asm, ICMPV6_TYPE + 1, found);
+    asm.load(Size::Byte, Reg::R5, Reg::R2, NEXT_HEADER);
+    asm.jump_if(
+        Reg::R5,
+        Condition::NotEqual,
+        i32::from(protocol::ICMPV6),
+        found,
+    );
+    asm.load(Size::Byte, Reg::R5, Reg::R2, ICMPV6_TYPE);
+    asm.jump_if(Reg::R5, Condition::Less, *DISCOVERY.start(), found);
+    asm.jump_if(Reg::R5, Condition::Greater, *DISCOVERY.end(), found);
+    asm.set(Reg::R7, Class::Neighbours as i32);
+    asm.bind(found);
+}
+
+/// Goes to `short` unless the frame has this many bytes.
+fn need(asm: &mut Assembler, bytes: usize, short: Label) {
+    asm.set(Reg::R4, Reg::R2);
+    asm.alu(Alu::Add, Reg::R4, bytes as i32);
+    asm.jump_if(Reg::R4, Condition::Greater, Reg::R3, short);
+}
