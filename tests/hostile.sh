@@ -1,18 +1,25 @@
 #!/usr/bin/env bash
-# An outsider and a clumsy operator against the release binary: broken and forged packets, floods,
-# slow and broken clients (hostile.py), clients at their limits (limits.py); taken addresses, full pipes, kills while it starts,
-# interfaces that vanish. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
+# An outsider and a clumsy operator against the release binary: peers that no kernel is (segments.py), broken and forged
+# packets, floods, slow and broken clients (hostile.py), clients at their limits (limits.py); taken addresses, full pipes, kills
+# while it starts, interfaces that vanish. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
 #
-#   tests/hostile.sh PATH/TO/exos
+#   tests/hostile.sh PATH/TO/exos [daemon]
 #
-# Everything happens in namespaces of its own and takes about two minutes; what is started is
+# With `daemon` the server is a program of user 65534 that has its link from the daemon, and the outsider is all there is.
+#
+# Everything happens in namespaces of its own and takes about two minutes, with the daemon half of one; what is started is
 # ended by its id, also when this script is interrupted.
-. "$(dirname "$0")/common.sh"
-need_root "attacks over AF_XDP"
+if [ "${2:-}" = daemon ]; then
+    lab=hostile-xokd-$$
+    . "$(dirname "$0")/xokd-common.sh"
+else
+    . "$(dirname "$0")/common.sh"
+    need_root "attacks over AF_XDP"
+    be_alone "$@"
+    begin
+    lab=hostile-$$
+fi
 need_programs "attacks" python3
-be_alone "$@"
-begin
-lab=hostile-$$
 
 code() { inside b -- curl -sS -m 20 -o /dev/null -w '%{http_code}' "http://10.10.0.10$1" 2>/dev/null; }
 # ended PID: it is no more, or waits for its parent only.
@@ -32,14 +39,38 @@ lab_up || { bad "lab up"; exit 1; }
 site=$work/site
 mkdir -p "$site"
 head -c 100 /dev/zero | tr '\0' x >"$site/small.txt"
+head -c 50000 /dev/urandom >"$site/middle.bin"
 head -c 1000000 /dev/urandom >"$site/large.bin"
 head -c 3000000 /dev/urandom >"$site/huge.bin"
-wire=(--link xdp:wire --address 10.10.0.10/24 --address fd10::10/64)
+addresses=(--address 10.10.0.10/24 --address fd10::10/64)
+wire=(--link xdp:wire "${addresses[@]}")
 
 # ---- an outsider ----
 
+# outsider PROCESS STATISTICS [daemon]
+outsider() {
+    inside b -- timeout 300 python3 "$here/segments.py" wire "$1" "$2" || failures=$((failures + 1))
+    inside b -- timeout 300 python3 "$here/hostile.py" wire "$@" || failures=$((failures + 1))
+}
+if [ "${2:-}" = daemon ]; then
+    chmod -R a+rX "$site"
+    cat >"$work/xokd.toml" <<POLICY
+[[interface]]
+name = "wire"
+addresses = ["10.10.0.10/24", "fd10::10/64"]
+
+[[allow]]
+user = "$user"
+ports = ["80"]
+POLICY
+    start_daemon || { bad "the daemon starts" "$(cat "$work/daemon.out")"; exit 1; }
+    start server serve "$site" "${addresses[@]}" --json || { bad "the server starts" "$(cat "$work/server.err")"; exit 1; }
+    outsider "$started" "$work/server.out" daemon
+    same "it has not complained" "" "$(grep -i 'panic\|error' "$work/server.err")"
+    exit $((failures > 0))
+fi
 if serve "$site" "${wire[@]}" --json; then
-    timeout 300 "$exos" lab exec --name $lab b -- python3 "$here/hostile.py" wire "$server" "$work/out" || failures=$((failures + 1))
+    outsider "$server" "$work/out"
     stop; same "it stops in order after all that" 0 $?
     same "and has not complained" "" "$(grep -i 'panic\|error' "$work/err")"
 fi

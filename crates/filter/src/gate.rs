@@ -43,8 +43,8 @@ pub use counter::Counter;
 pub use general::{NoClaim, sending};
 pub use incoming::{from_host, general, incoming};
 pub use layout::{
-    AddressFlags, Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, Shape, Share,
-    Slot, SlotKind,
+    AddressFlags, Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, OwnerKey, Shape,
+    Share, Slot, SlotKind,
 };
 pub use maps::{MapFds, MapSpec, MapType, Maps};
 pub use model::Model;

@@ -309,6 +309,10 @@ pub const MSS_DEFAULT_V6: u16 = 1220;
 /// `tcp_min_snd_mss` is 48 for the same reason.
 pub const MSS_MIN: u16 = 48;
 
+/// Shorter segments leave one by one, also where the link cuts up longer ones: with so many in 64 KiB the kernel would be at
+/// it while nobody else's packets leave, and gates refuse them (`exos_filter::gate::limits::SEGMENT_SIZE_MIN`).
+pub const CUT_MSS_MIN: u16 = 256;
+
 /// No router's word makes IPv4 segments smaller than this: a path MTU of 552, below which Linux does
 /// not go either (`net.ipv4.route.min_pmtu`); such words are easily forged (RFC 5927 §7).
 pub const MSS_PATH_MIN_V4: u16 = 512;

@@ -15,6 +15,7 @@
 
 mod checksum;
 mod generals;
+mod owners;
 mod pins;
 mod slots;
 mod taps;
@@ -54,6 +55,7 @@ pub struct Gate {
     /// The places of taps that are taken, a bit for each.
     taps: u32,
     generals: generals::Generals,
+    owners: owners::Owners,
 }
 
 impl Gate {
@@ -75,6 +77,7 @@ impl Gate {
             config: Config::default(),
             taps: 0,
             generals: generals::Generals::default(),
+            owners: owners::Owners::default(),
             out,
             checksum,
             _incoming: incoming,
@@ -84,6 +87,10 @@ impl Gate {
         };
         if adopted {
             gate.config = gate.read_config()?;
+            // Entered again with the grants.
+            for key in gate.maps.sole_owners.keys()? {
+                gate.maps.sole_owners.delete(&key)?;
+            }
         }
         gate.config.ifindex = ifindex;
         gate.config.mac = mac.0;
@@ -158,6 +165,7 @@ impl Gate {
     /// Does what the ledger says.
     pub fn apply(&mut self, change: &Change) -> Result<()> {
         let key = flow_key(&change.claim);
+        self.note_owner(key, change.slot)?;
         let Some(slot) = change.slot else {
             return self.maps.flows.delete(&key.to_bytes()).map(drop);
         };
@@ -172,6 +180,16 @@ impl Gate {
             grant: change.grant,
         };
         self.maps.flows.update(&key.to_bytes(), &value.to_bytes())
+    }
+
+    /// Before the flow itself changes: fragments go to nobody rather than to somebody else.
+    fn note_owner(&mut self, flow: FlowKey, slot: Option<SlotId>) -> Result<()> {
+        let sole_owners = &self.maps.sole_owners;
+        match self.owners.note(flow, slot) {
+            None => Ok(()),
+            Some((key, None)) => sole_owners.delete(&key.to_bytes()).map(drop),
+            Some((key, Some(sole))) => sole_owners.update(&key.to_bytes(), &sole.to_ne_bytes()),
+        }
     }
 
     /// What these addresses mean, and no others.

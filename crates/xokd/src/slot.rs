@@ -11,10 +11,12 @@
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
+use exos_filter::gate::limits::SEGMENT_SIZE_MIN;
 use exos_host::Error;
 use exos_host::error::Result;
 use exos_host::netlink::{Netlink, VethEnd};
 use exos_host::netns::NetNs;
+use exos_inet::limits::CUT_MSS_MIN;
 use exos_link::{Feed, Held, Offer, OfferConfig};
 use exos_wire::Mac;
 
@@ -27,6 +29,9 @@ pub const INNER: &str = "exos0";
 /// Namespaces of slots are numbered with this bit and random ones below it: the kernel numbers from 0, and a number of one
 /// that has gone is not given again.
 const NAMESPACE_NUMBERS: u32 = 1 << 30;
+
+// What stacks leave to the link, the gate takes.
+const _: () = assert!(CUT_MSS_MIN as i32 >= SEGMENT_SIZE_MIN);
 
 /// What a place is made for.
 #[derive(Clone, Copy, Debug)]

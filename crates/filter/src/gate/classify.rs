@@ -25,7 +25,7 @@ impl Code<'_> {
     /// The slot whose grant covers the packet, in r0; to `none` when there is no such grant.
     ///
     /// A first fragment's grant is remembered, a later one's looked up; one whose first fragment was not seen can
-    /// still be found by grants that name no port.
+    /// still be found by grants that name no port, or by [`Self::sole_owner`].
     pub(super) fn classify(&mut self, local: Local, none: Label) {
         let [unknown, found, done] = [(); 3].map(|()| self.asm.label());
         self.fragment_key(local);
@@ -76,6 +76,19 @@ impl Code<'_> {
         self.read(Size::Word, Reg::R2, CELL);
         self.asm.jump_if(Reg::R1, Condition::Equal, Reg::R2, found);
         self.asm.bind(nobody);
+    }
+
+    /// In r0 the slot of a later fragment of whose packet no grant is known: the one that alone has ports of the
+    /// destination; else to `none`.
+    pub(super) fn sole_owner(&mut self, none: Label) {
+        self.get(Reg::R1, FRAGMENT);
+        self.asm
+            .jump_if(Reg::R1, Condition::NotEqual, fragment::LATER, none);
+        self.copy_address(DESTINATION, KEY);
+        self.get(Reg::R1, PROTOCOL);
+        self.write(Size::Word, KEY + 16, Reg::R1);
+        self.lookup(self.maps.sole_owners, KEY, none);
+        self.load(Size::Word, Reg::R0, Reg::R0, 0);
     }
 
     /// To `found` with the value in r0, or on.

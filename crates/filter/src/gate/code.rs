@@ -69,7 +69,7 @@ pub(super) const RESULT: i16 = -352;
 pub(super) const VERDICT: i16 = -360;
 /// 1: the sender is the daemon.
 pub(super) const UNCHECKED: i16 = -368;
-/// 1: what nobody claims is the daemon's.
+/// Whose it is when nobody claims it: a slot's number and 1 more; 0 is the host.
 pub(super) const STRAY: i16 = -376;
 /// Four bytes: the index of a lookup, or a value to store.
 pub(super) const CELL: i16 = -384;

@@ -6,7 +6,8 @@
 //!           ├─ IPv4, IPv6 ─┬─ neighbour discovery ── target or destination ours alone? ── slot 0, else host
 //!           │              └─ classify ── the slot, within its share ── its interface, or the queue's socket
 //!           └─ tagged, other ─┐                    │ nobody's
-//!                             └────────────────────┴─ general filters ── ours alone? ── slot 0, else host
+//!                             └────────────────────┴─ general filters ── ours alone? ── slot 0, or of a later fragment the only
+//!                                                                        slot with ports there; else host
 //! ```
 //!
 //! A tagged frame belongs to another network than the device's addresses, so that no exact grant covers it: general
@@ -195,6 +196,9 @@ impl Code<'_> {
         self.asm.jump(ends.unclaimed);
         self.asm.bind(known);
         self.put_imm(STRAY, 1);
+        self.sole_owner(ends.unclaimed);
+        self.asm.alu(Alu::Add, Reg::R0, 1);
+        self.put(STRAY, Reg::R0);
         self.asm.jump(ends.unclaimed);
     }
 
@@ -275,7 +279,10 @@ impl Code<'_> {
     fn emit_strays(&mut self, ends: Ends) {
         self.get(Reg::R1, STRAY);
         self.asm.jump_if(Reg::R1, Condition::Equal, 0, ends.pass);
-        self.put_imm(SLOT, 0);
+        self.asm.alu(Alu::Sub, Reg::R1, 1);
+        self.put(SLOT, Reg::R1);
+        self.asm
+            .jump_if(Reg::R1, Condition::NotEqual, 0, ends.deliver);
         self.count(SLOT, &[(Counter::StrayToDaemon, Amount::One)]);
         self.asm.jump(ends.daemon);
     }

@@ -6,6 +6,7 @@
 //! ```text
 //! FlowKey 40      local 16 | remote 16 | local port 2 | remote port 2 | protocol 1 | zero 3
 //! FlowValue 8     slot 4 | grant 4
+//! OwnerKey 20     address 16 | protocol 1 | zero 3
 //! FragmentKey 44  source 16 | destination 16 | identifier 4 | protocol 1 | direction 1 | station 6
 //! FragmentValue 44  flow 40 | grant 4
 //! Bucket 32       rate 8 | burst 8 | tokens 8 | last 8
@@ -239,6 +240,29 @@ impl FlowValue {
             slot: fields.u32(),
             grant: fields.u32(),
         }
+    }
+}
+
+/// Where a slot alone has ports: an address that is ours alone, TCP or UDP. A later fragment that comes before its first one
+/// is that slot's: it names no port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OwnerKey {
+    /// The address, IPv4 mapped.
+    pub address: [u8; 16],
+    /// The protocol's number.
+    pub protocol: u8,
+}
+
+impl OwnerKey {
+    /// Bytes of a key.
+    pub const LEN: usize = 20;
+
+    /// As the map holds it.
+    pub fn to_bytes(&self) -> [u8; Self::LEN] {
+        Bytes::new()
+            .put(&self.address)
+            .put(&[self.protocol, 0, 0, 0])
+            .done()
     }
 }
 

@@ -11,6 +11,9 @@ pub const FLOWS_MAX: u32 = 65_536;
 /// Addresses with a meaning: those that are ours alone and those of the host. A machine has some tens.
 pub const ADDRESSES_MAX: u32 = 1024;
 
+/// Slots that alone have ports of an address, for TCP and UDP of each.
+pub const OWNERS_MAX: u32 = 2 * ADDRESSES_MAX;
+
 /// Packets whose fragments are under way, the oldest forgotten first. A sender has 65,536 identifiers for a pair of
 /// addresses (RFC 6864 §5.2.2), but few in flight at once.
 pub const FRAGMENTS_MAX: u32 = 8192;

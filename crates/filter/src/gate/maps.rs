@@ -1,9 +1,11 @@
 //! Which maps a gate has: what to ask the kernel for, and the descriptors that its programs are made with.
 
 use super::counter::Counter;
-use super::layout::{Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, Slot};
+use super::layout::{
+    Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, OwnerKey, Slot,
+};
 use super::limits::{
-    ADDRESSES_MAX, FLOWS_MAX, FRAGMENTS_MAX, GENERALS_MAX, QUEUES_MAX, SLOTS, TAPS_MAX,
+    ADDRESSES_MAX, FLOWS_MAX, FRAGMENTS_MAX, GENERALS_MAX, OWNERS_MAX, QUEUES_MAX, SLOTS, TAPS_MAX,
 };
 
 /// Kinds of maps by the kernel's numbers (`enum bpf_map_type`).
@@ -42,6 +44,8 @@ pub struct Maps<T> {
     pub config: T,
     /// Hash table of grants: [`FlowKey`] to [`FlowValue`].
     pub flows: T,
+    /// Hash table of slots that alone have ports of an address: [`OwnerKey`] to the slot's number.
+    pub sole_owners: T,
     /// Hash table of addresses: 16 bytes to [`super::AddressFlags`].
     pub addresses: T,
     /// Array of [`Slot`].
@@ -105,6 +109,7 @@ pub const SPECS: Maps<MapSpec> = Maps {
         FlowValue::LEN,
         FLOWS_MAX,
     ),
+    sole_owners: spec("sole_owners", MapType::Hash, OwnerKey::LEN, 4, OWNERS_MAX),
     addresses: spec("addresses", MapType::Hash, 16, 4, ADDRESSES_MAX),
     slots: spec("slots", MapType::Array, 4, Slot::LEN, SLOTS),
     by_ifindex: spec("by_ifindex", MapType::Hash, 4, 4, SLOTS),
@@ -139,6 +144,7 @@ impl<T> Maps<T> {
         Ok(Maps {
             config: f(&self.config)?,
             flows: f(&self.flows)?,
+            sole_owners: f(&self.sole_owners)?,
             addresses: f(&self.addresses)?,
             slots: f(&self.slots)?,
             by_ifindex: f(&self.by_ifindex)?,
@@ -180,7 +186,7 @@ mod tests {
         let count = names.len();
         names.sort_unstable();
         names.dedup();
-        assert_eq!((names.len(), count), (16, 16));
+        assert_eq!((names.len(), count), (17, 17));
         assert_eq!(SPECS.try_map(|_| Err::<(), _>("full")), Err("full"));
     }
 }

@@ -7,7 +7,7 @@
 use super::counter::Counter;
 use super::layout::{
     AddressFlags, Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, LINK_RX, LINK_TX,
-    Shape, Share, Slot, SlotKind, address_bytes,
+    OwnerKey, Shape, Share, Slot, SlotKind, address_bytes,
 };
 use super::limits::{FADE_NS, FADE_SHIFT, QUEUES_MAX, REFILL_NS_MAX, REFILL_NS_MIN, SLOTS};
 use super::packet::{Fault, Packet, Part};
@@ -50,6 +50,8 @@ pub struct Model {
     pub config: Config,
     /// The grants.
     pub flows: HashMap<FlowKey, FlowValue>,
+    /// Slots that alone have ports of an address.
+    pub sole_owners: HashMap<OwnerKey, u32>,
     /// The addresses with a meaning.
     pub addresses: HashMap<[u8; 16], AddressFlags>,
     /// The slots, all of them.
@@ -79,6 +81,7 @@ impl Default for Model {
         Self {
             config: Config::default(),
             flows: HashMap::new(),
+            sole_owners: HashMap::new(),
             addresses: HashMap::new(),
             slots: vec![Slot::default(); SLOTS as usize],
             by_ifindex: HashMap::new(),
@@ -183,7 +186,7 @@ impl Model {
                     return Ok(HOSTS);
                 }
             },
-            _ => return self.unclaimed(frame, false, queue, now),
+            _ => return self.unclaimed(frame, None, queue, now),
         };
         if packet.is_v6 && matches!(packet.icmp_type, Some(133..=137)) {
             return self.discovery(frame, &packet, queue, now);
@@ -191,10 +194,24 @@ impl Model {
         match self.classify(&packet, false) {
             Some(slot) => self.deliver(frame, slot, queue, now),
             None => {
-                let stray = self.has(packet.destination, AddressFlags::OURS_ALONE);
+                let stray = self.stray_to(&packet);
                 self.unclaimed(frame, stray, queue, now)
             }
         }
+    }
+
+    /// Whose a packet is that no grant covers: nobody's but the host's, unless the address is ours alone.
+    fn stray_to(&self, packet: &Packet) -> Option<u32> {
+        if !self.has(packet.destination, AddressFlags::OURS_ALONE) {
+            return None;
+        }
+        let key = OwnerKey {
+            address: packet.destination,
+            protocol: packet.protocol,
+        };
+        let owner = self.sole_owners.get(&key);
+        let owner = owner.filter(|_| packet.part == Part::Later);
+        Some(owner.copied().unwrap_or(0))
     }
 
     fn pass(&mut self, queue: Option<u32>) -> Decision {
@@ -207,7 +224,7 @@ impl Model {
     fn arp(&mut self, frame: &[u8], queue: Option<u32>, now: u64) -> Result<Decision, Refusal> {
         let ethernet_and_ipv4 = [0, 1, 8, 0, 6, 4];
         if frame.get(14..20) != Some(&ethernet_and_ipv4) || frame.len() < 42 {
-            return self.unclaimed(frame, false, queue, now);
+            return self.unclaimed(frame, None, queue, now);
         }
         let target = Ipv4Addr::new(frame[38], frame[39], frame[40], frame[41]);
         if self.has(address_bytes(IpAddr::V4(target)), AddressFlags::OURS_ALONE) {
@@ -237,7 +254,7 @@ impl Model {
     fn unclaimed(
         &mut self,
         frame: &[u8],
-        stray: bool,
+        stray: Option<u32>,
         queue: Option<u32>,
         now: u64,
     ) -> Result<Decision, Refusal> {
@@ -245,9 +262,9 @@ impl Model {
         if let Some((_, slot)) = generals.find(|(filter, _)| filter.matches(frame)) {
             return self.deliver(frame, *slot, queue, now);
         }
-        if stray {
-            self.count(0, Counter::StrayToDaemon, 1);
-            return self.deliver(frame, 0, queue, now);
+        if let Some(slot) = stray {
+            self.count(0, Counter::StrayToDaemon, usize::from(slot == 0));
+            return self.deliver(frame, slot, queue, now);
         }
         Ok(self.pass(queue))
     }
@@ -394,10 +411,8 @@ impl Model {
             To::Slot(slot)
         } else if self.has(packet.destination, AddressFlags::HOST) {
             To::Host
-        } else if self.has(packet.destination, AddressFlags::OURS_ALONE) {
-            To::Slot(0)
         } else {
-            To::Wire
+            self.stray_to(packet).map_or(To::Wire, To::Slot)
         }
     }
 

@@ -352,6 +352,8 @@ impl Code<'_> {
         self.asm.jump(ends.wire);
         self.asm.bind(ours);
         self.put_imm(PEER, 0);
+        self.sole_owner(ends.slot);
+        self.put(PEER, Reg::R0);
         self.asm.jump(ends.slot);
     }
 

@@ -11,7 +11,7 @@ use exos_filter::gate::layout::{LINK_RX, LINK_TX};
 use exos_filter::gate::limits::FADE_NS;
 use exos_filter::gate::model::{Decision, Model, To};
 use exos_filter::gate::{
-    self as gates, AddressFlags, Bucket, Counter, FlowKey, Share, Slot, SlotKind,
+    self as gates, AddressFlags, Bucket, Counter, FlowKey, OwnerKey, Share, Slot, SlotKind,
     layout::address_bytes,
 };
 use exos_host::bpf::{Prog, SkbContext, permitted};
@@ -106,6 +106,15 @@ fn model(interfaces: &[u32], random: &mut Random) -> Model {
     for _ in 0..random.below(14) {
         let key = random_key(random);
         grant(&mut model, key, random.below(6) as u32);
+    }
+    for address in ["192.0.2.7", "2001:db8::7", "192.0.2.1"] {
+        for protocol in [TCP, UDP] {
+            if random.one_in(2) {
+                let address = address_bytes(v(address));
+                let key = OwnerKey { address, protocol };
+                model.sole_owners.insert(key, 1 + random.below(5) as u32);
+            }
+        }
     }
     if random.one_in(2) {
         for number in 1..4 {
@@ -594,4 +603,49 @@ fn fragments_end_with_their_grant() {
         tables.fill(&model);
         assert_eq!(both(&mut model, false), (To::Slot(2), To::Drop));
     });
+}
+
+/// A later fragment that comes before its first one goes to the slot that alone has ports of an address that is ours alone.
+#[test]
+fn a_fragment_that_comes_early_goes_to_the_only_slot_with_ports_there() {
+    in_namespace(
+        "a_fragment_that_comes_early_goes_to_the_only_slot_with_ports_there",
+        || {
+            let interface = gate::interfaces(2)[1];
+            for (flags, alone, to) in [
+                (AddressFlags::OURS_ALONE, true, To::Slot(1)),
+                (AddressFlags::OURS_ALONE, false, To::Slot(0)),
+                (AddressFlags::HOST, true, To::Host),
+            ] {
+                let mut model = one_program(interface);
+                model.slots[0] = slot(SlotKind::Daemon, interface);
+                model.ports.insert(0);
+                for address in ["192.0.2.7", "2001:db8::7"] {
+                    let address = address_bytes(v(address));
+                    model.addresses.insert(address, flags);
+                    if alone {
+                        let key = OwnerKey {
+                            address,
+                            protocol: UDP,
+                        };
+                        model.sole_owners.insert(key, 1);
+                    }
+                }
+                let tables = gate::create();
+                tables.fill(&model);
+                let programs = programs(&tables, &model);
+                for (local, remote) in [
+                    ("192.0.2.7", "198.51.100.9"),
+                    ("2001:db8::7", "2001:db8::9"),
+                ] {
+                    let later = fragment_between(remote, local, (50000, 80), false);
+                    let first = fragment_between(remote, local, (50000, 80), true);
+                    let mut came = |frame| step(&programs, &mut model, frame, Way::In).to;
+                    assert_eq!(came(&later), to, "{flags:?} {alone} {local}");
+                    assert_eq!(came(&first), To::Slot(1));
+                    assert_eq!(came(&later), To::Slot(1));
+                }
+            }
+        },
+    );
 }

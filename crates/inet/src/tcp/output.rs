@@ -14,7 +14,7 @@ use super::connection::{Connection, NEVER, Owed};
 use super::ip::IpFields;
 use super::loss::Timer;
 use super::state::State;
-use crate::limits::ACK_STRETCH_BYTES_MAX;
+use crate::limits::{ACK_STRETCH_BYTES_MAX, CUT_MSS_MIN};
 use crate::time::Instant;
 
 /// A segment to be built: its header's values, and where in the send queue its data lies.
@@ -327,10 +327,13 @@ impl Connection {
         congestion.min(self.snd_wnd.saturating_sub(flight))
     }
 
-    /// The most data that one segment may hold: full segments only where the link cuts it up.
+    /// The most data that one segment may hold: full segments only where the link cuts it up, and one where they are too
+    /// short for that.
     fn longest(&self, data_max: u32) -> u32 {
-        let mss = u32::from(self.mss_now());
-        (data_max / mss).max(1) * mss
+        let mss = self.mss_now();
+        let several = data_max / u32::from(mss);
+        let count = if mss < CUT_MSS_MIN { 1 } else { several.max(1) };
+        count * u32::from(mss)
     }
 
     /// `len` without a segment less than full behind full ones, unless it ends the data.

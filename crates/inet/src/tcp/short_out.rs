@@ -20,7 +20,7 @@ use super::memory::Pressure;
 use super::short_ways::Way;
 use super::slab::ConnectionId;
 use super::{Outgoing, Reply, Tcp};
-use crate::limits::{RTO_VARIATION_MIN, SEGMENTS_PER_TURN};
+use crate::limits::{CUT_MSS_MIN, RTO_VARIATION_MIN, SEGMENTS_PER_TURN};
 use crate::time::Instant;
 
 /// A segment whose header has timestamps and no other option.
@@ -248,7 +248,7 @@ impl Connection {
         const LEAST_US: u64 = RTO_VARIATION_MIN.as_micros() as u64;
         let (flight, mss) = (self.flight(), u32::from(self.mss));
         let rested = now.micros().saturating_sub(self.last_sent.micros()) > LEAST_US;
-        let several = unsent > mss && data_max >= 2 * mss;
+        let several = unsent > mss && data_max >= 2 * mss && self.mss >= CUT_MSS_MIN;
         if (flight == 0 && rested) || several {
             return None;
         }

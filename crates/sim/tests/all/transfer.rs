@@ -359,3 +359,30 @@ fn segmentation_by_the_link() {
     }
     assert!(cut > 20, "only {cut} transfers used large packets");
 }
+
+/// Short segments are not left to the link: gates refuse packets that are cut into so many. Losses, SACK's blocks in segments
+/// and time-outs change nothing.
+#[test]
+fn short_segments_leave_one_by_one() {
+    for seed in seeds(40) {
+        // MTUs on both sides of the bound: 256 bytes of data, 40 of headers, 12 of timestamps.
+        for (mtu, are_cut) in [(100, false), (296, false), (307, false), (308, true)] {
+            let mut sim = Sim::new(seed)
+                .mtu(mtu)
+                .offload(true)
+                .conditions(wire(seed, 0.01));
+            sim.server.listen(80, Plan::serve(30_000));
+            let to = sim.server.addr();
+            sim.client
+                .connect_with(to, Plan::fetch(), &Options::default());
+            sim.run_until(is_over, at_most(secs(2 * 14 * 60)));
+            check(&sim, 30_000, 100);
+            let given = sim.server.stack.counters().tcp_segments_sent;
+            let lines = sim.trace().lines();
+            let sent = lines.iter().filter(|l| l.contains("server >")).count() as u64;
+            // The wire duplicates some.
+            let more = given + given / 10 < sent;
+            assert_eq!(more, are_cut, "MTU {mtu}: {given} of {sent}, {seed:?}");
+        }
+    }
+}

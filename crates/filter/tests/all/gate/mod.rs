@@ -52,6 +52,10 @@ impl Tables {
                 .update(&key.to_bytes(), &value.to_bytes())
                 .unwrap();
         }
+        for (key, slot) in &model.sole_owners {
+            let value = slot.to_ne_bytes();
+            maps.sole_owners.update(&key.to_bytes(), &value).unwrap();
+        }
         for (address, flags) in &model.addresses {
             maps.addresses.update(address, &flags.to_bytes()).unwrap();
         }

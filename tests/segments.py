@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""A peer that speaks TCP by hand to a running `exos serve`: what no kernel does on a lab's wire, but others do; see hostile.sh.
+
+    segments.py INTERFACE PID STATISTICS-FILE
+
+The server answers for 10.10.0.10 and fd10::10, serves small.txt (100 bytes) and middle.bin (50,000 bytes), and appends a line
+of statistics to the file for each SIGUSR1. The peer has addresses of its own, of which the kernel knows nothing. Prints "ok NAME" or "not ok NAME: why" lines; ends with 1 when one
+was not ok.
+"""
+
+import socket
+import struct
+import sys
+import time
+
+import frames
+from common import PATIENCE, failed, say, statistics_of
+from frames import MAC, SERVER, SERVER6, arp, checksum, ethernet, find_server, ip4, ip6, send, tcp, v4, v6
+
+PID, STATISTICS = int(sys.argv[2]), sys.argv[3]
+PEER, PEER6 = "10.10.0.77", "fd10::77"
+FIN, SYN, ACK = 1, 2, 16
+next_port = 20000
+
+
+def answer_neighbour(frame):
+    """Whoever asks for the peer's link address gets it."""
+    if frame[12:14] == b"\x08\x06" and frame[20:22] == b"\0\1" and frame[38:42] == v4(PEER):
+        reply = arp(2, MAC, PEER, SERVER)
+        send([frame[6:12] + reply[6:32] + frame[22:28] + reply[38:]])
+    if frame[12:14] == b"\x86\xdd" and frame[20] == 58 and frame[54:55] == b"\x87" and frame[62:78] == v6(PEER6):
+        source = frame[22:38]
+        head = struct.pack("!BBHI", 136, 0, 0, 0x60000000) + v6(PEER6) + b"\x02\x01" + MAC
+        sum_ = checksum(v6(PEER6) + source + struct.pack("!II", len(head), 58) + head)
+        head = head[:2] + struct.pack("!H", sum_) + head[4:]
+        packet = struct.pack("!IHBB", 6 << 28, len(head), 58, 255) + v6(PEER6) + source + head
+        send([ethernet(0x86DD, packet, to=frame[6:12])])
+
+
+class Segment:
+    """A segment of the server's."""
+
+    def __init__(self, header, end):
+        self.seq, self.ack, offset, self.flags = struct.unpack("!IIBB", header[4:14])
+        self.data = header[(offset >> 4) * 4:end]
+
+
+def segment_for(frame, port, six):
+    """What the frame carries to this port of the peer's, if anything."""
+    if not six and frame[12:14] == b"\x08\0" and frame[23] == 6 and frame[26:30] + frame[30:34] == v4(SERVER) + v4(PEER):
+        at, end = 34, 14 + struct.unpack("!H", frame[16:18])[0]
+    elif six and frame[12:14] == b"\x86\xdd" and frame[20] == 6 and frame[22:54] == v6(SERVER6) + v6(PEER6):
+        at, end = 54, 54 + struct.unpack("!H", frame[18:20])[0]
+    else:
+        return None
+    if struct.unpack("!HH", frame[at:at + 4]) != (80, port):
+        return None
+    return Segment(frame[at:], end - at)
+
+
+class Connection:
+    """One that this peer has opened. `mss` is what it says to take, if it says anything."""
+
+    def __init__(self, six=False, mss=None):
+        global next_port
+        next_port += 1
+        self.port, self.six, self.source = next_port, six, PEER6 if six else PEER
+        self.seq, self.received, self.longest, self.segments, self.finished = 1000, b"", 0, 0, False
+        option = b"" if mss is None else struct.pack("!BBH", 2, 4, mss)
+        syn = tcp(self.port, SYN, seq=self.seq, data=option, offset=5 + len(option) // 4, src=self.source, window=65535)
+        self.seq += 1
+        # Whatever is lost on the way to learning each other's link address is sent again.
+        until = time.monotonic() + PATIENCE
+        answer = None
+        while not (answer and answer.flags & SYN):
+            if time.monotonic() > until:
+                raise TimeoutError("no answer to a SYN")
+            send([self.packet(syn)])
+            answer = self.next_segment(1)
+        self.expected = answer.seq + 1
+        self.acknowledge()
+
+    def packet(self, segment):
+        return ip6(6, segment, src=PEER6) if self.six else ip4(6, segment, src=PEER)
+
+    def acknowledge(self):
+        send([self.packet(tcp(self.port, ACK, self.seq, self.expected & 0xFFFFFFFF, src=self.source, window=65535))])
+
+    def next_segment(self, seconds=PATIENCE):
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            frames.raw.settimeout(left)
+            try:
+                frame = frames.raw.recv(65600)
+            except socket.timeout:
+                return None
+            answer_neighbour(frame)
+            if segment := segment_for(frame, self.port, self.six):
+                return segment
+        return None
+
+    def request(self, path):
+        """A segment that asks for a document."""
+        text = f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+        segment = tcp(self.port, ACK | 8, self.seq, self.expected & 0xFFFFFFFF, text, src=self.source, window=65535)
+        self.seq += len(text)
+        return segment
+
+    def receive(self, until=PATIENCE):
+        """Everything up to the FIN, acknowledged; what comes early is left to be sent again. False when nothing comes."""
+        while not self.finished:
+            segment = self.next_segment(until)
+            if segment is None:
+                return False
+            self.longest = max(self.longest, len(segment.data))
+            self.segments += len(segment.data) > 0
+            if segment.seq == self.expected & 0xFFFFFFFF:
+                self.received += segment.data
+                self.expected += len(segment.data)
+                if segment.flags & FIN:
+                    self.finished, self.expected = True, self.expected + 1
+            self.acknowledge()
+        return True
+
+    def finish(self):
+        send([self.packet(tcp(self.port, FIN | ACK, self.seq, self.expected & 0xFFFFFFFF, src=self.source))])
+
+
+def fetch(connection, path, packets, size):
+    """Whether a document of this size comes for a request that leaves as these packets."""
+    send(packets)
+    came = connection.receive()
+    connection.finish()
+    head, _, body = connection.received.partition(b"\r\n\r\n")
+    return came and b" 200 " in head and len(body) == size
+
+
+def short_segments():
+    """Peers that take short segments only get data, in segments as short as that, of which none is lost on the way."""
+    def sent_again():
+        return statistics_of(PID, STATISTICS)["tcp_segments_retransmitted"]
+
+    for six in (False, True):
+        for mss in (100, 255, 256, 536):
+            connection, before = Connection(six, mss), sent_again()
+            whole = fetch(connection, "/middle.bin", [connection.packet(connection.request("/middle.bin"))], 50_000)
+            again = sent_again() - before
+            # A loaded machine may be late with some acknowledgements.
+            say(f"a peer with an MSS of {mss} gets a document, {'IPv6' if six else 'IPv4'}",
+                whole and connection.longest == mss and again < connection.segments / 4,
+                f"{len(connection.received)} bytes, {connection.longest} the longest of {connection.segments}, {again} again")
+
+
+def fragments(connection, segment):
+    """The segment in two fragments, the first with the whole header."""
+    first, second = segment[:40], segment[40:]
+    ident = connection.port
+    if not connection.six:
+        return [ip4(6, first, PEER, ident, 0x2000), ip4(6, second, PEER, ident, 40 // 8)]
+    headers = [struct.pack("!BBHI", 6, 0, offset, ident) for offset in (1, 40)]
+    return [ip6(44, header + part, src=PEER6) for header, part in zip(headers, (first, second))]
+
+
+def fragmented_segments():
+    """A request in a segment that comes in two fragments is answered, whichever is first."""
+    for six in (False, True):
+        for order, name in ((1, "in order"), (-1, "the later one first")):
+            connection = Connection(six)
+            packets = fragments(connection, connection.request("/small.txt"))[::order]
+            say(f"a segment in two fragments is answered, {name}, {'IPv6' if six else 'IPv4'}",
+                fetch(connection, "/small.txt", packets, 100), connection.received)
+
+
+find_server()
+short_segments()
+fragmented_segments()
+sys.exit(failed())
