@@ -1,6 +1,8 @@
 //! Client, forwarder and servers on one network in memory, which loses, doubles and turns around: what one end says the other
 //! hears, byte for byte, and nothing but the ends acknowledges anything.
 
+#[path = "end_to_end/elsewhere.rs"]
+mod elsewhere;
 #[path = "end_to_end/health.rs"]
 mod health;
 #[path = "end_to_end/losses.rs"]

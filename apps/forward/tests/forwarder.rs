@@ -5,6 +5,8 @@ mod changes;
 mod common;
 #[path = "forwarder/day.rs"]
 mod day;
+#[path = "forwarder/elsewhere.rs"]
+mod elsewhere;
 #[path = "forwarder/forged.rs"]
 mod forged;
 #[path = "forwarder/hops.rs"]
