@@ -66,6 +66,27 @@ wrong_sums() {
              /InCsumErrors/ && !/:/ { sum += $2 } END { print sum + 0 }'
 }
 
+# echoes HOST: one more server there, on port 91, whose process is $echoes.
+echoes() {
+    (exec ip netns exec "$net-$1" python3 "$here/forward.py" serve 91) & echoes=$!
+    servers+=($echoes)
+    await in_ "$1" python3 "$here/forward.py" echo 127.0.0.1 91 1
+}
+# clients_outlive SERVER: with two servers on port 91, that process of one is killed while clients come, and none of them is refused.
+clients_outlive() {
+    local clients
+    rm -f "$work"/knock*
+    peer client knock 10.10.0.20 91 60 "$work/knock" >"$work/knocked" 2>&1 & clients=$!
+    await test -e "$work/knock.some"
+    end "$1"
+    rm -f "$work/knock.some"; await test -e "$work/knock.some"
+    await some_are_withheld
+    touch "$work/knock.enough"
+    check "clients that come while a server is killed are served" wait $clients
+    echo "# $(head -n 1 "$work/knocked")"
+}
+some_are_withheld() { [ "$(counters refusals_withheld)" -ge 1 ]; }
+
 # clients_see: all that clients see of a forwarder.
 clients_see() {
     local address url host

@@ -131,6 +131,13 @@ fi
 same "nothing that it sent was stopped" "{}" "$(stopped forward)"
 ends TERM 0
 
+# ---- a server is killed ----
+
+echoes one; echoes two
+forward --listen 10.10.0.20:91 --to 10.10.0.11 10.10.0.12
+clients_outlive "$echoes"
+ends TERM 0
+
 # ---- beside another program ----
 
 forward --listen 10.10.0.20:80 10.10.0.20:7 --to 10.10.0.11 10.10.0.12 --control "$work/run/forward.sock" --check tcp --check-interval 1s

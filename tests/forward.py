@@ -12,6 +12,9 @@
     forward.py backwards ADDRESS PORT BYTES          the same, in fragments of which the last is sent first; over IPv4
     forward.py several ADDRESS PORT COUNT            so many datagrams of one end, four a second, come back
     forward.py refused ADDRESS PORT                  a connection is refused
+    forward.py knock ADDRESS PORT SECONDS FILES      connections are made, four at a time, until FILES.enough is there: none is
+                                                     refused, or takes longer than SECONDS; makes FILES.some when a hundred
+                                                     have been
     forward.py reset ADDRESS PORT                    a connection is taken, and reset
     forward.py unreachable ADDRESS PORT              a datagram is answered with an error of ICMP
     forward.py expired ADDRESS PORT                  one that may go over a single hop is answered with "time exceeded"
@@ -295,6 +298,33 @@ def refused(address, port):
     return "it was taken"
 
 
+def knock(address, port, patience, files):
+    """At most one may fail: in the moment in which a server goes it may have been asked already."""
+    made, wrong, worst = [0] * 4, [], [0.0] * 4
+
+    def visit(n):
+        while not os.path.exists(f"{files}.enough"):
+            begin = time.monotonic()
+            try:
+                connect(address, port).close()
+            except OSError as error:
+                wrong.append(str(error))
+            worst[n] = max(worst[n], time.monotonic() - begin)
+            made[n] += 1
+            if sum(made) >= 100:
+                open(f"{files}.some", "w").close()
+            time.sleep(0.005)
+    visits = [threading.Thread(target=visit, args=(n,)) for n in range(4)]
+    for visit in visits:
+        visit.start()
+    for visit in visits:
+        visit.join()
+    print(f"{len(wrong)} of {sum(made)} connections failed, and the slowest took {max(worst) * 1000:.0f} ms")
+    if len(wrong) > 1:
+        return f"{len(wrong)} of {sum(made)} were not made: {wrong[0]}"
+    return "" if max(worst) <= float(patience) else f"the slowest took {max(worst):.3f} s"
+
+
 def reset(address, port):
     """It is taken, and then reset."""
     try:
@@ -376,5 +406,5 @@ def cut_off(address, port, files, is_so, otherwise):
 
 if __name__ == "__main__":
     name, *arguments = sys.argv[1:]
-    names = (serve, echo, slow, talk, seen, unwrap, half, datagram, backwards, several, refused, reset, unreachable, expired, proxied, acknowledged, unacknowledged)
+    names = (serve, echo, slow, talk, seen, unwrap, half, datagram, backwards, several, refused, knock, reset, unreachable, expired, proxied, acknowledged, unacknowledged)
     sys.exit({f.__name__: f for f in names}[name](*arguments) or 0)

@@ -311,6 +311,20 @@ check "one that answers otherwise is not well" await is 10.10.0.11:81 well False
 same "and says how" "answers with status 404" "$(of 10.10.0.11:81 last_failure)"
 mv "$work/site/gone.txt" "$work/site/one.txt"
 stop
+
+echoes one; echoes two
+for mode in "" "--passive 0" "--in-kernel"; do
+    about="${mode:+$mode: }"
+    [ "$mode" = --in-kernel ] && in_ switch ethtool -K forwarder gro on
+    # shellcheck disable=SC2086
+    start --listen 10.10.0.20:91 --to 10.10.0.11 10.10.0.12 $mode
+    clients_outlive "$echoes"
+    stop
+    echoes two
+done
+in_ switch ethtool -K forwarder gro off
+about=
+
 start --listen 10.10.0.20:81 --to 10.10.0.11 10.10.0.12 --control "$work/control" --passive 3 --passive-rest 1h --no-server hold
 for n in $(seq 60); do
     is 10.10.0.12:81 resting True && break

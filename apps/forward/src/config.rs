@@ -30,7 +30,7 @@ struct File {
     no_server: Option<Text>,
     link: LinkTable,
     check: Option<Spanned<CheckTable>>,
-    passive: Option<Spanned<PassiveTable>>,
+    passive: PassiveTable,
     service: Vec<Spanned<ServiceTable>>,
 }
 
@@ -90,7 +90,7 @@ fn parse(file: &Path, text: &str) -> Result<Wanted, ConfigErrors> {
         in_kernel: tables.in_kernel,
         balance: choice(&source, tables.balance.as_ref()),
         no_server: choice(&source, tables.no_server.as_ref()),
-        health: health(&source, tables.check.as_ref(), tables.passive.as_ref()),
+        health: health(&source, tables.check.as_ref(), &tables.passive),
         services: tables.service.iter().map(|s| service(&source, s)).collect(),
     };
     if wanted.services.is_empty() {
@@ -151,7 +151,7 @@ fn choice<T: ValueEnum + Default>(source: &Source, text: Option<&Text>) -> T {
 fn health(
     source: &Source,
     check: Option<&Spanned<CheckTable>>,
-    passive: Option<&Spanned<PassiveTable>>,
+    passive: &PassiveTable,
 ) -> HealthArgs {
     let mut health = HealthArgs::default();
     let count = |n: &Number| source.number(n, 1, i64::from(CHECKS_IN_A_ROW_MAX));
@@ -196,19 +196,16 @@ fn health(
             source.note(&table.span(), error.to_string());
         }
     }
-    if let Some(table) = passive {
-        let PassiveTable {
-            failures,
-            window,
-            rest,
-        } = table.get_ref();
-        match failures {
-            Some(failures) => health.passive = count(failures).map(|n| n as u32),
-            None => source.note_missing(&table.span(), "add failures = 5"),
-        }
-        health.passive_window = duration(window).unwrap_or(health.passive_window);
-        health.passive_rest = duration(rest).unwrap_or(health.passive_rest);
-    }
+    let PassiveTable {
+        failures,
+        window,
+        rest,
+    } = passive;
+    let failures = failures.as_ref();
+    let failures = failures.and_then(|n| source.number(n, 0, i64::from(CHECKS_IN_A_ROW_MAX)));
+    health.passive = failures.map_or(health.passive, |n| n as u32);
+    health.passive_window = duration(window).unwrap_or(health.passive_window);
+    health.passive_rest = duration(rest).unwrap_or(health.passive_rest);
     health
 }
 
@@ -315,9 +312,9 @@ mod tests {
                 "is no host",
             ),
             (
-                &format!("{service}[passive]\nfailures = 0\n"),
+                &format!("{service}[passive]\nfailures = 1001\n"),
                 5,
-                "from 1 to 1000",
+                "from 0 to 1000",
             ),
             (&format!("{service}[link]\ncores = 2\n"), 5, "one core"),
             (

@@ -19,6 +19,10 @@ exos_inet::counters! {
     forwarded_late,
     /// Flows begun.
     flows_begun,
+    /// Flows that went to another server because the one before refused them, or did not answer.
+    flows_moved,
+    /// Resets and errors of ICMP that answered a SYN and were not passed on: it was sent to another server.
+    refusals_withheld,
     /// Flows of a forwarder before this one that go on.
     flows_restored,
     /// Flows that ended by their age.

@@ -30,6 +30,8 @@ pub struct Quote {
     pub src: Endpoint,
     /// To whom.
     pub dst: Endpoint,
+    /// Of a segment, its sequence number.
+    pub seq: u32,
     /// Where its transport header begins in the frame.
     upper_at: u16,
 }
@@ -63,8 +65,23 @@ impl Quote {
             transport,
             src: end(src, 0),
             dst: end(dst, 2),
+            seq: u32::from(get16(upper, 4)) << 16 | u32::from(get16(upper, 6)),
             upper_at: packet.upper_at + (QUOTE_AT + upper_at) as u16,
         })
+    }
+
+    /// True for an error that says that a host or its port cannot be reached, and nothing of a packet's length.
+    pub fn says_unreachable(packet: &Packet, frame: &[u8]) -> bool {
+        let &[kind, code, ..] = &frame[packet.upper_range()] else {
+            return false;
+        };
+        match packet.src.is_ipv6() {
+            true => kind == icmpv6::UNREACHABLE,
+            false => {
+                let is_too_big = code == icmpv4::UNREACHABLE_FRAGMENTATION_NEEDED;
+                kind == icmpv4::UNREACHABLE && !is_too_big
+            }
+        }
     }
 
     /// Has the error come from `outer.src` and go to `outer.dst`, and quote a packet that went the other way between

@@ -11,6 +11,7 @@
 //! | [`tunnel`], [`too_big`] | packets in others, and those that do not fit |
 //! | [`refusal`] | errors of ICMP of our own |
 //! | [`flow`] | the flows under way, how they stand, and when they are forgotten |
+//! | [`syns`] | SYNs that wait for an answer, to be sent to another server if there is none |
 //! | [`reach`] | how packets reach servers, and answers clients |
 //! | [`ports`] | which of our ports a server sees |
 //! | [`maglev`], [`service`] | which server, and what is listened to |
@@ -65,6 +66,7 @@ mod setup;
 mod splice;
 mod statistics;
 pub mod status;
+pub mod syns;
 pub mod too_big;
 pub mod traffic;
 pub mod tunnel;

@@ -38,6 +38,21 @@ pub const RESET_WINDOWS: [u32; 2] = [1 << 20, 1 << 24];
 /// made has not.
 pub const ASKED_AGAIN_AFTER: u32 = 2;
 
+/// The same where it is known exactly when the SYN came: a client's first wait is a second (RFC 6298 §2), and copies that the
+/// network makes come within its round trips.
+pub const ASKED_AGAIN_TIME: Duration = Duration::from_millis(500);
+
+/// How often a connection goes to another server because one refuses it: what is counted in two bits of a flow. With four servers that
+/// refuse, the client is to know.
+pub const REFUSALS_MAX: u8 = 3;
+
+/// SYNs that are kept until their server answers: those of 4,000 connections a second to a server that takes a second. With what
+/// is in them that is 1 MiB at most.
+pub const SYNS_MAX: usize = 4096;
+
+/// Bytes of a frame with a SYN: headers with all options, and a little that is sent with it (RFC 7413).
+pub const SYN_LEN_MAX: usize = 256;
+
 /// Datagrams both ways and then none: what RFC 4787 (REQ-5) asks for, five minutes.
 pub const TALKING_TIME: Duration = Duration::from_secs(5 * 60);
 
@@ -153,6 +168,10 @@ pub const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// Checks, or connections, in a row that may be asked for: more would be hours.
 pub const CHECKS_IN_A_ROW_MAX: u32 = 1000;
+
+/// So many connections in a row that fail to begin give a server a rest where nothing else is said. None of their clients sees a
+/// failure while there is another server; and one failure alone may be a client's own.
+pub const PASSIVE_DEFAULT: u32 = 3;
 
 /// With joined sockets a server has so long to answer: it is asked four times in that (after 1, 3 and 7 s again).
 pub const CONNECT_TIME: Duration = Duration::from_secs(10);

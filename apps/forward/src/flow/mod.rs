@@ -363,6 +363,11 @@ impl FlowTable {
         self.flows[id.0 as usize].set_failed();
     }
 
+    /// Notes that a flow has come from another server, which has refused it or did not answer.
+    pub fn set_moved(&mut self, id: FlowId, before: &Flow, is_refused: bool) {
+        self.flows[id.0 as usize].set_moved(before, is_refused);
+    }
+
     /// Forgets what is known of sequence numbers: another connection begins.
     pub fn forget_numbers(&mut self, id: FlowId) {
         self.flows[id.0 as usize].forget_numbers();

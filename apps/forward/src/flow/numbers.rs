@@ -16,7 +16,7 @@
 //! Where the client alone is heard, its own numbers are all there is: a reset has to go on from where its last segment was.
 
 use super::Flow;
-use crate::limits::RESET_WINDOWS;
+use crate::limits::{REFUSALS_MAX, RESET_WINDOWS};
 
 /// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,13 +53,16 @@ pub enum Reset {
 }
 
 /// What is known of a flow beside the numbers themselves: for each end, whether its acknowledgement was heard, and whether it has
-/// reset the connection with the exact number; and whether the server's SYN was seen, and the flow has failed to begin.
+/// reset the connection with the exact number; whether the server's SYN was seen, and the flow has failed to begin; and how many servers have refused it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks(u8);
 
 const HAS_RESET: u8 = 2;
 const ANSWERED: u8 = 1 << 4;
 const FAILED: u8 = 1 << 5;
+/// The two bits above count the servers that have refused it.
+const REFUSALS_SHIFT: u8 = 6;
+const _: () = assert!(REFUSALS_MAX == u8::MAX >> REFUSALS_SHIFT);
 
 impl Flow {
     /// What an end expects next of the other, by the last of its segments, is noted.
@@ -70,7 +73,7 @@ impl Flow {
     }
 
     #[inline]
-    pub(super) fn expects(&self, by: End) -> Option<u32> {
+    pub(crate) fn expects(&self, by: End) -> Option<u32> {
         let is_known = self.marks.0 & by.bit() != 0;
         is_known.then(|| self.expected[by as usize])
     }
@@ -104,6 +107,24 @@ impl Flow {
     /// It has failed to begin, which counts once.
     pub fn has_failed(&self) -> bool {
         self.marks.0 & FAILED != 0
+    }
+
+    /// How many servers have refused it before this one.
+    pub fn refusals(&self) -> u8 {
+        self.marks.0 >> REFUSALS_SHIFT
+    }
+
+    /// It is what `before` was, with another server, which expects the client's number as the one before did. Each refusal is a failure of its
+    /// server; that nobody has answered counts once, since that is also what a client sees to that forges its SYNs.
+    pub(super) fn set_moved(&mut self, before: &Self, is_refused: bool) {
+        if !is_refused {
+            self.marks.0 |= before.marks.0 & FAILED;
+        }
+        let refusals = before.refusals() + u8::from(is_refused);
+        self.marks.0 |= refusals.min(REFUSALS_MAX) << REFUSALS_SHIFT;
+        if let Some(number) = before.expects(End::Server) {
+            self.note_expected(End::Server, number);
+        }
     }
 
     /// What a client says by itself is noted where it alone is heard: what goes on from before.

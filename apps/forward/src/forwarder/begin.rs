@@ -62,7 +62,7 @@ impl Forwarder {
     }
 
     /// By which a client belongs to a server.
-    fn hash_of(&self, key: &Key) -> u64 {
+    pub(super) fn hash_of(&self, key: &Key) -> u64 {
         let Endpoint { address, port } = key.client;
         self.spread.hash_and_half(address.words(), port.into())
     }
@@ -104,9 +104,7 @@ impl Forwarder {
             reach,
         };
         let state = reach.first_state(transport);
-        let id = self.flows.insert(now, begun, state);
-        self.services.flow_begins(id, self.flows.get(id));
-        self.services.servers[server].begun += 1;
+        let id = self.insert(now, begun, state);
         self.services.listeners[usize::from(key.listener)].begun += 1;
         self.counters.flows_begun += 1;
         Ok(id)
@@ -114,7 +112,7 @@ impl Forwarder {
 
     /// The port of ours that the server is to see, 0 for its client's; `None`, and counted, when its answers could not be told
     /// from others.
-    fn way_back(&mut self, reach: Reach, key: &Key, server: usize) -> Option<u16> {
+    pub(super) fn way_back(&mut self, reach: Reach, key: &Key, server: usize) -> Option<u16> {
         match reach {
             Reach::Nat => {
                 let port = self.find_port(server, key.client.port);

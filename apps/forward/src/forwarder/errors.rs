@@ -49,6 +49,11 @@ impl Forwarder {
             self.counters.drop_icmp_unknown += 1;
             return Verdict::Drop;
         };
+        if way == Way::ToClient
+            && let Some(verdict) = self.unreachable(now, id, &quote, packet, frame)
+        {
+            return verdict;
+        }
         if packet.hops <= 1 {
             return self.drop_last_hop();
         }

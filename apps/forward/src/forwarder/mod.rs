@@ -17,7 +17,7 @@
 //! So it is with address translation. Otherwise ([`Reach`]) the server sees the client, and its answers are found by both
 //! of these; or packets keep their ends, and answers do not come here.
 //!
-//! `begin` is how flows begin, and which end for others; `change` what follows when servers change; `ahead` has memory read
+//! `begin` is how flows begin, and which end for others; `elsewhere` how they go to another server; `change` what follows when servers change; `ahead` has memory read
 //! before it is needed; `made` are packets that are not those that came; `errors`, `note`
 //! and `unknown` are further steps of that call.
 //!
@@ -26,6 +26,7 @@
 mod ahead;
 mod begin;
 mod change;
+mod elsewhere;
 mod errors;
 mod made;
 mod note;
@@ -40,7 +41,7 @@ use exos_wire::Mac;
 
 use crate::counters::Counters;
 use crate::endpoint::{Address, Endpoint};
-use crate::flow::{End, Flow, FlowId, FlowTable, Tick};
+use crate::flow::{End, Flow, FlowId, FlowTable, State, Tick};
 use crate::fragments::{Fragments, Onward};
 use crate::limits::{CHECK_PORTS, EXPIRED_AT_ONCE};
 use crate::packet::{Packet, Transport, Upper};
@@ -48,6 +49,7 @@ use crate::reach::Reach;
 use crate::refusal::Refusal;
 use crate::rewrite::{Sums, keep_ends};
 use crate::service::Services;
+use crate::syns::Syns;
 use crate::traffic::Course;
 use ahead::{Ahead, Whose};
 use made::Made;
@@ -91,6 +93,8 @@ pub struct Forwarder {
     services: Services,
     flows: FlowTable,
     fragments: Fragments,
+    /// SYNs of flows that are not answered yet.
+    syns: Syns,
     counters: Counters,
     endings: Vec<change::Ending>,
     no_server: NoServer,
@@ -137,6 +141,7 @@ impl Forwarder {
             services,
             flows: FlowTable::new(capacity, seed),
             fragments: Fragments::default(),
+            syns: Syns::default(),
             counters: Counters::default(),
             endings: Vec::new(),
             no_server: NoServer::default(),
@@ -188,7 +193,7 @@ impl Forwarder {
     ) -> Verdict {
         let upper = &frame[packet.upper_range()];
         let tick = tick_of(now);
-        let (id, way) = match whose {
+        let (mut id, way) = match whose {
             // What goes in circles ends, as with every router (RFC 1812 §5.3.1), and says nothing of its flow.
             Whose::Listener(..) if packet.hops <= 1 => {
                 return self.answer(now, packet, frame, packet.dst, Refusal::HopsOver);
@@ -212,8 +217,17 @@ impl Forwarder {
             },
             Whose::Nobody => return Verdict::Stack,
         };
+        if self.flows.get(id).state == State::SynSeen && packet.fragment.is_none() {
+            id = match self.unanswered(now, id, way, upper) {
+                Ok(id) => id,
+                Err(verdict) => return verdict,
+            };
+        }
         self.note(tick, id, transport, way, upper);
         let flow = *self.flows.get(id);
+        if flow.state == State::SynSeen && way == Way::ToServer {
+            self.keep_syn(now, id, packet, frame, sums);
+        }
         let course = course(&flow, way);
         let onward = Onward {
             rewrite: self.services.rewrite(&flow, course.to_server),

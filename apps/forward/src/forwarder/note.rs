@@ -144,7 +144,7 @@ impl Forwarder {
 
     /// A flow has failed to begin, which counts once, and not if the server has answered anybody since.
     #[cold]
-    fn fails(&mut self, now: Tick, id: FlowId, since: Tick) {
+    pub(super) fn fails(&mut self, now: Tick, id: FlowId, since: Tick) {
         let flow = self.flows.get(id);
         if !flow.has_failed() {
             let server = flow.server;

@@ -9,7 +9,7 @@ use exos_program::words::time;
 
 use super::passive;
 use super::rule::{Kind, Question, Rule};
-use crate::limits::{CHECK_INTERVAL_MIN, CHECKS_IN_A_ROW_MAX};
+use crate::limits::{CHECK_INTERVAL_MIN, CHECKS_IN_A_ROW_MAX, PASSIVE_DEFAULT};
 
 /// How servers are checked.
 #[derive(clap::Args, Clone, Debug, PartialEq, Eq)]
@@ -46,14 +46,14 @@ pub struct HealthArgs {
     /// Text that the body has to have in it
     #[arg(long, value_name = "TEXT", requires = "check", value_parser = text)]
     pub(crate) check_body: Option<String>,
-    /// Give a server a rest when so many connections in a row have failed to begin there, unless it is the last
-    #[arg(long, value_name = "N", value_parser = in_a_row())]
-    pub(crate) passive: Option<u32>,
+    /// Give a server a rest when so many connections in a row have failed to begin there, unless it is the last; 0 for never
+    #[arg(long, value_name = "N", default_value_t = PASSIVE_DEFAULT, value_parser = clap::value_parser!(u32).range(0..=i64::from(CHECKS_IN_A_ROW_MAX)))]
+    pub(crate) passive: u32,
     /// They count when they began within this time
-    #[arg(long, value_name = "TIME", requires = "passive", default_value = "10s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     pub(crate) passive_window: Duration,
     /// It rests for this time
-    #[arg(long, value_name = "TIME", requires = "passive", default_value = "10s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     pub(crate) passive_rest: Duration,
 }
 
@@ -70,7 +70,7 @@ impl Default for HealthArgs {
             check_host: None,
             check_status: Codes(200..=399),
             check_body: None,
-            passive: None,
+            passive: PASSIVE_DEFAULT,
             passive_window: Duration::from_secs(10),
             passive_rest: Duration::from_secs(10),
         }
@@ -185,11 +185,12 @@ impl HealthArgs {
 
     /// When servers rest, if ever.
     pub fn passive(&self) -> Option<passive::Rule> {
-        Some(passive::Rule {
-            failures: self.passive?,
+        let rule = passive::Rule {
+            failures: self.passive,
             window: self.passive_window,
             rest: self.passive_rest,
-        })
+        };
+        (self.passive > 0).then_some(rule)
     }
 }
 
@@ -214,6 +215,8 @@ mod tests {
     fn what_is_left_out_is_the_default() {
         let line = Line::try_parse_from(["it"]).ok();
         assert_eq!(line.map(|line| line.health), Some(HealthArgs::default()));
+        let never = Line::try_parse_from(["it", "--passive", "0"]).unwrap();
+        assert!(HealthArgs::default().passive().is_some() && never.health.passive().is_none());
     }
 
     #[test]
@@ -244,7 +247,7 @@ mod tests {
             ("--check http:/ --check-status 20", "200-399"),
             ("--check-fall 3", "--check <"),
             ("--check tcp --check-rise 0", "0 is not in"),
-            ("--passive-rest 3s", "--passive <"),
+            ("--passive 1001", "1001 is not in"),
         ] {
             let refused = rule(line).unwrap_err();
             assert!(refused.contains(said), "{line}: {refused}");

@@ -3,6 +3,8 @@
 //! Maglev hashing looks at the client alone, so that forwarders agree and one that has forgotten everything decides as before. The
 //! other two look at what there was: they know only their own flows, and begin anew when the forwarder does.
 
+use exos_inet::siphash::SipKey;
+
 use super::{Listener, Member, NextTable, Server, Services};
 
 /// How a server is chosen.
@@ -36,6 +38,25 @@ impl Services {
             Balance::RoundRobin => listener.next_in_turn(),
         };
         chosen.map(usize::from)
+    }
+
+    /// Another server for a flow with this hash that `server` does not take, after so many that have refused it; `None` when all
+    /// others have. For each flow servers have an order of their own, so that those of one that is gone go to all others.
+    pub fn another(&self, listener: u16, server: u16, hash: u64, refusals: u8) -> Option<usize> {
+        let members = self.listeners[usize::from(listener)].members.iter();
+        let others = members
+            .filter(is_open)
+            .map(|member| member.server)
+            .filter(|other| *other != server);
+        if others.clone().count() <= usize::from(refusals) {
+            return None;
+        }
+        let key = SipKey::from_seed(0);
+        let rank = |server: &u16| (key.hash(&[hash, u64::from(*server)]), *server);
+        let from = rank(&server);
+        let next = others.clone().filter(|other| rank(other) < from);
+        let next = next.max_by_key(rank).or_else(|| others.max_by_key(rank));
+        next.map(usize::from)
     }
 }
 

@@ -3,6 +3,7 @@
 mod changes;
 use crate::common;
 mod day;
+mod elsewhere;
 mod forged;
 mod hops;
 mod life;

@@ -118,7 +118,15 @@ impl Day {
     /// Gives a packet to the forwarder; false when the connection has lost its flow, which only one may that nobody is sure of.
     fn give(&mut self, life: &mut Life, step: Step) -> bool {
         let (forwarder, now, frame) = (&mut self.forwarder, self.now, life.packet(step));
-        let Ok(onward) = counted(|| give(forwarder, now, frame)) else {
+        let mut onward = counted(|| give(forwarder, now, frame));
+        // It was refused, and another server is asked, which refuses too.
+        while onward == Err(Verdict::Made) {
+            let syn = counted(|| forwarder.poll_made().map(|(_, syn)| ends_of(&syn)));
+            life.went_elsewhere(syn.expect("the SYN once more"));
+            let frame = life.packet(step);
+            onward = counted(|| give(forwarder, now, frame));
+        }
+        let Ok(onward) = onward else {
             assert!(
                 !life.is_protected(),
                 "{now:?}: {} was given up",

@@ -119,6 +119,11 @@ impl Life {
         !self.has_shown
     }
 
+    /// Another server has its SYN.
+    pub fn went_elsewhere(&mut self, ends: (SocketAddr, SocketAddr)) {
+        self.known = Some(ends);
+    }
+
     /// The listener that it asks.
     pub fn vip(&self) -> SocketAddr {
         at(if self.client.is_ipv4() { VIP } else { VIP6 })
