@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use exos_cheetah::config::{Config, Root};
-use exos_cheetah::serve::exchange::Exchange;
+use exos_cheetah::serve::exchange::{Exchange, Step};
 use exos_cheetah::serve::reload::Reload;
 use exos_cheetah::serve::sites::Fresh;
 use exos_cheetah::{Server, serve};
@@ -39,7 +39,7 @@ fn measure(reload: &mut Reload, server: &mut Server) {
             let (fresh, _) = outcome.unwrap_or_else(|errors| panic!("{errors:?}"));
             exchange.begin(fresh);
         }
-        is_exchanged |= exchange.turn(server);
+        is_exchanged |= exchange.turn(server) == Some(Step::Exchanged);
         let took = begun.elapsed();
         if is_busy || took > Duration::from_micros(50) {
             turns.push(took);

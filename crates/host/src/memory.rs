@@ -52,6 +52,16 @@ pub fn prefetch<T>(place: &T) {
     let _ = place;
 }
 
+/// Gives the kernel back what the allocator keeps of memory that was freed. The C library gives back by itself no more than
+/// the ends of its heaps, so that one block in use keeps all that lies below it. To be called on a thread that nobody waits for, after
+/// much was freed: threads that need memory of a heap wait while its free pages are unmapped, some milliseconds for 100 MB.
+/// Does nothing where the C library is not glibc.
+pub fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: no memory that is in use is touched; it locks what it works on.
+    let _ = unsafe { libc::malloc_trim(0) };
+}
+
 fn of_machine(key: &str) -> Option<u64> {
     field(&fs::read_to_string("/proc/meminfo").ok()?, key)
 }

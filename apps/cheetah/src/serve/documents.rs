@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 
 use exos::Exos;
 
-use super::exchange::Exchange;
+use super::exchange::{Exchange, Step};
 use super::files::Feed;
 use super::program::Cheetah;
 use super::team::{Asks, Seat};
@@ -88,11 +88,15 @@ impl Documents {
         if let Some(feed) = &mut self.feed {
             feed.apply(served);
         }
-        if self.exchange.turn(served.http()) {
-            // What it tells from now on is of tables that are gone.
-            self.feed = None;
-            served.retry_all();
-            seat.exchanged();
+        match self.exchange.turn(served.http()) {
+            None => {}
+            Some(Step::Exchanged) => {
+                // What it tells from now on is of tables that are gone.
+                self.feed = None;
+                served.retry_all();
+                seat.exchanged();
+            }
+            Some(Step::Emptied) => seat.emptied(),
         }
     }
 

@@ -18,6 +18,15 @@ pub struct Exchange {
     next: Option<Fresh>,
 }
 
+/// What a turn has brought to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The new sites are served.
+    Exchanged,
+    /// Nothing is left of the old ones, but what responses under way hold.
+    Emptied,
+}
+
 #[derive(Default)]
 enum State {
     #[default]
@@ -37,37 +46,42 @@ impl Exchange {
         !matches!(self.state, State::Idle) || self.next.is_some()
     }
 
-    /// Does what there is to do between two turns, a comparison when there is nothing. True when the sites were exchanged.
+    /// Does what there is to do between two turns, a comparison when there is nothing.
     #[inline]
-    pub fn turn(&mut self, server: &mut Server) -> bool {
-        self.is_busy() && self.work(server)
+    pub fn turn(&mut self, server: &mut Server) -> Option<Step> {
+        if self.is_busy() {
+            self.work(server)
+        } else {
+            None
+        }
     }
 
-    fn work(&mut self, server: &mut Server) -> bool {
+    fn work(&mut self, server: &mut Server) -> Option<Step> {
         match std::mem::take(&mut self.state) {
             State::Idle => {
                 let filling = self.next.take().map(|fresh| Box::new(Filling::new(fresh)));
                 self.state = filling.map_or(State::Idle, State::Filling);
-                false
+                None
             }
             State::Filling(filling) => self.fill(filling, server),
             State::Emptying(mut rest) => {
-                if !in_a_slice(|| rest.by_ref().take(CHANGES_AT_ONCE).count() < CHANGES_AT_ONCE) {
-                    self.state = State::Emptying(rest);
+                if in_a_slice(|| rest.by_ref().take(CHANGES_AT_ONCE).count() < CHANGES_AT_ONCE) {
+                    return Some(Step::Emptied);
                 }
-                false
+                self.state = State::Emptying(rest);
+                None
             }
         }
     }
 
-    fn fill(&mut self, mut filling: Box<Filling>, server: &mut Server) -> bool {
+    fn fill(&mut self, mut filling: Box<Filling>, server: &mut Server) -> Option<Step> {
         if !in_a_slice(|| filling.step(CHANGES_AT_ONCE)) {
             self.state = State::Filling(filling);
-            return false;
+            return None;
         }
         let old = server.set_sites(filling.finish());
         self.state = State::Emptying(Box::new(old.take_apart()));
-        true
+        Some(Step::Exchanged)
     }
 }
 

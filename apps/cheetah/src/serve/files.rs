@@ -1,6 +1,7 @@
 //! The files behind the sites, followed and read while the loops run.
 
 use std::os::fd::BorrowedFd;
+use std::thread::JoinHandle;
 
 use exos::Error;
 
@@ -48,13 +49,11 @@ impl Files {
         Ok((Files(keeper), feeds))
     }
 
-    /// Ends without being waited for: it may be in the middle of a long file.
-    pub(super) fn end_later(self) -> Result<(), Error> {
+    /// Ends on a thread of its own, without being waited for: it may be in the middle of a long file.
+    pub(super) fn end_later(self) -> Result<JoinHandle<()>, Error> {
         let ending = std::thread::Builder::new().name("files-end".into());
         let ending = ending.spawn(move || drop(self.0));
-        ending
-            .map(drop)
-            .map_err(|e| Error::io("cannot start a thread", e))
+        ending.map_err(|e| Error::io("cannot start a thread", e))
     }
 }
 

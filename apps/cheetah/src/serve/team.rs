@@ -32,6 +32,8 @@ impl Asks {
     pub(super) const ALL_EXCHANGED: Asks = Asks(16);
     /// To the first: a core has ended.
     pub(super) const ONE_LEFT: Asks = Asks(32);
+    /// To the first: nothing is left on any core of the sites that were exchanged.
+    pub(super) const ALL_EMPTIED: Asks = Asks(64);
 
     pub(super) fn contains(self, other: Asks) -> bool {
         self.0 & other.0 != 0
@@ -63,6 +65,8 @@ struct Team {
     to_show: AtomicUsize,
     /// Cores that have not exchanged their sites.
     to_exchange: AtomicUsize,
+    /// Cores that have something left of their old ones.
+    to_empty: AtomicUsize,
 }
 
 /// A core's place among all.
@@ -87,6 +91,7 @@ impl Seat {
             places: cores.iter().map(place).collect::<Result<_, Error>>()?,
             to_show: AtomicUsize::new(0),
             to_exchange: AtomicUsize::new(0),
+            to_empty: AtomicUsize::new(0),
         });
         let seats = 0..cores.len();
         Ok(seats
@@ -161,9 +166,11 @@ impl Seat {
         rows.collect()
     }
 
-    /// Has every core, this one too, serve these documents instead of all others. The first one is told when all do.
+    /// Has every core, this one too, serve these documents instead of all others. The first one is told when all do, and
+    /// when nothing is left of what was served before; until then nothing else is to be sent.
     pub(super) fn send_fresh(&self, fresh: Fresh) {
         self.team.to_exchange.store(self.count(), Ordering::Relaxed);
+        self.team.to_empty.store(self.count(), Ordering::Relaxed);
         let mut all: Vec<Fresh> = vec![fresh; self.count()];
         for number in 0..self.count() {
             lock(&self.team.places[number].mail).fresh = all.pop();
@@ -175,6 +182,13 @@ impl Seat {
     pub(super) fn exchanged(&self) {
         if self.team.to_exchange.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.ask(0, Asks::ALL_EXCHANGED);
+        }
+    }
+
+    /// Nothing is left on this core of what it served before.
+    pub(super) fn emptied(&self) {
+        if self.team.to_empty.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.ask(0, Asks::ALL_EMPTIED);
         }
     }
 

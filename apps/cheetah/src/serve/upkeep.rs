@@ -2,9 +2,13 @@
 //!
 //! The first core does this for all. What was read goes to every core, each of which exchanges its sites between its own
 //! turns. When all have, those who followed the old files end, and others begin: the kernel keeps its notices until then.
+//!
+//! When nothing is left of the old documents, their memory goes back to the kernel: the allocator would keep it, in pieces that
+//! the next reload does not fill, so that memory grew with each. Only then the next reload is served.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use exos::Error;
 use exos::signals::{Ask, Signals};
@@ -22,6 +26,10 @@ pub(super) struct Upkeep {
     reload: Reload,
     /// Of what was read and is not yet served by all cores.
     coming: Option<Vec<Tree>>,
+    /// Something may be left of what was served before.
+    is_emptying: bool,
+    /// The end of those who followed the old files.
+    ending: Option<JoinHandle<()>>,
     /// Where threads may run, for the loops may have their cores to themselves.
     cores: Vec<usize>,
 }
@@ -47,6 +55,8 @@ impl Upkeep {
             files: Some(files),
             reload: Reload::new(Arc::new(read), cores.clone())?,
             coming: None,
+            is_emptying: false,
+            ending: None,
             cores,
         };
         Ok((upkeep, feeds))
@@ -64,7 +74,7 @@ impl Upkeep {
 
     /// True when the next turn has something to do.
     pub(super) fn is_busy(&self) -> bool {
-        self.coming.is_none() && self.reload.is_busy()
+        !self.is_exchanging() && self.reload.is_busy()
     }
 
     /// Does what there is to do between two turns; `asks` is what the first core was told.
@@ -77,23 +87,48 @@ impl Upkeep {
                 exos_program::warn!("exos serve: {e}; send SIGHUP when files have changed");
             }
         }
-        if self.coming.is_some() {
+        if asks.contains(Asks::ALL_EMPTIED) {
+            self.is_emptying = false;
+            self.give_back_memory();
+        }
+        if self.is_exchanging() {
             return; // One after the other.
         }
         match self.reload.turn() {
             None => {}
             Some(Ok((fresh, trees))) => {
-                self.coming = Some(trees);
+                (self.coming, self.is_emptying) = (Some(trees), true);
                 seat.send_fresh(fresh);
             }
             Some(Err(errors)) => {
                 exos_program::warn!("exos serve: {}; what was served goes on", tell_all(errors));
+                self.give_back_memory();
             }
         }
     }
 
+    fn is_exchanging(&self) -> bool {
+        self.coming.is_some() || self.is_emptying
+    }
+
+    /// Gives back what was freed, on a thread of its own, when those who followed the old files have ended. Without a thread it
+    /// is used again later.
+    fn give_back_memory(&mut self) {
+        let ending = self.ending.take();
+        let thread = std::thread::Builder::new().name("memory".into());
+        let cores = self.cores.clone();
+        let _ = thread.spawn(move || {
+            let _ = exos_host::affinity::set(&cores);
+            if let Some(ending) = ending {
+                let _ = ending.join();
+            }
+            exos_host::memory::give_back();
+        });
+    }
+
     fn follow_others(&mut self, trees: Vec<Tree>, seat: &Seat) -> Result<(), Error> {
-        self.files.take().map_or(Ok(()), Files::end_later)?;
+        let ending = self.files.take().map(Files::end_later);
+        self.ending = ending.transpose()?;
         let (files, feeds) = Files::follow(trees, &self.cores, seat.count())?;
         self.files = Some(files);
         seat.send_feeds(feeds);

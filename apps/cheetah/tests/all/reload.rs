@@ -11,7 +11,7 @@ use common::NOW_SECS;
 use common::folder::Folder;
 use exos_buf::Slice;
 use exos_cheetah::config::Config;
-use exos_cheetah::serve::exchange::Exchange;
+use exos_cheetah::serve::exchange::{Exchange, Step};
 use exos_cheetah::serve::reload::{Outcome, Reload};
 use exos_cheetah::serve::sites::{Filling, Fresh};
 use exos_cheetah::site::Tree;
@@ -106,7 +106,7 @@ impl Visit {
                 self.exchange.begin(fresh);
             }
         }
-        if !self.exchange.turn(&mut self.server) {
+        if self.exchange.turn(&mut self.server) != Some(Step::Exchanged) {
             return None;
         }
         self.serving = std::mem::take(&mut self.trees);

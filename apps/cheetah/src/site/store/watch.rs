@@ -62,6 +62,8 @@ pub struct Watch {
     parent: Option<(i32, Vec<u8>)>,
     /// Directories that the kernel would not watch.
     refused: u64,
+    /// Where notices are read into.
+    buffer: Box<[MaybeUninit<u8>]>,
 }
 
 /// What a watch stands for.
@@ -92,6 +94,7 @@ impl Watch {
             watched: HashMap::new(),
             parent: None,
             refused: 0,
+            buffer: Box::new_uninit_slice(NOTICES_LEN),
         })
     }
 
@@ -156,8 +159,7 @@ impl Watch {
 
     /// Reads the notices that there are.
     pub fn read(&mut self, mut each: impl FnMut(Notice)) {
-        let mut buffer = vec![MaybeUninit::uninit(); NOTICES_LEN];
-        let mut reader = Reader::new(&self.fd, &mut buffer);
+        let mut reader = Reader::new(&self.fd, &mut self.buffer);
         // Without a notice the error is EAGAIN; any other is of the kernel's memory, and comes again.
         while let Ok(event) = reader.next() {
             let flags = event.events();
