@@ -65,5 +65,9 @@ else
     bad "$wanted connections" "$(tail -n 3 "$work/progress")"
 fi
 stop; same "the server ends well" 0 $?
-same "and none of them was left to it" "True 0" "$(server_says "s['tcp_reset_received'] > $wanted, s['tcp_aborted']" | tr -d '(),')"
+# A reset that the kernel could not hand over, because the server had no turn for too long, is counted there, and its
+# connection is aborted in the end.
+lost="sum(n for name, n in s.items() if name.startswith('link_kernel_rx_'))"
+same "and none of them was left to it, but those whose resets the link has counted as lost" "True True" \
+    "$(server_says "s['tcp_reset_received'] + $lost > $wanted, s['tcp_aborted'] <= $lost" | tr -d '(),')"
 exit $((failures > 0))
