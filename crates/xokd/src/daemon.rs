@@ -17,6 +17,7 @@ mod leftovers;
 mod rates;
 mod report;
 mod requests;
+mod resolving;
 mod revocation;
 mod seats;
 mod successors;
@@ -78,24 +79,6 @@ pub(crate) struct Seat {
     changes: generals::Changes,
 }
 
-/// How often something was done in the period that began then.
-#[derive(Clone, Copy, Debug, Default)]
-struct Pace {
-    since: Now,
-    count: u32,
-}
-
-impl Pace {
-    /// Once more; false when that is more often than `max` in a period.
-    fn step(&mut self, now: Now, period: Duration, max: u32) -> bool {
-        if now.saturating_sub(self.since) >= period {
-            (self.since, self.count) = (now, 0);
-        }
-        self.count += 1;
-        self.count <= max
-    }
-}
-
 /// The daemon.
 pub struct Daemon {
     config: Config,
@@ -125,8 +108,7 @@ pub struct Daemon {
     reports: report::Reports,
     turns: Turns,
     time_waits: time_wait::TimeWaits,
-    /// Neighbours that users have asked for lately.
-    resolves: BTreeMap<u32, Pace>,
+    resolves: resolving::Resolves,
     rates: rates::Rates,
     worker: work::FilterWorker,
     /// Numbers changes of filters.
@@ -167,7 +149,7 @@ impl Daemon {
             reports: report::Reports::default(),
             turns: Turns::default(),
             time_waits: time_wait::TimeWaits::default(),
-            resolves: BTreeMap::new(),
+            resolves: resolving::Resolves::default(),
             rates: rates::Rates::default(),
             worker: work::FilterWorker::new()?,
             last_change: 0,

@@ -69,6 +69,10 @@ pub const FILTERING: Pool = Pool::new([2, 8, 14, GENERALS_MAX as usize]);
 /// Dump clients.
 pub const TAPS: Pool = Pool::new([2, 4, 6, TAPS_MAX as usize]);
 
+/// Programs of one user that have general filters, on one interface, unless it is the user that the daemon runs as: one for
+/// each of eight cores. Others named find some left.
+pub const FILTERING_PER_USER_MAX: usize = 8;
+
 /// General filters of one slot: they are one program, of as many alternatives as all of them have.
 pub const FILTERS_PER_SLOT_MAX: usize = 8;
 
@@ -210,7 +214,11 @@ pub const SAVE_BYTES_PER_SECOND: u64 = 10_000_000;
 pub const COUNTERS_EVERY: Duration = Duration::from_millis(500);
 
 /// Neighbours that the programs of one user may ask for in a second: each can cost a broadcast.
-pub const RESOLVES_PER_SECOND: u32 = 256;
+pub const RESOLVES_PER_SECOND: usize = 256;
+
+/// Neighbours that programs of all users may ask for in a second: more than a /22 has, and of 100 Mbit/s less than a
+/// fiftieth.
+pub const RESOLVES: Pool = Pool::new([512, 1024, 2048, 4096]);
 
 /// How often the report is made anew, at most: who watches takes it for now, and all who ask meanwhile get the same.
 pub const REPORT_EVERY: Duration = Duration::from_millis(100);

@@ -33,7 +33,7 @@ use crate::ledger::Now;
 use crate::limits::{ANSWERS_WAITING_MAX, HELLO_TIME, NEWCOMERS_WAITING_MAX};
 use crate::policy::{Standing, Who};
 
-use closing::Closing;
+use closing::{Closing, Next};
 pub use newcomers::{Awaited, Guests};
 pub use turns::{Turn, Turns, User, goes_on};
 
@@ -316,9 +316,13 @@ impl Server {
             return Some(Heard::Gone(Cut::HungUp));
         }
         let flags = RecvFlags::DONTWAIT;
-        if self.closing.has_descriptors(&connection.socket) {
-            self.cut(id, Cut::BadMessage);
-            return Some(Heard::Gone(Cut::BadMessage));
+        match self.closing.next(&connection.socket) {
+            Next::Plain => {}
+            Next::Nothing => return None,
+            Next::Descriptors => {
+                self.cut(id, Cut::BadMessage);
+                return Some(Heard::Gone(Cut::BadMessage));
+            }
         }
         let cut = match rustix::net::recv(&connection.socket, &mut *self.buffer, flags) {
             Err(Errno::AGAIN | Errno::INTR) => return None,

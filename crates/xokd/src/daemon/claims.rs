@@ -176,6 +176,10 @@ impl Daemon {
         let claim =
             held.ok_or_else(|| refuse(Refusal::NotFound, "there is no such grant of yours"))?;
         let (claim, index) = (claim.claim, claim.claim.interface);
+        const HOSTS: &str = "the host's own stack answers for its addresses";
+        if self.is_shared(&claim) {
+            return Err(refuse(Refusal::Unsupported, HOSTS));
+        }
         let record = &self.seats[&slot].record;
         let who = Who {
             uid: record.uid,
@@ -185,8 +189,7 @@ impl Daemon {
         let room = self.time_waits.room(now, who.uid, standing);
         let interface = self.interfaces.iter_mut().find(|i| i.link.index == index);
         let Some(responder) = interface.and_then(|i| i.neighbours.responder()) else {
-            let text = "the host's own stack answers for its addresses";
-            return Err(refuse(Refusal::Unsupported, text));
+            return Err(refuse(Refusal::Unsupported, HOSTS));
         };
         let kept = responder.keep_time_wait(now, entries, &claim, room);
         self.time_waits.add(now, who.uid, standing, kept);

@@ -7,10 +7,8 @@
 //! nothing: every request is checked by itself, and a program of another version that holds a slot comes back by it.
 
 use std::fmt::Display;
-use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::time::Duration;
 
 use exos_xok::message::{Answer, Refusal, Request, VERSION};
 
@@ -19,8 +17,7 @@ use super::generals::Change;
 use super::seats::Wanted;
 use super::taps::Wanted as TapWanted;
 use super::{Daemon, now};
-use crate::ledger::{Denied, SlotId, TicketKind};
-use crate::limits::RESOLVES_PER_SECOND;
+use crate::ledger::{Denied, TicketKind};
 use crate::policy::Who;
 use crate::server::ConnectionId;
 
@@ -243,29 +240,5 @@ impl Daemon {
             interfaces: self.interfaces.iter().map(info).collect(),
         };
         Ok((welcome, vec![self.tables.descriptor()]))
-    }
-
-    fn resolve(&mut self, slot: SlotId, ip: IpAddr) -> Answered {
-        let (now, second) = (now(), Duration::from_secs(1));
-        let seat = &self.seats[&slot];
-        // Of those that asked nothing for a second there is nothing to remember.
-        self.resolves
-            .retain(|_, pace| now.saturating_sub(pace.since) < second);
-        let pace = self.resolves.entry(seat.record.uid).or_default();
-        if !pace.step(now, second, RESOLVES_PER_SECOND) {
-            let text = format!(
-                "programs of this user asked for more than {RESOLVES_PER_SECOND} neighbours in a second"
-            );
-            return Err(refuse(Refusal::Limit, text));
-        }
-        let index = seat.interface;
-        let (netlink, tables) = (&self.netlink, &mut self.tables);
-        if let Some(interface) = self.interfaces.iter_mut().find(|i| i.link.index == index)
-            && let Some(known) = interface.resolve(netlink, now, ip)?
-            && tables.write_quietly(|w| w.set_neighbour(&known))
-        {
-            tables.news();
-        }
-        plain(Answer::Done)
     }
 }

@@ -26,7 +26,7 @@ impl TimeWaits {
         let of_user: usize = of_user.map(|(_, (_, count))| count).sum();
         let all = self.taken.values().copied();
         TIME_WAITS
-            .room(standing, all)
+            .room_of_part(standing, of_user, all)
             .min(TIME_WAIT_PER_USER_MAX.saturating_sub(of_user))
     }
 

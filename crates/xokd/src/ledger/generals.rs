@@ -16,8 +16,10 @@ use exos_xok::message::GrantId;
 use exos_xok::{Claim, Protocol};
 
 use super::{Denied, Ledger, SlotId};
-use crate::limits::{COMPARISON_STEPS_MAX, FILTERING, FILTERS_PER_SLOT_MAX};
-use crate::policy::Who;
+use crate::limits::{
+    COMPARISON_STEPS_MAX, FILTERING, FILTERING_PER_USER_MAX, FILTERS_PER_SLOT_MAX,
+};
+use crate::policy::{Standing, Who};
 
 /// A filter that is somebody's.
 #[derive(Clone, Debug)]
@@ -163,11 +165,16 @@ impl Ledger {
         if slots.contains(&slot) {
             return Ok(());
         }
-        let standing = |slot: SlotId| self.owner(slot).map(|owner| owner.standing);
-        let asker = standing(slot).ok_or(Denied::NotFound("slot"))?;
-        let taken = slots.into_iter().filter_map(standing);
-        let taken = taken.map(|standing| (standing, 1));
-        let room = FILTERING.check(asker, "programs with filters on an interface", taken);
+        let asker = self.owner(slot).ok_or(Denied::NotFound("slot"))?;
+        let owners = || slots.iter().filter_map(|slot| self.owner(*slot));
+        let things = "programs with filters on an interface";
+        let mine = owners().filter(|owner| owner.who.uid == asker.who.uid);
+        if asker.standing < Standing::Own && mine.count() >= FILTERING_PER_USER_MAX {
+            let text = format!("this user has {FILTERING_PER_USER_MAX} {things}; end some");
+            return Err(Denied::Limit(text));
+        }
+        let taken = owners().map(|owner| (owner.standing, 1));
+        let room = FILTERING.check(asker.standing, things, taken);
         room.map_err(Denied::Limit)
     }
 }

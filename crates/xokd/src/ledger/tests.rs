@@ -12,8 +12,8 @@ use proptest::prelude::*;
 use super::index::{Key, key};
 use super::*;
 use crate::limits::{
-    ECHOES, ECHOES_PER_USER_MAX, FILTERS_PER_SLOT_MAX, GRANTS, GRANTS_PER_USER_MAX, NOBODY,
-    TICKET_LIFE, TICKETS_PER_SLOT_MAX,
+    ECHOES, ECHOES_PER_USER_MAX, FILTERING_PER_USER_MAX, FILTERS_PER_SLOT_MAX, GRANTS,
+    GRANTS_PER_USER_MAX, NOBODY, TICKET_LIFE, TICKETS_PER_SLOT_MAX,
 };
 
 mod successors;
@@ -497,6 +497,34 @@ fn filters_are_bounded() {
         }
     }
     assert_eq!(count, FILTERS_PER_SLOT_MAX * GENERALS_MAX as usize);
+}
+
+/// A user whom a rule names may not have all of what is there for such users.
+#[test]
+fn one_user_leaves_filters_to_the_others() {
+    let mut ledger = Ledger::new(7);
+    let named = |slot| Owner {
+        standing: Standing::Named,
+        ..owner(slot)
+    };
+    let most = FILTERING_PER_USER_MAX as SlotId;
+    let who = owner(1).who;
+    for slot in 1..=most + 1 {
+        let who = Rc::clone(&who);
+        ledger.add_slot(slot, Owner { who, ..named(slot) });
+    }
+    ledger.add_slot(20, named(20));
+    let mut claim = |slot| {
+        let text = format!("udp dst port {}", 7000 + slot);
+        let filter = Filter::parse(&text).expect("a filter");
+        ledger.claim_general(slot, text, filter)
+    };
+    for slot in 1..=most {
+        claim(slot).expect("there is room");
+    }
+    let denied = claim(most + 1).expect_err("one too many");
+    assert_eq!(denied.code(), Refusal::Limit);
+    claim(20).expect("another's");
 }
 
 /// One step of a history.

@@ -71,6 +71,16 @@ impl Pool {
         rooms.min().unwrap_or(0)
     }
 
+    /// How many more somebody may have who has `mine` and leaves enough to users like him, as [`Self::check_part`] has it.
+    pub fn room_of_part(
+        &self,
+        standing: Standing,
+        mine: usize,
+        taken: impl IntoIterator<Item = (Standing, usize)>,
+    ) -> usize {
+        part_of(self.room(standing, taken), mine)
+    }
+
     /// Whether somebody who has `mine` leaves enough to users like him with one more: at least a third of what he has. So
     /// whoever comes next finds some left, however many have been before him.
     pub fn check_part(
@@ -81,7 +91,7 @@ impl Pool {
         taken: impl IntoIterator<Item = (Standing, usize)>,
     ) -> Result<(), String> {
         let left = self.room(standing, taken);
-        if mine < PART_OF_LEFT_MAX * left {
+        if part_of(left, mine) > 0 {
             return Ok(());
         }
         Err(format!(
@@ -110,6 +120,13 @@ impl Pool {
             )),
         }
     }
+}
+
+/// How many of those that are left somebody may have who has `mine`: before the last of them he has less than
+/// [`PART_OF_LEFT_MAX`] times what is left.
+fn part_of(left: usize, mine: usize) -> usize {
+    let beyond = (PART_OF_LEFT_MAX * left).saturating_sub(mine);
+    beyond.div_ceil(PART_OF_LEFT_MAX + 1)
 }
 
 /// How many are taken of each standing that somebody's counts for, his own and those above it, with all below it.
@@ -179,6 +196,12 @@ mod tests {
             has.push(mine);
         }
         assert_eq!(has, [3000, 750, 188, 47, 12]);
+        for mine in 0..100 {
+            for left in 0..100 {
+                let mut more = (0..left).take_while(|n| mine + n < PART_OF_LEFT_MAX * (left - n));
+                assert_eq!(part_of(left, mine), more.by_ref().count(), "{mine} {left}");
+            }
+        }
         let text = POOL.check_part(Unnamed, "things", 750, [(Unnamed, 750)]);
         let text = text.expect_err("a third of it is left");
         assert!(text.contains("no rule of the policy names"), "{text}");

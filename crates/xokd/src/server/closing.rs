@@ -13,11 +13,23 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread::JoinHandle;
 
+use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, Shutdown};
 
 use super::User;
 use crate::limits::{CLOSERS, CLOSERS_PER_USER_MAX};
 use crate::policy::Standing;
+
+/// What is the next to be received on a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Next {
+    /// Nothing yet.
+    Nothing,
+    /// A message, or the end.
+    Plain,
+    /// A message with descriptors.
+    Descriptors,
+}
 
 /// Connections that are being closed.
 #[derive(Debug)]
@@ -38,18 +50,23 @@ impl Closing {
         }
     }
 
-    /// True when the next message has descriptors with it. It stays where it is, and so do they.
-    pub(super) fn has_descriptors(&self, socket: impl AsFd) -> bool {
+    /// What the next message is. It stays where it is, and so do its descriptors. What has not been looked at is not
+    /// received: another may have come meanwhile.
+    pub(super) fn next(&self, socket: impl AsFd) -> Next {
         if !self.may_hold_descriptors {
-            return false;
+            return Next::Plain;
         }
         let mut byte = [0];
         let mut parts = [std::io::IoSliceMut::new(&mut byte)];
         let mut ancillary = RecvAncillaryBuffer::new(&mut []);
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         let peeked = rustix::net::recvmsg(socket, &mut parts, &mut ancillary, flags);
-        // There is no room for any, which the kernel says when there are some.
-        peeked.is_ok_and(|message| message.flags.contains(ReturnFlags::CTRUNC))
+        match peeked {
+            Err(Errno::AGAIN | Errno::INTR) => Next::Nothing,
+            // There is no room for any, which the kernel says when there are some.
+            Ok(message) if message.flags.contains(ReturnFlags::CTRUNC) => Next::Descriptors,
+            Ok(_) | Err(_) => Next::Plain,
+        }
     }
 
     /// Closes a connection of this user; its peer sees that at once.

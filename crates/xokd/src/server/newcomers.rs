@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 
+use super::closing::Next;
 use super::{Connection, ConnectionId, Cut, Server};
 use crate::ledger::Now;
 use crate::limits::{
@@ -99,9 +100,7 @@ impl Server {
         let too_many = unnamed && of_user >= CONNECTIONS_UNNAMED_MAX;
         if too_many || !self.has_room(&connection, now, guests) {
             self.count(Cut::TooMany);
-            if !self.closing.has_descriptors(&connection.socket) {
-                turn_away(&connection);
-            }
+            turn_away(&connection, self.closing.next(&connection.socket));
             self.closing.close(connection.user(), connection.socket);
             return;
         }
@@ -162,10 +161,12 @@ impl Server {
 }
 
 /// Says why. What it has said already is taken first: closed over that, a socket tells its peer of an error before all else.
-fn turn_away(connection: &Connection) {
-    let mut buffer = vec![0; MESSAGE_BYTES_MAX];
+fn turn_away(connection: &Connection, next: Next) {
     let socket = connection.socket.as_fd();
-    let _ = rustix::net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT);
+    if next == Next::Plain {
+        let mut buffer = vec![0; MESSAGE_BYTES_MAX];
+        let _ = rustix::net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT);
+    }
     let goodbye = Notice::Goodbye(Farewell::Full).encode();
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     let _ = rustix::net::send(socket, &goodbye, flags);

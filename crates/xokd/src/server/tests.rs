@@ -431,10 +431,14 @@ fn send_with(socket: &OwnedFd, bytes: &[u8], fd: &OwnedFd) -> Result<(), Errno> 
 
 /// A TCP socket that takes an hour to be closed, and the peer that does not read what it sends.
 pub(super) fn lingering() -> (OwnedFd, std::net::TcpStream) {
+    use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
     use std::io::Write as _;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    // So that what is sent stays with the sender, for the most part, however late it is delivered.
+    set_socket_recv_buffer_size(&listener, 4096).expect("a socket");
     let at = listener.local_addr().expect("it is bound");
     let mut stream = std::net::TcpStream::connect(at).expect("it listens");
+    set_socket_send_buffer_size(&stream, 1 << 18).expect("a socket");
     let (peer, _) = listener.accept().expect("it is connected");
     let hour = Some(std::time::Duration::from_secs(3600));
     rustix::net::sockopt::set_socket_linger(&stream, hour).expect("a TCP socket");
@@ -467,6 +471,31 @@ fn descriptors_are_not_taken() {
             Some(Heard::Gone(Cut::BadMessage))
         )),
     }
+}
+
+/// As on kernels that cannot refuse them: what has not been looked at is not received, since it may have descriptors.
+#[test]
+fn a_message_that_comes_after_the_look_is_left_alone() {
+    let (mut server, path) = server_that_is_sent_descriptors("look");
+    let program = connect(&path);
+    server.accept(|| START, &Everybody::named());
+    let socket = &server.connections.values().next().expect("let in").socket;
+    assert_eq!(server.closing.next(socket), Next::Nothing);
+    send(&program, &Request::Status.encode(1));
+    assert_eq!(server.closing.next(socket), Next::Plain);
+    let id = server.ids()[0];
+    assert!(server.receive(id, START).is_some());
+    let file = OwnedFd::from(std::fs::File::open("/dev/null").expect("it is there"));
+    send_with(&program, &Request::Status.encode(1), &file).expect("it is taken");
+    let socket = &server.connections[&id].socket;
+    assert_eq!(server.closing.next(socket), Next::Descriptors);
+    drop(program);
+    let (gone, _) = UnixStream::pair().expect("a pair");
+    assert_eq!(
+        server.closing.next(gone),
+        Next::Plain,
+        "the end is to be seen"
+    );
 }
 
 /// As on kernels that cannot refuse them: a descriptor that takes an hour to be closed, in a message that is received, in

@@ -183,6 +183,7 @@ fn hear(line: &OwnedFd) -> Option<String> {
     match rustix::net::recv(line, &mut buffer[..], RecvFlags::empty()) {
         Ok((0, _)) | Err(rustix::io::Errno::CONNRESET) => None,
         Ok((len, _)) => Some(String::from_utf8(buffer[..len].to_vec()).expect("text")),
+        Err(rustix::io::Errno::INTR) => hear(line),
         Err(error) => panic!("nothing is said: {error}"),
     }
 }

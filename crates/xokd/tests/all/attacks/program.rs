@@ -88,6 +88,8 @@ impl Connection {
         let flags = RecvFlags::CMSG_CLOEXEC;
         let len = match rustix::net::recvmsg(&self.0, &mut parts, &mut ancillary, flags) {
             Ok(got) if got.bytes > 0 => got.bytes,
+            // Who was stopped goes on here.
+            Err(Errno::INTR) => return self.receive(),
             Ok(_) | Err(Errno::CONNRESET) => return None,
             Err(error) => panic!("the daemon says nothing: {error}"),
         };

@@ -5,6 +5,8 @@
 
 use exos_xok::message::{Answer, FromDaemon, GrantId, Notice, PortWish, Refusal, Request, Secret};
 use exos_xok::{Endpoint, Protocol};
+use exos_xokd::limits::MESSAGES_PER_TURN;
+use rustix::process::{Pid, Signal};
 
 use crate::attacks::attacker::{Hostile, NOBODY, SOMEBODY};
 use crate::attacks::program::{Connection, Program, refusal, secret_from_hex, secret_to_hex};
@@ -279,6 +281,48 @@ fn what_was_taken_while_named() {
             stranger.finish();
             named.tell("go");
             named.finish();
+        },
+    );
+}
+
+/// By standing still: stopped, a program hears nothing, gives nothing back and reads no answer. Its slot, and all that it
+/// claimed, are taken all the same, and nobody waits for it.
+#[test]
+fn what_is_asked_back_of_who_stands_still() {
+    case(
+        |hostile| {
+            let program = hostile.attach();
+            for port in PORTS {
+                program.connection.must_claim(port);
+            }
+            // Nor are the answers read that are on their way then.
+            let status = Request::Status.encode(1);
+            for _ in 0..MESSAGES_PER_TURN {
+                program.connection.send(&status, &[]).expect("room");
+            }
+            hostile.say(&std::process::id().to_string());
+            let itself = rustix::process::getpid();
+            let _ = rustix::process::kill_process(itself, Signal::STOP);
+            hostile.wait_for("go");
+            // Whether it was cut off depends on how many answers its socket took; it has no port in any case.
+            let claims = program.connection.try_ask(&Request::Export { grant: 1 });
+            assert!(
+                !matches!(claims, Some((Answer::Ticket(_), _))),
+                "{claims:?}"
+            );
+        },
+        |world| {
+            let mut attacker = world.attacker();
+            let pid = attacker.says().parse().expect("a number");
+            let state = format!("/proc/{pid}/stat");
+            let stands = || std::fs::read_to_string(&state).is_ok_and(|s| s.contains(") T "));
+            assert!(within(stands), "it goes on");
+            revoke(world);
+            must_be_free(world);
+            let pid = Pid::from_raw(pid).expect("a process");
+            rustix::process::kill_process(pid, Signal::CONT).expect("it is ours");
+            attacker.tell("go");
+            attacker.finish();
         },
     );
 }

@@ -251,7 +251,7 @@ fn resolve() -> Request {
 #[test]
 fn asking_for_neighbours_with_many_programs() {
     const PROGRAMS: usize = 6;
-    const EACH: usize = RESOLVES_PER_SECOND as usize / 2;
+    const EACH: usize = RESOLVES_PER_SECOND / 2;
     case(
         |hostile| {
             let is_many = hostile.role == "many";
