@@ -42,6 +42,6 @@ pub use language::ParseError;
 pub use literal::{Base, Literal, Test, Width};
 pub use mirror::NoMirror;
 pub use program::{
-    Action, CompileError, Counter, Program, ProgramMaps, Rule, compile, dispatcher,
+    Action, CompileError, Counter, Program, ProgramMaps, ReceiveRing, Rule, compile, dispatcher,
     stamping_dispatcher,
 };

@@ -190,6 +190,7 @@ impl Held {
         let maps = ProgramMaps {
             xskmap_fd: sockets.raw_fd(),
             counters_fd: None,
+            early_drop: None,
         };
         let code = compile(&[all], Action::Drop, &maps).expect("a program of one rule is short");
         let program = Prog::load(&code.words(), "exos_slot", multi_buffer).map_err(Error::from)?;

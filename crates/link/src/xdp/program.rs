@@ -16,12 +16,14 @@
 //! pointer as well.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use exos_filter::Program as Code;
 use exos_filter::handler::{FILTER_SLOT, Handler};
-use exos_filter::{Action, Counter, ProgramMaps, Rule, compile, dispatcher, stamping_dispatcher};
-use exos_host::bpf::{self, Map, Prog, XdpMode};
+use exos_filter::{
+    Action, Counter, ProgramMaps, ReceiveRing, Rule, compile, dispatcher, stamping_dispatcher,
+};
+use exos_host::bpf::{self, KernelTypes, Map, Prog, XdpMode};
 
 use super::Interface;
 use super::open::XdpConfig;
@@ -209,15 +211,34 @@ fn generate(
     otherwise: Action,
     multi_buffer: bool,
 ) -> Result<Prog, Error> {
-    let maps = ProgramMaps {
-        xskmap_fd: maps.sockets.raw_fd(),
-        counters_fd: Some(maps.verdicts.raw_fd()),
+    let load = |early_drop| {
+        let maps = ProgramMaps {
+            xskmap_fd: maps.sockets.raw_fd(),
+            counters_fd: Some(maps.verdicts.raw_fd()),
+            early_drop,
+        };
+        let code = compile(rules, otherwise, &maps).map_err(|error| {
+            Error::new(format!("the packet filter cannot be compiled: {error}"))
+                .mend("claim fewer packets, or describe them by fewer conditions")
+        })?;
+        load(&code, "exos_filter", multi_buffer)
     };
-    let code = compile(rules, otherwise, &maps).map_err(|error| {
-        Error::new(format!("the packet filter cannot be compiled: {error}"))
-            .mend("claim fewer packets, or describe them by fewer conditions")
-    })?;
-    load(&code, "exos_filter", multi_buffer)
+    // Kernels before 6.2, and those that do not let this process look at their structures, do without.
+    match receive_ring().map(|ring| load(Some(ring))) {
+        Some(Ok(program)) => Ok(program),
+        _ => load(None),
+    }
+}
+
+/// Where this kernel keeps how full a socket's ring is, if it says so.
+fn receive_ring() -> Option<ReceiveRing> {
+    static FOUND: OnceLock<Option<ReceiveRing>> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let types = KernelTypes::load().ok()?;
+        let member = |structure: &str, name: &str| Some(types.member(structure, name)?.offset_bits);
+        let function = types.function("bpf_rdonly_cast")?;
+        ReceiveRing::from_layout(function, types.structure("xdp_sock")?, member)
+    })
 }
 
 fn load(code: &Code, name: &str, multi_buffer: bool) -> Result<Prog, Error> {
