@@ -34,7 +34,7 @@ use crate::filter::Filter;
 use crate::limits::INSNS_MAX;
 use std::fmt;
 
-pub use early_drop::ReceiveRing;
+pub use early_drop::{EarlyDrop, ReceiveRing, SlotCounters};
 
 /// What to do with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,7 +65,7 @@ pub struct ProgramMaps {
     /// A per-CPU array of [`Counter::COUNT`] values of 8 bytes, indexed by [`Counter`]. None: nothing is counted.
     pub counters_fd: Option<i32>,
     /// With it, packets that can be spared are dropped before a socket's ring is full. None: they are not.
-    pub early_drop: Option<ReceiveRing>,
+    pub early_drop: Option<EarlyDrop>,
 }
 
 /// What a program counts: one packet each.

@@ -14,8 +14,27 @@
 use super::emit::{CONTEXT, Emitter};
 use super::{Counter, xdp};
 use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size, half};
+use crate::gate::Counter as Gate;
 use crate::layers::{IPV4, IPV6};
 use exos_wire::protocol::{FRAGMENT, TCP};
+
+/// What early drop needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EarlyDrop {
+    /// Where to look.
+    pub ring: ReceiveRing,
+    /// Where to count. None: among the program's verdicts.
+    pub count: Option<SlotCounters>,
+}
+
+/// A slot's counters in a map of the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotCounters {
+    /// The descriptor of the gate's `counters`.
+    pub map_fd: i32,
+    /// The slot.
+    pub slot: u32,
+}
 
 /// Where the running kernel keeps how full the receive ring of an AF_XDP socket is: numbers and offsets from its type
 /// information.
@@ -58,11 +77,11 @@ impl ReceiveRing {
     }
 }
 
-/// Classes by their limits, in quarters of the ring.
-const CLASSES: [(i32, Counter); 3] = [
-    (1, Counter::EarlyDropFragment),
-    (2, Counter::EarlyDropAck),
-    (3, Counter::EarlyDropSyn),
+/// Classes by their limits, in quarters of the ring, and what is counted of each.
+const CLASSES: [(i32, Counter, Gate); 3] = [
+    (1, Counter::EarlyDropFragment, Gate::RxEarlyDropFragment),
+    (2, Counter::EarlyDropAck, Gate::RxEarlyDropAck),
+    (3, Counter::EarlyDropSyn, Gate::RxEarlyDropSyn),
 ];
 const CLASS: Reg = Reg::R7;
 const SAVED_CONTEXT: Reg = Reg::R6;
@@ -73,26 +92,55 @@ const ACK: i32 = 0x10;
 
 impl Emitter<'_> {
     /// Drops the packet if it is of a class whose part of the ring is full; goes on with the context where it was.
-    pub(super) fn drop_early(&mut self, ring: &ReceiveRing) {
+    pub(super) fn drop_early(&mut self, how: &EarlyDrop) {
         let [decide, go] = [(); 2].map(|()| self.asm.label());
         self.asm.set(SAVED_CONTEXT, CONTEXT);
         self.classify(decide, go);
         self.asm.bind(decide);
-        self.backlog(ring, go);
+        self.backlog(&how.ring, go);
         self.asm.alu(Alu::ShiftLeft, Reg::R8, 2);
         self.asm.alu(Alu::Mul, Reg::R9, CLASS);
         self.asm.jump_if(Reg::R8, Condition::Less, Reg::R9, go);
-        if self.maps.counters_fd.is_some() {
-            self.asm.set(Reg::R6, xdp::DROP);
-            let before = Counter::EarlyDropFragment as i32 - 1;
-            self.asm.alu(Alu::Add, CLASS, before);
-            self.count_and_exit();
-        } else {
-            self.asm.set(Reg::R0, xdp::DROP);
-            self.asm.exit();
+        match how.count {
+            Some(counters) => self.count_for(counters),
+            None if self.maps.counters_fd.is_some() => {
+                self.asm.set(Reg::R6, xdp::DROP);
+                let before = Counter::EarlyDropFragment as i32 - 1;
+                self.asm.alu(Alu::Add, CLASS, before);
+                self.count_and_exit();
+            }
+            None => self.leave(),
         }
         self.asm.bind(go);
         self.asm.set(CONTEXT, SAVED_CONTEXT);
+    }
+
+    fn leave(&mut self) {
+        self.asm.set(Reg::R0, xdp::DROP);
+        self.asm.exit();
+    }
+
+    /// Add one to the class's counter of a slot, and drop the packet. The value is this CPU's own: no atomics.
+    fn count_for(&mut self, counters: SlotCounters) {
+        let missing = self.asm.label();
+        let slot = counters.slot as i32;
+        self.asm
+            .push(Insn::store_imm(Size::Word, Reg::R10, -4, slot));
+        self.asm.set(Reg::R2, Reg::R10);
+        self.asm.alu(Alu::Add, Reg::R2, -4);
+        self.asm.load_map(Reg::R1, counters.map_fd);
+        self.asm.call(Helper::MapLookupElem);
+        self.asm.jump_if(Reg::R0, Condition::Equal, 0, missing);
+        let before = Gate::RxEarlyDropFragment as i32 - 1;
+        self.asm.alu(Alu::Add, CLASS, before);
+        self.asm.alu(Alu::ShiftLeft, CLASS, 3);
+        self.asm.alu(Alu::Add, Reg::R0, CLASS);
+        self.asm.load(Size::Double, Reg::R1, Reg::R0, 0);
+        self.asm.alu(Alu::Add, Reg::R1, 1);
+        self.asm
+            .push(Insn::store(Size::Double, Reg::R0, 0, Reg::R1));
+        self.asm.bind(missing);
+        self.leave();
     }
 
     /// The class in its register and to `decide`, or to `go`.
@@ -196,8 +244,9 @@ impl Emitter<'_> {
 const _: () = {
     let mut at = 0;
     while at < CLASSES.len() {
-        let (class, counter) = CLASSES[at];
+        let (class, counter, of_slot) = CLASSES[at];
         assert!(counter as i32 == Counter::EarlyDropFragment as i32 - 1 + class);
+        assert!(of_slot as i32 == Gate::RxEarlyDropFragment as i32 - 1 + class);
         at += 1;
     }
 };

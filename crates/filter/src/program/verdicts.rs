@@ -58,8 +58,8 @@ impl Emitter<'_> {
 
     /// `bpf_redirect_map(xskmap, ctx->rx_queue_index, fallback)`.
     fn redirect(&mut self) {
-        if let Some(ring) = self.maps.early_drop {
-            self.drop_early(&ring);
+        if let Some(how) = self.maps.early_drop {
+            self.drop_early(&how);
         }
         // struct xdp_md: rx_queue_index is its fifth word.
         self.asm.load(Size::Word, Reg::R2, CONTEXT, 16);

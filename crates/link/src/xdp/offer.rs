@@ -33,7 +33,7 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
-use exos_filter::{Action, Filter, ProgramMaps, Rule, compile};
+use exos_filter::{Action, Filter, ProgramMaps, Rule, SlotCounters, compile};
 use exos_host::bpf::{self, Map, Prog, XdpMode};
 use exos_host::kernel;
 use exos_host::limits::raise_memlock;
@@ -45,9 +45,9 @@ use exos_wire::Mac;
 use super::Interface;
 use super::calls::{self, RingSizes};
 use super::facts::{Facts, check_chunks};
-use super::open;
 use super::super_packets::{self, RingLock};
 use super::umem::chunk_size_for;
+use super::{open, program};
 use crate::Error;
 use crate::limits::GSO_FRAME_LEN_MAX;
 use crate::mapping::Mapping;
@@ -84,8 +84,8 @@ pub struct OfferConfig<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feed {
     /// A program that the offer attaches to the interface: everything that arrives there is for the
-    /// socket.
-    Everything,
+    /// socket, but what is dropped early and counted there; without counters nothing is dropped.
+    Everything(Option<SlotCounters>),
     /// A program that somebody has attached to the interface in this mode: put the socket into its map.
     Attached(XdpMode),
 }
@@ -142,7 +142,7 @@ fn make_here(config: &OfferConfig<'_>) -> Result<Offer, Error> {
     let _ = raise_memlock(None);
     let mut held = Held::default();
     let mode = match config.feed {
-        Feed::Everything => held.attach(&interface, multi_buffer)?,
+        Feed::Everything(count) => held.attach(&interface, multi_buffer, count)?,
         Feed::Attached(mode) => mode,
     };
     let (lent, memory, socket) = make_socket(config, &interface)?;
@@ -181,19 +181,32 @@ fn make_here(config: &OfferConfig<'_>) -> Result<Offer, Error> {
 impl Held {
     /// Attaches a program that gives the socket of a queue all that arrives there. In the driver: where
     /// packets are redirected to a veth, its other end has to have a program there to get them.
-    fn attach(&mut self, interface: &Interface, multi_buffer: bool) -> Result<XdpMode, Error> {
+    fn attach(
+        &mut self,
+        interface: &Interface,
+        multi_buffer: bool,
+        count: Option<SlotCounters>,
+    ) -> Result<XdpMode, Error> {
         let sockets = Map::xskmap(interface.queues)?;
         let all = Rule {
             filter: Filter::everything(),
             action: Action::RedirectToSocket,
         };
-        let maps = ProgramMaps {
-            xskmap_fd: sockets.raw_fd(),
-            counters_fd: None,
-            early_drop: None,
+        let load = |early_drop| {
+            let maps = ProgramMaps {
+                xskmap_fd: sockets.raw_fd(),
+                counters_fd: None,
+                early_drop,
+            };
+            let rules = std::slice::from_ref(&all);
+            let code = compile(rules, Action::Drop, &maps).expect("a program of one rule is short");
+            Prog::load(&code.words(), "exos_slot", multi_buffer).map_err(Error::from)
         };
-        let code = compile(&[all], Action::Drop, &maps).expect("a program of one rule is short");
-        let program = Prog::load(&code.words(), "exos_slot", multi_buffer).map_err(Error::from)?;
+        let early_drop = count.and_then(|_| program::early_drop(count));
+        let program = match early_drop.map(|how| load(Some(how))) {
+            Some(Ok(program)) => program,
+            _ => load(None)?,
+        };
         let mode = XdpMode::Native;
         let attachment = bpf::Link::attach_xdp(interface.index, &program, mode)?;
         (self.attachment, self.sockets) = (Some(attachment), Some(sockets));

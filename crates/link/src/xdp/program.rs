@@ -21,7 +21,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use exos_filter::Program as Code;
 use exos_filter::handler::{FILTER_SLOT, Handler};
 use exos_filter::{
-    Action, Counter, ProgramMaps, ReceiveRing, Rule, compile, dispatcher, stamping_dispatcher,
+    Action, Counter, EarlyDrop, ProgramMaps, ReceiveRing, Rule, SlotCounters, compile, dispatcher,
+    stamping_dispatcher,
 };
 use exos_host::bpf::{self, KernelTypes, Map, Prog, XdpMode};
 
@@ -223,22 +224,23 @@ fn generate(
         })?;
         load(&code, "exos_filter", multi_buffer)
     };
-    // Kernels before 6.2, and those that do not let this process look at their structures, do without.
-    match receive_ring().map(|ring| load(Some(ring))) {
+    match early_drop(None).map(|how| load(Some(how))) {
         Some(Ok(program)) => Ok(program),
         _ => load(None),
     }
 }
 
-/// Where this kernel keeps how full a socket's ring is, if it says so.
-fn receive_ring() -> Option<ReceiveRing> {
+/// Early drop, if this kernel says where it keeps how full a socket's ring is. Whoever is refused a program with it does
+/// without: a kernel before 6.2, or one that does not let this process look at its structures.
+pub(super) fn early_drop(count: Option<SlotCounters>) -> Option<EarlyDrop> {
     static FOUND: OnceLock<Option<ReceiveRing>> = OnceLock::new();
-    *FOUND.get_or_init(|| {
+    let found = FOUND.get_or_init(|| {
         let types = KernelTypes::load().ok()?;
         let member = |structure: &str, name: &str| Some(types.member(structure, name)?.offset_bits);
         let function = types.function("bpf_rdonly_cast")?;
         ReceiveRing::from_layout(function, types.structure("xdp_sock")?, member)
-    })
+    });
+    found.map(|ring| EarlyDrop { ring, count })
 }
 
 fn load(code: &Code, name: &str, multi_buffer: bool) -> Result<Prog, Error> {

@@ -109,6 +109,7 @@ impl Daemon {
             mtu: interface.link.mtu,
             chunks,
             super_packets: true,
+            counters: interface.gate.slot_counters(slot),
         };
         let made = self.make_place(&config);
         if made.is_err() {
