@@ -30,6 +30,7 @@ pub fn parse(data: &[u8]) {
     let maps = ProgramMaps {
         xskmap_fd: 0,
         counters_fd: None,
+        early_drop: None,
     };
     let rule = Rule {
         filter,

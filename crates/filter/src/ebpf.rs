@@ -13,6 +13,7 @@ mod insn;
 
 pub use assembler::{Assembler, JumpTooFar, Label};
 pub use disassembly::disassemble;
+pub(crate) use insn::half;
 pub use insn::{Alu, Condition, Helper, Insn, Operand, Reg, Size};
 
 #[cfg(test)]

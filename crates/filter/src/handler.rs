@@ -9,7 +9,7 @@
 //!   where he says.
 //! - [`forward`] sends packets of known flows on, with other ends.
 
-pub(crate) mod arithmetic;
+mod arithmetic;
 pub mod forward;
 mod sip;
 pub mod syn;

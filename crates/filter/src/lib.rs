@@ -43,6 +43,6 @@ pub use language::ParseError;
 pub use literal::{Base, Literal, Test, Width};
 pub use mirror::NoMirror;
 pub use program::{
-    Action, CompileError, Counter, Program, ProgramMaps, Rule, compile, dispatcher,
-    stamping_dispatcher,
+    Action, CompileError, Counter, EarlyDrop, Program, ProgramMaps, ReceiveRing, Rule,
+    SlotCounters, compile, dispatcher, stamping_dispatcher,
 };

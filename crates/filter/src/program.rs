@@ -22,6 +22,7 @@
 //! network header is at r2 + 14; r3 end of the packet; r4 frame as it came; r5 type, in memory order; r6 transport
 //! header; r7 protocol (IPv6); r0 and r8 scratch.
 
+mod early_drop;
 mod emit;
 mod plan;
 mod sections;
@@ -32,6 +33,8 @@ use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Reg, Size, disassembl
 use crate::filter::Filter;
 use crate::limits::INSNS_MAX;
 use std::fmt;
+
+pub use early_drop::{EarlyDrop, ReceiveRing, SlotCounters};
 
 /// What to do with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +64,8 @@ pub struct ProgramMaps {
     pub xskmap_fd: i32,
     /// A per-CPU array of [`Counter::COUNT`] values of 8 bytes, indexed by [`Counter`]. None: nothing is counted.
     pub counters_fd: Option<i32>,
+    /// With it, packets that can be spared are dropped before a socket's ring is full. None: they are not.
+    pub early_drop: Option<EarlyDrop>,
 }
 
 /// What a program counts: one packet each.
@@ -77,11 +82,17 @@ pub enum Counter {
     NoSocket = 3,
     /// Answered in the kernel by a [handler](crate::handler).
     Answered = 4,
+    /// Fragments dropped because a quarter of the socket's ring was full.
+    EarlyDropFragment = 5,
+    /// Acknowledgements without data dropped because half of it was.
+    EarlyDropAck = 6,
+    /// SYNs dropped because three quarters of it were.
+    EarlyDropSyn = 7,
 }
 
 impl Counter {
     /// Entries of the counter map.
-    pub const COUNT: u32 = 5;
+    pub const COUNT: u32 = 8;
     /// All counters with the names that they are shown under.
     pub const ALL: [(Self, &'static str); Self::COUNT as usize] = [
         (Self::Pass, "xdp_pass"),
@@ -89,6 +100,9 @@ impl Counter {
         (Self::Redirect, "xdp_redirect"),
         (Self::NoSocket, "xdp_no_socket"),
         (Self::Answered, "xdp_answered"),
+        (Self::EarlyDropFragment, "xdp_early_drop_fragment"),
+        (Self::EarlyDropAck, "xdp_early_drop_ack"),
+        (Self::EarlyDropSyn, "xdp_early_drop_syn"),
     ];
 }
 

@@ -23,10 +23,10 @@ mod taps;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use exos_filter::Program;
 use exos_filter::gate::{
     self, AddressFlags, Bucket, Checksum, Config, Counter, FlowKey, FlowValue, Maps, Share, Slot,
 };
+use exos_filter::{Program, SlotCounters};
 use exos_host::bpf::{Link, Map, Prog, TcxHook, TcxLink, XdpMode};
 use exos_host::error::{Error, Result};
 use exos_wire::Mac;
@@ -204,6 +204,14 @@ impl Gate {
             }
         }
         Ok(())
+    }
+
+    /// Where a slot's own program counts what it drops.
+    pub fn slot_counters(&self, slot: SlotId) -> SlotCounters {
+        SlotCounters {
+            map_fd: self.maps.counters.raw_fd(),
+            slot,
+        }
     }
 
     /// What was counted for a slot, in the order of [`Counter::ALL`].

@@ -101,6 +101,7 @@ impl Interface {
             mtu: self.link.mtu,
             chunks: responder::CHUNKS,
             super_packets: false,
+            counters: self.gate.slot_counters(0),
         };
         let place = Place::make(netlink, &config)?;
         let entry = Slot {

@@ -11,6 +11,7 @@
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
+use exos_filter::SlotCounters;
 use exos_filter::gate::limits::SEGMENT_SIZE_MIN;
 use exos_host::Error;
 use exos_host::error::Result;
@@ -48,6 +49,8 @@ pub struct PlaceConfig {
     pub chunks: u32,
     /// A packet socket for super-packets as well.
     pub super_packets: bool,
+    /// Where the gate counts for its slot.
+    pub counters: SlotCounters,
 }
 
 /// A program's place.

@@ -177,6 +177,11 @@ pub(super) const PSEUDO_MAP_FD: u8 = 1;
 /// The function called is one of the kernel's own, named by its number in the kernel's type information.
 pub(super) const PSEUDO_KFUNC_CALL: u8 = 2;
 
+/// A half word of a packet as it is loaded on this machine.
+pub(crate) const fn half(value: u16) -> i32 {
+    u16::from_ne_bytes(value.to_be_bytes()) as i32
+}
+
 impl Insn {
     const fn new(code: u8, dst: u8, src: u8, offset: i16, imm: i32) -> Self {
         Self {

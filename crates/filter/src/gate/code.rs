@@ -21,6 +21,7 @@ use super::counter::Counter;
 use super::limits::TAPS_MAX;
 use super::maps::MapFds;
 use super::tap::{Direction, TapRecord, Verdict};
+pub(super) use crate::ebpf::half;
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Label, Operand, Reg, Size};
 
 pub(super) const ETHERNET: i16 = -78;
@@ -176,11 +177,6 @@ pub(super) struct Code<'a> {
     /// Where a packet is dropped and counted for [`SLOT`], for each counter that is used so.
     refusals: [Option<Label>; Counter::COUNT],
     end: Label,
-}
-
-/// A 16-bit constant as a load of two packet bytes gives it.
-pub(super) const fn half(value: u16) -> i32 {
-    u16::from_ne_bytes(value.to_be_bytes()) as i32
 }
 
 impl<'a> Code<'a> {

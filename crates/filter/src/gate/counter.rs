@@ -13,6 +13,12 @@ pub enum Counter {
     RxBytes,
     /// Dropped: beyond the slot's share of what arrives, while the link had nothing to spare.
     RxOverShare,
+    /// Dropped: a fragment that came while a quarter of the slot's ring was full.
+    RxEarlyDropFragment,
+    /// Dropped: an acknowledgement without data that came while half of it was.
+    RxEarlyDropAck,
+    /// Dropped: a SYN that came while three quarters of it were.
+    RxEarlyDropSyn,
     /// Dropped: the slot has no interface, or nobody is bound to the queue.
     NoRing,
     /// Dropped: came in on a queue that belongs to another slot than the packet.
@@ -53,13 +59,16 @@ pub enum Counter {
 
 impl Counter {
     /// How many there are.
-    pub const COUNT: usize = 20;
+    pub const COUNT: usize = 23;
 
     /// All of them, with the names that they are shown under.
     pub const ALL: [(Self, &'static str); Self::COUNT] = [
         (Self::RxPackets, "rx_packets"),
         (Self::RxBytes, "rx_bytes"),
         (Self::RxOverShare, "rx_over_share"),
+        (Self::RxEarlyDropFragment, "rx_early_drop_fragment"),
+        (Self::RxEarlyDropAck, "rx_early_drop_ack"),
+        (Self::RxEarlyDropSyn, "rx_early_drop_syn"),
         (Self::NoRing, "no_ring"),
         (Self::WrongQueue, "wrong_queue"),
         (Self::TxPackets, "tx_packets"),

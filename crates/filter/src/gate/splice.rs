@@ -18,6 +18,7 @@ pub(super) fn splice(
     let maps = ProgramMaps {
         xskmap_fd: -1,
         counters_fd: None,
+        early_drop: None,
     };
     let rule = Rule {
         filter: filter.clone(),

@@ -1,13 +1,9 @@
 //! What the answers are computed with: words in the packet's order, and the Internet checksum.
 
+pub(super) use crate::ebpf::half;
 use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
 
-/// A half word of a packet as it is loaded on this machine.
-pub(crate) const fn half(value: u16) -> i32 {
-    u16::from_ne_bytes(value.to_be_bytes()) as i32
-}
-
-/// The same of a word.
+/// A word of a packet as it is loaded on this machine.
 pub(super) const fn word(value: u32) -> i32 {
     i32::from_ne_bytes(value.to_be_bytes())
 }

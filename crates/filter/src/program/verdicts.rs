@@ -58,6 +58,9 @@ impl Emitter<'_> {
 
     /// `bpf_redirect_map(xskmap, ctx->rx_queue_index, fallback)`.
     fn redirect(&mut self) {
+        if let Some(how) = self.maps.early_drop {
+            self.drop_early(&how);
+        }
         // struct xdp_md: rx_queue_index is its fifth word.
         self.asm.load(Size::Word, Reg::R2, CONTEXT, 16);
         self.asm.load_map(Reg::R1, self.maps.xskmap_fd);
@@ -77,7 +80,7 @@ impl Emitter<'_> {
     }
 
     /// Add one to the counter r7 and return r6. The value is this CPU's own and XDP does not nest: no atomics.
-    fn count_and_exit(&mut self) {
+    pub(super) fn count_and_exit(&mut self) {
         if let Some(label) = self.count {
             return self.asm.jump(label);
         }

@@ -16,6 +16,7 @@ const DROP: u32 = 1;
 const NO_MAPS: ProgramMaps = ProgramMaps {
     xskmap_fd: -1,
     counters_fd: None,
+    early_drop: None,
 };
 
 /// Tests that measure do not run beside others.
@@ -355,6 +356,7 @@ fn verdicts_are_counted_and_fall_back() {
         let maps = ProgramMaps {
             xskmap_fd: sockets.raw_fd(),
             counters_fd: Some(counters.raw_fd()),
+            early_drop: None,
         };
         let rules = [
             rule("tcp", Action::RedirectToSocket),

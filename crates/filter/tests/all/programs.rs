@@ -10,6 +10,7 @@ fn program(text: &str, otherwise: Action, counters_fd: Option<i32>) -> String {
     let maps = ProgramMaps {
         xskmap_fd: 5,
         counters_fd,
+        early_drop: None,
     };
     compile(&[rule], otherwise, &maps).unwrap().disassemble()
 }
@@ -56,6 +57,7 @@ fn constant_rules_are_constant_programs() {
     let maps = ProgramMaps {
         xskmap_fd: -1,
         counters_fd: None,
+        early_drop: None,
     };
     for text in ["all", "none", "tcp or not tcp"] {
         let rule = Rule {
@@ -81,6 +83,7 @@ fn common_beginnings_are_shared() {
     let maps = ProgramMaps {
         xskmap_fd: 5,
         counters_fd: None,
+        early_drop: None,
     };
     let length = compile(&rules, Action::Pass, &maps).unwrap().insns().len();
     assert!(length < 2050, "{length}");
@@ -104,6 +107,7 @@ fn too_many_rules_are_refused() {
     let maps = ProgramMaps {
         xskmap_fd: 5,
         counters_fd: None,
+        early_drop: None,
     };
     let error = compile(&rules, Action::Pass, &maps).unwrap_err();
     assert!(error.to_string().contains("fewer or simpler rules"));

@@ -107,6 +107,14 @@ impl KernelTypes {
         i32::try_from(found + 1).ok()
     }
 
+    /// The number of a structure.
+    pub fn structure(&self, name: &str) -> Option<i32> {
+        let found = self.types[1..]
+            .iter()
+            .position(|&at| self.kind(at) == KIND_STRUCT && self.name_is(at, name))?;
+        i32::try_from(found + 1).ok()
+    }
+
     /// A member of a structure, also one of a nameless structure inside it.
     pub fn member(&self, structure: &str, member: &str) -> Option<Member> {
         let is_it = |at: usize| self.kind(at) == KIND_STRUCT && self.name_is(at, structure);

@@ -34,7 +34,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use exos_filter::rationed::rationed;
-use exos_filter::{Action, Filter, Program, ProgramMaps, Rule, compile};
+use exos_filter::{Action, Filter, Program, ProgramMaps, Rule, SlotCounters, compile};
 use exos_host::bpf::{self, Map, MappedArray, Prog, XdpMode};
 use exos_host::kernel;
 use exos_host::limits::raise_memlock;
@@ -46,9 +46,9 @@ use exos_wire::Mac;
 use super::Interface;
 use super::calls::{self, RingSizes};
 use super::facts::{Facts, check_chunks};
-use super::open;
 use super::super_packets::{self, RingLock};
 use super::umem::chunk_size_for;
+use super::{open, program};
 use crate::Error;
 use crate::limits::GSO_FRAME_LEN_MAX;
 use crate::mapping::Mapping;
@@ -85,8 +85,8 @@ pub struct OfferConfig<'a> {
 #[derive(Clone, Copy, Debug)]
 pub enum Feed<'a> {
     /// A program that the offer attaches to the interface: everything that arrives there is for the
-    /// socket.
-    Everything,
+    /// socket, but what is dropped early and counted there; without counters nothing is dropped.
+    Everything(Option<SlotCounters>),
     /// A program that the offer attaches likewise, and that gives the socket as many frames of each class as a ration
     /// allows ([`exos_filter::rationed`]), counted in this array.
     Rationed(&'a MappedArray, u32),
@@ -146,9 +146,14 @@ fn make_here(config: &OfferConfig<'_>) -> Result<Offer, Error> {
     let _ = raise_memlock(None);
     let mut held = Held::default();
     let mode = match config.feed {
-        Feed::Everything => held.attach(&interface, multi_buffer, everything)?,
-        Feed::Rationed(rations, most) => held.attach(&interface, multi_buffer, |sockets| {
-            rationed(sockets, rations.raw_fd(), most as i32)
+        Feed::Everything(count) => held.attach(&interface, |sockets| {
+            everything(sockets, count, multi_buffer)
+        })?,
+        Feed::Rationed(rations, most) => held.attach(&interface, |sockets| {
+            load(
+                &rationed(sockets, rations.raw_fd(), most as i32),
+                multi_buffer,
+            )
         })?,
         Feed::Attached(mode) => mode,
     };
@@ -191,12 +196,10 @@ impl Held {
     fn attach(
         &mut self,
         interface: &Interface,
-        multi_buffer: bool,
-        code: impl FnOnce(i32) -> Program,
+        program: impl FnOnce(i32) -> Result<Prog, Error>,
     ) -> Result<XdpMode, Error> {
         let sockets = Map::xskmap(interface.queues)?;
-        let code = code(sockets.raw_fd());
-        let program = Prog::load(&code.words(), "exos_slot", multi_buffer).map_err(Error::from)?;
+        let program = program(sockets.raw_fd())?;
         let mode = XdpMode::Native;
         let attachment = bpf::Link::attach_xdp(interface.index, &program, mode)?;
         (self.attachment, self.sockets) = (Some(attachment), Some(sockets));
@@ -204,17 +207,34 @@ impl Held {
     }
 }
 
-/// A program that gives everything to the sockets of this map.
-fn everything(sockets: i32) -> Program {
+/// A program that gives everything to the sockets of this map, but what is dropped early where that is counted.
+fn everything(
+    sockets: i32,
+    count: Option<SlotCounters>,
+    multi_buffer: bool,
+) -> Result<Prog, Error> {
     let all = Rule {
         filter: Filter::everything(),
         action: Action::RedirectToSocket,
     };
-    let maps = ProgramMaps {
-        xskmap_fd: sockets,
-        counters_fd: None,
+    let loaded = |early_drop| {
+        let maps = ProgramMaps {
+            xskmap_fd: sockets,
+            counters_fd: None,
+            early_drop,
+        };
+        let code = compile(std::slice::from_ref(&all), Action::Drop, &maps);
+        load(&code.expect("a program of one rule is short"), multi_buffer)
     };
-    compile(&[all], Action::Drop, &maps).expect("a program of one rule is short")
+    let early_drop = count.and_then(|_| program::early_drop(count));
+    match early_drop.map(|how| loaded(Some(how))) {
+        Some(Ok(program)) => Ok(program),
+        _ => loaded(None),
+    }
+}
+
+fn load(code: &Program, multi_buffer: bool) -> Result<Prog, Error> {
+    Prog::load(&code.words(), "exos_slot", multi_buffer).map_err(Error::from)
 }
 
 /// The memory and a socket over it, ready to be bound.

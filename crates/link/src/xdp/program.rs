@@ -16,12 +16,15 @@
 //! pointer as well.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use exos_filter::Program as Code;
 use exos_filter::handler::{FILTER_SLOT, Handler};
-use exos_filter::{Action, Counter, ProgramMaps, Rule, compile, dispatcher, stamping_dispatcher};
-use exos_host::bpf::{self, Map, Prog, XdpMode};
+use exos_filter::{
+    Action, Counter, EarlyDrop, ProgramMaps, ReceiveRing, Rule, SlotCounters, compile, dispatcher,
+    stamping_dispatcher,
+};
+use exos_host::bpf::{self, KernelTypes, Map, Prog, XdpMode};
 
 use super::Interface;
 use super::open::XdpConfig;
@@ -209,15 +212,35 @@ fn generate(
     otherwise: Action,
     multi_buffer: bool,
 ) -> Result<Prog, Error> {
-    let maps = ProgramMaps {
-        xskmap_fd: maps.sockets.raw_fd(),
-        counters_fd: Some(maps.verdicts.raw_fd()),
+    let load = |early_drop| {
+        let maps = ProgramMaps {
+            xskmap_fd: maps.sockets.raw_fd(),
+            counters_fd: Some(maps.verdicts.raw_fd()),
+            early_drop,
+        };
+        let code = compile(rules, otherwise, &maps).map_err(|error| {
+            Error::new(format!("the packet filter cannot be compiled: {error}"))
+                .mend("claim fewer packets, or describe them by fewer conditions")
+        })?;
+        load(&code, "exos_filter", multi_buffer)
     };
-    let code = compile(rules, otherwise, &maps).map_err(|error| {
-        Error::new(format!("the packet filter cannot be compiled: {error}"))
-            .mend("claim fewer packets, or describe them by fewer conditions")
-    })?;
-    load(&code, "exos_filter", multi_buffer)
+    match early_drop(None).map(|how| load(Some(how))) {
+        Some(Ok(program)) => Ok(program),
+        _ => load(None),
+    }
+}
+
+/// Early drop, if this kernel says where it keeps how full a socket's ring is. Whoever is refused a program with it does
+/// without: a kernel before 6.2, or one that does not let this process look at its structures.
+pub(super) fn early_drop(count: Option<SlotCounters>) -> Option<EarlyDrop> {
+    static FOUND: OnceLock<Option<ReceiveRing>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| {
+        let types = KernelTypes::load().ok()?;
+        let member = |structure: &str, name: &str| Some(types.member(structure, name)?.offset_bits);
+        let function = types.function("bpf_rdonly_cast")?;
+        ReceiveRing::from_layout(function, types.structure("xdp_sock")?, member)
+    });
+    found.map(|ring| EarlyDrop { ring, count })
 }
 
 fn load(code: &Code, name: &str, multi_buffer: bool) -> Result<Prog, Error> {

@@ -71,7 +71,7 @@ fn offer(wire: &Wire) -> Offer {
         rx_partial_checksum: true,
         super_packets: true,
         prefer_busy_poll: false,
-        feed: Feed::Everything,
+        feed: Feed::Everything(None),
         queue_wait: QUEUE_WAIT,
     })
     .unwrap()

@@ -490,3 +490,114 @@ fn what_has_no_room_is_counted() {
         });
     }
 }
+
+/// A frame to us by hand: IPv4 or IPv6, TCP with these flags and so much data, or a later fragment of it.
+fn segment(wire: &Wire, ipv6: bool, flags: u8, data: usize, fragment: bool) -> Vec<u8> {
+    let mut frame = [wire.our_mac.0, wire.their_mac.0].concat();
+    let len = (20 + data) as u16;
+    if ipv6 {
+        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+        let extension = if fragment { 8 } else { 0 };
+        frame.extend((len + extension).to_be_bytes());
+        frame.extend([if fragment { 44 } else { 6 }, 64]);
+        frame.extend(THEIRS.to_ipv6_mapped().octets());
+        frame.extend(OURS_V6.octets());
+        if fragment {
+            frame.extend([6, 0, 0, 0xa8, 0, 0, 0, 7]);
+        }
+    } else {
+        frame.extend([8, 0, 0x45, 0]);
+        frame.extend((20 + len).to_be_bytes());
+        frame.extend([0, 7, 0, if fragment { 5 } else { 0 }, 64, 6, 0, 0]);
+        frame.extend(THEIRS.octets());
+        frame.extend(OURS.octets());
+    }
+    frame.extend([
+        4,
+        0,
+        0,
+        80,
+        0,
+        0,
+        0,
+        1,
+        0,
+        0,
+        0,
+        1,
+        5 << 4,
+        flags,
+        1,
+        0,
+        0,
+        0,
+        0,
+        0,
+    ]);
+    frame.resize(frame.len() + data, b'x');
+    frame
+}
+
+const OURS_V6: std::net::Ipv6Addr = std::net::Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9);
+
+/// Of a ring that nobody takes packets from, fragments get a quarter, acknowledgements half, SYNs three quarters, and
+/// everything else the rest: what a flood cannot have is there for others.
+#[test]
+fn a_flood_does_not_fill_the_ring() {
+    if skip_without_root("a_flood_does_not_fill_the_ring") {
+        return;
+    }
+    if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return say_skipped("a_flood_does_not_fill_the_ring", "CONFIG_DEBUG_INFO_BTF");
+    }
+    // Entries of the receive ring.
+    let places = 2048;
+    let (syn, ack, psh, fin) = (2, 16, 8, 1);
+    for ipv6 in [false, true] {
+        let wire = Wire::new(1500);
+        let rules = claim(&format!("dst host {OURS} or dst host {OURS_V6}"));
+        let link: Link = XdpLink::open(&XdpConfig::new(OUR_INTERFACE, rules))
+            .unwrap()
+            .into();
+        let there = wire
+            .their_ns
+            .run(|| XdpLink::open(&XdpConfig::new("vb", our_rules())));
+        let mut there = there.unwrap().unwrap();
+        let verdicts = || {
+            let all = link.counters();
+            let verdicts = all.iter().filter(|(name, _)| name.starts_with("xdp_"));
+            verdicts.map(|(_, count)| count).sum::<u64>()
+        };
+        let mut flood = |frame: &[u8], count: u64| {
+            let until = verdicts() + count;
+            for sent in 0..count {
+                assert!(there.transmit(frame, &[], TxMeta::default()));
+                // No more at a time than a veth holds.
+                if sent % 32 == 31 || sent + 1 == count {
+                    there.flush().unwrap();
+                    let left = count - 1 - sent;
+                    wait_for("frames to arrive", || verdicts() >= until - left);
+                }
+            }
+        };
+        let mut taken = 0;
+        for (name, quarters, flags, data, fragment) in [
+            ("xdp_early_drop_fragment", 1, ack, 8, true),
+            ("xdp_early_drop_ack", 2, ack, 0, false),
+            ("xdp_early_drop_syn", 3, syn, 0, false),
+        ] {
+            flood(&segment(&wire, ipv6, flags, data, fragment), places);
+            let room = places / 4 * quarters - taken;
+            assert_eq!(counter(&link, name), places - room, "{name}, IPv6 {ipv6}");
+            taken += room;
+            assert_eq!(counter(&link, "xdp_redirect"), taken, "{name}");
+        }
+        // A request, the end of a connection, the answer to a SYN of ours.
+        for (flags, data) in [(ack | psh, 1), (ack | fin, 0), (ack | syn, 0)] {
+            flood(&segment(&wire, ipv6, flags, data, false), places / 12);
+        }
+        taken += places / 12 * 3;
+        assert_eq!(counter(&link, "xdp_redirect"), taken);
+        assert_eq!(counter(&link, "kernel_rx_dropped"), 0);
+    }
+}

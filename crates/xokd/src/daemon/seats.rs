@@ -109,6 +109,7 @@ impl Daemon {
             mtu: interface.link.mtu,
             chunks,
             super_packets: true,
+            counters: interface.gate.slot_counters(slot),
         };
         let made = self.make_place(&config);
         if made.is_err() {
@@ -175,7 +176,7 @@ impl Daemon {
             ..Slot::default()
         };
         interface.gate.add_slot(config.id, &entry)?;
-        let offer = place.offer(config, Feed::Everything)?;
+        let offer = place.offer(config, Feed::Everything(Some(config.counters)))?;
         if let Some(link) = &offer.held.attachment {
             link.pin(&interface.gate.ring_name(config.id))?;
         }

@@ -199,7 +199,7 @@ impl Wire {
             rx_partial_checksum: true,
             super_packets: true,
             prefer_busy_poll: false,
-            feed: Feed::Everything,
+            feed: Feed::Everything(None),
             queue_wait: Duration::ZERO,
         })
         .unwrap()

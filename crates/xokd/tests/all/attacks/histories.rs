@@ -4,10 +4,10 @@
 use exos_xok::message::{Answer, GrantId, PortWish, Request, Secret};
 use exos_xok::{Endpoint, Protocol};
 
-use crate::attacker::{Hostile, NOBODY, SOMEBODY};
+use crate::attacks::attacker::{Hostile, NOBODY, SOMEBODY};
+use crate::attacks::program::{Connection, Program};
+use crate::attacks::world::{MARK, OURS, OURS_V6, case, from_us, must_be_clean, to_us, within};
 use crate::packets;
-use crate::program::{Connection, Program};
-use crate::world::{MARK, OURS, OURS_V6, case, from_us, must_be_clean, to_us, within};
 
 const HELD: u16 = 8000;
 const LAST: &[u8] = b"this is honest";
@@ -205,7 +205,7 @@ fn of_requests_and_daemons_that_die() {
     );
 }
 
-fn has_its_packets(world: &crate::world::World, holder: &mut Program) {
+fn has_its_packets(world: &crate::attacks::world::World, holder: &mut Program) {
     world.far.send(&packets::udp(&to_us(OURS, HELD), LAST));
     must_be_clean(&holder.receive_up_to(LAST));
     holder.send(&packets::udp(&from_us(OURS, HELD), LAST));

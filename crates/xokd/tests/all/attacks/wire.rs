@@ -5,11 +5,15 @@
 
 use std::net::SocketAddr;
 
-use exos_wire::{Mac, arp};
+use exos_wire::{Mac, arp, protocol};
+use exos_xok::Protocol;
+use exos_xok::message::{Answer, PortWish};
 
-use crate::packets::{self, Way};
 use crate::attacks::program::Program;
-use crate::attacks::world::{MARK, OUR_MAC, OURS, OURS_V6, World, case, from_us, must_be_clean, to_us};
+use crate::attacks::world::{
+    MARK, OUR_MAC, OURS, OURS_V6, World, case, from_us, must_be_clean, to_us,
+};
+use crate::packets::{self, Way};
 
 const HELD: u16 = 8000;
 const LAST: &[u8] = b"this is honest";
@@ -126,6 +130,47 @@ fn floods_to_one_program() {
             world.must_count(program.slot, "rx_packets", 20);
             flooded.tell("go");
             flooded.finish();
+        },
+    );
+}
+
+/// Of a program that does not look a flood fills a part of the ring only: there is room for a client's datagram behind it.
+#[test]
+fn floods_leave_room_in_the_ring() {
+    case(
+        |_| {},
+        |world| {
+            // What `CHUNKS` give.
+            let places = 256;
+            let mut program = holder(world);
+            let tcp = program
+                .connection
+                .claim(Protocol::Tcp, PortWish::Number(HELD));
+            assert!(matches!(tcp, Answer::Granted { .. }), "{tcp:?}");
+            let way = to_us(OURS, HELD);
+            // RFC 9293 §3.1: flags at 13.
+            let segment = |flags| {
+                let mut header = [0; 20];
+                header[..2].copy_from_slice(&way.from.port().to_be_bytes());
+                header[2..4].copy_from_slice(&way.to.port().to_be_bytes());
+                (header[12], header[13]) = (5 << 4, flags);
+                packets::ip(&way, protocol::TCP, &header)
+            };
+            let mut later = packets::ip(&way, protocol::UDP, MARK);
+            // RFC 791 §3.1: the offset.
+            later[21] = 5;
+            let kinds = [
+                ("rx_early_drop_fragment", 1, later),
+                ("rx_early_drop_ack", 2, segment(16)),
+                ("rx_early_drop_syn", 3, segment(2)),
+            ];
+            for (counter, quarters, frame) in kinds {
+                (0..10 * places).for_each(|_| world.far.send(&frame));
+                world.far.send(&packets::udp(&way, LAST));
+                let got = program.receive_up_to(LAST);
+                assert_eq!(got.len(), places / 4 * quarters + 1, "{counter}");
+                assert!(world.counted(program.slot, counter) > 0, "{counter}");
+            }
         },
     );
 }

@@ -1,0 +1,252 @@
+//! Early drop: which packets for a socket are dropped before its receive ring is full.
+//!
+//! Whoever floods a socket faster than its program takes packets fills the ring, and from then on what others send is lost
+//! as often as the flood. So the ring's last places are kept for what is dear. Fragments get the first quarter of it,
+//! acknowledgements without data half (the next one says as much), SYNs three quarters (who means it sends it again); all
+//! else, segments with data and the ends of connections among it, every place. A ring that its program keeps up with stays
+//! nearly empty, and nothing is dropped.
+//!
+//! How full a ring is stands in the kernel's structure of the socket, which is read by way of the map: its layout is the
+//! running kernel's ([`ReceiveRing`]). What has a VLAN tag or IPv4 options is not looked at.
+//!
+//! Registers: r6 context, r7 the class, which is its limit in quarters; all others are lost.
+
+use super::emit::{CONTEXT, Emitter};
+use super::{Counter, xdp};
+use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size, half};
+use crate::gate::Counter as Gate;
+use crate::layers::{IPV4, IPV6};
+use exos_wire::protocol::{FRAGMENT, TCP};
+
+/// What early drop needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EarlyDrop {
+    /// Where to look.
+    pub ring: ReceiveRing,
+    /// Where to count. None: among the program's verdicts.
+    pub count: Option<SlotCounters>,
+}
+
+/// A slot's counters in a map of the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotCounters {
+    /// The descriptor of the gate's `counters`.
+    pub map_fd: i32,
+    /// The slot.
+    pub slot: u32,
+}
+
+/// Where the running kernel keeps how full the receive ring of an AF_XDP socket is: numbers and offsets from its type
+/// information.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiveRing {
+    /// The kernel's number of `bpf_rdonly_cast`.
+    pub cast_function: i32,
+    /// The number of `struct xdp_sock`.
+    pub socket_type: i32,
+    /// Offset of `rx` in it: a pointer to `struct xsk_queue`.
+    pub rx: i16,
+    /// Offset of `nentries` there.
+    pub entries: i16,
+    /// Offset of `cached_prod` there: what the kernel has put into the ring.
+    pub produced: i16,
+    /// Offset of `ring` there: a pointer to `struct xdp_ring`.
+    pub ring: i16,
+    /// Offset of `consumer` there: what the program has taken.
+    pub consumed: i16,
+}
+
+impl ReceiveRing {
+    /// From the numbers of the function and of the structure, and the offset of a structure's member in bits. None when one
+    /// is missing.
+    pub fn from_layout(
+        cast_function: i32,
+        socket_type: i32,
+        member: impl Fn(&str, &str) -> Option<u32>,
+    ) -> Option<Self> {
+        let at = |structure, name| i16::try_from(member(structure, name)? / 8).ok();
+        Some(Self {
+            cast_function,
+            socket_type,
+            rx: at("xdp_sock", "rx")?,
+            entries: at("xsk_queue", "nentries")?,
+            produced: at("xsk_queue", "cached_prod")?,
+            ring: at("xsk_queue", "ring")?,
+            consumed: at("xdp_ring", "consumer")?,
+        })
+    }
+}
+
+/// Classes by their limits, in quarters of the ring, and what is counted of each.
+const CLASSES: [(i32, Counter, Gate); 3] = [
+    (1, Counter::EarlyDropFragment, Gate::RxEarlyDropFragment),
+    (2, Counter::EarlyDropAck, Gate::RxEarlyDropAck),
+    (3, Counter::EarlyDropSyn, Gate::RxEarlyDropSyn),
+];
+const CLASS: Reg = Reg::R7;
+const SAVED_CONTEXT: Reg = Reg::R6;
+/// FIN, SYN, RST and ACK (RFC 9293 §3.1).
+const FLAGS: i32 = 0x17;
+const SYN: i32 = 0x02;
+const ACK: i32 = 0x10;
+
+impl Emitter<'_> {
+    /// Drops the packet if it is of a class whose part of the ring is full; goes on with the context where it was.
+    pub(super) fn drop_early(&mut self, how: &EarlyDrop) {
+        let [decide, go] = [(); 2].map(|()| self.asm.label());
+        self.asm.set(SAVED_CONTEXT, CONTEXT);
+        self.classify(decide, go);
+        self.asm.bind(decide);
+        self.backlog(&how.ring, go);
+        self.asm.alu(Alu::ShiftLeft, Reg::R8, 2);
+        self.asm.alu(Alu::Mul, Reg::R9, CLASS);
+        self.asm.jump_if(Reg::R8, Condition::Less, Reg::R9, go);
+        match how.count {
+            Some(counters) => self.count_for(counters),
+            None if self.maps.counters_fd.is_some() => {
+                self.asm.set(Reg::R6, xdp::DROP);
+                let before = Counter::EarlyDropFragment as i32 - 1;
+                self.asm.alu(Alu::Add, CLASS, before);
+                self.count_and_exit();
+            }
+            None => self.leave(),
+        }
+        self.asm.bind(go);
+        self.asm.set(CONTEXT, SAVED_CONTEXT);
+    }
+
+    fn leave(&mut self) {
+        self.asm.set(Reg::R0, xdp::DROP);
+        self.asm.exit();
+    }
+
+    /// Add one to the class's counter of a slot, and drop the packet. The value is this CPU's own: no atomics.
+    fn count_for(&mut self, counters: SlotCounters) {
+        let missing = self.asm.label();
+        let slot = counters.slot as i32;
+        self.asm
+            .push(Insn::store_imm(Size::Word, Reg::R10, -4, slot));
+        self.asm.set(Reg::R2, Reg::R10);
+        self.asm.alu(Alu::Add, Reg::R2, -4);
+        self.asm.load_map(Reg::R1, counters.map_fd);
+        self.asm.call(Helper::MapLookupElem);
+        self.asm.jump_if(Reg::R0, Condition::Equal, 0, missing);
+        let before = Gate::RxEarlyDropFragment as i32 - 1;
+        self.asm.alu(Alu::Add, CLASS, before);
+        self.asm.alu(Alu::ShiftLeft, CLASS, 3);
+        self.asm.alu(Alu::Add, Reg::R0, CLASS);
+        self.asm.load(Size::Double, Reg::R1, Reg::R0, 0);
+        self.asm.alu(Alu::Add, Reg::R1, 1);
+        self.asm
+            .push(Insn::store(Size::Double, Reg::R0, 0, Reg::R1));
+        self.asm.bind(missing);
+        self.leave();
+    }
+
+    /// The class in its register and to `decide`, or to `go`.
+    fn classify(&mut self, decide: Label, go: Label) {
+        let [v4, v6, tcp, fragment] = [(); 4].map(|()| self.asm.label());
+        let (frame, end, len, header) = (Reg::R2, Reg::R3, Reg::R4, Reg::R5);
+        // struct xdp_md: data, data_end.
+        self.asm.load(Size::Word, frame, SAVED_CONTEXT, 0);
+        self.asm.load(Size::Word, end, SAVED_CONTEXT, 4);
+        self.room((frame, end, header), 14 + 20 + 20, go);
+        self.asm.load(Size::Half, Reg::R0, frame, 12);
+        for (kind, label) in [(IPV4, v4), (IPV6, v6)] {
+            self.asm
+                .jump_if(Reg::R0, Condition::Equal, half(kind), label);
+        }
+        self.asm.jump(go);
+
+        self.asm.bind(v4);
+        self.asm.load(Size::Byte, Reg::R0, frame, 14);
+        self.asm.jump_if(Reg::R0, Condition::NotEqual, 0x45, go);
+        self.asm.load(Size::Half, Reg::R0, frame, 14 + 6);
+        self.asm
+            .jump_if(Reg::R0, Condition::Set, half(0x3fff), fragment);
+        self.asm.load(Size::Byte, Reg::R0, frame, 14 + 9);
+        self.asm
+            .jump_if(Reg::R0, Condition::NotEqual, i32::from(TCP), go);
+        self.asm.load(Size::Half, len, frame, 14 + 2);
+        self.asm.push(Insn::to_big_endian(len, 16));
+        self.asm.alu(Alu::Sub, len, 20);
+        self.asm.set(header, frame);
+        self.asm.alu(Alu::Add, header, 14 + 20);
+        self.asm.jump(tcp);
+
+        self.asm.bind(v6);
+        self.room((frame, end, header), 14 + 40 + 20, go);
+        self.asm.load(Size::Byte, Reg::R0, frame, 14 + 6);
+        self.asm
+            .jump_if(Reg::R0, Condition::Equal, i32::from(FRAGMENT), fragment);
+        self.asm
+            .jump_if(Reg::R0, Condition::NotEqual, i32::from(TCP), go);
+        self.asm.load(Size::Half, len, frame, 14 + 4);
+        self.asm.push(Insn::to_big_endian(len, 16));
+        self.asm.set(header, frame);
+        self.asm.alu(Alu::Add, header, 14 + 40);
+
+        self.asm.bind(tcp);
+        self.classify_segment((header, len), decide, go);
+        self.asm.bind(fragment);
+        self.asm.set(CLASS, CLASSES[0].0);
+    }
+
+    /// On when the frame has so many bytes.
+    fn room(&mut self, (frame, end, scratch): (Reg, Reg, Reg), bytes: i32, short: Label) {
+        self.asm.set(scratch, frame);
+        self.asm.alu(Alu::Add, scratch, bytes);
+        self.asm.jump_if(scratch, Condition::Greater, end, short);
+    }
+
+    /// A segment of `len` bytes.
+    fn classify_segment(&mut self, (header, len): (Reg, Reg), decide: Label, go: Label) {
+        self.asm.load(Size::Byte, Reg::R0, header, 13);
+        self.asm.alu(Alu::And, Reg::R0, FLAGS);
+        self.asm.set(CLASS, CLASSES[2].0);
+        self.asm.jump_if(Reg::R0, Condition::Equal, SYN, decide);
+        self.asm.jump_if(Reg::R0, Condition::NotEqual, ACK, go);
+        self.asm.load(Size::Byte, Reg::R0, header, 12);
+        self.asm.alu(Alu::ShiftRight, Reg::R0, 4);
+        self.asm.alu(Alu::ShiftLeft, Reg::R0, 2);
+        self.asm.jump_if(Reg::R0, Condition::NotEqual, len, go);
+        self.asm.set(CLASS, CLASSES[1].0);
+        self.asm.jump(decide);
+    }
+
+    /// What waits in the ring of the queue's socket in r8, and its places in r9; to `go` when there is no socket.
+    fn backlog(&mut self, ring: &ReceiveRing, go: Label) {
+        // struct xdp_md: rx_queue_index.
+        self.asm.load(Size::Word, Reg::R1, SAVED_CONTEXT, 16);
+        self.asm
+            .push(Insn::store(Size::Word, Reg::R10, -4, Reg::R1));
+        self.asm.set(Reg::R2, Reg::R10);
+        self.asm.alu(Alu::Add, Reg::R2, -4);
+        self.asm.load_map(Reg::R1, self.maps.xskmap_fd);
+        self.asm.call(Helper::MapLookupElem);
+        self.asm.jump_if(Reg::R0, Condition::Equal, 0, go);
+        self.asm.set(Reg::R1, Reg::R0);
+        self.asm.set(Reg::R2, ring.socket_type);
+        self.asm
+            .push(Insn::call_kernel_function(ring.cast_function));
+        let mut read = |size, to, from, at| self.asm.push(Insn::load(size, to, from, at));
+        read(Size::Double, Reg::R1, Reg::R0, ring.rx);
+        read(Size::Word, Reg::R8, Reg::R1, ring.produced);
+        read(Size::Word, Reg::R9, Reg::R1, ring.entries);
+        read(Size::Double, Reg::R1, Reg::R1, ring.ring);
+        read(Size::Word, Reg::R1, Reg::R1, ring.consumed);
+        self.asm.alu32(Alu::Sub, Reg::R8, Reg::R1);
+        // Nothing was read.
+        self.asm.jump_if(Reg::R9, Condition::Equal, 0, go);
+    }
+}
+
+const _: () = {
+    let mut at = 0;
+    while at < CLASSES.len() {
+        let (class, counter, of_slot) = CLASSES[at];
+        assert!(counter as i32 == Counter::EarlyDropFragment as i32 - 1 + class);
+        assert!(of_slot as i32 == Gate::RxEarlyDropFragment as i32 - 1 + class);
+        at += 1;
+    }
+};
