@@ -3,7 +3,6 @@
 //! Each frame is shown to the forwarder first, where it lies in the link's memory. One that goes on gets the link address
 //! of its next hop and leaves from where it is; only while a neighbour is asked for is it copied, to wait.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -128,8 +127,7 @@ fn set_rules(forwarder: &mut Forwarder, wanted: &Wanted) {
 pub(crate) fn announce(listen: &[Place]) {
     for place in listen {
         let transport = place.transport.name();
-        // Nobody may be reading; the forwarder is there all the same.
-        let _ = writeln!(std::io::stdout(), "{transport}:{}", place.at);
+        exos_program::say!("{transport}:{}", place.at);
     }
 }
 

@@ -1,6 +1,5 @@
 //! The loop: scrapers, and the daemon asked on their behalf.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -25,8 +24,7 @@ pub fn run(args: &MetricsArgs) -> Result<ExitCode, Error> {
     let mut server = Server::listen(args.listen)?;
     let mut source = Source::new(args.xokd.clone().unwrap_or_else(exos::via::socket_path));
     let address = server.address()?;
-    // Nobody may be reading; scrapers are answered all the same.
-    let _ = writeln!(std::io::stdout(), "metrics at http://{address}/metrics");
+    exos_program::say!("metrics at http://{address}/metrics");
     let started = Instant::now();
     while !signals.stop_requested() {
         wait(&server, &signals, started.elapsed())?;

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use exos::signals::Signals;
-use exos_host::Result;
+use exos_host::{Error, Result};
+use exos_program::message::results;
 
 use crate::driver::surge::files::{self, FilesArgs};
 use crate::options::LoadArgs;
-use crate::output::{OutputArgs, print};
+use crate::output::OutputArgs;
 use crate::peak;
 use crate::report::{Comparison, Results, merge, warning};
 use crate::run::{make, prepare};
@@ -72,11 +73,11 @@ pub fn run(command: &LoadCommand) -> Result<ExitCode> {
         }
         Some(Other::Compare { old, new, json }) => {
             let both = Comparison::new(&Results::read(old)?, &Results::read(new)?);
-            print(&if *json { both.json() } else { both.text() })?;
+            results(&if *json { both.json() } else { both.text() })?;
             Ok(ExitCode::SUCCESS)
         }
         Some(Other::SurgeFiles(args)) => {
-            print(&files::write(args)?)?;
+            results(&files::write(args)?)?;
             Ok(ExitCode::SUCCESS)
         }
         None => run_load(&command.load),

@@ -1,4 +1,5 @@
-//! What we ask the host kernel for: bpf(2), netlink, ethtool, namespaces, capabilities, files without waiting.
+//! What we ask the host kernel for: bpf(2), netlink, ethtool, namespaces, capabilities, files without waiting; and how a
+//! program speaks to its operator ([`message`]).
 //!
 //! Everything that changes or reads the state of the machine, rather than packets, goes through here, so that
 //! the other crates hold no ioctl numbers and no netlink attributes. Rules of the interface:
@@ -22,6 +23,7 @@ pub mod localtime;
 mod mapping;
 pub mod memory;
 pub mod multicast;
+pub mod message;
 pub mod netlink;
 pub mod netns;
 pub mod peer;

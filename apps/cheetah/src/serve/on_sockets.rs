@@ -197,10 +197,9 @@ fn announce(server: &SocketServer, place: Stream) -> Result<(), Error> {
     };
     exos_program::info!("exos serve: on the kernel's sockets, listening at {address}");
     let url = url(ip, address.port());
-    // Nobody may be reading; the site is served all the same.
-    let _ = match place {
-        Stream::Output => writeln!(std::io::stdout(), "{url}"),
-        Stream::Error => writeln!(std::io::stderr(), "exos serve: {url}"),
-    };
+    match place {
+        Stream::Output => exos_program::say!("{url}"),
+        Stream::Error => exos_program::info!("exos serve: {url}"),
+    }
     Ok(())
 }

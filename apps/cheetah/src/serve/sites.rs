@@ -206,13 +206,13 @@ pub(super) fn check(config: &Config) -> Result<ExitCode, Error> {
     let link = config.attachment().and(cores);
     let wrong = match (sites, link) {
         (Ok(sites), Ok(cores)) => {
-            println!("port {}", config.port);
+            exos_program::say!("port {}", config.port);
             if cores.len() > 1 {
-                println!("on cores {}", list(&cores));
+                exos_program::say!("on cores {}", list(&cores));
             }
-            println!("cache {}", config.cache);
+            exos_program::say!("cache {}", config.cache);
             for line in describe(config, &sites) {
-                println!("{line}");
+                exos_program::say!("{line}");
             }
             return Ok(ExitCode::SUCCESS);
         }
