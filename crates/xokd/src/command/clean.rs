@@ -9,11 +9,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use exos_host::Error;
+use exos_host::bpf::Link;
 use exos_host::error::Result;
 use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
-
 use exos_host::{say, warn};
+
 use crate::gate;
 use crate::interface::{gate_name, gate_of_named};
 use crate::server::Server;
@@ -90,6 +91,8 @@ impl Clean {
         for folder in gate::folders() {
             let name = folder.file_name().and_then(|n| n.to_str()).unwrap_or("");
             if (self.is_here(name) || gate::is_orphan(&folder)?) && self.is_free(name)? {
+                // Dropped when the gate is gone: it puts back what the interface did before.
+                let _link = Link::open_pinned(&folder.join("in"));
                 self.note(format!("gate {name}"), gate::remove_folder(&folder));
             }
         }
