@@ -19,9 +19,10 @@ use crate::server::{Now, Server};
 /// # Errors
 /// The address cannot be listened at.
 pub fn run(args: &MetricsArgs) -> Result<ExitCode, Error> {
+    let mut server = Server::listen(args.listen)?;
+    args.user.give_up()?;
     caps::keep_only(CapabilitySet::empty())?;
     let signals = Signals::catch()?;
-    let mut server = Server::listen(args.listen)?;
     let mut source = Source::new(args.xokd.clone().unwrap_or_else(exos::via::socket_path));
     let address = server.address()?;
     exos_program::say!("metrics at http://{address}/metrics");

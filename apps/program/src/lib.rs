@@ -21,12 +21,14 @@ mod place;
 mod printer;
 pub mod status;
 mod tcp;
+mod user;
 pub mod words;
 
-pub use idle::Idle;
 pub use exos_host::{error, info, message, say, warn};
+pub use idle::Idle;
 pub use link::{LinkArgs, ViaName, mode};
 pub use news::{taken_back, tell_news};
 pub use place::{inside_hint, reachable_addresses};
 pub use printer::{Printer, Stream};
 pub use tcp::{Congestion, Ecn, TcpArgs};
+pub use user::UserArgs;

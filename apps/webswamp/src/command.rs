@@ -88,7 +88,11 @@ pub fn run(command: &LoadCommand) -> Result<ExitCode> {
 fn run_load(args: &LoadArgs) -> Result<ExitCode> {
     match &args.find_peak {
         Some(bound) => {
-            let output = args.output.open_for_peak()?;
+            if args.opens_links_as_root() {
+                return Err(Error::new("--find-peak opens the link for each of its steps, and --user takes the right to")
+                    .mend("leave --user out, or load through the daemon (--via xokd) or over --sockets"));
+            }
+            let output = args.user.as_user(|| args.output.open_for_peak())?;
             let signals = Signals::catch()?;
             let told = |line: &str| {
                 if !args.show.quiet {
@@ -98,9 +102,9 @@ fn run_load(args: &LoadArgs) -> Result<ExitCode> {
             output.tell(&peak::find(args, bound, &signals, told)?)
         }
         None => {
-            let output = args.output.open()?;
+            let output = args.user.as_user(|| args.output.open())?;
             // Until here a signal ends the program where it stands: reading a log and finding an address may take long.
-            let setup = prepare(args)?;
+            let setup = args.user.as_user(|| prepare(args))?;
             output.tell(&make(args, setup, &Signals::catch()?)?)
         }
     }

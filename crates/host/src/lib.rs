@@ -11,6 +11,7 @@
 //!
 //! Start reading at [`netlink`] for interfaces, addresses, routes and neighbours; [`netns`] for namespaces.
 
+pub mod accounts;
 pub mod affinity;
 pub mod bpf;
 pub mod caps;
@@ -22,13 +23,14 @@ pub mod limits;
 pub mod localtime;
 mod mapping;
 pub mod memory;
-pub mod multicast;
 pub mod message;
+pub mod multicast;
 pub mod netlink;
 pub mod netns;
 pub mod peer;
 pub mod ports;
 pub mod priority;
+pub mod privilege;
 pub mod seccomp;
 pub mod shared;
 pub mod tcp_info;
