@@ -40,7 +40,8 @@ for unit in exos-metrics exos-serve exos-forward; do
 done
 if command -v logrotate >/dev/null; then
     sed 's/exos-serve exos-serve/nobody nogroup/' exos-serve.logrotate >"$work/logrotate"
-    check "the rotation of the log is understood" logrotate --debug --state "$work/state" "$work/logrotate"
+    said=$(logrotate --debug --state "$work/state" "$work/logrotate" 2>&1 | grep '^error')
+    same "the rotation of the log is understood" "" "$said"
 else
     echo "SKIPPED: the rotation of the log: logrotate is not installed (apt-get install logrotate)"
 fi
