@@ -152,6 +152,26 @@ else
     bad "SYNs in the kernel: it starts" "$(cat "$work/err")"
 fi
 
+# A link that the daemon lends is asked for as the user, also when the daemon was away.
+lend() {
+    "$exos" daemon --namespace "$server_net" --interface wire --address 10.0.0.1/24 --user $user --socket "$work/sock" >"$work/daemon" 2>&1 </dev/null &
+    peer=$!
+    await grep -q 'listening at' "$work/daemon"
+}
+lend || bad "the daemon starts" "$(cat "$work/daemon")"
+if launch http $inside "$exos" serve "$work/site" --port 8080 --xokd "$work/sock" --user $user; then
+    unprivileged "the daemon's link"
+    same "the daemon's link: a document" "<title>home</title>" "$(fetch http://10.0.0.1:8080/)"
+    end "$peer"
+    lend || bad "another daemon starts" "$(cat "$work/daemon")"
+    await said 'the daemon is back' || bad "the daemon's link: it finds another daemon" "$(cat "$work/err")"
+    same "the daemon's link: and another daemon's" "<title>home</title>" "$(fetch http://10.0.0.1:8080/)"
+    stop && ok "the daemon's link: it ends in order" || bad "the daemon's link: it ends in order" "$(cat "$work/err")"
+else
+    bad "the daemon's link: it starts" "$(cat "$work/err")"
+fi
+kill -TERM "$peer"; wait "$peer"; peer=
+
 # Root is kept by nothing from reading, and says so, once.
 chmod 600 "$work/site/large.bin"
 if launch http $inside "$exos" serve "$work/site" --link xdp:wire --address 10.0.0.1/24; then
