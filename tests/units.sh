@@ -13,8 +13,8 @@ if ! systemd-analyze security --help 2>/dev/null | grep -q -- --offline; then
 fi
 begin
 for unit in *.service; do
-    # The command is where this build has it.
-    sed "s,/usr/bin/exos,$exos," "$unit" >"$work/$unit"
+    # The command is where this build has it, and its user one that there is.
+    sed "s,/usr/bin/exos,$exos,; s,--user [a-z-]*,--user nobody," "$unit" >"$work/$unit"
 done
 
 # verify UNIT: whatever is said about it is a mistake; "Unknown key" ends with success, too.
@@ -26,15 +26,24 @@ for unit in "$work"/*.service; do
     command=$(sed -n 's/^ExecStart=//p' "$unit")
     if $command --help >"$work/said" 2>&1; then ok "$(basename "$unit") has a sound command"; else bad "$command" "$(tail -n 2 "$work/said")"; fi
 done
-# The user whom the unit of the metrics names is one whom a policy can name: with a line in /etc/passwd.
-user=$(sed -n 's/^User=//p' exos-metrics.service)
+# The users whom units name are such as a policy can name: with a line in /etc/passwd.
 mkdir -p "$work/root/etc"
-if [ "$(id -u)" != 0 ] || ! command -v systemd-sysusers >/dev/null; then
-    echo "SKIPPED: the user of the metrics: needs root and systemd-sysusers"
-elif said=$(systemd-sysusers --root="$work/root" "$PWD/exos-metrics.sysusers" 2>&1) && grep -q "^$user:" "$work/root/etc/passwd"; then
-    ok "the user of the metrics is made"
+for unit in exos-metrics exos-serve exos-forward; do
+    user=$(sed -n 's/^User=//p' $unit.service)
+    if [ "$(id -u)" != 0 ] || ! command -v systemd-sysusers >/dev/null; then
+        echo "SKIPPED: the user of $unit: needs root and systemd-sysusers"
+    elif said=$(systemd-sysusers --root="$work/root" "$PWD/$unit.sysusers" 2>&1) && grep -q "^$user:" "$work/root/etc/passwd"; then
+        ok "the user of $unit is made"
+    else
+        bad "the user of $unit" "$said"
+    fi
+done
+if command -v logrotate >/dev/null; then
+    sed 's/exos-serve exos-serve/nobody nogroup/' exos-serve.logrotate >"$work/logrotate"
+    said=$(logrotate --debug --state "$work/state" "$work/logrotate" 2>&1 | grep '^error')
+    same "the rotation of the log is understood" "" "$said"
 else
-    bad "the user of the metrics" "$said"
+    echo "SKIPPED: the rotation of the log: logrotate is not installed (apt-get install logrotate)"
 fi
 sed 's/^ProtectClock=/ProtectClocks=/' "$work/exos-daemon.service" >"$work/wrong.service"
 if [ -n "$(verify "$work/wrong.service")" ]; then ok "a mistake is found"; else bad "a mistake is found"; fi
@@ -74,11 +83,13 @@ allowed() {
 }
 # within UNIT: what was called and the unit does not allow.
 within() { allowed "$1" | comm -23 "$work/used" - | xargs; }
-# trace OUT COMMAND...: counts a command's system calls; what it says is in OUT.
+# trace OUT COMMAND...: counts a command's system calls; what it says is in OUT. Where $inside says so, in a namespace.
+inside=
 trace() {
     local out=$1
     shift
-    strace -f -qq -c -o "$out.calls" "$@" >"$out" 2>&1 &
+    # shellcheck disable=SC2086
+    $inside strace -f -qq -c -o "$out.calls" "$@" >"$out" 2>&1 &
     tracer=$!
 }
 # said OUT WORDS: waits for a traced command to say something.
@@ -106,8 +117,38 @@ scraped() {
     fi
     ended "$tracer" "$work/metrics" && return $status
 }
-# traced: runs the daemon on a wire of a namespace, until it has started, the metrics beside it, and stops both. What
-# they called is in daemon.used and metrics.used.
+# alone NAME WORDS COMMAND...: runs a program on the wire as its unit does, with a user and capabilities, has it read its file
+# again, and stops it. What it called is in NAME.used.
+alone() {
+    local name=$1 words=$2 status=0 caps; shift 2
+    caps=$(sed -n 's/^AmbientCapabilities=//p' "$work/exos-$name.service" | sed 's/CAP_/+/g; s/ /,/g' | tr '[:upper:]' '[:lower:]')
+    # In place of LimitMEMLOCK.
+    caps=$caps,+ipc_lock
+    trace "$work/$name" setpriv --reuid=nobody --regid="$(id -g nobody)" --clear-groups --no-new-privs \
+        --inh-caps="$caps" --ambient-caps="$caps" "$work/exos" "$@" --user nobody
+    said "$work/$name" "$words" || status=1
+    kill -HUP "$(pgrep -P "$tracer")"
+    said "$work/$name" "exos $name: [0-9r]" || status=1
+    ended "$tracer" "$work/$name" && mv "$work/used" "$work/$name.used" && return $status
+}
+# programs SPACE: the server and the forwarder.
+programs() {
+    local inside="ip netns exec $1" link='name = "wire"
+addresses = ["10.99.0.8/24"]'
+    link=${link/wire/xdp:wire}
+    mkdir -p "$work/site" "$work/run"
+    chmod 777 "$work/run"
+    chmod 755 "$work"
+    cp "$exos" "$work/exos"
+    echo home >"$work/site/index.html"
+    head -c 3000000 /dev/zero >"$work/site/large.bin"
+    printf '%s\n' '[log]' "file = \"$work/run/log\"" '[status]' 'path = "/.exos"' '[link]' "$link" '[[site]]' "root = \"$work/site\"" >"$work/serve.toml"
+    printf '%s\n' "keep = \"$work/run/flows\"" "control = \"$work/run/control\"" '[link]' "$link" '[check]' 'how = "tcp"' \
+        '[[service]]' 'listen = ["10.99.0.8:80"]' 'to = ["10.99.0.9"]' >"$work/forward.toml"
+    alone serve http serve --config "$work/serve.toml" && alone forward tcp: forward --config "$work/forward.toml"
+}
+# traced: runs the daemon on a wire of a namespace, until it has started, the metrics beside it, and stops both; then the
+# programs that have units. What they called is in daemon.used, metrics.used, serve.used and forward.used.
 traced() {
     local daemon space=units-$$ status=0
     ip netns add $space && ip -n $space link add wire type veth peer name far || return 1
@@ -117,6 +158,7 @@ traced() {
     daemon=$tracer
     if said "$work/daemon" listening && scraped; then mv "$work/used" "$work/metrics.used"; else status=1; fi
     ended "$daemon" "$work/daemon" && mv "$work/used" "$work/daemon.used" || status=1
+    programs $space || status=1
     ip netns del $space
     grep -q stopping "$work/daemon" && return $status
 }
@@ -136,12 +178,16 @@ if [ -s "$work/used" ] && [ -z "$said" ]; then ok "it allows what the daemon all
 if [ "$(id -u)" != 0 ] || ! command -v strace >/dev/null; then
     echo "SKIPPED: system calls beside the units': needs root and strace (apt-get install strace)"
 elif ! traced; then
-    bad "the daemon and the metrics under strace" "$(tail -qn 2 "$work/daemon" "$work/metrics")"
+    bad "the units' programs under strace" "$(tail -qn 2 "$work/daemon" "$work/metrics" "$work/serve" "$work/forward")"
 else
     allows exos-daemon.service daemon.used seccomp
     allows exos-metrics.service metrics.used capset
+    allows exos-serve.service serve.used setresuid
+    allows exos-forward.service forward.used setresuid
 fi
 
 exposed exos-daemon.service 50
 exposed exos-metrics.service 12
+exposed exos-serve.service 25
+exposed exos-forward.service 25
 exit $failures

@@ -83,6 +83,7 @@ fi
 
 # What doctor says to a user of what he would get.
 said=$(nobody "$work/exos" doctor lo --xokd "$socket")
+has "doctor says that programs work through it" '"through_daemon": true' "$(nobody "$work/exos" doctor lo --xokd "$socket" --json)"
 has "doctor knows the daemon" "daemon at $socket, process $daemon" "$said"
 has "and says what its user would get, and why" "on $wire: you get an interface of your own (shared)  $work/xokd.toml:5: user nobody may claim" "$said"
 

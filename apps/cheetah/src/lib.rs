@@ -7,7 +7,7 @@
 //! them to a stack: the event loop of `exos serve`, told by [`config`] what to serve.
 
 #![forbid(unsafe_code)]
-#![cfg_attr(not(test), deny(clippy::print_stderr))] // See `exos_program::message`.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `exos_program::message`.
 
 pub mod config;
 pub mod http;

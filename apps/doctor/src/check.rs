@@ -25,6 +25,9 @@ impl fmt::Display for Mark {
     }
 }
 
+/// Checks that fail for want of privilege, of what the daemon does for programs without.
+const NEEDS_ROOT: [&str; 5] = ["capability", "af-xdp", "bpf-load", "bpf-xskmap", "trial"];
+
 /// One finding.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Check {
@@ -65,6 +68,15 @@ impl Check {
             what: what.into(),
             meaning: meaning.into(),
             mend: Some(mend.into()),
+        }
+    }
+
+    /// A failure of what takes privilege, for a user who has none and needs none: the daemon does it.
+    pub(crate) fn leave_to_root(&mut self) {
+        if self.mark == Mark::Fail && NEEDS_ROOT.contains(&self.id) {
+            self.mark = Mark::Warn;
+            let mend = "programs get it from the daemon; run as root what is to do without that";
+            self.mend = Some(mend.to_owned());
         }
     }
 

@@ -2,8 +2,8 @@
 
 use crate::check::{Check, Mark};
 use crate::{Report, examine};
-use exos_host::Result;
-use std::io::{IsTerminal as _, Write};
+use exos_host::{Result, message};
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -24,19 +24,13 @@ pub struct DoctorArgs {
 pub fn run(args: DoctorArgs) -> Result<ExitCode> {
     let socket = args.xokd.unwrap_or_else(exos::via::socket_path);
     let report = examine(&args.interfaces, &socket)?;
-    let out = &mut std::io::stdout();
-    // A reader that went away has seen enough.
-    let _ = match args.json {
-        true => writeln!(
-            out,
-            "{}",
-            serde_json::to_string_pretty(&report).expect("plain data becomes JSON")
-        ),
+    message::results(&match args.json {
+        true => serde_json::to_string_pretty(&report).expect("plain data becomes JSON") + "\n",
         false => {
-            let colour = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            show(&report, colour, out)
+            let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            text(&report, colour)
         }
-    };
+    })?;
     Ok(if report.ok {
         ExitCode::SUCCESS
     } else {
@@ -44,25 +38,31 @@ pub fn run(args: DoctorArgs) -> Result<ExitCode> {
     })
 }
 
-/// Writes a report for people.
-pub(crate) fn show(report: &Report, colour: bool, out: &mut dyn Write) -> std::io::Result<()> {
-    writeln!(out, "this machine")?;
-    show_checks(&report.machine, colour, out)?;
-    writeln!(out, "\nthe daemon")?;
-    show_checks(&report.daemon, colour, out)?;
+/// A report for people.
+pub(crate) fn text(report: &Report, colour: bool) -> String {
+    let mut text = String::from("this machine\n");
+    add_checks(&mut text, &report.machine, colour);
+    text += "\nthe daemon\n";
+    add_checks(&mut text, &report.daemon, colour);
     for interface in &report.interfaces {
-        writeln!(out, "\ninterface {}", interface.name)?;
-        show_checks(&interface.checks, colour, out)?;
+        text += &format!("\ninterface {}\n", interface.name);
+        add_checks(&mut text, &interface.checks, colour);
     }
-    let verdict = if report.ok {
-        "All that is needed works."
-    } else {
-        "Something that is needed does not work; see the lines marked FAIL."
-    };
-    writeln!(out, "\n{verdict}")
+    text + "\n" + verdict(report) + "\n"
 }
 
-fn show_checks(checks: &[Check], colour: bool, out: &mut dyn Write) -> std::io::Result<()> {
+fn verdict(report: &Report) -> &'static str {
+    match (report.ok, report.through_daemon) {
+        (true, false) => "All that is needed works.",
+        (true, true) => {
+            "Programs work through the daemon. What is marked warn takes root: links without it (--link xdp:...), the \
+             daemon itself, exos lab."
+        }
+        (false, _) => "Something that is needed does not work; see the lines marked FAIL.",
+    }
+}
+
+fn add_checks(text: &mut String, checks: &[Check], colour: bool) {
     let width = checks
         .iter()
         .map(|check| check.what.chars().count())
@@ -76,16 +76,14 @@ fn show_checks(checks: &[Check], colour: bool, out: &mut dyn Write) -> std::io::
             (true, Mark::Warn) => ("\x1b[33m", "\x1b[0m"),
             (true, Mark::Fail) => ("\x1b[31m", "\x1b[0m"),
         };
-        writeln!(
-            out,
-            "  {on}{:<4}{off}  {:<width$}  {}",
+        *text += &format!(
+            "  {on}{:<4}{off}  {:<width$}  {}\n",
             check.mark, check.what, check.meaning
-        )?;
+        );
         if let Some(mend) = &check.mend {
-            writeln!(out, "        mend: {mend}")?;
+            *text += &format!("        mend: {mend}\n");
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -96,6 +94,7 @@ mod tests {
     fn a_report_as_people_see_it() {
         let report = Report {
             ok: false,
+            through_daemon: false,
             machine: vec![
                 Check::ok("kernel", "kernel 6.1.0", "6.1 or later is needed"),
                 Check::fail(
@@ -109,8 +108,6 @@ mod tests {
             modes: Vec::new(),
             interfaces: Vec::new(),
         };
-        let mut out = Vec::new();
-        show(&report, false, &mut out).expect("memory takes everything");
         let expected = "\
 this machine
   ok    kernel 6.1.0      6.1 or later is needed
@@ -122,6 +119,6 @@ the daemon
 
 Something that is needed does not work; see the lines marked FAIL.
 ";
-        assert_eq!(String::from_utf8(out).expect("text"), expected);
+        assert_eq!(text(&report, false), expected);
     }
 }

@@ -26,6 +26,12 @@ impl Daemon {
         self.terms_of(&served.name)
     }
 
+    /// Whether a program of this user would get a part of any interface.
+    pub(crate) fn lends(&self) -> bool {
+        let mut all = self.status.asker.interfaces.iter();
+        all.any(|terms| terms.mode.is_some())
+    }
+
     fn terms_of(&self, name: &str) -> Option<&TermsStatus> {
         let mut all = self.status.asker.interfaces.iter();
         all.find(|terms| terms.interface == name)
@@ -116,8 +122,7 @@ pub(crate) fn mode(link: &LinkInfo, daemon: Option<&Daemon>) -> Check {
         return lent("", terms);
     }
     let name = &link.name;
-    let needed = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW | CapabilitySet::BPF;
-    if caps::has(needed) {
+    if is_privileged() {
         let what = format!("you get a queue of {name} (--link xdp:{name})");
         let meaning = "privileged, and no daemon serves it: the program has the interface's XDP program itself";
         return Check::ok("mode", what, meaning);
@@ -130,6 +135,11 @@ pub(crate) fn mode(link: &LinkInfo, daemon: Option<&Daemon>) -> Check {
             "have root run exos daemon --interface {name}; else programs use a TAP device in a network of their own"
         ),
     )
+}
+
+/// Whether a program of this user attaches to interfaces by itself.
+pub(crate) fn is_privileged() -> bool {
+    caps::has(CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW | CapabilitySet::BPF)
 }
 
 fn lent(place: &str, terms: &TermsStatus) -> Check {
@@ -176,6 +186,30 @@ mod tests {
         std::fs::remove_file(&path).expect("it is ours");
         assert_eq!(checks[0].mark, Mark::Fail, "{checks:?}");
         assert!(checks[0].mend.is_some());
+    }
+
+    /// A user without privilege beside a daemon that lends: nothing has failed.
+    #[test]
+    fn what_takes_root_is_no_failure_where_the_daemon_does_it() {
+        for (id, mark) in [("af-xdp", Mark::Warn), ("kernel", Mark::Fail)] {
+            let mut check = Check::fail(id, "none", "needed", "run as root");
+            check.leave_to_root();
+            assert_eq!(check.mark, mark, "{check:?}");
+        }
+        let daemon = |mode: Option<&str>| {
+            let mut status = Status::default();
+            status.asker.interfaces = vec![TermsStatus {
+                mode: mode.map(str::to_owned),
+                ..TermsStatus::default()
+            }];
+            let served = Vec::new();
+            Daemon {
+                pid: 1,
+                served,
+                status,
+            }
+        };
+        assert!(daemon(Some("shared")).lends() && !daemon(None).lends());
     }
 
     #[test]

@@ -35,6 +35,9 @@ use std::path::Path;
 pub struct Report {
     /// True when nothing failed.
     pub ok: bool,
+    /// True when the user has no privilege, and the daemon would give programs of this user AF_XDP. What takes privilege is
+    /// no failure then.
+    pub through_daemon: bool,
     /// What concerns the whole machine.
     pub machine: Vec<Check>,
     /// What concerns the daemon.
@@ -65,6 +68,11 @@ pub fn examine(interfaces: &[String], socket: &Path) -> Result<Report> {
     let (measured, modes) = modes::examine();
     machine.extend(measured);
     let (daemon, lender) = daemon::examine(socket, &links);
+    let lends = lender.as_ref().is_some_and(daemon::Daemon::lends);
+    let through_daemon = lends && !daemon::is_privileged();
+    if through_daemon {
+        machine.iter_mut().for_each(Check::leave_to_root);
+    }
     let interfaces = links.iter().map(|link| {
         let mut report = examine_interface(link)?;
         if lender.as_ref().is_some_and(|l| l.terms(link).is_some()) {
@@ -81,6 +89,7 @@ pub fn examine(interfaces: &[String], socket: &Path) -> Result<Report> {
     let ok = all.clone().all(|check| check.mark != Mark::Fail);
     Ok(Report {
         ok,
+        through_daemon,
         machine,
         daemon,
         modes,

@@ -6,7 +6,7 @@
 //!
 //! [`text`] turns a packet into tcpdump's line; [`file`] reads and writes captures.
 #![forbid(unsafe_code)]
-#![cfg_attr(not(test), deny(clippy::print_stderr))] // See `exos_program::message`.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `exos_program::message`.
 
 mod cli;
 pub mod file;

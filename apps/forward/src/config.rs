@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use exos_program::LinkArgs;
 use exos_program::config::link::{LinkTable, link};
-use exos_program::config::{ConfigErrors, Number, Source, Text, tables, text_of};
+use exos_program::config::{ConfigErrors, Number, Source, Text, tables, text_of, user};
 use exos_program::words::time;
 use serde::Deserialize;
 use toml::Spanned;
@@ -26,6 +26,7 @@ struct File {
     keep: Option<PathBuf>,
     control: Option<PathBuf>,
     in_kernel: bool,
+    user: Option<Text>,
     balance: Option<Text>,
     no_server: Option<Text>,
     link: LinkTable,
@@ -83,6 +84,7 @@ fn parse(file: &Path, text: &str) -> Result<Wanted, ConfigErrors> {
     let flows = tables.flows.as_ref();
     let flows = flows.and_then(|n| source.number(n, 1, i64::from(FLOWS_MAX)));
     let wanted = Wanted {
+        user: user(&source, tables.user.as_ref()),
         link: link_of(&source, &tables.link),
         flows: flows.map_or(FLOWS_DEFAULT, |n| n as u32),
         keep: tables.keep,

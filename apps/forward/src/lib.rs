@@ -32,7 +32,7 @@
 //! Everything but the program performs nothing: no I/O, no clock. `docs/internals/forward.md` is the design.
 //!
 #![forbid(unsafe_code)]
-#![cfg_attr(not(test), deny(clippy::print_stderr))] // See `exos_program::message`.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `exos_program::message`.
 
 mod answers;
 mod checking;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use exos_program::control::FORWARD_SOCKET;
-use exos_program::{Idle, LinkArgs};
+use exos_program::{Idle, LinkArgs, UserArgs};
 
 use crate::control::CtlArgs;
 use crate::forwarder::NoServer;
@@ -27,6 +27,8 @@ use crate::splice::Version;
 pub struct ForwardArgs {
     #[command(subcommand)]
     pub(crate) other: Option<Other>,
+    #[command(flatten)]
+    pub(crate) user: UserArgs,
     #[command(flatten)]
     pub(crate) link: LinkArgs,
     /// What to forward and how, in a file of TOML, and by which link if that is not named here (docs/forward.md); SIGHUP reads it anew

@@ -3,7 +3,6 @@
 //! Each frame is shown to the forwarder first, where it lies in the link's memory. One that goes on gets the link address
 //! of its next hop and leaves from where it is; only while a neighbour is asked for is it copied, to wait.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -53,8 +52,12 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     check_listeners(&wanted)?;
     check_kernel(wanted.in_kernel, &wanted)?;
     let checks = wanted.health.rule()?.map(Checking::new);
-    let control = wanted.control.as_deref().map(ControlServer::listen);
-    let control = control.transpose()?;
+    let control = wanted.control.as_deref();
+    let listen = |path| wanted.user.as_user(|| ControlServer::listen(path));
+    let control = control.map(listen).transpose()?;
+    if let Some(file) = &args.config {
+        wanted.user.warn_of_unreadable("forward", file);
+    }
     let looking = Looking::new(Idle::or_by_room(args.idle, 1));
     wanted.link.pin()?;
     let mut exos = attach(&wanted)?;
@@ -65,7 +68,10 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     let mut forwarder = Forwarder::new(services, mac, wanted.flows, secret()?);
     forwarder.set_mtu(exos.stack.config().mtu);
     set_rules(&mut forwarder, &wanted);
-    let keep = |path: &PathBuf| Keeper::start(path, &mut forwarder);
+    let keep = |path: &PathBuf| {
+        let start = || Keeper::start(path, &mut forwarder);
+        wanted.user.as_user(start)
+    };
     let keeper = wanted.keep.as_ref().map(keep).transpose()?;
     if keeper.is_some() {
         lent::await_successor(&mut exos)?;
@@ -84,6 +90,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     if kernel.is_some() {
         forwarder.set_seen_elsewhere();
     }
+    wanted.user.give_up()?;
     let signals = Signals::catch()?;
     // Without a file it is said that there is none to read anew.
     signals.catch_also(Ask::Reload)?;
@@ -128,8 +135,7 @@ fn set_rules(forwarder: &mut Forwarder, wanted: &Wanted) {
 pub(crate) fn announce(listen: &[Place]) {
     for place in listen {
         let transport = place.transport.name();
-        // Nobody may be reading; the forwarder is there all the same.
-        let _ = writeln!(std::io::stdout(), "{transport}:{}", place.at);
+        exos_program::say!("{transport}:{}", place.at);
     }
 }
 

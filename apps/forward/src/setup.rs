@@ -55,6 +55,7 @@ pub fn attach(wanted: &Wanted) -> Result<Exos, Error> {
         )
         .mend("give --link xdp:INTERFACE and --address ADDRESS/PREFIX, or --via xokd where the daemon is there"));
     }
+    wanted.user.give_up_for(&attachment.link)?;
     Exos::attach(&attachment)
 }
 

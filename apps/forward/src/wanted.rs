@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use exos::Error;
-use exos_program::LinkArgs;
+use exos_program::{LinkArgs, UserArgs};
 
 use crate::config;
 use crate::forwarder::NoServer;
@@ -23,6 +23,7 @@ pub struct Service {
 /// All that a forwarder is told.
 #[derive(Clone, Debug)]
 pub struct Wanted {
+    pub user: UserArgs,
     pub link: LinkArgs,
     pub flows: u32,
     pub keep: Option<PathBuf>,
@@ -43,16 +44,19 @@ impl Wanted {
     pub fn of(args: &ForwardArgs) -> Result<Self, Error> {
         if let Some(file) = &args.config {
             let wanted = config::read(file).map_err(|errors| Error::new(errors.to_string()))?;
+            let user = args.user.clone().or(wanted.user);
             let link = args.link.clone().or(wanted.link);
             // Of the options beside a file this one says only yes.
             let in_kernel = args.in_kernel || wanted.in_kernel;
             return Ok(Self {
+                user,
                 link,
                 in_kernel,
                 ..wanted
             });
         }
         Ok(Self {
+            user: args.user.clone(),
             link: args.link.clone(),
             flows: args.flows,
             keep: args.keep.clone(),

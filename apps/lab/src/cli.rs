@@ -7,9 +7,8 @@ use crate::options::UpArgs;
 use crate::report;
 use crate::settings::{INTERFACE, Settings, Side};
 use crate::status::{SideStatus, State, Status, list, status};
-use exos_host::{Error, Result};
+use exos_host::{Error, Result, say};
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::process::{Command, ExitCode};
 
 /// Two network namespaces joined by a wire, to try things in (needs root).
@@ -95,9 +94,7 @@ fn run_up(args: &UpArgs) -> Result<()> {
         } else {
             format!("--name {name} ")
         };
-        say(&format!(
-            "try: exos lab exec {option}b -- ping -c 1 10.10.0.1"
-        ));
+        say!("try: exos lab exec {option}b -- ping -c 1 10.10.0.1");
     }
     Ok(())
 }
@@ -105,22 +102,20 @@ fn run_up(args: &UpArgs) -> Result<()> {
 /// What there is now.
 pub(crate) fn announce(lab: &Lab, settings: &Settings, verb: &str) {
     let (name, wire, mtu) = (lab.name(), settings.wire, settings.mtu);
-    say(&format!("lab {name} {verb}: {wire} wire, MTU {mtu}"));
+    say!("lab {name} {verb}: {wire} wire, MTU {mtu}");
     if let Some(emulation) = &settings.emulation {
         let (conditions, seed) = (&emulation.conditions, emulation.seed);
-        say(&format!(
-            "  emulated, in each direction: {conditions}, seed {seed}"
-        ));
+        say!("  emulated, in each direction: {conditions}, seed {seed}");
     }
     for side in Side::BOTH {
         let addresses = side
             .addresses()
             .map(|(ip, prefix)| format!("{ip}/{prefix}"))
             .join(" ");
-        say(&format!(
+        say!(
             "  {side}  {}  {INTERFACE}  {addresses}",
             side.namespace(name)
-        ));
+        );
     }
 }
 
@@ -145,23 +140,26 @@ fn run_down(name: &str, json: bool) -> Result<()> {
     if json {
         let json =
             serde_json::json!({ "removed": removed.was_there, "emulation": removed.statistics });
-        say(&serde_json::to_string_pretty(&json).expect("plain data becomes JSON"));
+        say!(
+            "{}",
+            serde_json::to_string_pretty(&json).expect("plain data becomes JSON")
+        );
         return Ok(());
     }
     if !removed.was_there {
-        say(&format!("lab {name} is not there; nothing to do"));
+        say!("lab {name} is not there; nothing to do");
         return Ok(());
     }
     removed
         .statistics
         .iter()
-        .for_each(|s| say(&report::text(s)));
-    say(&format!("lab {name} is gone"));
+        .for_each(|s| say!("{}", report::text(s)));
+    say!("lab {name} is gone");
     if !inside.is_empty() {
-        say(&format!(
+        say!(
             "still running, now without a wire: {}",
             processes_text(&inside)
-        ));
+        );
     }
     Ok(())
 }
@@ -177,11 +175,14 @@ fn run_status(name: Option<&str>, json: bool) -> Result<()> {
         .collect::<Result<_>>()?;
     if json {
         let labs = serde_json::json!({ "labs": labs });
-        say(&serde_json::to_string_pretty(&labs).expect("plain data becomes JSON"));
+        say!(
+            "{}",
+            serde_json::to_string_pretty(&labs).expect("plain data becomes JSON")
+        );
         return Ok(());
     }
     if labs.is_empty() {
-        say("there is no lab; make one with `exos lab up`");
+        say!("there is no lab; make one with `exos lab up`");
     }
     labs.iter().for_each(show);
     Ok(())
@@ -192,23 +193,23 @@ fn show(lab: &Status) {
         Some(wire) => format!(", {wire} wire"),
         None => String::new(),
     };
-    say(&format!("lab {}: {}{wire}", lab.name, lab.state));
+    say!("lab {}: {}{wire}", lab.name, lab.state);
     if !lab.sides.is_empty() {
-        say("  side  namespace             state  mtu    mac                addresses");
+        say!("  side  namespace             state  mtu    mac                addresses");
     }
     for side in &lab.sides {
         show_side(side);
     }
     if let Some(emulation) = &lab.emulation {
-        say(&report::text(emulation));
+        say!("{}", report::text(emulation));
     }
     for problem in &lab.problems {
         if lab.state == State::Broken {
-            say(&format!("  problem: {problem}"));
+            say!("  problem: {problem}");
         }
     }
     if lab.state == State::Broken {
-        say(&format!("  mend it with `exos lab up --name {}`", lab.name));
+        say!("  mend it with `exos lab up --name {}`", lab.name);
     }
 }
 
@@ -217,21 +218,16 @@ fn show_side(side: &SideStatus) {
     let mtu = side.mtu.map_or("-".to_owned(), |mtu| mtu.to_string());
     let mac = side.mac.as_deref().unwrap_or("-");
     let addresses = side.addresses.join(" ");
-    say(&format!(
+    say!(
         "  {:<4}  {:<20}  {state:<5}  {mtu:<5}  {mac:<17}  {addresses}",
-        side.side, side.namespace
-    ));
+        side.side,
+        side.namespace
+    );
     if let Some(program) = side.xdp_program {
-        say(&format!(
-            "        XDP program {program} on {}",
-            side.interface
-        ));
+        say!("        XDP program {program} on {}", side.interface);
     }
     if !side.processes.is_empty() {
-        say(&format!(
-            "        running: {}",
-            processes_text(&side.processes)
-        ));
+        say!("        running: {}", processes_text(&side.processes));
     }
 }
 
@@ -241,9 +237,4 @@ fn processes_text(processes: &[(u32, String)]) -> String {
         .map(|(pid, name)| format!("{name} ({pid})"))
         .collect::<Vec<_>>()
         .join(", ")
-}
-
-/// A line on standard output. A reader that went away has seen enough.
-pub(crate) fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
 }

@@ -1,12 +1,12 @@
 //! `exos lab up --foreground`: a lab that lives as long as the command, its emulator in this process.
 
 use crate::build::emulate;
-use crate::cli::{announce, say};
+use crate::cli::announce;
 use crate::emulator::Statistics;
 use crate::limits::SIGNAL_INTERVAL;
 use crate::options::UpArgs;
 use crate::report;
-use exos_host::{Result, error::Context as _};
+use exos_host::{Result, error::Context as _, say};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
@@ -40,8 +40,11 @@ pub(crate) fn run(args: &UpArgs) -> Result<()> {
 /// As text, or as one line of JSON.
 fn show(statistics: &Statistics, json: bool) {
     if json {
-        say(&serde_json::to_string(statistics).expect("plain data becomes JSON"));
+        say!(
+            "{}",
+            serde_json::to_string(statistics).expect("plain data becomes JSON")
+        );
     } else {
-        say(&report::text(statistics));
+        say!("{}", report::text(statistics));
     }
 }

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use exos_program::UserArgs;
+
 /// Serve the daemon's counters to Prometheus: GET /metrics, on a loopback address.
 ///
 /// Needs no privilege, and gives up what it has. Runs in the foreground until it is told to stop (SIGINT, SIGTERM);
@@ -15,4 +17,6 @@ pub struct MetricsArgs {
     /// The daemon's socket; else $EXOS_XOKD, else /run/exos/xokd.sock
     #[arg(long, value_name = "PATH")]
     pub(crate) xokd: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) user: UserArgs,
 }

@@ -5,7 +5,7 @@
 //! I/O; [`server`] is who asks for it; [`run`] joins them, with one connection to the daemon that is made again when the
 //! daemon was.
 #![forbid(unsafe_code)]
-#![cfg_attr(not(test), deny(clippy::print_stderr))] // See `exos_program::message`.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `exos_program::message`.
 
 mod cli;
 pub mod exposition;

@@ -1,6 +1,5 @@
 //! The loop: scrapers, and the daemon asked on their behalf.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -20,13 +19,13 @@ use crate::server::{Now, Server};
 /// # Errors
 /// The address cannot be listened at.
 pub fn run(args: &MetricsArgs) -> Result<ExitCode, Error> {
+    let mut server = Server::listen(args.listen)?;
+    args.user.give_up()?;
     caps::keep_only(CapabilitySet::empty())?;
     let signals = Signals::catch()?;
-    let mut server = Server::listen(args.listen)?;
     let mut source = Source::new(args.xokd.clone().unwrap_or_else(exos::via::socket_path));
     let address = server.address()?;
-    // Nobody may be reading; scrapers are answered all the same.
-    let _ = writeln!(std::io::stdout(), "metrics at http://{address}/metrics");
+    exos_program::say!("metrics at http://{address}/metrics");
     let started = Instant::now();
     while !signals.stop_requested() {
         wait(&server, &signals, started.elapsed())?;

@@ -1,12 +1,14 @@
 //! Who scrapes: just enough HTTP/1.1 for one request on a connection, answered and closed.
 //!
 //! Whoever may connect to a loopback address is a stranger like everybody else: connections, bytes and time are bounded,
-//! and the text is made at most every [`TEXT_EVERY`], however often it is asked for. What it says is no secret: any
-//! program gets more from the daemon.
+//! and the text is made at most every [`TEXT_EVERY`], however often it is asked for. Nobody is kept out by those who connect and
+//! ask nothing: where there are as many as may be, the newest gets a place, and one of those has to go, of the address
+//! that has most. What the text says is no secret: any program gets more from the daemon.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +18,9 @@ use exos_host::error::{Context as _, Result};
 use exos_program::exposition::MEDIA_TYPE;
 use rustix::event::PollFlags;
 
-use crate::limits::{CLIENT_TIME, CLIENTS_MAX, REQUEST_BYTES_MAX, TEXT_EVERY};
+use crate::limits::{
+    ACCEPTS_MAX, CLIENT_TIME, CLIENTS_MAX, REQUEST_BYTES_MAX, REQUEST_TIME, TEXT_EVERY,
+};
 
 /// Time since this program started.
 pub type Now = Duration;
@@ -25,6 +29,7 @@ pub type Now = Duration;
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
+    /// The one that has been there for longest comes first.
     clients: VecDeque<Client>,
     /// The text as it was made last.
     text: Option<(Now, Arc<str>)>,
@@ -33,6 +38,7 @@ pub struct Server {
 #[derive(Debug)]
 struct Client {
     stream: TcpStream,
+    from: IpAddr,
     request: Vec<u8>,
     /// Empty until the request is whole.
     answer: Vec<u8>,
@@ -63,10 +69,9 @@ impl Server {
         self.listener.local_addr().context(what)
     }
 
-    /// What to wait for. Newcomers wait in the kernel's queue while there are as many as may be.
+    /// What to wait for.
     pub fn interest(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
-        let room = self.clients.len() < CLIENTS_MAX;
-        let listener = room.then(|| (self.listener.as_fd(), PollFlags::IN));
+        let listener = (self.listener.as_fd(), PollFlags::IN);
         let clients = self.clients.iter().map(|client| {
             let flags = match client.answer[..] {
                 [] => PollFlags::IN,
@@ -74,25 +79,17 @@ impl Server {
             };
             (client.stream.as_fd(), flags)
         });
-        listener.into_iter().chain(clients)
+        std::iter::once(listener).chain(clients)
     }
 
     /// When the next one is cut off.
     pub fn deadline(&self) -> Option<Now> {
-        self.clients
-            .front()
-            .map(|client| client.since + CLIENT_TIME)
+        self.clients.iter().map(Client::deadline).min()
     }
 
     /// Hears and answers all that can be without waiting.
     pub fn serve(&mut self, now: Now, make: impl FnOnce() -> String) {
-        while self.clients.len() < CLIENTS_MAX
-            && let Ok((stream, _)) = self.listener.accept()
-        {
-            if stream.set_nonblocking(true).is_ok() {
-                self.clients.push_back(Client::new(stream, now));
-            }
-        }
+        self.accept(now);
         let mut make = Some(make);
         let text = &mut self.text;
         self.clients.retain_mut(|client| {
@@ -105,15 +102,44 @@ impl Server {
                     .map(|(_, text)| text.clone())
                     .unwrap_or_default()
             };
-            now < client.since + CLIENT_TIME && client.step(fresh)
+            now < client.deadline() && client.step(fresh)
         });
+    }
+
+    /// Takes in who has come; the rest is heard of again at once.
+    fn accept(&mut self, now: Now) {
+        for _ in 0..ACCEPTS_MAX {
+            let Ok((stream, from)) = self.listener.accept() else {
+                return;
+            };
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            if self.clients.len() == CLIENTS_MAX {
+                self.make_room();
+            }
+            let client = Client::new(stream, from.ip(), now);
+            self.clients.push_back(client);
+        }
+    }
+
+    /// Cuts off one who has asked nothing yet, if there is one; of the address with most connections; for longest there.
+    fn make_room(&mut self) {
+        let of_address = |from: IpAddr| self.clients.iter().filter(|c| c.from == from).count();
+        let rank = |client: &Client| (client.has_asked(), Reverse(of_address(client.from)));
+        let all = self.clients.iter().enumerate();
+        let first = all.min_by_key(|(at, client)| (rank(client), *at));
+        if let Some(at) = first.map(|(at, _)| at) {
+            self.clients.remove(at);
+        }
     }
 }
 
 impl Client {
-    fn new(stream: TcpStream, since: Now) -> Self {
+    fn new(stream: TcpStream, from: IpAddr, since: Now) -> Self {
         Self {
             stream,
+            from,
             request: Vec::new(),
             answer: Vec::new(),
             sent: 0,
@@ -121,9 +147,23 @@ impl Client {
         }
     }
 
+    fn has_asked(&self) -> bool {
+        !self.answer.is_empty()
+    }
+
+    /// When it is cut off.
+    fn deadline(&self) -> Now {
+        let time = if self.has_asked() {
+            CLIENT_TIME
+        } else {
+            REQUEST_TIME
+        };
+        self.since + time
+    }
+
     /// Goes on as far as it can; false when it is done.
     fn step(&mut self, text: impl FnOnce() -> Arc<str>) -> bool {
-        if self.answer.is_empty() {
+        if !self.has_asked() {
             match self.hear() {
                 Ok(true) => self.answer = answer(&self.request, text),
                 Ok(false) => return true,
@@ -276,19 +316,54 @@ mod tests {
         serve_until(&mut server, START, |_| status.is_finished());
         let (status, _endless) = status.join().expect("an answer");
         assert_eq!(&status, b"HTTP/1.1 431");
-        let slow: Vec<_> = (0..CLIENTS_MAX + 3)
+        let slow: Vec<_> = (0..3).map(|_| ask(address, b"GET ")).collect();
+        serve_until(&mut server, START, |s| s.clients.len() == 3);
+        assert_eq!(server.deadline(), Some(START + REQUEST_TIME));
+        serve_until(&mut server, START + REQUEST_TIME, |s| s.clients.is_empty());
+        drop(slow);
+    }
+
+    /// Connections that are held open, from one address and from others, and one who asks: it is answered before any time has
+    /// passed.
+    #[test]
+    fn those_who_ask_nothing_keep_nobody_out() {
+        let (mut server, address) = listen();
+        let held: Vec<_> = (0..3 * CLIENTS_MAX)
             .map(|_| ask(address, b"GET "))
             .collect();
-        serve_until(&mut server, START, |s| s.clients.len() == CLIENTS_MAX);
-        for _ in 0..50 {
-            server.serve(START, String::new);
+        let full = |s: &Server| s.clients.len() == CLIENTS_MAX;
+        serve_until(&mut server, START, full);
+        let scraper = ask(address, b"GET /metrics HTTP/1.1\r\n\r\n");
+        let [got] = answers(&mut server, START, [scraper]);
+        assert!(got.ends_with("made_at 100000\n"), "{got}");
+        assert!(server.clients.len() <= CLIENTS_MAX);
+        drop(held);
+    }
+
+    #[test]
+    fn who_has_most_and_asks_nothing_makes_room() {
+        let (mut server, address) = listen();
+        let addresses = ["127.0.0.1", "127.0.0.2"].map(|ip| ip.parse().expect("an address"));
+        let mut streams = Vec::new();
+        for (number, from) in [0, 1, 1, 0, 1].into_iter().enumerate() {
+            let stream = TcpStream::connect(address).expect("it listens");
+            streams.push(stream.try_clone().expect("descriptors"));
+            let mut client = Client::new(stream, addresses[from], Now::from_secs(number as u64));
+            if number == 1 {
+                client.answer = b"under way".to_vec();
+            }
+            server.clients.push_back(client);
         }
-        assert_eq!(server.interest().count(), CLIENTS_MAX, "and no newcomers");
-        assert_eq!(server.deadline(), Some(START + CLIENT_TIME));
-        serve_until(&mut server, START + CLIENT_TIME, |s| {
-            s.interest().count() == 1 + 3 // The listener, and those who waited.
-        });
-        drop(slow);
+        let since = |s: &Server| {
+            s.clients
+                .iter()
+                .map(|c| c.since.as_secs())
+                .collect::<Vec<_>>()
+        };
+        for left in [&[0, 1, 3, 4][..], &[1, 3, 4], &[1, 3], &[1], &[]] {
+            server.make_room();
+            assert_eq!(since(&server), left);
+        }
     }
 
     #[test]

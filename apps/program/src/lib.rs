@@ -1,11 +1,11 @@
 //! What our programs have in common beside the library: the options that say where packets come from ([`LinkArgs`]) and
-//! how TCP behaves ([`TcpArgs`]), what they do while idle ([`Idle`]), loops on several [`cores`], what it says when a daemon takes the link back ([`tell_news`]), messages to the operator ([`message`]) and reports that never wait
+//! how TCP behaves ([`TcpArgs`]), as which user they go on ([`UserArgs`]), what they do while idle ([`Idle`]), loops on several [`cores`], what it says when a daemon takes the link back ([`tell_news`]), messages to the operator ([`message`]) and reports that never wait
 //! for their reader ([`Printer`]), the counters' form in them ([`counters`]) and as Prometheus text ([`exposition`]), what
 //! the daemon reports of itself ([`status`]), questions to a program that runs ([`control`]), pages ([`html`]) with figures ([`figure`]), values
 //! of options ([`words`]), and configuration files ([`config`]).
 
 #![forbid(unsafe_code)]
-#![cfg_attr(not(test), deny(clippy::print_stderr))] // See `message`.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `message`.
 
 pub mod config;
 pub mod control;
@@ -16,17 +16,19 @@ pub mod figure;
 pub mod html;
 mod idle;
 mod link;
-pub mod message;
 mod news;
 mod place;
 mod printer;
 pub mod status;
 mod tcp;
+mod user;
 pub mod words;
 
+pub use exos_host::{error, info, message, say, warn};
 pub use idle::Idle;
 pub use link::{LinkArgs, ViaName, mode};
 pub use news::{taken_back, tell_news};
 pub use place::{inside_hint, reachable_addresses};
 pub use printer::{Printer, Stream};
 pub use tcp::{Congestion, Ecn, TcpArgs};
+pub use user::UserArgs;

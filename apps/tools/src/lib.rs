@@ -11,7 +11,7 @@
 //! amplifier of attacks.
 
 #![forbid(unsafe_code)]
-#![cfg_attr(not(test), deny(clippy::print_stderr))] // See `exos_program::message`.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `exos_program::message`.
 
 pub mod cat;
 pub mod limits;

@@ -1,6 +1,5 @@
 //! Echo, discard and chargen as programs: set up, run the loop, stop in order.
 
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
@@ -181,8 +180,7 @@ impl<'a> Program<'a> {
     fn announce(&self, attachment: &Attachment, port: u16) {
         let addresses = reachable_addresses(&self.exos);
         for &ip in &addresses {
-            // Nobody may be reading; the service is there all the same.
-            let _ = writeln!(std::io::stdout(), "{}", SocketAddr::new(ip, port));
+            exos_program::say!("{}", SocketAddr::new(ip, port));
         }
         if let (LinkName::OwnTap, Some(ip)) = (&attachment.link, addresses.first()) {
             let name = self.service.kind().name();

@@ -3,7 +3,7 @@
 //! Two things can be watched: the [`daemon`] with the programs on its interfaces, and a forwarder with its servers
 //! ([`forward`]). [`keys`] is what keys mean in both, `screen` what both show; `run` joins them to a terminal.
 #![forbid(unsafe_code)]
-#![cfg_attr(not(test), deny(clippy::print_stderr))] // See `exos_program::message`.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `exos_program::message`.
 
 mod cli;
 pub mod daemon;

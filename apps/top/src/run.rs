@@ -1,12 +1,12 @@
 //! The loop: reports, keys from the terminal, and frames to it.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use exos::signals::Signals;
 use exos_host::Error;
 use exos_program::control::FORWARD_SOCKET;
+use exos_program::message;
 use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
 use ratatui::{DefaultTerminal, Frame};
 
@@ -51,13 +51,8 @@ pub fn run(args: &TopArgs) -> Result<ExitCode, Error> {
 }
 
 fn print(object: &serde_json::Value) -> Result<ExitCode, Error> {
-    match writeln!(std::io::stdout(), "{object:#}") {
-        // Whoever reads has read enough.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Error::io("cannot print the report", error))
-        }
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    message::results(&format!("{object:#}\n"))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn on_terminal(mut watched: impl Watch, interval: Duration) -> Result<ExitCode, Error> {

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use exos::signals::Signals;
-use exos_host::Result;
+use exos_host::{Error, Result};
+use exos_program::message::results;
 
 use crate::driver::surge::files::{self, FilesArgs};
 use crate::options::LoadArgs;
-use crate::output::{OutputArgs, print};
+use crate::output::OutputArgs;
 use crate::peak;
 use crate::report::{Comparison, Results, merge, warning};
 use crate::run::{make, prepare};
@@ -72,11 +73,11 @@ pub fn run(command: &LoadCommand) -> Result<ExitCode> {
         }
         Some(Other::Compare { old, new, json }) => {
             let both = Comparison::new(&Results::read(old)?, &Results::read(new)?);
-            print(&if *json { both.json() } else { both.text() })?;
+            results(&if *json { both.json() } else { both.text() })?;
             Ok(ExitCode::SUCCESS)
         }
         Some(Other::SurgeFiles(args)) => {
-            print(&files::write(args)?)?;
+            results(&files::write(args)?)?;
             Ok(ExitCode::SUCCESS)
         }
         None => run_load(&command.load),
@@ -87,7 +88,11 @@ pub fn run(command: &LoadCommand) -> Result<ExitCode> {
 fn run_load(args: &LoadArgs) -> Result<ExitCode> {
     match &args.find_peak {
         Some(bound) => {
-            let output = args.output.open_for_peak()?;
+            if args.opens_links_as_root() {
+                return Err(Error::new("--find-peak opens the link for each of its steps, and --user takes the right to")
+                    .mend("leave --user out, or load through the daemon (--via xokd) or over --sockets"));
+            }
+            let output = args.user.as_user(|| args.output.open_for_peak())?;
             let signals = Signals::catch()?;
             let told = |line: &str| {
                 if !args.show.quiet {
@@ -97,9 +102,9 @@ fn run_load(args: &LoadArgs) -> Result<ExitCode> {
             output.tell(&peak::find(args, bound, &signals, told)?)
         }
         None => {
-            let output = args.output.open()?;
+            let output = args.user.as_user(|| args.output.open())?;
             // Until here a signal ends the program where it stands: reading a log and finding an address may take long.
-            let setup = prepare(args)?;
+            let setup = args.user.as_user(|| prepare(args))?;
             output.tell(&make(args, setup, &Signals::catch()?)?)
         }
     }

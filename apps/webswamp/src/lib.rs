@@ -7,7 +7,7 @@
 //! loop for each of the two; [`load()`] is the same for programs.
 
 #![forbid(unsafe_code)]
-#![cfg_attr(not(test), deny(clippy::print_stderr))] // See `exos_program::message`.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `exos_program::message`.
 
 mod command;
 pub mod driver;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use exos::Prefixed;
+use exos::{LinkName, Prefixed};
 use exos_host::{Error, Result};
 use exos_program::cores::choose;
-use exos_program::{Idle, LinkArgs, TcpArgs};
+use exos_program::{Idle, LinkArgs, TcpArgs, UserArgs};
 use http::Uri;
 
 use crate::driver::{Common, DriverArgs, Plan};
@@ -119,6 +119,8 @@ pub struct LoadArgs {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) cores: Option<u32>,
     #[command(flatten)]
+    pub(crate) user: UserArgs,
+    #[command(flatten)]
     pub(crate) link: LinkArgs,
     #[command(flatten)]
     pub(crate) tcp: TcpArgs,
@@ -182,6 +184,13 @@ impl LoadArgs {
             to: rate,
             time: None,
         }];
+    }
+
+    /// Whether each load of these options opens a link that takes privilege, which is given up with the first.
+    pub(crate) fn opens_links_as_root(&self) -> bool {
+        let link = self.link.attachment(0).map(|attachment| attachment.link);
+        let is_lent = matches!(link, Ok(LinkName::Daemon { .. }));
+        self.user.user.is_some() && !self.sockets && !is_lent
     }
 
     pub(crate) fn behaviour(&self) -> Behaviour {

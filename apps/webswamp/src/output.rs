@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use exos_host::error::Context as _;
 use exos_host::{Error, Result};
+use exos_program::message::results;
 
 use crate::peak::Peak;
 use crate::report::{Results, Style, Threshold};
@@ -106,7 +107,7 @@ impl Output<'_> {
         if let Some(page) = self.page {
             write_page(page, &found.html()).context(|| "cannot write the page")?;
         }
-        print(&if args.json {
+        results(&if args.json {
             found.json()
         } else {
             found.text()
@@ -166,16 +167,6 @@ impl Found for Peak {
 
     fn meets(&self, condition: &Threshold) -> Option<String> {
         condition.met_by_peak(self.best())
-    }
-}
-
-/// Writes it. A reader that went away has seen enough.
-pub(crate) fn print(text: &str) -> Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Error::io("cannot write to standard output", e))
-        }
-        _ => Ok(()),
     }
 }
 

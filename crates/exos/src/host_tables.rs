@@ -4,7 +4,7 @@
 //! neighbour that the host does not know is asked for by the host in its turn, and when the answer
 //! is there, the kernel tells us through a netlink subscription.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use exos_host::Error;
 use exos_host::netlink::{Change, Neighbour, Netlink, Watch};
 use exos_inet::{Instant, RouteTo, Stack};
 use exos_wire::Mac;
+use rustix::io::Errno;
 
 /// The tables of one interface.
 pub struct HostTables {
@@ -101,9 +102,31 @@ impl HostTables {
         match self.netlink.neighbour(self.interface, ip)? {
             Some(n) if n.state.is_usable() && n.mac.is_some() => self.learn(now, &n, stack),
             // A neighbour that cannot be asked for is one that does not answer: the stack gives up in time.
-            _ => drop(self.netlink.probe_neighbour(self.interface, ip)),
+            _ => match self.netlink.probe_neighbour(self.interface, ip) {
+                Err(error) if error.is(Errno::PERM.raw_os_error()) => self.send_to(ip),
+                _ => {}
+            },
         }
         Ok(())
+    }
+
+    /// Without privilege the host's table cannot be told to ask. But the host asks when it has something to send: an empty
+    /// datagram for the port where nobody listens (discard, RFC 863).
+    fn send_to(&self, ip: IpAddr) {
+        let discard = 9;
+        let (from, to): (SocketAddr, SocketAddr) = match ip {
+            IpAddr::V4(ip) => ((Ipv4Addr::UNSPECIFIED, 0).into(), (ip, discard).into()),
+            IpAddr::V6(ip) => {
+                let to = SocketAddrV6::new(ip, discard, 0, self.interface);
+                ((Ipv6Addr::UNSPECIFIED, 0).into(), to.into())
+            }
+        };
+        let sent = UdpSocket::bind(from).and_then(|socket| {
+            socket.set_nonblocking(true)?;
+            socket.send_to(&[], to)
+        });
+        // A host that cannot send there has nobody to ask.
+        drop(sent);
     }
 
     fn learn(&self, now: Instant, neighbour: &Neighbour, stack: &mut Stack) {

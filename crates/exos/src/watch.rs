@@ -20,8 +20,11 @@
 mod offer;
 mod watcher;
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use exos_host::user_memory::places;
 
 pub(crate) use offer::Offer;
 pub use watcher::{Record, Watchable, Watcher, watchable};
@@ -92,6 +95,17 @@ pub enum Direction {
     In,
     /// From it.
     Out,
+}
+
+/// Gives the packets of this process to another user to watch, who the process is about to become. Where it may not, root
+/// alone can watch them.
+pub fn give_to(uid: u32, gid: u32) {
+    for place in places(NAME, Some(std::process::id())) {
+        let is_its = std::fs::metadata(&place.path).is_ok_and(|file| file.uid() == uid);
+        if !is_its {
+            let _ = std::os::unix::fs::chown(&place.path, Some(uid), Some(gid));
+        }
+    }
 }
 
 /// The words of a place.

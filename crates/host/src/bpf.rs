@@ -19,6 +19,7 @@ mod info;
 mod link;
 mod map;
 mod mapped;
+mod merging;
 mod pin;
 mod prog;
 mod ringbuf;

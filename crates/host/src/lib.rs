@@ -1,4 +1,5 @@
-//! What we ask the host kernel for: bpf(2), netlink, ethtool, namespaces, capabilities, files without waiting.
+//! What we ask the host kernel for: bpf(2), netlink, ethtool, namespaces, capabilities, files without waiting; and how a
+//! program speaks to its operator ([`message`]).
 //!
 //! Everything that changes or reads the state of the machine, rather than packets, goes through here, so that
 //! the other crates hold no ioctl numbers and no netlink attributes. Rules of the interface:
@@ -10,6 +11,7 @@
 //!
 //! Start reading at [`netlink`] for interfaces, addresses, routes and neighbours; [`netns`] for namespaces.
 
+pub mod accounts;
 pub mod affinity;
 pub mod bpf;
 pub mod caps;
@@ -21,12 +23,14 @@ pub mod limits;
 pub mod localtime;
 mod mapping;
 pub mod memory;
+pub mod message;
 pub mod multicast;
 pub mod netlink;
 pub mod netns;
 pub mod peer;
 pub mod ports;
 pub mod priority;
+pub mod privilege;
 pub mod seccomp;
 pub mod shared;
 pub mod tcp_info;

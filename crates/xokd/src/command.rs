@@ -9,6 +9,7 @@ use exos_host::Error;
 use exos_host::caps::{self, CapabilitySet};
 use exos_host::error::Result;
 use exos_host::netns::NetNs;
+use exos_host::{info, say, warn};
 
 mod clean;
 mod confinement;
@@ -18,7 +19,6 @@ mod signals;
 use crate::daemon::{Config, Daemon};
 use crate::gate;
 use crate::policy::{self, Policy};
-use crate::say::{say, warn};
 use signals::Signals;
 
 /// Share an interface between programs that need no privilege (xokd).
@@ -118,14 +118,14 @@ pub fn run(args: &DaemonArgs) -> Result<ExitCode> {
     match clean::unserved() {
         Ok(gates) => gates
             .iter()
-            .for_each(|gate| warn(format_args!("warning: {gate} {UNSERVED}"))),
-        Err(error) => warn(format_args!(
-            "warning: {error}; programs of an earlier daemon may go on without one"
-        )),
+            .for_each(|gate| warn!("warning: {gate} {UNSERVED}")),
+        Err(error) => {
+            warn!("warning: {error}; programs of an earlier daemon may go on without one")
+        }
     }
     if gate::are_private() {
         // A warning, because all else works.
-        warn(format_args!("{PRIVATE}"));
+        warn!("{PRIVATE}");
     }
     if let Err(error) = confinement::confine() {
         daemon.stop()?;
@@ -138,12 +138,12 @@ pub fn run(args: &DaemonArgs) -> Result<ExitCode> {
             reload(&mut daemon, args);
         }
         if daemon.is_replaced() {
-            say(format_args!("stepping aside: programs keep their links"));
+            info!("stepping aside: programs keep their links");
             daemon.leave();
             return Ok(ExitCode::SUCCESS);
         }
     }
-    say(format_args!("stopping: programs lose their links"));
+    info!("stopping: programs lose their links");
     daemon.stop()?;
     Ok(ExitCode::SUCCESS)
 }
@@ -153,12 +153,12 @@ fn reload(daemon: &mut Daemon, args: &DaemonArgs) {
     match args.policy() {
         Ok(policy) => {
             for what in daemon.needing_restart(&policy) {
-                warn(format_args!("warning: {what} takes a restart: {RESTART}"));
+                warn!("warning: {what} takes a restart: {RESTART}");
             }
             let revoked = daemon.set_policy(policy);
-            say(format_args!("the policy was read again; {revoked} revoked"));
+            info!("the policy was read again; {revoked} revoked");
         }
-        Err(error) => warn(format_args!("the policy stays as it is: {error}")),
+        Err(error) => warn!("the policy stays as it is: {error}"),
     }
 }
 
@@ -197,19 +197,19 @@ fn say_what_it_does(daemon: &Daemon, args: &DaemonArgs) {
         let addresses: Vec<String> = addresses
             .map(|a| format!("{}/{}", a.ip, a.prefix))
             .collect();
-        say(format_args!(
+        say!(
             "{}: {}, MTU {}, {:?} XDP, addresses {}",
             interface.link.name,
             interface.mac,
             interface.link.mtu,
             interface.gate.mode(),
-            addresses.join(" "),
-        ));
+            addresses.join(" ")
+        );
     }
     for rule in daemon.rules() {
-        say(format_args!("{rule}"));
+        say!("{rule}");
     }
-    say(format_args!("listening at {}", args.socket.display()));
+    say!("listening at {}", args.socket.display());
 }
 
 fn prefixed(text: &str) -> std::result::Result<(IpAddr, u8), String> {

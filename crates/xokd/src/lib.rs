@@ -27,7 +27,6 @@ pub mod neighbours;
 pub mod policy;
 pub mod reservations;
 pub mod responder;
-mod say;
 pub mod server;
 pub mod shares;
 pub mod slot;

@@ -14,7 +14,7 @@ struct Cli {
 
 fn main() -> ExitCode {
     exos_xokd::run(&Cli::parse().args).unwrap_or_else(|error| {
-        eprintln!("xokd: {error}");
+        exos_host::error!("xokd: {error}");
         ExitCode::FAILURE
     })
 }

@@ -7,7 +7,6 @@
 //! An error names the file and the line and says what to write there; a refusal names the rule that would be
 //! needed. Nothing here looks at the machine except for the names of users and groups.
 
-mod accounts;
 mod file;
 mod rate;
 mod restart;
@@ -19,6 +18,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use exos_filter::Filter;
+use exos_host::accounts;
 use exos_xok::{Claim, Protocol};
 
 use crate::limits::{COMPARISON_STEPS_MAX, MEMORY_PER_USER, PROGRAMS_PER_USER, UNPRIVILEGED_PORT};

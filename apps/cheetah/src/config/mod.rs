@@ -26,6 +26,7 @@ pub use exos_program::config::{ConfigError, ConfigErrors};
 pub use site::{Root, SiteConfig};
 pub use stack::{LinkConfig, TcpConfig};
 
+use exos_program::UserArgs;
 use exos_program::config::{Source, tables, text_of};
 
 /// The port of HTTP (RFC 9110 §4.2.1).
@@ -36,6 +37,8 @@ pub const DEFAULT_PORT: u16 = 80;
 pub struct Config {
     /// The TCP port.
     pub port: u16,
+    /// As whom it is served.
+    pub user: UserArgs,
     /// Where packets come from.
     pub link: LinkConfig,
     /// How many cores serve; as many as are named for the link when left out.
@@ -69,6 +72,7 @@ impl Config {
     pub fn of(root: Root) -> Config {
         Config {
             port: DEFAULT_PORT,
+            user: UserArgs::default(),
             link: LinkConfig::default(),
             cores: None,
             tcp: TcpConfig::default(),
@@ -107,6 +111,7 @@ impl Config {
             port: port
                 .and_then(|port| source.number(port, 1, i64::from(u16::MAX)))
                 .map_or(DEFAULT_PORT, |port| port as u16),
+            user: stack::user(&source, tables.user.as_ref()),
             link: stack::link(&source, &tables.link),
             cores: stack::cores(&source, &tables.link),
             tcp: stack::tcp(&source, &tables.tcp),

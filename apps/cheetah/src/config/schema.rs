@@ -16,6 +16,7 @@ use toml::Spanned;
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(super) struct File {
     pub(super) port: Option<Number>,
+    pub(super) user: Option<Text>,
     pub(super) link: LinkTable,
     pub(super) tcp: TcpTable,
     pub(super) log: LogTable,

@@ -3,6 +3,7 @@
 use exos_program::config::Source;
 pub(super) use exos_program::config::link::link;
 use exos_program::config::link::{CORES_MAX, LinkTable};
+pub(super) use exos_program::config::user;
 use exos_program::{Congestion, Ecn, LinkArgs, TcpArgs};
 
 use super::schema::TcpTable;

@@ -29,11 +29,10 @@ pub(super) fn announce(
     exos_program::info!("exos serve: {}", exos.describe_link());
     for address in reachable_addresses(exos) {
         let url = url(address, config.port);
-        // Nobody may be reading; the site is served all the same.
-        let _ = match place {
-            Stream::Output => writeln!(std::io::stdout(), "{url}"),
-            Stream::Error => writeln!(std::io::stderr(), "exos serve: {url}"),
-        };
+        match place {
+            Stream::Output => exos_program::say!("{url}"),
+            Stream::Error => exos_program::info!("exos serve: {url}"),
+        }
     }
     if attachment.link == LinkName::OwnTap {
         show_from_inside(exos, config.port)?;

@@ -33,6 +33,7 @@ use std::process::ExitCode;
 use exos::signals::{Ask, Signals};
 use exos::{Core, Error, Exos};
 use exos_inet::limits::CONNECTIONS_MAX;
+use exos_inet::tcp::ListenerId;
 use exos_program::{taken_back, tell_news};
 
 use crate::config::Config;
@@ -66,6 +67,9 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
         return sites::check(&config);
     }
     let (fresh, trees) = sites::read_or_tell(&config)?;
+    if let Some(file) = &args.config {
+        config.user.warn_of_unreadable("serve", file);
+    }
     let allowed = exos_host::affinity::allowed()?;
     let cores = match args.sockets {
         true => config.place_on_sockets(&allowed)?,
@@ -79,7 +83,8 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     }
     let mut attachment = config.attachment()?;
     attachment.segmentation &= !args.without.contains(&Specialisation::SuperPackets);
-    let exos = Exos::attach(&attachment)?;
+    let listen = |exos: &mut Exos| station::listen(exos, &config);
+    let (exos, listener) = config.user.attach(&attachment, listen)?;
     let signals = Signals::catch()?;
     let program = Program {
         args,
@@ -88,7 +93,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
         cores,
         signals: &signals,
     };
-    program.serve(exos, &attachment, fresh, trees)
+    program.serve((exos, listener), &attachment, fresh, trees)
 }
 
 /// What the parts of a program are set up from.
@@ -105,7 +110,7 @@ struct Program<'a> {
 impl Program<'_> {
     fn serve(
         self,
-        mut exos: Exos,
+        (mut exos, listener): (Exos, ListenerId),
         attachment: &exos::Attachment,
         fresh: Fresh,
         trees: Vec<Tree>,
@@ -122,7 +127,7 @@ impl Program<'_> {
         let mut setups = self.setups(fresh, feeds, logs)?.into_iter();
         let first = setups.next().ok_or_else(|| Error::new("no core"))?;
         let mut crew = Crew::new(first.seat.clone());
-        let mut station = Station::open(exos, first)?;
+        let mut station = Station::open(exos, listener, first)?;
         crew.start(self.crew(others, setups))?;
         announce(&station, &self.config, attachment, &self.cores)?;
         let reporter = Reporter::start(self.args.json)?;

@@ -1,6 +1,6 @@
 //! `exos serve --sockets`: the set-up of [`crate::sockets`], its loop, and its end.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 
@@ -53,16 +53,18 @@ pub(super) fn run(
     }
     let signals = Signals::catch()?;
     let mut server = Server::new(served, clock::unix_secs());
-    if let Some(logs) = options::open_logs(args, config, cores, 1)? {
-        signals.catch_also(Ask::Reopen)?;
-        logs.into_iter().for_each(|log| server.set_log(log));
-    }
     if let Some(pages) = config.status.pages()? {
         server.set_status_pages(pages);
     }
     // Each connection is a descriptor.
     raise_descriptors()?;
     let mut server = SocketServer::listen(address(config)?, server)?;
+    config.user.give_up()?;
+    if let Some(logs) = options::open_logs(args, config, cores, 1)? {
+        signals.catch_also(Ask::Reopen)?;
+        let http = server.server_mut();
+        logs.into_iter().for_each(|log| http.set_log(log));
+    }
     server.set_bounds(config.bounds.bounds(), config.bounds.max_connections);
     announce(&server, place_of_addresses(config))?;
     let reporter = Reporter::start(args.json)?;
@@ -197,10 +199,9 @@ fn announce(server: &SocketServer, place: Stream) -> Result<(), Error> {
     };
     exos_program::info!("exos serve: on the kernel's sockets, listening at {address}");
     let url = url(ip, address.port());
-    // Nobody may be reading; the site is served all the same.
-    let _ = match place {
-        Stream::Output => writeln!(std::io::stdout(), "{url}"),
-        Stream::Error => writeln!(std::io::stderr(), "exos serve: {url}"),
-    };
+    match place {
+        Stream::Output => exos_program::say!("{url}"),
+        Stream::Error => exos_program::info!("exos serve: {url}"),
+    }
     Ok(())
 }

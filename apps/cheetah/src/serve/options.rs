@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use exos::{Error, clock};
-use exos_program::{LinkArgs, Stream, TcpArgs};
+use exos_program::{LinkArgs, Stream, TcpArgs, UserArgs};
 
 use super::bounds::BoundsArgs;
 use super::without::Specialisation;
@@ -31,6 +31,8 @@ pub struct ServeArgs {
     /// Say what would be served, or all that is wrong, and end
     #[arg(long)]
     pub check: bool,
+    #[command(flatten)]
+    pub(super) user: UserArgs,
     #[command(flatten)]
     pub(super) link: LinkArgs,
     /// Serve on so many cores, with a stack each, which share the interface's queues; on the first ones, or from --core on, or on those of a list of it [default: 1]
@@ -92,6 +94,7 @@ impl ServeArgs {
             None => self.without_file(),
         };
         Ok(Config {
+            user: self.user.clone().or(config.user),
             link: self.link.clone().or(config.link),
             cores: self.cores.or(config.cores),
             tcp: self.tcp.clone().or(config.tcp),

@@ -35,9 +35,10 @@ pub fn load(config: &Config) -> Result<Sites, Vec<Error>> {
     Ok(fresh.into_sites())
 }
 
-/// Reads all sites to be followed, or tells what stands in the way.
+/// Reads all sites to be followed, as the user who follows them, or tells what stands in the way.
 pub(super) fn read_or_tell(config: &Config) -> Result<(Fresh, Vec<Tree>), Error> {
-    Fresh::read(config.clone(), true).map_err(tell_all)
+    let read = || Fresh::read(config.clone(), true).map_err(tell_all);
+    config.user.as_user(read)
 }
 
 impl Fresh {
@@ -201,18 +202,20 @@ impl Filling {
 
 /// Says what would be served, or everything that stands in the way.
 pub(super) fn check(config: &Config) -> Result<ExitCode, Error> {
-    let sites = load(config);
+    let read = || Ok(Fresh::read(config.clone(), false));
+    let sites = config.user.as_user(read).unwrap_or_else(|e| Err(vec![e]));
+    let sites = sites.map(|(fresh, _)| fresh.into_sites());
     let cores = exos_host::affinity::allowed().and_then(|allowed| config.places(&allowed));
     let link = config.attachment().and(cores);
     let wrong = match (sites, link) {
         (Ok(sites), Ok(cores)) => {
-            println!("port {}", config.port);
+            exos_program::say!("port {}", config.port);
             if cores.len() > 1 {
-                println!("on cores {}", list(&cores));
+                exos_program::say!("on cores {}", list(&cores));
             }
-            println!("cache {}", config.cache);
+            exos_program::say!("cache {}", config.cache);
             for line in describe(config, &sites) {
-                println!("{line}");
+                exos_program::say!("{line}");
             }
             return Ok(ExitCode::SUCCESS);
         }

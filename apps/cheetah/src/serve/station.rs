@@ -46,10 +46,13 @@ pub(super) struct Station {
 }
 
 impl Station {
-    /// Listens on a stack; tables and all else that belongs to this thread is made here.
-    pub(super) fn open(mut exos: Exos, setup: Setup) -> Result<Station, Error> {
+    /// On a stack that listens; tables and all else that belongs to this thread is made here.
+    pub(super) fn open(
+        mut exos: Exos,
+        listener: ListenerId,
+        setup: Setup,
+    ) -> Result<Station, Error> {
         let config = &setup.config;
-        let listener = listen(&mut exos, config)?;
         let mut server = Server::new(setup.fresh.into_sites(), clock::unix_secs());
         if let Some(log) = setup.log {
             server.set_log(log);
@@ -66,9 +69,6 @@ impl Station {
         cheetah.set_bounds(config.bounds.bounds());
         cheetah.share_peers(setup.peers);
         setup.lease.begin(&mut exos.stack.tcp);
-        if config.syn_handler {
-            exos.answer_syns_in_kernel(listener)?;
-        }
         Ok(Station {
             exos,
             cheetah,
@@ -166,7 +166,9 @@ impl Station {
 
 /// What the thread of another core than the first does, from its start to its end.
 pub(super) fn serve(core: Core, setup: Setup, ready: Ready) -> Result<(), Error> {
-    let mut station = Station::open(core.start()?, setup)?;
+    let mut exos = core.start()?;
+    let listener = listen(&mut exos, &setup.config)?;
+    let mut station = Station::open(exos, listener, setup)?;
     ready.say();
     while !station.heed().contains(Asks::STOP) {
         station.turn()?;
@@ -177,7 +179,8 @@ pub(super) fn serve(core: Core, setup: Setup, ready: Ready) -> Result<(), Error>
     ended
 }
 
-fn listen(exos: &mut Exos, config: &Config) -> Result<ListenerId, Error> {
+/// Listens on a stack, and has the kernel answer SYNs where that is wanted, which takes privilege.
+pub(super) fn listen(exos: &mut Exos, config: &Config) -> Result<ListenerId, Error> {
     let (port, mut connection) = (config.port, config.tcp.options());
     if config.tcp.receive_buffer.is_none() {
         // Requests need no more, and nobody can have us keep more.
@@ -188,8 +191,11 @@ fn listen(exos: &mut Exos, config: &Config) -> Result<ListenerId, Error> {
         connection,
         ..ListenOptions::default()
     };
-    exos.stack
-        .tcp
-        .listen(None, port, options)
-        .map_err(|e| Error::new(format!("cannot listen on port {port}: {e}")))
+    let listener = exos.stack.tcp.listen(None, port, options);
+    let listener =
+        listener.map_err(|e| Error::new(format!("cannot listen on port {port}: {e}")))?;
+    if config.syn_handler {
+        exos.answer_syns_in_kernel(listener)?;
+    }
+    Ok(listener)
 }

@@ -1,11 +1,11 @@
 //! `exos forward ctl`: one request over the control socket, and its answer.
 
-use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use exos::Error;
 use exos_program::control::{self, FORWARD_SOCKET};
+use exos_program::message::results;
 
 use super::request::{Kind, Request};
 use super::{metrics, table};
@@ -121,7 +121,7 @@ pub fn run(args: &CtlArgs) -> Result<ExitCode, Error> {
     let line = control::ask(&args.control, &args.ask.request(), control::ANSWER_TIME)?;
     let answer = control::answer(&line)?;
     if args.json {
-        print(&line)?;
+        results(&line)?;
         let good = answer.is_ok();
         return Ok(if good {
             ExitCode::SUCCESS
@@ -131,18 +131,8 @@ pub fn run(args: &CtlArgs) -> Result<ExitCode, Error> {
     }
     let answer = answer?;
     match args.ask {
-        Ask::Metrics => print(&metrics::text(&answer["status"]))?,
-        _ => print(&table::text(&answer))?,
+        Ask::Metrics => results(&metrics::text(&answer["status"]))?,
+        _ => results(&table::text(&answer))?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Whoever reads may have read enough (`| head`).
-fn print(text: &str) -> Result<(), Error> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Error::io("cannot print the answer", error))
-        }
-        _ => Ok(()),
-    }
 }

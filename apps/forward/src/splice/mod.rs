@@ -45,6 +45,7 @@ pub(crate) fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     // Each connection takes two descriptors, and up to four more while bytes wait in it.
     raise_descriptors()?;
     let splicer = Splicer::listen(services, args.proxy_protocol, args.flows)?;
+    args.user.give_up()?;
     let stream = if args.json {
         Stream::Output
     } else {

@@ -11,12 +11,21 @@ use std::path::Path;
 
 use toml::Spanned;
 
+use crate::UserArgs;
+
 pub use source::{ConfigError, ConfigErrors, Source};
 
 /// A text with its place.
 pub type Text = Spanned<String>;
 /// A number with its place.
 pub type Number = Spanned<i64>;
+
+/// `user`: what `--user` says.
+pub fn user(source: &Source, text: Option<&Text>) -> UserArgs {
+    UserArgs {
+        user: text.and_then(|text| source.value(text, str::parse)),
+    }
+}
 
 /// The text of a file of at most `len_max` bytes.
 ///

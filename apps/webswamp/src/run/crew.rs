@@ -64,13 +64,18 @@ pub(super) fn load(args: &LoadArgs, setup: &Setup, seats: Vec<Seat<'_>>) -> Resu
         for seat in seats {
             let (sender, receiver) = channel();
             senders.push(sender);
-            let work = move |seat| follow(args, setup, seat, &receiver);
+            let work = move |seat| {
+                args.user.give_up_here()?;
+                follow(args, setup, seat, &receiver)
+            };
             threads.push(start(scope, seat, work)?);
         }
         let others = Others(senders);
         let lead = start(scope, first, move |seat| {
             super::lead(args, setup, seat, others)
         })?;
+        // It only waits from here on; the first core's thread gives up its own when it has the link.
+        let given_up = args.user.give_up_here();
         let mut parts = vec![match lead.1.join() {
             // What is wrong with a load is no matter of a core.
             Ok(done) => done,
@@ -78,6 +83,7 @@ pub(super) fn load(args: &LoadArgs, setup: &Setup, seats: Vec<Seat<'_>>) -> Resu
         }];
         let others = threads.into_iter();
         parts.extend(others.map(|(core, thread)| ended(core, thread.join())));
+        given_up?;
         let parts = parts
             .into_iter()
             .collect::<Result<Option<Vec<_>>, Error>>()?;

@@ -92,6 +92,9 @@ pub(crate) fn make(args: &LoadArgs, setup: Setup, signals: &Signals) -> Result<R
 
 fn on_cores(args: &LoadArgs, setup: &Setup, signals: &Signals) -> Result<Results, Error> {
     let cores = args.places(&affinity::allowed()?)?;
+    if args.sockets {
+        args.user.give_up()?;
+    }
     let mut seats = Seat::make(&cores, signals)?;
     if let [_, _, ..] = cores[..] {
         return crew::load(args, setup, seats);

@@ -99,7 +99,8 @@ fn attach(args: &LoadArgs, setup: &Setup, seat: &Seat<'_>) -> Result<Exos, Error
         ..args.link.attachment(0)?
     };
     let attachment = way::lead(args, attachment, setup.target.addresses())?;
-    Exos::attach(&attachment)
+    let (exos, ()) = args.user.attach(&attachment, |_| Ok(()))?;
+    Ok(exos)
 }
 
 /// The server's address that will do, which has taken a connection unless nobody is to look.

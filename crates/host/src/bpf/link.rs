@@ -4,6 +4,7 @@
 //! process is killed: that is what makes clean-up after SIGKILL unnecessary. Replacing the program of a link on a
 //! live veth stalls it for some 16 ms; swap a program array's entry instead where packets flow.
 
+use super::merging::Merging;
 use super::{Attr, Command, Prog, bpf, bpf_fd, failed, info, pin, who_holds_xdp};
 use crate::error::Error;
 use crate::netlink::Netlink;
@@ -24,12 +25,15 @@ pub enum XdpMode {
     Generic,
 }
 
-/// A program attached to an interface. Dropped: detached.
+/// A program attached to an interface. Dropped: detached, unless it has a name; then what the interface did before is put
+/// back.
 #[derive(Debug)]
 pub struct Link {
     fd: OwnedFd,
     ifindex: u32,
     mode: XdpMode,
+    /// Dropped after the descriptor.
+    _merging: Merging,
 }
 
 #[repr(C)]
@@ -64,8 +68,14 @@ impl Link {
                 XdpMode::Generic => XDP_FLAGS_SKB_MODE,
             },
         };
+        let merging = Merging::note(ifindex);
         let fd = bpf_fd(Command::LinkCreate, &mut attr).map_err(|e| explain(ifindex, mode, e))?;
-        Ok(Self { fd, ifindex, mode })
+        Ok(Self {
+            fd,
+            ifindex,
+            mode,
+            _merging: merging,
+        })
     }
 
     /// Put another program in place of the present one, without a gap.
@@ -109,6 +119,7 @@ impl Link {
             fd,
             ifindex: link.ifindex,
             mode,
+            _merging: Merging::note(link.ifindex),
         })
     }
 

@@ -67,6 +67,8 @@ pub(super) struct Program {
 #[derive(Debug)]
 struct First {
     filter: Prog,
+    /// The handler that was loaded last, and its code: the same one can be put in force again without privilege.
+    loaded: Option<(Vec<u64>, Prog)>,
     has_handler: bool,
 }
 
@@ -110,6 +112,7 @@ impl Program {
             maps,
             first: Mutex::new(First {
                 filter,
+                loaded: None,
                 has_handler: false,
             }),
             multi_buffer,
@@ -142,9 +145,16 @@ impl Program {
     /// Has a handler see packets before the filter does, in the place of the one that did.
     pub(super) fn set_handler(&self, handler: &dyn Handler) -> Result<(), Error> {
         let code = handler.program(self.slots.raw_fd(), self.maps.verdicts.raw_fd());
-        let program = load(&code, handler.name(), self.multi_buffer)?;
+        let words = code.words();
         let mut first = self.first();
-        self.slots.set_fd(0, program.as_fd())?;
+        let known = first.loaded.take_if(|(known, _)| *known == words);
+        let program = match known {
+            Some((_, program)) => program,
+            None => Prog::load(&words, handler.name(), self.multi_buffer)?,
+        };
+        let put = self.slots.set_fd(0, program.as_fd());
+        first.loaded = Some((words, program));
+        put?;
         first.has_handler = true;
         Ok(())
     }

@@ -9,13 +9,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use exos_host::Error;
+use exos_host::bpf::Link;
 use exos_host::error::Result;
 use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
+use exos_host::{say, warn};
 
 use crate::gate;
 use crate::interface::{gate_name, gate_of_named};
-use crate::say::{say, warn};
 use crate::server::Server;
 use crate::slot::INNER;
 use crate::state::{self, Lock};
@@ -33,11 +34,8 @@ pub(super) fn run(socket: &Path) -> Result<ExitCode> {
     clean.namespaces()?;
     clean.states()?;
     match clean.removed.is_empty() {
-        true => say(format_args!("nothing was left")),
-        false => clean
-            .removed
-            .iter()
-            .for_each(|what| say(format_args!("removed {what}"))),
+        true => say!("nothing was left"),
+        false => clean.removed.iter().for_each(|what| say!("removed {what}")),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -70,9 +68,7 @@ impl Clean {
         if !self.locks.contains_key(name) {
             let lock = Lock::try_take(name)?;
             if lock.is_none() {
-                say(format_args!(
-                    "left alone: {name}, which a running daemon serves"
-                ));
+                say!("left alone: {name}, which a running daemon serves");
             }
             self.locks.insert(name.to_owned(), lock);
         }
@@ -87,7 +83,7 @@ impl Clean {
     fn note(&mut self, what: String, done: Result<()>) {
         match done {
             Ok(()) => self.removed.push(what),
-            Err(error) => warn(format_args!("{error}")),
+            Err(error) => warn!("{error}"),
         }
     }
 
@@ -95,6 +91,8 @@ impl Clean {
         for folder in gate::folders() {
             let name = folder.file_name().and_then(|n| n.to_str()).unwrap_or("");
             if (self.is_here(name) || gate::is_orphan(&folder)?) && self.is_free(name)? {
+                // Dropped when the gate is gone: it puts back what the interface did before.
+                let _link = Link::open_pinned(&folder.join("in"));
                 self.note(format!("gate {name}"), gate::remove_folder(&folder));
             }
         }

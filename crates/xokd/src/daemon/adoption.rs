@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use exos_host::error::Result;
 use exos_host::netlink::Netlink;
+use exos_host::warn;
 use exos_link::Held;
 use exos_xok::Claim;
 use exos_xok::limits::SLOTS_MAX;
@@ -32,7 +33,6 @@ use crate::interface::Interface;
 use crate::ledger::{Change, Grant, Now, SlotId, Ticket, TicketKind};
 use crate::limits::{AGAIN_AFTER, NOBODY, SAVE_AT_ONCE_BYTES, SAVE_BYTES_PER_SECOND};
 use crate::policy::Who;
-use crate::say::warn;
 use crate::slot::{self, Place};
 use crate::state::{self, GroupLists, Groups, PassedOn, State};
 
@@ -152,7 +152,7 @@ impl Daemon {
         if self.is_shared(claim)
             && let Err(error) = self.reservations.hold(id, claim)
         {
-            warn(format_args!("{claim} goes on, but {error}"));
+            warn!("{claim} goes on, but {error}");
         }
     }
 
@@ -177,9 +177,9 @@ impl Daemon {
         };
         let written = state::write(&interface.name, self.state_of(index));
         written.unwrap_or_else(|error| {
-            warn(format_args!(
+            warn!(
                 "{error}; until it is written a daemon after this one will not know all programs"
-            ));
+            );
             self.unsaved.insert(index);
             self.save_after = self.save_after.max(now() + AGAIN_AFTER);
             0

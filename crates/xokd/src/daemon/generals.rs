@@ -14,6 +14,7 @@ use std::rc::Rc;
 
 use exos_filter::gate::sending;
 use exos_filter::{Filter, ParseError};
+use exos_host::warn;
 use exos_xok::message::{Answer, GrantId, Refusal, Revoked};
 
 use super::requests::{Asked, Refused, plain, refuse};
@@ -23,7 +24,6 @@ use crate::interface::Interface;
 use crate::ledger::{General, Now, SlotId};
 use crate::limits::{AGAIN_AFTER, FILTER_WORDS_MAX};
 use crate::policy::{Rule, Who};
-use crate::say::warn;
 
 /// What becomes of a slot's filters.
 #[derive(Debug)]
@@ -210,14 +210,14 @@ impl Daemon {
             }
             (Change::Release(Some(asked), _), Err(refused)) => self.reply(asked, Err(refused)),
             (Change::Release(None, grants), Err(refused)) => {
-                warn(format_args!("slot {slot}: {}", refused.text));
+                warn!("slot {slot}: {}", refused.text);
                 let again = grants.into_iter().map(Revoked::Grant);
                 let at = now() + AGAIN_AFTER;
                 self.seat_mut(slot).revoked.take_later(again, at);
             }
             (Change::Renew, Ok(())) => {}
             (Change::Renew, Err(refused)) => {
-                warn(format_args!("slot {slot}: {}", refused.text));
+                warn!("slot {slot}: {}", refused.text);
                 self.renewals.insert(slot, now() + AGAIN_AFTER);
             }
         }
@@ -233,7 +233,7 @@ impl Daemon {
         let mut interfaces = self.interfaces.iter_mut();
         let interface = interfaces.find(|i| i.link.index == interface);
         if let Some(Err(error)) = interface.map(|i| i.gate.clear_general(slot)) {
-            warn(format_args!("slot {slot}: {error}"));
+            warn!("slot {slot}: {error}");
         }
     }
 
@@ -265,9 +265,9 @@ impl Daemon {
         let Err(refused) = filters.and_then(|filters| self.put_now(slot, filters)) else {
             return;
         };
-        warn(format_args!("slot {slot}: {}", refused.text));
+        warn!("slot {slot}: {}", refused.text);
         if let Err(error) = self.gate_of(slot).end_general(slot) {
-            warn(format_args!("slot {slot}: {error}"));
+            warn!("slot {slot}: {error}");
             self.remove_seat(slot);
         }
     }

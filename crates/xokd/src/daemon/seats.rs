@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use exos_filter::gate::{Slot, SlotKind};
 use exos_host::shared::LentMemory;
+use exos_host::warn;
 use exos_link::{Facts as LinkFacts, Feed};
 use exos_xok::message::{Mode, Refusal};
 use exos_xok::tables;
@@ -16,7 +17,6 @@ use super::{Daemon, Seat, now, random};
 use crate::ledger::{Change, Owner, SlotId};
 use crate::limits::{NOBODY, REATTACH_TIME};
 use crate::policy::{Rule, Who};
-use crate::say::warn;
 use crate::server::ConnectionId;
 use crate::slot::{self, Place, PlaceConfig};
 use crate::state;
@@ -226,7 +226,7 @@ impl Daemon {
             slot::remove(&self.netlink, seat.interface, slot),
         ];
         for error in done.into_iter().filter_map(Result::err) {
-            warn(format_args!("slot {slot}: {error}"));
+            warn!("slot {slot}: {error}");
         }
         self.tables
             .write(|w| w.set::<tables::Slot>(slot as usize, None));
@@ -239,7 +239,7 @@ impl Daemon {
     /// Tells the packet path and the tables of a change of the ledger. What the kernel refuses is said.
     pub(super) fn apply(&mut self, change: &Change) {
         if let Err(error) = self.enter(change) {
-            warn(format_args!("{}: {error}", change.claim));
+            warn!("{}: {error}", change.claim);
         }
         // After the packet path: what still comes for the grant does not meet the host's own socket.
         if change.slot.is_none() {
@@ -263,7 +263,7 @@ impl Daemon {
         };
         let parts = self.parts(ifindex);
         if let Err(error) = crate::shares::divide(&interface.gate, interface.policy.rate, &parts) {
-            warn(format_args!("{}: {error}", interface.link.name));
+            warn!("{}: {error}", interface.link.name);
         }
     }
 

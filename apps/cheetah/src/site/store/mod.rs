@@ -18,6 +18,7 @@
 pub mod cache;
 mod demand;
 pub mod dirty;
+mod exposure;
 mod going;
 mod grouping;
 pub mod keeper;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rustix::fs::Stat;
 
 use super::cache::{Admission, Arrival, Evicted};
+use super::exposure;
 use super::nodes::Node;
 use super::root::Version;
 use super::tree::{Sink, Tree};
@@ -49,6 +50,7 @@ impl Tree {
         if version.len > limit {
             return Err(Reason::TooLong { limit });
         }
+        exposure::note(path, stat);
         self.remove_below(path, sink);
         // One with variants has a document of its own.
         let is_shared = |other: &SitePath| self.holds(other) && !self.joined.contains(other);

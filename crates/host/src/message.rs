@@ -1,5 +1,7 @@
-//! Messages to the operator: what a program says of itself on standard error, by [`error!`](crate::error),
-//! [`warn!`](crate::warn) and [`info!`](crate::info).
+//! What a program says: messages to the operator on standard error, by [`error!`](crate::error!), [`warn!`](crate::warn!)
+//! and [`info!`](crate::info!), and what it was asked for on standard output, by [`say!`](crate::say!) and [`results`].
+//!
+//! A reader of results that has gone has seen enough, which is no error and no reason to end; one that is slow is waited for.
 //!
 //! Standard error may be a pipe whose reader has ended or has stopped reading, a terminal that is gone, a file on a full
 //! disk. None of this ends a program or makes it wait: a line that cannot be written at once is lost, and how many were is
@@ -9,12 +11,15 @@
 //! has it.
 
 use std::fmt::{Arguments, Write as _};
+use std::io::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::stdio::stderr;
+
+use crate::error::{Error, Result};
 
 /// How much a message matters, with the numbers of syslog(3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,6 +98,29 @@ fn is_ready() -> bool {
     poll(&mut fds, Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
+/// Writes what a program was asked for to standard output. That its reader has gone is no error.
+///
+/// # Errors
+///
+/// It cannot be written for another reason: the disk is full.
+pub fn results(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::io("cannot write to standard output", error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line to standard output for whoever reads it; the program goes on if it cannot be written.
+#[macro_export]
+macro_rules! say {
+    ($($line:tt)*) => {
+        drop($crate::message::results(&format!("{}\n", format_args!($($line)*))))
+    };
+}
+
 /// Tells the operator of an error.
 #[macro_export]
 macro_rules! error {
@@ -132,6 +160,9 @@ mod tests {
         };
         let (reader, writer) = rustix::pipe::pipe().expect("descriptors are left");
         rustix::stdio::dup2_stderr(&writer).expect("both are open");
+        if role == "results" {
+            rustix::stdio::dup2_stdout(&writer).expect("both are open");
+        }
         drop(writer);
         let mut reader = std::fs::File::from(reader);
         match &role[..] {
@@ -140,6 +171,22 @@ mod tests {
                 for n in 0..MANY {
                     crate::error!("line {n}");
                 }
+            }
+            "results" => {
+                crate::say!("one {}", "line");
+                let mut read = vec![0; 100];
+                let len = reader.read(&mut read).expect("a line");
+                assert_eq!(&read[..len], b"one line\n");
+                drop(reader);
+                for n in 0..MANY {
+                    crate::say!("line {n}");
+                    results("and another\n").expect("nobody reads it");
+                }
+                let full = std::fs::File::options().write(true).open("/dev/full");
+                let full = full.expect("Linux has it");
+                rustix::stdio::dup2_stdout(&full).expect("both are open");
+                let error = results("one more\n").expect_err("there is no room");
+                assert!(error.to_string().contains("No space left"), "{error}");
             }
             "reader-stopped" => {
                 for n in 0..MANY {
@@ -179,7 +226,7 @@ mod tests {
 
     #[test]
     fn what_nobody_hears_is_no_reason_to_end_or_to_wait() {
-        for role in ["nobody-reads", "reader-stopped"] {
+        for role in ["nobody-reads", "reader-stopped", "results"] {
             let ended = exos_testing::play("message::tests::role", role);
             assert!(exos_testing::is_done(ended), "{role}: {ended}");
         }
