@@ -17,6 +17,7 @@
 //! | `crowding` | users whom the policy names, by being many |
 //! | `dying` | what a program leaves behind |
 //! | `filters` | what others have, by filters that are claimed |
+//! | `fuzzed` | what others have, by packets of any form against filters that are in force |
 //! | `histories` | all of them, by requests of every kind in any order, through deaths of the daemon |
 //! | `keeping` | the machine's memory, by what is kept of slots that are given back |
 //! | `reading` | others' packets, and the memory that all read |
@@ -36,6 +37,7 @@ mod crowding;
 mod dying;
 mod far_end;
 mod filters;
+mod fuzzed;
 mod games;
 mod histories;
 mod keeping;
