@@ -8,8 +8,8 @@ use exos_filter::gate::sending;
 use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use exos_wire::protocol;
 
+use crate::attacks::world::{MARK, OUR_MAC, OURS, OURS_V6, ROOTS, case, from_us, to_us};
 use crate::packets::{self, Way};
-use crate::world::{MARK, OUR_MAC, OURS, OURS_V6, ROOTS, case, from_us, to_us};
 
 /// As policy allows them to the hostile program.
 const FILTERS: [&str; 2] = [
