@@ -24,6 +24,7 @@ pub mod memory;
 pub mod multicast;
 pub mod netlink;
 pub mod netns;
+pub mod passing;
 pub mod peer;
 pub mod ports;
 pub mod priority;
