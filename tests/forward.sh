@@ -207,6 +207,43 @@ else
 fi
 stop; same "it ends in order" 0 $?
 
+# ---- another takes its place ----
+
+# takes_over HOW ARGUMENTS...: with clients that come, and connections that stand.
+takes_over() {
+    local how=$1 first clients talk status; shift
+    set -- --listen 10.10.0.20:91 --to 10.10.0.11 10.10.0.12 --control "$work/control" --keep "$work/flows" "$@"
+    rm -f "$work"/knock*
+    start "$@"
+    peer client knock 10.10.0.20 91 60 "$work/knock" >"$work/knocked" 2>&1 & clients=$!
+    peer client talk 10.10.0.20 91 10 "$work/knock" >"$work/talked" 2>&1 & talk=$!
+    await test -e "$work/knock.some" && await test -e "$work/knock.stand"
+    first=$server
+    # Without waiting until it has ended.
+    [ "$how" = killed ] && kill -KILL "$first"
+    [ "$how" = asked ] && set -- "$@" --take-over
+    start "$@"
+    wait "$first"; status=$?
+    same "the one before ends" "$([ "$how" = killed ] && echo 137 || echo 0)" $status
+    rm -f "$work/knock.some"; await test -e "$work/knock.some"
+    touch "$work/knock.enough"
+    check "all who come are served" wait $clients
+    check "connections go on" wait $talk
+    echo "# $about$(head -n 1 "$work/knocked")"
+    has "the status is the new one's" "\"pid\":$server," "$(ctl status --json)"
+    stop
+    same "nothing is left of the socket" "" "$(ls "$work/control" 2>/dev/null)"
+}
+echoes one; echoes two
+refused "to take over from nowhere" "give both --control" "${link[@]}" --listen 10.10.0.20:80 --to 10.10.0.11 --take-over
+in_ switch ethtool -K forwarder gro on
+for how in asked killed; do
+    about="$how: " takes_over $how
+    about="$how, in the kernel: " takes_over $how --in-kernel
+done
+in_ switch ethtool -K forwarder gro off
+about=
+
 # ---- a file says what to do, and says it anew ----
 
 file() { cat >"$work/forward.toml"; }
@@ -312,7 +349,6 @@ same "and says how" "answers with status 404" "$(of 10.10.0.11:81 last_failure)"
 mv "$work/site/gone.txt" "$work/site/one.txt"
 stop
 
-echoes one; echoes two
 for mode in "" "--passive 0" "--in-kernel"; do
     about="${mode:+$mode: }"
     [ "$mode" = --in-kernel ] && in_ switch ethtool -K forwarder gro on

@@ -7,14 +7,16 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use exos::{Error, clock};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, SeekFrom, flock};
 use rustix::io::Errno;
 
 use crate::flow::FlowId;
 use crate::forwarder::Forwarder;
 use crate::kept::{self, RECORD_LEN};
+use crate::limits::{DYING_TIME, LOOK_AGAIN_AFTER};
 
 /// Writes flows to their file.
 pub struct Keeper {
@@ -132,18 +134,25 @@ fn write_names(file: &File, forwarder: &Forwarder) -> std::io::Result<()> {
     parts.try_for_each(|(at, bytes)| file.write_all_at(&bytes, at as u64))
 }
 
-/// Whoever writes to a file has it locked: the lock goes with its process, however that ends.
+/// Whoever writes to a file has it locked: the lock goes with its process, however that ends. One that was killed may have it for a
+/// moment longer.
 fn lock(file: &File) -> std::io::Result<()> {
-    match flock(file, FlockOperation::NonBlockingLockExclusive) {
-        // A file system without locks keeps flows all the same.
-        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOLCK) => Ok(()),
-        Err(error) => Err(error.into()),
+    let until = Instant::now() + DYING_TIME;
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            // A file system without locks keeps flows all the same.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOLCK) => return Ok(()),
+            Err(Errno::WOULDBLOCK) if Instant::now() < until => {
+                std::thread::sleep(LOOK_AGAIN_AFTER);
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 
 fn read(path: &Path) -> Result<Vec<kept::KeptFlow>, Error> {
     let unreadable = |error| Error::io(format!("cannot read {}", path.display()), error);
-    let mut file = match File::open(path) {
+    let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(unreadable(error)),
@@ -157,7 +166,9 @@ fn read(path: &Path) -> Result<Vec<kept::KeptFlow>, Error> {
         _ => unreadable(error),
     })?;
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(unreadable)?;
+    let len = end_of_data(&file).max(kept::RECORDS_AT as u64);
+    rustix::fs::seek(&file, SeekFrom::Start(0)).map_err(|error| unreadable(error.into()))?;
+    file.take(len).read_to_end(&mut bytes).map_err(unreadable)?;
     kept::read(&bytes).map_err(|unreadable| {
         Error::new(format!(
             "cannot go on with {}: {unreadable}",
@@ -165,6 +176,22 @@ fn read(path: &Path) -> Result<Vec<kept::KeptFlow>, Error> {
         ))
         .mend("remove it, which ends the connections that it knows, or name another with --keep")
     })
+}
+
+/// Where what was ever written to a file ends: behind it is nothing but zeros, which for a million flows are 32 MB.
+fn end_of_data(file: &File) -> u64 {
+    let mut end = 0;
+    while let Ok(data) = rustix::fs::seek(file, SeekFrom::Data(end)) {
+        // A file system that knows of no holes says that the first is behind all.
+        match rustix::fs::seek(file, SeekFrom::Hole(data)) {
+            Ok(hole) => end = hole,
+            Err(_) => return u64::MAX,
+        }
+    }
+    match end {
+        0 => u64::MAX,
+        end => end,
+    }
 }
 
 #[cfg(test)]
@@ -227,7 +254,14 @@ mod tests {
             refused.to_string().contains("another forwarder keeps"),
             "{refused}"
         );
-        drop(keeper);
+        // One that ends after the successor has begun to wait.
+        let held = keeper;
+        let ending = std::thread::spawn(move || {
+            std::thread::sleep(DYING_TIME / 10);
+            drop(held);
+        });
+        drop(Keeper::start(&path, &mut forwarder()).unwrap());
+        ending.join().unwrap();
         // What somebody else has put where the new file is made is not written to.
         assert_eq!(std::fs::read(&victim).unwrap(), b"mine");
         std::fs::remove_file(&victim).unwrap();

@@ -20,6 +20,7 @@
 //! | [`forwarder`] | all of that together, for one frame after the other |
 //! | [`kernel`] | flows that the kernel forwards |
 //! | [`kept`], `keeper` | flows that outlive the program |
+//! | `predecessor` | the forwarder before us, from which we take over |
 //! | `control` | the socket by which servers are changed while it runs |
 //! | `answers` | has answers to clients come here |
 //! | `checking` | has servers checked by the stack of the link |
@@ -56,6 +57,7 @@ mod onward;
 mod options;
 pub mod packet;
 pub mod ports;
+mod predecessor;
 pub mod reach;
 pub mod refusal;
 pub mod rewrite;

@@ -147,6 +147,21 @@ pub const ASKERS_WAITING_MAX: i32 = 16;
 /// Bytes of a request; the longest has some two hundred.
 pub const REQUEST_LEN_MAX: usize = 4096;
 
+/// How long a forwarder that was killed may take until the kernel has taken back all that it had: a second with a million flows.
+pub const DYING_TIME: Duration = Duration::from_secs(3);
+
+/// How often it is looked meanwhile whether it has.
+pub const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(5);
+
+/// How long a forwarder may take to give up its place: it writes nothing and waits for nobody.
+pub const HAND_OVER_TIME: Duration = Duration::from_secs(10);
+
+/// Turns of a forwarder that hands over, after packets pass by it: what the rings hold is taken in by then.
+pub const LAST_TURNS_MAX: u32 = 64;
+
+/// Before each of them: a driver has brought what it had begun with by then.
+pub const LAST_PAUSE: Duration = Duration::from_millis(1);
+
 /// How long a server's neighbour may take to say where it is: three questions, a second each (RFC 4861), and a little.
 pub const SEEK_TIME: Duration = Duration::from_secs(4);
 

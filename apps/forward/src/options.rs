@@ -60,6 +60,9 @@ pub struct ForwardArgs {
     /// Listen to exos forward ctl at a socket that its owner may open: servers change while it runs
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = FORWARD_SOCKET)]
     pub(crate) control: Option<PathBuf>,
+    /// Take over from the forwarder at the same --control, if there is one: it ends when this one is ready; give both the same --keep
+    #[arg(long, conflicts_with = "splice")]
+    pub(crate) take_over: bool,
     /// Forward connections that stand in the kernel (the interface's driver), where only their first and last packets come here
     #[arg(long)]
     pub(crate) in_kernel: bool,

@@ -22,10 +22,11 @@ use crate::health::Rule;
 use crate::keeper::Keeper;
 use crate::kernel::Kernel;
 use crate::lent;
-use crate::limits::CONTROL_EVERY;
+use crate::limits::{CONTROL_EVERY, LAST_PAUSE, LAST_TURNS_MAX};
 use crate::looking::Looking;
 use crate::onward::{address_made, send_on};
 use crate::options::{ForwardArgs, Other, Place};
+use crate::predecessor::Predecessor;
 use crate::seeking::{self, Seeking};
 use crate::service::{Changes, Services};
 use crate::setup::{attach, check_kernel, check_listeners, listens, source};
@@ -52,15 +53,22 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     check_listeners(&wanted)?;
     check_kernel(wanted.in_kernel, &wanted)?;
     let checks = wanted.health.rule()?.map(Checking::new);
-    let control = wanted.control.as_deref();
-    let listen = |path| wanted.user.as_user(|| ControlServer::listen(path));
-    let control = control.map(listen).transpose()?;
     if let Some(file) = &args.config {
         wanted.user.warn_of_unreadable("forward", file);
     }
+    let before = predecessor(args, &wanted)?;
+    let listen = |path: &PathBuf| wanted.user.as_user(|| ControlServer::listen(path));
+    let mut control = match &before {
+        None => wanted.control.as_ref().map(listen).transpose()?,
+        // When that one has given its own up.
+        Some(_) => None,
+    };
     let looking = Looking::new(Idle::or_by_room(args.idle, 1));
     wanted.link.pin()?;
-    let mut exos = attach(&wanted)?;
+    let mut exos = attach(&wanted, before)?;
+    if control.is_none() {
+        control = wanted.control.as_ref().map(listen).transpose()?;
+    }
     let listens = listens(&wanted, &exos.stack)?;
     let services = Services::new(&listens).map_err(|misfit| Error::new(misfit.to_string()))?;
     lent::claim(&mut exos, &wanted)?;
@@ -107,6 +115,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
         seeking: Seeking::default(),
         control,
         control_due: clock::now(),
+        hands_over: false,
         started: clock::now(),
         kernel,
         looking,
@@ -121,6 +130,18 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     let services = wanted.services.iter();
     services.for_each(|service| announce(&service.listen));
     program.run()
+}
+
+/// The forwarder that is there, where it is to be taken over from.
+fn predecessor(args: &ForwardArgs, wanted: &Wanted) -> Result<Option<Predecessor>, Error> {
+    match &wanted.control {
+        _ if !args.take_over => Ok(None),
+        Some(path) => Predecessor::find(path),
+        None => Err(
+            Error::new("a forwarder is taken over from at its control socket")
+                .mend("give both --control PATH"),
+        ),
+    }
 }
 
 /// How flows begin, and which servers are to have none.
@@ -169,6 +190,8 @@ struct Program {
     control: Option<ControlServer>,
     /// When the control socket is looked at next.
     control_due: Instant,
+    /// Another takes its place now.
+    hands_over: bool,
     /// When the program began.
     started: Instant,
     kernel: Option<Kernel>,
@@ -188,40 +211,37 @@ struct Program {
 impl Program {
     fn run(mut self) -> Result<ExitCode, Error> {
         let mut ended = Ok(ExitCode::SUCCESS);
-        while !self.signals.stop_requested() {
+        while !self.signals.stop_requested() && !self.hands_over {
             if let Err(error) = self.turn() {
                 ended = Err(error);
                 break;
             }
         }
-        self.print();
-        self.printer.finish();
+        if self.hands_over && ended.is_ok() {
+            ended = self.forward_the_last().map(|()| ExitCode::SUCCESS);
+        }
+        self.read_tallies();
+        let report = statistics::report(self.parts(), self.json);
+        let Self {
+            exos,
+            keeper,
+            control,
+            kernel,
+            printer,
+            ..
+        } = self;
+        // In this order a successor waits for them, and nobody is to wait for who reads what is printed.
+        drop((kernel, exos));
+        drop((keeper, control));
+        printer.print(report);
+        printer.finish();
         ended
     }
 
     /// One turn: forward, see to what is due, send, wait.
     fn turn(&mut self) -> Result<(), Error> {
-        let forwarder = &mut self.forwarder;
-        if forwarder.reads_ahead() {
-            self.exos.look(|frame| forwarder.look(frame));
-        }
-        forwarder.read_ahead(self.exos.now());
-        let (generation, routes) = self.exos.stack.routes();
-        forwarder.set_routes(generation, routes);
-        let made = &mut self.made;
-        let count = self.exos.relay(|stack, now, frame, checksum| {
-            let verdict = forwarder.handle_frame(now, frame, checksum);
-            // What has waited for this frame goes behind it, also where both wait for a neighbour.
-            let passage = send_on(forwarder, verdict, stack, now, frame);
-            if forwarder.has_made() {
-                address_made(forwarder, stack, now, made);
-            }
-            passage
-        });
+        let count = self.forward();
         self.looking.note(self.exos.now(), count);
-        for frame in self.made.drain(..) {
-            self.exos.transmit(&frame);
-        }
         self.handle_timeout();
         if let Some(checks) = &mut self.checks {
             checks.turn(&mut self.exos, &mut self.forwarder);
@@ -247,6 +267,47 @@ impl Program {
             self.print();
         }
         self.wait()
+    }
+
+    /// Takes in what there is, and sends it on; how many frames.
+    fn forward(&mut self) -> usize {
+        let forwarder = &mut self.forwarder;
+        if forwarder.reads_ahead() {
+            self.exos.look(|frame| forwarder.look(frame));
+        }
+        forwarder.read_ahead(self.exos.now());
+        let (generation, routes) = self.exos.stack.routes();
+        forwarder.set_routes(generation, routes);
+        let made = &mut self.made;
+        let count = self.exos.relay(|stack, now, frame, checksum| {
+            let verdict = forwarder.handle_frame(now, frame, checksum);
+            // What has waited for this frame goes behind it, also where both wait for a neighbour.
+            let passage = send_on(forwarder, verdict, stack, now, frame);
+            if forwarder.has_made() {
+                address_made(forwarder, stack, now, made);
+            }
+            passage
+        });
+        for frame in self.made.drain(..) {
+            self.exos.transmit(&frame);
+        }
+        count
+    }
+
+    /// The last turns of one that hands over: what comes passes by from now on, and what came before goes on.
+    fn forward_the_last(&mut self) -> Result<(), Error> {
+        self.exos.let_pass()?;
+        for _ in 0..LAST_TURNS_MAX {
+            // For what the driver has in its hands.
+            std::thread::sleep(LAST_PAUSE);
+            let count = self.forward();
+            self.tell_of_changes();
+            self.exos.send()?;
+            if count == 0 {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Until there is something to do, or something is due.
@@ -349,6 +410,10 @@ impl Program {
                 let status = statistics::Report::of(self.parts());
                 control::answer(Ok(Told { status }))
             }
+            Kind::HandOver => {
+                let done = self.hand_over();
+                control::answer(done.map(|()| json!({ "hands_over": true })))
+            }
             Kind::Reload => {
                 let changes = self.reload().map_err(|e| e.to_string());
                 control::answer(changes.map(|changes| json!({ "reloaded": in_words(&changes) })))
@@ -359,6 +424,14 @@ impl Program {
                 control::answer(control::apply(&mut self.forwarder, &request, &source))
             }
         }
+    }
+
+    /// Ends after this turn, for the forwarder that asks.
+    fn hand_over(&mut self) -> Result<(), String> {
+        lent::await_successor(&mut self.exos).map_err(|error| error.to_string())?;
+        exos_program::info!("exos forward: hands over to another");
+        self.hands_over = true;
+        Ok(())
     }
 
     /// Flows that are silent for too long end; with some of them in the kernel, those that it has not seen either.

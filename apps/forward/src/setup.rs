@@ -7,6 +7,7 @@ use exos_inet::Stack;
 
 use crate::limits::PATH_MTU_MIN;
 use crate::options::{Place, Weighted};
+use crate::predecessor::Predecessor;
 use crate::reach::Reach;
 use crate::service::Listen;
 use crate::wanted::Wanted;
@@ -35,7 +36,8 @@ pub fn check_kernel(in_kernel: bool, wanted: &Wanted) -> Result<(), Error> {
     }
 }
 
-pub fn attach(wanted: &Wanted) -> Result<Exos, Error> {
+/// Makes the link, when a forwarder that is there has given it up.
+pub fn attach(wanted: &Wanted, before: Option<Predecessor>) -> Result<Exos, Error> {
     let mut attachment = wanted.link.attachment(0)?;
     // What we say first comes from the first that fits. Servers that have a listener's address hear nothing from there.
     let is_listener_s = |ip: IpAddr| {
@@ -56,7 +58,10 @@ pub fn attach(wanted: &Wanted) -> Result<Exos, Error> {
         .mend("give --link xdp:INTERFACE and --address ADDRESS/PREFIX, or --via xokd where the daemon is there"));
     }
     wanted.user.give_up_for(&attachment.link)?;
-    Exos::attach(&attachment)
+    Exos::attach_after(&attachment, || match before {
+        Some(before) => before.hand_over().map(|()| true),
+        None => Ok(false),
+    })
 }
 
 /// What is listened to, each with the servers of its family.

@@ -24,6 +24,7 @@ use exos_filter::program::{Action, Rule};
 use exos_host::Error;
 use exos_host::caps;
 use exos_host::netlink::Netlink;
+use exos_host::passing::Passing;
 use exos_inet::Config;
 use exos_link::{Link, Mode, TapConfig, TapLink, XdpConfig, XdpLink};
 
@@ -295,31 +296,33 @@ impl Exos {
             LinkName::Xdp { interface, queue } if wanted.share_address => {
                 shared::attach(interface, *queue, wanted)
             }
-            LinkName::Xdp { interface, queue } => {
-                let rules = rules_for_addresses(wanted)?;
-                let settings = XdpConfig {
-                    queue: *queue,
-                    ..XdpConfig::new(interface, rules)
-                };
-                let (link, others) = open(&settings, wanted.cores)?;
-                refuse_host_addresses(interface, &wanted.addresses)?;
-                let netlink = Netlink::new()?;
-                pools::refuse_host_addresses(&netlink, &wanted.pools)?;
-                taken::refuse(link.interface(), &pools::to_be_asked_for(wanted))?;
-                let memberships = pools::join_groups(link.interface(), wanted)?;
-                let config = config(
-                    &link.mac(),
-                    link.mtu(),
-                    &wanted.addresses,
-                    &wanted.gateways,
-                    &wanted.pools,
-                );
-                let mut exos = join(Link::Xdp(link), others, config, None, wanted)?;
-                exos.rules = rules_for_addresses(wanted)?;
-                exos._memberships = Some(memberships);
-                Ok(exos)
-            }
+            LinkName::Xdp { interface, queue } => part_of(interface, *queue, wanted, false),
         }
+    }
+
+    /// Makes the link as [`attach`](Self::attach) does, for a program that may follow another at the same interface. `hand_over` has the one before
+    /// give up what it has, and says whether there was one: then nobody is asked whether the addresses are free. What comes
+    /// for them until the link is there is kept where the interface is ours to open, and is what [`relay`](Self::relay) takes in
+    /// first.
+    ///
+    /// # Errors
+    ///
+    /// As `attach`, or those of `hand_over`.
+    pub fn attach_after(
+        wanted: &Attachment,
+        hand_over: impl FnOnce() -> Result<bool, Error>,
+    ) -> Result<Self, Error> {
+        wanted.check()?;
+        let LinkName::Xdp { interface, queue } = &wanted.link else {
+            hand_over()?;
+            return Self::attach(wanted);
+        };
+        let index = Netlink::new()?.link_by_name(interface)?.index;
+        let passing = Passing::listen(index)?;
+        let are_ours = hand_over()?;
+        let mut exos = part_of(interface, *queue, wanted, are_ours)?;
+        exos.take_passed(&passing);
+        Ok(exos)
     }
 
     /// What a person should know about the link, in a line.
@@ -358,6 +361,39 @@ impl Exos {
             Link::Memory(_) => "a wire in memory".to_owned(),
         }
     }
+}
+
+/// An interface, for addresses that the host does not have. That others have none of them either is known where they `are_ours`.
+fn part_of(
+    interface: &str,
+    queue: Option<u32>,
+    wanted: &Attachment,
+    are_ours: bool,
+) -> Result<Exos, Error> {
+    let rules = rules_for_addresses(wanted)?;
+    let settings = XdpConfig {
+        queue,
+        ..XdpConfig::new(interface, rules)
+    };
+    let (link, others) = open(&settings, wanted.cores)?;
+    refuse_host_addresses(interface, &wanted.addresses)?;
+    let netlink = Netlink::new()?;
+    pools::refuse_host_addresses(&netlink, &wanted.pools)?;
+    if !are_ours {
+        taken::refuse(link.interface(), &pools::to_be_asked_for(wanted))?;
+    }
+    let memberships = pools::join_groups(link.interface(), wanted)?;
+    let config = config(
+        &link.mac(),
+        link.mtu(),
+        &wanted.addresses,
+        &wanted.gateways,
+        &wanted.pools,
+    );
+    let mut exos = join(Link::Xdp(link), others, config, None, wanted)?;
+    exos.rules = rules_for_addresses(wanted)?;
+    exos._memberships = Some(memberships);
+    Ok(exos)
 }
 
 fn describe_queues(queues: &[u32]) -> String {

@@ -19,6 +19,7 @@ use crate::wait::{self, Waiting};
 use crate::watch::{Direction, Offer};
 use exos_host::Error;
 use exos_host::multicast::Memberships;
+use exos_host::passing::Passing;
 use exos_host::ports::Reservation;
 
 /// Frames sent before the loop looks for arrivals again. On a veth the peer's answers are there when
@@ -73,6 +74,8 @@ pub struct Exos {
     pub(crate) among: Option<Among>,
     /// The other cores, until they are taken.
     pub(crate) cores: Vec<Core>,
+    /// What came for us before the link was there.
+    passed: Vec<Vec<u8>>,
     now: Instant,
     waiting: Waiting,
     /// When the link was last asked whether one may sleep, by a program that does not.
@@ -106,6 +109,7 @@ impl Exos {
             rules: Vec::new(),
             among: None,
             cores: Vec::new(),
+            passed: Vec::new(),
             now: clock::now(),
             waiting: Waiting::default(),
             looked_around: Instant::START,
@@ -146,6 +150,20 @@ impl Exos {
     /// Our own interface pair, where there is one.
     pub fn pair(&self) -> Option<&Pair> {
         self.pair.as_ref()
+    }
+
+    /// Takes in what has passed to the host and was for us.
+    pub(crate) fn take_passed(&mut self, passing: &Passing) {
+        // What is longer, a kernel has put together of several: it is sent again.
+        let mut frame = vec![0; exos_wire::ethernet::LEN + self.stack.config().mtu];
+        let is_ours = |frame: &[u8]| self.rules.iter().any(|rule| rule.filter.matches(frame));
+        let mut passed = Vec::new();
+        while let Some(frame) = passing.next(&mut frame) {
+            if is_ours(frame) {
+                passed.push(frame.to_vec());
+            }
+        }
+        self.passed = passed;
     }
 
     /// The daemon that lends the link, where one does.
@@ -270,7 +288,18 @@ impl Exos {
                 offer.copy(direction, frame, &[]);
             }
         };
-        let mut count = 0;
+        let mut count = self.passed.len();
+        for mut frame in std::mem::take(&mut self.passed) {
+            show(Direction::In, &frame);
+            // A host on a virtual link may have left its checksum unfinished.
+            match take(stack, now, &mut frame, RxChecksum::MaybePartial) {
+                Passage::Onward => {
+                    self.link.transmit(&frame, &[], TxMeta::default());
+                }
+                Passage::Stack => stack.handle_frame(now, &frame, RxChecksum::MaybePartial),
+                Passage::Done => {}
+            }
+        }
         for _ in 0..RECEIVE_BATCHES {
             let batch = self.link.relay(|frame, meta| {
                 let checksum = checksum_of(meta);

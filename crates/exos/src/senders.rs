@@ -48,6 +48,20 @@ impl Exos {
         }
         link.set_rules(&rules, Action::Pass)
     }
+
+    /// Takes nothing any more: all that comes passes to the host, or to who listens there to follow us. What is in the link's
+    /// rings by then is still to be taken in. Nothing happens where the link is no interface with a program of ours.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses the program.
+    pub fn let_pass(&mut self) -> Result<(), Error> {
+        self.remove_handler();
+        match &mut self.link {
+            Link::Xdp(link) if self.via.is_none() => link.set_rules(&[], Action::Pass),
+            _ => Ok(()),
+        }
+    }
 }
 
 fn ends_of(sender: &Sender, host: &[IpAddr]) -> String {

@@ -27,6 +27,7 @@ pub mod message;
 pub mod multicast;
 pub mod netlink;
 pub mod netns;
+pub mod passing;
 pub mod peer;
 pub mod ports;
 pub mod priority;

@@ -26,7 +26,9 @@ pub fn apply(
 ) -> Result<Value, String> {
     let asked = Asked::of(request)?;
     let changed = match request.request {
-        Kind::Status | Kind::Reload => unreachable!("the program does that itself"),
+        Kind::Status | Kind::Reload | Kind::HandOver => {
+            unreachable!("the program does that itself")
+        }
         Kind::Add => asked.add(forwarder.services_mut(), source)?,
         Kind::Remove => asked.remove(forwarder, request.now)?,
         Kind::Drain => asked.each(forwarder, |services, listener, server| {

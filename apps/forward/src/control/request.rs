@@ -25,6 +25,8 @@ pub enum Kind {
     Weigh,
     /// What its file says now.
     Reload,
+    /// To end, for who asks to take its place.
+    HandOver,
 }
 
 /// A request, as it is on a line.

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use exos::Error;
 use exos_host::error::Context as _;
@@ -15,7 +16,9 @@ use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::request::refuse;
-use crate::limits::{ASKERS_MAX, ASKERS_WAITING_MAX, REQUEST_LEN_MAX};
+use crate::limits::{
+    ASKERS_MAX, ASKERS_WAITING_MAX, DYING_TIME, LOOK_AGAIN_AFTER, REQUEST_LEN_MAX,
+};
 
 /// A program that is connected.
 struct Asker {
@@ -159,23 +162,48 @@ impl Asker {
     }
 }
 
-/// Takes away what a forwarder that died has left at a path; nothing else.
+/// Takes away what a forwarder that died has left at a path; nothing else. One that is dying is waited for: its socket is there until
+/// all that it has is given back.
 fn make_way(path: &Path) -> Result<(), Error> {
-    let Ok(there) = std::fs::symlink_metadata(path) else {
-        return Ok(());
-    };
     let shown = path.display();
-    if !there.file_type().is_socket() {
-        return Err(Error::new(format!("{shown} is there, and is no socket"))
-            .mend("name another path with --control"));
-    }
-    match UnixStream::connect(path) {
-        Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
-            let what = || format!("cannot replace {shown}");
-            std::fs::remove_file(path).context(what)
+    let until = Instant::now() + DYING_TIME;
+    loop {
+        let Ok(there) = std::fs::symlink_metadata(path) else {
+            return Ok(());
+        };
+        if !there.file_type().is_socket() {
+            return Err(Error::new(format!("{shown} is there, and is no socket"))
+                .mend("name another path with --control"));
         }
-        _ => Err(Error::new(format!("somebody listens at {shown} already"))
-            .mend("give each forwarder a path of its own with --control PATH")),
+        match UnixStream::connect(path) {
+            Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
+                let what = || format!("cannot replace {shown}");
+                return std::fs::remove_file(path).context(what);
+            }
+            Ok(stream) if is_dying(&stream, until) => std::thread::sleep(LOOK_AGAIN_AFTER),
+            _ => {
+                return Err(Error::new(format!("somebody listens at {shown} already")).mend(
+                    "give each forwarder a path of its own with --control PATH, or take over from that one with --take-over",
+                ));
+            }
+        }
+    }
+}
+
+/// True where nobody answers any more: the connection ends instead. Who says nothing until then is alive, and busy.
+fn is_dying(mut stream: &UnixStream, until: Instant) -> bool {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
+        return false;
+    }
+    if stream.write_all(b"{\"request\":\"status\"}\n").is_err() {
+        return true;
+    }
+    let is_late =
+        |e: std::io::Error| matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+    match stream.read(&mut [0]) {
+        Ok(count) => count == 0,
+        Err(error) => !is_late(error),
     }
 }
 
@@ -281,8 +309,13 @@ mod tests {
         let path = path("stale");
         // A listener that is closed without ado leaves its name.
         drop(UnixListener::bind(&path).unwrap());
-        let server = Server::listen(&path).unwrap();
-        let error = Server::listen(&path).err().unwrap().to_string();
+        let mut server = Server::listen(&path).unwrap();
+        let second = path.clone();
+        let second = std::thread::spawn(move || Server::listen(&second).err());
+        while !second.is_finished() {
+            server.serve(echo);
+        }
+        let error = second.join().unwrap().unwrap().to_string();
         assert!(error.contains("somebody listens"), "{error}");
         drop(server);
         std::fs::write(&path, "mine").unwrap();
@@ -290,5 +323,21 @@ mod tests {
         assert!(error.contains("is no socket"), "{error}");
         assert_eq!(std::fs::read(&path).unwrap(), b"mine");
         std::fs::remove_file(&path).unwrap();
+    }
+
+    /// One that was killed has its socket until the kernel has taken back all that it had. It answers nobody meanwhile.
+    #[test]
+    fn one_that_is_dying_is_waited_for() {
+        let path = path("dying");
+        let dying = UnixListener::bind(&path).unwrap();
+        let death = std::thread::spawn(move || {
+            // It ends after the successor has asked it something.
+            let (mut asked, _) = dying.accept().unwrap();
+            asked.read_exact(&mut [0; 10]).unwrap();
+        });
+        let server = Server::listen(&path).unwrap();
+        death.join().unwrap();
+        drop(server);
+        assert!(!path.exists());
     }
 }
