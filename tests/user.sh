@@ -198,6 +198,9 @@ launch http $inside "$exos" serve --sockets --config "$work/unreadable.toml" && 
     ok "a file that its user cannot read" || bad "a file that its user cannot read" "$(cat "$work/err")"
 stop
 
+refused=$($inside "$exos" load http://10.0.0.2/ --link xdp:wire --address 10.0.0.1/24 --find-peak 'p99<1ms' --user $user 2>&1)
+has "loads that open the link again and again" "--find-peak opens the link for each of its steps" "$refused"
+
 # The forwarder: its control socket, kept flows, a reload, its end.
 cat >"$work/forward.toml" <<T
 user = "$user"
@@ -233,6 +236,12 @@ for in_kernel in "" --in-kernel; do
         bad "$name: it starts" "$(cat "$work/err")"
     fi
 done
+if launch tcp: $inside "$exos" forward --splice --listen 127.0.0.1:80 --to 127.0.0.1:8080 --user $user; then
+    unprivileged "forward --splice"
+    stop && ok "forward --splice: it ends in order" || bad "forward --splice: it ends in order" "$(cat "$work/err")"
+else
+    bad "forward --splice: it starts" "$(cat "$work/err")"
+fi
 end "$peer"; peer=
 
 # The load generator on two cores, and the metrics.

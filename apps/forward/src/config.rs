@@ -267,6 +267,11 @@ mod tests {
                 "there is no key `colour` here",
             ),
             (
+                &format!("user = \"nobody-of-this-name\"\n{service}"),
+                1,
+                "there is no user",
+            ),
+            (
                 &format!("in_kernel = \"yes\"\n{service}"),
                 1,
                 "true or false",
