@@ -1,4 +1,5 @@
-//! The signals that the daemon answers: stop, and read the policy again.
+//! The signals that the daemon answers: stop, and read the policy again. Those that would end it by default, and that a
+//! rotation of logs or the kernel may send (SIGIO when a lease is broken), do nothing.
 
 use std::io::Read as _;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use exos_host::Error;
 use exos_host::error::Result;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGIO, SIGTERM, SIGUSR1, SIGUSR2};
 
 /// Signals caught for the life of the process: handlers set a flag and write to a socket.
 pub(super) struct Signals {
@@ -28,6 +29,9 @@ impl Signals {
             let write = write.try_clone().map_err(what)?;
             signal_hook::low_level::pipe::register(signal, write).map_err(what)?;
         }
+        for signal in [SIGUSR1, SIGUSR2, SIGALRM, SIGIO] {
+            signal_hook::flag::register(signal, Arc::default()).map_err(what)?;
+        }
         Ok(Self { wake, stop, reload })
     }
 
@@ -46,5 +50,22 @@ impl Signals {
     /// The policy is to be read again.
     pub(super) fn take_reload(&self) -> bool {
         self.reload.swap(false, Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use signal_hook::low_level::raise;
+
+    #[test]
+    fn what_has_no_meaning_ends_nothing() {
+        let signals = Signals::catch().expect("signals");
+        for signal in [SIGUSR1, SIGUSR2, SIGALRM, SIGIO] {
+            raise(signal).expect("raised");
+        }
+        assert!(!signals.stop() && !signals.take_reload());
+        raise(SIGHUP).expect("raised");
+        assert!(signals.take_reload());
     }
 }
