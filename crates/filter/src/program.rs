@@ -16,7 +16,8 @@
 //! ARP packets. Rules of the same action may be tested in another order than given; that changes no verdict.
 //!
 //! The programs need Linux 5.18 (bounded loops are not used; `BPF_F_XDP_HAS_FRAGS` is the loader's choice) and load
-//! without BTF. Agreement with the interpreter is tested in `tests/all/kernel_agreement.rs`.
+//! without BTF; with early drop they need Linux 6.2 and BTF. Agreement with the interpreter is tested in
+//! `tests/all/kernel_agreement.rs`.
 //!
 //! Registers, from the first instruction to the verdict: r1 context; r2 frame, moved on by a VLAN tag, so that the
 //! network header is at r2 + 14; r3 end of the packet; r4 frame as it came; r5 type, in memory order; r6 transport

@@ -104,6 +104,8 @@ pub enum Helper {
     MapLookupElem = 1,
     /// `long bpf_map_update_elem(map, key, value, flags)`
     MapUpdateElem = 2,
+    /// Delete an entry of a map.
+    MapDeleteElem = 3,
     /// `u64 bpf_ktime_get_ns(void)`: the monotonic clock.
     KtimeGetNs = 5,
     /// `long bpf_tail_call(ctx, prog_array, index)`: comes back only on failure.

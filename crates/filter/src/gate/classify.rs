@@ -2,7 +2,7 @@
 
 use super::code::{
     CELL, Code, DESTINATION, DESTINATION_PORT, ETHERNET, FRAGMENT, FRAGMENT_KEY, FRAGMENT_VALUE,
-    IDENTIFIER, KEY, PROTOCOL, SHAPES, SOURCE, SOURCE_PORT, fragment,
+    IDENTIFIER, IP, IS_V6, KEY, PROTOCOL, SHAPES, SOURCE, SOURCE_PORT, fragment,
 };
 use super::layout::{AddressFlags, FlowKey, Shape};
 use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size};
@@ -154,7 +154,25 @@ impl Code<'_> {
             self.read(Size::Half, Reg::R1, ETHERNET + at);
             self.write(Size::Half, FRAGMENT_KEY + 38 + at, Reg::R1);
         }
+        self.asm
+            .push(Insn::store_imm(Size::Word, Reg::R10, FRAGMENT_KEY + 44, 0));
+        if local == Local::Source {
+            self.hops();
+        }
         self.asm.bind(whole);
+    }
+
+    /// The hop limit of a fragment into its key.
+    fn hops(&mut self) {
+        let [v4, read] = [(); 2].map(|()| self.asm.label());
+        self.get(Reg::R1, IS_V6);
+        self.asm.jump_if(Reg::R1, Condition::Equal, 0, v4);
+        self.read(Size::Byte, Reg::R1, IP + 7);
+        self.asm.jump(read);
+        self.asm.bind(v4);
+        self.read(Size::Byte, Reg::R1, IP + 8);
+        self.asm.bind(read);
+        self.write(Size::Byte, FRAGMENT_KEY + 44, Reg::R1);
     }
 
     /// The later fragments of this packet belong to the grant that was found: its key on the stack, its value at r0.
@@ -172,6 +190,27 @@ impl Code<'_> {
         }
         self.asm.set(Reg::R4, 0);
         self.asm.call(Helper::MapUpdateElem);
+    }
+
+    /// Nobody gets what has just been remembered of a packet that was classified by both of its ends, the destination last.
+    pub(super) fn forget_fragment(&mut self) {
+        let nothing = self.asm.label();
+        self.get(Reg::R1, FRAGMENT);
+        self.asm
+            .jump_if(Reg::R1, Condition::NotEqual, fragment::FIRST, nothing);
+        self.delete_fragment();
+        self.asm
+            .push(Insn::store_imm(Size::Byte, Reg::R10, FRAGMENT_KEY + 37, 1));
+        self.hops();
+        self.delete_fragment();
+        self.asm.bind(nothing);
+    }
+
+    fn delete_fragment(&mut self) {
+        self.asm.load_map(Reg::R1, self.maps.fragments);
+        self.asm.set(Reg::R2, Reg::R10);
+        self.asm.alu(Alu::Add, Reg::R2, i32::from(FRAGMENT_KEY));
+        self.asm.call(Helper::MapDeleteElem);
     }
 
     /// To `yes` when the address on the stack has these flags.

@@ -11,7 +11,7 @@
 //! ```text
 //! ETHERNET -78 (14) | IP -64 (40) | TRANSPORT -24 (24)        bytes as loaded
 //! SOURCE -96 (16) | DESTINATION -112 (16)                     IPv4 mapped
-//! KEY -152 (40) | FRAGMENT_KEY -488 (44)                      keys of maps
+//! KEY -152 (40) | FRAGMENT_KEY -488 (48)                      keys of maps
 //! TARGET -192 (16)                                            of neighbour discovery
 //! QUOTED_SOURCE -208 (16) | QUOTED_DESTINATION -224 (16)
 //! then numbers, see below

@@ -7,7 +7,7 @@
 //! FlowKey 40      local 16 | remote 16 | local port 2 | remote port 2 | protocol 1 | zero 3
 //! FlowValue 8     slot 4 | grant 4
 //! OwnerKey 20     address 16 | protocol 1 | zero 3
-//! FragmentKey 44  source 16 | destination 16 | identifier 4 | protocol 1 | direction 1 | station 6
+//! FragmentKey 48  source 16 | destination 16 | identifier 4 | protocol 1 | direction 1 | station 6 | hops 1 | zero 3
 //! FragmentValue 44  flow 40 | grant 4
 //! Bucket 32       rate 8 | burst 8 | tokens 8 | last 8
 //! Share 88        guarantee Bucket 32 | ceiling Bucket 32 | part 8 | used 8 | since 8
@@ -281,11 +281,14 @@ pub struct FragmentKey {
     pub sending: bool,
     /// The link address that it goes to: of a first fragment for another station the receiver sees nothing.
     pub station: [u8; 6],
+    /// How many hops it may take, if the decision is about who sends it; else 0. A first fragment that may take fewer than later
+    /// ones ends on the way.
+    pub hops: u8,
 }
 
 impl FragmentKey {
     /// Bytes of a key.
-    pub const LEN: usize = 44;
+    pub const LEN: usize = 48;
 
     /// As the map holds it.
     pub fn to_bytes(&self) -> [u8; Self::LEN] {
@@ -295,6 +298,7 @@ impl FragmentKey {
             .put(&self.identifier.to_ne_bytes())
             .put(&[self.protocol, self.sending.into()])
             .put(&self.station)
+            .put(&[self.hops, 0, 0, 0])
             .done()
     }
 }

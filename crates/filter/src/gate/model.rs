@@ -271,15 +271,11 @@ impl Model {
 
     /// The slot whose grant covers the packet: of its sender, or of its receiver.
     fn classify(&mut self, packet: &Packet, sending: bool) -> Option<u32> {
-        let fragment = FragmentKey {
-            source: packet.source,
-            destination: packet.destination,
-            identifier: packet.identifier,
-            protocol: packet.protocol,
-            sending,
-            station: packet.station,
-        };
+        let fragment = fragment_key(packet, sending);
         let mut shapes = self.config.shapes;
+        if packet.about_unknown {
+            shapes &= Shape::Address as u32;
+        }
         if packet.part == Part::Later {
             let first = self.fragments.get(&fragment);
             let now = first.and_then(|first| Some((first.grant, self.flows.get(&first.flow)?)));
@@ -383,7 +379,14 @@ impl Model {
             self.check(frame, &packet, sender)?;
         }
         let to = self.route(&packet);
-        self.send(frame, sender, to, now)
+        let sent = self.send(frame, sender, to, now);
+        if sent.is_err() && packet.part == Part::First {
+            // What nobody gets opens no way for later ones.
+            for sending in [true, false] {
+                self.fragments.remove(&fragment_key(&packet, sending));
+            }
+        }
+        sent
     }
 
     fn check(&mut self, frame: &[u8], packet: &Packet, sender: u32) -> Result<(), Refusal> {
@@ -439,6 +442,18 @@ impl Model {
         self.count(sender, Counter::TxPackets, 1);
         self.count(sender, Counter::TxBytes, frame.len());
         Ok(decided(to, verdict, sender))
+    }
+}
+
+fn fragment_key(packet: &Packet, sending: bool) -> FragmentKey {
+    FragmentKey {
+        source: packet.source,
+        destination: packet.destination,
+        identifier: packet.identifier,
+        protocol: packet.protocol,
+        sending,
+        station: packet.station,
+        hops: if sending { packet.hops } else { 0 },
     }
 }
 

@@ -359,13 +359,22 @@ impl Code<'_> {
 
     /// Charge the sender.
     fn charge_sender(&mut self) {
-        let (no_ring, over) = (
-            self.refuse(Counter::NoRing),
-            self.refuse(Counter::TxOverShare),
-        );
+        let [over, charged] = [(); 2].map(|()| self.asm.label());
+        let no_ring = self.refuse(Counter::NoRing);
         self.lookup_field(self.maps.slots, SENDER, no_ring);
         self.asm.set(Reg::R7, Reg::R0);
         self.police(SLOT_TX, LINK_TX, over);
+        self.asm.jump(charged);
+        self.refuse_unsent(over, Counter::TxOverShare);
+        self.asm.bind(charged);
+    }
+
+    /// What is dropped at last although it may be sent opens no way for later fragments.
+    fn refuse_unsent(&mut self, label: Label, counter: Counter) {
+        self.asm.bind(label);
+        self.forget_fragment();
+        let refused = self.refuse(counter);
+        self.asm.jump(refused);
     }
 
     fn send_to_wire(&mut self, label: Label) {
@@ -403,10 +412,7 @@ impl Code<'_> {
 
     /// Another slot, within its share of what arrives; what it refuses is counted for it.
     fn send_to_slot(&mut self, label: Label) {
-        let (no_ring, over) = (
-            self.refuse(Counter::NoRing),
-            self.refuse(Counter::RxOverShare),
-        );
+        let [no_ring, over] = [(); 2].map(|()| self.asm.label());
         self.asm.bind(label);
         self.charge_sender();
         self.get(Reg::R1, PEER);
@@ -435,6 +441,8 @@ impl Code<'_> {
         self.load(Size::Word, Reg::R1, Reg::R7, 4);
         self.asm.set(Reg::R2, 0);
         self.redirect(Verdict::Slot);
+        self.refuse_unsent(no_ring, Counter::NoRing);
+        self.refuse_unsent(over, Counter::RxOverShare);
     }
 }
 

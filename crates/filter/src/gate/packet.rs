@@ -36,6 +36,8 @@ pub(super) struct Packet {
     pub(super) destination: [u8; 16],
     /// The link address that it goes to.
     pub(super) station: [u8; 6],
+    /// How many hops it may take.
+    pub(super) hops: u8,
     pub(super) protocol: u8,
     pub(super) source_port: u16,
     pub(super) destination_port: u16,
@@ -44,6 +46,8 @@ pub(super) struct Packet {
     pub(super) is_v6: bool,
     /// IPv4 options or an IPv6 routing header.
     pub(super) odd: bool,
+    /// An ICMP error that does not say which flow it is about: it may be anybody's who uses the address.
+    pub(super) about_unknown: bool,
     /// The type if it is ICMP of its version.
     pub(super) icmp_type: Option<u8>,
     /// Where the transport header begins, in the frame.
@@ -127,19 +131,24 @@ impl Packet {
         };
         let is_read =
             about_other && self.part == Part::Whole && self.quoted(frame, sending).is_some();
-        if sending && (is_unknown_error || about_other && !is_read) {
+        self.about_unknown = is_unknown_error || about_other && !is_read;
+        if sending && self.about_unknown {
             return Err(Fault::Header);
         }
         Ok(())
     }
 
-    /// Whether a receiver takes the first fragment: the IPv4 header's sum is right (RFC 1122 §3.2.1.2), the IPv6 fragment
+    /// Whether a receiver gets and takes the first fragment: the IPv4 header's sum is right (RFC 1122 §3.2.1.2), the IPv6 fragment
     /// has a multiple of eight bytes (RFC 8200 §4.5). What is sent has no other headers of IPv6 before the fragment's:
     /// an option in them may ask for the packet to be dropped (RFC 8200 §4.2).
     fn is_acceptable(&self, frame: &[u8], sending: bool) -> bool {
         if self.is_v6 {
             let alone = self.transport == 14 + 40 + 8;
             return (self.end - self.transport).is_multiple_of(8) && (alone || !sending);
+        }
+        // One that may not be cut ends where the path is narrow, and later ones do not (RFC 791 §2.3).
+        if sending && frame[20] & 0x40 != 0 {
+            return false;
         }
         // With options it is not checked: programs send none.
         let words = frame[14..34].as_chunks::<2>().0.iter();
@@ -211,6 +220,7 @@ fn v4(frame: &[u8]) -> Result<Packet, Fault> {
         source: v4_address(header, 12),
         destination: v4_address(header, 16),
         station: *frame.first_chunk().expect("it has a header behind it"),
+        hops: header[8],
         protocol: header[9],
         source_port: 0,
         destination_port: 0,
@@ -222,6 +232,7 @@ fn v4(frame: &[u8]) -> Result<Packet, Fault> {
         identifier: be16(header, 4).into(),
         is_v6: false,
         odd: length > 20,
+        about_unknown: false,
         icmp_type: None,
         transport: 14 + length,
         end,
@@ -243,6 +254,7 @@ fn v6(frame: &[u8]) -> Result<Packet, Fault> {
         source: v6_address(header, 8),
         destination: v6_address(header, 24),
         station: *frame.first_chunk().expect("it has a header behind it"),
+        hops: header[7],
         protocol: header[6],
         source_port: 0,
         destination_port: 0,
@@ -250,6 +262,7 @@ fn v6(frame: &[u8]) -> Result<Packet, Fault> {
         identifier: 0,
         is_v6: true,
         odd: false,
+        about_unknown: false,
         icmp_type: None,
         transport: 54,
         end,

@@ -4,9 +4,10 @@
 
 use super::code::{
     Code, DESTINATION, DESTINATION_PORT, END, FRAGMENT, ICMP_TYPE, IDENTIFIER, IP, IS_V6, LENGTH,
-    ODD, PROTOCOL, QUOTED_DESTINATION, QUOTED_SOURCE, SOURCE, SOURCE_PORT, Side, TRANSPORT,
+    ODD, PROTOCOL, QUOTED_DESTINATION, QUOTED_SOURCE, SHAPES, SOURCE, SOURCE_PORT, Side, TRANSPORT,
     fragment, half,
 };
+use super::layout::Shape;
 use super::packet::EXTENSION_HEADERS;
 use crate::ebpf::{Alu, Condition, Insn, Label, Reg, Size};
 use crate::limits::EXTENSION_HEADERS_MAX;
@@ -65,6 +66,11 @@ impl Code<'_> {
         self.asm.jump(located);
         self.asm.bind(first);
         self.put_imm(FRAGMENT, fragment::FIRST);
+        if self.side == Side::Out {
+            self.read(Size::Half, Reg::R1, IP + 6);
+            self.asm
+                .jump_if(Reg::R1, Condition::Set, half(0x4000), faults.fragment);
+        }
         self.header_sum(faults.fragment);
         self.asm.bind(whole);
         self.parse_transport(ICMP, faults, located);
@@ -270,11 +276,17 @@ impl Code<'_> {
         self.within(OFFSET, 8, short);
         self.load_bytes(OFFSET, 8, TRANSPORT, short);
         // What is sent says which flow it is about, or goes nowhere.
-        let unreadable = match self.side {
-            Side::Out => faults.header,
-            Side::In | Side::Host => located,
-        };
-        self.parse_icmp(icmp == ICMPV6, unreadable, located);
+        if self.side == Side::Out {
+            self.parse_icmp(icmp == ICMPV6, faults.header, located);
+        } else {
+            let unreadable = self.asm.label();
+            self.parse_icmp(icmp == ICMPV6, unreadable, located);
+            self.asm.bind(unreadable);
+            self.get(Reg::R1, SHAPES);
+            self.asm.alu(Alu::And, Reg::R1, Shape::Address as i32);
+            self.put(SHAPES, Reg::R1);
+            self.asm.jump(located);
+        }
         self.asm.bind(short);
         self.get(Reg::R1, FRAGMENT);
         self.asm

@@ -450,9 +450,20 @@ fn one_program(interface: u32) -> Model {
 #[test]
 fn first_fragments_that_receivers_drop_open_no_way() {
     type Change = fn(&mut Vec<u8>);
-    let changes: [(&str, &str, &str, Change); 5] = [
+    let changes: [(&str, &str, &str, Change); 8] = [
         ("a wrong sum", "192.0.2.7", "198.51.100.9", |frame| {
             frame[24] ^= 1
+        }),
+        ("few hops", "192.0.2.7", "198.51.100.9", |frame| {
+            frame[14 + 8] = 1;
+            gate::packets::sum_header(&mut frame[14..]);
+        }),
+        ("few hops", "2001:db8::7", "2001:db8::9", |frame| {
+            frame[14 + 7] = 1
+        }),
+        ("it may not be cut", "192.0.2.7", "198.51.100.9", |frame| {
+            frame[14 + 6] |= 0x40;
+            gate::packets::sum_header(&mut frame[14..]);
         }),
         ("another station", "192.0.2.7", "198.51.100.9", |frame| {
             frame[5] ^= 1
@@ -655,4 +666,80 @@ fn a_fragment_that_comes_early_goes_to_the_only_slot_with_ports_there() {
             }
         },
     );
+}
+
+/// Nor does a first fragment that is beyond the sender's share: nobody gets it.
+#[test]
+fn first_fragments_beyond_the_share_open_no_way() {
+    in_namespace("first_fragments_beyond_the_share_open_no_way", || {
+        let interface = gate::interfaces(2)[1];
+        let with_tokens = |tokens| Share {
+            ceiling: fixed(tokens),
+            ..slot(SlotKind::Veth, interface).tx
+        };
+        let mut model = one_program(interface);
+        let tables = gate::create();
+        tables.fill(&model);
+        let programs = programs(&tables, &model);
+        let mut send = |tokens, first| {
+            model.slots[1].tx = with_tokens(tokens);
+            tables.fill(&model);
+            let frame = fragment(true, first);
+            step(&programs, &mut model, &frame, Way::Out(interface)).to
+        };
+        assert_eq!(send(0, true), To::Drop);
+        assert_eq!(send(1 << 30, false), To::Drop);
+        assert_eq!(send(1 << 30, true), To::Wire);
+        assert_eq!(send(1 << 30, false), To::Wire);
+    });
+}
+
+/// An ICMP error that does not say whose it is goes to nobody who has the address's ICMP only: it may be about the host's flows.
+#[test]
+fn errors_about_unknown_flows_are_the_hosts() {
+    type Change = fn(&mut Vec<u8>);
+    let changes: [(&str, bool, Change); 7] = [
+        ("another's flow", true, |_| {}),
+        ("a later fragment", true, |frame| frame[42 + 7] = 1),
+        ("another version", true, |frame| frame[42] = 0x55),
+        ("another sender", true, |frame| frame[42 + 15] ^= 1),
+        ("a fragment itself", true, |frame| frame[20] = 0x20),
+        ("an unknown error", false, |frame| frame[54] = 100),
+        ("an extension header", false, |frame| frame[62 + 6] = 60),
+    ];
+    in_namespace("errors_about_unknown_flows_are_the_hosts", || {
+        let interface = gate::interfaces(2)[1];
+        for (what, is_v4, change) in changes {
+            let (ours, theirs, icmp, kind, ethertype) = if is_v4 {
+                (v("192.0.2.7"), v("198.51.100.9"), ICMP, 3, 0x0800)
+            } else {
+                (v("2001:db8::7"), v("2001:db8::9"), ICMPV6, 1, 0x86dd)
+            };
+            let header = gate::packets::ports(UDP, 4000, 50000, 8);
+            let quoted = gate::packets::ip(ours, theirs, UDP, None, &[], &header);
+            let error = gate::packets::icmp(kind, 0, &quoted);
+            let packet = gate::packets::ip(theirs, ours, icmp, None, &[], &error);
+            let mut frame = gate::packets::ethernet(MAC, MAC, ethertype, &packet);
+            change(&mut frame);
+            if is_v4 {
+                gate::packets::sum_header(&mut frame[14..]);
+            }
+            let whole = FlowKey::address(ours);
+            for (key, to) in [
+                (FlowKey::protocol(icmp, ours), To::Host),
+                (whole, To::Slot(1)),
+            ] {
+                let mut model = one_program(interface);
+                model
+                    .addresses
+                    .insert(address_bytes(ours), AddressFlags::HOST);
+                grant(&mut model, key, 1);
+                let tables = gate::create();
+                tables.fill(&model);
+                let programs = programs(&tables, &model);
+                let went = step(&programs, &mut model, &frame, Way::In).to;
+                assert_eq!(went, to, "{what}, IPv4 {is_v4}, {key:?}");
+            }
+        }
+    });
 }

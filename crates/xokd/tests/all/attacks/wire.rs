@@ -182,6 +182,9 @@ fn malformed_packets() {
         |_| {},
         |world| {
             let mut program = holder(world);
+            // A later fragment is the only program's with ports of an address: here there are two.
+            let beside = world.program();
+            beside.connection.must_claim(HELD + 1);
             let mut state = 79_u64;
             let mut next = |below: usize| {
                 state = state
