@@ -207,6 +207,21 @@ else
 fi
 stop; same "it ends in order" 0 $?
 
+# ---- clients that keep their servers, and what is counted, live ----
+
+refused "clients that keep their servers while these are chosen by load" "leave --balance out" "${link[@]}" --listen 10.10.0.20:80 --to 10.10.0.11 --affinity client --balance least
+refused "what is counted, for everybody" "is not a loopback address" "${link[@]}" --listen 10.10.0.20:80 --to 10.10.0.11 --metrics 0.0.0.0:9102
+in_ forwarder ip link set lo up
+start --listen 10.10.0.20:80 --to 10.10.0.11 10.10.0.12 --control "$work/control" --affinity client --metrics 127.0.0.1:9102
+scrape() { in_ forwarder curl -sS -m 60 http://127.0.0.1:9102/metrics; }
+check "connections of a client" visit 10
+has "all of them went to one server" " 0 flows, 0 begun" "$(ctl status | grep -E 'weight 1: .* 0 begun')"
+has "the status says why" "affinity client" "$(ctl status)"
+has "Prometheus is answered" 'exos_forward_listener_flows_begun_total{protocol="tcp",listener="10.10.0.20:80"} 10' "$(scrape)"
+visit 5
+check "and again, later" await eval 'scrape | grep -q "listener_flows_begun_total{.*} 15"'
+stop; same "it ends in order" 0 $?
+
 # ---- another takes its place ----
 
 # takes_over HOW ARGUMENTS...: with clients that come, and connections that stand.
@@ -261,10 +276,12 @@ echo 'colour = 1
 [[service]]
 listen = ["10.10.0.20:80"]' | file
 refused "a file that is wrong" "forward.toml:1: there is no key \`colour\` here" --config "$work/forward.toml"
+refused "a file that is looked at and not used" "forward.toml:1: there is no key" --config "$work/forward.toml" --check
 refused "a file that is not there" "cannot be read" --config "$work/none.toml"
 echo "$head"'[[service]]
 listen = ["10.10.0.20:7", "10.10.0.20:80"]
 to = ["10.10.0.11"]' | file
+same "a good file is called so" "$work/forward.toml: good" "$(run_forwarder --config "$work/forward.toml" --check 2>&1)"
 from_file
 rm -f "$work"/slow-*
 slow 10.10.0.20 >"$work/slow.one" 2>&1 & one=$!

@@ -3,7 +3,10 @@
 //! It becomes the same [`Wanted`] as the command line does. Every error names its line; all are told at once.
 //! `dist/forward.toml` has every key, and `docs/forward.md` what they mean.
 
-use std::path::{Path, PathBuf};
+mod check;
+
+use std::net::SocketAddr;
+use std::path::Path;
 
 use clap::ValueEnum;
 use exos_program::LinkArgs;
@@ -23,11 +26,13 @@ use crate::wanted::{Service, Wanted};
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 struct File {
     flows: Option<Number>,
-    keep: Option<PathBuf>,
-    control: Option<PathBuf>,
+    keep: Option<Text>,
+    control: Option<Text>,
     in_kernel: bool,
     user: Option<Text>,
+    metrics: Option<Text>,
     balance: Option<Text>,
+    affinity: Option<Text>,
     no_server: Option<Text>,
     link: LinkTable,
     check: Option<Spanned<CheckTable>>,
@@ -68,6 +73,8 @@ struct ServiceTable {
     to: Vec<Text>,
 }
 
+pub use check::check;
+
 /// What a file wants.
 ///
 /// # Errors
@@ -87,10 +94,12 @@ fn parse(file: &Path, text: &str) -> Result<Wanted, ConfigErrors> {
         user: user(&source, tables.user.as_ref()),
         link: link_of(&source, &tables.link),
         flows: flows.map_or(FLOWS_DEFAULT, |n| n as u32),
-        keep: tables.keep,
-        control: tables.control,
+        keep: tables.keep.as_ref().map(|path| path.get_ref().into()),
+        control: tables.control.as_ref().map(|path| path.get_ref().into()),
         in_kernel: tables.in_kernel,
+        metrics: metrics_at(&source, tables.metrics.as_ref()),
         balance: choice(&source, tables.balance.as_ref()),
+        affinity: choice(&source, tables.affinity.as_ref()),
         no_server: choice(&source, tables.no_server.as_ref()),
         health: health(&source, tables.check.as_ref(), &tables.passive),
         services: tables.service.iter().map(|s| service(&source, s)).collect(),
@@ -137,6 +146,13 @@ fn service(source: &Source, table: &Spanned<ServiceTable>) -> Service {
     }
 }
 
+fn metrics_at(source: &Source, text: Option<&Text>) -> Option<SocketAddr> {
+    source.value(text?, |text: &str| {
+        let help = || format!("{text:?} is no place; write for example 127.0.0.1:9102");
+        text.parse::<SocketAddr>().map_err(|_| help())
+    })
+}
+
 /// One of the values that an option has.
 fn choice<T: ValueEnum + Default>(source: &Source, text: Option<&Text>) -> T {
     let parse = |text: &str| {
@@ -171,7 +187,7 @@ fn health(
             body,
         } = table.get_ref();
         match how {
-            Some(how) => health.check = source.value(how, str::parse::<Ask>),
+            Some(how) => health.check = source.value(how, str::parse::<Ask>).map(Some),
             None => source.note_missing(&table.span(), "add how = \"tcp\", or \"http:/PATH\""),
         }
         let port = port.as_ref();
@@ -281,6 +297,16 @@ mod tests {
                 &format!("flows = \"many\"\n{service}"),
                 1,
                 "write a whole number",
+            ),
+            (
+                &format!("affinity = \"port\"\n{service}"),
+                1,
+                "\"connection\" or \"client\"",
+            ),
+            (
+                &format!("metrics = \"9102\"\n{service}"),
+                1,
+                "127.0.0.1:9102",
             ),
             (
                 &format!("balance = \"fair\"\n{service}"),

@@ -20,6 +20,7 @@
 //! | [`forwarder`] | all of that together, for one frame after the other |
 //! | [`kernel`] | flows that the kernel forwards |
 //! | [`kept`], `keeper` | flows that outlive the program |
+//! | `exporter` | what is counted, for Prometheus |
 //! | `predecessor` | the forwarder before us, from which we take over |
 //! | `control` | the socket by which servers are changed while it runs |
 //! | `answers` | has answers to clients come here |
@@ -41,6 +42,7 @@ mod config;
 mod control;
 pub mod counters;
 pub mod endpoint;
+mod exporter;
 pub mod flow;
 pub mod forwarder;
 pub mod fragments;

@@ -13,7 +13,7 @@ use crate::health::HealthArgs;
 use crate::limits::{FLOWS_DEFAULT, FLOWS_MAX, WEIGHT_MAX};
 use crate::packet::Transport;
 use crate::reach::Reach;
-use crate::service::Balance;
+use crate::service::{Affinity, Balance};
 use crate::splice::Version;
 
 /// Forward connections to servers, packet by packet, so that only client and server acknowledge anything.
@@ -32,7 +32,7 @@ pub struct ForwardArgs {
     #[command(flatten)]
     pub(crate) link: LinkArgs,
     /// What to forward and how, in a file of TOML, and by which link if that is not named here (docs/forward.md); SIGHUP reads it anew
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "to", "reach", "flows", "keep", "control", "balance", "no_server", "check", "passive", "splice"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "to", "reach", "flows", "keep", "control", "metrics", "balance", "affinity", "no_server", "passive", "splice"])]
     pub(crate) config: Option<PathBuf>,
     /// Where clients come to: an address that --address gives, or one of the daemon's, and a port; tcp unless it says udp (repeatable)
     #[arg(long, required_unless_present = "config", num_args = 1.., value_name = "[tcp:|udp:]ADDRESS:PORT")]
@@ -52,6 +52,9 @@ pub struct ForwardArgs {
     /// How the server of a new connection is chosen
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     pub(crate) balance: Balance,
+    /// What of a client decides its server; client keeps all its connections together
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    pub(crate) affinity: Affinity,
     #[command(flatten)]
     pub(crate) health: HealthArgs,
     /// What becomes of new connections while no server is to have any
@@ -60,6 +63,9 @@ pub struct ForwardArgs {
     /// Listen to exos forward ctl at a socket that its owner may open: servers change while it runs
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = FORWARD_SOCKET)]
     pub(crate) control: Option<PathBuf>,
+    /// Answer Prometheus there (GET /metrics), at a loopback address of the host: all that is counted, as it is now
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) metrics: Option<SocketAddr>,
     /// Take over from the forwarder at the same --control, if there is one: it ends when this one is ready; give both the same --keep
     #[arg(long, conflicts_with = "splice")]
     pub(crate) take_over: bool,
@@ -67,7 +73,7 @@ pub struct ForwardArgs {
     #[arg(long)]
     pub(crate) in_kernel: bool,
     /// Join sockets of the kernel's instead, by splice(2): a proxy. TCP only, at addresses of this host, without a link
-    #[arg(long, conflicts_with_all = ["balance", "check", "control", "in_kernel", "reach", "no_server", "passive"])]
+    #[arg(long, conflicts_with_all = ["balance", "affinity", "check", "control", "metrics", "in_kernel", "reach", "no_server", "passive"])]
     pub(crate) splice: bool,
     /// With --splice: tell servers of their clients by the PROXY protocol, which they must expect
     #[arg(long, value_enum, value_name = "VERSION", requires = "splice")]

@@ -3,6 +3,7 @@
 //! Each frame is shown to the forwarder first, where it lies in the link's memory. One that goes on gets the link address
 //! of its next hop and leaves from where it is; only while a neighbour is asked for is it copied, to wait.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -16,7 +17,9 @@ use serde_json::json;
 
 use crate::answers::Answers;
 use crate::checking::Checking;
+use crate::config;
 use crate::control::{self, ControlServer, Kind, Request};
+use crate::exporter::Exporter;
 use crate::forwarder::Forwarder;
 use crate::health::Rule;
 use crate::keeper::Keeper;
@@ -29,7 +32,7 @@ use crate::options::{ForwardArgs, Other, Place};
 use crate::predecessor::Predecessor;
 use crate::seeking::{self, Seeking};
 use crate::service::{Changes, Services};
-use crate::setup::{attach, check_kernel, check_listeners, listens, source};
+use crate::setup::{attach, check_affinity, check_kernel, check_listeners, listens, source};
 use crate::statistics;
 use crate::wanted::Wanted;
 
@@ -45,6 +48,12 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     if args.splice {
         return crate::splice::run(args);
     }
+    if let (Some(file), Some(None)) = (&args.config, &args.health.check) {
+        config::check(file).map_err(|errors| Error::new(errors.to_string()))?;
+        // Nobody may be reading; the status says it too.
+        let _ = writeln!(std::io::stdout(), "{}: good", file.display());
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut wanted = Wanted::of(args)?;
     if lent::is_lent(&wanted)? {
         lent::check(wanted.in_kernel, &wanted)?;
@@ -52,6 +61,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     }
     check_listeners(&wanted)?;
     check_kernel(wanted.in_kernel, &wanted)?;
+    check_affinity(&wanted)?;
     let checks = wanted.health.rule()?.map(Checking::new);
     if let Some(file) = &args.config {
         wanted.user.warn_of_unreadable("forward", file);
@@ -69,6 +79,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     if control.is_none() {
         control = wanted.control.as_ref().map(listen).transpose()?;
     }
+    let exporter = wanted.metrics.map(Exporter::listen).transpose()?;
     let listens = listens(&wanted, &exos.stack)?;
     let services = Services::new(&listens).map_err(|misfit| Error::new(misfit.to_string()))?;
     lent::claim(&mut exos, &wanted)?;
@@ -114,6 +125,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
         checks,
         seeking: Seeking::default(),
         control,
+        exporter,
         control_due: clock::now(),
         hands_over: false,
         started: clock::now(),
@@ -147,6 +159,7 @@ fn predecessor(args: &ForwardArgs, wanted: &Wanted) -> Result<Option<Predecessor
 /// How flows begin, and which servers are to have none.
 fn set_rules(forwarder: &mut Forwarder, wanted: &Wanted) {
     forwarder.set_no_server(wanted.no_server);
+    forwarder.set_affinity(wanted.affinity);
     let services = forwarder.services_mut();
     services.set_passive(wanted.health.passive());
     services.set_balance(wanted.balance);
@@ -188,6 +201,7 @@ struct Program {
     checks: Option<Checking>,
     seeking: Seeking,
     control: Option<ControlServer>,
+    exporter: Option<Exporter>,
     /// When the control socket is looked at next.
     control_due: Instant,
     /// Another takes its place now.
@@ -248,7 +262,7 @@ impl Program {
         }
         self.seek_servers();
         self.tell_of_changes();
-        self.serve_control();
+        self.serve_askers();
         if self.signals.take_asked(Ask::Reload) {
             match self.reload() {
                 Ok(changes) => exos_program::info!("exos forward: {}", in_words(&changes)),
@@ -320,9 +334,12 @@ impl Program {
         let checks = self.checks.as_ref().and_then(Checking::poll_timeout);
         let kernel = self.kernel.as_ref().map(Kernel::poll_timeout);
         let (flows, seeking) = (self.forwarder.poll_timeout(), self.seeking.poll_timeout());
-        let due = [flows, checks, seeking, control, kernel];
+        let scrapers = self.exporter.as_ref().and_then(Exporter::due_in);
+        let scrapers = scrapers.map(|time| self.exos.now() + time);
+        let due = [flows, checks, seeking, control, kernel, scrapers];
         let mut fds = vec![self.signals.fd()];
         fds.extend(self.control.iter().flat_map(ControlServer::fds));
+        fds.extend(self.exporter.iter().flat_map(Exporter::fds));
         self.exos.wait(due.into_iter().flatten().min(), &fds)
     }
 
@@ -334,15 +351,25 @@ impl Program {
         }
     }
 
-    /// Hears the control socket. Flows have been kept by now, so that no place that is given out has any in the file.
-    fn serve_control(&mut self) {
+    /// Hears the control socket, and who scrapes. Flows have been kept by now, so that no place that is given out has any in the file.
+    fn serve_askers(&mut self) {
         let now = self.exos.now();
-        let Some(mut control) = self.control.take_if(|_| self.control_due <= now) else {
+        if self.control_due > now {
             return;
-        };
+        }
         self.control_due = now + CONTROL_EVERY;
-        control.serve(|line| self.respond(line));
-        self.control = Some(control);
+        if let Some(mut control) = self.control.take() {
+            control.serve(|line| self.respond(line));
+            self.control = Some(control);
+        }
+        if let Some(mut exporter) = self.exporter.take() {
+            exporter.serve(|| {
+                self.read_tallies();
+                let status = serde_json::to_value(statistics::Report::of(self.parts()));
+                control::metrics_text(&status.expect("numbers and texts under names"))
+            });
+            self.exporter = Some(exporter);
+        }
     }
 
     /// Reads the file anew: what it says takes the place of what was, or nothing changes. The file is short, so packets wait for
@@ -359,6 +386,7 @@ impl Program {
         wanted.link.address.clone_from(&self.addresses);
         check_listeners(&wanted)?;
         check_kernel(self.kernel.is_some(), &wanted)?;
+        check_affinity(&wanted)?;
         if self.exos.via().is_some() {
             lent::check(false, &wanted)?;
             lent::claim(&mut self.exos, &wanted)?;

@@ -9,7 +9,7 @@ use crate::limits::PATH_MTU_MIN;
 use crate::options::{Place, Weighted};
 use crate::predecessor::Predecessor;
 use crate::reach::Reach;
-use crate::service::Listen;
+use crate::service::{Affinity, Balance, Listen};
 use crate::wanted::Wanted;
 
 /// Listeners are at addresses of ours.
@@ -20,6 +20,17 @@ pub fn check_listeners(wanted: &Wanted) -> Result<(), Error> {
         None => Ok(()),
         Some(Place { at, .. }) => Err(Error::new(format!("{} is no address of ours", at.ip()))
             .mend(format!("give --address {}/PREFIX too", at.ip()))),
+    }
+}
+
+/// Only hashing looks at the client.
+pub fn check_affinity(wanted: &Wanted) -> Result<(), Error> {
+    match (wanted.affinity, wanted.balance) {
+        (Affinity::Client, Balance::Least | Balance::RoundRobin) => Err(Error::new(
+            "a client keeps its server only where servers are chosen by clients",
+        )
+        .mend("leave --balance out with --affinity client")),
+        _ => Ok(()),
     }
 }
 

@@ -62,6 +62,7 @@ pub struct Report<'a> {
     pid: u32,
     uptime_ms: u64,
     time_ns: u64,
+    affinity: &'static str,
     flows: Named<&'static str, u32>,
     #[serde(flatten)]
     status: Status<'a>,
@@ -77,6 +78,7 @@ impl<'a> Report<'a> {
             pid: std::process::id(),
             uptime_ms: (now - parts.started).as_millis() as u64,
             time_ns: now.micros() * 1000,
+            affinity: parts.forwarder.affinity().name(),
             flows: flows(parts.forwarder, parts.kernel),
             status: Status::of(parts.forwarder.services()),
             counters: Named(all(parts)),

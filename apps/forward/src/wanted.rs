@@ -1,5 +1,6 @@
 //! What a forwarder is to do, whether the command line says it or a file.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use exos::Error;
@@ -10,7 +11,7 @@ use crate::forwarder::NoServer;
 use crate::health::HealthArgs;
 use crate::options::{ForwardArgs, Place, Weighted};
 use crate::reach::Reach;
-use crate::service::Balance;
+use crate::service::{Affinity, Balance};
 
 /// Where clients come to, and the servers there: those of each listener's family.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub struct Wanted {
     pub control: Option<PathBuf>,
     pub in_kernel: bool,
     pub balance: Balance,
+    pub affinity: Affinity,
+    pub metrics: Option<SocketAddr>,
     pub no_server: NoServer,
     pub health: HealthArgs,
     pub services: Vec<Service>,
@@ -43,6 +46,10 @@ impl Wanted {
     /// The file cannot stand, with all that is wrong with it.
     pub fn of(args: &ForwardArgs) -> Result<Self, Error> {
         if let Some(file) = &args.config {
+            if let Some(Some(_)) = &args.health.check {
+                return Err(Error::new("the file says how servers are checked")
+                    .mend("write it under [check] there; --check alone checks the file"));
+            }
             let wanted = config::read(file).map_err(|errors| Error::new(errors.to_string()))?;
             let user = args.user.clone().or(wanted.user);
             let link = args.link.clone().or(wanted.link);
@@ -63,6 +70,8 @@ impl Wanted {
             control: args.control.clone(),
             in_kernel: args.in_kernel,
             balance: args.balance,
+            affinity: args.affinity,
+            metrics: args.metrics,
             no_server: args.no_server,
             health: args.health.clone(),
             services: vec![Service {

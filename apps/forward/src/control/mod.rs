@@ -13,5 +13,6 @@ mod table;
 
 pub use apply::apply;
 pub use client::{CtlArgs, run};
+pub use metrics::text as metrics_text;
 pub use request::{Kind, Request, answer, refuse};
 pub use server::Server as ControlServer;

@@ -30,6 +30,9 @@ fn status_text(status: &Value) -> String {
     let servers = list(&status["servers"]).map(|s| ((word(&s["protocol"]), word(&s["server"])), s));
     let servers: HashMap<_, _> = servers.collect();
     let mut text = String::new();
+    if status["affinity"] == "client" {
+        text += "each client keeps its server (affinity client)\n";
+    }
     for listener in list(&status["listeners"]) {
         let protocol = word(&listener["protocol"]);
         let _ = writeln!(

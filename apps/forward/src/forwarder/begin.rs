@@ -11,7 +11,7 @@ use crate::limits::{DATAGRAM_SHARE, EVICTABLE_AFTER, OPENING_SHARE};
 use crate::packet::{Segment, Transport};
 use crate::ports::Found;
 use crate::reach::Reach;
-use crate::service::is_unanswered;
+use crate::service::{Affinity, is_unanswered};
 
 impl Forwarder {
     /// The flow of a packet to a listener, begun where there is none; or how it goes on without one.
@@ -64,6 +64,10 @@ impl Forwarder {
     /// By which a client belongs to a server.
     pub(super) fn hash_of(&self, key: &Key) -> u64 {
         let Endpoint { address, port } = key.client;
+        let port = match self.affinity {
+            Affinity::Connection => port,
+            Affinity::Client => 0,
+        };
         self.spread.hash_and_half(address.words(), port.into())
     }
 

@@ -14,9 +14,9 @@ use crate::limits::{CHECK_INTERVAL_MIN, CHECKS_IN_A_ROW_MAX, PASSIVE_DEFAULT};
 /// How servers are checked.
 #[derive(clap::Args, Clone, Debug, PartialEq, Eq)]
 pub struct HealthArgs {
-    /// Check servers, and give those that do not pass no new connections: tcp (it takes connections) or http:/PATH (it answers)
-    #[arg(long, value_name = "tcp|http:/PATH")]
-    pub(crate) check: Option<Ask>,
+    /// Check servers, and give those that do not pass no new connections: tcp (it takes connections) or http:/PATH (it answers). With --config, and without a value: check the file, and start nothing
+    #[arg(long, value_name = "tcp|http:/PATH", num_args = 0..=1)]
+    pub(crate) check: Option<Option<Ask>>,
     /// Check at this port, not the server's own; servers of UDP are checked only so
     #[arg(long, value_name = "PORT", requires = "check", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) check_port: Option<u16>,
@@ -145,8 +145,13 @@ impl HealthArgs {
     ///
     /// What is said does not fit together.
     pub fn rule(&self) -> Result<Option<Rule>, Error> {
-        let Some(ask) = &self.check else {
-            return Ok(None);
+        let ask = match &self.check {
+            Some(Some(ask)) => ask,
+            Some(None) => {
+                return Err(Error::new("it is not said how servers are checked")
+                    .mend("give --check tcp or --check http:/PATH; a file is checked by --config FILE --check"));
+            }
+            None => return Ok(None),
         };
         if self.check_interval < CHECK_INTERVAL_MIN {
             return Err(
@@ -239,13 +244,14 @@ mod tests {
             ("/well?a=b", 204..=204)
         );
         for (line, said) in [
+            ("--check", "--config FILE --check"),
             ("--check udp", "write tcp or http:/PATH"),
             ("--check http:well", "write tcp or http:/PATH"),
             ("--check tcp --check-body x", "hears no answer"),
             ("--check tcp --check-timeout 3s", "before the next begins"),
             ("--check tcp --check-interval 1ms", "without a pause"),
             ("--check http:/ --check-status 20", "200-399"),
-            ("--check-fall 3", "--check <"),
+            ("--check-fall 3", "--check [<"),
             ("--check tcp --check-rise 0", "0 is not in"),
             ("--passive 1001", "1001 is not in"),
         ] {

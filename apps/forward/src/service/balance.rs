@@ -19,6 +19,26 @@ pub enum Balance {
     RoundRobin,
 }
 
+/// What of a client decides which server it belongs to.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Affinity {
+    /// Its address and port: each connection by itself, so that load is spread evenly
+    #[default]
+    Connection,
+    /// Its address alone: all its connections, of all listeners with the same servers, go to one server, as iperf3 and FTP need it
+    Client,
+}
+
+impl Affinity {
+    /// Its name in options and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connection => "connection",
+            Self::Client => "client",
+        }
+    }
+}
+
 impl Services {
     /// Chooses servers so from now on.
     pub fn set_balance(&mut self, balance: Balance) {

@@ -30,7 +30,7 @@ use crate::ports::Ports;
 use crate::reach::Reach;
 use crate::rewrite::Rewrite;
 use crate::traffic::{Course, Traffic};
-pub use balance::Balance;
+pub use balance::{Affinity, Balance};
 pub use health::Health;
 pub use reload::Changes;
 pub use wanted::{Listen, Misfit};

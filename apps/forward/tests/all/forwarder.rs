@@ -11,6 +11,7 @@ mod reaches;
 mod resting;
 mod tunnels;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use exos_forward::limits::{
 };
 use exos_forward::packet::{Packet, Transport};
 use exos_forward::reach::Reach;
-use exos_forward::service::{Listen, Services, Standing};
+use exos_forward::service::{Affinity, Listen, Services, Standing};
 use exos_inet::RxChecksum;
 
 #[test]
@@ -299,4 +300,44 @@ fn what_was_shown_is_forgotten_with_its_batch() {
     forwarder.read_ahead(START);
     place.copy_from_slice(&segment(1));
     assert_eq!(goes_to(&mut forwarder, &mut place), client(1));
+}
+
+/// With affinity by client all connections of a client go to one server, by whichever listener, and clients are spread evenly.
+#[test]
+fn a_client_keeps_its_server() {
+    let servers = ["10.0.0.11", "10.0.0.12", "10.0.0.13"];
+    let listen = |port: u16| Listen {
+        transport: Transport::Tcp,
+        at: SocketAddr::new(at(VIP).ip(), port),
+        reach: Reach::Nat,
+        to: servers
+            .map(|s| (SocketAddr::new(s.parse().unwrap(), 8080), 1, at(VIP).ip()))
+            .to_vec(),
+    };
+    let services = Services::new(&[listen(80), listen(81)]).unwrap();
+    let mut forwarder = Forwarder::new(services, common::steps::MAC, 100_000, 1);
+    for affinity in [Affinity::Client, Affinity::Connection] {
+        forwarder.set_affinity(affinity);
+        let mut clients_of = BTreeMap::new();
+        for host in 0..150u8 {
+            let mut its = BTreeSet::new();
+            for port in 0..20u16 {
+                let client = SocketAddr::from(([10, 9, 8, host], 2000 + port));
+                let vip = SocketAddr::new(at(VIP).ip(), 80 + port % 2);
+                let syn = give(&mut forwarder, START, tcp(client, vip, SYN, 0)).unwrap();
+                its.insert(ends_of(&syn).1);
+                give(&mut forwarder, START, tcp(client, vip, RST, 0)).unwrap();
+            }
+            for server in &its {
+                *clients_of.entry(*server).or_insert(0) += 1;
+            }
+            assert_eq!(its.len() == 1, affinity == Affinity::Client, "{its:?}");
+        }
+        assert!(clients_of.values().all(|n| *n >= 30), "{clients_of:?}");
+        // What is remembered would go where it went.
+        forwarder.handle_timeout(START + CLOSING_TIME + secs(3));
+        while !forwarder.flows().is_empty() {
+            forwarder.handle_timeout(START + CLOSING_TIME + secs(3));
+        }
+    }
 }

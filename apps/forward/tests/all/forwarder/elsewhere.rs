@@ -1,7 +1,5 @@
 //! Connections that a server refuses or does not answer: another one gets them, and their clients do not know.
 
-use std::collections::BTreeMap;
-
 use etherparse::{Icmpv4Type, Icmpv6Type, PacketBuilder, icmpv4, icmpv6};
 use exos_forward::limits::{ASKED_AGAIN_TIME, REFUSALS_MAX, SYNS_MAX};
 use exos_forward::packet::Segment;

@@ -1,0 +1,268 @@
+//! `exos forward --config FILE --check`: what would keep a forwarder with this file from starting, as far as can be seen without
+//! starting one.
+//!
+//! What the text says wrong is told first, and alone: the rest would follow from it. Then what it names is looked at: the interface,
+//! addresses and routes, whether services fit together, and files. Nothing is made, and nobody is asked.
+
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::ops::Range;
+use std::path::Path;
+
+use exos::{LinkName, clock};
+use exos_host::netlink::Netlink;
+use exos_inet::{Config, Stack};
+use exos_program::config::{ConfigErrors, Source, Text, tables, text_of};
+use exos_wire::Mac;
+use rustix::fs::{Access, access};
+use toml::Spanned;
+
+use super::{File, ServiceTable, parse};
+use crate::kept;
+use crate::lent;
+use crate::limits::{CONFIG_LEN_MAX, LINK_MTU};
+use crate::service::{Listen, Services};
+use crate::setup::{check_affinity, check_kernel, listens};
+use crate::wanted::{Service, Wanted};
+
+/// Whether a forwarder would start with a file.
+///
+/// # Errors
+///
+/// All that would keep it from that.
+pub fn check(file: &Path) -> Result<(), ConfigErrors> {
+    let text = text_of(file, CONFIG_LEN_MAX)?;
+    let mut wanted = parse(file, &text)?;
+    let source = Source::new(file, &text);
+    let tables: File = tables::read(&source);
+    let is_lent = lent::is_lent(&wanted).unwrap_or(false);
+    let whole = [
+        check_affinity(&wanted),
+        check_kernel(wanted.in_kernel, &wanted),
+        if is_lent {
+            lent::check(wanted.in_kernel, &wanted)
+        } else {
+            Ok(())
+        },
+    ];
+    for error in whole.into_iter().filter_map(Result::err) {
+        source.note_missing_whole(error.to_string());
+    }
+    if is_lent {
+        // How long their networks are the daemon knows, and where routes lead.
+        lent::name_addresses(&mut wanted);
+    }
+    look_at_link(&source, &tables, &wanted);
+    look_at_services(&source, &tables.service, &wanted, is_lent);
+    look_at_files(&source, &tables, &wanted);
+    source.finish(())
+}
+
+/// Notes an error with what can be done about it.
+fn note(source: &Source, at: &Range<usize>, what: impl ToString) {
+    source.note(at, what.to_string());
+}
+
+fn look_at_link(source: &Source, tables: &File, wanted: &Wanted) {
+    let at = tables.link.name.as_ref().map(Spanned::span);
+    let link = wanted.link.attachment(0).map(|attachment| attachment.link);
+    match (link, at) {
+        (Ok(LinkName::Xdp { interface, .. }), Some(at)) => {
+            let found = Netlink::new().and_then(|netlink| netlink.link_by_name(&interface));
+            if let Err(error) = found {
+                note(source, &at, error);
+            }
+        }
+        (Ok(_), _) => {}
+        (Err(error), Some(at)) => note(source, &at, error),
+        (Err(error), None) => source.note_missing_whole(error.to_string()),
+    }
+}
+
+fn look_at_services(
+    source: &Source,
+    tables: &[Spanned<ServiceTable>],
+    wanted: &Wanted,
+    is_lent: bool,
+) {
+    let stack = if is_lent { None } else { stack(wanted) };
+    let mut services = Services::default();
+    for (table, service) in tables.iter().zip(&wanted.services) {
+        let listen = &table.get_ref().listen;
+        for (text, place) in listen.iter().zip(&service.listen) {
+            let ip = place.at.ip();
+            if !wanted.link.address.iter().any(|a| a.ip == ip) {
+                let what = format!("{ip} is no address of ours; add it to addresses under [link]");
+                source.note(&text.span(), what);
+            }
+        }
+        match of_service(wanted, service, stack.as_ref()) {
+            Ok(listens) => {
+                for (text, listen) in listen.iter().zip(listens) {
+                    if let Err(misfit) = services.add_listener(&listen) {
+                        note(source, &text.span(), misfit);
+                    }
+                }
+            }
+            Err(error) => note(source, &table.span(), error),
+        }
+    }
+}
+
+/// The listeners of a service; without a stack servers see the listener's address, as is so on lent addresses.
+fn of_service(
+    wanted: &Wanted,
+    service: &Service,
+    stack: Option<&Stack>,
+) -> Result<Vec<Listen>, exos::Error> {
+    if let Some(stack) = stack {
+        let services = vec![service.clone()];
+        let one = Wanted {
+            services,
+            ..wanted.clone()
+        };
+        return listens(&one, stack);
+    }
+    let listen = service.listen.iter().map(|place| {
+        let to = service.to.iter();
+        let of_family = to.filter(|server| server.ip.is_ipv6() == place.at.is_ipv6());
+        let end =
+            |ip: IpAddr, port: Option<u16>| SocketAddr::new(ip, port.unwrap_or(place.at.port()));
+        Listen {
+            transport: place.transport,
+            at: place.at,
+            reach: service.reach,
+            to: of_family
+                .map(|server| (end(server.ip, server.port), server.weight, place.at.ip()))
+                .collect(),
+        }
+    });
+    Ok(listen.collect())
+}
+
+/// A stack with the addresses and gateways, which knows where routes lead.
+fn stack(wanted: &Wanted) -> Option<Stack> {
+    let link = wanted.link.attachment(0).ok()?;
+    let addresses = link.addresses.iter().map(|a| (a.ip, a.prefix));
+    let config = Config {
+        addresses: addresses.collect(),
+        gateways: link.gateways.clone(),
+        ..Config::new(Mac([2, 0, 0, 0, 0, 1]), LINK_MTU)
+    };
+    Stack::new(config, 0, clock::now()).ok()
+}
+
+fn look_at_files(source: &Source, tables: &File, wanted: &Wanted) {
+    if let Some(keep) = &tables.keep {
+        let path = Path::new(keep.get_ref());
+        match std::fs::read(path) {
+            Ok(bytes) => {
+                if let Err(unreadable) = kept::read(&bytes) {
+                    note(source, &keep.span(), unreadable);
+                }
+            }
+            Err(error) if path.exists() => {
+                note(source, &keep.span(), format!("it cannot be read: {error}"));
+            }
+            Err(_) => {}
+        }
+        look_at_folder(source, keep);
+    }
+    if let Some(control) = &tables.control {
+        look_at_folder(source, control);
+    }
+    let metrics = tables.metrics.as_ref().zip(wanted.metrics);
+    if let Some((text, at)) = metrics {
+        let bound = TcpListener::bind(at).map(drop);
+        // A forwarder that runs with this file has it.
+        let is_taken = |e: &std::io::Error| e.kind() == std::io::ErrorKind::AddrInUse;
+        match bound.err().filter(|error| !is_taken(error)) {
+            Some(error) => note(
+                source,
+                &text.span(),
+                format!("cannot listen there: {error}"),
+            ),
+            None if !at.ip().is_loopback() => note(
+                source,
+                &text.span(),
+                "this is not a loopback address; write for example 127.0.0.1:9102",
+            ),
+            None => {}
+        }
+    }
+}
+
+/// The nearest folder that is there has to be one where files can be made.
+fn look_at_folder(source: &Source, path: &Text) {
+    let above = Path::new(path.get_ref()).ancestors().skip(1);
+    let mut folders = above.filter(|folder| folder.exists());
+    let Some(folder) = folders.next() else {
+        return;
+    };
+    let is_good = folder.is_dir() && access(folder, Access::WRITE_OK).is_ok();
+    if !is_good {
+        let what = format!(
+            "no file can be made in {}; name another place",
+            folder.display()
+        );
+        source.note(&path.span(), what);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a text is told, by its lines.
+    fn said(name: &str, text: &str) -> Vec<(usize, String)> {
+        let file = std::env::temp_dir().join(format!("check-{name}-{}", std::process::id()));
+        std::fs::write(&file, text).unwrap();
+        let said = check(&file).err().map(|errors| errors.errors);
+        std::fs::remove_file(&file).unwrap();
+        let said = said.into_iter().flatten();
+        said.map(|error| (error.line, error.what)).collect()
+    }
+
+    const GOOD: &str = "metrics = \"127.0.0.1:0\"\n[link]\nname = \"xdp:lo\"\naddresses = [\"10.10.0.20/24\"]\n\
+                        [[service]]\nlisten = [\"10.10.0.20:80\"]\nto = [\"10.10.0.11\"]\n";
+
+    #[test]
+    fn a_good_file_is_told_nothing() {
+        assert_eq!(said("good", GOOD), []);
+    }
+
+    /// Everything that a start would find is told at once, each with its line.
+    #[test]
+    fn each_mistake_has_its_line() {
+        let text = "affinity = \"client\"\nbalance = \"least\"\nkeep = \"/proc/version/flows\"\nmetrics = \"192.0.2.9:1\"\n\
+                    [link]\nname = \"xdp:nothere0\"\naddresses = [\"10.10.0.20/24\"]\n\
+                    [[service]]\nlisten = [\"10.10.0.20:80\", \"10.10.0.21:80\"]\nto = [\"10.10.0.11\"]\n\
+                    [[service]]\nlisten = [\"10.10.0.20:80\"]\nto = [\"192.0.2.1\"]\n\
+                    [[service]]\nlisten = [\"10.10.0.20:81\"]\nto = [\"10.10.0.11\", \"10.10.0.11\"]\n\
+                    [[service]]\nlisten = [\"10.10.0.20:80\"]\nto = [\"10.10.0.11\"]\n";
+        let said = said("bad", text);
+        for (line, wanted) in [
+            (0, "keeps its server only"),
+            (3, "no file can be made in"),
+            (4, "cannot listen there"),
+            (6, "there is no interface nothere0"),
+            (9, "10.10.0.21 is no address of ours"),
+            (11, "no route leads to 192.0.2.1"),
+            (15, "is named twice"),
+            (18, "is listened at twice"),
+        ] {
+            let found = |(at, what): &&(usize, String)| *at == line && what.contains(wanted);
+            assert!(said.iter().any(|e| found(&e)), "{line}, {wanted}: {said:?}");
+        }
+        assert_eq!(said.len(), 8, "{said:?}");
+    }
+
+    /// What the text itself says wrong is told without what would follow from it.
+    #[test]
+    fn what_cannot_be_read_is_told_alone() {
+        let text = GOOD
+            .replace("xdp:lo", "xdp:nothere0")
+            .replace("metrics = \"127.0.0.1:0\"", "flows = 0");
+        let said = said("text", &text);
+        assert_eq!((said.len(), said[0].0), (1, 1), "{said:?}");
+    }
+}
