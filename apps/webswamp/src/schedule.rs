@@ -75,6 +75,8 @@ pub struct Schedule {
     next: Option<Instant>,
     /// From a moment that is ours to the next one.
     step: u32,
+    /// None of its moments is at this time or later.
+    end: Instant,
 }
 
 #[derive(Clone, Debug)]
@@ -198,6 +200,7 @@ impl Schedule {
             source,
             next: None,
             step: 1,
+            end: Instant::from_micros(u64::MAX),
         };
         schedule.find();
         schedule
@@ -208,6 +211,13 @@ impl Schedule {
         self.source.go_on(part.nth());
         self.step = part.of();
         self.find();
+        self
+    }
+
+    /// Its moments before an end.
+    pub fn until(mut self, end: Instant) -> Self {
+        self.end = end;
+        self.next = self.next.filter(|&at| at < end);
         self
     }
 
@@ -228,7 +238,8 @@ impl Schedule {
         self.next = match &mut self.source {
             Source::Rate(rate) => rate.next(),
             Source::Log(log) => log.next(),
-        };
+        }
+        .filter(|&at| at < self.end);
     }
 }
 

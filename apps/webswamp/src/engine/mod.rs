@@ -215,6 +215,14 @@ impl<Id: Copy> Engine<Id> {
         is_idle && !closes && (self.ending || self.left == 0 || !begins)
     }
 
+    /// Requests of an open loop whose time has come have not begun: the loop was held up.
+    pub fn is_behind(&self, now: Instant) -> bool {
+        let Shape::Open(schedule) = &self.shape else {
+            return false;
+        };
+        self.may_begin() && schedule.next().is_some_and(|intended| intended <= now)
+    }
+
     /// When [`handle_due`](Self::handle_due) has something to do.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let since = |first: Option<u32>, time: Duration| {
@@ -247,15 +255,24 @@ impl<Id: Copy> Engine<Id> {
 
     // Commands.
 
-    /// Nothing begins any more, and what was meant to from now on does not count; what is under way goes on.
+    /// Nothing begins any more, and what was meant to from now on does not count; what is under way goes on. What should
+    /// have begun is an error.
     pub fn end(&mut self, now: Instant) {
-        if !self.ending {
-            self.ending = true;
-            self.statistics.until = self.statistics.until.min(now);
-            for (intended, _) in std::mem::take(&mut self.waiting) {
-                self.statistics.failed(ErrorKind::NotBegun, intended, now);
-            }
+        if self.ending {
+            return;
         }
+        self.statistics.until = self.statistics.until.min(now);
+        for (intended, _) in std::mem::take(&mut self.waiting) {
+            self.statistics.failed(ErrorKind::NotBegun, intended, now);
+        }
+        while self.may_begin()
+            && let Shape::Open(schedule) = &mut self.shape
+            && let Some(intended) = schedule.take(now)
+        {
+            self.left -= 1;
+            self.statistics.failed(ErrorKind::NotBegun, intended, now);
+        }
+        self.ending = true;
     }
 
     /// Gives up what is under way, and connections, so many at a time. True when none is left.

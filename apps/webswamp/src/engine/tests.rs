@@ -425,6 +425,34 @@ fn the_end() {
     assert_eq!(did, [(0, Abort), (1, Abort)]);
 }
 
+/// A loop that is held up over the end begins what was meant to begin before it. Who stops at once has errors instead.
+#[test]
+fn what_was_meant_to_begin_before_the_end_is_not_forgotten() {
+    for is_begun in [true, false] {
+        let mut world = World::open(behaviour(100, 100), 1000.0);
+        world.turn();
+        world.now += Duration::from_millis(5);
+        assert!(world.engine.is_behind(world.now));
+        if is_begun {
+            world.turn();
+            assert!(!world.engine.is_behind(world.now));
+        }
+        world.engine.end(world.now);
+        assert!(!world.engine.is_behind(world.now));
+        let (under_way, errors) = match is_begun {
+            true => (6, vec![]),
+            // The sixth was meant to begin at the end, and does not count.
+            false => (1, vec![(ErrorKind::NotBegun, 4)]),
+        };
+        assert_eq!(
+            (world.engine.requests_under_way(), world.errors()),
+            (under_way, errors)
+        );
+        world.turn();
+        assert_eq!(world.engine.requests_under_way(), under_way);
+    }
+}
+
 #[test]
 fn so_many_requests_and_no_more() {
     let mut world = World::closed(Behaviour {

@@ -44,7 +44,8 @@ impl<Id: Copy> Course<'_, Id> {
     /// there is none, because all is done, here and on the other cores, or somebody has asked to stop.
     pub(super) fn due(&mut self, now: Instant) -> Option<Instant> {
         self.seat.heed();
-        if now >= self.until {
+        // What was meant to begin before the end does, also when this turn is late.
+        if now >= self.until && !self.engine.is_behind(now) {
             self.engine.end(now);
         }
         let may_end = self.lasts_until.is_none_or(|until| now >= until);

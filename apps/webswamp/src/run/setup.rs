@@ -132,7 +132,8 @@ impl Setup {
             }
             None => return Shape::Closed,
         };
-        Shape::Open(schedule.part(seat.part()))
+        let end = start + self.duration;
+        Shape::Open(schedule.part(seat.part()).until(end))
     }
 
     /// Until when a rate lasts.

@@ -132,6 +132,15 @@ fn any_schedule() -> impl Strategy<Value = Schedule> {
 }
 
 proptest! {
+    /// An end leaves the moments before it as they are.
+    #[test]
+    fn an_end_cuts_off_what_comes_later(schedule in any_schedule(), of in 1u32..4, millis in 7u64..5000) {
+        let schedule = schedule.part(Part::all(of).next().unwrap());
+        let end = Instant::from_millis(millis);
+        let before = moments(schedule.clone()).into_iter().filter(|&at| at < end.micros());
+        prop_assert_eq!(moments(schedule.until(end)), before.collect::<Vec<_>>());
+    }
+
     /// The parts of several cores are the whole, to the microsecond: the moment of number n is in the part with n.
     #[test]
     fn parts_make_the_whole(schedule in any_schedule(), of in 1u32..7) {
