@@ -9,7 +9,7 @@ use exos_cheetah::site::{Description, Document};
 use exos_cheetah::{Next, Server, ServerConnection, Site};
 
 #[path = "mutations.rs"]
-mod mutations;
+pub mod mutations;
 
 /// What a connection has sent, and how it ended.
 #[derive(Debug, PartialEq, Eq)]

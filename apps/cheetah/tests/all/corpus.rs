@@ -4,7 +4,7 @@
 //! too. A failure names its input.
 
 #[path = "../../../../fuzz/bodies/http.rs"]
-mod bodies;
+pub mod bodies;
 
 use exos_testing::{Random, corpus, run};
 

@@ -5,11 +5,10 @@
 //! failure prints the seed of its stream.
 
 use crate::common;
-#[path = "../../../../fuzz/bodies/mutations.rs"]
-mod mutations;
 use crate::common::nginx;
 use crate::common::rules;
 use crate::common::seen;
+use crate::corpus::bodies::mutations;
 
 use std::fs;
 use std::path::Path;

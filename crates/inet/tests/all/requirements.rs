@@ -2,9 +2,7 @@
 //! every script and test that it names exists. Beside that, the requirements that no packet script can
 //! show: which addresses a connection may have, and where its numbers come from.
 
-#[allow(dead_code)]
-#[path = "runner/wire.rs"]
-mod wire;
+use crate::runner::wire;
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};

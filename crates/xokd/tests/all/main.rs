@@ -9,9 +9,7 @@ mod lab;
 mod leftovers;
 mod lifetimes;
 mod multicast;
-#[path = "attacks/packet_socket.rs"]
 mod packet_socket;
-#[path = "attacks/packets.rs"]
 mod packets;
 mod revocation;
 mod successors;

@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A running nginx; stopped when dropped.
@@ -28,7 +29,12 @@ impl Nginx {
         let program = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"];
         let program = program.into_iter().find(|path| Path::new(path).exists())?;
         let version = Command::new(program).arg("-v").output().ok()?.stderr;
-        let folder = std::env::temp_dir().join(format!("exos-nginx-{}", std::process::id()));
+        static STARTED: Mutex<u32> = Mutex::new(0);
+        // One after the other, so that no two find the same port free.
+        let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+        *started += 1;
+        let name = format!("exos-nginx-{}-{started}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
         fs::create_dir_all(&folder).unwrap();
         let port = std::net::TcpListener::bind("127.0.0.1:0")
             .ok()?

@@ -16,7 +16,7 @@ mod parse;
 mod play;
 mod segment;
 mod value;
-mod wire;
+pub mod wire;
 
 use std::path::{Path, PathBuf};
 

@@ -8,10 +8,10 @@ use exos_xok::message::{Answer, Refusal, Request};
 
 use crate::attacks::attacker::{Attacker, Hostile};
 use crate::attacks::program::{Program, refusal};
-use crate::attacks::shortage::with_descriptors_to_spare;
 use crate::attacks::world::{
     MARK, OURS, OURS_V6, PEER, ROOTS, World, case, from_us, is_marked, must_be_clean, to_us,
 };
+use crate::lab::shortage::with_descriptors_to_spare;
 use crate::packets::{self, Way};
 
 const WITHIN: &str = "udp and dst portrange 5000-5099";

@@ -47,8 +47,6 @@ mod reading;
 mod revoking;
 mod rings;
 mod sending;
-#[path = "../lab/shortage.rs"]
-mod shortage;
 mod sockets;
 mod talking;
 mod turns;
