@@ -32,7 +32,7 @@ pub struct ForwardArgs {
     #[command(flatten)]
     pub(crate) link: LinkArgs,
     /// What to forward and how, in a file of TOML, and by which link if that is not named here (docs/forward.md); SIGHUP reads it anew
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "to", "reach", "flows", "keep", "control", "metrics", "balance", "affinity", "no_server", "passive", "splice"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "to", "reach", "flows", "keep", "control", "metrics", "balance", "affinity", "no_server", "passive", "passive_window", "passive_rest", "splice"])]
     pub(crate) config: Option<PathBuf>,
     /// Where clients come to: an address that --address gives, or one of the daemon's, and a port; tcp unless it says udp (repeatable)
     #[arg(long, required_unless_present = "config", num_args = 1.., value_name = "[tcp:|udp:]ADDRESS:PORT")]
@@ -73,7 +73,7 @@ pub struct ForwardArgs {
     #[arg(long)]
     pub(crate) in_kernel: bool,
     /// Join sockets of the kernel's instead, by splice(2): a proxy. TCP only, at addresses of this host, without a link
-    #[arg(long, conflicts_with_all = ["balance", "affinity", "check", "control", "metrics", "in_kernel", "reach", "no_server", "passive"])]
+    #[arg(long, conflicts_with_all = ["balance", "affinity", "check", "control", "metrics", "in_kernel", "reach", "no_server", "passive", "passive_window", "passive_rest"])]
     pub(crate) splice: bool,
     /// With --splice: tell servers of their clients by the PROXY protocol, which they must expect
     #[arg(long, value_enum, value_name = "VERSION", requires = "splice")]

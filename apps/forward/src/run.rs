@@ -87,6 +87,8 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     let mut forwarder = Forwarder::new(services, mac, wanted.flows, secret()?);
     forwarder.set_mtu(exos.stack.config().mtu);
     set_rules(&mut forwarder, &wanted);
+    // A client belongs to the same server from the first packet on.
+    while !forwarder.services_mut().build(usize::MAX) {}
     let keep = |path: &PathBuf| {
         let start = || Keeper::start(path, &mut forwarder);
         wanted.user.as_user(start)
@@ -159,8 +161,8 @@ fn predecessor(args: &ForwardArgs, wanted: &Wanted) -> Result<Option<Predecessor
 /// How flows begin, and which servers are to have none.
 fn set_rules(forwarder: &mut Forwarder, wanted: &Wanted) {
     forwarder.set_no_server(wanted.no_server);
-    forwarder.set_affinity(wanted.affinity);
     let services = forwarder.services_mut();
+    services.set_affinity(wanted.affinity);
     services.set_passive(wanted.health.passive());
     services.set_balance(wanted.balance);
 }

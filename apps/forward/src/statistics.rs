@@ -78,7 +78,7 @@ impl<'a> Report<'a> {
             pid: std::process::id(),
             uptime_ms: (now - parts.started).as_millis() as u64,
             time_ns: now.micros() * 1000,
-            affinity: parts.forwarder.affinity().name(),
+            affinity: parts.forwarder.services().affinity().name(),
             flows: flows(parts.forwarder, parts.kernel),
             status: Status::of(parts.forwarder.services()),
             counters: Named(all(parts)),

@@ -64,7 +64,7 @@ impl Forwarder {
     /// By which a client belongs to a server.
     pub(super) fn hash_of(&self, key: &Key) -> u64 {
         let Endpoint { address, port } = key.client;
-        let port = match self.affinity {
+        let port = match self.services.affinity() {
             Affinity::Connection => port,
             Affinity::Client => 0,
         };

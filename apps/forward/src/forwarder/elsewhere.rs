@@ -17,6 +17,7 @@ use crate::icmp::Quote;
 use crate::limits::{ASKED_AGAIN_AFTER, ASKED_AGAIN_TIME, REFUSALS_MAX, SYN_LEN_MAX};
 use crate::packet::{Packet, Segment};
 use crate::rewrite::Sums;
+use crate::service::Affinity;
 
 impl Forwarder {
     /// A segment of a connection that was asked for and not answered: the flow to go on with, or what becomes of a refusal.
@@ -33,7 +34,13 @@ impl Forwarder {
             Way::ToServer if is_syn(&segment) && self.is_asked_again(now, id) => {
                 let seen = self.flows.get(id).seen;
                 self.fails(tick_of(now), id, seen);
-                Ok(self.move_on(now, id, false).unwrap_or(id))
+                let stays = self.waits_for_its_server(id);
+                let moved = if stays {
+                    None
+                } else {
+                    self.move_on(now, id, false)
+                };
+                Ok(moved.unwrap_or(id))
             }
             Way::ToClient if self.is_refusal(id, &segment) => {
                 self.refused(now, id, true).map_or(Ok(id), Err)
@@ -154,6 +161,13 @@ impl Forwarder {
         }
         let hash = self.hash_of(&flow.key);
         self.services.another(listener, flow.server, hash, refusals)
+    }
+
+    /// Whether a flow that is not answered stays where it is: its client's others are there, and new ones would come there too.
+    fn waits_for_its_server(&self, id: FlowId) -> bool {
+        let flow = self.flows.get(id);
+        let is_in_use = self.services.is_in_use(flow.key.listener, flow.server);
+        self.services.affinity() == Affinity::Client && is_in_use
     }
 
     /// Gives a flow that nobody has answered to another server: the flow that it is now.

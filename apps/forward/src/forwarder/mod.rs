@@ -48,7 +48,7 @@ use crate::packet::{Packet, Transport, Upper};
 use crate::reach::Reach;
 use crate::refusal::Refusal;
 use crate::rewrite::{Sums, keep_ends};
-use crate::service::{Affinity, Services};
+use crate::service::Services;
 use crate::syns::Syns;
 use crate::traffic::Course;
 use ahead::{Ahead, Whose};
@@ -98,7 +98,6 @@ pub struct Forwarder {
     counters: Counters,
     endings: Vec<change::Ending>,
     no_server: NoServer,
-    affinity: Affinity,
     /// Who may send, and of which generation that is.
     routes: (u64, Routes),
     /// Packets of flows that stand go by without coming here.
@@ -146,7 +145,6 @@ impl Forwarder {
             counters: Counters::default(),
             endings: Vec::new(),
             no_server: NoServer::default(),
-            affinity: Affinity::default(),
             routes: (0, Routes::default()),
             is_seen_elsewhere: false,
             spread: SipKey::from_seed(0),
@@ -378,16 +376,6 @@ impl Forwarder {
     /// What becomes of first packets while no server is to have any.
     pub fn set_no_server(&mut self, no_server: NoServer) {
         self.no_server = no_server;
-    }
-
-    /// What of clients decides which server they belong to, from now on.
-    pub fn set_affinity(&mut self, affinity: Affinity) {
-        self.affinity = affinity;
-    }
-
-    /// What of clients decides that.
-    pub fn affinity(&self) -> Affinity {
-        self.affinity
     }
 
     /// Who may send, as the stack on the link knows it: addresses of ours and those of everybody are nobody's.

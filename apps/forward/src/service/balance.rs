@@ -5,6 +5,8 @@
 
 use exos_inet::siphash::SipKey;
 
+use crate::endpoint::Endpoint;
+
 use super::{Listener, Member, NextTable, Server, Services};
 
 /// How a server is chosen.
@@ -49,6 +51,31 @@ impl Services {
         (0..self.listeners.len() as u16).for_each(|place| self.want_table(place));
     }
 
+    /// What of a client decides which server it belongs to, from now on.
+    pub fn set_affinity(&mut self, affinity: Affinity) {
+        if self.affinity == affinity {
+            return;
+        }
+        self.affinity = affinity;
+        (0..self.listeners.len() as u16).for_each(|place| self.want_table(place));
+    }
+
+    /// What of a client decides that.
+    pub fn affinity(&self) -> Affinity {
+        self.affinity
+    }
+
+    /// What others call a server of a listener too: its end, or its address alone where clients belong to machines, by
+    /// whatever port they are reached.
+    pub(super) fn name(&self, listener: &Listener, server: u16) -> u64 {
+        let Endpoint { address, port } = self.servers[usize::from(server)].at;
+        let port = match self.affinity {
+            Affinity::Client if listener.has_an_address_each => 0,
+            _ => port,
+        };
+        SipKey::from_seed(0).hash_and_half(address.words(), port.into())
+    }
+
     /// The server that a new flow with this hash goes to.
     pub fn choose(&mut self, listener: u16, hash: u64) -> Option<usize> {
         let listener = &mut self.listeners[usize::from(listener)];
@@ -72,7 +99,8 @@ impl Services {
             return None;
         }
         let key = SipKey::from_seed(0);
-        let rank = |server: &u16| (key.hash(&[hash, u64::from(*server)]), *server);
+        let listener = &self.listeners[usize::from(listener)];
+        let rank = |server: &u16| (key.hash(&[hash, self.name(listener, *server)]), *server);
         let from = rank(&server);
         let next = others.clone().filter(|other| rank(other) < from);
         let next = next.max_by_key(rank).or_else(|| others.max_by_key(rank));

@@ -4,9 +4,8 @@
 //! once for servers that are to have nothing more; the others' keys move when the new table is whole
 //! ([`Services::build`]).
 
+use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
-
-use exos_inet::siphash::SipKey;
 
 use super::{
     Balance, Listen, Listener, Member, Misfit, NextTable, Server, Services, Standing, Table,
@@ -353,6 +352,11 @@ impl Services {
     /// A listener's servers or their weights are others: it is to have the table that they ask for.
     pub(super) fn want_table(&mut self, place: u16) {
         let listener = &mut self.listeners[usize::from(place)];
+        let servers = listener.members.iter().map(|member| member.server);
+        let addresses: HashSet<_> = servers
+            .map(|server| self.servers[usize::from(server)].at.address)
+            .collect();
+        listener.has_an_address_each = addresses.len() == listener.members.len();
         listener.next = NextTable::Settled;
         let has_one = self.balance == Balance::Maglev
             && listener.members.iter().any(|m| m.effective_weight() > 0);
@@ -367,7 +371,7 @@ impl Services {
     fn begin_table(&mut self, place: usize) {
         let listener = &self.listeners[place];
         let candidate = |member: &Member| Candidate {
-            name: name(&self.servers[usize::from(member.server)]),
+            name: self.name(listener, member.server),
             weight: member.effective_weight(),
         };
         let candidates: Vec<Candidate> = listener.members.iter().map(candidate).collect();
@@ -393,10 +397,4 @@ fn check_server(
     is_reached
         .then_some(())
         .ok_or(Misfit::OtherPort(at, server))
-}
-
-/// What others call a server too: its end.
-fn name(server: &Server) -> u64 {
-    let Endpoint { address, port } = server.at;
-    SipKey::from_seed(0).hash_and_half(address.words(), port.into())
 }

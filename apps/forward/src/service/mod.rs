@@ -96,6 +96,8 @@ pub struct Listener {
     next: NextTable,
     /// Entries of its tables; as many as long as it is there, since in another size nearly everything moves.
     table_len: usize,
+    /// No two of its servers have one address.
+    has_an_address_each: bool,
 }
 
 /// A table that is to take the other's place when it is whole.
@@ -161,6 +163,8 @@ pub struct Services {
     changes: u64,
     /// How a server is chosen.
     balance: Balance,
+    /// What of a client decides that.
+    affinity: Affinity,
     /// When a server rests, if ever.
     passive: Option<passive::Rule>,
     /// Servers that rest.

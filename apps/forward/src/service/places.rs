@@ -29,6 +29,7 @@ impl Services {
             table: None,
             next: NextTable::Settled,
             table_len: Maglev::len_for(servers),
+            has_an_address_each: false,
         };
         let is_free = |listener: &Listener| listener.standing == Standing::Gone;
         let place = put(&mut self.listeners, listener, is_free);

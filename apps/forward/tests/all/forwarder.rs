@@ -302,7 +302,8 @@ fn what_was_shown_is_forgotten_with_its_batch() {
     assert_eq!(goes_to(&mut forwarder, &mut place), client(1));
 }
 
-/// With affinity by client all connections of a client go to one server, by whichever listener, and clients are spread evenly.
+/// With affinity by client all connections of a client go to one server, by whichever listener, at whichever port servers have
+/// it, and clients are spread evenly.
 #[test]
 fn a_client_keeps_its_server() {
     let servers = ["10.0.0.11", "10.0.0.12", "10.0.0.13"];
@@ -311,13 +312,18 @@ fn a_client_keeps_its_server() {
         at: SocketAddr::new(at(VIP).ip(), port),
         reach: Reach::Nat,
         to: servers
-            .map(|s| (SocketAddr::new(s.parse().unwrap(), 8080), 1, at(VIP).ip()))
+            .map(|s| {
+                let server = SocketAddr::new(s.parse().unwrap(), 8000 + port);
+                (server, 1, at(VIP).ip())
+            })
             .to_vec(),
     };
     let services = Services::new(&[listen(80), listen(81)]).unwrap();
     let mut forwarder = Forwarder::new(services, common::steps::MAC, 100_000, 1);
     for affinity in [Affinity::Client, Affinity::Connection] {
-        forwarder.set_affinity(affinity);
+        let services = forwarder.services_mut();
+        services.set_affinity(affinity);
+        while !services.build(usize::MAX) {}
         let mut clients_of = BTreeMap::new();
         for host in 0..150u8 {
             let mut its = BTreeSet::new();
@@ -325,7 +331,7 @@ fn a_client_keeps_its_server() {
                 let client = SocketAddr::from(([10, 9, 8, host], 2000 + port));
                 let vip = SocketAddr::new(at(VIP).ip(), 80 + port % 2);
                 let syn = give(&mut forwarder, START, tcp(client, vip, SYN, 0)).unwrap();
-                its.insert(ends_of(&syn).1);
+                its.insert(ends_of(&syn).1.ip());
                 give(&mut forwarder, START, tcp(client, vip, RST, 0)).unwrap();
             }
             for server in &its {

@@ -189,6 +189,25 @@ fn a_syn_that_is_not_answered_goes_elsewhere_the_next_time() {
     }
 }
 
+/// A client's connections belong together: while new ones would go to its server, one that is not answered waits for it too.
+#[test]
+fn a_client_that_keeps_its_server_waits_for_it() {
+    let mut forwarder = service(Transport::Tcp, 80, &TWO);
+    forwarder.services_mut().set_affinity(Affinity::Client);
+    let first = ask(&mut forwarder, START, at(CLIENT), VIP);
+    let again = ask(&mut forwarder, START + secs(1), at(CLIENT), VIP);
+    assert_eq!(again, first);
+    let services = forwarder.services_mut();
+    services.set_draining(0, first.1, true).unwrap();
+    while !services.build(usize::MAX) {}
+    let elsewhere = ask(&mut forwarder, START + secs(3), at(CLIENT), VIP);
+    assert_ne!(elsewhere.1, first.1);
+    // Where new ones go too.
+    let other = SocketAddr::new(at(CLIENT).ip(), at(CLIENT).port() + 1);
+    let new = ask(&mut forwarder, START + secs(3), other, VIP);
+    assert_eq!(new.1, elsewhere.1);
+}
+
 /// Other flows have taken the places of SYNs that were kept: then the refusal is withheld all the same, and what the client sends
 /// again goes to the other server.
 #[test]
