@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use exos_program::LinkArgs;
 use exos_program::config::link::{LinkTable, link};
 use exos_program::config::{ConfigErrors, Number, Source, Text, tables, text_of, user};
-use exos_program::words::time;
+use exos_program::units::parse_duration;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -173,7 +173,8 @@ fn health(
 ) -> HealthArgs {
     let mut health = HealthArgs::default();
     let count = |n: &Number| source.number(n, 1, i64::from(CHECKS_IN_A_ROW_MAX));
-    let duration = |text: &Option<Text>| text.as_ref().and_then(|t| source.value(t, time));
+    let duration =
+        |text: &Option<Text>| text.as_ref().and_then(|t| source.value(t, parse_duration));
     if let Some(table) = check {
         let CheckTable {
             how,
@@ -332,7 +333,7 @@ mod tests {
             (
                 &format!("{service}[check]\nhow = \"tcp\"\ninterval = \"often\"\n"),
                 6,
-                "is no time",
+                "as 20ms does",
             ),
             (
                 &format!("{service}[check]\nhow = \"http:/\"\nbody = \"\"\n"),

@@ -1,8 +1,8 @@
 //! The options of `exos lab up`.
 
-use crate::emulator::units::{parse_duration, parse_rate, parse_share, parse_size};
 use crate::emulator::{BurstLoss, Conditions, Emulation, parse_reorder};
 use crate::settings::{Settings, WireKind};
+use exos_program::units::{parse_duration, parse_rate, parse_share, parse_size};
 use std::time::Duration;
 
 /// How a lab shall be.

@@ -1,8 +1,8 @@
 //! What our programs have in common beside the library: the options that say where packets come from ([`LinkArgs`]) and
 //! how TCP behaves ([`TcpArgs`]), as which user they go on ([`UserArgs`]), what they do while idle ([`Idle`]), loops on several [`cores`], what it says when a daemon takes the link back ([`tell_news`]), messages to the operator ([`message`]) and reports that never wait
 //! for their reader ([`Printer`]), the counters' form in them ([`counters`]) and as Prometheus text ([`exposition`]), what
-//! the daemon reports of itself ([`status`]), questions to a program that runs ([`control`]), pages ([`html`]) with figures ([`figure`]), values
-//! of options ([`words`]), and configuration files ([`config`]).
+//! the daemon reports of itself ([`status`]), questions to a program that runs ([`control`]), pages ([`html`]) with figures ([`figure`]), durations,
+//! sizes and rates in options ([`units`]), and configuration files ([`config`]).
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `message`.
@@ -21,8 +21,8 @@ mod place;
 mod printer;
 pub mod status;
 mod tcp;
+pub mod units;
 mod user;
-pub mod words;
 
 pub use exos_host::{error, info, message, say, warn};
 pub use idle::Idle;

@@ -20,5 +20,5 @@ mod run;
 pub mod service;
 mod statistics;
 
-pub use options::{Bytes, ChargenArgs, CommonArgs, DiscardArgs, EchoArgs, LoadArgs};
+pub use options::{ChargenArgs, CommonArgs, DiscardArgs, EchoArgs, LoadArgs};
 pub use run::{chargen, discard, echo};

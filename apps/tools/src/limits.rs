@@ -65,6 +65,3 @@ pub const CHUNKS_MAX: usize = 16;
 
 /// Bytes of standard input queued on the connection and not acknowledged: enough for 1 Gbit/s at 30 ms.
 pub const CAT_QUEUE_MAX: usize = 4 * 1024 * 1024;
-
-/// The longest time asked for with an option: a day, as a guard against typing errors.
-pub const SECONDS_MAX: f64 = 86_400.0;

@@ -1,13 +1,12 @@
 //! The command lines of echo, discard and chargen.
 
 use std::net::SocketAddr;
-use std::str::FromStr;
 use std::time::Duration;
 
 use exos_program::{LinkArgs, TcpArgs};
 
-use crate::limits::SECONDS_MAX;
 use crate::service::Limits;
+use exos_program::units::{parse_seconds, parse_size};
 
 /// What all of them have.
 #[derive(clap::Args, Clone, Debug)]
@@ -46,18 +45,18 @@ pub struct LoadArgs {
     /// With --connect: connections at once
     #[arg(long, value_name = "N", default_value_t = 1, requires = "connect", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) connections: u16,
-    /// End each connection after so many bytes; K, M and G are 1024, 1024 K and 1024 M
-    #[arg(long, value_name = "N")]
-    pub(crate) bytes: Option<Bytes>,
-    /// End each connection after so many seconds
-    #[arg(long, value_name = "N", value_parser = seconds)]
+    /// End each connection after this many bytes, for example 64k or 10mb
+    #[arg(long, value_name = "SIZE", value_parser = some_bytes)]
+    pub(crate) bytes: Option<u64>,
+    /// End each connection after this time, for example 30s; a number alone is seconds
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) seconds: Option<Duration>,
 }
 
 impl LoadArgs {
     pub(crate) fn limits(&self) -> Limits {
         Limits {
-            bytes: self.bytes.map(|b| b.0),
+            bytes: self.bytes,
             time: self.seconds,
         }
     }
@@ -89,33 +88,19 @@ pub struct ChargenArgs {
     pub(crate) port: Option<u16>,
 }
 
-/// A number of bytes as a person writes it.
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub struct Bytes(pub u64);
-
-impl FromStr for Bytes {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let help = "write a number of bytes, for example 5000, 64K, 10M or 1G";
-        let (digits, shift) = match text.char_indices().last() {
-            Some((at, 'k' | 'K')) => (&text[..at], 10),
-            Some((at, 'm' | 'M')) => (&text[..at], 20),
-            Some((at, 'g' | 'G')) => (&text[..at], 30),
-            _ => (text, 0),
-        };
-        let number: u64 = digits.parse().map_err(|_| format!("{text:?}: {help}"))?;
-        let bytes = number.checked_mul(1 << shift).filter(|&bytes| bytes > 0);
-        bytes.map(Self).ok_or(format!("{text:?}: {help}"))
-    }
+/// A size of something.
+fn some_bytes(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text)?;
+    (bytes > 0)
+        .then_some(bytes)
+        .ok_or_else(|| format!("{text:?} is nothing; write a size, as in 64k"))
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let number = text.parse::<f64>().ok();
-    let good = number.filter(|n| *n > 0.0 && *n <= SECONDS_MAX);
-    good.map(Duration::from_secs_f64).ok_or(format!(
-        "{text:?}: write seconds, for example 10 or 0.5, at most {SECONDS_MAX}"
-    ))
+fn some_time(text: &str) -> Result<Duration, String> {
+    let time = parse_seconds(text)?;
+    let is_some = !time.is_zero();
+    let help = || format!("{text:?} is over at once; write what takes some time, as in 10s");
+    is_some.then_some(time).ok_or_else(help)
 }
 
 #[cfg(test)]
@@ -124,30 +109,10 @@ mod tests {
 
     #[test]
     fn bytes_and_seconds() {
-        for (text, bytes) in [
-            ("1", 1),
-            ("64K", 65_536),
-            ("10m", 10 << 20),
-            ("1G", 1 << 30),
-        ] {
-            assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
-        }
-        for bad in [
-            "",
-            "0",
-            "K",
-            "-1",
-            "1T",
-            "1.5M",
-            "99999999999999999999",
-            "18446744073709551615K",
-        ] {
-            let error = bad.parse::<Bytes>().unwrap_err();
-            assert!(error.contains("64K"), "{bad}: {error}");
-        }
-        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
-        for bad in ["", "0", "-1", "nan", "inf", "1e9", "x"] {
-            assert!(seconds(bad).is_err(), "{bad}");
-        }
+        assert_eq!(some_bytes("64K"), Ok(65_536));
+        assert!(some_bytes("0").is_err());
+        assert_eq!(some_time("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(some_time("1m"), Ok(Duration::from_secs(60)));
+        assert!(some_time("0").is_err());
     }
 }

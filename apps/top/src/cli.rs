@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use exos_program::control::FORWARD_SOCKET;
+use exos_program::units::parse_seconds;
 
 use crate::limits::{INTERVAL_MAX, INTERVAL_MIN};
 
@@ -12,8 +13,8 @@ use crate::limits::{INTERVAL_MAX, INTERVAL_MIN};
 /// With neither named, the daemon; where there is none and a forwarder listens at its usual socket, that.
 #[derive(clap::Args, Debug)]
 pub struct TopArgs {
-    /// Seconds between two reports
-    #[arg(short = 'd', long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    /// Time between two reports, for example 500ms; a number alone is seconds
+    #[arg(short = 'd', long, value_name = "TIME", default_value = "1", value_parser = parse_seconds)]
     interval: Duration,
     /// Print one report with its rates as JSON, and end
     #[arg(long)]
@@ -30,24 +31,5 @@ impl TopArgs {
     /// The time between two reports, within its bounds.
     pub(crate) fn interval(&self) -> Duration {
         self.interval.clamp(INTERVAL_MIN, INTERVAL_MAX)
-    }
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let time = text.parse().ok().map(Duration::try_from_secs_f64);
-    time.and_then(Result::ok)
-        .ok_or_else(|| format!("{text:?} is no time; write seconds, for example 0.5"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_numbers_of_seconds() {
-        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
-        for bad in ["nan", "-1", "inf", "1s", ""] {
-            assert!(seconds(bad).unwrap_err().contains("0.5"), "{bad}");
-        }
     }
 }

@@ -21,7 +21,8 @@ use crate::rate::Step;
 use crate::request::{Content, Version};
 use crate::schedule::{Arrivals, Phase};
 use crate::target;
-use crate::words::{header, range, some_time, time, token};
+use crate::words::{header, range, some_time, token};
+use exos_program::units::parse_duration;
 
 /// A load.
 #[derive(clap::Args, Clone, Debug)]
@@ -51,13 +52,13 @@ pub struct LoadArgs {
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
     /// Leave the first so long out of the results
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0s")]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s")]
     pub(crate) warm_up: Duration,
     /// Begin at this time of day, so that several machines begin together: seconds since 1970, or like 2026-01-31T10:00:00Z
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     pub(crate) start_at: Option<f64>,
     /// How long a client thinks between a response and its next request
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "0s", conflicts_with = "rate")]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s", conflicts_with = "rate")]
     pub(crate) think: Duration,
     /// Requests on a connection: 1 opens one for each [default: no end]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]

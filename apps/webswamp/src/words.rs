@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-pub(crate) use exos_program::words::time;
+use exos_program::units::parse_duration;
 
 use crate::driver::log_line::is_token;
 
 /// A time of what does not end at once.
 pub(crate) fn some_time(text: &str) -> Result<Duration, String> {
-    let time = time(text)?;
+    let time = parse_duration(text)?;
     let is_some = !time.is_zero();
     is_some
         .then_some(time)

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use exos::Error;
-use exos_program::words::time;
+use exos_program::units::parse_duration;
 
 use super::passive;
 use super::rule::{Kind, Question, Rule};
@@ -21,10 +21,10 @@ pub struct HealthArgs {
     #[arg(long, value_name = "PORT", requires = "check", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) check_port: Option<u16>,
     /// From one check of a server to the next
-    #[arg(long, value_name = "TIME", requires = "check", default_value = "2s", value_parser = time)]
+    #[arg(long, value_name = "TIME", requires = "check", default_value = "2s", value_parser = parse_duration)]
     pub(crate) check_interval: Duration,
     /// A check that takes longer has failed [default: half the interval]
-    #[arg(long, value_name = "TIME", requires = "check", value_parser = time)]
+    #[arg(long, value_name = "TIME", requires = "check", value_parser = parse_duration)]
     pub(crate) check_timeout: Option<Duration>,
     /// A server that is not well has to pass so many in a row
     #[arg(long, value_name = "N", requires = "check", default_value_t = 2, value_parser = in_a_row())]
@@ -50,10 +50,10 @@ pub struct HealthArgs {
     #[arg(long, value_name = "N", default_value_t = PASSIVE_DEFAULT, value_parser = clap::value_parser!(u32).range(0..=i64::from(CHECKS_IN_A_ROW_MAX)))]
     pub(crate) passive: u32,
     /// They count when they began within this time
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub(crate) passive_window: Duration,
     /// It rests for this time
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub(crate) passive_rest: Duration,
 }
 

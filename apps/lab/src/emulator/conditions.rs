@@ -3,11 +3,13 @@
 //! The same conditions hold for each of the two directions, with random numbers of their own. Shares are
 //! probabilities from 0 to 1 for each frame.
 
-use super::units::{parse_duration, parse_share, show_duration, show_rate, show_share, show_size};
 use crate::limits::{
     DELAY_MAX, QUEUE_DEFAULT, QUEUE_DEFAULT_BYTES_MIN, RATE_MAX_BITS_PER_SEC, REORDER_BY_MIN,
 };
 use exos_host::{Error, Result};
+use exos_program::units::{
+    parse_duration, parse_share, show_duration, show_rate, show_share, show_size,
+};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;

@@ -3,7 +3,6 @@
 //! | file | job |
 //! |---|---|
 //! | `conditions` | what happens to frames: settings, bounds, defaults |
-//! | `units` | how a person writes them |
 //! | `direction` | one direction as a state machine without I/O: where to start reading |
 //! | `bottleneck`, `ecn`, `random` | its limited rate, its marks, its random numbers |
 //! | `forward` | the thread that moves frames between two AF_XDP rings |
@@ -27,7 +26,6 @@ mod random;
 pub(crate) mod running;
 mod shared;
 mod statistics;
-pub(crate) mod units;
 mod urgency;
 mod waiting;
 

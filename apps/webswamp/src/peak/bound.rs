@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::report::Results;
-use crate::words::time;
+use exos_program::units::parse_duration;
 
 /// So many of all requests take no longer than that, from when they were meant to begin.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +27,7 @@ impl FromStr for Bound {
             None if point.trim() == "max" => 1.0,
             None => return Err(help()),
         };
-        let most = time(most.trim())?;
+        let most = parse_duration(most)?;
         if !(quantile > 0.0 && quantile <= 1.0) || most.is_zero() {
             return Err(help());
         }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use super::text::{micros, plain};
 use super::{Distribution, Results};
-use crate::words::time;
+use exos_program::units::parse_duration;
 
 /// How it is written, for whoever wrote it otherwise.
 const HELP: &str = "write QUANTITY>VALUE (or >=, <, <=): [service:|connect:|first:]pNN|max|mean and a time, rate, errors, \
@@ -157,7 +157,7 @@ impl Quantity {
             _ => Err(format!("{text:?} is no number to compare with; {HELP}")),
         };
         match self {
-            Self::Time(..) => time(text).map(|time| time.as_secs_f64() * 1e6),
+            Self::Time(..) => parse_duration(text).map(|time| time.as_secs_f64() * 1e6),
             Self::Rate | Self::Peak | Self::Errors => number(text),
             Self::ErrorShare | Self::StatusShare(..) => match text.strip_suffix('%') {
                 Some(percent) => number(percent).map(|percent| percent / 100.0),
