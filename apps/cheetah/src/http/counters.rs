@@ -7,7 +7,7 @@ use super::{Fault, Status};
 pub struct Counters {
     pub(super) responses: [u64; Status::ALL.len()],
     pub(super) faults: [u64; Fault::ALL.len()],
-    /// Bytes of all responses, heads included.
+    /// Bytes of responses that clients have acknowledged, heads included.
     pub response_bytes: u64,
     /// Requests answered at once with a document that was in memory.
     pub cache_hits: u64,
