@@ -17,6 +17,7 @@ use super::tail::Tail;
 use super::target::Target;
 use super::{Counters, Fault, Status, page};
 use crate::log::{Asked, Log};
+use crate::site::hosts::is_address;
 use crate::site::long::Long;
 use crate::site::{Change, Document, SitePath, Sites};
 use crate::status::StatusPages;
@@ -203,7 +204,16 @@ impl Server {
                 answered
             }
             Ok(Choice::Refuse(Status::NotFound)) if self.status_pages.is_some() => {
-                let (status, page) = self.status_page(place.path, request, place.site);
+                let page = self.status_page(place.path, request);
+                let (status, page) = self.or_refuse(page, Status::NotFound, place.site);
+                self.send_page(status, &page, None, &exchange, out);
+                answered
+            }
+            Ok(Choice::Refuse(Status::MisdirectedRequest)) if self.status_pages.is_some() => {
+                let target = target.as_ref().ok();
+                let path = target.filter(|_| self.is_status_host(host.or(request.host)));
+                let page = self.status_page(path.map(|t| &*t.path), request);
+                let (status, page) = self.or_refuse(page, Status::MisdirectedRequest, place.site);
                 self.send_page(status, &page, None, &exchange, out);
                 answered
             }
@@ -219,6 +229,11 @@ impl Server {
             }
             Err(fault) => self.refuse_request(fault, exchange, out),
         })
+    }
+
+    /// Whether status pages are seen by a host that is no site's: by an address, for which no name of somebody else's stands.
+    fn is_status_host(&self, host: Option<&[u8]>) -> bool {
+        self.status_pages.is_some() && host.is_some_and(is_address)
     }
 
     pub(super) fn has_failed(&self, site: usize, path: &SitePath) -> bool {

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use super::store::cache::{Figures, Statistics};
@@ -48,7 +49,7 @@ impl HostName {
             let inside = name
                 .strip_prefix('[')
                 .and_then(|rest| rest.strip_suffix(']'));
-            let address = inside.and_then(|inside| inside.parse::<std::net::Ipv6Addr>().ok());
+            let address = inside.and_then(|inside| inside.parse::<Ipv6Addr>().ok());
             return match address {
                 Some(_) => Ok(HostName::Exact(name.to_owned())),
                 None => fail(
@@ -223,6 +224,18 @@ impl Sites {
     /// All of them, by number.
     pub fn iter(&self) -> impl Iterator<Item = &Site> {
         self.sites.iter()
+    }
+}
+
+/// Whether a request's host is an address, a port included, and no name.
+pub fn is_address(host: &[u8]) -> bool {
+    let name = str::from_utf8(name_of(host)).unwrap_or_default();
+    let inside = name
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    match inside {
+        Some(inside) => inside.parse::<Ipv6Addr>().is_ok(),
+        None => name.parse::<Ipv4Addr>().is_ok(),
     }
 }
 
