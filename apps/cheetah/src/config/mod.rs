@@ -5,6 +5,7 @@
 //! one site, so there is one kind of configuration, and `docs/serve.md` describes it.
 
 mod cache;
+mod lines;
 mod rules;
 mod schema;
 mod site;
@@ -23,6 +24,7 @@ use crate::status::StatusArgs;
 
 pub use cache::CacheSize;
 pub use exos_program::config::{ConfigError, ConfigErrors};
+pub use lines::Lines;
 pub use site::{Root, SiteConfig};
 pub use stack::{LinkConfig, TcpConfig};
 
@@ -65,6 +67,8 @@ pub struct Config {
     pub unknown_hosts: Unknown,
     /// Whether the kernel answers SYNs.
     pub syn_handler: bool,
+    /// Where the file names what is opened later.
+    pub lines: Lines,
 }
 
 impl Config {
@@ -86,6 +90,7 @@ impl Config {
             default_site: 0,
             unknown_hosts: Unknown::Default,
             syn_handler: false,
+            lines: Lines::default(),
         }
     }
 
@@ -124,6 +129,7 @@ impl Config {
             sites: site::all(&source, &folder_of(file), &tables.site),
             default_site: site::default_site(&source, &tables.site),
             syn_handler: tables.syn_handler,
+            lines: Lines::of(&source, file, &tables),
             unknown_hosts: site::unknown_hosts(&source, tables.unknown_hosts.as_ref()),
         };
         source.finish(config)

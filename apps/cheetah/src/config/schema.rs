@@ -45,7 +45,7 @@ pub(super) struct TcpTable {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default, expecting = "a table: [log]")]
 pub(super) struct LogTable {
-    pub(super) file: Option<String>,
+    pub(super) file: Option<Text>,
     pub(super) format: Option<Text>,
 }
 
