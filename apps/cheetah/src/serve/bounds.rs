@@ -32,7 +32,6 @@ pub struct Bounds {
 
 /// What the command line and a configuration say of these limits.
 #[derive(clap::Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[command(next_help_heading = "Limits")]
 pub struct BoundsArgs {
     /// Connections at once; further SYNs are not answered [default: 1048576]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

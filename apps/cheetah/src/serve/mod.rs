@@ -1,6 +1,6 @@
 //! `exos serve`: the web server as a program on stacks of its own, one on each core.
 //!
-//! [`options`] is its command line, [`places`] chooses the cores, [`sites`] loads what the configuration names, [`check`] says whether that can be, [`upkeep`]
+//! [`options`] is its command line, [`help`] what is said of that, [`places`] chooses the cores, [`sites`] loads what the configuration names, [`check`] says whether that can be, [`upkeep`]
 //! keeps it up to date ([`files`] that change, [`reload`] on SIGHUP). [`station`] is one core's loop, [`program`] what it
 //! does with connections, [`documents`] its tables, [`exchange`] their part of a reload; [`team`] is how cores speak to one another, [`crew`] the
 //! threads of all but the first, [`lead`] what that does for all. [`statistics`] is what the server says about itself,
@@ -14,6 +14,7 @@ mod documents;
 pub mod exchange;
 mod fetching;
 mod files;
+mod help;
 mod lead;
 mod on_sockets;
 mod options;
@@ -54,6 +55,7 @@ use upkeep::Upkeep;
 pub use bounds::{Bounds, BoundsArgs};
 pub(crate) use bounds::{Pace, Peers};
 pub(crate) use fetching::{Fetching, Wanted};
+pub use help::in_sections;
 pub use options::ServeArgs;
 pub use program::Cheetah;
 pub use sites::load;
