@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use exos_host::Error;
 
 /// Application-level networking: programs with a TCP/IP stack of their own over AF_XDP.
@@ -32,7 +32,9 @@ enum Program {
 }
 
 fn main() -> ExitCode {
-    match run(Cli::parse().program) {
+    let command = Cli::command().mut_subcommand("serve", exos_cheetah::serve::in_sections);
+    let cli = Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|e| e.exit());
+    match run(cli.program) {
         Ok(code) => code,
         Err(error) => {
             exos_program::error!("exos: {error}");

@@ -4,7 +4,9 @@
 //! Every error names the line and says what to write; all are told at once. The command line says the same things for
 //! one site, so there is one kind of configuration, and `docs/serve.md` describes it.
 
+mod access;
 mod cache;
+mod lines;
 mod rules;
 mod schema;
 mod site;
@@ -23,6 +25,7 @@ use crate::status::StatusArgs;
 
 pub use cache::CacheSize;
 pub use exos_program::config::{ConfigError, ConfigErrors};
+pub use lines::Lines;
 pub use site::{Root, SiteConfig};
 pub use stack::{LinkConfig, TcpConfig};
 
@@ -65,6 +68,8 @@ pub struct Config {
     pub unknown_hosts: Unknown,
     /// Whether the kernel answers SYNs.
     pub syn_handler: bool,
+    /// Where the file names what is opened later.
+    pub lines: Lines,
 }
 
 impl Config {
@@ -86,6 +91,7 @@ impl Config {
             default_site: 0,
             unknown_hosts: Unknown::Default,
             syn_handler: false,
+            lines: Lines::default(),
         }
     }
 
@@ -124,6 +130,7 @@ impl Config {
             sites: site::all(&source, &folder_of(file), &tables.site),
             default_site: site::default_site(&source, &tables.site),
             syn_handler: tables.syn_handler,
+            lines: Lines::of(&source, file, &tables),
             unknown_hosts: site::unknown_hosts(&source, tables.unknown_hosts.as_ref()),
         };
         source.finish(config)

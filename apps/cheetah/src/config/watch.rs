@@ -1,6 +1,6 @@
 //! What the server says of its work, and what it lets clients do: `[log]`, `[status]` and `[clients]`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum as _;
 
@@ -14,10 +14,13 @@ use exos_program::config::Source;
 pub(super) fn log(source: &Source, folder: &Path, table: &LogTable) -> LogArgs {
     let format = table.format.as_ref();
     LogArgs {
-        file: table.file.as_ref().map(|file| match file.as_str() {
-            "-" => file.into(),
-            file => folder.join(file),
-        }),
+        file: table
+            .file
+            .as_ref()
+            .map(|file| match file.get_ref().as_str() {
+                "-" => PathBuf::from("-"),
+                file => folder.join(file),
+            }),
         format: format.and_then(|t| source.value(t, log_format)),
     }
 }

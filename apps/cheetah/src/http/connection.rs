@@ -25,8 +25,9 @@
 
 use exos_buf::Slice;
 
+use super::Fault;
 use super::Server;
-use super::request::{FieldStore, is_worth_parsing, parse};
+use super::request::{FieldStore, as_http_1_1, is_worth_parsing, parse};
 
 /// The server's side of one HTTP/1 connection.
 #[derive(Debug, Default)]
@@ -154,6 +155,9 @@ impl ServerConnection {
                 self.closing = !answered.persistent;
                 self.skip = answered.skip;
                 request.head_len
+            }
+            Err(Fault::Version) if let Some(copy) = as_http_1_1(bytes) => {
+                return self.take_request(server, &copy, out);
             }
             Err(fault) => {
                 server.refuse_fault(fault, bytes, out);

@@ -89,7 +89,6 @@ impl Server {
         }
         self.push(status, how, slices, out);
         let tail = Tail { file, pieces };
-        self.count_bytes(tail.len());
         self.tail = Some(tail);
     }
 }

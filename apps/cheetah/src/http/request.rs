@@ -99,6 +99,21 @@ pub fn parse<'b, 'f>(
     }
 }
 
+/// The head of a request of HTTP/1.2 or later, as HTTP/1.1 has it: that is how it is served (RFC 9110 §2.5). Nobody sends
+/// such requests but those who try, so it may cost a copy.
+pub(super) fn as_http_1_1(bytes: &[u8]) -> Option<Vec<u8>> {
+    let line = first_line(bytes)?;
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let minor_at = line.len().checked_sub(1)?;
+    let version = line.last_chunk::<9>()?;
+    if !version.starts_with(b" HTTP/1.") || !matches!(version[8], b'2'..=b'9') {
+        return None;
+    }
+    let mut copy = bytes[..bytes.len().min(HEAD_LEN_MAX)].to_vec();
+    copy[minor_at] = b'1';
+    Some(copy)
+}
+
 /// True when `bytes`, of which the first `seen` gave no whole head before, may give one now.
 #[inline]
 pub fn is_worth_parsing(bytes: &[u8], seen: usize) -> bool {

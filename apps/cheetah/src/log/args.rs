@@ -8,7 +8,6 @@ use super::{Format, Log, Target};
 
 /// Where the log goes, and its form.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
-#[command(next_help_heading = "Access log")]
 pub struct LogArgs {
     /// Append a line for each response to this file, or write it to standard output (-)
     #[arg(long = "log", value_name = "FILE|-")]

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use exos_inet::Instant;
 
+use crate::access::peer::Peer;
 use crate::limits::{HEAD_GRACE_TIME, READ_RATE_TIME, REQUEST_TIME};
 
 /// What is limited, and how much; without a number, not at all.
@@ -32,7 +33,6 @@ pub struct Bounds {
 
 /// What the command line and a configuration say of these limits.
 #[derive(clap::Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[command(next_help_heading = "Limits")]
 pub struct BoundsArgs {
     /// Connections at once; further SYNs are not answered [default: 1048576]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -107,25 +107,6 @@ impl Pace {
         let is_slow = ((taken - self.taken) as f64) < least;
         *self = Self::new(now, taken);
         is_slow
-    }
-}
-
-/// Whom connections are counted for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Peer {
-    V4([u8; 4]),
-    V6([u8; 8]),
-}
-
-impl Peer {
-    fn of(ip: IpAddr) -> Self {
-        match ip {
-            IpAddr::V4(ip) => Self::V4(ip.octets()),
-            IpAddr::V6(ip) => {
-                let [a, b, c, d, e, f, g, h, ..] = ip.octets();
-                Self::V6([a, b, c, d, e, f, g, h])
-            }
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! `exos serve`: the web server as a program on stacks of its own, one on each core.
 //!
-//! [`options`] is its command line, [`places`] chooses the cores, [`sites`] loads what the configuration names, [`upkeep`]
+//! [`options`] is its command line, [`help`] what is said of that, [`places`] chooses the cores, [`sites`] loads what the configuration names, [`check`] says whether that can be, [`upkeep`]
 //! keeps it up to date ([`files`] that change, [`reload`] on SIGHUP). [`station`] is one core's loop, [`program`] what it
 //! does with connections, [`documents`] its tables, [`exchange`] their part of a reload; [`team`] is how cores speak to one another, [`crew`] the
 //! threads of all but the first, [`lead`] what that does for all. [`statistics`] is what the server says about itself,
@@ -8,11 +8,13 @@
 
 mod announce;
 mod bounds;
+mod check;
 mod crew;
 mod documents;
 pub mod exchange;
 mod fetching;
 mod files;
+mod help;
 mod lead;
 mod on_sockets;
 mod options;
@@ -53,6 +55,7 @@ use upkeep::Upkeep;
 pub use bounds::{Bounds, BoundsArgs};
 pub(crate) use bounds::{Pace, Peers};
 pub(crate) use fetching::{Fetching, Wanted};
+pub use help::in_sections;
 pub use options::ServeArgs;
 pub use program::Cheetah;
 pub use sites::load;
@@ -64,7 +67,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     // First what can be wrong without anything having been made.
     let config = args.configuration()?;
     if args.check {
-        return sites::check(&config);
+        return check::check(&config, args.sockets);
     }
     let (fresh, trees) = sites::read_or_tell(&config)?;
     if let Some(file) = &args.config {

@@ -93,7 +93,15 @@ impl ServeArgs {
             })?,
             None => self.without_file(),
         };
+        let mut lines = config.lines.clone();
+        if self.log.file.is_some() {
+            lines.log = 0;
+        }
+        if self.link.link.is_some() || self.link.via.is_some() {
+            lines.link = 0;
+        }
         Ok(Config {
+            lines,
             user: self.user.clone().or(config.user),
             link: self.link.clone().or(config.link),
             cores: self.cores.or(config.cores),

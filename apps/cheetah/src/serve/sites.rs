@@ -1,11 +1,10 @@
-//! From a configuration to documents in memory, and `--check`, which says what they would be.
+//! From a configuration to documents in memory.
 //!
 //! In two steps: [`Fresh`] is all that takes long, checking, reading and summing, and may be done on any thread;
 //! [`Filling`] puts documents into tables, on the thread that serves them, as many at a time as it likes. Several threads
 //! have tables of their own, each filled from a clone: the bytes of the documents are the same.
 
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -92,7 +91,8 @@ impl Fresh {
         let Root::Directory(directory) = &site.root else {
             return Ok(None);
         };
-        let say = |e: LoadError| vec![Error::new(e.to_string())];
+        let lines = &self.config.lines;
+        let say = |e: LoadError| vec![lines.place_root(number, Error::new(e.to_string()))];
         let (limits, settings) = (self.config.limits, site.settings.clone());
         let tree = Tree::open(directory, limits, settings, is_live).map_err(say)?;
         let mut tree = tree.within(number, cache.clone());
@@ -102,10 +102,35 @@ impl Fresh {
             .map_err(say)?;
         say_omissions(&mut tree);
         let missing = missing_pages(site, directory, &self.changes[number]);
-        if !missing.is_empty() {
-            return Err(missing);
+        let place = |(page, error)| self.config.lines.place_page(number, page, error);
+        let missing = missing.into_iter().map(place);
+        let wrong: Vec<Error> = missing.chain(self.passwords(number, &tree)).collect();
+        if !wrong.is_empty() {
+            return Err(wrong);
         }
         Ok(is_live.then_some(tree))
+    }
+
+    /// Reads the files of passwords of a site, and gives what is wrong with them, and with those of any site that are documents of
+    /// this one.
+    fn passwords(&self, number: usize, tree: &Tree) -> Vec<Error> {
+        let lines = &self.config.lines;
+        let own = self.config.sites[number].settings.access.users();
+        let unread = own.filter_map(|users| {
+            let error = Error::new(users.read().err()?);
+            Some(lines.place_users(number, users.file(), error))
+        });
+        let all = self.config.sites.iter().enumerate();
+        let all = all.flat_map(|(of, site)| site.settings.access.users().map(move |u| (of, u)));
+        let served = all.filter_map(|(of, users)| {
+            let file = users.file();
+            let path = tree.path_of(&file.metadata().ok()?)?;
+            let path = String::from_utf8_lossy(path);
+            let what = format!("{} would be served, as {path}", file.display());
+            let error = Error::new(what).mend("keep passwords outside of what is served");
+            Some(lines.place_users(of, file, error))
+        });
+        unread.chain(served).collect()
     }
 
     /// What it was read for.
@@ -127,8 +152,12 @@ fn say_omissions(tree: &mut Tree) {
     }
 }
 
-/// Error pages whose document is not there.
-fn missing_pages(site: &SiteConfig, directory: &Path, changes: &[Change]) -> Vec<Error> {
+/// Error pages whose document is not there, with their paths.
+fn missing_pages<'a>(
+    site: &'a SiteConfig,
+    directory: &Path,
+    changes: &[Change],
+) -> Vec<(&'a str, Error)> {
     let is_there = |page: &str| changes.iter().any(|change| change.puts_at(page.as_bytes()));
     let pages = site.settings.error_pages.iter();
     let missing = pages.filter(|(_, page)| !is_there(page));
@@ -144,7 +173,7 @@ fn missing_pages(site: &SiteConfig, directory: &Path, changes: &[Change]) -> Vec
         }
         Error::new(what).mend(format!("write it, or leave the error page {code} out"))
     };
-    missing.map(error).collect()
+    missing.map(|of| (of.1.as_str(), error(of))).collect()
 }
 
 /// Tables that documents are being put into.
@@ -198,34 +227,6 @@ impl Filling {
         let (default, unknown) = (self.config.default_site, self.config.unknown_hosts);
         Sites::new(named, default, unknown).in_cache(self.statistics)
     }
-}
-
-/// Says what would be served, or everything that stands in the way.
-pub(super) fn check(config: &Config) -> Result<ExitCode, Error> {
-    let read = || Ok(Fresh::read(config.clone(), false));
-    let sites = config.user.as_user(read).unwrap_or_else(|e| Err(vec![e]));
-    let sites = sites.map(|(fresh, _)| fresh.into_sites());
-    let cores = exos_host::affinity::allowed().and_then(|allowed| config.places(&allowed));
-    let link = config.attachment().and(cores);
-    let wrong = match (sites, link) {
-        (Ok(sites), Ok(cores)) => {
-            exos_program::say!("port {}", config.port);
-            if cores.len() > 1 {
-                exos_program::say!("on cores {}", list(&cores));
-            }
-            exos_program::say!("cache {}", config.cache);
-            for line in describe(config, &sites) {
-                exos_program::say!("{line}");
-            }
-            return Ok(ExitCode::SUCCESS);
-        }
-        (Ok(_), Err(e)) => vec![e],
-        (Err(mut wrong), link) => {
-            wrong.extend(link.err());
-            wrong
-        }
-    };
-    Err(tell_all(wrong))
 }
 
 /// Numbers for people.

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use super::store::cache::{Figures, Statistics};
@@ -48,7 +49,7 @@ impl HostName {
             let inside = name
                 .strip_prefix('[')
                 .and_then(|rest| rest.strip_suffix(']'));
-            let address = inside.and_then(|inside| inside.parse::<std::net::Ipv6Addr>().ok());
+            let address = inside.and_then(|inside| inside.parse::<Ipv6Addr>().ok());
             return match address {
                 Some(_) => Ok(HostName::Exact(name.to_owned())),
                 None => fail(
@@ -103,6 +104,8 @@ pub struct Sites {
     below: HashMap<Box<[u8]>, usize>,
     default: usize,
     unknown: Unknown,
+    /// Some site has rules about access.
+    has_access_rules: bool,
     /// What says how the cache does, and how others did before it.
     cache: Option<Arc<Statistics>>,
     ended: Figures,
@@ -129,6 +132,7 @@ impl Sites {
             below: HashMap::new(),
             default,
             unknown,
+            has_access_rules: false,
             cache: None,
             ended: Figures::default(),
         };
@@ -140,6 +144,7 @@ impl Sites {
                 };
                 table.entry(name.into_bytes().into()).or_insert(at);
             }
+            sites.has_access_rules |= !site.settings().access.is_empty();
             sites.sites.push(site);
         }
         sites
@@ -197,6 +202,12 @@ impl Sites {
             .copied()
     }
 
+    /// Whether some site wants to know who asks.
+    #[inline]
+    pub fn has_access_rules(&self) -> bool {
+        self.has_access_rules
+    }
+
     /// The site with a number.
     #[inline]
     pub fn get(&self, number: usize) -> &Site {
@@ -223,6 +234,18 @@ impl Sites {
     /// All of them, by number.
     pub fn iter(&self) -> impl Iterator<Item = &Site> {
         self.sites.iter()
+    }
+}
+
+/// Whether a request's host is an address, a port included, and no name.
+pub fn is_address(host: &[u8]) -> bool {
+    let name = str::from_utf8(name_of(host)).unwrap_or_default();
+    let inside = name
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    match inside {
+        Some(inside) => inside.parse::<Ipv6Addr>().is_ok(),
+        None => name.parse::<Ipv4Addr>().is_ok(),
     }
 }
 

@@ -240,6 +240,7 @@ impl Client {
         let before = self.queued;
         let is_all = self.write_queue()? && self.send_tail()?;
         if self.queued < before {
+            shared.server.count_taken((before - self.queued) as u64);
             self.deadline = shared.now + Wait::Sending.time();
             if let Some(log) = shared.server.log_mut() {
                 log.acknowledged(&mut self.unfinished, self.queued);

@@ -7,7 +7,6 @@ use super::{Allowed, Prefix, StatusPages, parse_path};
 
 /// Where the status pages are, and who may see them.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
-#[command(next_help_heading = "Status pages")]
 pub struct StatusArgs {
     /// Show at this path how it goes: a page; below it /metrics for Prometheus and /status.json
     #[arg(long = "status", value_name = "PATH", value_parser = parse_path)]

@@ -125,6 +125,22 @@ fn all_errors_are_told_at_once() {
     }
 }
 
+/// What follows a bracket that was forgotten is no second mistake.
+#[test]
+fn one_forgotten_bracket_is_one_error() {
+    for text in [
+        "[[site]]\nroot = \"/srv\"\nnames = [\"a.org\", \"b.org\"\n[cache]\nsize = \"25%\"\n",
+        "port = 80\n[[site]\nroot = \"/srv\"\n[site.types]\ngmi = \"text/gemini\"\n",
+        "[log\nfile = \"a\"\nformat = \"json\"\n[[site]]\nroot = \"/srv\"\n",
+        "[[site]]\nroot = \"/srv\n[site.types]\ngmi = \"text/gemini\"\n",
+        "[[site]]\nroot = \"/srv\"\n[[site.fields]]\npath = \"*\"\nset = { A = \"b\"\n[[site]]\nroot = \"/other\"\n",
+    ] {
+        let said = complaints(text);
+        assert_eq!(said.len(), 1, "{text:?}: {said:#?}");
+        assert!(said[0].contains("toml.io"), "{said:?}");
+    }
+}
+
 #[test]
 fn what_is_missing_or_malformed_is_named() {
     for (text, line, what) in [

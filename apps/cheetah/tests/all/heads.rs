@@ -37,10 +37,22 @@ fn request_lines_that_are_none() {
     ] {
         check_closed_early(request, 400);
     }
-    for version in ["HTTP/2.0", "HTTP/0.9", "HTTP/1.2", "HTTP/3.0", "HTTP/9.9"] {
+    for version in ["HTTP/2.0", "HTTP/0.9", "HTTP/3.0", "HTTP/9.9"] {
         check(&format!("GET / {version}\r\nHost: h\r\n\r\n"), 505, Closed);
     }
     check("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, Closed);
+}
+
+/// RFC 9110 §2.5: a higher minor version is served as the highest that is known.
+#[test]
+fn later_minor_versions_are_served_as_http_1_1() {
+    for version in ["HTTP/1.2", "HTTP/1.9"] {
+        check(&format!("GET / {version}\r\nHost: h\r\n\r\n"), 200, Open);
+        check(&format!("GET / {version}\r\n\r\n"), 400, Closed);
+        let close = format!("GET / {version}\r\nHost: h\r\nConnection: close\r\n\r\n");
+        check(&close, 200, Closed);
+    }
+    check("GET / HTTP/1.:\r\nHost: h\r\n\r\n", 400, Closed);
 }
 
 #[test]

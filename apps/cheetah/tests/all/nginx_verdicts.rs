@@ -173,12 +173,7 @@ const CASES: &[Case] = &[
         &[200],
         "HTTP/0.9, which nginx still answers, here without a status line",
     ),
-    differs(
-        "GET / HTTP/1.2\r\nHost: h\r\n\r\n",
-        &[505],
-        &[200],
-        "a version that does not exist; RFC 9110 §15.6.6 leaves it to the server",
-    ),
+    same("GET / HTTP/1.2\r\nHost: h\r\n\r\n", &[200]),
     differs(
         "GET / HTTP/1.1\r\nHost:\r\n\r\n",
         &[200],

@@ -54,6 +54,25 @@ fn a_slow_download_of_a_half_closed_client_is_not_cut_off() {
     assert!(!client.is_cut_off(), "cut off after {read} bytes");
 }
 
+/// Bytes of responses are those that clients have taken, not those that wait for them.
+#[test]
+fn response_bytes_are_what_was_acknowledged() {
+    let mut client = Client::new("GET /big HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let read = client.read(5, 50_000);
+    let counted = |client: &Client| client.0.cheetah.server().counters().response_bytes as usize;
+    // What has come to the client may wait in its window.
+    let most = read + (1 << 20);
+    assert!(
+        (1..=most).contains(&counted(&client)) && most < DOCUMENT_LEN,
+        "{read} read"
+    );
+    let read = client.read(70, 50_000);
+    assert!(read > DOCUMENT_LEN, "{read} bytes");
+    client.finish();
+    client.read(5, 50_000);
+    assert_eq!(counted(&client), read);
+}
+
 /// A client that takes nothing at all is given up, whoever is to close.
 #[test]
 fn a_client_that_takes_nothing_is_given_up() {

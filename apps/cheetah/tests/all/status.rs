@@ -4,8 +4,10 @@ use crate::common::visit;
 
 use std::time::Duration;
 
-use exos_cheetah::Server;
+use exos_cheetah::site::Sites;
+use exos_cheetah::site::hosts::{HostName, Unknown};
 use exos_cheetah::status::{Allowed, Snapshot, StatusPages};
+use exos_cheetah::{Server, ServerConnection};
 use visit::{Visit, big};
 
 fn with_pages(server: &mut Server) {
@@ -72,6 +74,36 @@ fn who_is_allowed_finds_them_and_others_nothing() {
     );
     let post = fetch(&mut visit, "10.0.0.1", "POST", "/.exos");
     assert!(post.starts_with("HTTP/1.1 405 "), "{post}");
+}
+
+/// Prometheus asks by the address: that is no host of somebody else's. A name that nobody has is.
+#[test]
+fn pages_are_seen_by_address_where_unknown_hosts_are_refused() {
+    let site = |names: &[&str]| {
+        let names = names.iter().map(|name| HostName::parse(name).unwrap());
+        (names.collect(), big(10))
+    };
+    let sites = Sites::new(vec![site(&["example.org"])], 0, Unknown::Refuse);
+    let mut server = Server::new(sites, 0);
+    with_pages(&mut server);
+    for (peer, host, path, want) in [
+        ("10.0.0.1", "192.0.2.7:80", "/.exos/metrics", 200),
+        ("10.0.0.1", "[2001:db8::7]", "/.exos/metrics", 200),
+        ("10.0.0.1", "example.org", "/.exos/metrics", 200),
+        ("10.0.0.1", "rebound.test", "/.exos/metrics", 421),
+        ("10.0.0.1", "192.0.2.7", "/big", 421),
+        ("10.0.0.3", "192.0.2.7", "/.exos/metrics", 421),
+    ] {
+        server.begin(peer.parse().unwrap(), exos_inet::Instant::START);
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        let mut out = Vec::new();
+        ServerConnection::new().handle_bytes(&mut server, request.as_bytes(), 1 << 20, &mut out);
+        let said = String::from_utf8_lossy(out[0].as_bytes()).into_owned();
+        assert!(
+            said.starts_with(&format!("HTTP/1.1 {want} ")),
+            "{peer} {host} {path}: {said}"
+        );
+    }
 }
 
 #[test]

@@ -17,8 +17,11 @@ const CONFIG_ERRORS_MAX: usize = 100;
 /// What the text says, as far as it fits the schema; what does not is noted.
 pub fn read<T: DeserializeOwned + Default>(source: &Source) -> T {
     let (mut tree, errors) = DeTable::parse_recoverable(source.text());
-    for error in &errors {
-        source.note_misfit(&place(error), format!("{}; see toml.io", error.message()));
+    // What follows a bracket that was forgotten is no TOML either, and what was read beside it may be what was not meant: one
+    // mistake is told once.
+    if let Some(first) = errors.first() {
+        source.note_misfit(&place(first), format!("{}; see toml.io", first.message()));
+        return T::default();
     }
     for _ in 0..CONFIG_ERRORS_MAX {
         let error = match T::deserialize(Deserializer::from(tree.clone())) {

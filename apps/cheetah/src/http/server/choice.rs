@@ -80,22 +80,30 @@ impl Server {
         }
     }
 
-    /// Where the site has nothing, there may be a status page.
+    /// Where no site has anything, there may be a status page.
     pub(super) fn status_page(
         &mut self,
         path: Option<&[u8]>,
         request: &Request,
+    ) -> Option<Document> {
+        let peer = self.peer;
+        let page = self.status_pages.as_mut()?.find(path?, peer)?;
+        Some(match request.method {
+            Method::Options => self.allowed.clone(),
+            _ => page.clone(),
+        })
+    }
+
+    /// A page, or the refusal where there is none.
+    pub(super) fn or_refuse(
+        &self,
+        page: Option<Document>,
+        status: Status,
         site: usize,
     ) -> (Status, Document) {
-        let peer = self.peer;
-        let pages = self.status_pages.as_mut();
-        let found = pages
-            .zip(path)
-            .and_then(|(pages, path)| pages.find(path, peer));
-        match found.cloned() {
-            Some(_) if request.method == Method::Options => (Status::Ok, self.allowed.clone()),
+        match page {
             Some(page) => (Status::Ok, page),
-            None => (Status::NotFound, self.page(Status::NotFound, site)),
+            None => (status, self.page(status, site)),
         }
     }
 }

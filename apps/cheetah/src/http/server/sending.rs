@@ -185,20 +185,19 @@ impl Server {
         rest: impl IntoIterator<Item = Slice>,
         out: &mut Vec<Slice>,
     ) {
-        let before = out.len();
+        let begin = out.len();
         out.push(self.openings.get(status, how));
         out.extend(rest);
         if self.heads_afresh {
-            self.make_head_afresh(status, how, before, out);
+            self.make_head_afresh(status, how, begin, out);
         }
-        let len: usize = out[before..].iter().map(Slice::len).sum();
         self.status = status;
         self.counters.responses[status as usize] += 1;
-        self.count_bytes(len as u64);
     }
 
+    /// So many bytes of responses have been taken by their clients.
     #[inline]
-    pub(in crate::http) fn count_bytes(&mut self, len: u64) {
+    pub(crate) fn count_taken(&mut self, len: u64) {
         self.counters.response_bytes += len;
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct Connection {
     pub(super) begun: Instant,
     /// Bytes queued so far, and how fast the client takes them.
     pub(super) given: u64,
+    /// Bytes of these that were counted as taken.
+    counted: u64,
     pub(super) pace: Pace,
     /// Who the client is.
     pub(super) peer: IpAddr,
@@ -38,6 +40,34 @@ pub(super) struct Connection {
 }
 
 impl Connection {
+    /// A connection on which nothing has been received.
+    pub(super) fn new(id: ConnectionId, peer: IpAddr, now: Instant) -> Connection {
+        let wait = Wait::Request;
+        Connection {
+            id,
+            http: ServerConnection::new(),
+            wait,
+            deadline: now + wait.time(),
+            begun: now,
+            given: 0,
+            counted: 0,
+            pace: Pace::new(now, 0),
+            peer,
+            unfinished: Unfinished::default(),
+            held: false,
+            client_finished: false,
+            finished: false,
+            stream: None,
+        }
+    }
+
+    /// The client has taken so many bytes of all that it was given; gives how many are new.
+    pub(super) fn taken(&mut self, bytes: u64) -> u64 {
+        let new = bytes.saturating_sub(self.counted);
+        self.counted += new;
+        new
+    }
+
     /// Requests wait in the receive buffer for room, for a document, or behind one that is read while it is sent.
     pub(super) fn waits_to_serve(&self) -> bool {
         self.held || self.wait == Wait::Fetching || self.is_streaming()

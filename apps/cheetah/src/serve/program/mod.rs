@@ -17,13 +17,13 @@ use exos_inet::tcp::alarms::Alarms;
 use exos_inet::tcp::{ConnectionId, Event, EventSet, Reason};
 use exos_inet::{Instant, Stack};
 
-use super::bounds::{Bounds, Pace, Peers};
+use super::bounds::{Bounds, Peers};
 use super::fetching::Fetching;
 use super::wait::{Ends, Wait};
 use super::without::{Specialisation, Unmerged};
-use crate::http::{Server, ServerConnection};
+use crate::http::Server;
 use crate::limits::ABORTS_AT_ONCE;
-use crate::log::{Log, Unfinished};
+use crate::log::Log;
 use crate::stream::Streams;
 
 use connection::{Connection, find};
@@ -191,23 +191,9 @@ impl Cheetah {
         if slot >= self.connections.len() {
             self.connections.resize_with(slot + 1, || None);
         }
-        let deadline = now + Wait::Request.time();
-        self.connections[slot] = Some(Connection {
-            id,
-            http: ServerConnection::new(),
-            wait: Wait::Request,
-            deadline,
-            begun: now,
-            given: 0,
-            pace: Pace::new(now, 0),
-            peer,
-            unfinished: Unfinished::default(),
-            held: false,
-            client_finished: false,
-            finished: false,
-            stream: None,
-        });
-        self.alarms.arm(deadline, id.slot());
+        let connection = Connection::new(id, peer, now);
+        self.alarms.arm(connection.deadline, id.slot());
+        self.connections[slot] = Some(connection);
         self.open += 1;
     }
 
@@ -216,6 +202,10 @@ impl Cheetah {
         let Some(connection) = find(&mut self.connections, id) else {
             return;
         };
+        if done {
+            let new = connection.taken(connection.given);
+            self.server.count_taken(new);
+        }
         if let Some(log) = self.server.log_mut() {
             if done {
                 log.acknowledged(&mut connection.unfinished, 0);

@@ -25,6 +25,7 @@ impl Cheetah {
             log.acknowledged(&mut connection.unfinished, pending + left as usize);
         }
         let taken = connection.given - pending as u64;
+        self.server.count_taken(connection.taken(taken));
         if acknowledged && pending > 0 && connection.pace.is_too_slow(&self.bounds, now, taken) {
             self.counters.slow_readers += 1;
             stack.tcp_abort(event.connection);

@@ -54,6 +54,18 @@ impl Tree {
         }
     }
 
+    /// Whether the name itself has gone since it was looked at. A link that is there and leads nowhere has not.
+    pub(super) fn has_vanished(&mut self, path: &SitePath, reason: &Reason) -> bool {
+        let is_not_found =
+            matches!(reason, Reason::Unreadable(e) if e.kind() == io::ErrorKind::NotFound);
+        let (parent, name) = split(path);
+        let Some(Node::Directory(directory)) = self.nodes.get(parent) else {
+            return is_not_found;
+        };
+        let real = directory.real.join(OsStr::from_bytes(name));
+        is_not_found && matches!(self.stat(&real), Ok(None))
+    }
+
     fn stat(&self, real: &Path) -> Result<Option<Stat>, Reason> {
         match self.root.stat(real) {
             Ok(stat) => Ok(Some(stat)),

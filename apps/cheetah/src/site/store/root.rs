@@ -45,6 +45,12 @@ impl Version {
         u64::try_from(self.modified.0).unwrap_or(0).min(now_secs)
     }
 
+    /// Whether both are of one file that nobody has written to in between; names may have come or gone.
+    pub fn has_bytes_of(&self, other: &Version) -> bool {
+        let bytes = |of: &Version| (of.identity, of.len, of.modified);
+        bytes(self) == bytes(other)
+    }
+
     /// The version that `stat` speaks of.
     pub fn of(stat: &Stat) -> Version {
         Version {

@@ -17,14 +17,19 @@ use super::tree::Tree;
 use super::watch::What;
 
 impl Tree {
-    /// The version of the file at a path whose name leads nowhere else: a link has nothing to settle.
+    /// The version of the file at a path whose name leads nowhere else: a link has nothing to settle, nor has a new name of a
+    /// file that is served in this version.
     pub(super) fn settling_version(&mut self, path: &SitePath) -> Option<Version> {
         let (parent, name) = split(path);
         let (real, version) = self.regular_file(path)?;
         let Some(Node::Directory(directory)) = self.nodes.get(parent) else {
             return None;
         };
-        (real == directory.real.join(OsStr::from_bytes(name))).then_some(version)
+        let is_link = real != directory.real.join(OsStr::from_bytes(name));
+        let is_served = |other: &SitePath| matches!(self.nodes.get(other), Some(Node::File(known)) if known.has_bytes_of(&version));
+        let is_new_name =
+            !self.is_file(path) && self.nodes.names(version.identity).iter().any(is_served);
+        (!is_link && !is_new_name).then_some(version)
     }
 
     /// Whether a file's bytes are others though no notice has said that they are whole: a writer has just begun, or has

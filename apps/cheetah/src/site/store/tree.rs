@@ -21,7 +21,9 @@
 //! name outside the directory, or by one that comes and goes between two looks, is not noticed.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fs::Metadata;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -134,6 +136,16 @@ impl Tree {
     /// The number of its site.
     pub fn site(&self) -> usize {
         self.site
+    }
+
+    /// A path of a file, if it is served.
+    pub fn path_of(&self, file: &Metadata) -> Option<&SitePath> {
+        self.nodes.names((file.dev(), file.ino())).first()
+    }
+
+    /// How its documents are found, named and sent.
+    pub(super) fn settings(&self) -> &Arc<Settings> {
+        self.nodes.settings()
     }
 
     /// Examines everything.
@@ -284,24 +296,40 @@ impl Tree {
         if written {
             self.doubt_others(path, &found);
         }
-        match found {
-            Ok(Found::Nothing) => self.gone.push(path.clone()),
-            Ok(Found::Directory(real)) => {
+        match self.examine_found(path, found, written, sink) {
+            Ok(settled) => return settled,
+            // A temporary file, most often: it was there when it was looked at, and has gone since.
+            Err(reason) if self.has_vanished(path, &reason) => self.gone.push(path.clone()),
+            Err(reason) if self.is_failure(path, &reason) => self.fail(path, reason),
+            Err(reason) => self.leave_out(path, reason, sink),
+        }
+        true
+    }
+
+    fn examine_found(
+        &mut self,
+        path: &SitePath,
+        found: Result<Found, Reason>,
+        written: bool,
+        sink: &mut Sink,
+    ) -> Result<bool, Reason> {
+        match found? {
+            Found::Nothing => self.gone.push(path.clone()),
+            Found::Directory(real) => {
                 let below: SitePath = [path, &b"/"[..]].concat().into();
                 if let Err(e) = self.enter(below.clone(), &real, sink) {
-                    self.leave_out(path, Reason::Unreadable(e), sink);
+                    let reason = Reason::Unreadable(e);
+                    if self.has_vanished(path, &reason) {
+                        return Err(reason);
+                    }
+                    self.leave_out(path, reason, sink);
                     self.nodes.insert(below.clone(), Node::NotServed);
                     sink(self.site, Change::Forbidden(below));
                 }
             }
-            Ok(Found::File(real, stat)) => match self.file(path, &real, &stat, written, sink) {
-                Ok(settled) => return settled,
-                Err(reason) if self.is_failure(path, &reason) => self.fail(path, reason),
-                Err(reason) => self.leave_out(path, reason, sink),
-            },
-            Err(reason) => self.leave_out(path, reason, sink),
+            Found::File(real, stat) => return self.file(path, &real, &stat, written, sink),
         }
-        true
+        Ok(true)
     }
 
     /// What was written by this name may have been the file that it led to before, which others still do.

@@ -117,7 +117,7 @@ pub const RULES: &[Rule] = &[
     fault(&[505], "RFC 9110 §15.6.6: another version", |seen| {
         let first = seen.lines.first().copied().unwrap_or_default();
         let version = first.rsplit(|&b| b == b' ').next().unwrap_or_default();
-        is_version(version) && !matches!(version, b"HTTP/1.0" | b"HTTP/1.1")
+        is_version(version) && !version.starts_with(b"HTTP/1.")
     }),
     fault(
         &[411],

@@ -1,0 +1,89 @@
+//! `--check`: what would be served, or all that stands in the way, without an interface or a port being taken.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use exos::{Error, LinkName};
+use exos_host::netlink::Netlink;
+use exos_program::message::results;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+
+use super::sites::{describe, list, load, tell_all};
+use crate::config::Config;
+use crate::log::Target;
+
+/// Says what would be served, or everything that stands in the way.
+pub(super) fn check(config: &Config, on_sockets: bool) -> Result<ExitCode, Error> {
+    let sites = config
+        .user
+        .as_user(|| Ok(load(config)))
+        .unwrap_or_else(|e| Err(vec![e]));
+    let allowed = exos_host::affinity::allowed();
+    let cores = allowed.and_then(|allowed| match on_sockets {
+        true => config.place_on_sockets(&allowed),
+        false => config.attachment().and(config.places(&allowed)),
+    });
+    let link = match on_sockets {
+        true => Ok(()),
+        false => interface(config),
+    };
+    let others = [
+        config.user.as_user(|| log(config)),
+        link,
+        cores.as_ref().map(|_| ()).map_err(copy),
+    ];
+    let others = others.into_iter().filter_map(Result::err);
+    let (sites, wrong) = match sites {
+        Ok(sites) => (Some(sites), Vec::new()),
+        Err(wrong) => (None, wrong),
+    };
+    let wrong: Vec<Error> = wrong.into_iter().chain(others).collect();
+    let (Some(sites), Ok(cores), true) = (sites, cores, wrong.is_empty()) else {
+        return Err(tell_all(wrong));
+    };
+    let cores = (cores.len() > 1).then(|| format!("on cores {}", list(&cores)));
+    let lines = [format!("port {}", config.port)].into_iter().chain(cores);
+    let lines = lines.chain([format!("cache {}", config.cache)]);
+    let lines = lines.chain(describe(config, &sites));
+    // Nobody is told that all is well where that could not be said.
+    results(&lines.map(|line| line + "\n").collect::<String>())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn copy(error: &Error) -> Error {
+    Error::new(error.to_string())
+}
+
+/// The interface that is named is there.
+fn interface(config: &Config) -> Result<(), Error> {
+    let Some(LinkName::Xdp { interface, .. }) = &config.link.link else {
+        return Ok(());
+    };
+    let found = Netlink::new().and_then(|netlink| netlink.link_by_name(interface));
+    let lines = &config.lines;
+    found.map(drop).map_err(|e| lines.place(lines.link, e))
+}
+
+/// The log can be written, or be made. That does not make it.
+fn log(config: &Config) -> Result<(), Error> {
+    let Some(Target::File(file)) = config.log.target() else {
+        return Ok(());
+    };
+    let folder = match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    // With the rights to files that the thread has just now, not those of the user that started it.
+    let may = |path: &Path, how| accessat(CWD, path, how, AtFlags::EACCESS);
+    let may = match file.metadata() {
+        Ok(about) if about.is_dir() => Err(rustix::io::Errno::ISDIR),
+        Ok(_) => may(&file, Access::WRITE_OK),
+        Err(_) => may(folder, Access::WRITE_OK | Access::EXEC_OK),
+    };
+    let lines = &config.lines;
+    may.map_err(|e| {
+        let what = format!("cannot open the log {}", file.display());
+        let mend = "name a file in a directory that is there and may be written";
+        lines.place(lines.log, Error::io(what, e).mend(mend))
+    })
+}
