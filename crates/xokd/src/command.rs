@@ -8,6 +8,7 @@ use clap::Args;
 use exos_host::Error;
 use exos_host::caps::{self, CapabilitySet};
 use exos_host::error::Result;
+use exos_host::ethtool::STOP_MERGING;
 use exos_host::netns::NetNs;
 use exos_host::{info, say, warn};
 
@@ -86,6 +87,9 @@ const UNSERVED: &str = "(namespace, interface) has programs of an earlier daemon
 
 /// How what a daemon does not do when it reads its policy again is done.
 const RESTART: &str = "start another daemon with --replace, programs keep their links";
+
+/// What is wrong with a card on which no program sees what the peer's kernel has not cut.
+const MERGES: &str = "merges packets, and cannot be told to stop: what is longer than its MTU is lost, uploads to programs crawl";
 
 const POLICY: &str = "/etc/exos/xokd.toml";
 
@@ -205,6 +209,10 @@ fn say_what_it_does(daemon: &Daemon, args: &DaemonArgs) {
             interface.gate.mode(),
             addresses.join(" ")
         );
+    }
+    for interface in daemon.interfaces().iter().filter(|i| i.merges_for_good()) {
+        let name = &interface.link.name;
+        warn!("{name} {MERGES}; {STOP_MERGING}");
     }
     for rule in daemon.rules() {
         say!("{rule}");

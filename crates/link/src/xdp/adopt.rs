@@ -16,7 +16,7 @@ use super::queue::Queue;
 use super::socket::Socket;
 use super::super_packets::SuperPackets;
 use super::umem::Umem;
-use super::{Interface, XdpLink};
+use super::{Interface, Merging, XdpLink};
 use crate::Error;
 use crate::limits::FRAME_OVERHEAD_LEN;
 use crate::mapping::Mapping;
@@ -79,6 +79,7 @@ impl XdpLink {
     /// True for a link that a daemon made.
     pub fn is_adopted(&self) -> bool {
         self.program.is_none()
+            merging: Merging::No,
     }
 }
 
