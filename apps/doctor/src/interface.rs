@@ -3,7 +3,8 @@
 use crate::check::Check;
 use exos_host::Result;
 use exos_host::bpf::ProgInfo;
-use exos_host::ethtool::{Ethtool, Feature};
+use exos_host::ethtool::{Ethtool, Feature, STOP_MERGING};
+use exos_host::kernel::{self, Version};
 use exos_host::netlink::{LinkInfo, XdpFeatures, XdpInfo, XdpMode};
 use serde::Serialize;
 
@@ -59,7 +60,16 @@ impl Facts<'_> {
         self.features.iter().any(|f| f.name == feature && f.active)
     }
 
+    /// The device merges packets, no setting ends that, and the driver refuses native XDP meanwhile.
+    fn merges_for_good(&self) -> bool {
+        self.features.iter().any(Feature::merges_for_good)
+    }
+
     fn is_native(&self) -> bool {
+        !self.merges_for_good() && self.driver_is_native()
+    }
+
+    fn driver_is_native(&self) -> bool {
         match (&self.xdp, &self.driver) {
             (Some(xdp), _) => xdp.is_native() && xdp.redirects(),
             (None, Some(driver)) => NATIVE_DRIVERS.contains(&driver.as_str()),
@@ -138,6 +148,11 @@ fn native(facts: &Facts<'_>) -> Option<Check> {
         let meaning = "filters run in the driver, before the kernel makes a socket buffer";
         return Some(Check::ok("native-xdp", what + "native XDP", meaning));
     }
+    if facts.merges_for_good() {
+        let meaning = "the device merges packets, and the driver refuses native XDP meanwhile: filters run on socket buffers (generic XDP)";
+        let what = what + "no native XDP here";
+        return Some(Check::warn("native-xdp", what, meaning, STOP_MERGING));
+    }
     let meaning = "filters run on socket buffers (generic XDP): everything works, with less gain";
     Some(Check::warn(
         "native-xdp",
@@ -197,11 +212,15 @@ fn mtu(facts: &Facts<'_>) -> Option<Check> {
 /// The device merging packets: most drivers refuse native XDP then, and merged packets are longer than a frame.
 fn receive_offload(facts: &Facts<'_>) -> Option<Check> {
     let name = &facts.link.name;
-    let on = ["rx-lro", "rx-gro-hw"]
-        .into_iter()
-        .find(|feature| facts.is_on(feature));
+    let on = facts.features.iter().find(|feature| feature.merges());
     Some(match on {
-        Some(feature) => Check::warn(
+        Some(feature) if feature.fixed => Check::warn(
+            "receive-offload",
+            format!("{} is on and cannot be changed", feature.name),
+            merged(kernel::version().ok()),
+            STOP_MERGING,
+        ),
+        Some(Feature { name: feature, .. }) => Check::warn(
             "receive-offload",
             format!("{feature} is on"),
             "the device merges packets before XDP sees them; many drivers refuse native XDP meanwhile",
@@ -213,6 +232,16 @@ fn receive_offload(facts: &Facts<'_>) -> Option<Check> {
             "XDP sees each packet as it came",
         ),
     })
+}
+
+/// What becomes of packets that a device has merged, which are longer than the MTU.
+fn merged(kernel: Option<Version>) -> &'static str {
+    let takes_pieces = Version { major: 6, minor: 6 };
+    if kernel.is_some_and(|kernel| kernel >= takes_pieces) {
+        "programs take merged packets in pieces; `exos forward` refuses the card, and the daemon loses those that are longer than the MTU"
+    } else {
+        "merged packets are lost: uploads crawl (from Linux 6.6 on programs take them in pieces)"
+    }
 }
 
 /// On virtual interfaces the other side's kernel leaves transport checksums to a device that is not there.

@@ -1,10 +1,12 @@
 //! What concerns the whole machine: kernel, privileges, limits, and the system calls that we live on.
 
 use crate::check::Check;
+use crate::modes::lends_queues;
 use crate::trial;
 use exos_host::bpf::{Map, Prog};
 use exos_host::caps::{self, CapabilitySet};
 use exos_host::{Error, affinity, kernel, limits, uring};
+use exos_link::BOUND_MAPPING_KERNEL;
 use rustix::net::{AddressFamily, SocketType, socket};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -28,7 +30,7 @@ pub fn examine() -> Vec<Check> {
         tun(),
         user_namespaces(),
     ]);
-    checks.push(cores());
+    checks.extend([lending(), cores()]);
     checks.extend([tool("nginx", "nginx"), tool("wrk", "wrk")]);
     checks
 }
@@ -108,6 +110,23 @@ fn bpf_load() -> Check {
         ),
         Err(e) => failed("bpf-load", &e, meaning),
     }
+}
+
+/// What a daemon of this kernel gives to programs. Both are newer than the kernel that is needed.
+fn lending() -> Check {
+    let id = "lending";
+    if lends_queues() {
+        let meaning =
+            "`exos daemon` lends queues, and programs behind it send several segments at once";
+        return Check::ok(id, "all that a daemon can lend", meaning);
+    }
+    let (major, minor) = BOUND_MAPPING_KERNEL;
+    Check::warn(
+        id,
+        format!("before Linux {major}.{minor} a daemon lends less"),
+        "no queues of an interface (mode direct), and before 6.2 programs behind it send segments one by one",
+        format!("use Linux {major}.{minor} or newer where that matters"),
+    )
 }
 
 fn bpf_map() -> Check {

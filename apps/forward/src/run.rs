@@ -76,6 +76,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     let looking = Looking::new(Idle::or_by_room(args.idle, 1));
     wanted.link.pin()?;
     let mut exos = attach(&wanted, before)?;
+    exos.check_relaying()?;
     if control.is_none() {
         control = wanted.control.as_ref().map(listen).transpose()?;
     }

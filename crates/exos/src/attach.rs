@@ -23,10 +23,11 @@ use exos_filter::Filter;
 use exos_filter::program::{Action, Rule};
 use exos_host::Error;
 use exos_host::caps;
+use exos_host::ethtool::STOP_MERGING;
 use exos_host::netlink::Netlink;
 use exos_host::passing::Passing;
 use exos_inet::Config;
-use exos_link::{Link, Mode, TapConfig, TapLink, XdpConfig, XdpLink};
+use exos_link::{Link, Merging, Mode, TapConfig, TapLink, XdpConfig, XdpLink};
 
 use crate::cores::join;
 use crate::node::Exos;
@@ -300,6 +301,22 @@ impl Exos {
         }
     }
 
+    /// Whether packets can be sent on one by one, as they come.
+    ///
+    /// # Errors
+    ///
+    /// The interface's device merges packets, and cannot be told to stop: those are longer than the interface sends.
+    pub fn check_relaying(&self) -> Result<(), Error> {
+        match &self.link {
+            Link::Xdp(link) if link.merging() != Merging::No => Err(Error::new(format!(
+                "the device of {} merges packets, and cannot be told to stop: they cannot be sent on as they come",
+                link.name()
+            ))
+            .mend(format!("{STOP_MERGING}; or forward on the kernel's sockets (--splice)"))),
+            _ => Ok(()),
+        }
+    }
+
     /// Makes the link as [`attach`](Self::attach) does, for a program that may follow another at the same interface. `hand_over` has the one before
     /// give up what it has, and says whether there was one: then nobody is asked whether the addresses are free. What comes
     /// for them until the link is there is kept where the interface is ours to open, and is what [`relay`](Self::relay) takes in
@@ -331,7 +348,7 @@ impl Exos {
             Link::Xdp(link) => {
                 let mode = match link.mode() {
                     Mode::Native => "native XDP",
-                    Mode::Generic => "generic XDP (the driver has no native one: slower)",
+                    Mode::Generic => generic(link.merging()),
                 };
                 let copy = if link.is_zero_copy() {
                     "zero copy"
@@ -359,6 +376,20 @@ impl Exos {
                 link.mtu()
             ),
             Link::Memory(_) => "a wire in memory".to_owned(),
+        }
+    }
+}
+
+/// Why the program is not in the driver, and what that means.
+fn generic(merging: Merging) -> &'static str {
+    match merging {
+        Merging::No => "generic XDP (the driver has no native one: slower)",
+        Merging::Taken => {
+            "generic XDP (slower: the device merges packets, and cannot be told to stop, so that the driver refuses native XDP)"
+        }
+        Merging::Lost => {
+            "generic XDP (the device merges packets, and cannot be told to stop: merged ones are lost, uploads to us crawl; use \
+             Linux 6.6 or newer, a device whose guest offloads can be changed or are off, or the kernel's sockets)"
         }
     }
 }

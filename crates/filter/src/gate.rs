@@ -18,8 +18,8 @@
 //! and what is told about copied packets ([`tap`]). Nothing here opens, loads or attaches: instructions and bytes
 //! come out, descriptors go in.
 //!
-//! Needs Linux 6.6 (tcx links); everything else is older: `bpf_xdp_load_bytes` 5.18, atomic instructions 5.12, ring
-//! buffers 5.8.
+//! Runs on Linux 6.1: `bpf_xdp_load_bytes` is of 5.18, atomic instructions of 5.12, ring buffers of 5.8. The look at
+//! unfinished checksums ([`Checksum`]) takes 6.2; without it no packet socket may be given to a program.
 
 mod classify;
 mod code;

@@ -111,6 +111,21 @@ pub struct Feature {
     pub fixed: bool,
 }
 
+/// What ends the merging of a device that cannot be told to stop.
+pub const STOP_MERGING: &str = "have the device offer its guest offloads as changeable, or not at all (QEMU: ctrl_guest_offloads=on, or guest_tso4=off,guest_tso6=off,guest_ufo=off)";
+
+impl Feature {
+    /// True for a device that merges packets as they come (hardware GRO or LRO).
+    pub fn merges(&self) -> bool {
+        self.active && ["rx-gro-hw", "rx-lro"].contains(&self.name.as_str())
+    }
+
+    /// True where no setting ends that.
+    pub fn merges_for_good(&self) -> bool {
+        self.fixed && self.merges()
+    }
+}
+
 /// How many queues an interface uses, and could use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Channels {
@@ -463,6 +478,26 @@ mod tests {
             .find(|f| f.name == "tx-scatter-gather")
             .expect("named so since 2.6.39");
         assert!(sg.active);
+    }
+
+    #[test]
+    fn only_what_merges_at_present_and_cannot_be_changed_merges_for_good() {
+        let feature = |name: &str, active, fixed| Feature {
+            name: name.to_owned(),
+            active,
+            requested: active,
+            fixed,
+        };
+        for (name, active, fixed, merges, for_good) in [
+            ("rx-gro-hw", true, true, true, true),
+            ("rx-lro", true, false, true, false),
+            ("rx-gro-hw", false, true, false, false),
+            ("rx-gro", true, true, false, false),
+        ] {
+            let feature = feature(name, active, fixed);
+            assert_eq!(feature.merges(), merges, "{feature:?}");
+            assert_eq!(feature.merges_for_good(), for_good, "{feature:?}");
+        }
     }
 
     #[test]

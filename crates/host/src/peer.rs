@@ -1,10 +1,12 @@
 //! Who is at the other end of a Unix socket, as the kernel knows it (unix(7)).
 //!
 //! Everything is of the moment at which the peer connected, and nothing that it does later changes it; the process
-//! descriptor means that very process, also when its number has been given to another.
+//! descriptor means that very process, also when its number has been given to another. Before Linux 6.5 the descriptor is of
+//! the process that has the number when it is asked for: another one, if the peer has ended and its number is used again.
 
 use crate::error::{Context as _, Result};
 use rustix::net::sockopt::socket_peercred;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
 
@@ -36,11 +38,11 @@ impl Peer {
         let socket = socket.as_fd();
         let what = || "cannot tell who connected";
         let credentials = socket_peercred(socket).context(what)?;
-        let mut pidfd: i32 = -1;
-        let len = option(&socket, SO_PEERPIDFD, std::slice::from_mut(&mut pidfd)).context(what)?;
-        assert_eq!((len, pidfd >= 0), (1, true), "a descriptor was given");
-        // SAFETY: the kernel has just given it to us.
-        let process = unsafe { OwnedFd::from_raw_fd(pidfd) };
+        let process = match process_at(&socket) {
+            Err(e) if e.raw_os_error() == Some(libc::ENOPROTOOPT) => process_of(credentials.pid),
+            process => process,
+        };
+        let process = process.context(what)?;
         let mut more = [0_u32; GROUPS_MAX];
         let len = option(&socket, libc::SO_PEERGROUPS, &mut more).unwrap_or(0);
         let mut groups = vec![credentials.gid.as_raw()];
@@ -52,6 +54,20 @@ impl Peer {
             process,
         })
     }
+}
+
+/// The process at the other end.
+fn process_at(socket: &impl AsFd) -> io::Result<OwnedFd> {
+    let mut pidfd: i32 = -1;
+    let len = option(socket, SO_PEERPIDFD, std::slice::from_mut(&mut pidfd))?;
+    assert_eq!((len, pidfd >= 0), (1, true), "a descriptor was given");
+    // SAFETY: the kernel has just given it to us.
+    Ok(unsafe { OwnedFd::from_raw_fd(pidfd) })
+}
+
+/// The process that has a number now.
+fn process_of(pid: Pid) -> io::Result<OwnedFd> {
+    Ok(pidfd_open(pid, PidfdFlags::empty())?)
 }
 
 /// Says whether a Unix socket takes descriptors. Sending one to a socket that does not fails (EPERM); what a listening socket
@@ -104,8 +120,11 @@ mod tests {
         assert_eq!(peer.pid, std::process::id());
         assert_eq!(peer.uid, rustix::process::geteuid().as_raw());
         assert_eq!(peer.groups[0], rustix::process::getegid().as_raw());
-        let mut fds = [PollFd::new(&peer.process, PollFlags::IN)];
-        assert_eq!(poll(&mut fds, Some(&Timespec::default())), Ok(0));
+        let us = process_of(rustix::process::getpid()).expect("we are there");
+        for process in [&peer.process, &us] {
+            let mut fds = [PollFd::new(process, PollFlags::IN)];
+            assert_eq!(poll(&mut fds, Some(&Timespec::default())), Ok(0));
+        }
     }
 
     #[test]

@@ -48,12 +48,12 @@ use std::os::fd::BorrowedFd;
 use exos_wire::Mac;
 
 pub use exos_host::Error;
-pub use limits::{FRAME_OVERHEAD_LEN, GSO_FRAME_LEN_MAX, RX_BATCH};
+pub use limits::{BOUND_MAPPING_KERNEL, FRAME_OVERHEAD_LEN, GSO_FRAME_LEN_MAX, RX_BATCH};
 pub use memory::{MemoryConfig, MemoryLink};
 pub use meta::{Offload, Relay, RxChecksum, RxMeta, TxChecksum, TxMeta};
 pub use tap::{TapConfig, TapLink};
 pub use xdp::{Facts, Feed, Held, Offer, OfferConfig, RingLock, check_chunks};
-pub use xdp::{Mode, ModeChoice, XdpConfig, XdpLink};
+pub use xdp::{Merging, Mode, ModeChoice, XdpConfig, XdpLink};
 
 /// Something that carries Ethernet frames.
 #[derive(Debug)]

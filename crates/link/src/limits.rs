@@ -35,6 +35,10 @@ pub const CHUNK_SIZES: [u32; 2] = [2048, 4096];
 /// (`XDP_USE_SG`).
 pub const MULTI_BUFFER_KERNEL: (u32, u32) = (6, 6);
 
+/// From this kernel on the rings of a socket that is bound can be mapped. It came a little earlier; before, the program that
+/// is lent a socket has to bind it itself.
+pub const BOUND_MAPPING_KERNEL: (u32, u32) = (6, 5);
+
 /// Largest MTU at which native XDP works with a packet in one buffer: a page
 /// less 258 bytes before the packet, 320 of `skb_shared_info` after it, and the
 /// Ethernet header with a tag, on veth and most drivers; some take a little less.

@@ -77,6 +77,19 @@ pub struct XdpLink {
     large: Option<SuperPackets>,
     interface: Interface,
     zero_copy: bool,
+    merging: Merging,
+}
+
+/// Whether the device merges what comes into packets longer than the MTU, which keeps its driver from running XDP programs
+/// and which no setting ends: virtio-net without control over its guest offloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merging {
+    /// It does not, or stops for XDP.
+    No,
+    /// It does, and the link takes such packets, in pieces.
+    Taken,
+    /// It does, and such packets are lost: before Linux 6.6 none may be longer than a chunk.
+    Lost,
 }
 
 /// What the link needs to know of its interface.
@@ -135,6 +148,11 @@ impl XdpLink {
     /// Why native mode was not to be had, when the mode is generic by necessity.
     pub fn native_refusal(&self) -> Option<&Error> {
         self.program.as_ref()?.native_refusal()
+    }
+
+    /// Whether the device merges packets for good, and what becomes of them.
+    pub fn merging(&self) -> Merging {
+        self.merging
     }
 
     /// True when packets are not copied between the driver and UMEM.

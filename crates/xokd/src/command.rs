@@ -8,6 +8,7 @@ use clap::Args;
 use exos_host::Error;
 use exos_host::caps::{self, CapabilitySet};
 use exos_host::error::Result;
+use exos_host::ethtool::STOP_MERGING;
 use exos_host::netns::NetNs;
 use exos_host::{info, say, warn};
 
@@ -86,6 +87,12 @@ const UNSERVED: &str = "(namespace, interface) has programs of an earlier daemon
 
 /// How what a daemon does not do when it reads its policy again is done.
 const RESTART: &str = "start another daemon with --replace, programs keep their links";
+
+/// What is wrong with a card on which no program sees what the peer's kernel has not cut.
+const MERGES: &str = "merges packets, and cannot be told to stop: what is longer than its MTU is lost, uploads to programs crawl";
+
+/// Programs' super-packets come with checksums unfinished, which nobody could check.
+const SINGLE_SEGMENTS: &str = "programs send segments one by one, which takes more of the processor: this kernel does not say where in a packet it is still to write a checksum (Linux 6.2 and later do)";
 
 const POLICY: &str = "/etc/exos/xokd.toml";
 
@@ -205,6 +212,17 @@ fn say_what_it_does(daemon: &Daemon, args: &DaemonArgs) {
             interface.gate.mode(),
             addresses.join(" ")
         );
+    }
+    for interface in daemon.interfaces().iter().filter(|i| i.merges_for_good()) {
+        let name = &interface.link.name;
+        warn!("{name} {MERGES}; {STOP_MERGING}");
+    }
+    if daemon
+        .interfaces()
+        .iter()
+        .any(|i| !i.gate.checks_checksums())
+    {
+        warn!("{SINGLE_SEGMENTS}");
     }
     for rule in daemon.rules() {
         say!("{rule}");

@@ -10,6 +10,9 @@
 //!                                            slot<N>-out (tcx link), slot<N>-ring (XDP link in the slot)
 //! ```
 //!
+//! Before Linux 6.6 there are no tcx links: filters of classic traffic control stand in their places, which stay likewise
+//! until they are removed, and need no names.
+//!
 //! Order matters where a packet could fall between two tables: a slot is complete before a grant leads to it, and no
 //! grant leads to it any more before it goes.
 
@@ -27,7 +30,7 @@ use exos_filter::gate::{
     self, AddressFlags, Bucket, Checksum, Config, Counter, FlowKey, FlowValue, Maps, Share, Slot,
 };
 use exos_filter::{Program, SlotCounters};
-use exos_host::bpf::{Link, Map, Prog, TcxHook, TcxLink, XdpMode};
+use exos_host::bpf::{Link, Map, Prog, TcxHook, XdpMode};
 use exos_host::error::{Error, Result};
 use exos_wire::Mac;
 use exos_xok::Claim;
@@ -37,7 +40,7 @@ use crate::ledger::{Change, SlotId};
 use crate::limits::FILTER_INSNS_MAX;
 pub use generals::{GeneralFilters, GeneralPrograms, GeneralWork};
 pub use pins::{are_private, folders, is_orphan, remove_folder};
-use pins::{attach_incoming, attach_tcx};
+use pins::{attach_incoming, attach_tc};
 pub use taps::{TapPrograms, TapWork};
 
 /// The gate of one interface.
@@ -46,10 +49,9 @@ pub struct Gate {
     folder: PathBuf,
     maps: Arc<Maps<Map>>,
     out: Prog,
-    /// Where the kernel keeps what is left to do of checksums.
-    checksum: Checksum,
+    /// Where the kernel keeps what is left to do of checksums; none where it does not say.
+    checksum: Option<Checksum>,
     _incoming: Link,
-    _from_host: TcxLink,
     mode: XdpMode,
     config: Config,
     /// The places of taps that are taken, a bit for each.
@@ -64,14 +66,14 @@ impl Gate {
         let folder = pins::folder(name)?;
         let (maps, adopted) = pins::maps(&folder)?;
         let fds = maps.map(|map| map.raw_fd());
-        let checksum = checksum::of_this_kernel()?;
+        let checksum = checksum::of_this_kernel();
         let load = |words: Vec<u64>, name: &str| Prog::load_classifier(&words, name);
-        let out = load(gate::outgoing(&fds, Some(&checksum)).words(), "exos_out")?;
+        let out = load(gate::outgoing(&fds, checksum.as_ref()).words(), "exos_out")?;
         let from_host = load(gate::from_host(&fds).words(), "exos_host")?;
         let words = gate::incoming(&fds).words();
         let incoming = Prog::load(&words, "exos_in", true)?;
         let (incoming, mode) = attach_incoming(&folder.join("in"), ifindex, &incoming)?;
-        let from_host = attach_tcx(&folder.join("host"), ifindex, &from_host, TcxHook::Egress)?;
+        attach_tc(&folder.join("host"), ifindex, &from_host, TcxHook::Egress)?;
         let mut gate = Self {
             folder,
             config: Config::default(),
@@ -81,7 +83,6 @@ impl Gate {
             out,
             checksum,
             _incoming: incoming,
-            _from_host: from_host,
             mode,
             maps: Arc::new(maps),
         };
@@ -121,6 +122,11 @@ impl Gate {
     /// Where the interface's program runs.
     pub fn mode(&self) -> XdpMode {
         self.mode
+    }
+
+    /// Whether it sees where in a packet the kernel is still to write a checksum: super-packets come with theirs unfinished.
+    pub fn checks_checksums(&self) -> bool {
+        self.checksum.is_some()
     }
 
     /// The folder of the names.

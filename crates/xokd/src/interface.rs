@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use exos_filter::gate::{AddressFlags, Slot, SlotKind};
 use exos_host::Error;
 use exos_host::error::Result;
-use exos_host::ethtool::Ethtool;
+use exos_host::ethtool::{Ethtool, Feature};
 use exos_host::multicast::Memberships;
 use exos_host::netlink::{LinkInfo, Netlink};
 use exos_host::netns::NetNs;
@@ -135,6 +135,12 @@ impl Interface {
         let ours = self.addresses.iter().filter(|a| a.ours_alone);
         all.extend(ours.map(|a| (a.ip, AddressFlags::OURS_ALONE)));
         self.gate.set_addresses(&all)
+    }
+
+    /// Whether its device merges packets that come, and cannot be told to stop.
+    pub fn merges_for_good(&self) -> bool {
+        let features = Ethtool::new().and_then(|e| e.features(&self.link.name));
+        features.is_ok_and(|all| all.iter().any(Feature::merges_for_good))
     }
 
     /// Whether it is an address that may be claimed here.

@@ -157,7 +157,8 @@ impl Code<'_> {
             let longer = self.asm.label();
             self.asm
                 .jump_if(CAPTURED, Condition::Greater, len as i32, longer);
-            self.asm.jump_if(CAPTURED, Condition::Equal, 0, longer);
+            // Not `Equal 0`, from which Linux 6.1 does not conclude that something is left to be read.
+            self.asm.jump_if(CAPTURED, Condition::Less, 1, longer);
             self.asm.load_map(Reg::R1, tap.ring_fd);
             self.asm.set(Reg::R2, len as i32 + TapRecord::LEN as i32);
             self.asm.set(Reg::R3, 0);

@@ -4,14 +4,15 @@
 //! refusal (extended acknowledgement) becomes part of the error. A [`Netlink`] belongs to the network namespace
 //! of the thread that opened it, for good; [`crate::netns::NetNs::netlink`] opens one elsewhere.
 //!
-//! The work is divided by what is asked about: `links`, `addresses`, `routes`, `neighbours`, `netdev` for what a
-//! driver can do with XDP, `nsid` for whether a namespace is there, and `watch` for being told of changes. This file has
-//! the exchange itself.
+//! The work is divided by what is asked about: `links`, `addresses`, `routes`, `neighbours`, `filters` of traffic control,
+//! `netdev` for what a driver can do with XDP, `nsid` for whether a namespace is there, and `watch` for being told of
+//! changes. This file has the exchange itself.
 //!
 //! Layout of an answer (netlink(7)): a chain of `nlmsghdr { len u32, type u16, flags u16, seq u32, port u32 }`
 //! each padded to 4 bytes, ended by `NLMSG_DONE` for dumps or `NLMSG_ERROR` (code 0 = acknowledged).
 
 mod addresses;
+mod filters;
 mod links;
 mod neighbours;
 mod netdev;

@@ -9,8 +9,8 @@ use crate::error::Result;
 use netlink_packet_core::{NLM_F_ACK, NLM_F_REQUEST};
 use netlink_sys::{Socket, protocols::NETLINK_GENERIC};
 
-/// What a driver can do with XDP natively.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What a driver can do with XDP natively; nothing by default.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct XdpFeatures {
     bits: u64,
 }

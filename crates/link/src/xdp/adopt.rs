@@ -8,15 +8,15 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
-use super::calls::get_option;
+use super::calls::{self, get_option};
 use super::facts::Facts;
-use super::open::ring_fault;
+use super::open::{bind_flags, ring_fault};
 use super::program::Mode;
 use super::queue::Queue;
 use super::socket::Socket;
 use super::super_packets::SuperPackets;
 use super::umem::Umem;
-use super::{Interface, XdpLink};
+use super::{Interface, Merging, XdpLink};
 use crate::Error;
 use crate::limits::FRAME_OVERHEAD_LEN;
 use crate::mapping::Mapping;
@@ -52,6 +52,12 @@ impl XdpLink {
         let filled = socket
             .refill(&mut umem, facts.rx_ring)
             .map_err(ring_fault)?;
+        if facts.interface != 0 {
+            // It is not zero copy: the interface is a veth's end.
+            let flags = bind_flags(Mode::Native, facts.has(Facts::MULTI_BUFFER));
+            calls::bind(&socket, facts.interface, facts.queue, flags)
+                .map_err(|source| Error::io("the daemon's socket cannot be bound", source))?;
+        }
         let interface = interface_of(interface, facts);
         let frame_len_max = interface.mtu + FRAME_OVERHEAD_LEN;
         Ok(Self {
@@ -73,6 +79,7 @@ impl XdpLink {
             large: packet.map(SuperPackets::over),
             interface,
             zero_copy: facts.has(Facts::ZERO_COPY),
+            merging: Merging::No,
         })
     }
 

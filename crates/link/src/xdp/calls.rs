@@ -2,7 +2,8 @@
 //!
 //! The order is fixed by the kernel (`net/xdp/xsk.c`): memory, sizes of rings and the budget of
 //! sending while the socket is new, then bind, after which none of them can be changed any more.
-//! Mappings of the rings may be made before and after. Nothing here needs the rings to be mapped,
+//! Mappings of the rings may be made before and, from some kernel on
+//! ([`BOUND_MAPPING_KERNEL`](crate::limits::BOUND_MAPPING_KERNEL)), after. Nothing here needs the rings to be mapped,
 //! so that a socket can be made ready by one process and used by another.
 
 use std::io;

@@ -9,8 +9,8 @@
 //! ```text
 //!  0    6      8    12     16      20          24      28       32       36         40
 //!  mac  flags  mtu  queue  queues  chunk_size  chunks  rx_ring  tx_ring  fill_ring  completion_ring
-//!  44                48
-//!  super_packet_len  zeros, to 64
+//!  44                48         52
+//!  super_packet_len  interface  zeros, to 64
 //! ```
 
 use exos_wire::Mac;
@@ -50,6 +50,9 @@ pub struct Facts {
     pub completion_ring: u32,
     /// Longest frame that the packet socket beside the ring takes; 0 where there is none.
     pub super_packet_len: u32,
+    /// The interface that the program is to bind the socket to, by its index in the socket's namespace; 0 for a socket that
+    /// is bound.
+    pub interface: u32,
 }
 
 impl Facts {
@@ -101,11 +104,12 @@ impl Facts {
             fill_ring: word(7),
             completion_ring: word(8),
             super_packet_len: word(9),
+            interface: word(10),
         }
     }
 
     /// In the order of their bytes.
-    fn words(&self) -> [u32; 10] {
+    fn words(&self) -> [u32; 11] {
         [
             self.mtu,
             self.queue,
@@ -117,6 +121,7 @@ impl Facts {
             self.fill_ring,
             self.completion_ring,
             self.super_packet_len,
+            self.interface,
         ]
     }
 
@@ -208,6 +213,7 @@ mod tests {
             fill_ring: sizes.fill,
             completion_ring: sizes.completion,
             super_packet_len: GSO_FRAME_LEN_MAX as u32,
+            interface: 3,
         }
     }
 
@@ -258,7 +264,8 @@ mod tests {
         assert_eq!(bytes[8..12], 1500_u32.to_le_bytes());
         assert_eq!(bytes[24..28], 1024_u32.to_le_bytes(), "chunks");
         assert_eq!(bytes[44..48], (GSO_FRAME_LEN_MAX as u32).to_le_bytes());
-        assert_eq!(bytes[48..], [0; 16]);
+        assert_eq!(bytes[48..52], 3_u32.to_le_bytes(), "interface");
+        assert_eq!(bytes[52..], [0; 12]);
         assert_eq!(Facts::from_bytes(&bytes), facts());
     }
 

@@ -18,8 +18,9 @@
 //! has a ring already, of one page, which the daemon has mapped ([`Held`]): as long as it is mapped
 //! the kernel changes no ring of the socket. Its protocol is 0, so that nothing is put there.
 //!
-//! Never passed: the map of sockets, which is writable for whoever holds it, and a socket that is not
-//! bound, which its holder may bind to any interface of its namespace.
+//! Never passed: the map of sockets, which is writable for whoever holds it, and a socket that is not bound, which its
+//! holder may bind to any interface of its namespace: but where the kernel maps no rings of a bound one
+//! ([`BOUND_MAPPING_KERNEL`]) and the namespace holds nothing but this program's own interface. There the program binds it.
 //!
 //! Rules of the interface:
 //!
@@ -36,7 +37,7 @@ use std::time::Duration;
 use exos_filter::rationed::rationed;
 use exos_filter::{Action, Filter, Program, ProgramMaps, Rule, SlotCounters, compile};
 use exos_host::bpf::{self, Map, MappedArray, Prog, XdpMode};
-use exos_host::kernel;
+use exos_host::kernel::{self, Version};
 use exos_host::limits::raise_memlock;
 use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
@@ -50,7 +51,7 @@ use super::super_packets::{self, RingLock};
 use super::umem::chunk_size_for;
 use super::{open, program};
 use crate::Error;
-use crate::limits::GSO_FRAME_LEN_MAX;
+use crate::limits::{BOUND_MAPPING_KERNEL, GSO_FRAME_LEN_MAX};
 use crate::mapping::Mapping;
 use crate::meta::RxChecksum;
 
@@ -159,8 +160,13 @@ fn make_here(config: &OfferConfig<'_>) -> Result<Offer, Error> {
     };
     let (lent, memory, socket) = make_socket(config, &interface)?;
     held.memory = Some(lent);
-    let flags = open::bind_flags(mode, multi_buffer);
-    open::bind(&socket, &interface, config.queue, flags, config.queue_wait)?;
+    let binds = (version.major, version.minor) >= BOUND_MAPPING_KERNEL;
+    if binds {
+        let flags = open::bind_flags(mode, multi_buffer);
+        open::bind(&socket, &interface, config.queue, flags, config.queue_wait)?;
+    } else if matches!(config.feed, Feed::Attached(_)) {
+        return Err(no_direct_queues(version));
+    }
     if let Some(sockets) = &held.sockets {
         sockets.set_fd(config.queue, socket.as_fd())?;
     }
@@ -170,6 +176,7 @@ fn make_here(config: &OfferConfig<'_>) -> Result<Offer, Error> {
         (packet, held.lock) = (Some(socket), Some(lock));
     }
     let mut facts = facts(config, &interface);
+    facts.interface = if binds { 0 } else { interface.index };
     for (flag, set) in [
         (Facts::NATIVE, mode == XdpMode::Native),
         (Facts::MULTI_BUFFER, multi_buffer),
@@ -278,5 +285,16 @@ fn facts(config: &OfferConfig<'_>, interface: &Interface) -> Facts {
         } else {
             0
         },
+        interface: 0,
     }
+}
+
+fn no_direct_queues(version: Version) -> Error {
+    let (major, minor) = BOUND_MAPPING_KERNEL;
+    Error::new(format!(
+        "this kernel ({version}) lends no queues of an interface: it lets nobody but who binds a socket use it"
+    ))
+    .mend(format!(
+        "use Linux {major}.{minor} or newer, or take an interface of your own (shared)"
+    ))
 }

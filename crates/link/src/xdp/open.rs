@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use exos_filter::{Action, Rule};
 use exos_host::bpf::{ProgInfo, who_holds_xdp};
 use exos_host::caps::{self, CapabilitySet};
-use exos_host::ethtool::Ethtool;
+use exos_host::ethtool::{Ethtool, Feature};
 use exos_host::kernel::{self, Version};
 use exos_host::limits::raise_memlock;
 use exos_host::netlink::{LinkInfo, Netlink};
@@ -27,7 +27,7 @@ use super::queue::Queue;
 use super::socket::Socket;
 use super::super_packets::SuperPackets;
 use super::umem::{Umem, chunk_size_for, single_chunk_mtu_max};
-use super::{Interface, XdpLink};
+use super::{Interface, Merging, XdpLink};
 use crate::Error;
 use crate::limits::{
     CHUNKS, DETACH_WAIT, FRAME_OVERHEAD_LEN, MULTI_BUFFER_KERNEL, NATIVE_MTU_MAX,
@@ -139,8 +139,17 @@ impl XdpLink {
             large: None,
             interface: interface.clone(),
             zero_copy: true,
+            merging: Merging::No,
         };
-        let flags = bind_flags(program.mode(), multi_buffer);
+        let in_pieces = multi_buffer || takes_large_frames(program.mode())?;
+        if program.mode() == Mode::Generic && merges_for_good(&interface.name)? {
+            link.merging = if in_pieces {
+                Merging::Taken
+            } else {
+                Merging::Lost
+            };
+        }
+        let flags = bind_flags(program.mode(), in_pieces);
         for &number in &link.numbers {
             let (mut umem, mut socket) = make_socket(interface, config.prefer_busy_poll)?;
             // Before the binding: drivers with zero copy take what they need there.
@@ -360,6 +369,19 @@ pub(super) fn explain_socket(source: io::Error, bytes: u64) -> Error {
         )),
         _ => error,
     }
+}
+
+/// Whether frames longer than the MTU can be taken, in pieces: in generic mode, which sees what a device or a kernel at the
+/// other end of a virtual interface has merged, or not cut yet.
+fn takes_large_frames(mode: Mode) -> Result<bool, Error> {
+    let version = kernel::version()?;
+    Ok(mode == Mode::Generic && (version.major, version.minor) >= MULTI_BUFFER_KERNEL)
+}
+
+/// Whether a device merges what it receives, and cannot be told not to.
+fn merges_for_good(interface: &str) -> Result<bool, Error> {
+    let features = Ethtool::new()?.features(interface).unwrap_or_default();
+    Ok(features.iter().any(Feature::merges_for_good))
 }
 
 /// Without a word on copying the kernel tries zero copy and falls back. Generic

@@ -46,8 +46,9 @@ pub enum ModeChoice {
     /// In the driver, or not at all.
     Native,
     /// On socket buffers, after the driver. On a veth this has the peer send
-    /// large TCP segments uncut, which are dropped (`kernel_rx_dropped`) unless
-    /// segmentation is turned off there; native mode turns it off itself.
+    /// large TCP segments uncut, which come in pieces and are joined; before Linux 6.6 they
+    /// are dropped (`kernel_rx_dropped`) unless segmentation is turned off there. Native mode
+    /// turns it off itself.
     Generic,
 }
 

@@ -34,14 +34,35 @@ impl XdpLink {
         if info.kind.as_deref() != Some(VETH) {
             return Ok(WayOut::Transmit);
         }
-        // A kernel that is too old to say is believed to be able.
-        let arrives = XdpFeatures::of(info.index)?.is_none_or(XdpFeatures::is_target);
-        if arrives {
-            return Ok(WayOut::Redirect(info.index));
-        }
-        Err(Error::new(format!(
+        arrives(name, XdpFeatures::of(info.index)?)?;
+        Ok(WayOut::Redirect(info.index))
+    }
+}
+
+/// Whether the other end of a veth takes what is redirected to it, by what the kernel says of this one: nothing before
+/// Linux 6.3, and then nobody notices what is lost there.
+fn arrives(name: &str, features: Option<XdpFeatures>) -> Result<(), Error> {
+    match features {
+        Some(features) if features.is_target() => Ok(()),
+        Some(_) => Err(Error::new(format!(
             "packets that the kernel sends on by {name} would not arrive: the other end of this veth has neither GRO nor an XDP program"
         ))
-        .mend("turn GRO on there: ethtool -K INTERFACE gro on"))
+        .mend("turn GRO on there: ethtool -K INTERFACE gro on")),
+        None => Err(Error::new(format!(
+            "packets that the kernel sends on by {name} may be lost: this kernel does not say whether the other end of this veth takes them"
+        ))
+        .mend("use Linux 6.3 or newer, or an interface of hardware, or let packets be sent on in user space")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_veth_is_believed_only_where_the_kernel_says_that_its_other_end_takes_packets() {
+        let why = |features| arrives("wire", features).unwrap_err().to_string();
+        assert!(why(None).contains("does not say"));
+        assert!(why(Some(XdpFeatures::default())).contains("would not arrive"));
     }
 }

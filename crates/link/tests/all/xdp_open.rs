@@ -6,7 +6,8 @@ use crate::common;
 
 use common::*;
 use exos_host::bpf;
-use exos_link::{Mode, ModeChoice, RxChecksum, XdpConfig, XdpLink};
+use exos_link::{Link, Mode, ModeChoice, RxChecksum, XdpConfig, XdpLink};
+use std::os::fd::AsRawFd as _;
 
 /// A link reopened right after it was closed works at once.
 #[test]
@@ -150,6 +151,43 @@ fn generic_mode_works_and_is_said() {
     receive_until(&mut link.into(), |frame, _| {
         udp_payload(frame, OUR_PORT) == Some(b"generic")
     });
+}
+
+/// What a kernel at the other end, or a device, has not cut: a datagram of eight, sent as one packet (`UDP_SEGMENT`).
+#[test]
+fn generic_mode_takes_frames_longer_than_the_mtu() {
+    if skip_without_root("generic_mode_takes_frames_longer_than_the_mtu") {
+        return;
+    }
+    if is_before(6, 6) {
+        return say_skipped("generic_mode_takes_frames_longer_than_the_mtu", "Linux 6.6");
+    }
+    let wire = Wire::new(1500);
+    let link = XdpLink::open(&XdpConfig {
+        mode: ModeChoice::Generic,
+        ..config()
+    })
+    .unwrap();
+    let payload: Vec<u8> = (0..8000_u32).map(|at| (at / 100) as u8).collect();
+    let socket = wire.their_socket();
+    let size: i32 = 1000;
+    // SAFETY: a pointer to a value of the length given.
+    let set = unsafe {
+        let value = (&raw const size).cast();
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_UDP,
+            libc::UDP_SEGMENT,
+            value,
+            4,
+        )
+    };
+    assert_eq!(set, 0);
+    socket.send_to(&payload, (OURS, OUR_PORT)).unwrap();
+    let mut link: Link = link.into();
+    receive_until(&mut link, |frame, _| frame.ends_with(&payload));
+    assert_eq!(counter(&link, "rx_multi_chunk"), 1);
+    assert_eq!(counter(&link, "kernel_rx_dropped"), 0);
 }
 
 /// The loopback interface has no native XDP: generic mode is taken, and why is

@@ -108,7 +108,7 @@ impl Daemon {
             mac: interface.mac,
             mtu: interface.link.mtu,
             chunks,
-            super_packets: true,
+            super_packets: interface.gate.checks_checksums(),
             counters: interface.gate.slot_counters(slot),
         };
         let made = self.make_place(&config);

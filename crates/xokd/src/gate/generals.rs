@@ -15,7 +15,7 @@ use exos_filter::gate::{self, Checksum, Maps, SlotKind};
 use exos_host::bpf::{Map, Prog, TcxHook, TcxLink};
 use exos_host::error::{Error, Result};
 
-use super::pins::{attach_tcx, find_tcx};
+use super::pins::{attach_tc, find_tcx};
 use super::{Gate, bounded};
 use crate::ledger::SlotId;
 
@@ -43,7 +43,7 @@ pub(super) struct Generals {
 #[derive(Debug)]
 pub struct GeneralWork {
     maps: Arc<Maps<Map>>,
-    checksum: Checksum,
+    checksum: Option<Checksum>,
     place: u32,
     slot: SlotId,
     /// For what comes in, where that is another than before.
@@ -74,7 +74,7 @@ impl GeneralWork {
             if filter.is_nothing() {
                 return Ok(None);
             }
-            let program = gate::outgoing_general(&fds, Some(&self.checksum), &filter);
+            let program = gate::outgoing_general(&fds, self.checksum.as_ref(), &filter);
             let words = bounded(&program.map_err(too_large)?)?;
             Ok(Some(Prog::load_classifier(&words, "exos_out_own")?))
         };
@@ -86,7 +86,8 @@ impl GeneralWork {
     }
 }
 
-/// A check of what a slot sends, and the link that it is to be in: none while there is no such link.
+/// A check of what a slot sends, and the link that it is to be in: none while there is no such link, or where the kernel has
+/// none.
 struct Check {
     program: Option<Prog>,
     link: Option<TcxLink>,
@@ -224,7 +225,7 @@ impl Gate {
             Some(link) => link.update(program),
             None => {
                 let (name, ifindex) = (self.check_name(id), self.slot(id)?.ifindex);
-                attach_tcx(&name, ifindex, program, TcxHook::Ingress).map(drop)
+                attach_tc(&name, ifindex, program, TcxHook::Ingress)
             }
         }
     }

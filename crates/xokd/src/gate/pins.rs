@@ -3,6 +3,7 @@
 //! A link or a map whose last name goes ends. So a name is given to another only by who has seen what it stands for:
 //! whoever has no descriptor left to look with fails, and takes nothing away ([`found`]).
 
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use exos_filter::gate::maps::SPECS;
@@ -11,6 +12,8 @@ use exos_host::bpf::{
     Link, Map, MapKind, Prog, TcxHook, TcxLink, XdpMode, is_private, require_bpffs,
 };
 use exos_host::error::{Context as _, Error, Result};
+use exos_host::netlink::Netlink;
+use exos_host::netns::NetNs;
 
 /// Where names are kept.
 const BPFFS: &str = "/sys/fs/bpf";
@@ -35,9 +38,8 @@ pub fn folders() -> Vec<PathBuf> {
 
 /// True for a gate that is on no interface: its own is gone, or a daemon ended while it made it.
 pub fn is_orphan(folder: &Path) -> Result<bool> {
-    let host = found(TcxLink::open_pinned(&folder.join("host")))?;
-    // Of a link whose interface is gone the kernel says 0.
-    Ok(host.is_none_or(|link| link.ifindex() == 0))
+    let is_attached = found(Link::is_attached(&folder.join("in")))?;
+    Ok(is_attached != Some(true))
 }
 
 /// What a name stands for; `None` when that is nothing, or nothing of ours.
@@ -50,6 +52,7 @@ fn found<T>(opened: Result<T>) -> Result<Option<T>> {
 
 /// Takes the names of a gate away, and with them the gate.
 pub fn remove_folder(folder: &Path) -> Result<()> {
+    remove_host_filter(folder)?;
     let what = || format!("cannot remove {}", folder.display());
     let entries = match std::fs::read_dir(folder) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -62,6 +65,17 @@ pub fn remove_folder(folder: &Path) -> Result<()> {
         std::fs::remove_file(&name).context(what)?;
     }
     std::fs::remove_dir(folder).context(what)
+}
+
+/// Where the kernel has no tcx links, what the host sends is looked at by a filter, which has no name. Those of slots go with
+/// the slots' pairs, and all with the interface.
+fn remove_host_filter(folder: &Path) -> Result<()> {
+    let name = folder.file_name().and_then(|n| n.to_str()).unwrap_or("");
+    let here = format!("{}-", NetNs::current()?.inode()?);
+    match name.strip_prefix(&here).and_then(|n| n.parse().ok()) {
+        Some(ifindex) => Netlink::new()?.remove_filter(ifindex, TcxHook::Egress),
+        None => Ok(()),
+    }
 }
 
 fn is_link(name: &Path) -> bool {
@@ -135,16 +149,20 @@ pub(super) fn find_tcx(name: &Path, ifindex: u32) -> Result<Option<TcxLink>> {
     Ok(there.filter(|link| link.ifindex() == ifindex))
 }
 
-/// A tcx link, likewise.
-pub(super) fn attach_tcx(name: &Path, ifindex: u32, prog: &Prog, hook: TcxHook) -> Result<TcxLink> {
+/// Puts a program at a hook of traffic control: in the tcx link of the name, which is made if it is not there, or in a filter
+/// where the kernel has no such links (before Linux 6.6).
+pub(super) fn attach_tc(name: &Path, ifindex: u32, prog: &Prog, hook: TcxHook) -> Result<()> {
     if let Some(link) = find_tcx(name, ifindex)? {
-        link.update(prog)?;
-        return Ok(link);
+        return link.update(prog);
     }
     let _ = std::fs::remove_file(name);
-    let link = TcxLink::attach(ifindex, prog, hook)?;
-    link.pin(name)?;
-    Ok(link)
+    match TcxLink::attach(ifindex, prog, hook) {
+        Ok(link) => link.pin(name),
+        Err(error) if error.is(libc::EINVAL) => {
+            Netlink::new()?.put_filter(ifindex, hook, prog.as_fd())
+        }
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use exos_host::bpf::{Link, TcxHook};
 use exos_host::error::Result;
 
 use super::Gate;
-use super::pins::attach_tcx;
+use super::pins::attach_tc;
 use crate::ledger::SlotId;
 
 impl Gate {
@@ -30,12 +30,8 @@ impl Gate {
         let ifindex = slot.ifindex.to_ne_bytes();
         self.maps.by_ifindex.update(&ifindex, &key)?;
         // The check is there before anything can be sent: the program gets its sockets later.
-        drop(attach_tcx(
-            &self.check_name(id),
-            slot.ifindex,
-            &self.out,
-            TcxHook::Ingress,
-        )?);
+        let name = self.check_name(id);
+        attach_tc(&name, slot.ifindex, &self.out, TcxHook::Ingress)?;
         self.maps.ports.update(&key, &ifindex)
     }
 

@@ -3,11 +3,13 @@
 
 use crate::lab;
 
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use exos_filter::gate::Counter;
-use exos_host::bpf::{Map, Prog, TcxLink};
+use exos_host::bpf::{Map, Prog, TcxHook, TcxLink};
+use exos_host::netlink::Netlink;
 use exos_host::netns::NetNs;
 use exos_link::{Link, TxMeta};
 use exos_xok::Protocol;
@@ -214,6 +216,58 @@ fn lose_process(lab: &Lab) {
         slot["began"] = 0.into();
     }
     std::fs::write(&file, state.to_string()).expect("root may");
+}
+
+/// Filters of traffic control at what the host sends by the wire: a line for each, and for the discipline under them.
+fn host_filters(lab: &Lab) -> Vec<String> {
+    let list = |what: &[&str]| {
+        let mut command = std::process::Command::new("tc");
+        let listed = lab.on_the_host(|| command.args(what).output().expect("iproute2"));
+        let listed = String::from_utf8(listed.stdout).expect("text");
+        listed.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let mut lines = list(&["filter", "show", "dev", "wire", "egress"]);
+    lines.retain(|line| line.contains("direct-action"));
+    let disciplines = list(&["qdisc", "show", "dev", "wire"]);
+    lines.extend(disciplines.into_iter().filter(|l| l.contains("clsact")));
+    lines
+}
+
+/// As on a kernel without tcx links: the filter that a killed daemon has left at the wire goes as the next ends in order. The
+/// discipline under it stays where it was there before.
+#[test]
+fn filters_of_a_killed_daemon_go_with_the_next_and_others_stay() {
+    let Some(mut lab) = Lab::new("filters") else {
+        return;
+    };
+    let put = |lab: &Lab| {
+        lab.on_the_host(|| {
+            let next = Prog::load_classifier(&[0xffff_ffff_0000_00b7, 0x95], "left");
+            let next = next.expect("a program");
+            let netlink = Netlink::new().expect("netlink");
+            let wire = netlink.link_by_name("wire").expect("it is there").index;
+            let put = netlink.put_filter(wire, TcxHook::Egress, next.as_fd());
+            put.expect("sch_ingress and cls_bpf");
+        });
+    };
+    for with_others in [false, true] {
+        if with_others {
+            let made = lab.on_the_host(|| {
+                let words = ["qdisc", "add", "dev", "wire", "clsact"];
+                std::process::Command::new("tc").args(words).status()
+            });
+            assert!(made.expect("iproute2").success());
+        }
+        let before = host_filters(&lab);
+        assert_eq!(before.len(), usize::from(with_others), "{before:?}");
+        lab.start(&[]);
+        put(&lab);
+        assert_eq!(host_filters(&lab).len(), 2);
+        lab.kill();
+        lab.start(&[]);
+        lab.stop();
+        assert_eq!(host_filters(&lab), before);
+    }
 }
 
 /// What a slot sends is checked by the daemon that runs now, not by the program of the one that attached it.

@@ -11,7 +11,7 @@ use exos_filter::gate::{self as gates, Checksum, Slot, SlotKind};
 use exos_host::bpf::{KernelTypes, Link, Prog, TcxHook, TcxLink, XdpMode};
 use exos_host::netlink::Netlink;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 /// The offsets of the running kernel; None when it does not say.
@@ -101,13 +101,25 @@ fn attach(tables: &Tables, device: u32, ends: &[[u32; 2]]) -> (Vec<Link>, Vec<Tc
     // r0 = XDP_PASS; exit
     let pass = Prog::load(&[0x0000_0002_0000_00b7, 0x95], "pass", false).unwrap();
     let mut links = vec![Link::attach_xdp(device, &incoming, XdpMode::Native).unwrap()];
-    let mut tcx = vec![TcxLink::attach(device, &host, TcxHook::Egress).unwrap()];
+    let mut tcx = Vec::from_iter(attach_tc(device, &host, TcxHook::Egress));
     for [outer, inner] in ends {
         // A veth takes redirected packets only while its peer has a program.
         links.push(Link::attach_xdp(*inner, &pass, XdpMode::Native).unwrap());
-        tcx.push(TcxLink::attach(*outer, &outgoing, TcxHook::Ingress).unwrap());
+        tcx.extend(attach_tc(*outer, &outgoing, TcxHook::Ingress));
     }
     (links, tcx, vec![incoming, outgoing, host, pass])
+}
+
+/// A tcx link, or a filter, which goes with the namespace, where the kernel has none (before Linux 6.6).
+fn attach_tc(ifindex: u32, prog: &Prog, hook: TcxHook) -> Option<TcxLink> {
+    match TcxLink::attach(ifindex, prog, hook) {
+        Err(error) if error.is(libc::EINVAL) => {
+            let netlink = Netlink::new().unwrap();
+            netlink.put_filter(ifindex, hook, prog.as_fd()).unwrap();
+            None
+        }
+        link => Some(link.unwrap()),
+    }
 }
 
 /// A packet socket on one interface.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use exos_filter::{Action, Filter, Rule};
+use exos_host::kernel::Version;
 use exos_host::netlink::{Netlink, VethEnd};
 use exos_host::netns::NetNs;
 use exos_link::{Link, RxMeta, TxChecksum, TxMeta, XdpConfig, XdpLink};
@@ -164,6 +165,28 @@ pub fn claim(text: &str) -> Vec<Rule> {
 /// Rules that claim [`OUR_PORT`].
 pub fn our_rules() -> Vec<Rule> {
     claim("udp dst port 9000")
+}
+
+/// Whether the running kernel is older.
+pub fn is_before(major: u32, minor: u32) -> bool {
+    exos_host::kernel::version().unwrap() < Version { major, minor }
+}
+
+/// Whether frames of this MTU need more room than a chunk, and the kernel has no pieces.
+pub fn is_too_large(mtu: u32) -> bool {
+    mtu > 3498 && is_before(6, 6)
+}
+
+/// Sends all that is queued: before Linux 6.17 the kernel does not show what one call has sent of more than it sends in one.
+pub fn flush_all(link: &mut Link) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        link.flush().unwrap();
+        if !link.wants_write() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{:?}", link.counters());
+    }
 }
 
 /// Our end of the wire, with those rules.
