@@ -1,70 +1,46 @@
 //! TCP (RFC 9293): the connections of one stack, found by their four-tuple and driven together.
 //!
-//! The protocol is split by job. [`state`] is the table of transitions, [`connection`] the control block.
-//! In: [`input`] the segments, `text` what they bring, [`receive`] the received bytes, `reassembly` those
-//! beyond a gap, `sack` what is said of these, `window` what we announce, `autotune` how wide it should be,
-//! [`memory`] and `relief` the memory of all that. Out: [`output`] the segments, `loss` what was sent and what
-//! became of it, [`rtt`], [`congestion`] and `pacing` the timer, the window and the pace, [`ecn`] congestion
-//! on the way, `mtu` how long a segment may be, `ip` what stands in its IP header. Beginning and end:
-//! `ports` from where we open, `listener` and `passive` what others open, `cookie` what is not kept of it, [`elsewhere`] who answers
-//! it for us, [`fast_open`] data on the SYN,
-//! [`life`] silence, `handover` connections that move between stacks, [`time_wait`] what remains of finished
-//! ones, [`reply`] the answers that belong to none; [`wheel`] the timers. For the program: [`options`] a
-//! connection's, [`event`] what it hears, `info` what it may look at.
+//! [`connection`] is the control block, [`state`] the table of transitions. A connection begins in `opening`; what comes in on
+//! it passes `receiving`, what goes out `sending`, which also knows what was lost and how fast to go. It lives in `table`,
+//! also in TIME-WAIT, and hears of time by `timers`. `handover` moves it to another stack. For the program: [`options`] are
+//! what it says of a connection, [`event`] what it hears, `info` and [`statistics`] what it may look at.
 //!
-//! This file holds them together: it finds the connection of a segment; `queues` keeps three queues of
-//! connections: with something to send, with something to tell the program, with a deadline.
+//! | room | files |
+//! |---|---|
+//! | `opening` | `ports` from where we open, `listener` and `passive` what others open, `cookie` what is not kept of it, [`elsewhere`] who answers it for us, [`fast_open`] data on the SYN, [`options`] and `ip` what a program asks for |
+//! | `receiving` | [`input`] the segments, `text` what they bring, [`receive`] the received bytes, `reassembly` those beyond a gap, `window` what we announce, `autotune` how wide it should be, `short_in` and `short_rare` the [short ways](ShortWays) in |
+//! | `sending` | [`output`] the segments, `run` and `short_out` the short ways out, `loss` what was sent and what became of it, `sack` what is said of it, [`rtt`], [`congestion`] and `pacing` the timer, the window and the pace, [`ecn`] congestion on the way, `mtu` how long a segment may be, `kit` the memory for that, [`reply`] answers that belong to no connection |
+//! | `table` | `slab` the slots, [`flow`] and `index` how one is found, `lookup` from a segment to its connection, `queues` of those with something to send, to tell, or a deadline, [`memory`] and `relief` the memory of all, [`time_wait`] what remains of finished ones |
+//! | `timers` | [`wheel`] all that is due, [`alarms`] in it, [`life`] how long silence lasts |
+//!
+//! This file holds them together.
 //!
 //! Polling order: `handle_segment` for all that arrived, `handle_timeout`, `poll_event` until there is
 //! none (the program gives its commands), then `poll_output` until there is none.
 
-pub mod alarms;
-mod autotune;
-pub mod congestion;
 pub mod connection;
-mod cookie;
-pub mod ecn;
-pub mod elsewhere;
 pub mod event;
-pub mod fast_open;
-pub mod flow;
 mod handover;
-mod index;
 mod info;
-pub mod input;
-mod ip;
-mod kit;
-pub mod life;
-mod listener;
-mod lookup;
-mod loss;
-pub mod memory;
-mod mtu;
-pub mod options;
-pub mod output;
-mod pacing;
-mod passive;
-mod ports;
-mod queues;
-mod reassembly;
-pub mod receive;
-mod relief;
-pub mod reply;
-pub mod rtt;
-mod run;
-mod sack;
-pub(crate) mod short_in;
-mod short_open;
-mod short_out;
-mod short_rare;
+mod opening;
+mod receiving;
+mod sending;
 mod short_ways;
-mod slab;
 pub mod state;
 pub mod statistics;
-mod text;
-pub mod time_wait;
-pub mod wheel;
-mod window;
+mod table;
+mod timers;
+
+use opening::{cookie, ip, listener, passive, ports, short_open};
+pub use opening::{elsewhere, fast_open, options};
+pub(crate) use receiving::short_in;
+use receiving::{autotune, reassembly, window};
+pub use receiving::{input, receive};
+pub use sending::{congestion, ecn, output, reply, rtt};
+use sending::{kit, loss, mtu, pacing, run, sack, short_out};
+pub use table::{flow, memory, time_wait};
+use table::{index, lookup, relief, slab};
+pub use timers::{alarms, life, wheel};
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -1,0 +1,11 @@
+//! How connections begin: listeners and their SYNs, ports of ours, cookies, Fast Open.
+
+pub(in crate::tcp) mod cookie;
+pub mod elsewhere;
+pub mod fast_open;
+pub(in crate::tcp) mod ip;
+pub(in crate::tcp) mod listener;
+pub mod options;
+pub(in crate::tcp) mod passive;
+pub(in crate::tcp) mod ports;
+pub(in crate::tcp) mod short_open;

@@ -1,0 +1,110 @@
+//! The window that we announce: how wide, and when it is worth a segment of its own.
+//!
+//! The right edge of the window never moves back (RFC 9293 §3.8.6), but by what rounding to the window's
+//! scale makes of it when the buffer is full. Its width follows from the
+//! receive buffer and what of it the program has not read. When the stack's memory is pressed
+//! (`memory`), less is promised anew: first only what the connection began with, then a few
+//! segments. What was promised stays promised.
+
+use exos_wire::SeqNumber;
+
+use crate::limits::WINDOW_UNDER_PRESSURE_SEGMENTS;
+use crate::tcp::connection::{Connection, Owed};
+use crate::tcp::memory::Pressure;
+
+impl Connection {
+    /// The buffer on which the window is reckoned: what the stack's memory allows of ours.
+    #[inline]
+    fn promised_buffer(&self) -> u32 {
+        match self.pressure {
+            Pressure::None => self.rcv_buffer,
+            Pressure::Moderate => self.rcv_buffer.min(self.rcv_buffer_first),
+            Pressure::High | Pressure::Full => {
+                let few = WINDOW_UNDER_PRESSURE_SEGMENTS * u32::from(self.rcv_mss);
+                self.rcv_buffer.min(few)
+            }
+        }
+    }
+
+    /// The right edge that the receive buffer affords now; never left of what was announced.
+    #[inline]
+    pub(in crate::tcp) fn affordable_edge(&self) -> SeqNumber {
+        let free = self
+            .promised_buffer()
+            .saturating_sub(self.receive.readable().len() as u32);
+        self.rcv_edge.max(self.rcv_nxt + free)
+    }
+
+    /// Receiver's silly-window avoidance (RFC 9293 §3.8.6.2.2): a wider window is announced of
+    /// itself only when it is wider by half the buffer, or by a segment where less than one fits.
+    #[inline]
+    pub(in crate::tcp) fn should_announce_window(&self) -> bool {
+        let gain = (self.affordable_edge() - self.rcv_edge) as u32;
+        let left = (self.rcv_edge - self.rcv_nxt).max(0) as u32;
+        let buffer = self.promised_buffer();
+        let segment = u32::from(self.rcv_mss).min(buffer / 2);
+        gain >= buffer / 2 || (left < segment && gain >= segment)
+    }
+
+    /// Perhaps the window has opened so far that the peer should hear of it now.
+    #[inline]
+    pub(in crate::tcp) fn owe_window(&mut self) {
+        if self.state.can_receive() && self.should_announce_window() {
+            self.ack_owed = Owed::Now;
+        }
+    }
+
+    /// The window field, and the right edge that it promises.
+    #[inline]
+    pub(in crate::tcp) fn announce_window(&mut self) -> u16 {
+        let window = (self.affordable_edge() - self.rcv_nxt) as u32;
+        let scale = self.rcv_scale;
+        // Round down, unless that would take back what was promised (RFC 9293 §3.8.6); but not beyond
+        // one step more than the buffer holds: rounding up with every segment would add up.
+        let promised = (self.rcv_edge - self.rcv_nxt).max(0) as u32;
+        let kept = promised.div_ceil(1 << scale);
+        let free = i64::from(self.rcv_buffer_most) - self.receive.readable().len() as i64;
+        let fits = i64::from(kept << scale) <= free + (1 << scale);
+        let field = (window >> scale)
+            .max(if fits { kept } else { 0 })
+            .min(u32::from(u16::MAX));
+        self.rcv_edge = if field == 0 {
+            // Closed is closed: what rounding leaves, less than a step (RFC 7323 §2.4), would else be
+            // taken byte by byte from the probes of a peer that was told of no room.
+            self.rcv_nxt
+        } else {
+            self.rcv_edge.max(self.rcv_nxt + (field << scale))
+        };
+        field as u16
+    }
+}
+
+/// The least shift with which the whole buffer can be announced in 16 bits.
+pub(in crate::tcp) const fn window_scale_for(buffer: u32) -> u8 {
+    let mut shift = 0;
+    while shift < 14 && (buffer >> shift) > u16::MAX as u32 {
+        shift += 1;
+    }
+    shift
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn window_scales() {
+        let cases = [
+            (1, 0),
+            (65_535, 0),
+            (65_536, 1),
+            (131_071, 1),
+            (262_144, 3),
+            (1 << 30, 14),
+            (u32::MAX, 14),
+        ];
+        for (buffer, shift) in cases {
+            assert_eq!(window_scale_for(buffer), shift, "{buffer}");
+        }
+    }
+}

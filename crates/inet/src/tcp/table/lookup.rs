@@ -1,0 +1,179 @@
+//! From a segment to its connection, and what stands between the two: connections enter the table here, and leave it.
+//!
+//! One hash is made of a four-tuple when its segment arrives, and serves everything that is asked about it: the
+//! index of connections, that of TIME-WAIT, and the index again when a connection is made. It stays with the
+//! control block, so nothing is hashed when the connection ends or a table grows.
+//!
+//! Segments come in runs of one connection: the one that had the last segment, or was begun by it, is looked
+//! at first, without any hash.
+
+use crate::counters::Counters;
+use crate::tcp::Local;
+use crate::tcp::Tcp;
+use crate::tcp::connection::{Connection, Opening};
+use crate::tcp::event::{EventSet, Reason};
+use crate::tcp::flow::{Flow, FlowKey};
+use crate::tcp::input::Segment;
+use crate::tcp::slab::ConnectionId;
+use crate::time::Instant;
+use exos_wire::SeqNumber;
+use std::net::SocketAddr;
+
+/// Salt of the keyed hash that sequence numbers begin with.
+pub(in crate::tcp) const SALT_SEQUENCE: u32 = 1;
+
+/// The connection that was found last by the words of an IPv4 segment, which are its as long as it stands.
+#[derive(Copy, Clone, Default)]
+pub(in crate::tcp) struct FoundV4 {
+    addresses: u64,
+    ports: u32,
+    id: Option<ConnectionId>,
+}
+
+impl Tcp {
+    /// The connection to which segments with that key belong.
+    #[inline]
+    pub(crate) fn find_key(&self, key: &FlowKey) -> Option<ConnectionId> {
+        if let Some(id) = self.found.filter(|&id| self.slab.is_open(id, key)) {
+            return Some(id);
+        }
+        let hash = key.table_hash(&self.key);
+        let slot = self
+            .index
+            .find(hash, |slot| self.slab.holds_key(slot, key))?;
+        self.slab.id_at(slot)
+    }
+
+    /// The same over IPv4: both addresses, source first, and the first word of the TCP header, which are compared
+    /// with those of the segment before.
+    #[inline]
+    pub(crate) fn find_v4(&mut self, addresses: u64, ports: u32) -> Option<ConnectionId> {
+        let last = &self.found_v4;
+        if last.addresses == addresses
+            && last.ports == ports
+            && let Some(id) = last.id
+            && self.slab.stands(id)
+        {
+            return Some(id);
+        }
+        self.find_another_v4(addresses, ports)
+    }
+
+    #[inline(never)]
+    fn find_another_v4(&mut self, addresses: u64, ports: u32) -> Option<ConnectionId> {
+        let key = FlowKey::v4((addresses >> 32) as u32, addresses as u32, ports);
+        let id = self.find_key(&key)?;
+        self.found_v4 = FoundV4 {
+            addresses,
+            ports,
+            id: Some(id),
+        };
+        Some(id)
+    }
+
+    /// Take in a segment of a connection that was found by [`Self::find_key`]. True as for
+    /// `handle_segment`.
+    #[inline]
+    pub(crate) fn handle_known(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        seg: &Segment<'_>,
+        counters: &mut Counters,
+    ) -> bool {
+        counters.tcp_segments_received += 1;
+        self.found = Some(id);
+        self.deliver(now, id, seg, counters)
+    }
+
+    /// The connection of a flow with that hash.
+    #[inline]
+    pub(in crate::tcp) fn find(&self, flow: &Flow, hash: u32) -> Option<ConnectionId> {
+        let slot = self.index.find(hash, |slot| self.slab.holds(slot, flow))?;
+        self.slab.id_at(slot)
+    }
+
+    /// The connection between `local`, which is ours, and `remote`.
+    pub fn connection_between(
+        &self,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> Option<ConnectionId> {
+        let flow = Flow::new(local, remote);
+        self.find(&flow, flow.table_hash(&self.key))
+    }
+
+    /// There is a connection of that flow, or was one lately.
+    pub(in crate::tcp) fn is_taken(&self, flow: &Flow) -> bool {
+        let hash = flow.table_hash(&self.key);
+        self.find(flow, hash).is_some() || self.time_wait.get(hash, flow).is_some()
+    }
+
+    /// Keep a new connection. The next segment is most likely its.
+    #[inline(always)]
+    pub(in crate::tcp) fn insert(&mut self, connection: Connection, hash: u32) -> ConnectionId {
+        let id = self.slab.insert(connection, hash);
+        let slab = &self.slab;
+        self.index
+            .insert(hash, id.slot(), |slot| slab.hash_at(slot));
+        self.found = Some(id);
+        id
+    }
+
+    /// Initial sequence number (RFC 6528 §3) and timestamp offset (RFC 7323 §5.4) of a new flow.
+    pub(in crate::tcp) fn opening(&self, now: Instant, flow: Flow, local: Local) -> Opening {
+        // A 4-microsecond clock, and a secret function of the four-tuple.
+        let clock = (now.micros() / 4) as u32;
+        // One hash, of which each takes a half.
+        let secret = flow.hash(&self.key, SALT_SEQUENCE);
+        let iss = SeqNumber(clock.wrapping_add(secret as u32));
+        let ts_offset = (secret >> 32) as u32;
+        Opening {
+            flow,
+            iss,
+            ts_offset,
+            mss_announced: local.mss,
+            now,
+        }
+    }
+
+    /// The connection is over: out of the index, and the program hears of it.
+    pub(in crate::tcp) fn close(&mut self, id: ConnectionId, reason: Reason) {
+        let Some(entry) = self.slab.entry_mut(id) else {
+            return;
+        };
+        if entry.closed {
+            return;
+        }
+        entry.closed = true;
+        let c = &mut entry.connection;
+        c.reason = reason;
+        let ended = self.ports.wants_notes().then(|| *c.flow());
+        let unheard = !c.active && !entry.announced && !c.events.contains(EventSet::ACCEPTED);
+        if !unheard {
+            c.tell(EventSet::CLOSED);
+        }
+        self.unindex(id);
+        if let Some(flow) = ended {
+            self.note_end(&flow);
+        }
+        if unheard {
+            // A half-open connection that nobody was told of.
+            self.forget(id);
+        }
+    }
+
+    /// Segments of this connection are nobody's any more.
+    pub(in crate::tcp) fn unindex(&mut self, id: ConnectionId) {
+        self.index.remove(self.slab.hash_at(id.slot()), id.slot());
+    }
+
+    /// The connection's slot and memory are free.
+    pub(in crate::tcp) fn forget(&mut self, id: ConnectionId) {
+        if let Some(entry) = self.slab.entry_mut(id) {
+            entry.connection.receive.release(&mut self.memory);
+            self.kits.retire(&mut entry.connection);
+            self.slab.remove(id);
+        }
+    }
+}

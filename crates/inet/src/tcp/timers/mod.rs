@@ -1,0 +1,5 @@
+//! When something is due: the wheel, alarms in it, and how long a connection lives without a sign of its peer.
+
+pub mod alarms;
+pub mod life;
+pub mod wheel;
