@@ -13,7 +13,7 @@
 //! | [`udp`] | sockets of datagrams |
 //! | [`tcp`] | connections |
 //! | [`siphash`] | a keyed hash for tables that outsiders fill |
-//! | [`counters`], [`limits`], [`time`] | a name for every drop, a reason for every bound, the clock |
+//! | [`mod@counters`], [`limits`], [`time`] | a name for every drop, a reason for every bound, the clock |
 #![forbid(unsafe_code)]
 
 pub mod counters;
