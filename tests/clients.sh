@@ -254,6 +254,63 @@ else
     bad "the server starts with a configuration" "$(cat "$work/err")"
 fi
 
+# Who may have what, by path: passwords of htpasswd and openssl, networks and rates, on packets and on sockets.
+access_rules() {
+    local name=$1 base=$2 code
+    # get PATH ARGUMENTS...: the status.
+    get() { local path=$1; shift; client curl -sS -m 60 -o /dev/null -w '%{http_code}' -H 'Host: own.test' "$@" "$base/$path"; }
+    same "$name: without a password" 401 "$(get in/a.txt)"
+    has "$name: which is asked for" 'WWW-Authenticate: Basic realm="Staff"' "$(client curl -sS -m 60 -I -H 'Host: own.test' "$base/in/a.txt")"
+    same "$name: a wrong one" 401 "$(get in/a.txt -u ann:wrong)"
+    same "$name: one of htpasswd -B" 200 "$(get in/a.txt -u 'ann:pass word')"
+    same "$name: one of openssl passwd -6" 200 "$(get in/a.txt -u bob:two)"
+    same "$name: a network that may" 200 "$(get client/a.txt)"
+    same "$name: a network that may not" 403 "$(get others/a.txt)"
+    client curl -sS -m 300 -I -H 'Host: own.test' "$base/slow/[1-40].txt" | tr -d '\r' >"$work/heads"
+    same "$name: a burst passes" "200 200" "$(grep -m 2 -o '^HTTP/1.1 [0-9]*' "$work/heads" | cut -d' ' -f2 | paste -sd' ')"
+    same "$name: more than the rate does not, and is told when to come again" 1 "$(grep -A 9 '^HTTP/1.1 429' "$work/heads" | grep -c -m 1 '^Retry-After: [1-9]')"
+    same "$name: metrics by address, where unknown hosts are refused" 200 "$(client curl -sS -m 60 -o /dev/null -w '%{http_code}' "$base/.exos/metrics")"
+    same "$name: documents by address are" 421 "$(client curl -sS -m 60 -o /dev/null -w '%{http_code}' "$base/small.txt")"
+    sed -i /^bob/d "$work/users"
+    await eval '[ "$(get in/a.txt -u bob:two)" = 401 ]' && ok "$name: who is taken out of the file" || bad "$name: who is taken out of the file"
+    same "$name: others stay" 200 "$(get in/a.txt -u 'ann:pass word')"
+    # Guesses by the dozen: documents are sent meanwhile, and nobody waits without end.
+    for code in $(seq 60); do echo "url=$base/in/a.txt"; echo "user=ann:guess$code"; echo "header=\"Host: own.test\""; echo 'output=/dev/null'; echo 'write-out="%{http_code} "'; echo next; done | sed '$d' >"$work/guesses"
+    client curl -sS -m 300 -Z --parallel-max 60 --no-progress-meter -K "$work/guesses" >"$work/codes" 2>&1 &
+    peer=$!
+    same "$name: a document beside guesses" 200 "$(get small.txt)"
+    wait $peer; peer=
+    same "$name: no guess is right" "60 " "$(tr ' ' '\n' <"$work/codes" | grep -c '^401$\|^503$') $(tr ' ' '\n' <"$work/codes" | grep -v '^401$\|^503$\|^$')"
+}
+if command -v htpasswd >/dev/null && command -v openssl >/dev/null; then
+    mkdir -p "$site"/{in,client,others,slow}
+    for path in in/a client/a others/a slow/{1..40}; do echo text >"$site/$path.txt"; done
+    printf '%s\n' 'unknown_hosts = "refuse"' '[status]' 'path = "/.exos"' 'allow = ["10.10.0.0/24"]' '[[site]]' 'names = ["own.test"]' 'root = "site"' \
+        '[[site.access]]' 'path = "/in/*"' 'users = "users"' 'realm = "Staff"' '[[site.access]]' 'path = "/client/*"' 'rules = ["allow 10.10.0.0/24", "deny all"]' \
+        '[[site.access]]' 'path = "/others/*"' 'rules = ["deny 10.10.0.0/24"]' '[[site.access]]' 'path = "/slow/*"' 'rate = 1' 'burst = 1' >"$work/access.toml"
+    for way in packets sockets; do
+        { htpasswd -nbB ann 'pass word'; echo "bob:$(openssl passwd -6 two)"; } | grep . >"$work/users"
+        case $way in packets) how="--link xdp:$wire --address 10.10.0.10/24" base=$v4 ;; *) how=--sockets base=http://10.10.0.1 ;; esac
+        # shellcheck disable=SC2086
+        if start lab --config "$work/access.toml" $how; then
+            access_rules "access, $way" $base
+            stop; same "access, $way: it stops in order" 0 $?
+        else
+            bad "access, $way: it starts" "$(cat "$work/err")"
+        fi
+    done
+    # What --check finds wrong, it finds at once, with file and line.
+    printf '%s\n' '[log]' 'file = "none/access.log"' '[link]' 'name = "xdp:no-such-link"' '[[site]]' 'root = "site"' '[site.error_pages]' '404 = "/no-page.html"' \
+        '[[site.access]]' 'path = "*"' 'users = "no-users"' >"$work/wrong.toml"
+    said=$("$exos" serve --config "$work/wrong.toml" --check 2>&1); status=$?
+    for line in "2: cannot open the log" "4: " "8: " "11: cannot read"; do has "--check tells of line ${line%%:*}" "wrong.toml:$line" "$said"; done
+    same "--check fails then" "1 4" "$status $(grep -c 'wrong.toml:' <<<"$said")"
+    check "and has made no log" [ ! -e "$work/none" ]
+else
+    echo "SKIPPED: access by password: htpasswd or openssl is not installed (apt-get install apache2-utils openssl)"
+fi
+"$exos" serve --check >/dev/full 2>&1; same "--check on a full disk fails" 1 $?
+
 # SIGKILL leaves nothing: the next start works at once.
 if start lab "$site" --link "xdp:$wire" --address 10.10.0.10/24; then
     kill -KILL "$(pgrep -P "$server" -x exos || echo "$server")"; wait "$server" 2>/dev/null

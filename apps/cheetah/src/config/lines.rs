@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use exos::Error;
 use exos_program::config::Source;
 
+use super::folder_of;
 use super::schema::{File, SiteTable};
 
 /// Lines from 1; 0 for what the file does not say.
@@ -24,6 +25,8 @@ struct SiteLines {
     root: usize,
     /// By the path of an error page.
     pages: HashMap<String, usize>,
+    /// By the file of passwords, in full.
+    users: HashMap<PathBuf, usize>,
 }
 
 impl Lines {
@@ -37,6 +40,17 @@ impl Lines {
                 .error_pages
                 .values()
                 .map(|page| (page.get_ref().clone(), source.line(&page.span())))
+                .collect(),
+            users: table
+                .access
+                .iter()
+                .filter_map(|rule| rule.get_ref().users.as_ref())
+                .map(|users| {
+                    (
+                        folder_of(file).join(users.get_ref()),
+                        source.line(&users.span()),
+                    )
+                })
                 .collect(),
         };
         Lines {
@@ -65,6 +79,13 @@ impl Lines {
     pub fn place_page(&self, site: usize, page: &str, error: Error) -> Error {
         let lines = self.sites.get(site);
         let line = lines.and_then(|lines| lines.pages.get(page)).copied();
+        self.place(line.unwrap_or(0), error)
+    }
+
+    /// An error about a file of passwords of a site.
+    pub fn place_users(&self, site: usize, users: &Path, error: Error) -> Error {
+        let lines = self.sites.get(site);
+        let line = lines.and_then(|lines| lines.users.get(users)).copied();
         self.place(line.unwrap_or(0), error)
     }
 }

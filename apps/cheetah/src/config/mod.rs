@@ -4,6 +4,7 @@
 //! Every error names the line and says what to write; all are told at once. The command line says the same things for
 //! one site, so there is one kind of configuration, and `docs/serve.md` describes it.
 
+mod access;
 mod cache;
 mod lines;
 mod rules;

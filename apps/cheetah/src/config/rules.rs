@@ -1,11 +1,13 @@
 //! What is said about the documents of a site: `[site.types]`, `[site.error_pages]`, `[[site.fields]]`,
-//! `[[site.redirect]]`.
+//! `[[site.redirect]]`, and by [`access`] `[[site.access]]`.
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::path::Path;
 
 use toml::Spanned;
 
+use super::access;
 use super::schema::{FieldsTable, OneOrMany, RedirectTable, SiteTable, Text};
 use crate::http::Status;
 use crate::site::fields::{self, FieldRule, FieldRules};
@@ -15,7 +17,13 @@ use crate::site::{MediaTypes, Settings};
 use exos_program::config::Source;
 
 /// The settings of a site. `span` is where it begins.
-pub(super) fn settings(source: &Source, span: &Range<usize>, table: &SiteTable) -> Settings {
+/// Relative paths begin in `folder`.
+pub(super) fn settings(
+    source: &Source,
+    folder: &Path,
+    span: &Range<usize>,
+    table: &SiteTable,
+) -> Settings {
     let mut settings = Settings::default();
     if let Some(names) = &table.index {
         let names = names.iter().filter_map(|name| source.value(name, index));
@@ -41,6 +49,9 @@ pub(super) fn settings(source: &Source, span: &Range<usize>, table: &SiteTable) 
         .filter_map(|t| t.get_ref().from.as_ref());
     once(source, patterns);
     settings.redirects = Redirects::new(all).map_err(whole).unwrap_or_default();
+    let patterns = table.access.iter();
+    once(source, patterns.filter_map(|t| t.get_ref().path.as_ref()));
+    settings.access = access::access(source, folder, table);
     settings
 }
 

@@ -97,6 +97,19 @@ pub(super) struct SiteTable {
     pub(super) error_pages: BTreeMap<String, Text>,
     pub(super) fields: Vec<Spanned<FieldsTable>>,
     pub(super) redirect: Vec<Spanned<RedirectTable>>,
+    pub(super) access: Vec<Spanned<AccessTable>>,
+}
+
+/// `[[site.access]]`: who may have some paths.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default, expecting = "a table: [[site.access]]")]
+pub(super) struct AccessTable {
+    pub(super) path: Option<Text>,
+    pub(super) rules: Option<Vec<Text>>,
+    pub(super) rate: Option<Number>,
+    pub(super) burst: Option<Number>,
+    pub(super) users: Option<Text>,
+    pub(super) realm: Option<Text>,
 }
 
 /// `[[site.fields]]`: header fields for the responses of some paths.

@@ -121,7 +121,7 @@ fn one(
     SiteConfig {
         names: names.collect(),
         root: Root::Directory(folder.join(root)),
-        settings: Arc::new(rules::settings(source, &span, table)),
+        settings: Arc::new(rules::settings(source, folder, &span, table)),
     }
 }
 

@@ -13,6 +13,12 @@ pub struct Counters {
     pub cache_hits: u64,
     /// Requests that waited for their document to be read.
     pub cache_misses: u64,
+    /// Requests refused because of their client's network.
+    pub access_denied: u64,
+    /// Requests refused because there were too many of their client.
+    pub rate_limited: u64,
+    /// Requests refused because of a wrong password.
+    pub logins_refused: u64,
 }
 
 impl Counters {
@@ -23,6 +29,9 @@ impl Counters {
             response_bytes: 0,
             cache_hits: 0,
             cache_misses: 0,
+            access_denied: 0,
+            rate_limited: 0,
+            logins_refused: 0,
         }
     }
 
@@ -49,6 +58,9 @@ impl Counters {
             ("http_response_bytes", self.response_bytes),
             ("http_cache_hits", self.cache_hits),
             ("http_cache_misses", self.cache_misses),
+            ("http_access_denied", self.access_denied),
+            ("http_rate_limited", self.rate_limited),
+            ("http_logins_refused", self.logins_refused),
         ];
         responses.into_iter().chain(faults).chain(others).collect()
     }

@@ -1,4 +1,4 @@
-//! What the log and the status pages are told of who asks, and the log of each response.
+//! What the log, the status pages and rules about access are told of who asks, and the log of each response.
 
 use std::net::IpAddr;
 
@@ -38,12 +38,12 @@ impl Server {
     /// True when [`begin`](Server::begin) must be called before the bytes of a connection are handed over.
     #[inline]
     pub fn wants_peer(&self) -> bool {
-        self.log.is_some() || self.status_pages.is_some()
+        self.log.is_some() || self.status_pages.is_some() || self.sites().has_access_rules()
     }
 
     /// What follows is asked by `peer`; the first bytes of it came at `begun`.
     pub fn begin(&mut self, peer: IpAddr, begun: Instant) {
-        self.peer = peer;
+        (self.peer, self.begun) = (peer, begun);
         if let Some(log) = &mut self.log {
             log.begin(peer, begun);
         }

@@ -1,6 +1,7 @@
 //! What all connections of a thread share: the sites, the openings of this second, the error pages, and the counters. It
-//! turns a request into slices: `choice` says what the request leads to, `sending` what is sent of that.
+//! turns a request into slices: `admission` says whether its client may have anything, `choice` what the request leads to, `sending` what is sent of that.
 
+mod admission;
 mod choice;
 mod sending;
 
@@ -8,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
 use exos_buf::Slice;
+use exos_inet::Instant;
 
 pub(super) use sending::{Answered, Decision, Exchange};
 
@@ -21,6 +23,7 @@ use crate::site::hosts::is_address;
 use crate::site::long::Long;
 use crate::site::{Change, Document, SitePath, Sites};
 use crate::status::StatusPages;
+use admission::Admitted;
 use choice::Choice;
 use sending::{Place, what_follows};
 
@@ -42,8 +45,9 @@ pub struct Server {
     pub(super) status_pages: Option<StatusPages>,
     /// Response heads are made for each response.
     pub(super) heads_afresh: bool,
-    /// Who asks, where a log or status pages want to know.
+    /// Who asks, and since when, where a log, status pages or rules about access want to know.
     pub(super) peer: IpAddr,
+    pub(super) begun: Instant,
     /// What the request presented last waits for.
     pub(super) wanted: Option<(usize, SitePath)>,
     /// The next request has waited for its document.
@@ -70,6 +74,7 @@ impl Server {
             status_pages: None,
             heads_afresh: false,
             peer: Ipv4Addr::UNSPECIFIED.into(),
+            begun: Instant::START,
             wanted: None,
             has_waited: false,
             failed: None,
@@ -182,6 +187,20 @@ impl Server {
             answered,
             place,
         };
+        if self.sites.has_access_rules()
+            && let Ok(target) = &target
+            && (site.is_some() || self.is_status_host(host.or(request.host)))
+        {
+            match self.admit(place.site, &target.path, request, is_first_time) {
+                Admitted::Yes => {}
+                Admitted::Waits => return None,
+                Admitted::No(status, field) => {
+                    let page = self.page(status, place.site);
+                    self.send_page(status, &page, Some(field), &exchange, out);
+                    return Some(answered);
+                }
+            }
+        }
         Some(match self.choose(request, &target, site) {
             Ok(Choice::Send(document)) if document.long().is_some() => {
                 let document = document.clone();
@@ -231,7 +250,8 @@ impl Server {
         })
     }
 
-    /// Whether status pages are seen by a host that is no site's: by an address, for which no name of somebody else's stands.
+    /// Whether status pages are seen by a host that is no site's: by an address, for which no name of somebody else's stands. The
+    /// rules of the default site are about them.
     fn is_status_host(&self, host: Option<&[u8]>) -> bool {
         self.status_pages.is_some() && host.is_some_and(is_address)
     }

@@ -20,6 +20,8 @@ pub enum Status {
     PermanentRedirect,
     /// 400
     BadRequest,
+    /// 401
+    Unauthorized,
     /// 403
     Forbidden,
     /// 404
@@ -42,6 +44,8 @@ pub enum Status {
     ExpectationFailed,
     /// 421
     MisdirectedRequest,
+    /// 429
+    TooManyRequests,
     /// 431
     HeaderFieldsTooLarge,
     /// 500
@@ -58,7 +62,7 @@ use Status::*;
 
 impl Status {
     /// Every status, in the order of their numbers; `Status::ALL[s as usize] == s`.
-    pub const ALL: [Status; 24] = [
+    pub const ALL: [Status; 26] = [
         Ok,
         PartialContent,
         MovedPermanently,
@@ -67,6 +71,7 @@ impl Status {
         TemporaryRedirect,
         PermanentRedirect,
         BadRequest,
+        Unauthorized,
         Forbidden,
         NotFound,
         MethodNotAllowed,
@@ -78,6 +83,7 @@ impl Status {
         RangeNotSatisfiable,
         ExpectationFailed,
         MisdirectedRequest,
+        TooManyRequests,
         HeaderFieldsTooLarge,
         InternalServerError,
         NotImplemented,
@@ -96,6 +102,7 @@ impl Status {
             TemporaryRedirect => 307,
             PermanentRedirect => 308,
             BadRequest => 400,
+            Unauthorized => 401,
             Forbidden => 403,
             NotFound => 404,
             MethodNotAllowed => 405,
@@ -107,6 +114,7 @@ impl Status {
             RangeNotSatisfiable => 416,
             ExpectationFailed => 417,
             MisdirectedRequest => 421,
+            TooManyRequests => 429,
             HeaderFieldsTooLarge => 431,
             InternalServerError => 500,
             NotImplemented => 501,
@@ -126,6 +134,7 @@ impl Status {
             TemporaryRedirect => "Temporary Redirect",
             PermanentRedirect => "Permanent Redirect",
             BadRequest => "Bad Request",
+            Unauthorized => "Unauthorized",
             Forbidden => "Forbidden",
             NotFound => "Not Found",
             MethodNotAllowed => "Method Not Allowed",
@@ -137,6 +146,7 @@ impl Status {
             RangeNotSatisfiable => "Range Not Satisfiable",
             ExpectationFailed => "Expectation Failed",
             MisdirectedRequest => "Misdirected Request",
+            TooManyRequests => "Too Many Requests",
             HeaderFieldsTooLarge => "Request Header Fields Too Large",
             InternalServerError => "Internal Server Error",
             NotImplemented => "Not Implemented",
@@ -153,6 +163,7 @@ impl Status {
                 "The document is at the address in the Location field."
             }
             BadRequest => "The request does not follow the rules of HTTP.",
+            Unauthorized => "This address is for those who have a password.",
             Forbidden => "This address exists but is not open to reading.",
             NotFound => "There is no document at this address.",
             MethodNotAllowed => "Documents here can be read with GET and HEAD.",
@@ -164,6 +175,7 @@ impl Status {
             RangeNotSatisfiable => "The document ends before the part that was asked for.",
             ExpectationFailed => "The request expects something that this server does not know.",
             MisdirectedRequest => "This server does not answer for the host in the request.",
+            TooManyRequests => "There were too many requests from your address; try again later.",
             HeaderFieldsTooLarge => "The request's header is longer than this server reads.",
             InternalServerError => "The document could not be read this time.",
             NotImplemented => "This server does not know the method or transfer coding.",
@@ -183,6 +195,7 @@ impl Status {
             TemporaryRedirect => "http_responses_307",
             PermanentRedirect => "http_responses_308",
             BadRequest => "http_responses_400",
+            Unauthorized => "http_responses_401",
             Forbidden => "http_responses_403",
             NotFound => "http_responses_404",
             MethodNotAllowed => "http_responses_405",
@@ -194,6 +207,7 @@ impl Status {
             RangeNotSatisfiable => "http_responses_416",
             ExpectationFailed => "http_responses_417",
             MisdirectedRequest => "http_responses_421",
+            TooManyRequests => "http_responses_429",
             HeaderFieldsTooLarge => "http_responses_431",
             InternalServerError => "http_responses_500",
             NotImplemented => "http_responses_501",

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use exos_inet::Instant;
 
+use crate::access::peer::Peer;
 use crate::limits::{HEAD_GRACE_TIME, READ_RATE_TIME, REQUEST_TIME};
 
 /// What is limited, and how much; without a number, not at all.
@@ -106,25 +107,6 @@ impl Pace {
         let is_slow = ((taken - self.taken) as f64) < least;
         *self = Self::new(now, taken);
         is_slow
-    }
-}
-
-/// Whom connections are counted for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Peer {
-    V4([u8; 4]),
-    V6([u8; 8]),
-}
-
-impl Peer {
-    fn of(ip: IpAddr) -> Self {
-        match ip {
-            IpAddr::V4(ip) => Self::V4(ip.octets()),
-            IpAddr::V6(ip) => {
-                let [a, b, c, d, e, f, g, h, ..] = ip.octets();
-                Self::V6([a, b, c, d, e, f, g, h])
-            }
-        }
     }
 }
 

@@ -104,11 +104,33 @@ impl Fresh {
         let missing = missing_pages(site, directory, &self.changes[number]);
         let place = |(page, error)| self.config.lines.place_page(number, page, error);
         let missing = missing.into_iter().map(place);
-        let wrong: Vec<Error> = missing.collect();
+        let wrong: Vec<Error> = missing.chain(self.passwords(number, &tree)).collect();
         if !wrong.is_empty() {
             return Err(wrong);
         }
         Ok(is_live.then_some(tree))
+    }
+
+    /// Reads the files of passwords of a site, and gives what is wrong with them, and with those of any site that are documents of
+    /// this one.
+    fn passwords(&self, number: usize, tree: &Tree) -> Vec<Error> {
+        let lines = &self.config.lines;
+        let own = self.config.sites[number].settings.access.users();
+        let unread = own.filter_map(|users| {
+            let error = Error::new(users.read().err()?);
+            Some(lines.place_users(number, users.file(), error))
+        });
+        let all = self.config.sites.iter().enumerate();
+        let all = all.flat_map(|(of, site)| site.settings.access.users().map(move |u| (of, u)));
+        let served = all.filter_map(|(of, users)| {
+            let file = users.file();
+            let path = tree.path_of(&file.metadata().ok()?)?;
+            let path = String::from_utf8_lossy(path);
+            let what = format!("{} would be served, as {path}", file.display());
+            let error = Error::new(what).mend("keep passwords outside of what is served");
+            Some(lines.place_users(of, file, error))
+        });
+        unread.chain(served).collect()
     }
 
     /// What it was read for.

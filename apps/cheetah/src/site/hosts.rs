@@ -104,6 +104,8 @@ pub struct Sites {
     below: HashMap<Box<[u8]>, usize>,
     default: usize,
     unknown: Unknown,
+    /// Some site has rules about access.
+    has_access_rules: bool,
     /// What says how the cache does, and how others did before it.
     cache: Option<Arc<Statistics>>,
     ended: Figures,
@@ -130,6 +132,7 @@ impl Sites {
             below: HashMap::new(),
             default,
             unknown,
+            has_access_rules: false,
             cache: None,
             ended: Figures::default(),
         };
@@ -141,6 +144,7 @@ impl Sites {
                 };
                 table.entry(name.into_bytes().into()).or_insert(at);
             }
+            sites.has_access_rules |= !site.settings().access.is_empty();
             sites.sites.push(site);
         }
         sites
@@ -196,6 +200,12 @@ impl Sites {
         dots.filter_map(|at| self.below.get(&lower[at..]))
             .next()
             .copied()
+    }
+
+    /// Whether some site wants to know who asks.
+    #[inline]
+    pub fn has_access_rules(&self) -> bool {
+        self.has_access_rules
     }
 
     /// The site with a number.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::fields::FieldRules;
 use super::redirect::Redirects;
 use super::{Description, media_type};
+use crate::access::AccessRules;
 use crate::http::Status;
 
 /// How the documents of a site are found, named and sent.
@@ -20,6 +21,8 @@ pub struct Settings {
     pub fields: FieldRules,
     /// Redirects by path.
     pub redirects: Redirects,
+    /// Who may have what, by path.
+    pub access: AccessRules,
     /// Paths of the documents that are sent as error pages.
     pub error_pages: Vec<(Status, String)>,
 }
@@ -32,6 +35,7 @@ impl Default for Settings {
             types: MediaTypes::default(),
             fields: FieldRules::default(),
             redirects: Redirects::default(),
+            access: AccessRules::default(),
             error_pages: Vec::new(),
         }
     }

@@ -25,9 +25,11 @@ impl Client {
     ) {
         let before = *handled;
         *handled = match Client::open(long) {
-            Some(_open) => self
-                .http
-                .handle_bytes(shared.server, rest, room, shared.out),
+            Some(_open) => {
+                shared.server.set_has_waited(true);
+                self.http
+                    .handle_bytes(shared.server, rest, room, shared.out)
+            }
             None => {
                 shared
                     .server

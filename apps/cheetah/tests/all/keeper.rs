@@ -5,10 +5,15 @@ use crate::common;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use common::folder::Folder;
 use exos_cheetah::Site;
-use exos_cheetah::limits::CHANGES_QUEUED;
-use exos_cheetah::site::{Changes, Keeper, Limits, Tree};
+use exos_cheetah::access::{Asks, Verdict};
+use exos_cheetah::config::Config;
+use exos_cheetah::limits::{CHANGES_QUEUED, PASSWORDS_QUEUED};
+use exos_cheetah::serve::sites::Fresh;
+use exos_cheetah::site::{Change, Changes, Keeper, Limits, Tree};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 fn load_live(folder: &Folder) -> (Site, Tree) {
@@ -97,4 +102,107 @@ fn all_listeners_have_the_same_documents_in_one_memory() {
         assert_eq!(one, other, "{path}");
         assert_eq!(one.0, n.to_string().as_bytes());
     }
+}
+
+/// A site that is for those with a password in the file `.users`, and what follows it.
+fn site_with_users(folder: &Folder, users: &str) -> (Config, Tree) {
+    folder.write("a.txt", "a");
+    folder.write(".users", users);
+    let text = format!(
+        "[[site]]\nroot = {:?}\n[[site.access]]\npath = \"*\"\nusers = \".users\"\n",
+        folder.0
+    );
+    let config = Config::parse(&folder.path("serve.toml"), &text).unwrap();
+    let (_, mut trees) = Fresh::read(config.clone(), true).unwrap();
+    (config, trees.remove(0))
+}
+
+/// What becomes of a request with a password of a client.
+fn judge(config: &Config, peer: [u8; 4], sent: &str) -> Verdict {
+    let access = &config.sites[0].settings.access;
+    let asks = Asks {
+        path: b"/a.txt",
+        peer: std::net::Ipv4Addr::from(peer).into(),
+        now: exos_inet::Instant::START,
+        is_new: true,
+        authorization: Some(sent.as_bytes()),
+    };
+    access.judge(&asks, &[])
+}
+
+/// Waits for a change that is looked for.
+fn await_change(changes: &mut Changes, mut is_it: impl FnMut(Change) -> bool) {
+    let until = Instant::now() + Duration::from_secs(120);
+    while !changes.take().any(|(_, change)| is_it(change)) {
+        assert!(Instant::now() < until, "nobody tells");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+const RIGHT: &str = "Basic YW5uOkhlbGxvIHdvcmxkIQ==";
+
+/// A password takes long, so it is verified on a thread of its own, and all cores hear of it as of documents.
+#[test]
+fn passwords_are_verified_for_those_who_wait() {
+    let folder = Folder::new();
+    let (config, tree) = site_with_users(&folder, crate::access::ANN);
+    let Verdict::Verify(wanted) = judge(&config, [10, 0, 0, 1], RIGHT) else {
+        panic!("it is known before it was verified");
+    };
+    let (keeper, mut changes) = start(tree, 2);
+    keeper.requests().ask(0, wanted.clone()).unwrap();
+    for changes in &mut changes {
+        await_change(
+            changes,
+            |change| matches!(&change, Change::Verified(of) if *of == wanted),
+        );
+    }
+    assert_eq!(judge(&config, [10, 0, 0, 1], RIGHT), Verdict::Pass);
+    // Who is taken out of the file is soon refused.
+    folder.write(".users", "# nobody\n");
+    let until = Instant::now() + Duration::from_secs(120);
+    while judge(&config, [10, 0, 0, 1], RIGHT) == Verdict::Pass {
+        assert!(Instant::now() < until, "it is never read again");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// However many passwords a client tries at once, others are verified beside it.
+#[test]
+fn who_guesses_does_not_keep_others_out() {
+    let folder = Folder::new();
+    // Some hundred milliseconds each.
+    let ann = crate::access::ANN.replace("$5$", "$5$rounds=500000$");
+    let (config, tree) = site_with_users(&folder, &ann);
+    let (keeper, mut changes) = start(tree, 1);
+    let ask = |peer, sent: &str| {
+        let Verdict::Verify(wanted) = judge(&config, peer, sent) else {
+            panic!("{sent} is known");
+        };
+        let until = Instant::now() + Duration::from_secs(120);
+        while keeper.requests().ask(0, wanted.clone()).is_err() {
+            assert!(Instant::now() < until, "there is never room");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        wanted
+    };
+    let guesses = 4 * PASSWORDS_QUEUED;
+    for n in 0..guesses {
+        ask(
+            [10, 0, 0, 1],
+            &format!("Basic {}", STANDARD.encode(format!("ann:{n}"))),
+        );
+    }
+    let other = ask([10, 0, 0, 2], "Basic YW5uOm90aGVy");
+    let mut failed = 0;
+    await_change(&mut changes[0], |change| match change {
+        Change::Failed(of) => {
+            failed += 1;
+            assert!(of != other, "there was room");
+            false
+        }
+        Change::Verified(of) => of == other,
+        _ => false,
+    });
+    assert!(failed >= guesses / 2, "{failed} were refused at once");
 }

@@ -1,5 +1,6 @@
 //! All integration tests of this crate, in one program: each module has its own first line.
 
+mod access;
 mod access_log;
 mod cache;
 mod cache_policy;
@@ -13,6 +14,7 @@ mod limits;
 mod live;
 mod live_names;
 mod loading;
+mod nginx_access;
 mod nginx_attacks;
 mod nginx_mutations;
 mod nginx_rules;

@@ -13,10 +13,10 @@ use exos_cheetah::serve;
 use exos_cheetah::{Server, Site};
 
 /// A folder with a configuration and the documents of its sites; removed at the end.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    fn new(files: &[(&str, &str)]) -> Folder {
+    pub(crate) fn new(files: &[(&str, &str)]) -> Folder {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("exos-sites-{}-{number}", std::process::id());
@@ -30,12 +30,15 @@ impl Folder {
     }
 
     /// A server of what a configuration in the folder says.
-    fn server(&self, configuration: &str) -> Server {
+    pub(crate) fn server(&self, configuration: &str) -> Server {
         let sites = self.load(configuration).unwrap();
         Server::new(sites, NOW_SECS)
     }
 
-    fn load(&self, configuration: &str) -> Result<exos_cheetah::site::Sites, Vec<String>> {
+    pub(crate) fn load(
+        &self,
+        configuration: &str,
+    ) -> Result<exos_cheetah::site::Sites, Vec<String>> {
         let config = Config::parse(&self.0.join("serve.toml"), configuration).unwrap();
         let texts = |errors: Vec<exos::Error>| errors.iter().map(ToString::to_string).collect();
         serve::load(&config).map_err(texts)
@@ -49,29 +52,29 @@ impl Drop for Folder {
 }
 
 /// The answer to one request, byte by byte the same as at once.
-fn ask(server: &mut Server, request: &str) -> String {
+pub(crate) fn ask(server: &mut Server, request: &str) -> String {
     let mut client = Client::new(server, usize::MAX);
     client.send(request.as_bytes());
     client.end().text()
 }
 
-fn get(server: &mut Server, host: &str, target: &str) -> String {
+pub(crate) fn get(server: &mut Server, host: &str, target: &str) -> String {
     ask(
         server,
         &format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"),
     )
 }
 
-fn status(answer: &str) -> &str {
+pub(crate) fn status(answer: &str) -> &str {
     answer.split(' ').nth(1).unwrap_or_default()
 }
 
-fn body(answer: &str) -> &str {
+pub(crate) fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").map_or("", |(_, body)| body)
 }
 
 /// The values of a field, in their order.
-fn values<'a>(answer: &'a str, name: &str) -> Vec<&'a str> {
+pub(crate) fn values<'a>(answer: &'a str, name: &str) -> Vec<&'a str> {
     let head = answer
         .split_once("\r\n\r\n")
         .map_or(answer, |(head, _)| head);

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use exos::clock;
-use exos_cheetah::site::{Description, Document};
+use exos_cheetah::site::{Description, Document, Sites};
 use exos_cheetah::sockets::SocketServer;
 use exos_cheetah::{Server, Status};
 
@@ -28,7 +28,7 @@ fn listen() -> SocketServer {
     listen_with(site())
 }
 
-fn listen_with(site: exos_cheetah::Site) -> SocketServer {
+fn listen_with(site: impl Into<Sites>) -> SocketServer {
     let server = Server::new(site, clock::unix_secs());
     let address = "127.0.0.1:0".parse().unwrap();
     SocketServer::listen(address, server).expect("loopback has free ports")
@@ -47,7 +47,7 @@ impl Running {
         Self::start_with(site)
     }
 
-    fn start_with(site: impl FnOnce() -> exos_cheetah::Site + Send + 'static) -> Self {
+    fn start_with<S: Into<Sites>>(site: impl FnOnce() -> S + Send + 'static) -> Self {
         let (tell, told) = std::sync::mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&stop);
@@ -225,6 +225,26 @@ fn long_files_are_sent_from_disk() {
         "it is another version now"
     );
     drop(slow);
+    running.finish();
+}
+
+/// A request for a file that has to be opened first is one request of its client's allowance, and each further one another.
+#[test]
+fn a_request_for_a_long_file_is_counted_once() {
+    let folder = common::folder::Folder::new();
+    folder.write("www/long", vec![b'x'; 10_000]);
+    let text = "[limits]\nstream = \"1000\"\n[[site]]\nroot = \"www\"\n\
+                [[site.access]]\npath = \"*\"\nrate = 1\nburst = 1\n";
+    let file = folder.path("serve.toml");
+    let running = Running::start_with(move || crate::access::sites_of(&file, text));
+    let request = b"GET /long HTTP/1.1\r\nHost: a\r\n\r\n";
+    let last = b"GET /long HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let got = running.ask(&[&[&request[..], request, last].concat()]);
+    let heads = String::from_utf8_lossy(&got);
+    let statuses = heads
+        .match_indices("HTTP/1.1 ")
+        .map(|(at, _)| &heads[at + 9..at + 12]);
+    assert_eq!(statuses.collect::<Vec<_>>(), ["200", "200", "429"]);
     running.finish();
 }
 

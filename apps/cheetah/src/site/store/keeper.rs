@@ -21,8 +21,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
+use super::passwords::Passwords;
 use super::queue::{Changes, Outlet, SiteChange, queue};
-use super::{SitePath, Tree};
+use super::{Change, SitePath, Tree};
+use crate::access::is_password;
 use crate::limits::{FETCHES_AT_ONCE, FETCHES_QUEUED, REST_TIME_MAX};
 use crate::site::Omission;
 
@@ -96,6 +98,7 @@ impl Keeper {
         let queues: io::Result<Vec<_>> = (0..listeners).map(|_| queue()).collect();
         let (outlets, changes): (Vec<_>, _) = queues?.into_iter().unzip();
         let its_outlets = outlets.clone();
+        let passwords = Passwords::start(&trees, &cores, &outlets)?;
         let (asked, wanted) = sync_channel(FETCHES_QUEUED);
         let theirs = signal.clone();
         let thread = std::thread::Builder::new().name("files".into());
@@ -105,6 +108,7 @@ impl Keeper {
             let mut work = Work {
                 trees,
                 wanted,
+                passwords,
                 outlets: its_outlets,
                 signal: &theirs,
                 say,
@@ -156,6 +160,7 @@ fn drain(fd: &OwnedFd) {
 struct Work<'a, S> {
     trees: Vec<Tree>,
     wanted: Receiver<(usize, SitePath)>,
+    passwords: Passwords,
     outlets: Vec<Outlet>,
     signal: &'a Signal,
     say: S,
@@ -212,7 +217,11 @@ impl<S: Fn(&Omission)> Work<'_, S> {
             left -= 1;
             let outlets = &self.outlets;
             let sink = &mut |site, change| say_to_all(outlets, (site, change));
-            if let Some(tree) = self.trees.iter_mut().find(|tree| tree.site() == site) {
+            if is_password(&path) {
+                if !self.passwords.ask(site, path.clone()) {
+                    sink(site, Change::Failed(path));
+                }
+            } else if let Some(tree) = self.trees.iter_mut().find(|tree| tree.site() == site) {
                 tree.fetch(&path, Instant::now(), sink);
                 tree.take_omissions().iter().for_each(&self.say);
             }
@@ -246,7 +255,7 @@ impl<S: Fn(&Omission)> Work<'_, S> {
 }
 
 /// Hands a change over to each who listens, when there is room.
-fn say_to_all(outlets: &[Outlet], change: SiteChange) {
+pub(super) fn say_to_all(outlets: &[Outlet], change: SiteChange) {
     outlets
         .iter()
         .for_each(|outlet| outlet.send(change.clone()));

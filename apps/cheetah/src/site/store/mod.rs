@@ -10,7 +10,7 @@
 //! that is asked for and not in memory; [`cache`] says which documents are, within a bound; [`root`] opens and reads
 //! files without leaving the directory; [`watch`] asks the kernel for notices; [`dirty`] decides when a
 //! file that somebody writes to is read. [`keeper`] does all this on a thread of its own, because a
-//! file may take long to read, and hands over finished documents by a [`queue`] to each core.
+//! file may take long to read, and hands over finished documents by a [`queue`] to each core; so does [`passwords`] with what is known of passwords.
 //!
 //! A change of the site is one call between two turns of the event loop, which puts a document into the
 //! table or takes one out. Responses under way hold slices of the document that they began with.
@@ -24,6 +24,7 @@ mod grouping;
 pub mod keeper;
 mod looking;
 pub mod nodes;
+mod passwords;
 pub mod queue;
 mod reading;
 pub mod root;
@@ -66,6 +67,8 @@ pub enum Change {
     Listed(SitePath, About),
     /// A document that was asked for could not be read this time.
     Failed(SitePath),
+    /// A password that a request waited for is verified (see [`crate::access`]).
+    Verified(SitePath),
     /// A directory is there.
     Directory(SitePath),
     /// Something is there that is not served.
@@ -84,7 +87,7 @@ impl Change {
                 **at == *path && draft.is_in_memory()
             }
             Change::Again(at, _) => **at == *path,
-            Change::Listed(..) | Change::Failed(_) => false,
+            Change::Listed(..) | Change::Failed(_) | Change::Verified(_) => false,
             Change::Directory(_) | Change::Forbidden(_) => false,
             Change::Gone(_) | Change::GoneDirectory(_) => false,
         }
@@ -105,7 +108,7 @@ impl Change {
         match self {
             Change::Document(path, _) | Change::Again(path, _) => path,
             Change::Variants(path, ..) => path,
-            Change::Listed(path, _) | Change::Failed(path) => path,
+            Change::Listed(path, _) | Change::Failed(path) | Change::Verified(path) => path,
             Change::Directory(path) | Change::GoneDirectory(path) => path,
             Change::Forbidden(path) | Change::Gone(path) => path,
         }
@@ -125,7 +128,7 @@ impl Site {
                 self.insert(&path, variants);
             }
             Change::Listed(path, about) => self.insert_listed(&path, about),
-            Change::Failed(_) => {}
+            Change::Failed(_) | Change::Verified(_) => {}
             Change::Directory(path) => self.insert_directory(&path),
             Change::Forbidden(path) => self.insert_forbidden(&path),
             Change::Gone(path) => self.remove(&path),

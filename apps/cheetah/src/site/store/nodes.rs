@@ -55,7 +55,7 @@ impl Nodes {
     }
 
     /// How documents are sent.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &Arc<Settings> {
         &self.settings
     }
 

@@ -21,7 +21,9 @@
 //! name outside the directory, or by one that comes and goes between two looks, is not noticed.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fs::Metadata;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -134,6 +136,16 @@ impl Tree {
     /// The number of its site.
     pub fn site(&self) -> usize {
         self.site
+    }
+
+    /// A path of a file, if it is served.
+    pub fn path_of(&self, file: &Metadata) -> Option<&SitePath> {
+        self.nodes.names((file.dev(), file.ino())).first()
+    }
+
+    /// How its documents are found, named and sent.
+    pub(super) fn settings(&self) -> &Arc<Settings> {
+        self.nodes.settings()
     }
 
     /// Examines everything.

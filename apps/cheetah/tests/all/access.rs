@@ -1,0 +1,248 @@
+//! Who may have what, by the rules of `[[site.access]]`, from the text of a configuration to the responses.
+
+use std::fs;
+
+use exos_cheetah::config::Config;
+use exos_cheetah::{Next, Server, ServerConnection, serve};
+
+use crate::sites::{Folder, ask, body, get, status, values};
+
+/// Of `openssl passwd -5 -salt saltstring "Hello world!"`.
+pub(crate) const ANN: &str = "ann:$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5\n";
+
+/// The Authorization field of `ann:Hello world!`.
+pub(crate) const RIGHT: &str = "Authorization: Basic YW5uOkhlbGxvIHdvcmxkIQ==\r\n";
+
+/// Networks, passwords and rates, from the text of a file to the responses.
+#[test]
+fn rules_about_access_decide_before_documents() {
+    let folder = Folder::new(&[
+        ("www/index.html", "open"),
+        ("www/admin/index.html", "admin"),
+        ("www/slow/a", "slow"),
+        ("www/own/a", "own"),
+        ("users", ANN),
+    ]);
+    let mut server = folder.server(
+        "[[site]]\nroot = \"www\"\n\
+         [[site.access]]\npath = \"/admin/*\"\nusers = \"users\"\nrealm = \"Staff\"\n\
+         [[site.access]]\npath = \"/slow/*\"\nrate = 1\nburst = 1\n\
+         [[site.access]]\npath = \"/own/*\"\nrules = [\"allow 192.0.2.0/24\", \"deny all\"]\n",
+    );
+    let from = |server: &mut Server, peer: &str, ms: u64| {
+        server.begin(peer.parse().unwrap(), exos_inet::Instant::from_millis(ms));
+    };
+    assert!(server.wants_peer());
+    from(&mut server, "10.0.0.1", 1);
+    assert_eq!(body(&get(&mut server, "h", "/")), "open");
+    assert_eq!(status(&get(&mut server, "h", "/own/a")), "403");
+    from(&mut server, "192.0.2.9", 1);
+    assert_eq!(body(&get(&mut server, "h", "/own/a")), "own");
+    for want in ["200", "200", "429"] {
+        let answer = ask(&mut server, "HEAD /slow/a HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_eq!(status(&answer), want);
+        assert_eq!(
+            values(&answer, "Retry-After").len(),
+            usize::from(want == "429")
+        );
+    }
+    from(&mut server, "192.0.2.9", 1500);
+    assert_eq!(
+        status(&get(&mut server, "h", "/slow/a")),
+        "200",
+        "a second later"
+    );
+    for path in [
+        "/admin/",
+        "/admin/index.html",
+        "/admin/%69ndex.html",
+        "/x/../admin/",
+        "/admin/none",
+    ] {
+        let answer = get(&mut server, "h", path);
+        assert_eq!(status(&answer), "401", "{path}");
+        let challenge = "Basic realm=\"Staff\", charset=\"UTF-8\"";
+        assert_eq!(values(&answer, "WWW-Authenticate"), [challenge]);
+        assert_eq!(values(&answer, "Cache-Control"), ["no-store"]);
+    }
+    // "ann:Hello world!", and a wrong one: not known at first, then verified.
+    for (sent, want) in [
+        ("YW5uOkhlbGxvIHdvcmxkIQ==", "200"),
+        ("YW5uOnNlY3JldA==", "401"),
+    ] {
+        let request =
+            format!("GET /admin/ HTTP/1.1\r\nHost: h\r\nAuthorization: Basic {sent}\r\n\r\n");
+        let mut out = Vec::new();
+        let handled = ServerConnection::new().handle_bytes(
+            &mut server,
+            request.as_bytes(),
+            1 << 20,
+            &mut out,
+        );
+        assert_eq!(
+            (handled.next, handled.consumed),
+            (Next::Wait, 0),
+            "it waits to be verified"
+        );
+        let (site, wanted) = server.take_wanted().unwrap();
+        // When too many wait it is not, and that is no wrong password.
+        server.set_failed(Some((site, wanted.clone())));
+        let busy = ask(&mut server, &request);
+        assert_eq!(status(&busy), "503");
+        assert_eq!(values(&busy, "Retry-After"), ["1"]);
+        server.set_failed(None);
+        server.sites().get(site).settings().access.verify(&wanted);
+        assert_eq!(status(&ask(&mut server, &request)), want);
+    }
+    let counters = server.counters();
+    let counted = [
+        counters.access_denied,
+        counters.rate_limited,
+        counters.logins_refused,
+    ];
+    assert!(counted.iter().all(|&count| count > 0), "{counted:?}");
+}
+
+/// No method, and no field by which a part or less of a document is asked for, leads past a rule; nor does a redirect.
+#[test]
+fn no_kind_of_request_leads_past_a_rule() {
+    let folder = Folder::new(&[
+        ("www/in/a.txt", "secret"),
+        ("www/in/index.html", "secret"),
+        ("www/in/dir/b.txt", "secret"),
+        ("www/404.html", "no secret"),
+        ("users", ANN),
+    ]);
+    for (rule, want) in [
+        ("rules = [\"deny all\"]", "403"),
+        ("users = \"users\"", "401"),
+    ] {
+        let mut server = folder.server(&format!(
+            "[[site]]\nroot = \"www\"\nlisting = true\n[site.error_pages]\n404 = \"/404.html\"\n\
+             [[site.access]]\npath = \"/in/*\"\n{rule}\n\
+             [[site.fields]]\npath = \"*\"\nset = {{ Cache-Control = \"public, max-age=60\" }}\n\
+             [[site.redirect]]\nfrom = \"/in/old/*\"\nto = \"/in/*\"\n"
+        ));
+        server.begin("192.0.2.1".parse().unwrap(), exos_inet::Instant::START);
+        for (line, fields) in [
+            ("GET /in/a.txt", ""),
+            ("HEAD /in/a.txt", ""),
+            ("OPTIONS /in/a.txt", ""),
+            ("POST /in/a.txt", "Content-Length: 0\r\n"),
+            ("GET /in/a.txt", "Range: bytes=0-1\r\n"),
+            ("GET /in/a.txt", "If-None-Match: *\r\n"),
+            ("GET /in/a.txt", "If-Match: \"none\"\r\n"),
+            ("GET /in/a.txt", "Accept-Encoding: br\r\n"),
+            ("GET /in/a.txt", "Authorization: Basic\r\n"),
+            ("GET /in/a.txt", "Authorization: Bearer YTpi\r\n"),
+            ("GET /in/a.txt?q", ""),
+            ("GET http://h/in/a.txt", ""),
+            ("GET /in/%61.txt", ""),
+            ("GET /%69n/a.txt", ""),
+            ("GET /x/..//in/./a.txt", ""),
+            ("GET //in/a.txt", ""),
+            ("GET /in/", ""),
+            ("GET /in/none", ""),
+            ("GET /in/dir", ""),
+            ("GET /in/dir/", ""),
+            ("GET /in/old/a.txt", ""),
+        ] {
+            let request = format!("{line} HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
+            let answer = ask(&mut server, &request);
+            assert_eq!(status(&answer), want, "{request}");
+            assert!(!answer.contains("secret"), "{answer}");
+            let caching = values(&answer, "Cache-Control").join(", ");
+            assert!(caching.contains("no-store"), "{caching}");
+        }
+        // What is beside it is free, by other spellings too.
+        for (path, want) in [
+            ("/in", "301"),
+            ("/404.html", "200"),
+            ("/none", "404"),
+            ("/in/../none", "404"),
+        ] {
+            assert_eq!(status(&get(&mut server, "h", path)), want, "{path}");
+        }
+    }
+}
+
+/// What is wrong with a file of passwords is told with file and line of the configuration, and of the file.
+#[test]
+fn files_of_passwords_are_checked() {
+    let folder = Folder::new(&[
+        ("www/a", "a"),
+        ("www/users", ANN),
+        ("other/b", "b"),
+        ("bad", "# none\nann:secret\n"),
+    ]);
+    let rule = |users: &str| {
+        format!("[[site]]\nroot = \"www\"\n[[site.access]]\npath = \"*\"\nusers = \"{users}\"\n")
+    };
+    fs::hard_link(folder.0.join("www/users"), folder.0.join("link")).unwrap();
+    for (users, what) in [
+        ("none", "cannot read"),
+        ("bad", "bad:2: this is no NAME:HASH"),
+        ("www", "is no file"),
+        ("www/users", "www/users would be served, as /users"),
+        ("link", "link would be served, as /users"),
+    ] {
+        let Err(errors) = folder.load(&rule(users)) else {
+            panic!("{users} is taken");
+        };
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(errors[0].contains("serve.toml:5: "), "{errors:?}");
+        assert!(errors[0].contains(what), "{errors:?}");
+    }
+    // Another site would serve them.
+    let both = "[[site]]\nnames = [\"a.test\"]\nroot = \"www\"\n[[site]]\ndefault = true\nroot = \"other\"\n\
+                [[site.access]]\npath = \"*\"\nusers = \"www/users\"\n";
+    let Err(errors) = folder.load(both) else {
+        panic!("they would be served");
+    };
+    assert!(errors[0].contains("serve.toml:9: "), "{errors:?}");
+    // Reading passwords is left to who serves.
+    assert!(Config::parse(&folder.0.join("serve.toml"), &rule("none")).is_ok());
+}
+
+/// Where unknown hosts are refused, status pages are seen by address: the rules of the default site are about them.
+#[test]
+fn rules_hold_for_status_pages_by_address() {
+    use exos_cheetah::status::{Allowed, Snapshot, StatusPages};
+    let folder = Folder::new(&[("www/a", "a"), ("users", ANN)]);
+    let text = "unknown_hosts = \"refuse\"\n[[site]]\nnames = [\"a.test\"]\nroot = \"www\"\n\
+                [[site.access]]\npath = \"/.exos/*\"\nusers = \"users\"\n";
+    let mut server = folder.server(text);
+    let peer = "10.0.0.1".parse().unwrap();
+    let prefix = "10.0.0.1/32".parse().unwrap();
+    let mut pages = StatusPages::new("/.exos", Allowed::new(Vec::new(), vec![prefix]));
+    pages.update(exos_inet::Instant::from_millis(1), Snapshot::default());
+    server.set_status_pages(pages);
+    server.begin(peer, exos_inet::Instant::START);
+    for host in ["a.test", "192.0.2.7"] {
+        assert_eq!(
+            status(&get(&mut server, host, "/.exos/metrics")),
+            "401",
+            "{host}"
+        );
+    }
+    assert_eq!(status(&get(&mut server, "b.test", "/.exos/metrics")), "421");
+    assert_eq!(status(&get(&mut server, "192.0.2.7", "/a")), "421");
+}
+
+/// Verifies whatever password a request waits for.
+pub(crate) fn answer(server: &mut Server, request: &str) -> String {
+    let mut out = Vec::new();
+    let handled =
+        ServerConnection::new().handle_bytes(server, request.as_bytes(), 1 << 20, &mut out);
+    if handled.next == Next::Wait {
+        let (site, wanted) = server.take_wanted().expect("it waits for something");
+        server.sites().get(site).settings().access.verify(&wanted);
+    }
+    ask(server, request)
+}
+
+/// Of a configuration beside files.
+pub(crate) fn sites_of(file: &std::path::Path, text: &str) -> exos_cheetah::site::Sites {
+    let config = Config::parse(file, text).expect("a configuration");
+    serve::load(&config).expect("sites")
+}
