@@ -186,7 +186,9 @@ fn files_of_passwords_are_checked() {
         ("www/users", "www/users would be served, as /users"),
         ("link", "link would be served, as /users"),
     ] {
-        let errors = folder.load(&rule(users)).err().expect(users);
+        let Err(errors) = folder.load(&rule(users)) else {
+            panic!("{users} is taken");
+        };
         assert_eq!(errors.len(), 1, "{errors:?}");
         assert!(errors[0].contains("serve.toml:5: "), "{errors:?}");
         assert!(errors[0].contains(what), "{errors:?}");
@@ -194,7 +196,9 @@ fn files_of_passwords_are_checked() {
     // Another site would serve them.
     let both = "[[site]]\nnames = [\"a.test\"]\nroot = \"www\"\n[[site]]\ndefault = true\nroot = \"other\"\n\
                 [[site.access]]\npath = \"*\"\nusers = \"www/users\"\n";
-    let errors = folder.load(both).err().expect("they are served");
+    let Err(errors) = folder.load(both) else {
+        panic!("they would be served");
+    };
     assert!(errors[0].contains("serve.toml:9: "), "{errors:?}");
     // Reading passwords is left to who serves.
     assert!(Config::parse(&folder.0.join("serve.toml"), &rule("none")).is_ok());

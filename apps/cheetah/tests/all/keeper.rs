@@ -13,7 +13,7 @@ use exos_cheetah::access::{Asks, Verdict};
 use exos_cheetah::config::Config;
 use exos_cheetah::limits::{CHANGES_QUEUED, PASSWORDS_QUEUED};
 use exos_cheetah::serve::sites::Fresh;
-use exos_cheetah::site::{Change, Changes, Keeper, Limits, Tree};
+use exos_cheetah::site::{Change, Changes, Keeper, Limits, Omission, Tree};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 fn load_live(folder: &Folder) -> (Site, Tree) {
@@ -102,6 +102,28 @@ fn all_listeners_have_the_same_documents_in_one_memory() {
         assert_eq!(one, other, "{path}");
         assert_eq!(one.0, n.to_string().as_bytes());
     }
+}
+
+/// Editors and builds make files and directories that go at once. However that meets who looks at them, there is nothing to say.
+#[test]
+fn nothing_is_said_of_what_vanishes() {
+    let folder = Folder::new();
+    let (_, tree) = load_live(&folder);
+    let (say, said) = std::sync::mpsc::channel();
+    let cores = exos_host::affinity::allowed().unwrap();
+    let say = move |omission: &Omission| say.send(omission.to_string()).unwrap();
+    let (keeper, mut changes) = Keeper::start(vec![tree], cores, 1, say).unwrap();
+    for n in 0..5000 {
+        folder.write("temporary", "t");
+        folder.write(&format!("d{n}/inside"), "t");
+        std::fs::remove_file(folder.path("temporary")).unwrap();
+        std::fs::remove_dir_all(folder.path(&format!("d{n}"))).unwrap();
+        changes[0].take().count();
+    }
+    folder.write("last", "t");
+    await_change(&mut changes[0], |change| change.puts_at(b"/last"));
+    drop(keeper);
+    assert_eq!(said.iter().collect::<Vec<_>>(), [""; 0]);
 }
 
 /// A site that is for those with a password in the file `.users`, and what follows it.
