@@ -240,6 +240,7 @@ for suite in "${suites[@]}"; do
     about="Linux $version, a veth: "; veth
     about="Linux $version: "
     same "doctor: no native XDP on a card that cannot stop merging" 0 "$(guest_do "exos doctor fixed | grep -c ', native XDP'")"
+    if is_before 6.5; then has "doctor: what a daemon lends less" "a daemon lends less" "$(guest_do "exos doctor one")"; fi
     halt
 done
 exit $((failures > 0))

@@ -125,7 +125,9 @@ fn lending() -> Check {
         id,
         format!("before Linux {major}.{minor} a daemon lends less"),
         "no queues of an interface (mode direct), and before 6.2 programs behind it send segments one by one",
-        format!("use Linux {major}.{minor} or newer where that matters"),
+        format!(
+            "use Linux {major}.{minor} or newer where that matters; docs/kernels.md says what each program needs"
+        ),
     )
 }
 
