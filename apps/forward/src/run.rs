@@ -240,13 +240,15 @@ impl Program {
             exos,
             keeper,
             control,
+            exporter,
             kernel,
             printer,
             ..
         } = self;
-        // In this order a successor waits for them, and nobody is to wait for who reads what is printed.
+        // In this order: the end of a connection to the control socket tells a successor that all else is given up. Nobody is to wait
+        // for who reads what is printed.
         drop((kernel, exos));
-        drop((keeper, control));
+        drop((keeper, exporter, control));
         printer.print(report);
         printer.finish();
         ended
