@@ -193,6 +193,19 @@ impl XdpLink {
         }
     }
 
+    /// Claims nothing any more, and takes a handler away: all packets pass, on all queues, until rules or a handler are set. No
+    /// program is loaded for it, so that a process does it that has given up its privilege.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses it, or the link is adopted.
+    pub fn let_pass(&mut self) -> Result<(), Error> {
+        match &self.program {
+            Some(program) => program.let_pass(),
+            None => Err(Error::new("a link of the daemon has no rules of ours")),
+        }
+    }
+
     /// Packets with this verdict of the program, on all queues.
     pub fn verdict(&self, counter: Counter) -> u64 {
         self.program.as_ref().map_or(0, |p| p.verdict(counter))
