@@ -271,6 +271,25 @@ done
 in_ switch ethtool -K forwarder gro off
 about=
 
+# A successor that could not go on is refused while the one before still forwards.
+start --listen 10.10.0.20:91 --to 10.10.0.11 --control "$work/control" --keep "$work/flows"
+take=("${link[@]}" --take-over --control "$work/control" --listen 10.10.0.20:91)
+refused_beside() { refused "a successor with $1" "${@:2}"; check "leaves the one before" peer client echo 10.10.0.20 91 1000; }
+refused_beside "a server without a route" "no route leads to" "${take[@]}" --to 203.0.113.9
+refused_beside "a server twice" "named twice" "${take[@]}" --to 10.10.0.11 10.10.0.11
+refused_beside "a loop" "is an address of ours" "${take[@]}" --to 10.10.0.20:81
+refused_beside "a server of another family" "nothing is forwarded to" "${take[@]}" --to 10.10.0.11 fd10::11
+refused_beside "what is counted, for everybody" "is not a loopback address" "${take[@]}" --to 10.10.0.11 --metrics 0.0.0.0:9102
+refused_beside "a file that holds no flows" "it holds no flows" "${take[@]}" --to 10.10.0.11 --keep "$work/strange"
+refused_beside "a file that its user may not read" "cannot read $work/flows" "${take[@]}" --to 10.10.0.11 --keep "$work/flows" --user nobody
+refused_beside "a file that cannot be made" "cannot make /proc/flows" "${take[@]}" --to 10.10.0.11 --keep /proc/flows
+refused_beside "an interface that is not there" "nothere" --take-over --control "$work/control" --link xdp:nothere --address 10.10.0.20/24 --listen 10.10.0.20:91 --to 10.10.0.11
+in_ forwarder ip address add 10.10.0.30/24 dev wire
+refused_beside "an address of the host" "is an address of this host" "${take[@]}" --to 10.10.0.11 --address 10.10.0.30/24
+in_ forwarder ip address delete 10.10.0.30/24 dev wire
+refused_beside "the kernel, where nothing would arrive" "turn GRO on there" "${take[@]}" --to 10.10.0.11 --in-kernel
+stop; same "which ends in order" 0 $?
+
 # One whose last report nobody reads has given up all the same, also the socket for Prometheus.
 mkfifo "$work/pipe"
 peer client unread "$work/pipe" & reader=$!

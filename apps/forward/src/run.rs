@@ -30,6 +30,7 @@ use crate::looking::Looking;
 use crate::onward::{address_made, send_on};
 use crate::options::{ForwardArgs, Other, Place};
 use crate::predecessor::Predecessor;
+use crate::rehearsal::rehearse;
 use crate::seeking::{self, Seeking};
 use crate::service::{Changes, Services};
 use crate::setup::{attach, check_affinity, check_kernel, check_listeners, listens, source};
@@ -67,6 +68,9 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
         wanted.user.warn_of_unreadable("forward", file);
     }
     let before = predecessor(args, &wanted)?;
+    if before.is_some() {
+        rehearse(&wanted)?;
+    }
     let listen = |path: &PathBuf| wanted.user.as_user(|| ControlServer::listen(path));
     let mut control = match &before {
         None => wanted.control.as_ref().map(listen).transpose()?,

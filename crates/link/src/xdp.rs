@@ -55,6 +55,7 @@ pub use offer::{Feed, Held, Offer, OfferConfig};
 pub use open::XdpConfig;
 pub use program::{Mode, ModeChoice};
 pub use super_packets::RingLock;
+pub use way_out::way_out_of;
 
 use program::Program;
 use queue::Queue;

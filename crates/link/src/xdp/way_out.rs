@@ -30,18 +30,27 @@ impl XdpLink {
             ))
             .mend("name an interface of hardware, or a veth"));
         }
-        let info = Netlink::new()?.link_by_name(name)?;
-        if info.kind.as_deref() != Some(VETH) {
-            return Ok(WayOut::Transmit);
-        }
-        // A kernel that is too old to say is believed to be able.
-        let arrives = XdpFeatures::of(info.index)?.is_none_or(XdpFeatures::is_target);
-        if arrives {
-            return Ok(WayOut::Redirect(info.index));
-        }
-        Err(Error::new(format!(
-            "packets that the kernel sends on by {name} would not arrive: the other end of this veth has neither GRO nor an XDP program"
-        ))
-        .mend("turn GRO on there: ethtool -K INTERFACE gro on"))
+        way_out_of(name)
     }
+}
+
+/// How packets leave by an interface of this name whose program runs in the driver: what can be known without a link.
+///
+/// # Errors
+///
+/// They would not arrive, or there is no such interface.
+pub fn way_out_of(name: &str) -> Result<WayOut, Error> {
+    let info = Netlink::new()?.link_by_name(name)?;
+    if info.kind.as_deref() != Some(VETH) {
+        return Ok(WayOut::Transmit);
+    }
+    // A kernel that is too old to say is believed to be able.
+    let arrives = XdpFeatures::of(info.index)?.is_none_or(XdpFeatures::is_target);
+    if arrives {
+        return Ok(WayOut::Redirect(info.index));
+    }
+    Err(Error::new(format!(
+        "packets that the kernel sends on by {name} would not arrive: the other end of this veth has neither GRO nor an XDP program"
+    ))
+    .mend("turn GRO on there: ethtool -K INTERFACE gro on"))
 }
