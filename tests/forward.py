@@ -15,6 +15,9 @@
     forward.py knock ADDRESS PORT SECONDS FILES      connections are made, four at a time, until FILES.enough is there: none is
                                                      refused, or takes longer than SECONDS; makes FILES.some when a hundred
                                                      have been
+    forward.py syns INTERFACE PORT FILE              counts the SYNs over IPv4 to this port that go by an interface, from when it
+                                                     makes FILE.counts until FILE.counted is there, and prints how many
+    forward.py unread FIFO                           reads a line, makes FIFO.read, and reads no more until FIFO.done is there
     forward.py reset ADDRESS PORT                    a connection is taken, and reset
     forward.py unreachable ADDRESS PORT              a datagram is answered with an error of ICMP
     forward.py expired ADDRESS PORT                  one that may go over a single hop is answered with "time exceeded"
@@ -26,6 +29,7 @@
                                                      acknowledged; then waits until it comes back
 """
 
+import ctypes
 import fcntl
 import os
 import random
@@ -325,6 +329,36 @@ def knock(address, port, patience, files):
     return "" if max(worst) <= float(patience) else f"the slowest took {max(worst):.3f} s"
 
 
+def syns(interface, port, file):
+    """By the kernel's count of what a filter lets in: nothing is read, so nothing is missed."""
+    load_half, load_byte, equal, mask, answer = 0x28, 0x30, 0x15, 0x54, 0x06
+    steps = [(load_half, 0, 0, 12), (equal, 0, 8, 0x0800),            # IPv4,
+             (load_byte, 0, 0, 23), (equal, 0, 6, 6),                 # of TCP,
+             (load_half, 0, 0, 36), (equal, 0, 4, int(port)),         # to the port,
+             (load_byte, 0, 0, 47), (mask, 0, 0, 0x12), (equal, 0, 1, 0x02),  # with SYN, and without ACK.
+             (answer, 0, 0, 1), (answer, 0, 0, 0)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    SO_ATTACH_FILTER, ETH_P_ALL, SOL_PACKET, PACKET_STATISTICS = 26, 3, 263, 6
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as s:
+        s.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HL", len(steps), ctypes.addressof(code)))
+        s.bind((interface, ETH_P_ALL))
+        open(f"{file}.counts", "w").close()
+        if not wait_until(lambda: os.path.exists(f"{file}.counted")):
+            return "nobody asked how many"
+        # What the socket had no room for is in it too.
+        print(struct.unpack("II", s.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))[0])
+
+
+def unread(fifo):
+    F_SETPIPE_SZ = 1031
+    with open(fifo) as pipe:
+        # The least that a pipe holds.
+        fcntl.fcntl(pipe, F_SETPIPE_SZ, 4096)
+        pipe.readline()
+        open(f"{fifo}.read", "w").close()
+        return "" if wait_until(lambda: os.path.exists(f"{fifo}.done")) else "it was not ended"
+
+
 def reset(address, port):
     """It is taken, and then reset."""
     try:
@@ -406,5 +440,5 @@ def cut_off(address, port, files, is_so, otherwise):
 
 if __name__ == "__main__":
     name, *arguments = sys.argv[1:]
-    names = (serve, echo, slow, talk, seen, unwrap, half, datagram, backwards, several, refused, knock, reset, unreachable, expired, proxied, acknowledged, unacknowledged)
+    names = (serve, echo, slow, talk, seen, unwrap, half, datagram, backwards, several, refused, knock, syns, unread, reset, unreachable, expired, proxied, acknowledged, unacknowledged)
     sys.exit({f.__name__: f for f in names}[name](*arguments) or 0)

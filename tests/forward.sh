@@ -224,12 +224,21 @@ stop; same "it ends in order" 0 $?
 
 # ---- another takes its place ----
 
+# count_syns HOST...: those to port 91 at each of them; what was counted is in $work/syns-HOST when `counted` returns.
+count_syns() {
+    local host
+    rm -f "$work"/syns-*; counting=()
+    for host; do peer "$host" syns wire 91 "$work/syns-$host" >"$work/syns-$host" & counting+=($!); done
+    for host; do await test -e "$work/syns-$host.counts"; done
+}
+counted() { local name; for name in "$work"/syns-*.counts; do touch "${name%s}ed"; done; wait "${counting[@]}"; }
 # takes_over HOW ARGUMENTS...: with clients that come, and connections that stand.
 takes_over() {
     local how=$1 first clients talk status; shift
-    set -- --listen 10.10.0.20:91 --to 10.10.0.11 10.10.0.12 --control "$work/control" --keep "$work/flows" "$@"
+    set -- --listen 10.10.0.20:91 --to 10.10.0.11 10.10.0.12 --control "$work/control" --keep "$work/flows" --metrics 127.0.0.1:9102 "$@"
     rm -f "$work"/knock*
     start "$@"
+    count_syns client one two
     peer client knock 10.10.0.20 91 60 "$work/knock" >"$work/knocked" 2>&1 & clients=$!
     peer client talk 10.10.0.20 91 10 "$work/knock" >"$work/talked" 2>&1 & talk=$!
     await test -e "$work/knock.some" && await test -e "$work/knock.stand"
@@ -244,7 +253,10 @@ takes_over() {
     touch "$work/knock.enough"
     check "all who come are served" wait $clients
     check "connections go on" wait $talk
-    echo "# $about$(head -n 1 "$work/knocked")"
+    counted
+    # Each that a client sent came to a server: also one that it sends again because the change took a second is no loss.
+    [ "$how" = asked ] && same "no SYN is lost" "$(cat "$work/syns-client")" "$(($(cat "$work/syns-one") + $(cat "$work/syns-two")))"
+    echo "# $about$(head -n 1 "$work/knocked"); of $(cat "$work/syns-client") SYNs $(($(cat "$work/syns-one") + $(cat "$work/syns-two"))) came to servers"
     has "the status is the new one's" "\"pid\":$server," "$(ctl status --json)"
     stop
     same "nothing is left of the socket" "" "$(ls "$work/control" 2>/dev/null)"
@@ -258,6 +270,38 @@ for how in asked killed; do
 done
 in_ switch ethtool -K forwarder gro off
 about=
+
+# A successor that could not go on is refused while the one before still forwards.
+start --listen 10.10.0.20:91 --to 10.10.0.11 --control "$work/control" --keep "$work/flows"
+take=("${link[@]}" --take-over --control "$work/control" --listen 10.10.0.20:91)
+refused_beside() { refused "a successor with $1" "${@:2}"; check "leaves the one before" peer client echo 10.10.0.20 91 1000; }
+refused_beside "a server without a route" "no route leads to" "${take[@]}" --to 203.0.113.9
+refused_beside "a server twice" "named twice" "${take[@]}" --to 10.10.0.11 10.10.0.11
+refused_beside "a loop" "is an address of ours" "${take[@]}" --to 10.10.0.20:81
+refused_beside "a server of another family" "nothing is forwarded to" "${take[@]}" --to 10.10.0.11 fd10::11
+refused_beside "what is counted, for everybody" "is not a loopback address" "${take[@]}" --to 10.10.0.11 --metrics 0.0.0.0:9102
+refused_beside "a file that holds no flows" "it holds no flows" "${take[@]}" --to 10.10.0.11 --keep "$work/strange"
+refused_beside "a file that its user may not read" "cannot read $work/flows" "${take[@]}" --to 10.10.0.11 --keep "$work/flows" --user nobody
+refused_beside "a file that cannot be made" "cannot make /proc/flows" "${take[@]}" --to 10.10.0.11 --keep /proc/flows
+refused_beside "an interface that is not there" "nothere" --take-over --control "$work/control" --link xdp:nothere --address 10.10.0.20/24 --listen 10.10.0.20:91 --to 10.10.0.11
+in_ forwarder ip address add 10.10.0.30/24 dev wire
+refused_beside "an address of the host" "is an address of this host" "${take[@]}" --to 10.10.0.11 --address 10.10.0.30/24
+in_ forwarder ip address delete 10.10.0.30/24 dev wire
+refused_beside "the kernel, where nothing would arrive" "turn GRO on there" "${take[@]}" --to 10.10.0.11 --in-kernel
+stop; same "which ends in order" 0 $?
+
+# One whose last report nobody reads has given up all the same, also the socket for Prometheus.
+mkfifo "$work/pipe"
+peer client unread "$work/pipe" & reader=$!
+set -- forward "${link[@]}" --json --listen 10.10.0.20:91 --to 10.10.0.11 --control "$work/control" --metrics 127.0.0.1:9102
+ip netns exec "$net-forwarder" "$exos" "$@" >"$work/pipe" 2>"$work/err" </dev/null & first=$!
+started+=("$first")
+await test -e "$work/pipe.read"
+if launch tcp ip netns exec "$net-forwarder" "$exos" "$@" --take-over; then ok "one whose report nobody reads is followed"
+else bad "one whose report nobody reads is followed" "$(cat "$work/err")"; fi
+wait "$first"; same "and ends" 0 $?
+touch "$work/pipe.done"; wait $reader
+stop
 
 # ---- a file says what to do, and says it anew ----
 

@@ -236,6 +236,21 @@ for in_kernel in "" --in-kernel; do
         bad "$name: it starts" "$(cat "$work/err")"
     fi
 done
+# The one before has no privilege any more when it gives up its place.
+for in_kernel in "" --in-kernel; do
+    name="forward $in_kernel, taken over"
+    if launch tcp: $inside "$exos" forward --config "$work/forward.toml" $in_kernel; then
+        first=$server
+        await eval '[ "$(fetch http://10.0.0.1/)" = behind ]' || bad "$name: it forwards" "$(cat "$work/err")"
+        launch tcp: $inside "$exos" forward --config "$work/forward.toml" $in_kernel --take-over || bad "$name: another starts" "$(cat "$work/err")"
+        wait "$first"; same "$name: the one before ends in order" 0 $?
+        unprivileged "$name"
+        same "$name: the other forwards" behind "$(fetch http://10.0.0.1/)"
+        stop && ok "$name: it ends in order" || bad "$name: it ends in order" "$(cat "$work/err")"
+    else
+        bad "$name: it starts" "$(cat "$work/err")"
+    fi
+done
 if launch tcp: $inside "$exos" forward --splice --listen 127.0.0.1:80 --to 127.0.0.1:8080 --user $user; then
     unprivileged "forward --splice"
     stop && ok "forward --splice: it ends in order" || bad "forward --splice: it ends in order" "$(cat "$work/err")"

@@ -73,7 +73,7 @@ struct ServiceTable {
     to: Vec<Text>,
 }
 
-pub use check::check;
+pub use check::{check, of_service, trial_stack};
 
 /// What a file wants.
 ///

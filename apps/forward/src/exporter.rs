@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use exos::Error;
 use exos_metrics::server::Server;
 use rustix::event::PollFlags;
+use rustix::io::Errno;
 
 use crate::limits::CONTROL_EVERY;
 
@@ -30,6 +31,18 @@ impl Exporter {
             server: Server::listen(at)?,
             began: Instant::now(),
         })
+    }
+
+    /// Whether it may be listened there, as far as can be seen while another forwarder has the place.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`listen`](Self::listen), but that the address is in use.
+    pub fn check(at: SocketAddr) -> Result<(), Error> {
+        match Server::listen(at) {
+            Err(error) if !error.is(Errno::ADDRINUSE.raw_os_error()) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// What is readable when there is something to do.

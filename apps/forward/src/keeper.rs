@@ -150,12 +150,19 @@ fn lock(file: &File) -> std::io::Result<()> {
     }
 }
 
+/// Whether a file can be gone on with, also while another forwarder keeps its flows there.
+///
+/// # Errors
+///
+/// It cannot be read, or is something else.
+pub fn check(path: &Path) -> Result<(), Error> {
+    let file = open(path)?;
+    file.map_or(Ok(()), |file| parse(path, file).map(drop))
+}
+
 fn read(path: &Path) -> Result<Vec<kept::KeptFlow>, Error> {
-    let unreadable = |error| Error::io(format!("cannot read {}", path.display()), error);
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(unreadable(error)),
+    let Some(file) = open(path)? else {
+        return Ok(Vec::new());
     };
     lock(&file).map_err(|error| match error.kind() {
         ErrorKind::WouldBlock => Error::new(format!(
@@ -163,8 +170,27 @@ fn read(path: &Path) -> Result<Vec<kept::KeptFlow>, Error> {
             path.display()
         ))
         .mend("stop that one first, or name another file with --keep"),
-        _ => unreadable(error),
+        _ => unreadable(path, error),
     })?;
+    parse(path, file)
+}
+
+fn unreadable(path: &Path, error: std::io::Error) -> Error {
+    Error::io(format!("cannot read {}", path.display()), error)
+}
+
+/// The file, where there is one.
+fn open(path: &Path) -> Result<Option<File>, Error> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unreadable(path, error)),
+    }
+}
+
+/// The flows in it.
+fn parse(path: &Path, file: File) -> Result<Vec<kept::KeptFlow>, Error> {
+    let unreadable = |error| unreadable(path, error);
     let mut bytes = Vec::new();
     let len = end_of_data(&file).max(kept::RECORDS_AT as u64);
     rustix::fs::seek(&file, SeekFrom::Start(0)).map_err(|error| unreadable(error.into()))?;

@@ -62,6 +62,7 @@ pub mod ports;
 mod predecessor;
 pub mod reach;
 pub mod refusal;
+mod rehearsal;
 pub mod rewrite;
 mod run;
 mod seeking;

@@ -1,7 +1,7 @@
 //! The forwarder before us, which gives up its place when we are ready to take it.
 //!
 //! It is asked at its control socket, as late as can be: all that can be had before is there. It gives up the interface, then the file of
-//! kept flows, then the socket, and the end of our connection says that all of that has happened.
+//! kept flows, then the sockets, and the end of our connection says that all of that has happened.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;

@@ -30,6 +30,7 @@ use crate::looking::Looking;
 use crate::onward::{address_made, send_on};
 use crate::options::{ForwardArgs, Other, Place};
 use crate::predecessor::Predecessor;
+use crate::rehearsal::rehearse;
 use crate::seeking::{self, Seeking};
 use crate::service::{Changes, Services};
 use crate::setup::{attach, check_affinity, check_kernel, check_listeners, listens, source};
@@ -67,6 +68,9 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
         wanted.user.warn_of_unreadable("forward", file);
     }
     let before = predecessor(args, &wanted)?;
+    if before.is_some() {
+        rehearse(&wanted)?;
+    }
     let listen = |path: &PathBuf| wanted.user.as_user(|| ControlServer::listen(path));
     let mut control = match &before {
         None => wanted.control.as_ref().map(listen).transpose()?,
@@ -243,13 +247,15 @@ impl Program {
             exos,
             keeper,
             control,
+            exporter,
             kernel,
             printer,
             ..
         } = self;
-        // In this order a successor waits for them, and nobody is to wait for who reads what is printed.
+        // In this order: the end of a connection to the control socket tells a successor that all else is given up. Nobody is to wait
+        // for who reads what is printed.
         drop((kernel, exos));
-        drop((keeper, control));
+        drop((keeper, exporter, control));
         printer.print(report);
         printer.finish();
         ended
@@ -313,7 +319,9 @@ impl Program {
 
     /// The last turns of one that hands over: what comes passes by from now on, and what came before goes on.
     fn forward_the_last(&mut self) -> Result<(), Error> {
-        self.exos.let_pass()?;
+        if let Err(error) = self.exos.let_pass() {
+            exos_program::warn!("exos forward: takes packets until its link is closed: {error}");
+        }
         for _ in 0..LAST_TURNS_MAX {
             // For what the driver has in its hands.
             std::thread::sleep(LAST_PAUSE);

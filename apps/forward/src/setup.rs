@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use exos::{Error, Exos, LinkName};
+use exos::{Attachment, Error, Exos, LinkName};
 use exos_inet::Stack;
 
 use crate::limits::PATH_MTU_MIN;
@@ -47,8 +47,12 @@ pub fn check_kernel(in_kernel: bool, wanted: &Wanted) -> Result<(), Error> {
     }
 }
 
-/// Makes the link, when a forwarder that is there has given it up.
-pub fn attach(wanted: &Wanted, before: Option<Predecessor>) -> Result<Exos, Error> {
+/// The link, and our addresses on it.
+///
+/// # Errors
+///
+/// Packets are not forwarded on such a link.
+pub fn attachment(wanted: &Wanted) -> Result<Attachment, Error> {
     let mut attachment = wanted.link.attachment(0)?;
     // What we say first comes from the first that fits. Servers that have a listener's address hear nothing from there.
     let is_listener_s = |ip: IpAddr| {
@@ -68,6 +72,12 @@ pub fn attach(wanted: &Wanted, before: Option<Predecessor>) -> Result<Exos, Erro
         )
         .mend("give --link xdp:INTERFACE and --address ADDRESS/PREFIX, or --via xokd where the daemon is there"));
     }
+    Ok(attachment)
+}
+
+/// Makes the link, when a forwarder that is there has given it up.
+pub fn attach(wanted: &Wanted, before: Option<Predecessor>) -> Result<Exos, Error> {
+    let attachment = attachment(wanted)?;
     wanted.user.give_up_for(&attachment.link)?;
     Exos::attach_after(&attachment, || match before {
         Some(before) => before.hand_over().map(|()| true),

@@ -22,6 +22,7 @@ use std::str::FromStr;
 use exos_filter::Filter;
 use exos_filter::program::{Action, Rule};
 use exos_host::Error;
+use exos_host::bpf;
 use exos_host::caps;
 use exos_host::ethtool::STOP_MERGING;
 use exos_host::netlink::Netlink;
@@ -334,7 +335,12 @@ impl Exos {
             hand_over()?;
             return Self::attach(wanted);
         };
-        let index = Netlink::new()?.link_by_name(interface)?.index;
+        let netlink = Netlink::new()?;
+        let index = netlink.link_by_name(interface)?.index;
+        // What is refused is to be refused while the one before is there.
+        refuse_host_addresses(interface, &wanted.addresses)?;
+        pools::refuse_host_addresses(&netlink, &wanted.pools)?;
+        bpf::permitted()?;
         let passing = Passing::listen(index)?;
         let are_ours = hand_over()?;
         let mut exos = part_of(interface, *queue, wanted, are_ours)?;

@@ -151,6 +151,15 @@ impl Exos {
     }
 }
 
+/// Whether packets that a handler sends on by an interface would arrive, as far as can be seen without its link.
+///
+/// # Errors
+///
+/// They would not.
+pub fn check_way_out(interface: &str) -> Result<(), Error> {
+    exos_link::way_out_of(interface).map(drop)
+}
+
 fn not_xdp() -> Error {
     Error::new("packets are dealt with in the kernel on AF_XDP only")
         .mend("name an interface with --link xdp:INTERFACE")

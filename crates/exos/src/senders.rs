@@ -54,11 +54,10 @@ impl Exos {
     ///
     /// # Errors
     ///
-    /// The kernel refuses the program.
+    /// The kernel does not let this process change its map of programs (before 5.19, one that has given up its privilege).
     pub fn let_pass(&mut self) -> Result<(), Error> {
-        self.remove_handler();
         match &mut self.link {
-            Link::Xdp(link) if self.via.is_none() => link.set_rules(&[], Action::Pass),
+            Link::Xdp(link) if self.via.is_none() => link.let_pass(),
             _ => Ok(()),
         }
     }

@@ -55,6 +55,7 @@ pub use offer::{Feed, Held, Offer, OfferConfig};
 pub use open::XdpConfig;
 pub use program::{Mode, ModeChoice};
 pub use super_packets::RingLock;
+pub use way_out::way_out_of;
 
 use program::Program;
 use queue::Queue;
@@ -208,6 +209,19 @@ impl XdpLink {
     pub fn remove_handler(&mut self) {
         if let Some(program) = &self.program {
             let _ = program.remove_handler();
+        }
+    }
+
+    /// Claims nothing any more, and takes a handler away: all packets pass, on all queues, until rules or a handler are set. No
+    /// program is loaded for it, so that a process does it that has given up its privilege.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses it, or the link is adopted.
+    pub fn let_pass(&mut self) -> Result<(), Error> {
+        match &self.program {
+            Some(program) => program.let_pass(),
+            None => Err(Error::new("a link of the daemon has no rules of ours")),
         }
     }
 

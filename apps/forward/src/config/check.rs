@@ -84,7 +84,7 @@ fn look_at_services(
     wanted: &Wanted,
     is_lent: bool,
 ) {
-    let stack = if is_lent { None } else { stack(wanted) };
+    let stack = if is_lent { None } else { trial_stack(wanted) };
     let mut services = Services::default();
     for (table, service) in tables.iter().zip(&wanted.services) {
         let listen = &table.get_ref().listen;
@@ -109,7 +109,7 @@ fn look_at_services(
 }
 
 /// The listeners of a service; without a stack servers see the listener's address, as is so on lent addresses.
-fn of_service(
+pub fn of_service(
     wanted: &Wanted,
     service: &Service,
     stack: Option<&Stack>,
@@ -140,15 +140,24 @@ fn of_service(
 }
 
 /// A stack with the addresses and gateways, which knows where routes lead.
-fn stack(wanted: &Wanted) -> Option<Stack> {
+pub fn trial_stack(wanted: &Wanted) -> Option<Stack> {
     let link = wanted.link.attachment(0).ok()?;
     let addresses = link.addresses.iter().map(|a| (a.ip, a.prefix));
     let config = Config {
         addresses: addresses.collect(),
         gateways: link.gateways.clone(),
-        ..Config::new(Mac([2, 0, 0, 0, 0, 1]), LINK_MTU)
+        ..Config::new(Mac([2, 0, 0, 0, 0, 1]), mtu_of(&link.link))
     };
     Stack::new(config, 0, clock::now()).ok()
+}
+
+/// How long packets may be on the link, as far as it is there.
+fn mtu_of(link: &LinkName) -> usize {
+    let LinkName::Xdp { interface, .. } = link else {
+        return LINK_MTU;
+    };
+    let found = Netlink::new().and_then(|netlink| netlink.link_by_name(interface));
+    found.map_or(LINK_MTU, |found| found.mtu as usize)
 }
 
 fn look_at_files(source: &Source, tables: &File, wanted: &Wanted) {

@@ -168,6 +168,17 @@ impl Program {
         Ok(())
     }
 
+    /// Empties the slots: the dispatcher has packets pass then.
+    pub(super) fn let_pass(&self) -> Result<(), Error> {
+        let mut first = self.first();
+        // The first before the others: a handler that still runs goes on to the filter.
+        for slot in 0..SLOTS {
+            self.slots.clear(slot)?;
+        }
+        first.has_handler = false;
+        Ok(())
+    }
+
     /// Links of several cores may change it at the same time.
     fn first(&self) -> MutexGuard<'_, First> {
         self.first.lock().unwrap_or_else(PoisonError::into_inner)

@@ -30,13 +30,22 @@ impl XdpLink {
             ))
             .mend("name an interface of hardware, or a veth"));
         }
-        let info = Netlink::new()?.link_by_name(name)?;
-        if info.kind.as_deref() != Some(VETH) {
-            return Ok(WayOut::Transmit);
-        }
-        arrives(name, XdpFeatures::of(info.index)?)?;
-        Ok(WayOut::Redirect(info.index))
+        way_out_of(name)
     }
+}
+
+/// How packets leave by an interface of this name whose program runs in the driver: what can be known without a link.
+///
+/// # Errors
+///
+/// They would not arrive, or there is no such interface.
+pub fn way_out_of(name: &str) -> Result<WayOut, Error> {
+    let info = Netlink::new()?.link_by_name(name)?;
+    if info.kind.as_deref() != Some(VETH) {
+        return Ok(WayOut::Transmit);
+    }
+    arrives(name, XdpFeatures::of(info.index)?)?;
+    Ok(WayOut::Redirect(info.index))
 }
 
 /// Whether the other end of a veth takes what is redirected to it, by what the kernel says of this one: nothing before

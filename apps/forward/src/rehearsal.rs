@@ -1,0 +1,65 @@
+//! What would keep a successor from forwarding, found while the forwarder before it still forwards.
+//!
+//! A predecessor that was asked to hand over does not come back. So what can be known without having what it has is looked at before:
+//! routes, servers, the kept flows, and where files and sockets are to be made. What is left is what only having the link shows.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+
+use exos::{Error, LinkName};
+
+use crate::config::{of_service, trial_stack};
+use crate::exporter::Exporter;
+use crate::keeper;
+use crate::lent;
+use crate::service::{Listen, Services};
+use crate::setup::attachment;
+use crate::wanted::Wanted;
+
+/// Refuses what a start would be refused for once the one before has gone.
+///
+/// # Errors
+///
+/// The first of that.
+pub fn rehearse(wanted: &Wanted) -> Result<(), Error> {
+    let attachment = attachment(wanted)?;
+    attachment.check()?;
+    if let (LinkName::Xdp { interface, .. }, true) = (&attachment.link, wanted.in_kernel) {
+        exos::handlers::check_way_out(interface)?;
+    }
+    let stack = match lent::is_lent(wanted)? {
+        // What the daemon lends it alone knows.
+        true => None,
+        false => trial_stack(wanted),
+    };
+    let mut listens: Vec<Listen> = Vec::new();
+    for service in &wanted.services {
+        listens.extend(of_service(wanted, service, stack.as_ref())?);
+    }
+    Services::new(&listens).map_err(|misfit| Error::new(misfit.to_string()))?;
+    wanted.metrics.map_or(Ok(()), Exporter::check)?;
+    wanted.user.as_user(|| look_at_files(wanted))
+}
+
+fn look_at_files(wanted: &Wanted) -> Result<(), Error> {
+    if let Some(path) = &wanted.keep {
+        keeper::check(path)?;
+        try_to_make(path)?;
+    }
+    wanted.control.as_deref().map_or(Ok(()), try_to_make)
+}
+
+/// Makes a file beside a path and removes it: rights, and file systems that are full or read-only, are found by nothing less.
+fn try_to_make(path: &Path) -> Result<(), Error> {
+    let mut beside = path.to_owned().into_os_string();
+    beside.push(format!(".trial-{}", std::process::id()));
+    let made = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&beside);
+    made.and_then(|_| std::fs::remove_file(&beside))
+        .map_err(|error| {
+            Error::io(format!("cannot make {}", path.display()), error)
+                .mend("name a file in a directory that can be written")
+        })
+}
