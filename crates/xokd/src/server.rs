@@ -449,4 +449,4 @@ pub(crate) fn has_ended(process: &OwnedFd) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

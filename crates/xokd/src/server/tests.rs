@@ -22,7 +22,7 @@ fn server(name: &str) -> (Server, PathBuf) {
 }
 
 /// A server as it is on kernels that cannot refuse descriptors.
-fn server_that_is_sent_descriptors(name: &str) -> (Server, PathBuf) {
+pub(crate) fn server_that_is_sent_descriptors(name: &str) -> (Server, PathBuf) {
     let (mut server, path) = server(name);
     take_descriptors(&server.listener, true);
     server.closing = Closing::new(true);
@@ -535,4 +535,27 @@ fn what_takes_long_to_be_closed_keeps_nobody() {
     });
     let patience = std::time::Duration::from_secs(60);
     over.recv_timeout(patience).expect("nobody waits");
+}
+
+/// Connections that end in every way, of which one has a descriptor with it.
+pub(crate) fn come_and_go(mut server: Server, path: &Path) {
+    let file = OwnedFd::from(std::fs::File::open("/dev/null").expect("it is there"));
+    let [leaves, sends, cut] = [(); 3].map(|()| connect(path));
+    send_with(&sends, &Request::Status.encode(1), &file).expect("it is taken");
+    server.accept(|| START, &Everybody::named());
+    let ids = server.ids();
+    drop(leaves);
+    for (id, why) in [(ids[0], Cut::HungUp), (ids[1], Cut::BadMessage)] {
+        assert!(matches!(server.receive(id, START), Some(Heard::Gone(cut)) if cut == why));
+    }
+    server.cut(ids[2], Cut::Silent);
+    assert_eq!(hear(&cut), None);
+    while server.closing.of(rustix::process::geteuid().as_raw()) > 0 {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        server.closing.go_on();
+    }
+    let _last = connect(path);
+    server.accept(|| START, &Everybody::named());
+    assert_eq!(server.len(), 1);
+    drop(server);
 }
