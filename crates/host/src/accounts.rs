@@ -8,12 +8,15 @@ use std::str::FromStr;
 const USERS: &str = "/etc/passwd";
 const GROUPS: &str = "/etc/group";
 
+/// The number that means "no change" to setresuid(2) and setresgid(2), and that nothing has.
+const NO_ID: u32 = u32::MAX;
+
 /// A user that a program can become, with its groups.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Account {
     /// As it was written.
     pub name: String,
-    /// The user; never root.
+    /// The user; never root, and never [`u32::MAX`], as the group is not.
     pub uid: u32,
     /// The group.
     pub gid: u32,
@@ -51,6 +54,11 @@ impl Account {
             None => group_of(users, uid)
                 .ok_or_else(|| format!("user {user} has no group here; write {user}:GROUP"))?,
         };
+        if [uid, gid].contains(&NO_ID) {
+            return Err(format!(
+                "{NO_ID} is no user and no group: the kernel takes it for \"leave it as it is\"; name another"
+            ));
+        }
         let mut all = name_in(users, uid).map_or_else(Vec::new, |name| groups_of(groups, name));
         all.push(gid);
         all.sort_unstable();
@@ -155,6 +163,9 @@ mod tests {
             ("0", "that is root"),
             ("admin:adm", "that is root"),
             ("www-data:", "no group"),
+            ("4294967295:4294967295", "no user and no group"),
+            ("4294967295:33", "no user and no group"),
+            ("33:4294967295", "no user and no group"),
         ] {
             let error = find(text).expect_err(text);
             assert!(error.contains(said), "{text}: {error}");

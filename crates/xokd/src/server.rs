@@ -402,8 +402,10 @@ impl Server {
         }
     }
 
-    /// Those that ended since the last call, in whatever way: what they held is to be taken.
+    /// Those that ended since the last call, in whatever way: what they held is to be taken. To be called in each turn, also
+    /// for those that wait to be closed.
     pub fn take_ended(&mut self) -> Vec<ConnectionId> {
+        self.closing.go_on();
         std::mem::take(&mut self.ended)
     }
 
@@ -422,7 +424,7 @@ impl Drop for Server {
         }
         // Who has not been let in may have sent something, too.
         if let Ok(listener) = self.listener.try_clone() {
-            self.closing.close((Standing::Own, u32::MAX), listener);
+            self.closing.close_listener(listener);
         }
     }
 }
@@ -449,4 +451,4 @@ pub(crate) fn has_ended(process: &OwnedFd) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

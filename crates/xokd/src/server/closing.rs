@@ -3,14 +3,16 @@
 //! The kernel lets go of such descriptors in the thread that closes the connection, and for some it waits as long as their
 //! sender has said: a TCP socket with `SO_LINGER`, a file of FUSE or NFS. Where the kernel refuses descriptors
 //! ([`take_descriptors`](exos_host::peer::take_descriptors)) there are none, and a connection is closed at once. Elsewhere
-//! each is closed on a thread of its own, the oldest first. There are few such threads ([`CLOSERS`]), and of these a user has
-//! a few ([`CLOSERS_PER_USER_MAX`]): more of its connections wait for one, and nobody else's wait for them.
+//! a connection is shut down first, so that nothing more comes, and then the kernel says whether descriptors are left on it
+//! (`scm_fds` in /proc/self/fdinfo, unix sockets since Linux 5.6). Without any it is closed at once. One with descriptors is
+//! closed on a thread of its own, the oldest first. There are few such threads ([`CLOSERS`]), and of these a user has a few
+//! ([`CLOSERS_PER_USER_MAX`]): more of its connections wait for one, and nobody else's wait for them.
 //!
 //! Invariant: no thread but a closer receives a message that has descriptors with it, or closes a connection on which one
 //! may wait.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::thread::JoinHandle;
 
 use rustix::io::Errno;
@@ -31,13 +33,22 @@ pub(super) enum Next {
     Descriptors,
 }
 
+/// Whose connection is closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Owner {
+    user: User,
+    /// It was one of those that users of a standing have together ([`CONNECTIONS`](crate::limits::CONNECTIONS)), and is
+    /// until it is closed.
+    let_in: bool,
+}
+
 /// Connections that are being closed.
 #[derive(Debug)]
 pub(super) struct Closing {
     may_hold_descriptors: bool,
-    closers: Vec<(User, JoinHandle<()>)>,
+    closers: Vec<(Owner, JoinHandle<()>)>,
     /// The oldest first.
-    waiting: VecDeque<(User, OwnedFd)>,
+    waiting: VecDeque<(Owner, OwnedFd)>,
 }
 
 impl Closing {
@@ -71,51 +82,90 @@ impl Closing {
 
     /// Closes a connection of this user; its peer sees that at once.
     pub(super) fn close(&mut self, user: User, socket: OwnedFd) {
+        self.shut(Owner { user, let_in: true }, socket);
+    }
+
+    /// Closes a connection of this user that was not let in.
+    pub(super) fn turn_away(&mut self, user: User, socket: OwnedFd) {
+        let let_in = false;
+        self.shut(Owner { user, let_in }, socket);
+    }
+
+    fn shut(&mut self, owner: Owner, socket: OwnedFd) {
         if self.may_hold_descriptors {
             let _ = rustix::net::shutdown(&socket, Shutdown::Both);
-            self.waiting.push_back((user, socket));
+            if holds_descriptors(&socket) {
+                self.waiting.push_back((owner, socket));
+                self.go_on();
+            }
+        }
+    }
+
+    /// Closes what others may still send to.
+    pub(super) fn close_listener(&mut self, listener: OwnedFd) {
+        if self.may_hold_descriptors {
+            let user = (Standing::Own, u32::MAX);
+            self.waiting.push_back((
+                Owner {
+                    user,
+                    let_in: false,
+                },
+                listener,
+            ));
             self.go_on();
         }
     }
 
     /// Connections of this user that are not closed yet.
     pub(super) fn of(&self, uid: u32) -> usize {
-        self.users().filter(|(_, user)| *user == uid).count()
+        self.owners().filter(|owner| owner.user.1 == uid).count()
     }
 
-    /// How well the policy knew the users of those that are not closed yet.
+    /// How well the policy knew the users of those that were let in and are not closed yet.
     pub(super) fn standings(&self) -> impl Iterator<Item = Standing> {
-        self.users().map(|(standing, _)| standing)
+        let let_in = self.owners().filter(|owner| owner.let_in);
+        let_in.map(|owner| owner.user.0)
     }
 
-    fn users(&self) -> impl Iterator<Item = User> {
-        let closers = self.closers.iter().map(|(user, _)| *user);
-        closers.chain(self.waiting.iter().map(|(user, _)| *user))
+    fn owners(&self) -> impl Iterator<Item = Owner> {
+        let closers = self.closers.iter().map(|(owner, _)| *owner);
+        closers.chain(self.waiting.iter().map(|(owner, _)| *owner))
     }
 
     /// Gives those that wait to closers, as far as there are any for their users.
     pub(super) fn go_on(&mut self) {
         self.closers.retain(|(_, closer)| !closer.is_finished());
         let mut at = 0;
-        while let Some((user, _)) = self.waiting.get(at) {
-            if !self.has_closer_for(*user) {
+        while let Some((owner, _)) = self.waiting.get(at) {
+            if !self.has_closer_for(owner.user) {
                 at += 1;
                 continue;
             }
-            let (user, socket) = self.waiting.remove(at).expect("it was there just now");
+            let (owner, socket) = self.waiting.remove(at).expect("it was there just now");
             match start(socket) {
-                Ok(thread) => self.closers.push((user, thread)),
-                Err(socket) => return self.waiting.insert(at, (user, socket)),
+                Ok(thread) => self.closers.push((owner, thread)),
+                Err(socket) => return self.waiting.insert(at, (owner, socket)),
             }
         }
     }
 
     fn has_closer_for(&self, (standing, uid): User) -> bool {
-        let closers = || self.closers.iter().map(|(user, _)| *user);
+        let closers = || self.closers.iter().map(|(owner, _)| owner.user);
         let of_user = closers().filter(|(_, user)| *user == uid).count();
         let taken = closers().map(|(standing, _)| (standing, 1));
         of_user < CLOSERS_PER_USER_MAX && CLOSERS.room(standing, taken) > 0
     }
+}
+
+/// Whether a connection that is shut down has descriptors to be received. Where that cannot be told it may have some.
+fn holds_descriptors(socket: &OwnedFd) -> bool {
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", socket.as_raw_fd()));
+    !info.is_ok_and(|info| says_none(&info))
+}
+
+fn says_none(info: &str) -> bool {
+    let mut lines = info.lines();
+    lines.any(|line| line.split_ascii_whitespace().eq(["scm_fds:", "0"]))
 }
 
 /// Closes a socket on a thread of its own, or gives it back when there is none.
@@ -143,12 +193,11 @@ impl Drop for Closing {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsRawFd as _;
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
     use super::*;
-    use crate::server::tests::lingering;
+    use crate::server::tests::{alone, lingering};
 
     /// Until those of this user are closed that can be.
     fn until_closed(closing: &mut Closing, uid: u32, left: usize) {
@@ -158,65 +207,100 @@ mod tests {
         }
     }
 
+    /// What is closed by a closer, since nothing is known of descriptors there, and at once.
+    fn quick() -> OwnedFd {
+        let file = std::fs::File::open("/dev/null");
+        file.expect("it is there").into()
+    }
+
+    #[test]
+    fn what_has_no_descriptors_is_closed_at_once() {
+        let mut closing = Closing::new(true);
+        let (socket, peer) = UnixStream::pair().expect("a pair");
+        let many = [b'x'; 1000];
+        std::io::Write::write_all(&mut &peer, &many).expect("room");
+        closing.close((Standing::Named, 7), socket.into());
+        assert_eq!((closing.of(7), closing.closers.len()), (0, 0));
+        let sent = std::io::Write::write_all(&mut &peer, &many);
+        assert!(sent.is_err(), "nobody is there any more");
+        for (info, none) in [
+            ("flags:\t04002\nscm_fds: 0\n", true),
+            ("scm_fds: 10\n", false),
+            ("flags:\t0\n", false),
+            ("", false),
+        ] {
+            assert_eq!(says_none(info), none, "{info}");
+        }
+    }
+
     /// Sockets of which each takes an hour to be closed, of two users whom the policy names and of one whom it does not.
     #[test]
     fn one_user_holds_up_nobody_elses_closers() {
-        let mut closing = Closing::new(true);
-        let users = [
-            (Standing::Named, 7),
-            (Standing::Named, 8),
-            (Standing::Unnamed, 9),
-        ];
-        let mut peers = Vec::new();
-        for user in users {
-            for _ in 0..CLOSERS_PER_USER_MAX + 2 {
-                let (socket, peer) = lingering();
-                peers.push(peer);
-                closing.close(user, socket);
-            }
-        }
-        for standing in Standing::ALL {
-            let (socket, _peer) = UnixStream::pair().expect("a pair");
-            closing.close((standing, 10), socket.into());
-            until_closed(&mut closing, 10, 0);
-        }
-        for (_, uid) in users {
-            assert_eq!(closing.of(uid), CLOSERS_PER_USER_MAX + 2);
-        }
-        // The oldest that waits is the next.
-        let waiting = |closing: &Closing| -> Vec<i32> {
-            let of_first = closing.waiting.iter().filter(|(user, _)| *user == users[0]);
-            of_first.map(|(_, socket)| socket.as_raw_fd()).collect()
-        };
-        let before = waiting(&closing);
-        drop(peers.remove(0));
-        until_closed(&mut closing, 7, CLOSERS_PER_USER_MAX + 1);
-        assert_eq!(waiting(&closing), before[1..]);
-        drop(peers);
-        for (_, uid) in users {
-            until_closed(&mut closing, uid, 0);
-        }
+        alone(
+            "server::closing::tests::one_user_holds_up_nobody_elses_closers",
+            || {
+                let mut closing = Closing::new(true);
+                let users = [
+                    (Standing::Named, 7),
+                    (Standing::Named, 8),
+                    (Standing::Unnamed, 9),
+                ];
+                let mut peers = Vec::new();
+                for user in users {
+                    for _ in 0..CLOSERS_PER_USER_MAX + 2 {
+                        let (socket, peer) = lingering();
+                        peers.push(peer);
+                        closing.close(user, socket);
+                    }
+                }
+                for standing in Standing::ALL {
+                    closing.close((standing, 10), quick());
+                    until_closed(&mut closing, 10, 0);
+                }
+                for (_, uid) in users {
+                    assert_eq!(closing.of(uid), CLOSERS_PER_USER_MAX + 2);
+                }
+                // The oldest that waits is the next.
+                let waiting = |closing: &Closing| -> Vec<i32> {
+                    let of_first = closing.waiting.iter();
+                    let of_first = of_first.filter(|(owner, _)| owner.user == users[0]);
+                    of_first.map(|(_, socket)| socket.as_raw_fd()).collect()
+                };
+                let before = waiting(&closing);
+                drop(peers.remove(0));
+                until_closed(&mut closing, 7, CLOSERS_PER_USER_MAX + 1);
+                assert_eq!(waiting(&closing), before[1..]);
+                drop(peers);
+                for (_, uid) in users {
+                    until_closed(&mut closing, uid, 0);
+                }
+            },
+        );
     }
 
     /// Many users whom nobody names, as one person may be.
     #[test]
     fn strangers_leave_closers_to_who_is_named() {
-        let mut closing = Closing::new(true);
-        let most = CLOSERS.most(Standing::Unnamed);
-        let mut peers = Vec::new();
-        for uid in 0..most as u32 + 1 {
-            let (socket, peer) = lingering();
-            peers.push(peer);
-            closing.close((Standing::Unnamed, 1000 + uid), socket);
-        }
-        assert_eq!((closing.closers.len(), closing.waiting.len()), (most, 1));
-        let (socket, _peer) = UnixStream::pair().expect("a pair");
-        closing.close((Standing::Member, 7), socket.into());
-        until_closed(&mut closing, 7, 0);
-        let standings = closing.standings();
-        assert_eq!(
-            standings.filter(|s| *s == Standing::Unnamed).count(),
-            most + 1
+        alone(
+            "server::closing::tests::strangers_leave_closers_to_who_is_named",
+            || {
+                let mut closing = Closing::new(true);
+                let most = CLOSERS.most(Standing::Unnamed);
+                let mut peers = Vec::new();
+                for uid in 0..most as u32 + 1 {
+                    let (socket, peer) = lingering();
+                    peers.push(peer);
+                    closing.close((Standing::Unnamed, 1000 + uid), socket);
+                }
+                assert_eq!((closing.closers.len(), closing.waiting.len()), (most, 1));
+                closing.close((Standing::Member, 7), quick());
+                until_closed(&mut closing, 7, 0);
+                let standings = closing.standings();
+                assert_eq!(
+                    standings.filter(|s| *s == Standing::Unnamed).count(),
+                    most + 1
+                );
+            },
         );
     }
 }

@@ -7,7 +7,8 @@ use rustix::net::SocketAddrUnix;
 
 use super::*;
 use crate::limits::{
-    CONNECTIONS, CONNECTIONS_PER_USER_MAX, CONNECTIONS_UNNAMED_MAX, NEWCOMERS_TIME, UNSEATED_TIME,
+    CLOSERS_PER_USER_MAX, CONNECTIONS, CONNECTIONS_PER_USER_MAX, CONNECTIONS_UNNAMED_MAX,
+    NEWCOMERS_TIME, UNSEATED_TIME,
 };
 
 const START: Now = Now::ZERO;
@@ -16,13 +17,19 @@ fn path(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("exos-xokd-{name}-{}", std::process::id()))
 }
 
+/// Makes a server, of one kind or the other.
+type Make = fn(&str) -> (Server, PathBuf);
+
+/// On kernels that refuse descriptors to whoever sends them, and on those that cannot.
+const KINDS: [Make; 2] = [server, server_that_is_sent_descriptors];
+
 fn server(name: &str) -> (Server, PathBuf) {
     let path = path(name);
     (Server::listen(&path).expect("a socket"), path)
 }
 
 /// A server as it is on kernels that cannot refuse descriptors.
-fn server_that_is_sent_descriptors(name: &str) -> (Server, PathBuf) {
+pub(crate) fn server_that_is_sent_descriptors(name: &str) -> (Server, PathBuf) {
     let (mut server, path) = server(name);
     take_descriptors(&server.listener, true);
     server.closing = Closing::new(true);
@@ -318,6 +325,10 @@ fn users_whom_nobody_names_cannot_keep_the_others_out() {
 
 #[test]
 fn one_that_holds_nothing_makes_room_when_it_has_had_its_time() {
+    KINDS.into_iter().for_each(makes_room);
+}
+
+fn makes_room(server: Make) {
     let (mut server, path) = server("room");
     let most = CONNECTIONS.most(Standing::Unnamed);
     let crowd = fill(&mut server, &path, most, Standing::Unnamed);
@@ -355,6 +366,10 @@ fn one_that_holds_nothing_makes_room_when_it_has_had_its_time() {
 /// After a start whoever comes first does not take the places of those who are about to come back.
 #[test]
 fn there_is_room_for_who_comes_back() {
+    KINDS.into_iter().for_each(comes_back);
+}
+
+fn comes_back(server: Make) {
     const AWAY: usize = 3;
     const ABSENT: u32 = 7;
     let (mut server, path) = server("back");
@@ -427,6 +442,16 @@ fn send_with(socket: &OwnedFd, bytes: &[u8], fd: &OwnedFd) -> Result<(), Errno> 
     assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
     let parts = [std::io::IoSlice::new(bytes)];
     rustix::net::sendmsg(socket, &parts, &mut ancillary, SendFlags::NOSIGNAL).map(drop)
+}
+
+/// Runs a test in a process of its own. Other tests start programs, which have copies of all sockets for a moment, and who
+/// closes a socket then does not wait.
+pub(super) fn alone(test: &str, part: impl FnOnce()) {
+    if exos_testing::role().is_some() {
+        part();
+        exos_testing::done();
+    }
+    assert!(exos_testing::is_done(exos_testing::play(test, "alone")));
 }
 
 /// A TCP socket that takes an hour to be closed, and the peer that does not read what it sends.
@@ -502,37 +527,120 @@ fn a_message_that_comes_after_the_look_is_left_alone() {
 /// one that is not, and from a client that is turned away. Nobody waits for any of them.
 #[test]
 fn what_takes_long_to_be_closed_keeps_nobody() {
-    let (done, over) = std::sync::mpsc::channel();
-    // On a thread, so that waiting is seen.
-    std::thread::spawn(move || {
-        let (mut server, path) = server_that_is_sent_descriptors("lingering");
-        let clients: Vec<_> = (0..3).map(|_| connect(&path)).collect();
-        let mut peers = Vec::new();
-        for client in &clients {
-            let (socket, peer) = lingering();
-            peers.push(peer);
-            send_with(client, &Request::Status.encode(1), &socket).expect("it is taken");
-        }
-        server.accept(|| START, &Everybody::named());
-        let ids = server.ids();
-        assert!(matches!(
-            server.receive(ids[0], START),
-            Some(Heard::Gone(Cut::BadMessage))
-        ));
-        server.cut(ids[1], Cut::Silent);
-        drop(clients);
-        assert!(server.receive(ids[2], START).is_some());
-        assert!(server.is_empty());
-        let uid = rustix::process::geteuid().as_raw();
-        assert_eq!(server.closing.of(uid), 3, "they are not closed yet");
-        // Without its data to be sent a socket is closed at once.
-        drop(peers);
-        while server.closing.of(uid) > 0 {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-            server.closing.go_on();
-        }
-        done.send(()).expect("somebody waits");
-    });
-    let patience = std::time::Duration::from_secs(60);
-    over.recv_timeout(patience).expect("nobody waits");
+    alone(
+        "server::tests::what_takes_long_to_be_closed_keeps_nobody",
+        || {
+            let (done, over) = std::sync::mpsc::channel();
+            // On a thread, so that waiting is seen.
+            std::thread::spawn(move || {
+                let (mut server, path) = server_that_is_sent_descriptors("lingering");
+                let clients: Vec<_> = (0..=CLOSERS_PER_USER_MAX).map(|_| connect(&path)).collect();
+                let mut peers = Vec::new();
+                for client in &clients {
+                    let (socket, peer) = lingering();
+                    peers.push(peer);
+                    send_with(client, &Request::Status.encode(1), &socket).expect("it is taken");
+                }
+                server.accept(|| START, &Everybody::named());
+                let ids = server.ids();
+                assert!(matches!(
+                    server.receive(ids[0], START),
+                    Some(Heard::Gone(Cut::BadMessage))
+                ));
+                server.cut(ids[1], Cut::Silent);
+                drop(clients);
+                for id in &ids[2..] {
+                    assert!(server.receive(*id, START).is_some());
+                }
+                assert!(server.is_empty());
+                let uid = rustix::process::geteuid().as_raw();
+                let open = server.closing.of(uid);
+                assert_eq!(open, CLOSERS_PER_USER_MAX + 1, "they are not closed yet");
+                // Without its data to be sent a socket is closed at once.
+                drop(peers);
+                while server.closing.of(uid) > 0 {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                    server.take_ended();
+                }
+                done.send(()).expect("somebody waits");
+            });
+            let patience = std::time::Duration::from_secs(60);
+            over.recv_timeout(patience).expect("nobody waits");
+        },
+    );
+}
+
+/// Where the kernel cannot refuse descriptors: a user of whom some connections take an hour to be closed, and who connects
+/// again and again, keeps itself out and nobody else.
+#[test]
+fn who_keeps_closers_and_connects_again_and_again_keeps_nobody_out() {
+    alone(
+        "server::tests::who_keeps_closers_and_connects_again_and_again_keeps_nobody_out",
+        || {
+            let (mut server, path) = server_that_is_sent_descriptors("crowded-out");
+            let ours = rustix::process::geteuid().as_raw();
+            let mut peers = Vec::new();
+            let mut end_with_descriptors = |server: &mut Server| {
+                let client = connect(&path);
+                let (socket, peer) = lingering();
+                peers.push(peer);
+                send_with(&client, &Request::Status.encode(1), &socket).expect("it is taken");
+                drop(socket);
+                server.accept(|| START, &Everybody::named());
+            };
+            for _ in 0..CLOSERS_PER_USER_MAX {
+                end_with_descriptors(&mut server);
+                let last = server.last;
+                assert!(server.receive(last, START).is_some(), "it is cut");
+            }
+            let connected = CONNECTIONS_PER_USER_MAX - CLOSERS_PER_USER_MAX;
+            let _programs: Vec<_> = (0..connected).map(|_| connect(&path)).collect();
+            server.accept(|| START, &Everybody::named());
+            while server.len() < connected {
+                server.accept(|| START, &Everybody::named());
+            }
+            for _ in 0..600 {
+                drop(connect(&path));
+                server.accept(|| START, &Everybody::named());
+            }
+            assert_eq!(count(&server, "connections_refused_too_many"), 600);
+            assert_eq!(server.closing.of(ours), CLOSERS_PER_USER_MAX);
+            // What is turned away with descriptors takes no connection from anybody, and waits.
+            for _ in 0..8 {
+                end_with_descriptors(&mut server);
+            }
+            assert_eq!(server.closing.of(ours), CLOSERS_PER_USER_MAX + 8);
+            assert_eq!(server.closing.standings().count(), CLOSERS_PER_USER_MAX);
+            // All of this was somebody else, then: strangers have what is theirs.
+            for connection in server.connections.values_mut() {
+                connection.peer.uid = 7;
+            }
+            let most = CONNECTIONS.most(Standing::Unnamed);
+            let _strangers = fill(&mut server, &path, most, Standing::Unnamed);
+            assert_eq!(server.len(), connected + most);
+        },
+    );
+}
+
+/// Connections that end in every way, of which one has a descriptor with it.
+pub(crate) fn come_and_go(mut server: Server, path: &Path) {
+    let file = OwnedFd::from(std::fs::File::open("/dev/null").expect("it is there"));
+    let [leaves, sends, cut] = [(); 3].map(|()| connect(path));
+    send_with(&sends, &Request::Status.encode(1), &file).expect("it is taken");
+    server.accept(|| START, &Everybody::named());
+    let ids = server.ids();
+    drop(leaves);
+    for (id, why) in [(ids[0], Cut::HungUp), (ids[1], Cut::BadMessage)] {
+        assert!(matches!(server.receive(id, START), Some(Heard::Gone(cut)) if cut == why));
+    }
+    server.cut(ids[2], Cut::Silent);
+    assert_eq!(hear(&cut), None);
+    while server.closing.of(rustix::process::geteuid().as_raw()) > 0 {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        server.closing.go_on();
+    }
+    let _last = connect(path);
+    server.accept(|| START, &Everybody::named());
+    assert_eq!(server.len(), 1);
+    drop(server);
 }
