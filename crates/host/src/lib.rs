@@ -13,6 +13,7 @@
 
 pub mod accounts;
 pub mod affinity;
+pub mod background;
 pub mod bpf;
 pub mod caps;
 pub mod children;

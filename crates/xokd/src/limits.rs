@@ -12,13 +12,6 @@ use crate::policy::{Pool, Standing};
 /// a group, and the daemon's own user always finds 64.
 pub const CONNECTIONS: Pool = Pool::new([64, 256, 448, 512]);
 
-/// Threads that close connections where the kernel cannot keep descriptors away. One that waits for what was handed over
-/// costs a stack that is hardly touched; with all of them waiting, connections that end keep their descriptors for longer.
-pub const CLOSERS: Pool = Pool::new([8, 16, 24, 32]);
-
-/// Such threads for one user's connections: one user holds up its own, and those like it find others.
-pub const CLOSERS_PER_USER_MAX: usize = 4;
-
 /// Connections of one user: its programs, and some lookers-on.
 pub const CONNECTIONS_PER_USER_MAX: usize = 64;
 

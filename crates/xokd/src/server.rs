@@ -396,7 +396,7 @@ impl Server {
     /// Ends a connection.
     pub fn cut(&mut self, id: ConnectionId, why: Cut) {
         if let Some(connection) = self.connections.remove(&id) {
-            self.closing.close(connection.user(), connection.socket);
+            self.closing.close(connection.socket);
             self.ended.push(id);
             self.count(why);
         }
@@ -420,7 +420,7 @@ impl Drop for Server {
             let _ = std::fs::remove_file(&self.path);
         }
         for (_, connection) in std::mem::take(&mut self.connections) {
-            self.closing.close(connection.user(), connection.socket);
+            self.closing.close(connection.socket);
         }
         // Who has not been let in may have sent something, too.
         if let Ok(listener) = self.listener.try_clone() {

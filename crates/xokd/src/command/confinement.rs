@@ -92,6 +92,8 @@ const ALWAYS: &[c_long] = &[
 /// The policy, the state file, names in /sys/fs/bpf, /proc.
 const FILES: &[c_long] = &[
     libc::SYS_close,
+    // By a thread that closes a connection with its end.
+    libc::SYS_close_range,
     libc::SYS_faccessat,
     libc::SYS_fallocate,
     libc::SYS_fchmod,

@@ -80,18 +80,16 @@ impl Server {
 
     fn welcome(&mut self, socket: OwnedFd, now: Now, guests: &impl Guests) {
         // Whoever has too many is turned away for little.
-        let uid = socket_peercred(&socket).map_or(u32::MAX, |c| c.uid.as_raw());
-        let of_user = || self.connections.values().filter(|c| c.peer.uid == uid);
-        let known = of_user().map(|c| c.standing).max();
-        let user = (known.unwrap_or(Standing::Unnamed), uid);
-        let of_user = of_user().count() + self.closing.of(uid);
+        let uid = socket_peercred(&socket).map(|c| c.uid.as_raw());
+        let of_user = self.connections.values().map(|c| c.peer.uid);
+        let of_user = of_user.filter(|user| uid == Ok(*user)).count();
         if of_user >= CONNECTIONS_PER_USER_MAX {
             self.count(Cut::TooMany);
-            self.closing.turn_away(user, socket);
+            self.closing.close(socket);
             return;
         }
         let Ok(peer) = Peer::of(&socket) else {
-            self.closing.turn_away(user, socket);
+            self.closing.close(socket);
             return; // It has gone again.
         };
         let mut connection = Connection::new(socket, peer, now);
@@ -101,7 +99,7 @@ impl Server {
         if too_many || !self.has_room(&connection, now, guests) {
             self.count(Cut::TooMany);
             turn_away(&connection, self.closing.next(&connection.socket));
-            self.closing.turn_away(connection.user(), connection.socket);
+            self.closing.close(connection.socket);
             return;
         }
         self.last += 1;
@@ -133,9 +131,7 @@ impl Server {
 
     fn is_free(&self, standing: Standing, kept: &[(Standing, usize)]) -> bool {
         let taken = self.connections.values().map(|c| (c.standing, 1));
-        // What is not closed yet has its descriptor still. What was not let in takes nobody's place.
-        let closing = self.closing.standings().map(|standing| (standing, 1));
-        let taken = taken.chain(closing).chain(kept.iter().copied());
+        let taken = taken.chain(kept.iter().copied());
         CONNECTIONS.check(standing, "connections", taken).is_ok()
     }
 

@@ -7,8 +7,7 @@ use rustix::net::SocketAddrUnix;
 
 use super::*;
 use crate::limits::{
-    CLOSERS_PER_USER_MAX, CONNECTIONS, CONNECTIONS_PER_USER_MAX, CONNECTIONS_UNNAMED_MAX,
-    NEWCOMERS_TIME, UNSEATED_TIME,
+    CONNECTIONS, CONNECTIONS_PER_USER_MAX, CONNECTIONS_UNNAMED_MAX, NEWCOMERS_TIME, UNSEATED_TIME,
 };
 
 const START: Now = Now::ZERO;
@@ -446,7 +445,7 @@ fn send_with(socket: &OwnedFd, bytes: &[u8], fd: &OwnedFd) -> Result<(), Errno> 
 
 /// Runs a test in a process of its own. Other tests start programs, which have copies of all sockets for a moment, and who
 /// closes a socket then does not wait.
-pub(super) fn alone(test: &str, part: impl FnOnce()) {
+fn alone(test: &str, part: impl FnOnce()) {
     if exos_testing::role().is_some() {
         part();
         exos_testing::done();
@@ -455,7 +454,7 @@ pub(super) fn alone(test: &str, part: impl FnOnce()) {
 }
 
 /// A TCP socket that takes an hour to be closed, and the peer that does not read what it sends.
-pub(super) fn lingering() -> (OwnedFd, std::net::TcpStream) {
+fn lingering() -> (OwnedFd, std::net::TcpStream) {
     use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
     use std::io::Write as _;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -523,8 +522,14 @@ fn a_message_that_comes_after_the_look_is_left_alone() {
     );
 }
 
-/// As on kernels that cannot refuse them: a descriptor that takes an hour to be closed, in a message that is received, in
-/// one that is not, and from a client that is turned away. Nobody waits for any of them.
+/// How many descriptors this process has.
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("ours").count()
+}
+
+/// As on kernels that cannot refuse them: descriptors that take an hour to be closed, in messages that are received, in some
+/// that are not, and of a user who has too many connections. Nobody waits for them, they keep nothing, and they keep nobody
+/// out.
 #[test]
 fn what_takes_long_to_be_closed_keeps_nobody() {
     alone(
@@ -533,36 +538,8 @@ fn what_takes_long_to_be_closed_keeps_nobody() {
             let (done, over) = std::sync::mpsc::channel();
             // On a thread, so that waiting is seen.
             std::thread::spawn(move || {
-                let (mut server, path) = server_that_is_sent_descriptors("lingering");
-                let clients: Vec<_> = (0..=CLOSERS_PER_USER_MAX).map(|_| connect(&path)).collect();
-                let mut peers = Vec::new();
-                for client in &clients {
-                    let (socket, peer) = lingering();
-                    peers.push(peer);
-                    send_with(client, &Request::Status.encode(1), &socket).expect("it is taken");
-                }
-                server.accept(|| START, &Everybody::named());
-                let ids = server.ids();
-                assert!(matches!(
-                    server.receive(ids[0], START),
-                    Some(Heard::Gone(Cut::BadMessage))
-                ));
-                server.cut(ids[1], Cut::Silent);
-                drop(clients);
-                for id in &ids[2..] {
-                    assert!(server.receive(*id, START).is_some());
-                }
-                assert!(server.is_empty());
-                let uid = rustix::process::geteuid().as_raw();
-                let open = server.closing.of(uid);
-                assert_eq!(open, CLOSERS_PER_USER_MAX + 1, "they are not closed yet");
-                // Without its data to be sent a socket is closed at once.
-                drop(peers);
-                while server.closing.of(uid) > 0 {
-                    std::thread::sleep(std::time::Duration::from_millis(1));
-                    server.take_ended();
-                }
-                done.send(()).expect("somebody waits");
+                close_what_takes_long();
+                done.send(())
             });
             let patience = std::time::Duration::from_secs(60);
             over.recv_timeout(patience).expect("nobody waits");
@@ -570,56 +547,52 @@ fn what_takes_long_to_be_closed_keeps_nobody() {
     );
 }
 
-/// Where the kernel cannot refuse descriptors: a user of whom some connections take an hour to be closed, and who connects
-/// again and again, keeps itself out and nobody else.
-#[test]
-fn who_keeps_closers_and_connects_again_and_again_keeps_nobody_out() {
-    alone(
-        "server::tests::who_keeps_closers_and_connects_again_and_again_keeps_nobody_out",
-        || {
-            let (mut server, path) = server_that_is_sent_descriptors("crowded-out");
-            let ours = rustix::process::geteuid().as_raw();
-            let mut peers = Vec::new();
-            let mut end_with_descriptors = |server: &mut Server| {
-                let client = connect(&path);
-                let (socket, peer) = lingering();
-                peers.push(peer);
-                send_with(&client, &Request::Status.encode(1), &socket).expect("it is taken");
-                drop(socket);
-                server.accept(|| START, &Everybody::named());
-            };
-            for _ in 0..CLOSERS_PER_USER_MAX {
-                end_with_descriptors(&mut server);
-                let last = server.last;
-                assert!(server.receive(last, START).is_some(), "it is cut");
-            }
-            let connected = CONNECTIONS_PER_USER_MAX - CLOSERS_PER_USER_MAX;
-            let _programs: Vec<_> = (0..connected).map(|_| connect(&path)).collect();
-            server.accept(|| START, &Everybody::named());
-            while server.len() < connected {
-                server.accept(|| START, &Everybody::named());
-            }
-            for _ in 0..600 {
-                drop(connect(&path));
-                server.accept(|| START, &Everybody::named());
-            }
-            assert_eq!(count(&server, "connections_refused_too_many"), 600);
-            assert_eq!(server.closing.of(ours), CLOSERS_PER_USER_MAX);
-            // What is turned away with descriptors takes no connection from anybody, and waits.
-            for _ in 0..8 {
-                end_with_descriptors(&mut server);
-            }
-            assert_eq!(server.closing.of(ours), CLOSERS_PER_USER_MAX + 8);
-            assert_eq!(server.closing.standings().count(), CLOSERS_PER_USER_MAX);
-            // All of this was somebody else, then: strangers have what is theirs.
-            for connection in server.connections.values_mut() {
-                connection.peer.uid = 7;
-            }
-            let most = CONNECTIONS.most(Standing::Unnamed);
-            let _strangers = fill(&mut server, &path, most, Standing::Unnamed);
-            assert_eq!(server.len(), connected + most);
-        },
-    );
+fn close_what_takes_long() {
+    let (mut server, path) = server_that_is_sent_descriptors("lingering");
+    let mut peers = Vec::new();
+    let mut connect_with_lingering = || {
+        let client = connect(&path);
+        let (socket, peer) = lingering();
+        peers.push(peer);
+        send_with(&client, &Request::Status.encode(1), &socket).expect("it is taken");
+        client
+    };
+    let before = descriptors();
+    let clients: Vec<_> = (0..6).map(|_| connect_with_lingering()).collect();
+    server.accept(|| START, &Everybody::named());
+    let ids = server.ids();
+    assert!(matches!(
+        server.receive(ids[0], START),
+        Some(Heard::Gone(Cut::BadMessage))
+    ));
+    server.cut(ids[1], Cut::Silent);
+    drop(clients);
+    for id in &ids[2..] {
+        assert!(server.receive(*id, START).is_some());
+    }
+    assert!(server.is_empty());
+    let programs: Vec<_> = (0..CONNECTIONS_PER_USER_MAX)
+        .map(|_| connect(&path))
+        .collect();
+    server.accept(|| START, &Everybody::named());
+    assert_eq!(server.len(), programs.len());
+    for turned_away in 1..=600 {
+        match turned_away % 10 {
+            0 => drop(connect_with_lingering()),
+            _ => drop(connect(&path)),
+        }
+        server.accept(|| START, &Everybody::named());
+        assert_eq!(count(&server, "connections_refused_too_many"), turned_away);
+    }
+    // Each that is connected has two here, and one at its other end.
+    assert_eq!(descriptors(), before + 3 * programs.len() + peers.len());
+    // All of this was somebody else, then: strangers have what is theirs.
+    for connection in server.connections.values_mut() {
+        connection.peer.uid = 7;
+    }
+    let most = CONNECTIONS.most(Standing::Unnamed);
+    let _strangers = fill(&mut server, &path, most, Standing::Unnamed);
+    assert_eq!(server.len(), programs.len() + most);
 }
 
 /// Connections that end in every way, of which one has a descriptor with it.
@@ -635,10 +608,6 @@ pub(crate) fn come_and_go(mut server: Server, path: &Path) {
     }
     server.cut(ids[2], Cut::Silent);
     assert_eq!(hear(&cut), None);
-    while server.closing.of(rustix::process::geteuid().as_raw()) > 0 {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-        server.closing.go_on();
-    }
     let _last = connect(path);
     server.accept(|| START, &Everybody::named());
     assert_eq!(server.len(), 1);
