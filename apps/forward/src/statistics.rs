@@ -105,6 +105,7 @@ pub fn line(value: &impl Serialize) -> String {
 fn all(parts: Parts<'_>) -> Vec<(String, u64)> {
     let own = parts.forwarder.counters().list().into_iter();
     let own = own.chain(parts.kernel.map(Kernel::counters).unwrap_or_default());
+    let own = own.chain([("drop_take_over", parts.exos.passed_lost())]);
     let own = own.map(|(name, count)| (name.to_owned(), count));
     own.chain(parts.exos.counters()).collect()
 }

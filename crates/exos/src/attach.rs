@@ -341,10 +341,14 @@ impl Exos {
         refuse_host_addresses(interface, &wanted.addresses)?;
         pools::refuse_host_addresses(&netlink, &wanted.pools)?;
         bpf::permitted()?;
-        let passing = Passing::listen(index)?;
+        let single = |ip: IpAddr| (ip, if ip.is_ipv4() { 32 } else { 128 });
+        let addresses = wanted.addresses.iter().map(|address| single(address.ip));
+        let pools = wanted.pools.iter().map(|pool| (pool.ip, pool.prefix));
+        let ours: Vec<_> = addresses.chain(pools).collect();
+        let passing = Passing::listen(index, &ours)?;
         let are_ours = hand_over()?;
         let mut exos = part_of(interface, *queue, wanted, are_ours)?;
-        exos.take_passed(&passing);
+        exos.take_passed(passing)?;
         Ok(exos)
     }
 

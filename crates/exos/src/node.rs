@@ -76,6 +76,8 @@ pub struct Exos {
     pub(crate) cores: Vec<Core>,
     /// What came for us before the link was there.
     passed: Vec<Vec<u8>>,
+    /// And of that, what there was no room for.
+    passed_lost: u64,
     now: Instant,
     waiting: Waiting,
     /// When the link was last asked whether one may sleep, by a program that does not.
@@ -110,6 +112,7 @@ impl Exos {
             among: None,
             cores: Vec::new(),
             passed: Vec::new(),
+            passed_lost: 0,
             now: clock::now(),
             waiting: Waiting::default(),
             looked_around: Instant::START,
@@ -152,8 +155,15 @@ impl Exos {
         self.pair.as_ref()
     }
 
+    /// Frames that came for us before the link was there and are lost: there was no room to keep them, or they were too long.
+    pub fn passed_lost(&self) -> u64 {
+        self.passed_lost
+    }
+
     /// Takes in what has passed to the host and was for us.
-    pub(crate) fn take_passed(&mut self, passing: &Passing) {
+    pub(crate) fn take_passed(&mut self, mut passing: Passing) -> Result<(), Error> {
+        // What comes from now on the link brings, and what is there has an end.
+        passing.stop()?;
         // What is longer, a kernel has put together of several: it is sent again.
         let mut frame = vec![0; exos_wire::ethernet::LEN + self.stack.config().mtu];
         let is_ours = |frame: &[u8]| self.rules.iter().any(|rule| rule.filter.matches(frame));
@@ -164,6 +174,8 @@ impl Exos {
             }
         }
         self.passed = passed;
+        self.passed_lost = passing.take_lost();
+        Ok(())
     }
 
     /// The daemon that lends the link, where one does.

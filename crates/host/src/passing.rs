@@ -1,77 +1,123 @@
 //! Frames that pass to the host: for a program that is about to take them, and cannot yet.
 //!
-//! Who follows another program at an interface has a queue of it only when that one has given it up, and the kernel takes some 30 ms
-//! for that. What comes meanwhile passes to the host, which drops what is for none of its addresses. A packet socket hears it on the
-//! way. Since packet sockets come after XDP, it hears what no XDP program has taken, and nothing else: no frame twice.
+//! A program that follows another at an interface has a queue of it only when that one has given it up, and the kernel takes some 30 ms
+//! for that. What comes meanwhile passes to the host, which drops what is for none of its addresses. Packet sockets hear it on the
+//! way. Since packet sockets come after XDP, they hear what no XDP program has taken, and nothing else: no frame twice.
+//!
+//! SYNs have a socket, and room, of their own: a segment that is lost is sent again after some round-trip times, a SYN after a second.
+
+mod classic;
 
 use crate::error::{Context as _, Result};
+use classic::{Step, Which};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socket_with};
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
-/// Bytes of frames that wait to be read: 2,000 of Ethernet's longest, with what the kernel adds to each.
+/// Bytes of frames that wait to be read, of each socket: 2,000 of Ethernet's longest or 10,000 of its shortest, with what the kernel
+/// adds to each.
 const WAITING_LEN: libc::c_int = 8 << 20;
 
-/// Frames that come by an interface and pass, from when this was made.
+/// Frames that come by an interface for our addresses and pass, from when this was made.
 #[derive(Debug)]
 pub struct Passing {
-    socket: OwnedFd,
+    /// SYNs, then all else.
+    sockets: [OwnedFd; 2],
+    too_long: u64,
 }
 
 impl Passing {
-    /// Listens on the interface of this index, in the network namespace of the calling thread. Takes CAP_NET_RAW.
-    pub fn listen(interface: u32) -> Result<Self> {
-        let open = || {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            // No protocol yet: nothing comes before the filter is there.
-            let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
-            set_filter(&socket)?;
-            // Without CAP_NET_ADMIN there is less room, not less function.
-            let _ = set(
-                &socket,
-                libc::SOL_SOCKET,
-                libc::SO_RCVBUFFORCE,
-                &WAITING_LEN,
-            );
-            bind(&socket, interface)?;
-            Ok::<_, io::Error>(socket)
-        };
-        let socket = open().context(|| "cannot listen to what passes to the host")?;
-        Ok(Self { socket })
+    /// Listens on the interface of this index for what is for these networks, in the network namespace of the calling thread. Takes
+    /// CAP_NET_RAW.
+    ///
+    /// # Errors
+    ///
+    /// This process may not.
+    pub fn listen(interface: u32, ours: &[(IpAddr, u8)]) -> Result<Self> {
+        let open = |which| open(interface, &classic::program(ours, which));
+        let what = || "cannot listen to what passes to the host";
+        Ok(Self {
+            sockets: [
+                open(Which::Syns).context(what)?,
+                open(Which::Others).context(what)?,
+            ],
+            too_long: 0,
+        })
     }
 
-    /// The next frame, whole, and how long it is; `None` when there is none now. One that is longer than `frame` is left out.
-    pub fn next<'a>(&self, frame: &'a mut [u8]) -> Option<&'a mut [u8]> {
-        loop {
-            let (_, len) = recv(&self.socket, &mut *frame, RecvFlags::TRUNC).ok()?;
-            if len <= frame.len() {
-                return Some(&mut frame[..len]);
+    /// Hears nothing more; what was heard is still there. Takes no time, as it would to leave the interface.
+    ///
+    /// # Errors
+    ///
+    /// The kernel has no memory left.
+    pub fn stop(&mut self) -> Result<()> {
+        let stop = |socket| attach(socket, &classic::nothing());
+        let stopped = self.sockets.iter().try_for_each(stop);
+        stopped.context(|| "cannot stop to listen to what passes to the host")
+    }
+
+    /// The next frame, whole; `None` when there is none now. One that is longer than `frame` is left out.
+    pub fn next<'a>(&mut self, frame: &'a mut [u8]) -> Option<&'a mut [u8]> {
+        for socket in &self.sockets {
+            while let Ok((_, len)) = recv(socket, &mut *frame, RecvFlags::TRUNC) {
+                if len <= frame.len() {
+                    return Some(&mut frame[..len]);
+                }
+                self.too_long += 1;
             }
         }
+        None
+    }
+
+    /// Frames that were left out, or for which there was no room, since this was asked last.
+    pub fn take_lost(&mut self) -> u64 {
+        let no_room: u64 = self.sockets.iter().map(no_room).sum();
+        std::mem::take(&mut self.too_long) + no_room
     }
 }
 
-/// Lets in what the interface has received, but what is of a VLAN, of which the tag is not in the frame any more.
-fn set_filter(socket: &OwnedFd) -> io::Result<()> {
-    const OF_VLAN: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_VLAN_TAG_PRESENT) as u32;
-    const KIND: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
-    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
-    const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    let mut steps = [
-        step(LOAD, 0, 0, OF_VLAN),
-        step(EQUAL, 0, 3, 0),
-        step(LOAD, 0, 0, KIND),
-        step(EQUAL, 1, 0, libc::PACKET_OUTGOING.into()),
-        step(RETURN, 0, 0, u32::MAX),
-        step(RETURN, 0, 0, 0),
-    ];
+fn open(interface: u32, program: &[Step]) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    // No protocol yet: nothing comes before the filter is there.
+    let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+    attach(&socket, program)?;
+    // Without CAP_NET_ADMIN there is less room, not less function.
+    let _ = set(
+        &socket,
+        libc::SOL_SOCKET,
+        libc::SO_RCVBUFFORCE,
+        &WAITING_LEN,
+    );
+    bind(&socket, interface)?;
+    Ok(socket)
+}
+
+/// Puts a filter in force.
+fn attach(socket: &impl AsFd, program: &[Step]) -> io::Result<()> {
     let program = libc::sock_fprog {
-        len: steps.len() as u16,
-        filter: steps.as_mut_ptr(),
+        len: program.len() as u16,
+        filter: program.as_ptr().cast_mut(),
     };
     set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
+/// Frames that a socket had no room for since it was asked last; 0 where the kernel does not say.
+fn no_room(socket: &OwnedFd) -> u64 {
+    // struct tpacket_stats (linux/if_packet.h): packets, and those of them that were dropped.
+    let mut counts = [0u32; 2];
+    let mut len = size_of_val(&counts) as libc::socklen_t;
+    // SAFETY: the counts live through the call and are of the length given.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            counts.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    done(result).map_or(0, |()| counts[1].into())
 }
 
 fn bind(socket: &OwnedFd, interface: u32) -> io::Result<()> {
@@ -90,12 +136,12 @@ fn bind(socket: &OwnedFd, interface: u32) -> io::Result<()> {
     done(result)
 }
 
-fn set<T>(socket: &OwnedFd, level: i32, option: i32, value: &T) -> io::Result<()> {
+fn set<T>(socket: &impl AsFd, level: i32, option: i32, value: &T) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: the value, and what it points to, live through the call, and it is of the length given.
     let result = unsafe {
         libc::setsockopt(
-            socket.as_raw_fd(),
+            socket.as_fd().as_raw_fd(),
             level,
             option,
             std::ptr::from_ref(value).cast(),

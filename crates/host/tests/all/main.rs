@@ -2,3 +2,4 @@
 
 mod namespaces;
 mod nsid;
+mod passing;
