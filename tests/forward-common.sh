@@ -16,7 +16,7 @@ cleanup() {
     # shellcheck disable=SC2086
     end $server ${started[@]+"${started[@]}"} "${servers[@]}"
     for host in "${hosts[@]}" switch; do ip netns delete "$net-$host" 2>/dev/null; done
-    rm -rf "$work"
+    rm -rf "$work" "/etc/netns/$net-forwarder"
 }
 network() {
     switch && host client 1 && host forwarder 0 && host one 11 && host two 12

@@ -222,6 +222,42 @@ visit 5
 check "and again, later" await eval 'scrape | grep -q "listener_flows_begun_total{.*} 15"'
 stop; same "it ends in order" 0 $?
 
+# ---- servers by their names, which stand for other addresses under load ----
+
+# The forwarder's namespace has a table of hosts of its own, which `ip netns exec` puts in the place of the host's.
+mkdir -p "/etc/netns/$net-forwarder"
+hosts_are() { printf '%s\n' '127.0.0.1 localhost' "$@" >"/etc/netns/$net-forwarder/hosts"; }
+# Whoever looks in that table and nowhere else.
+echo 'hosts: files' >"/etc/netns/$net-forwarder/nsswitch.conf"
+named() { ctl status --json | python3 -c "import json, sys; print(*sorted(s['server'] for s in json.load(sys.stdin)['status']['servers'] if s['name'] == 'web.test' and not s['leaving']))"; }
+stands_for() { [ "$(named)" = "$1" ]; }
+echoes one; echoes two
+hosts_are
+refused "a name that nobody knows" "--to: the name web.test cannot be resolved" "${link[@]}" --listen 10.10.0.20:80 --to web.test
+hosts_are '10.10.0.11 web.test'
+start --listen 10.10.0.20:80 10.10.0.20:91 --to web.test,2 --resolve 1s --control "$work/control"
+has "the status has the name" "  10.10.0.11:80 (web.test), weight 2: " "$(ctl status)"
+rm -f "$work"/knock*
+peer client knock 10.10.0.20 91 60 "$work/knock" >"$work/knocked" 2>&1 & clients=$!
+peer client talk 10.10.0.20 91 10 "$work/knock" >"$work/talked" 2>&1 & talk=$!
+await test -e "$work/knock.some" && await test -e "$work/knock.stand"
+hosts_are '10.10.0.12 web.test' '10.10.0.11 web.test'
+check "a server comes with an address" await stands_for "10.10.0.11:80 10.10.0.11:91 10.10.0.12:80 10.10.0.12:91"
+hosts_are '10.10.0.12 web.test'
+check "and goes with one" await stands_for "10.10.0.12:80 10.10.0.12:91"
+hosts_are
+check "a name that is gone for a while is told" await grep -q "the name web.test cannot be resolved" "$work/err"
+same "and keeps its servers" "10.10.0.12:80 10.10.0.12:91" "$(named)"
+hosts_are '10.10.0.12 web.test' '10.10.0.11 web.test'
+check "until it is back" await stands_for "10.10.0.11:80 10.10.0.11:91 10.10.0.12:80 10.10.0.12:91"
+rm -f "$work/knock.some"; await test -e "$work/knock.some"
+touch "$work/knock.enough"
+check "all clients who came meanwhile were served" wait $clients
+check "and connections went on, also of servers that went" wait $talk
+same "that it was gone is told once" 1 "$(grep -c "the name web.test cannot be resolved" "$work/err")"
+stop; same "it ends in order" 0 $?
+rm -r "/etc/netns/$net-forwarder"
+
 # ---- another takes its place ----
 
 # count_syns HOST...: those to port 91 at each of them; what was counted is in $work/syns-HOST when `counted` returns.
@@ -261,7 +297,6 @@ takes_over() {
     stop
     same "nothing is left of the socket" "" "$(ls "$work/control" 2>/dev/null)"
 }
-echoes one; echoes two
 refused "to take over from nowhere" "give both --control" "${link[@]}" --listen 10.10.0.20:80 --to 10.10.0.11 --take-over
 in_ switch ethtool -K forwarder gro on
 for how in asked killed; do
@@ -447,6 +482,7 @@ splice() {
 }
 refused "splicing on a link" "leave --link" --splice --link xdp:wire --listen 10.10.0.20:80 --to 10.10.0.11
 refused "splicing what is kept" "leave --keep out" --splice --keep "$work/flows" --listen 10.10.0.20:80 --to 10.10.0.11
+refused "splicing to a name" "web.test is a name" --splice --listen 10.10.0.20:80 --to web.test
 refused "splicing datagrams" "splice TCP alone" --splice --listen udp:10.10.0.20:80 --to 10.10.0.11
 refused "an address of another host" "cannot listen" --splice --listen 10.10.0.99:80 --to 10.10.0.11
 refused "a header where nobody writes it" "--splice" "${link[@]}" --listen 10.10.0.20:80 --to 10.10.0.11 --proxy-protocol v1

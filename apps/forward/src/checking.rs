@@ -41,7 +41,7 @@ impl Checking {
         while let Some(outcome) = self.prober.poll_outcome() {
             let services = forwarder.services_mut();
             services.checked(&outcome);
-            tell(&services.servers[usize::from(outcome.server)], &outcome);
+            tell(services, &outcome);
         }
     }
 
@@ -92,8 +92,9 @@ fn forget_others(services: &mut Services, targets: &[Target]) {
         .for_each(|server| services.forget_checks_of(server));
 }
 
-fn tell(server: &Server, outcome: &Outcome) {
-    let (protocol, at) = (server.transport.name(), SocketAddr::from(server.at));
+fn tell(services: &Services, outcome: &Outcome) {
+    let server = &services.servers[usize::from(outcome.server)];
+    let (protocol, at) = (server.transport.name(), services.in_words(server.at));
     match (outcome.is_well, outcome.result) {
         (Some(true), _) => exos_program::info!("exos forward: {protocol}:{at} is well again"),
         (Some(false), Err(failure)) => {

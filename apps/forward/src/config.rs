@@ -7,6 +7,7 @@ mod check;
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use exos_program::LinkArgs;
@@ -17,8 +18,9 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::health::{Ask, Codes, HealthArgs};
-use crate::limits::{CHECKS_IN_A_ROW_MAX, CONFIG_LEN_MAX, FLOWS_DEFAULT, FLOWS_MAX};
-use crate::options::{Place, Weighted};
+use crate::limits::{CHECKS_IN_A_ROW_MAX, CONFIG_LEN_MAX, FLOWS_DEFAULT, FLOWS_MAX, RESOLVE_EVERY};
+use crate::names::{Named, To, interval};
+use crate::options::Place;
 use crate::wanted::{Service, Wanted};
 
 /// The whole file.
@@ -34,6 +36,7 @@ struct File {
     balance: Option<Text>,
     affinity: Option<Text>,
     no_server: Option<Text>,
+    resolve: Option<Text>,
     link: LinkTable,
     check: Option<Spanned<CheckTable>>,
     passive: PassiveTable,
@@ -84,6 +87,12 @@ pub fn read(file: &Path) -> Result<Wanted, ConfigErrors> {
     parse(file, &text_of(file, CONFIG_LEN_MAX)?)
 }
 
+/// What a text wants.
+#[cfg(test)]
+pub fn of_text(text: &str) -> Result<Wanted, ConfigErrors> {
+    parse(Path::new("f.toml"), text)
+}
+
 /// What the text of a file wants.
 fn parse(file: &Path, text: &str) -> Result<Wanted, ConfigErrors> {
     let source = Source::new(file, text);
@@ -101,6 +110,7 @@ fn parse(file: &Path, text: &str) -> Result<Wanted, ConfigErrors> {
         balance: choice(&source, tables.balance.as_ref()),
         affinity: choice(&source, tables.affinity.as_ref()),
         no_server: choice(&source, tables.no_server.as_ref()),
+        resolve: resolve(&source, tables.resolve.as_ref()),
         health: health(&source, tables.check.as_ref(), &tables.passive),
         services: tables.service.iter().map(|s| service(&source, s)).collect(),
     };
@@ -134,16 +144,22 @@ fn service(source: &Source, table: &Spanned<ServiceTable>) -> Service {
         }
     }
     let listen = listen.iter();
-    let to = to.iter();
-    Service {
-        listen: listen
-            .filter_map(|text| source.value(text, str::parse::<Place>))
-            .collect(),
-        reach: choice(source, reach.as_ref()),
-        to: to
-            .filter_map(|text| source.value(text, str::parse::<Weighted>))
-            .collect(),
-    }
+    let listen = listen.filter_map(|text| source.value(text, str::parse::<Place>));
+    let to = to.iter().filter_map(|text| {
+        Some(match source.value(text, str::parse::<To>)? {
+            To::Named(named) => To::Named(Named {
+                line: source.line(&text.span()),
+                ..named
+            }),
+            at => at,
+        })
+    });
+    Service::new(listen.collect(), choice(source, reach.as_ref()), to)
+}
+
+fn resolve(source: &Source, text: Option<&Text>) -> Duration {
+    let given = text.and_then(|text| source.value(text, interval));
+    given.unwrap_or_else(|| interval(RESOLVE_EVERY).expect("a time"))
 }
 
 fn metrics_at(source: &Source, text: Option<&Text>) -> Option<SocketAddr> {
@@ -253,6 +269,7 @@ mod tests {
         );
         assert_eq!(wanted.no_server, NoServer::Reset);
         assert!(!wanted.in_kernel);
+        assert_eq!(interval(RESOLVE_EVERY), Ok(wanted.resolve));
         assert_eq!(wanted.services.len(), 2);
         assert_eq!(wanted.services[0].reach, Reach::Nat);
         let plain = HealthArgs::default();
@@ -303,6 +320,16 @@ mod tests {
                 &format!("affinity = \"port\"\n{service}"),
                 1,
                 "\"connection\" or \"client\"",
+            ),
+            (
+                &format!("resolve = \"often\"\n{service}"),
+                1,
+                "or 0 for never",
+            ),
+            (
+                "[[service]]\nlisten = [\"10.0.0.1:80\"]\nto = [\"web:0\"]\n",
+                3,
+                "is no server",
             ),
             (
                 &format!("metrics = \"9102\"\n{service}"),

@@ -135,6 +135,7 @@ mod tests {
             listen: listen.iter().map(|text| text.parse().unwrap()).collect(),
             reach,
             to: Vec::new(),
+            named: Vec::new(),
         }
     }
 

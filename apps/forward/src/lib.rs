@@ -26,6 +26,7 @@
 //! | `answers` | has answers to clients come here |
 //! | `checking` | has servers checked by the stack of the link |
 //! | `seeking` | asks where servers are, and tells of those that nobody answers for |
+//! | `names` | servers by their names: which addresses these stand for, and when that changes |
 //! | `config`, `wanted` | what a file or the command line says |
 //! | `setup` | what is wanted, with what the link says to it |
 //! | `options`, `run`, `onward`, `looking` | the program: `exos forward`; a frame's last step, and what it does while none comes |
@@ -55,6 +56,7 @@ mod lent;
 pub mod limits;
 mod looking;
 pub mod maglev;
+mod names;
 mod onward;
 mod options;
 pub mod packet;

@@ -101,6 +101,15 @@ pub const TABLE_LENS: [usize; 2] = [65_537, 1_048_573];
 /// The largest weight of a server.
 pub const WEIGHT_MAX: u16 = 1000;
 
+/// How often servers' names are resolved where nothing else is said: as long as zones that are to be followed have their records last.
+pub const RESOLVE_EVERY: &str = "30s";
+
+/// The shortest interval: what is asked more often is asked in vain.
+pub const RESOLVE_EVERY_MIN: Duration = Duration::from_secs(1);
+
+/// The longest name of a host: 253 characters and a dot at its end (RFC 1035 §2.3.4).
+pub const HOST_NAME_LEN_MAX: usize = 254;
+
 /// Listeners: each has a table.
 pub const LISTENERS_MAX: usize = 256;
 

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use exos_program::control::FORWARD_SOCKET;
 use exos_program::{Idle, LinkArgs, UserArgs};
@@ -10,7 +11,8 @@ use exos_program::{Idle, LinkArgs, UserArgs};
 use crate::control::CtlArgs;
 use crate::forwarder::NoServer;
 use crate::health::HealthArgs;
-use crate::limits::{FLOWS_DEFAULT, FLOWS_MAX, WEIGHT_MAX};
+use crate::limits::{FLOWS_DEFAULT, FLOWS_MAX, RESOLVE_EVERY, WEIGHT_MAX};
+use crate::names::{To, interval};
 use crate::packet::Transport;
 use crate::reach::Reach;
 use crate::service::{Affinity, Balance};
@@ -37,9 +39,12 @@ pub struct ForwardArgs {
     /// Where clients come to: an address that --address gives, or one of the daemon's, and a port; tcp unless it says udp (repeatable)
     #[arg(long, required_unless_present = "config", num_args = 1.., value_name = "[tcp:|udp:]ADDRESS:PORT")]
     pub(crate) listen: Vec<Place>,
-    /// A server: its port if it is not the listener's, its weight if it is not 1, 0 for no new connections (repeatable)
-    #[arg(long, required_unless_present = "config", num_args = 1.., value_name = "ADDRESS[:PORT][,WEIGHT]")]
-    pub(crate) to: Vec<Weighted>,
+    /// A server: its port if it is not the listener's, its weight if it is not 1, 0 for no new connections; a NAME is one for each address that it has (repeatable)
+    #[arg(long, required_unless_present = "config", num_args = 1.., value_name = "ADDRESS|NAME[:PORT][,WEIGHT]")]
+    pub(crate) to: Vec<To>,
+    /// How often names are resolved, to follow servers that move; 0 for at the start alone
+    #[arg(long, value_name = "TIME", default_value = RESOLVE_EVERY, value_parser = interval, conflicts_with_all = ["config", "splice"])]
+    pub(crate) resolve: Duration,
     /// Whose address servers see, and how their answers reach clients
     #[arg(long, value_name = "MODE", value_enum, default_value_t)]
     pub(crate) reach: Reach,
@@ -154,7 +159,7 @@ fn end(text: &str) -> Option<SocketAddr> {
     (end.port() != 0 && is_host(&end.ip())).then_some(end)
 }
 
-fn is_host(ip: &IpAddr) -> bool {
+pub(crate) fn is_host(ip: &IpAddr) -> bool {
     !ip.is_unspecified() && !ip.is_multicast()
 }
 

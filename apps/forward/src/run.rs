@@ -3,6 +3,8 @@
 //! Each frame is shown to the forwarder first, where it lies in the link's memory. One that goes on gets the link address
 //! of its next hop and leaves from where it is; only while a neighbour is asked for is it copied, to wait.
 
+mod follow;
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,6 +29,7 @@ use crate::kernel::Kernel;
 use crate::lent;
 use crate::limits::{CONTROL_EVERY, LAST_PAUSE, LAST_TURNS_MAX};
 use crate::looking::Looking;
+use crate::names::Names;
 use crate::onward::{address_made, send_on};
 use crate::options::{ForwardArgs, Other, Place};
 use crate::predecessor::Predecessor;
@@ -67,6 +70,9 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     if let Some(file) = &args.config {
         wanted.user.warn_of_unreadable("forward", file);
     }
+    let resolve = || Names::resolve(&wanted, args.config.as_deref());
+    let mut names = wanted.user.as_user(resolve)?;
+    let wanted = names.known().filled(&wanted)?;
     let before = predecessor(args, &wanted)?;
     if before.is_some() {
         rehearse(&wanted)?;
@@ -86,7 +92,9 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     }
     let exporter = wanted.metrics.map(Exporter::listen).transpose()?;
     let listens = listens(&wanted, &exos.stack)?;
-    let services = Services::new(&listens).map_err(|misfit| Error::new(misfit.to_string()))?;
+    let mut services = Services::new(&listens).map_err(|misfit| Error::new(misfit.to_string()))?;
+    services.set_names(names.known().by_address());
+    names.in_force = listens;
     lent::claim(&mut exos, &wanted)?;
     let mac = exos.stack.config().mac;
     let mut forwarder = Forwarder::new(services, mac, wanted.flows, secret()?);
@@ -120,6 +128,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     let signals = Signals::catch()?;
     // Without a file it is said that there is none to read anew.
     signals.catch_also(Ask::Reload)?;
+    names.follow()?;
     let stream = if args.json {
         Stream::Output
     } else {
@@ -131,6 +140,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
         keeper,
         checks,
         seeking: Seeking::default(),
+        names,
         control,
         exporter,
         control_due: clock::now(),
@@ -207,6 +217,7 @@ struct Program {
     keeper: Option<Keeper>,
     checks: Option<Checking>,
     seeking: Seeking,
+    names: Names,
     control: Option<ControlServer>,
     exporter: Option<Exporter>,
     /// When the control socket is looked at next.
@@ -273,11 +284,10 @@ impl Program {
         self.tell_of_changes();
         self.serve_askers();
         if self.signals.take_asked(Ask::Reload) {
-            match self.reload() {
-                Ok(changes) => exos_program::info!("exos forward: {}", in_words(&changes)),
-                Err(error) => exos_program::warn!("exos forward: goes on as before: {error}"),
-            }
+            let said = self.reload();
+            tell_of_reload(said);
         }
+        self.follow_names();
         self.take_answers();
         if let Some(keeper) = &mut self.keeper {
             keeper.keep_names(&self.forwarder);
@@ -351,6 +361,7 @@ impl Program {
         let mut fds = vec![self.signals.fd()];
         fds.extend(self.control.iter().flat_map(ControlServer::fds));
         fds.extend(self.exporter.iter().flat_map(Exporter::fds));
+        fds.extend(self.names.fd());
         self.exos.wait(due.into_iter().flatten().min(), &fds)
     }
 
@@ -384,15 +395,30 @@ impl Program {
     }
 
     /// Reads the file anew: what it says takes the place of what was, or nothing changes. The file is short, so packets wait for
-    /// it some 7 microseconds for each server.
-    fn reload(&mut self) -> Result<Changes, Error> {
+    /// it some 7 microseconds for each server. Where it has names that are not known, that happens when they are resolved.
+    fn reload(&mut self) -> Result<String, Error> {
         if self.args.config.is_none() {
             return Err(Error::new("there is no file to read anew")
                 .mend("start the forwarder with --config FILE"));
         }
+        self.names.pend(Wanted::of(&self.args)?);
+        let said = match self.names.take_pending() {
+            Some(wanted) => self
+                .become_wanted(wanted?)
+                .map(|changes| in_words(&changes)),
+            None => {
+                Ok("read its file anew, and follows it when the names in it are resolved".into())
+            }
+        };
+        // Those that are known too: that they have moved may be why somebody asks.
+        self.names.ask()?;
+        said
+    }
+
+    /// Does what is wanted now, with the addresses of its names that are known.
+    fn become_wanted(&mut self, mut wanted: Wanted) -> Result<Changes, Error> {
         // While places are those of the servers that it was counted for.
         self.read_tallies();
-        let mut wanted = Wanted::of(&self.args)?;
         // The link, the table and the sockets are what they were at the start.
         wanted.link.address.clone_from(&self.addresses);
         check_listeners(&wanted)?;
@@ -405,12 +431,16 @@ impl Program {
                 lent::await_successor(&mut self.exos)?;
             }
         }
-        let listens = listens(&wanted, &self.exos.stack)?;
+        let filled = self.names.known().filled(&wanted)?;
+        let listens = listens(&filled, &self.exos.stack)?;
         let rule = wanted.health.rule()?;
-        let changed = self.forwarder.services_mut().become_these(&listens);
+        let services = self.forwarder.services_mut();
+        let changed = services.become_these(&listens);
         let changes = changed.map_err(|misfit| Error::new(misfit.to_string()))?;
+        services.set_names(self.names.known().by_address());
         set_rules(&mut self.forwarder, &wanted);
         self.set_checks(rule);
+        self.names.set_written(wanted, listens);
         Ok(changes)
     }
 
@@ -454,8 +484,8 @@ impl Program {
                 control::answer(done.map(|()| json!({ "hands_over": true })))
             }
             Kind::Reload => {
-                let changes = self.reload().map_err(|e| e.to_string());
-                control::answer(changes.map(|changes| json!({ "reloaded": in_words(&changes) })))
+                let said = self.reload().map_err(|e| e.to_string());
+                control::answer(said.map(|said| json!({ "reloaded": said })))
             }
             _ => {
                 let stack = &self.exos.stack;
@@ -519,6 +549,14 @@ impl Program {
             kernel: self.kernel.as_ref(),
             started: self.started,
         }
+    }
+}
+
+/// Tells a person what has become of a reload.
+fn tell_of_reload(said: Result<String, Error>) {
+    match said {
+        Ok(said) => exos_program::info!("exos forward: {said}"),
+        Err(error) => exos_program::warn!("exos forward: goes on as before: {error}"),
     }
 }
 

@@ -48,7 +48,8 @@ pub fn report(parts: Parts<'_>, as_json: bool) -> String {
         let _ = writeln!(text, "  {name}:{at}: {flows} flows, {begun} begun");
     }
     for (_, server) in forwarder.services().present() {
-        let (name, at) = (server.transport.name(), SocketAddr::from(server.at));
+        let at = forwarder.services().in_words(server.at);
+        let name = server.transport.name();
         let (flows, begun) = (server.flows, server.begun);
         let _ = writeln!(text, "  to {name}:{at}: {flows} flows, {begun} begun");
     }

@@ -43,13 +43,13 @@ impl Serialize for Rows<Listeners<'_>> {
 impl Serialize for Rows<Servers<'_>> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let present = self.0.0.present();
-        serializer.collect_seq(present.map(|(_, server)| ServerRow::of(server)))
+        serializer.collect_seq(present.map(|(_, server)| ServerRow::of(self.0.0, server)))
     }
 }
 
 /// A listener, with what it says of its servers.
 #[derive(Serialize)]
-struct ListenerRow {
+struct ListenerRow<'a> {
     protocol: &'static str,
     listener: SocketAddr,
     reach: &'static str,
@@ -57,15 +57,16 @@ struct ListenerRow {
     flows: u32,
     flows_begun: u64,
     flows_refused: u64,
-    servers: Vec<MemberRow>,
+    servers: Vec<MemberRow<'a>>,
     #[serde(flatten)]
     traffic: Traffic,
 }
 
 /// What a listener says of a server.
 #[derive(Serialize)]
-struct MemberRow {
+struct MemberRow<'a> {
     server: SocketAddr,
+    name: Option<&'a str>,
     weight: u16,
     draining: bool,
     well: bool,
@@ -73,9 +74,10 @@ struct MemberRow {
 
 /// A server, of whichever listeners.
 #[derive(Serialize)]
-struct ServerRow {
+struct ServerRow<'a> {
     protocol: &'static str,
     server: SocketAddr,
+    name: Option<&'a str>,
     reach: &'static str,
     leaving: bool,
     flows: u32,
@@ -94,10 +96,12 @@ struct ServerRow {
     traffic: Traffic,
 }
 
-impl ListenerRow {
-    fn of(services: &Services, listener: &Listener) -> Self {
+impl<'a> ListenerRow<'a> {
+    fn of(services: &'a Services, listener: &Listener) -> Self {
+        let at = |member: &Member| services.servers[usize::from(member.server)].at;
         let member = |member: &Member| MemberRow {
-            server: services.servers[usize::from(member.server)].at.into(),
+            server: at(member).into(),
+            name: services.name_of(at(member).address),
             weight: member.weight,
             draining: member.is_draining,
             well: member.is_well,
@@ -116,12 +120,13 @@ impl ListenerRow {
     }
 }
 
-impl ServerRow {
-    fn of(server: &Server) -> Self {
+impl<'a> ServerRow<'a> {
+    fn of(services: &'a Services, server: &Server) -> Self {
         let health = &server.health;
         Self {
             protocol: server.transport.name(),
             server: server.at.into(),
+            name: services.name_of(server.at.address),
             reach: server.reach.name(),
             leaving: server.standing == Standing::Leaving,
             flows: server.flows,

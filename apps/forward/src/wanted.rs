@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use exos::Error;
 use exos_program::{LinkArgs, UserArgs};
@@ -9,6 +10,7 @@ use exos_program::{LinkArgs, UserArgs};
 use crate::config;
 use crate::forwarder::NoServer;
 use crate::health::HealthArgs;
+use crate::names::{Named, To};
 use crate::options::{ForwardArgs, Place, Weighted};
 use crate::reach::Reach;
 use crate::service::{Affinity, Balance};
@@ -18,7 +20,29 @@ use crate::service::{Affinity, Balance};
 pub struct Service {
     pub listen: Vec<Place>,
     pub reach: Reach,
+    /// Servers by their addresses.
     pub to: Vec<Weighted>,
+    /// Servers by their names.
+    pub named: Vec<Named>,
+}
+
+impl Service {
+    /// A service with servers as they are written.
+    pub fn new(listen: Vec<Place>, reach: Reach, written: impl Iterator<Item = To>) -> Self {
+        let (mut to, mut named) = (Vec::new(), Vec::new());
+        for server in written {
+            match server {
+                To::At(server) => to.push(server),
+                To::Named(server) => named.push(server),
+            }
+        }
+        Self {
+            listen,
+            reach,
+            to,
+            named,
+        }
+    }
 }
 
 /// All that a forwarder is told.
@@ -35,6 +59,8 @@ pub struct Wanted {
     pub metrics: Option<SocketAddr>,
     pub no_server: NoServer,
     pub health: HealthArgs,
+    /// How often names are resolved; zero for at the start alone.
+    pub resolve: Duration,
     pub services: Vec<Service>,
 }
 
@@ -74,12 +100,19 @@ impl Wanted {
             metrics: args.metrics,
             no_server: args.no_server,
             health: args.health.clone(),
-            services: vec![Service {
-                listen: args.listen.clone(),
-                reach: args.reach,
-                to: args.to.clone(),
-            }],
+            resolve: args.resolve,
+            services: vec![Service::new(
+                args.listen.clone(),
+                args.reach,
+                args.to.iter().cloned(),
+            )],
         })
+    }
+
+    /// The names of servers.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let named = self.services.iter().flat_map(|service| &service.named);
+        named.map(|named| named.name.as_str())
     }
 }
 

@@ -2,7 +2,7 @@
 //! starting one.
 //!
 //! What the text says wrong is told first, and alone: the rest would follow from it. Then what it names is looked at: the interface,
-//! addresses and routes, whether services fit together, and files. Nothing is made, and nobody is asked.
+//! addresses and routes, names, whether services fit together, and files. Nothing is made, and nobody but the host's resolver is asked.
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::ops::Range;
@@ -20,6 +20,7 @@ use super::{File, ServiceTable, parse};
 use crate::kept;
 use crate::lent;
 use crate::limits::{CONFIG_LEN_MAX, LINK_MTU};
+use crate::names::{Known, To, look_up};
 use crate::service::{Listen, Services};
 use crate::setup::{check_affinity, check_kernel, listens};
 use crate::wanted::{Service, Wanted};
@@ -52,6 +53,7 @@ pub fn check(file: &Path) -> Result<(), ConfigErrors> {
         lent::name_addresses(&mut wanted);
     }
     look_at_link(&source, &tables, &wanted);
+    look_at_names(&source, &tables.service, &mut wanted);
     look_at_services(&source, &tables.service, &wanted, is_lent);
     look_at_files(&source, &tables, &wanted);
     source.finish(())
@@ -75,6 +77,31 @@ fn look_at_link(source: &Source, tables: &File, wanted: &Wanted) {
         (Ok(_), _) => {}
         (Err(error), Some(at)) => note(source, &at, error),
         (Err(error), None) => source.note_missing_whole(error.to_string()),
+    }
+}
+
+/// Names have addresses, which take their place.
+fn look_at_names(source: &Source, tables: &[Spanned<ServiceTable>], wanted: &mut Wanted) {
+    let mut known = Known::default();
+    for name in wanted.names() {
+        known.note((name.to_owned(), look_up(name)));
+    }
+    let texts = tables.iter().flat_map(|table| &table.get_ref().to);
+    for text in texts {
+        if let Ok(To::Named(named)) = text.get_ref().parse()
+            && let Some(why) = known.why_not(&named.name)
+        {
+            note(source, &text.span(), why);
+        }
+    }
+    for service in &mut wanted.services {
+        service
+            .named
+            .retain(|named| known.why_not(&named.name).is_none());
+    }
+    match known.filled(wanted) {
+        Ok(filled) => *wanted = filled,
+        Err(error) => source.note_missing_whole(error.to_string()),
     }
 }
 
@@ -263,6 +290,21 @@ mod tests {
             assert!(said.iter().any(|e| found(&e)), "{line}, {wanted}: {said:?}");
         }
         assert_eq!(said.len(), 8, "{said:?}");
+    }
+
+    /// A name that nobody knows (RFC 6761 §6.4) has its line, and no other error follows from it.
+    #[test]
+    fn a_name_that_cannot_be_resolved_has_its_line() {
+        let text = GOOD.replace(
+            "to = [\"10.10.0.11\"]",
+            "to = [\"10.10.0.11\",\n\"web.invalid:80\"]",
+        );
+        let said = said("name", &text);
+        assert_eq!((said.len(), said[0].0), (1, 8), "{said:?}");
+        assert!(
+            said[0].1.contains("web.invalid cannot be resolved"),
+            "{said:?}"
+        );
     }
 
     /// What the text itself says wrong is told without what would follow from it.

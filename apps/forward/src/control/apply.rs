@@ -58,6 +58,13 @@ fn name(listener: &Listener) -> String {
     )
 }
 
+/// Names are resolved for what the forwarder is told at its start or by its file.
+fn with_hint(error: String) -> String {
+    format!(
+        "{error}; names are for --to and the file, and the status says which addresses they have"
+    )
+}
+
 /// A server, and behind which listener.
 struct Asked {
     server: Weighted,
@@ -73,7 +80,7 @@ impl Asked {
         }
         let listener = request.listener.as_deref().map(str::parse).transpose()?;
         Ok(Self {
-            server: server.parse()?,
+            server: server.parse().map_err(with_hint)?,
             listener,
         })
     }

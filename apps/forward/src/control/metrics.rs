@@ -49,7 +49,10 @@ fn rows(text: &mut Exposition, what: &str, all: &Value) {
         for row in rows {
             let word = |field: &str| label_value(row[field].as_str().unwrap_or_default());
             let (protocol, end) = (word("protocol"), word(what));
-            let labels = format!("protocol=\"{protocol}\",{what}=\"{end}\"");
+            let mut labels = format!("protocol=\"{protocol}\",{what}=\"{end}\"");
+            if let Some(name) = row["name"].as_str() {
+                labels += &format!(",name=\"{}\"", label_value(name));
+            }
             let value = number(&row[name.as_str()]).unwrap_or(0);
             text.sample(&metric, &labels, value);
         }
@@ -72,7 +75,7 @@ mod tests {
             "listeners": [{ "protocol": "tcp", "listener": "10.0.0.7:80", "flows": 3, "flows_begun": 9, "servers": [] }],
             "servers": [
                 { "protocol": "tcp", "server": "[fd00::8]:80", "flows_begun": 4, "well": true, "last_failure": null },
-                { "protocol": "tcp", "server": "[fd00::9]:80", "flows_begun": 5, "well": false, "last_failure": "it" },
+                { "protocol": "tcp", "server": "[fd00::9]:80", "name": "web", "flows_begun": 5, "well": false, "last_failure": "it" },
             ],
             "counters": { "drop_hops": 2 },
         });
@@ -88,10 +91,10 @@ exos_forward_listener_flows{protocol="tcp",listener="10.0.0.7:80"} 3
 exos_forward_listener_flows_begun_total{protocol="tcp",listener="10.0.0.7:80"} 9
 # TYPE exos_forward_server_flows_begun_total counter
 exos_forward_server_flows_begun_total{protocol="tcp",server="[fd00::8]:80"} 4
-exos_forward_server_flows_begun_total{protocol="tcp",server="[fd00::9]:80"} 5
+exos_forward_server_flows_begun_total{protocol="tcp",server="[fd00::9]:80",name="web"} 5
 # TYPE exos_forward_server_well gauge
 exos_forward_server_well{protocol="tcp",server="[fd00::8]:80"} 1
-exos_forward_server_well{protocol="tcp",server="[fd00::9]:80"} 0
+exos_forward_server_well{protocol="tcp",server="[fd00::9]:80",name="web"} 0
 # TYPE exos_forward_drop_hops_total counter
 exos_forward_drop_hops_total 2
 "#;

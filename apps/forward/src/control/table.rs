@@ -51,14 +51,22 @@ fn status_text(status: &Value) -> String {
                 _ => format!("weight {}", member["weight"]),
             };
             let figures = server.map_or_else(String::new, |server| figures(server));
-            let _ = writeln!(text, "  {at}, {weight}: {figures}");
+            let name = called(member);
+            let _ = writeln!(text, "  {at}{name}, {weight}: {figures}");
         }
     }
     for server in list(&status["servers"]).filter(|s| s["leaving"] == true) {
         let (protocol, at) = (word(&server["protocol"]), word(&server["server"]));
-        let _ = writeln!(text, "leaving {protocol}:{at}: {}", figures(server));
+        let name = called(server);
+        let _ = writeln!(text, "leaving {protocol}:{at}{name}: {}", figures(server));
     }
     text
+}
+
+/// The name by which a server is known.
+fn called(server: &Value) -> String {
+    let name = server["name"].as_str();
+    name.map_or_else(String::new, |name| format!(" ({name})"))
 }
 
 fn leaving(listener: &Value) -> &'static str {
@@ -94,7 +102,7 @@ mod tests {
             all
         };
         let servers = json!([
-            { "server": "10.0.0.8:80", "weight": 3, "draining": false },
+            { "server": "10.0.0.8:80", "name": "web", "weight": 3, "draining": false },
             { "server": "10.0.0.9:80", "weight": 1, "draining": true, "well": true },
         ]);
         let status = json!({
@@ -107,7 +115,7 @@ mod tests {
         });
         let figures = "2 flows, 9 begun, 1 refused, 30 packets in, 20 out\n";
         let wanted = format!(
-            "tcp:10.0.0.7:80: {figures}  10.0.0.8:80, weight 3: {figures}  10.0.0.9:80, draining: {figures}leaving udp:10.0.0.9:53: {figures}"
+            "tcp:10.0.0.7:80: {figures}  10.0.0.8:80 (web), weight 3: {figures}  10.0.0.9:80, draining: {figures}leaving udp:10.0.0.9:53: {figures}"
         );
         assert_eq!(text(&json!({ "status": status })), wanted);
         let done = json!({ "listeners": ["tcp:10.0.0.7:80", "udp:10.0.0.7:53"] });

@@ -8,7 +8,8 @@ use exos_inet::siphash::SipKey;
 use crate::endpoint::Endpoint;
 use crate::limits::{LISTENERS_MAX, SERVERS_PER_LISTENER_MAX};
 use crate::maglev::{Candidate, Maglev};
-use crate::options::ForwardArgs;
+use crate::names::To;
+use crate::options::{ForwardArgs, Weighted};
 use crate::packet::Transport;
 
 /// A server, behind one listener.
@@ -69,7 +70,7 @@ pub(super) fn services(args: &ForwardArgs) -> Result<Vec<Service>, Error> {
 
 /// Servers that nobody is sent to, and loops.
 fn check(args: &ForwardArgs, services: &[Service]) -> Result<(), Error> {
-    for server in &args.to {
+    for server in by_address(args) {
         let is_used = |service: &Service| service.at.is_ipv6() == server.ip.is_ipv6();
         if !services.iter().any(is_used) {
             return Err(Error::new(format!("nothing is forwarded to {}", server.ip))
@@ -85,9 +86,17 @@ fn check(args: &ForwardArgs, services: &[Service]) -> Result<(), Error> {
     }
 }
 
+/// The servers; there are none by name here.
+fn by_address(args: &ForwardArgs) -> impl Iterator<Item = &Weighted> {
+    args.to.iter().filter_map(|to| match to {
+        To::At(server) => Some(server),
+        To::Named(_) => None,
+    })
+}
+
 fn service(args: &ForwardArgs, at: SocketAddr) -> Result<Service, Error> {
     let (mut servers, mut weights) = (Vec::<Server>::new(), Vec::new());
-    for server in args.to.iter().filter(|s| s.ip.is_ipv6() == at.is_ipv6()) {
+    for server in by_address(args).filter(|s| s.ip.is_ipv6() == at.is_ipv6()) {
         let end = SocketAddr::new(server.ip, server.port.unwrap_or(at.port()));
         if servers.iter().any(|other| other.at == end) {
             return Err(Error::new(format!("the server {end} is named twice"))

@@ -31,6 +31,7 @@ use exos::{Error, clock};
 use exos_host::limits::raise_descriptors;
 use exos_program::{Printer, Stream};
 
+use crate::names::To;
 use crate::options::ForwardArgs;
 use splicer::Splicer;
 
@@ -85,6 +86,15 @@ fn check(args: &ForwardArgs) -> Result<(), Error> {
     if !without || !link.address.is_empty() || !link.gateway.is_empty() || link.share_address {
         return Err(Error::new("--splice is on the kernel's sockets, which need no link")
             .mend("leave --link, --via, --mode, --address, --gateway and --share-address out, and listen at addresses of this host"));
+    }
+    if let Some(To::Named(named)) = args.to.iter().find(|to| matches!(to, To::Named(_))) {
+        let what = format!(
+            "joined sockets go to addresses, and {} is a name",
+            named.name
+        );
+        return Err(
+            Error::new(what).mend("write its addresses, or forward packets without --splice")
+        );
     }
     if args.keep.is_some() {
         return Err(

@@ -1,0 +1,164 @@
+//! The thread that resolves names again and again, and tells the loop of it.
+//!
+//! Both sides have one place for what they say to the other, so nothing heaps up while the resolver, or the loop, takes its time.
+
+use std::io::{Read as _, Write as _};
+use std::net::IpAddr;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
+use std::time::Duration;
+
+use super::Answer;
+
+/// What is to be resolved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    pub names: Vec<String>,
+    /// How often; zero for only when it is asked.
+    pub every: Duration,
+}
+
+impl Asked {
+    /// Whether there is anything to resolve.
+    pub fn is_of_any(&self) -> bool {
+        !self.names.is_empty()
+    }
+}
+
+/// The thread, as the loop sees it. It ends when this has gone.
+pub struct Follower {
+    asks: SyncSender<Asked>,
+    /// What the thread has not had room for.
+    unasked: Option<Asked>,
+    answers: Receiver<Vec<Answer>>,
+    /// A byte comes here with each.
+    woken: UnixStream,
+}
+
+impl Follower {
+    /// Resolves these by this function, first when the interval is over.
+    ///
+    /// # Errors
+    ///
+    /// There is no thread, or no descriptor, to be had.
+    pub fn start(
+        asked: Asked,
+        resolve: impl Fn(&str) -> Result<Vec<IpAddr>, String> + Send + 'static,
+    ) -> std::io::Result<Self> {
+        let (asks, to_do) = mpsc::sync_channel(1);
+        let (done, answers) = mpsc::sync_channel(1);
+        let (wake, woken) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        woken.set_nonblocking(true)?;
+        let work = move || follow(asked, &to_do, &done, &wake, resolve);
+        std::thread::Builder::new()
+            .name("names".into())
+            .spawn(work)?;
+        Ok(Self {
+            asks,
+            unasked: None,
+            answers,
+            woken,
+        })
+    }
+
+    /// Resolves these from now on, first at once.
+    pub fn ask(&mut self, asked: Asked) {
+        if let Err(TrySendError::Full(asked)) = self.asks.try_send(asked) {
+            self.unasked = Some(asked);
+        }
+    }
+
+    /// The answers of a round, when it is over.
+    pub fn take(&mut self) -> Option<Vec<Answer>> {
+        let answers = self.answers.try_recv().ok()?;
+        let _ = self.woken.read(&mut [0; 16]);
+        // Who has answered has taken what it was asked before.
+        if let Some(asked) = self.unasked.take() {
+            self.ask(asked);
+        }
+        Some(answers)
+    }
+
+    /// What becomes readable with answers.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.woken.as_fd()
+    }
+}
+
+fn follow(
+    mut asked: Asked,
+    to_do: &Receiver<Asked>,
+    done: &SyncSender<Vec<Answer>>,
+    mut wake: &UnixStream,
+    resolve: impl Fn(&str) -> Result<Vec<IpAddr>, String>,
+) {
+    loop {
+        let next = match asked.every {
+            Duration::ZERO => to_do.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            every => to_do.recv_timeout(every),
+        };
+        match next {
+            Ok(next) => asked = next,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        let names = asked.names.iter();
+        let answers = names.map(|name| (name.clone(), resolve(name))).collect();
+        if done.send(answers).is_err() {
+            return;
+        }
+        // Where there is no room for it, one is there.
+        let _ = wake.write(&[0]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    use super::*;
+
+    /// The next round, for which the loop would wait so.
+    fn next(follower: &mut Follower) -> Vec<Answer> {
+        loop {
+            if let Some(answers) = follower.take() {
+                return answers;
+            }
+            let mut fds = [PollFd::from_borrowed_fd(follower.fd(), PollFlags::IN)];
+            poll(&mut fds, None).unwrap();
+        }
+    }
+
+    #[test]
+    fn it_tells_what_names_have_become_and_resolves_others_when_asked() {
+        let hosts = Arc::new(Mutex::new(Err("not yet".to_owned())));
+        let table = Arc::clone(&hosts);
+        let asked = |names: &[&str], every| Asked {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            every,
+        };
+        let often = Duration::from_millis(5);
+        let resolve = move |_: &str| table.lock().unwrap().clone();
+        let mut follower = Follower::start(asked(&["web"], often), resolve).unwrap();
+        let answer = |name: &str| (name.to_owned(), hosts.lock().unwrap().clone());
+        assert_eq!(next(&mut follower), [answer("web")]);
+        *hosts.lock().unwrap() = Ok(vec![[10, 0, 0, 2].into()]);
+        while next(&mut follower) != [answer("web")] {}
+        // However often it is asked meanwhile, the last counts.
+        let never = Duration::ZERO;
+        for n in 0..10 {
+            follower.ask(asked(&[&format!("web{n}")], never));
+        }
+        while next(&mut follower) != [answer("web9")] {}
+        let woken = follower.fd().try_clone_to_owned().unwrap();
+        drop(follower);
+        // The thread has ended when its end of the pair is closed.
+        let mut fds = [PollFd::new(&woken, PollFlags::empty())];
+        poll(&mut fds, None).unwrap();
+        assert!(fds[0].revents().contains(PollFlags::HUP));
+    }
+}

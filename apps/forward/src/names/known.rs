@@ -1,0 +1,251 @@
+//! What is known of names: the addresses that each has, or had when it could last be resolved.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::path::Path;
+
+use exos::Error;
+
+use super::Named;
+use crate::options::{Weighted, is_host};
+use crate::wanted::{Service, Wanted};
+
+/// A name, and what the resolver says of it.
+pub type Answer = (String, Result<Vec<IpAddr>, String>);
+
+/// What a person is told of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// It has these addresses now.
+    Good(String),
+    /// It cannot be resolved.
+    Bad(String),
+}
+
+/// The addresses of names.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// In order: that of an answer means nothing.
+    addresses: BTreeMap<String, Vec<IpAddr>>,
+    /// Names that could not be resolved when they were last asked for, and why.
+    failures: BTreeMap<String, String>,
+}
+
+impl Known {
+    /// Takes an answer in. What it says is news when it is not what was said before.
+    pub fn note(&mut self, (name, answer): Answer) -> Option<News> {
+        let answer = answer.map(|all| {
+            let all = all.into_iter().map(|ip| ip.to_canonical());
+            let all: BTreeSet<IpAddr> = all.filter(is_host).collect();
+            all.into_iter().collect::<Vec<_>>()
+        });
+        let addresses = match answer {
+            Ok(addresses) if !addresses.is_empty() => addresses,
+            Ok(_) => return self.fail(name, "it has no address".into()),
+            Err(error) => return self.fail(name, error),
+        };
+        let was_gone = self.failures.remove(&name).is_some();
+        let is_new = self.addresses.get(&name) != Some(&addresses);
+        let news = (was_gone || is_new).then(|| {
+            let all: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+            News::Good(format!("{name} stands for {}", all.join(", ")))
+        });
+        self.addresses.insert(name, addresses);
+        news
+    }
+
+    fn fail(&mut self, name: String, why: String) -> Option<News> {
+        let kept = match self.addresses.contains_key(&name) {
+            true => "; its servers stay as they are",
+            false => "",
+        };
+        let said = format!("the name {name} cannot be resolved: {why}{kept}");
+        let is_new = self.failures.insert(name, why).is_none();
+        is_new.then_some(News::Bad(said))
+    }
+
+    /// What could not be resolved so far may be by now.
+    pub fn forget_failures(&mut self) {
+        let addresses = &self.addresses;
+        self.failures.retain(|name, _| addresses.contains_key(name));
+    }
+
+    /// Why it could not be resolved, as a sentence; `None` when it could, or was not tried.
+    pub fn why_not(&self, name: &str) -> Option<String> {
+        let why = self.failures.get(name)?;
+        Some(format!("the name {name} cannot be resolved: {why}"))
+    }
+
+    /// The first of the names whose addresses are not known.
+    pub fn first_unknown<'a>(&self, wanted: &'a Wanted) -> Option<&'a Named> {
+        let mut named = wanted.services.iter().flat_map(|service| &service.named);
+        named.find(|named| !self.addresses.contains_key(&named.name))
+    }
+
+    /// What is told of a name that cannot be resolved, with the place where it is written.
+    pub fn unresolved(&self, named: &Named, file: Option<&Path>) -> Error {
+        let Named { name, line, .. } = named;
+        let place = match file {
+            Some(file) => format!("{}:{line}", file.display()),
+            None if *line > 0 => format!("line {line} of the file"),
+            None => "--to".to_owned(),
+        };
+        let why = self.why_not(name).unwrap_or_default();
+        Error::new(format!("{place}: {why}"))
+            .mend("correct it, see that the host knows it (getent ahosts NAME), or write addresses")
+    }
+
+    /// What is wanted, with all addresses that its names have now. One that is there already is not there twice.
+    ///
+    /// # Errors
+    ///
+    /// A name has no address of a family that is listened for.
+    pub fn filled(&self, wanted: &Wanted) -> Result<Wanted, Error> {
+        let mut filled = wanted.clone();
+        for service in &mut filled.services {
+            for named in std::mem::take(&mut service.named) {
+                self.fill(service, &named)?;
+            }
+        }
+        Ok(filled)
+    }
+
+    fn fill(&self, service: &mut Service, named: &Named) -> Result<(), Error> {
+        let Named {
+            name, port, weight, ..
+        } = named;
+        let is_heard = |ip: &&IpAddr| {
+            let mut places = service.listen.iter();
+            places.any(|place| place.at.is_ipv6() == ip.is_ipv6())
+        };
+        let all = self.addresses.get(name).map_or(&[][..], Vec::as_slice);
+        let fitting: Vec<IpAddr> = all.iter().filter(is_heard).copied().collect();
+        if fitting.is_empty() {
+            let what = format!(
+                "nothing is forwarded to {name}, of whose addresses none is of a listener's family"
+            );
+            return Err(
+                Error::new(what).mend("listen at an address of that family too, or leave it out")
+            );
+        }
+        for ip in fitting {
+            let (port, weight) = (*port, *weight);
+            let server = Weighted { ip, port, weight };
+            let is_there = service.listen.iter().any(|place| {
+                let end = |s: &Weighted| (s.ip, s.port.unwrap_or(place.at.port()));
+                service.to.iter().any(|other| end(other) == end(&server))
+            });
+            if !is_there {
+                service.to.push(server);
+            }
+        }
+        Ok(())
+    }
+
+    /// The name of each address that has one.
+    pub fn by_address(&self) -> impl Iterator<Item = (IpAddr, &str)> {
+        let all = self.addresses.iter();
+        all.flat_map(|(name, all)| all.iter().map(|ip| (*ip, name.as_str())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+
+    fn ips(texts: &[&str]) -> Vec<IpAddr> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    fn answer(name: &str, texts: &[&str]) -> Answer {
+        (name.into(), Ok(ips(texts)))
+    }
+
+    fn wanted(service: &str) -> Wanted {
+        config::of_text(&format!("[[service]]\n{service}")).unwrap()
+    }
+
+    /// The order of an answer, and what is in it twice, says nothing.
+    #[test]
+    fn only_another_set_is_news() {
+        let mut known = Known::default();
+        let good = |text: &str| Some(News::Good(text.into()));
+        let first = known.note(answer("web", &["10.0.0.3", "10.0.0.2"]));
+        assert_eq!(first, good("web stands for 10.0.0.2, 10.0.0.3"));
+        assert_eq!(
+            known.note(answer("web", &["10.0.0.2", "10.0.0.3", "::ffff:10.0.0.2"])),
+            None
+        );
+        let less = known.note(answer("web", &["10.0.0.3", "0.0.0.0"]));
+        assert_eq!(less, good("web stands for 10.0.0.3"));
+    }
+
+    /// Who cannot be resolved for a while keeps its addresses, and is told once.
+    #[test]
+    fn failures_are_told_once_and_change_nothing() {
+        let mut known = Known::default();
+        let gone = || ("web".to_owned(), Err("no such name".to_owned()));
+        known.note(answer("web", &["10.0.0.2"]));
+        let said = known.note(gone());
+        assert!(
+            matches!(&said, Some(News::Bad(text)) if text.contains("no such name; its servers stay")),
+            "{said:?}"
+        );
+        assert_eq!(known.note(gone()), None);
+        assert_eq!(known.note(answer("web", &[])), None);
+        assert_eq!(
+            known.by_address().collect::<Vec<_>>(),
+            [(ips(&["10.0.0.2"])[0], "web")]
+        );
+        assert!(
+            known.note(answer("web", &["10.0.0.2"])).is_some(),
+            "it is back"
+        );
+        assert!(known.note(gone()).is_some());
+    }
+
+    #[test]
+    fn names_become_servers_of_the_families_that_are_listened_for() {
+        let text = "listen = [\"10.0.0.9:80\"]\nto = [\"10.0.0.1:80\", \"web,3\", \"other\"]";
+        let wanted = wanted(text);
+        let mut known = Known::default();
+        assert_eq!(
+            known
+                .first_unknown(&wanted)
+                .map(|n| (n.name.as_str(), n.line)),
+            Some(("web", 3))
+        );
+        known.note(answer("web", &["fd00::2", "10.0.0.2", "10.0.0.1"]));
+        known.note(answer("other", &["10.0.0.2", "10.0.0.4"]));
+        let filled = known.filled(&wanted).unwrap();
+        let to: Vec<_> = filled.services[0]
+            .to
+            .iter()
+            .map(|s| (s.ip, s.weight))
+            .collect();
+        let all = ips(&["10.0.0.1", "10.0.0.2", "10.0.0.4"]);
+        assert_eq!(to, [(all[0], 1), (all[1], 3), (all[2], 1)]);
+        known.note(answer("other", &["fd00::4"]));
+        let refused = known.filled(&wanted).unwrap_err().to_string();
+        assert!(
+            refused.contains("nothing is forwarded to other"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn who_cannot_be_resolved_is_told_with_its_place() {
+        let wanted = wanted("listen = [\"10.0.0.9:80\"]\nto = [\"web\"]");
+        let mut known = Known::default();
+        known.note(("web".into(), Err("no such name".into())));
+        let named = known.first_unknown(&wanted).unwrap();
+        let said = known
+            .unresolved(named, Some(Path::new("f.toml")))
+            .to_string();
+        assert!(
+            said.starts_with("f.toml:3: the name web cannot be resolved: no such name"),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,171 @@
+//! Servers that are named by a host's name: which addresses a name stands for, now and later.
+//!
+//! Names are resolved once at the start, and then by a thread of their own ([`Follower`]), since the host's resolver may take its
+//! time: the loop never waits for it, and applies between two packets what has changed. A name that cannot be resolved for a
+//! while keeps the addresses that it had.
+
+mod follower;
+mod known;
+mod written;
+
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+use exos::{Error, Prefixed};
+
+use crate::service::Listen;
+use crate::wanted::Wanted;
+use follower::{Asked, Follower};
+pub use known::{Answer, Known, News};
+pub use written::{Named, To, interval};
+
+/// Resolves a name as the host does: /etc/hosts and nsswitch.conf count.
+///
+/// # Errors
+///
+/// What the resolver says.
+pub fn look_up(name: &str) -> Result<Vec<std::net::IpAddr>, String> {
+    let ends = std::net::ToSocketAddrs::to_socket_addrs(&(name, 0)).map_err(|e| {
+        // The system's words are enough.
+        let said = e.to_string();
+        let said = said.strip_prefix("failed to lookup address information: ");
+        said.map_or_else(|| e.to_string(), str::to_owned)
+    })?;
+    Ok(ends.map(|end| end.ip()).collect())
+}
+
+/// The names of a forwarder that runs.
+pub struct Names {
+    /// What is in force, with names as they are written.
+    written: Wanted,
+    known: Known,
+    follower: Option<Follower>,
+    /// What a file says that was read anew, until its new names are resolved.
+    pending: Option<Wanted>,
+    /// What is listened to, with the addresses that are in force.
+    pub in_force: Vec<Listen>,
+    /// Why the addresses that are known are not in force; said once.
+    pub refused: Option<String>,
+}
+
+impl Names {
+    /// Resolves all names of what is wanted.
+    ///
+    /// # Errors
+    ///
+    /// One cannot be resolved: which, and where it is written.
+    pub fn resolve(wanted: &Wanted, file: Option<&Path>) -> Result<Self, Error> {
+        let mut known = Known::default();
+        for name in wanted.names() {
+            known.note((name.to_owned(), look_up(name)));
+        }
+        let names = Self {
+            written: wanted.clone(),
+            known,
+            follower: None,
+            pending: None,
+            in_force: Vec::new(),
+            refused: None,
+        };
+        match names.known.first_unknown(wanted) {
+            Some(named) => Err(names.known.unresolved(named, file)),
+            None => Ok(names),
+        }
+    }
+
+    /// What names stand for.
+    pub fn known(&self) -> &Known {
+        &self.known
+    }
+
+    /// Has the names resolved again and again from now on, as whoever this process is now.
+    ///
+    /// # Errors
+    ///
+    /// There is no thread to be had.
+    pub fn follow(&mut self) -> Result<(), Error> {
+        if self.follower.is_none() && self.asked().is_of_any() {
+            let follower = Follower::start(self.asked(), look_up);
+            let follower = follower.map_err(|e| Error::io("cannot follow servers' names", e))?;
+            self.follower = Some(follower);
+        }
+        Ok(())
+    }
+
+    fn asked(&self) -> Asked {
+        let all = [Some(&self.written), self.pending.as_ref()];
+        let names = all.into_iter().flatten().flat_map(Wanted::names);
+        let mut names: Vec<String> = names.map(str::to_owned).collect();
+        names.sort();
+        names.dedup();
+        let last = self.pending.as_ref().unwrap_or(&self.written);
+        Asked {
+            names,
+            every: last.resolve,
+        }
+    }
+
+    /// Has this wait until all of its names are known.
+    pub fn pend(&mut self, wanted: Wanted) {
+        self.known.forget_failures();
+        self.pending = Some(wanted);
+    }
+
+    /// Has all names resolved at once.
+    ///
+    /// # Errors
+    ///
+    /// There is no thread to be had.
+    pub fn ask(&mut self) -> Result<(), Error> {
+        self.follow()?;
+        let asked = self.asked();
+        if let Some(follower) = &mut self.follower {
+            follower.ask(asked);
+        }
+        Ok(())
+    }
+
+    /// What waited for its names, when all of them are known; or why it cannot be.
+    pub fn take_pending(&mut self) -> Option<Result<Wanted, Error>> {
+        let pending = self.pending.as_ref()?;
+        match self.known.first_unknown(pending) {
+            None => {}
+            Some(named) if self.known.why_not(&named.name).is_some() => {
+                let error = self.known.unresolved(named, None);
+                self.pending = None;
+                return Some(Err(error));
+            }
+            Some(_) => return None,
+        }
+        let pending = self.pending.take()?;
+        Some(Ok(pending))
+    }
+
+    /// What is in force now, as it is written.
+    pub fn set_written(&mut self, wanted: Wanted, in_force: Vec<Listen>) {
+        (self.written, self.in_force, self.refused) = (wanted, in_force, None);
+    }
+
+    /// What was written, with the addresses that are known now.
+    ///
+    /// # Errors
+    ///
+    /// A name has no address of a family that is listened for.
+    pub fn filled(&self, addresses: &[Prefixed]) -> Result<Wanted, Error> {
+        let mut filled = self.known.filled(&self.written)?;
+        filled.link.address = addresses.to_vec();
+        Ok(filled)
+    }
+
+    /// What is new of names, when the thread has said something.
+    pub fn take(&mut self) -> Option<Vec<News>> {
+        let answers = self.follower.as_mut()?.take()?;
+        let news = answers.into_iter().filter_map(|a| self.known.note(a));
+        Some(news.collect())
+    }
+
+    /// What becomes readable when there is something to take.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.follower.as_ref().map(Follower::fd)
+    }
+}

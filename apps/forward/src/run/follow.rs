@@ -1,0 +1,68 @@
+//! What is done with names whose addresses have changed, and with a file that waits for its names.
+
+use exos::Error;
+
+use super::{Program, in_words, tell_of_reload};
+use crate::names::News;
+use crate::service::Changes;
+use crate::setup::listens;
+
+impl Program {
+    /// Hears of names. Servers that a name stands for no longer get nothing new, and keep their flows; others come. What was
+    /// changed over the control socket stays so.
+    pub(super) fn follow_names(&mut self) {
+        let Some(news) = self.names.take() else {
+            return;
+        };
+        for told in news {
+            match told {
+                News::Good(text) => exos_program::info!("exos forward: {text}"),
+                News::Bad(text) => exos_program::warn!("exos forward: {text}"),
+            }
+        }
+        match self.names.take_pending() {
+            Some(pending) => {
+                let changed = pending.and_then(|wanted| self.become_wanted(wanted));
+                tell_of_reload(changed.map(|changes| in_words(&changes)));
+            }
+            None => self.put_in_force(),
+        }
+    }
+
+    fn put_in_force(&mut self) {
+        match self.change_addresses() {
+            Ok(changes) if changes != Changes::default() => {
+                let Changes { added, removed, .. } = changes;
+                exos_program::info!(
+                    "exos forward: servers by their names: {added} added, {removed} removed"
+                );
+                self.names.refused = None;
+            }
+            Ok(_) => self.names.refused = None,
+            Err(error) => {
+                let text = error.to_string();
+                if self.names.refused.as_ref() != Some(&text) {
+                    exos_program::warn!("exos forward: keeps the servers that it has: {text}");
+                }
+                self.names.refused = Some(text);
+            }
+        }
+    }
+
+    fn change_addresses(&mut self) -> Result<Changes, Error> {
+        let wanted = self.names.filled(&self.addresses)?;
+        let listens = listens(&wanted, &self.exos.stack)?;
+        if listens == self.names.in_force {
+            return Ok(Changes::default());
+        }
+        // While places are those of the servers that it was counted for.
+        self.read_tallies();
+        let services = self.forwarder.services_mut();
+        let after = services.with_difference(&self.names.in_force, &listens);
+        let changed = services.become_these(&after);
+        let changes = changed.map_err(|misfit| Error::new(misfit.to_string()))?;
+        services.set_names(self.names.known().by_address());
+        self.names.in_force = listens;
+        Ok(changes)
+    }
+}
