@@ -52,7 +52,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
         return crate::splice::run(args);
     }
     if let (Some(file), Some(None)) = (&args.config, &args.health.check) {
-        config::check(file).map_err(|errors| Error::new(errors.to_string()))?;
+        config::check(file, args).map_err(|errors| Error::new(errors.to_string()))?;
         // Nobody may be reading; the status says it too.
         let _ = writeln!(std::io::stdout(), "{}: good", file.display());
         return Ok(ExitCode::SUCCESS);
