@@ -426,10 +426,10 @@ impl Program {
         let services = self.forwarder.services_mut();
         let changed = services.become_these(&listens);
         let changes = changed.map_err(|misfit| Error::new(misfit.to_string()))?;
-        services.set_names(self.names.known().by_address());
-        set_rules(&mut self.forwarder, &wanted);
-        self.set_checks(rule);
         self.names.set_written(wanted, listens);
+        services.set_names(self.names.known().by_address());
+        set_rules(&mut self.forwarder, &filled);
+        self.set_checks(rule);
         Ok(changes)
     }
 
