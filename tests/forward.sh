@@ -256,6 +256,27 @@ check "all clients who came meanwhile were served" wait $clients
 check "and connections went on, also of servers that went" wait $talk
 same "that it was gone is told once" 1 "$(grep -c "the name web.test cannot be resolved" "$work/err")"
 stop; same "it ends in order" 0 $?
+
+# A file whose new names are not known yet, read anew by a forwarder that has no privilege any more.
+names_file() {
+    printf '%s\n' 'resolve = "0"' '[link]' 'name = "xdp:wire"' 'addresses = ["10.10.0.20/24"]' \
+        '[[service]]' 'listen = ["10.10.0.20:80"]' "to = [\"$1\"]" >"$work/names.toml"
+}
+hosts_are '10.10.0.11 web.test' '10.10.0.12 other.test'
+chmod 711 "$work"
+names_file web.test
+launch tcp ip netns exec "$net-forwarder" "$exos" forward --config "$work/names.toml" --user 65534:65534 || bad "it starts from a file" "$(cat "$work/err")"
+names_file none.test
+kill -HUP "$server"
+check "a file with a name that nobody knows changes nothing" await grep -q "goes on as before: .*the name none.test cannot be resolved" "$work/err"
+names_file other.test
+kill -HUP "$server"
+check "one with a name that is known is followed" await grep -q "read its file anew: 1 added, 1 removed" "$work/err"
+check "a document comes from there" in_ client curl -gsS -m 60 -o /dev/null http://10.10.0.20/one.txt
+hosts_are '10.10.0.11 other.test'
+kill -HUP "$server"
+check "SIGHUP has names resolved" await grep -q "servers by their names: 1 added, 1 removed" "$work/err"
+stop; same "it ends in order" 0 $?
 rm -r "/etc/netns/$net-forwarder"
 
 # ---- another takes its place ----

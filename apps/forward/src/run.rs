@@ -53,7 +53,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
         return crate::splice::run(args);
     }
     if let (Some(file), Some(None)) = (&args.config, &args.health.check) {
-        config::check(file).map_err(|errors| Error::new(errors.to_string()))?;
+        config::check(file, args).map_err(|errors| Error::new(errors.to_string()))?;
         // Nobody may be reading; the status says it too.
         let _ = writeln!(std::io::stdout(), "{}: good", file.display());
         return Ok(ExitCode::SUCCESS);
@@ -437,10 +437,10 @@ impl Program {
         let services = self.forwarder.services_mut();
         let changed = services.become_these(&listens);
         let changes = changed.map_err(|misfit| Error::new(misfit.to_string()))?;
-        services.set_names(self.names.known().by_address());
-        set_rules(&mut self.forwarder, &wanted);
-        self.set_checks(rule);
         self.names.set_written(wanted, listens);
+        services.set_names(self.names.known().by_address());
+        set_rules(&mut self.forwarder, &filled);
+        self.set_checks(rule);
         Ok(changes)
     }
 

@@ -10,7 +10,7 @@ use crate::options::{Place, Weighted};
 use crate::predecessor::Predecessor;
 use crate::reach::Reach;
 use crate::service::{Affinity, Balance, Listen};
-use crate::wanted::Wanted;
+use crate::wanted::{Service, Wanted};
 
 /// Listeners are at addresses of ours.
 pub fn check_listeners(wanted: &Wanted) -> Result<(), Error> {
@@ -47,6 +47,19 @@ pub fn check_kernel(in_kernel: bool, wanted: &Wanted) -> Result<(), Error> {
     }
 }
 
+/// The link is one on which packets can be forwarded.
+pub fn check_link(attachment: &Attachment) -> Result<(), Error> {
+    let suits = matches!(
+        attachment.link,
+        LinkName::Xdp { .. } | LinkName::Daemon { .. }
+    );
+    if suits && !attachment.share_address {
+        return Ok(());
+    }
+    Err(Error::new("packets are forwarded on an interface by AF_XDP, with addresses of their own")
+        .mend("give --link xdp:INTERFACE and --address ADDRESS/PREFIX, or --via xokd where the daemon is there"))
+}
+
 /// The link, and our addresses on it.
 ///
 /// # Errors
@@ -62,16 +75,7 @@ pub fn attachment(wanted: &Wanted) -> Result<Attachment, Error> {
     attachment
         .addresses
         .sort_by_key(|address| is_listener_s(address.ip));
-    let suits = matches!(
-        attachment.link,
-        LinkName::Xdp { .. } | LinkName::Daemon { .. }
-    );
-    if attachment.share_address || !suits {
-        return Err(Error::new(
-            "packets are forwarded on an interface by AF_XDP, with addresses of their own",
-        )
-        .mend("give --link xdp:INTERFACE and --address ADDRESS/PREFIX, or --via xokd where the daemon is there"));
-    }
+    check_link(&attachment)?;
     Ok(attachment)
 }
 
@@ -103,16 +107,22 @@ pub fn listens(wanted: &Wanted, stack: &Stack) -> Result<Vec<Listen>, Error> {
                 to,
             });
         }
-        let is_used = |to: &&Weighted| {
-            let mut listeners = service.listen.iter();
-            listeners.any(|listen| listen.at.is_ipv6() == to.ip.is_ipv6())
-        };
-        if let Some(server) = service.to.iter().find(|server| !is_used(server)) {
-            return Err(Error::new(format!("nothing is forwarded to {}", server.ip))
-                .mend("listen at an address of its family too, or leave it out"));
-        }
+        check_use(service)?;
     }
     Ok(listens)
+}
+
+/// Each server is of a family that is listened for.
+pub fn check_use(service: &Service) -> Result<(), Error> {
+    let is_used = |to: &&Weighted| {
+        let mut listeners = service.listen.iter();
+        listeners.any(|listen| listen.at.is_ipv6() == to.ip.is_ipv6())
+    };
+    match service.to.iter().find(|server| !is_used(server)) {
+        Some(server) => Err(Error::new(format!("nothing is forwarded to {}", server.ip))
+            .mend("listen at an address of its family too, or leave it out")),
+        None => Ok(()),
+    }
 }
 
 /// The address of ours that a server sees, or that checks of it come from.

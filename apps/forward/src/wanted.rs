@@ -77,16 +77,7 @@ impl Wanted {
                     .mend("write it under [check] there; --check alone checks the file"));
             }
             let wanted = config::read(file).map_err(|errors| Error::new(errors.to_string()))?;
-            let user = args.user.clone().or(wanted.user);
-            let link = args.link.clone().or(wanted.link);
-            // Of the options beside a file this one says only yes.
-            let in_kernel = args.in_kernel || wanted.in_kernel;
-            return Ok(Self {
-                user,
-                link,
-                in_kernel,
-                ..wanted
-            });
+            return Ok(wanted.beside(args));
         }
         Ok(Self {
             user: args.user.clone(),
@@ -107,6 +98,18 @@ impl Wanted {
                 args.to.iter().cloned(),
             )],
         })
+    }
+
+    /// What a file says, beside these options.
+    #[must_use]
+    pub fn beside(self, args: &ForwardArgs) -> Self {
+        Self {
+            user: args.user.clone().or(self.user),
+            link: args.link.clone().or(self.link),
+            // Of the options beside a file this one says only yes.
+            in_kernel: args.in_kernel || self.in_kernel,
+            ..self
+        }
     }
 
     /// The names of servers.

@@ -6,6 +6,7 @@
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::ops::Range;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use exos::{LinkName, clock};
@@ -13,7 +14,8 @@ use exos_host::netlink::Netlink;
 use exos_inet::{Config, Stack};
 use exos_program::config::{ConfigErrors, Source, Text, tables, text_of};
 use exos_wire::Mac;
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::net::SocketAddrUnix;
 use toml::Spanned;
 
 use super::{File, ServiceTable, parse};
@@ -21,18 +23,19 @@ use crate::kept;
 use crate::lent;
 use crate::limits::{CONFIG_LEN_MAX, LINK_MTU};
 use crate::names::{Known, To, look_up};
+use crate::options::ForwardArgs;
 use crate::service::{Listen, Services};
-use crate::setup::{check_affinity, check_kernel, listens};
+use crate::setup::{check_affinity, check_kernel, check_link, check_use, listens};
 use crate::wanted::{Service, Wanted};
 
-/// Whether a forwarder would start with a file.
+/// Whether a forwarder would start with a file, beside these options.
 ///
 /// # Errors
 ///
 /// All that would keep it from that.
-pub fn check(file: &Path) -> Result<(), ConfigErrors> {
+pub fn check(file: &Path, args: &ForwardArgs) -> Result<(), ConfigErrors> {
     let text = text_of(file, CONFIG_LEN_MAX)?;
-    let mut wanted = parse(file, &text)?;
+    let mut wanted = parse(file, &text)?.beside(args);
     let source = Source::new(file, &text);
     let tables: File = tables::read(&source);
     let is_lent = lent::is_lent(&wanted).unwrap_or(false);
@@ -55,7 +58,13 @@ pub fn check(file: &Path) -> Result<(), ConfigErrors> {
     look_at_link(&source, &tables, &wanted);
     look_at_names(&source, &tables.service, &mut wanted);
     look_at_services(&source, &tables.service, &wanted, is_lent);
-    look_at_files(&source, &tables, &wanted);
+    let as_user = wanted.user.as_user(|| {
+        look_at_files(&source, &tables, &wanted);
+        Ok(())
+    });
+    if let Err(error) = as_user {
+        source.note_missing_whole(error.to_string());
+    }
     source.finish(())
 }
 
@@ -66,7 +75,8 @@ fn note(source: &Source, at: &Range<usize>, what: impl ToString) {
 
 fn look_at_link(source: &Source, tables: &File, wanted: &Wanted) {
     let at = tables.link.name.as_ref().map(Spanned::span);
-    let link = wanted.link.attachment(0).map(|attachment| attachment.link);
+    let attachment = wanted.link.attachment(0);
+    let link = attachment.and_then(|attachment| check_link(&attachment).map(|()| attachment.link));
     match (link, at) {
         (Ok(LinkName::Xdp { interface, .. }), Some(at)) => {
             let found = Netlink::new().and_then(|netlink| netlink.link_by_name(&interface));
@@ -149,6 +159,7 @@ pub fn of_service(
         };
         return listens(&one, stack);
     }
+    check_use(service)?;
     let listen = service.listen.iter().map(|place| {
         let to = service.to.iter();
         let of_family = to.filter(|server| server.ip.is_ipv6() == place.at.is_ipv6());
@@ -201,10 +212,14 @@ fn look_at_files(source: &Source, tables: &File, wanted: &Wanted) {
             }
             Err(_) => {}
         }
-        look_at_folder(source, keep);
+        // Its folder is not made.
+        look_at_folder(source, keep, path.ancestors().nth(1));
     }
     if let Some(control) = &tables.control {
-        look_at_folder(source, control);
+        let path = Path::new(control.get_ref());
+        look_at_socket(source, control, path);
+        let mut above = path.ancestors().skip(1);
+        look_at_folder(source, control, above.find(|folder| folder.exists()));
     }
     let metrics = tables.metrics.as_ref().zip(wanted.metrics);
     if let Some((text, at)) = metrics {
@@ -227,14 +242,29 @@ fn look_at_files(source: &Source, tables: &File, wanted: &Wanted) {
     }
 }
 
-/// The nearest folder that is there has to be one where files can be made.
-fn look_at_folder(source: &Source, path: &Text) {
-    let above = Path::new(path.get_ref()).ancestors().skip(1);
-    let mut folders = above.filter(|folder| folder.exists());
-    let Some(folder) = folders.next() else {
-        return;
+/// A socket can be there: what is there is one, and its path is no longer than those of sockets may be.
+fn look_at_socket(source: &Source, text: &Text, path: &Path) {
+    let there = std::fs::symlink_metadata(path);
+    if there.is_ok_and(|there| !there.file_type().is_socket()) {
+        let what = "it is there, and is no socket; name another path";
+        source.note(&text.span(), what);
+    }
+    if SocketAddrUnix::new(path).is_err() {
+        let what = "it is longer than the path of a socket may be; name a shorter one";
+        source.note(&text.span(), what);
+    }
+}
+
+/// A folder has to be one where files can be made.
+fn look_at_folder(source: &Source, path: &Text, folder: Option<&Path>) {
+    let folder = match folder {
+        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
+        Some(folder) => folder,
+        None => return,
     };
-    let is_good = folder.is_dir() && access(folder, Access::WRITE_OK).is_ok();
+    // By the rights to files that this thread has now, not those of whoever started the program.
+    let may_write = accessat(CWD, folder, Access::WRITE_OK, AtFlags::EACCESS);
+    let is_good = folder.is_dir() && may_write.is_ok();
     if !is_good {
         let what = format!(
             "no file can be made in {}; name another place",
@@ -246,13 +276,28 @@ fn look_at_folder(source: &Source, path: &Text) {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ForwardArgs,
+    }
 
     /// What a text is told, by its lines.
     fn said(name: &str, text: &str) -> Vec<(usize, String)> {
+        said_beside(name, text, &[])
+    }
+
+    /// The same, beside these options.
+    fn said_beside(name: &str, text: &str, options: &[&str]) -> Vec<(usize, String)> {
+        let words = ["forward", "--config", "file"];
+        let line = Line::try_parse_from(words.iter().chain(options)).unwrap();
         let file = std::env::temp_dir().join(format!("check-{name}-{}", std::process::id()));
         std::fs::write(&file, text).unwrap();
-        let said = check(&file).err().map(|errors| errors.errors);
+        let said = check(&file, &line.args).err().map(|errors| errors.errors);
         std::fs::remove_file(&file).unwrap();
         let said = said.into_iter().flatten();
         said.map(|error| (error.line, error.what)).collect()
@@ -290,6 +335,108 @@ mod tests {
             assert!(said.iter().any(|e| found(&e)), "{line}, {wanted}: {said:?}");
         }
         assert_eq!(said.len(), 8, "{said:?}");
+    }
+
+    /// Options that come before the file do so here as well.
+    #[test]
+    fn options_beside_the_file_count() {
+        assert_eq!(
+            said_beside(
+                "link",
+                &GOOD.replace("xdp:lo", "xdp:nothere0"),
+                &["--link", "xdp:lo"]
+            ),
+            []
+        );
+        let tunnel = GOOD.to_owned() + "reach = \"tunnel\"\n";
+        let said = said_beside("kernel", &tunnel, &["--in-kernel"]);
+        assert!(
+            said.iter()
+                .any(|(_, what)| what.contains("leave --in-kernel out")),
+            "{said:?}"
+        );
+    }
+
+    /// On lent addresses too each server is of a family that is listened for.
+    #[test]
+    fn servers_of_lent_addresses_are_forwarded_to() {
+        let text = GOOD.replace(
+            "to = [\"10.10.0.11\"]",
+            "to = [\"10.10.0.11\", \"fd10::11\"]",
+        );
+        let said = said_beside("lent", &text, &["--via", "xokd"]);
+        let is_said = |(line, what): &(usize, String)| {
+            *line == 5 && what.contains("nothing is forwarded to fd10::11")
+        };
+        assert!(said.iter().any(is_said), "{said:?}");
+    }
+
+    /// What a start refuses of files and links.
+    #[test]
+    fn what_a_start_refuses_is_not_good() {
+        let scratch = std::env::temp_dir().join(format!("check-scratch-{}", std::process::id()));
+        std::fs::create_dir(&scratch).unwrap();
+        std::fs::write(scratch.join("plain"), "").unwrap();
+        let here = scratch.to_str().unwrap();
+        let long = "x".repeat(200);
+        for (text, line, wanted) in [
+            (
+                format!("keep = \"{here}/none/flows\"\n{GOOD}"),
+                1,
+                "no file can be made in",
+            ),
+            (
+                format!("control = \"{here}/plain\"\n{GOOD}"),
+                1,
+                "is no socket",
+            ),
+            (
+                format!("control = \"{here}/{long}\"\n{GOOD}"),
+                1,
+                "longer than",
+            ),
+            (
+                GOOD.replace("xdp:lo", "tap:t0"),
+                3,
+                "on an interface by AF_XDP",
+            ),
+            (
+                GOOD.replace("[link]", "[link]\nshare_address = true"),
+                4,
+                "addresses of their own",
+            ),
+        ] {
+            let said = said("files", &text);
+            assert!(
+                said.iter()
+                    .any(|(at, what)| *at == line && what.contains(wanted)),
+                "{text}: {said:?}"
+            );
+        }
+        // A socket's folder is made.
+        assert_eq!(
+            said(
+                "folder",
+                &format!("control = \"{here}/none/control\"\n{GOOD}")
+            ),
+            []
+        );
+        std::fs::remove_dir_all(&scratch).unwrap();
+    }
+
+    /// Files are looked at with the rights of the user that the forwarder becomes.
+    #[test]
+    fn files_are_those_of_the_user() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let scratch = std::env::temp_dir().join(format!("check-owner-{}", std::process::id()));
+        std::fs::create_dir(&scratch).unwrap();
+        let text = format!("keep = \"{}/flows\"\n{GOOD}", scratch.display());
+        assert_eq!(said("root", &text), []);
+        let said = said_beside("user", &text, &["--user", "65534:65534"]);
+        assert_eq!((said.len(), said[0].0), (1, 1), "{said:?}");
+        std::fs::remove_dir(&scratch).unwrap();
     }
 
     /// A name that nobody knows (RFC 6761 §6.4) has its line, and no other error follows from it.

@@ -64,6 +64,15 @@ impl Known {
         is_new.then_some(News::Bad(said))
     }
 
+    /// Forgets names that are not wanted: nobody follows them.
+    pub fn keep(&mut self, wanted: &Wanted) {
+        let names: BTreeSet<&str> = wanted.names().collect();
+        self.addresses
+            .retain(|name, _| names.contains(name.as_str()));
+        self.failures
+            .retain(|name, _| names.contains(name.as_str()));
+    }
+
     /// What could not be resolved so far may be by now.
     pub fn forget_failures(&mut self) {
         let addresses = &self.addresses;
@@ -226,6 +235,9 @@ mod tests {
             .collect();
         let all = ips(&["10.0.0.1", "10.0.0.2", "10.0.0.4"]);
         assert_eq!(to, [(all[0], 1), (all[1], 3), (all[2], 1)]);
+        known.note(answer("gone", &["10.0.0.9"]));
+        known.keep(&wanted);
+        assert!(known.by_address().all(|(_, name)| name != "gone"));
         known.note(answer("other", &["fd00::4"]));
         let refused = known.filled(&wanted).unwrap_err().to_string();
         assert!(

@@ -143,6 +143,7 @@ impl Names {
 
     /// What is in force now, as it is written.
     pub fn set_written(&mut self, wanted: Wanted, in_force: Vec<Listen>) {
+        self.known.keep(&wanted);
         (self.written, self.in_force, self.refused) = (wanted, in_force, None);
     }
 

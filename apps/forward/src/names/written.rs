@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use exos_program::words::time;
+use exos_program::units::parse_duration;
 
 use crate::limits::{HOST_NAME_LEN_MAX, RESOLVE_EVERY_MIN, WEIGHT_MAX};
 use crate::options::Weighted;
@@ -77,7 +77,7 @@ fn is_name(text: &str) -> bool {
 pub fn interval(text: &str) -> Result<Duration, String> {
     let every = match text {
         "0" => Duration::ZERO,
-        text => time(text).map_err(|error| format!("{error}, or 0 for never"))?,
+        text => parse_duration(text).map_err(|error| format!("{error}, or 0 for never"))?,
     };
     let is_good = every.is_zero() || every >= RESOLVE_EVERY_MIN;
     is_good.then_some(every).ok_or_else(|| {
