@@ -69,6 +69,7 @@ pub fn attach(wanted: &Wanted, before: Option<Predecessor>) -> Result<Exos, Erro
         .mend("give --link xdp:INTERFACE and --address ADDRESS/PREFIX, or --via xokd where the daemon is there"));
     }
     wanted.user.give_up_for(&attachment.link)?;
+    wanted.user.warn_of_merging(&attachment.link);
     Exos::attach_after(&attachment, || match before {
         Some(before) => before.hand_over().map(|()| true),
         None => Ok(false),

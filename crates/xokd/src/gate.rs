@@ -48,7 +48,7 @@ pub struct Gate {
     out: Prog,
     /// Where the kernel keeps what is left to do of checksums.
     checksum: Checksum,
-    _incoming: Link,
+    incoming: Link,
     _from_host: TcxLink,
     mode: XdpMode,
     config: Config,
@@ -59,6 +59,11 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// Leaves the gate where it is when this is dropped: another daemon takes it over.
+    pub fn keep(&mut self) {
+        self.incoming.keep();
+    }
+
     /// Puts the gate on an interface, or takes over the one that an earlier daemon left there. True when it did.
     pub fn open(name: &str, ifindex: u32, mac: Mac) -> Result<(Self, bool)> {
         let folder = pins::folder(name)?;
@@ -80,7 +85,7 @@ impl Gate {
             owners: owners::Owners::default(),
             out,
             checksum,
-            _incoming: incoming,
+            incoming,
             _from_host: from_host,
             mode,
             maps: Arc::new(maps),
