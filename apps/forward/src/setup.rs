@@ -83,6 +83,7 @@ pub fn attachment(wanted: &Wanted) -> Result<Attachment, Error> {
 pub fn attach(wanted: &Wanted, before: Option<Predecessor>) -> Result<Exos, Error> {
     let attachment = attachment(wanted)?;
     wanted.user.give_up_for(&attachment.link)?;
+    wanted.user.warn_of_merging(&attachment.link);
     Exos::attach_after(&attachment, || match before {
         Some(before) => before.hand_over().map(|()| true),
         None => Ok(false),

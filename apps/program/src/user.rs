@@ -9,6 +9,7 @@ use std::path::Path;
 
 use exos::{Attachment, Error, Exos, LinkName};
 use exos_host::accounts::Account;
+use exos_host::bpf::{merging_of, turn_on_again};
 use exos_host::privilege;
 
 /// The user of a program that is started as root.
@@ -63,6 +64,7 @@ impl UserArgs {
         open: impl FnOnce(&mut Exos) -> Result<T, Error>,
     ) -> Result<(Exos, T), Error> {
         self.give_up_for(&attachment.link)?;
+        self.warn_of_merging(&attachment.link);
         let mut exos = Exos::attach(attachment)?;
         let opened = open(&mut exos)?;
         self.give_up()?;
@@ -92,6 +94,19 @@ impl UserArgs {
     /// It may not become that user.
     pub fn give_up_here(&self) -> Result<(), Error> {
         self.user.as_ref().map_or(Ok(()), privilege::give_up)
+    }
+
+    /// Says what a program of the interface turns off that this user may not turn on again at the end. To be called before
+    /// the link is opened.
+    pub fn warn_of_merging(&self, link: &LinkName) {
+        let (Some(account), LinkName::Xdp { interface, .. }) = (&self.user, link) else {
+            return;
+        };
+        let features = merging_of(interface);
+        if !features.is_empty() {
+            let (user, remedy) = (&account.name, turn_on_again(interface, &features));
+            crate::warn!("{user} may not put {interface} back as it was at the end; {remedy} then");
+        }
     }
 
     /// Says so when a file that a reload is to read is not for the user to read.

@@ -30,6 +30,7 @@ pub use info::{ProgInfo, XdpHolder, map_exists, who_holds_xdp};
 pub use link::{Link, XdpMode};
 pub use map::{Map, MapKind, possible_cpus};
 pub use mapped::MappedArray;
+pub use merging::{merging_of, turn_on_again};
 pub use pin::{is_bpffs, is_private, require_bpffs};
 pub use prog::{LoadError, Prog, SkbContext, TestRun};
 pub use ringbuf::RingbufReader;

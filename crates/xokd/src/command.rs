@@ -20,6 +20,7 @@ mod signals;
 use crate::daemon::{Config, Daemon};
 use crate::gate;
 use crate::policy::{self, Policy};
+use crate::reservations::check_echoes;
 use signals::Signals;
 
 /// Share an interface between programs that need no privilege (xokd).
@@ -133,6 +134,9 @@ pub fn run(args: &DaemonArgs) -> Result<ExitCode> {
     if gate::are_private() {
         // A warning, because all else works.
         warn!("{PRIVATE}");
+    }
+    if let Err(error) = check_echoes() {
+        warn!("warning: {error}");
     }
     if let Err(error) = confinement::confine() {
         daemon.stop()?;

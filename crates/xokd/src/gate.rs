@@ -51,7 +51,7 @@ pub struct Gate {
     out: Prog,
     /// Where the kernel keeps what is left to do of checksums; none where it does not say.
     checksum: Option<Checksum>,
-    _incoming: Link,
+    incoming: Link,
     mode: XdpMode,
     config: Config,
     /// The places of taps that are taken, a bit for each.
@@ -61,6 +61,11 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// Leaves the gate where it is when this is dropped: another daemon takes it over.
+    pub fn keep(&mut self) {
+        self.incoming.keep();
+    }
+
     /// Puts the gate on an interface, or takes over the one that an earlier daemon left there. True when it did.
     pub fn open(name: &str, ifindex: u32, mac: Mac) -> Result<(Self, bool)> {
         let folder = pins::folder(name)?;
@@ -82,7 +87,7 @@ impl Gate {
             owners: owners::Owners::default(),
             out,
             checksum,
-            _incoming: incoming,
+            incoming,
             mode,
             maps: Arc::new(maps),
         };

@@ -7,22 +7,34 @@
 //!
 //! An identifier of echo requests is held likewise, from those of the host's programs that leave the choice to the kernel
 //! (`ping` as it is today). That takes a group that may send echo requests so (`net.ipv4.ping_group_range`): where the
-//! daemon's may not, the host may choose an identifier that a program has, and loses the answers. There are few of them
-//! ([`ECHOES`](crate::limits::ECHOES)).
+//! daemon's may not, the host may choose an identifier that a program has, and loses the answers; the daemon says so when
+//! it starts ([`check_echoes`]). There are few of them ([`ECHOES`](crate::limits::ECHOES)).
 //!
 //! Grants of several connections at one port have one socket between them. Claims without a port (a whole protocol, a
 //! whole address) hold no ports: who may claim those takes the host's traffic, which policy has to say in so many words.
 //! The sockets end with the daemon; the next makes them anew from the grants that it finds.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
-use exos_host::error::Result;
+use exos_host::error::{Error, Result};
 use exos_host::ports::{Reservation, Transport, reserve_quickly};
 use exos_xok::message::GrantId;
 use exos_xok::{Claim, Protocol};
 
 type Port = (Transport, SocketAddr);
+
+/// Fails when identifiers of echo requests cannot be held from the host, and says what to do.
+pub fn check_echoes() -> Result<()> {
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    match reserve_quickly(Transport::Echo, any) {
+        Err(error) if error.is(libc::EACCES) => Err(Error::new(
+            "the host's programs may choose an identifier of echo requests that a program here has, and lose the answers",
+        )
+        .mend("set net.ipv4.ping_group_range so that the daemon's group is in it")),
+        _ => Ok(()),
+    }
+}
 
 /// The ports that are held, and for which grants.
 #[derive(Debug, Default)]
@@ -81,7 +93,7 @@ mod tests {
     use exos_xok::Endpoint;
     use rustix::io::Errno;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_with};
-    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
+    use std::net::{IpAddr, Ipv6Addr, TcpListener, UdpSocket};
 
     #[test]
     fn a_port_is_held_until_its_last_grant_is_gone() {
@@ -129,9 +141,15 @@ mod tests {
             let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, flags, protocol);
             socket.and_then(|socket| bind(&socket, &address).map(|()| socket))
         };
+        // The host's programs may not, and neither may we.
         let Ok(host) = of_host() else {
-            return; // The host's programs may not, and neither may we.
+            check_echoes().expect_err("it is said");
+            let skipped =
+                b"SKIPPED: holding identifiers of echo requests needs net.ipv4.ping_group_range\n";
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), skipped);
+            return;
         };
+        check_echoes().expect("they can be held");
         let mut reservations = Reservations::default();
         let taken = reservations.hold(1, &four).expect_err("the host has it");
         assert!(taken.what.contains("ICMP echo identifier 40001"), "{taken}");

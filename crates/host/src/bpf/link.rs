@@ -33,7 +33,7 @@ pub struct Link {
     ifindex: u32,
     mode: XdpMode,
     /// Dropped after the descriptor.
-    _merging: Merging,
+    merging: Merging,
 }
 
 #[repr(C)]
@@ -69,12 +69,18 @@ impl Link {
             },
         };
         let merging = Merging::note(ifindex);
-        let fd = bpf_fd(Command::LinkCreate, &mut attr).map_err(|e| explain(ifindex, mode, e))?;
+        let fd = match bpf_fd(Command::LinkCreate, &mut attr) {
+            Ok(fd) => fd,
+            Err(error) => {
+                merging.put_back_at_once();
+                return Err(explain(ifindex, mode, error));
+            }
+        };
         Ok(Self {
             fd,
             ifindex,
             mode,
-            _merging: merging,
+            merging,
         })
     }
 
@@ -94,6 +100,11 @@ impl Link {
     /// Give it a name in a BPF file system, so that it outlives this process.
     pub fn pin(&self, path: &Path) -> Result<(), Error> {
         pin::pin(self.fd.as_fd(), path)
+    }
+
+    /// Leave the interface as it is when this is dropped: the link has a name, and stays. Nobody waits for it to go then.
+    pub fn keep(&mut self) {
+        self.merging.forget();
     }
 
     /// Open the link of this name. The interface must be in the calling thread's network namespace.
@@ -119,7 +130,7 @@ impl Link {
             fd,
             ifindex: link.ifindex,
             mode,
-            _merging: Merging::note(link.ifindex),
+            merging: Merging::note(link.ifindex),
         })
     }
 

@@ -37,6 +37,25 @@ impl Merging {
         // What cannot be found out cannot be put back.
         Self(Wanted::find(ifindex).ok().flatten())
     }
+
+    /// Puts nothing back: the program stays, and its next owner notes it.
+    pub(super) fn forget(&mut self) {
+        self.0 = None;
+    }
+
+    /// The program did not come. One that is on the interface is another's, whose end nobody waits for.
+    pub(super) fn put_back_at_once(mut self) {
+        if let Some(mut wanted) = self.0.take() {
+            wanted.put_back(Duration::ZERO);
+        }
+    }
+}
+
+/// What merges packets on an interface that a program makes the kernel or the driver turn off, and that takes privilege to be
+/// turned on afterwards. To be asked before the program is attached; nothing when it cannot be found out.
+pub fn merging_of(interface: &str) -> Vec<&'static str> {
+    let features = Ethtool::new().and_then(|ethtool| ethtool.features(interface));
+    features.map_or_else(|_| Vec::new(), |features| to_put_back(&features))
 }
 
 impl fmt::Debug for Merging {
@@ -49,7 +68,7 @@ impl fmt::Debug for Merging {
 impl Drop for Merging {
     fn drop(&mut self) {
         if let Some(wanted) = &mut self.0 {
-            wanted.put_back();
+            wanted.put_back(DETACH_WAIT);
         }
     }
 }
@@ -69,8 +88,9 @@ impl Wanted {
         }))
     }
 
-    fn put_back(&mut self) {
-        let until = Instant::now() + DETACH_WAIT;
+    /// As soon as no program is on the interface, if that is within this time.
+    fn put_back(&mut self, patience: Duration) {
+        let until = Instant::now() + patience;
         loop {
             let netlink = self.netlink.get_mut();
             let netlink = netlink.unwrap_or_else(PoisonError::into_inner);
@@ -86,10 +106,18 @@ impl Wanted {
     fn turn_on(&self, interface: &str) {
         for feature in &self.features {
             if let Err(error) = self.ethtool.set_feature(interface, feature, true) {
-                crate::warn!("{feature} was on before: {error}");
+                let remedy = turn_on_again(interface, &[feature]);
+                crate::warn!("{}; {remedy}", error.sentence());
             }
         }
     }
+}
+
+/// How a person puts that back, as an imperative.
+pub fn turn_on_again(interface: &str, features: &[&str]) -> String {
+    let on: Vec<String> = features.iter().map(|name| format!("{name} on")).collect();
+    let (names, on) = (features.join(" and "), on.join(" "));
+    format!("turn {names} on again with `ethtool -K {interface} {on}`")
 }
 
 /// Those that are on, or would be if a program had not come: they can be changed, and somebody wants them.
@@ -112,6 +140,30 @@ mod tests {
             requested,
             fixed,
         }
+    }
+
+    /// A link that stays on when its owner goes.
+    #[test]
+    fn what_is_forgotten_is_not_put_back() {
+        let mut merging = Merging(Some(Wanted {
+            ifindex: 1,
+            features: vec!["rx-lro"],
+            ethtool: Ethtool::new().expect("a socket"),
+            netlink: Mutex::new(Netlink::new().expect("a socket")),
+        }));
+        assert_eq!(format!("{merging:?}"), "Merging(Some([\"rx-lro\"]))");
+        merging.forget();
+        assert_eq!(format!("{merging:?}"), "Merging(None)");
+    }
+
+    #[test]
+    fn a_person_is_told_how_to_put_it_back() {
+        assert_eq!(
+            turn_on_again("eth0", &NAMES),
+            "turn rx-lro and rx-gro-hw on again with `ethtool -K eth0 rx-lro on rx-gro-hw on`"
+        );
+        assert_eq!(merging_of("lo"), [""; 0], "it cannot be changed");
+        assert_eq!(merging_of("nothing"), [""; 0]);
     }
 
     /// As vmxnet3 has them before a program and after one that was killed, as virtio-net, and as veth.

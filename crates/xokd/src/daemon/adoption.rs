@@ -264,6 +264,9 @@ impl Daemon {
     /// Goes without taking anything down.
     pub fn leave(mut self) {
         self.save_unsaved();
+        for interface in &mut self.interfaces {
+            interface.gate.keep();
+        }
         for id in self.server.ids() {
             let goodbye = Notice::Goodbye(Farewell::Restarting).encode();
             self.server.say(id, goodbye, Vec::new());

@@ -131,3 +131,25 @@ fn what_takes_a_restart_is_told_when_the_policy_is_read_again() {
         "{said:?}"
     );
 }
+
+/// Identifiers of echo requests are held by sockets for which the daemon's group needs leave of the network namespace: a new
+/// one gives it to nobody.
+#[test]
+fn that_identifiers_of_echo_cannot_be_held_is_told() {
+    const RANGE: &str = "net.ipv4.ping_group_range";
+    let Some(mut lab) = Lab::new("echoes") else {
+        return;
+    };
+    for (groups, is_told) in [("1\t0", true), ("0\t2147483647", false)] {
+        lab.on_the_host(|| {
+            let written = std::fs::write("/proc/sys/net/ipv4/ping_group_range", groups);
+            written.expect("the namespace is ours");
+        });
+        let interface = ["--interface", "wire", "--address", "10.78.0.7/24"];
+        let heard = start(&mut lab, &interface);
+        lab.stop();
+        let said = heard.into_lines();
+        let told = said.iter().any(|line| line.contains(RANGE));
+        assert_eq!(told, is_told, "{groups}: {said:?}");
+    }
+}
