@@ -9,7 +9,7 @@
 # The client is wrk, on the kernel's TCP, with eight connections that ask for 1 MB again and again; the server is exos serve, with
 # CUBIC, which losses make so slow that no core is what limits. For each loss and seed a lab is made in which all who forward
 # have their turn; told are megabytes a second, and the median over the seeds of what each had by what there was without a
-# forwarder. Whoever joins sockets has another TCP send to the client, so is not in here. Needs root, wrk, curl, ethtool and
+# forwarder. Anyone who joins sockets has another TCP send to the client, so is not in here. Needs root, wrk, curl, ethtool and
 # iproute2.
 # shellcheck source=../tests/common.sh
 source "$(dirname "$(realpath "$0")")/../tests/common.sh"

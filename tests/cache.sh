@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A set of documents that is larger than its cache, fetched by curl from the release binary on the lab wire, once more while
-# everything is read anew; memory keeps to what it was given. Many small documents read anew again and again: memory stays what
+# everything is read again; memory keeps to what it was given. Many small documents read again again and again: memory stays what
 # it was. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
 #
 #   tests/cache.sh PATH/TO/exos
@@ -37,7 +37,7 @@ if launch_in_lab "$site" --link xdp:wire --address 10.10.0.10/24 --cache 4MiB --
     fetching=$!
     await [ -s "$work/got-50" ]
     kill -HUP "$server"
-    check "everything is read anew while they are fetched" await grep -q 'read anew' "$work/err"
+    check "everything is read again while they are fetched" await grep -q 'read again' "$work/err"
     wait $fetching
     same "each of them is whole" $documents "$(whole)"
     grown=$(($(most VmHWM) - before))
@@ -54,10 +54,10 @@ fi
 mkdir "$work/many"
 (cd "$work/many" && seq 20000 | split --lines=1 --suffix-length=5 --additional-suffix=.html -)
 is_flat() { [ "$(most VmRSS)" -le $((started + started / 4)) ]; }
-read_anew() { [ "$(grep -c 'read anew' "$work/err")" = "$1" ]; }
+read_again() { [ "$(grep -c 'read again' "$work/err")" = "$1" ]; }
 if launch http "$exos" lab exec --name "$lab" a -- "$exos" serve --sockets "$work/many"; then
     started=$(most VmRSS)
-    for n in 1 2 3 4; do kill -HUP "$server"; await read_anew $n || bad "many documents are read anew"; done
+    for n in 1 2 3 4; do kill -HUP "$server"; await read_again $n || bad "many documents are read again"; done
     check "memory does not grow with reloads" await is_flat || echo "# $started kB, then $(most VmRSS)"
     stop; same "after reloads it stops in order" 0 $?
 else

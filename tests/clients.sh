@@ -224,7 +224,7 @@ else
     bad "the server starts on the lab wire" "$(cat "$work/err")"
 fi
 
-# SIGHUP reads everything anew without losing a connection; what cannot be served changes nothing.
+# SIGHUP reads everything again without losing a connection; what cannot be served changes nothing.
 cp -r "$site" "$work/next" && echo '<title>next</title>' >"$work/next/index.html"
 configure() { printf '[[site]]\nnames = ["own.test"]\nroot = "next"\n[[site]]\ndefault = true\nroot = "%s"\n%s\n' "$1" "$2" >"$work/serve.toml"; }
 configure site ""

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The visitor of tests/cores.sh. Prints "ok NAME" and "not ok NAME: why" lines, and ends with 1 when one was not ok.
 
-    cores.py changes HOST FOLDER PID       documents change and are read anew under load; says "asked N"
+    cores.py changes HOST FOLDER PID       documents change and are read again under load; says "asked N"
     cores.py stop HOST FOLDER PID          the server is asked to end while it sends
     cores.py limits HOST PEER ALL          so many connections of a peer, and in all
 """
@@ -109,7 +109,7 @@ def changes(host, folder, pid):
     over.set()
     for reader in readers:
         reader.join()
-    say("no request fails while documents change and are read anew", not wrong, "; ".join(wrong[:3]))
+    say("no request fails while documents change and are read again", not wrong, "; ".join(wrong[:3]))
     say("all cores come to serve the last version", late == {last}, f"{late}")
     print(f"asked {sum(asked)}")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The released web server on two cores, over a veth of two queues, with real clients: what it serves while documents
-# change and are read anew, its limits, its log, its numbers, and how it ends. Prints "ok NAME", "not ok NAME: why" or
+# change and are read again, its limits, its log, its numbers, and how it ends. Prints "ok NAME", "not ok NAME: why" or
 # "SKIPPED: ..." lines.
 #
 #   tests/cores.sh PATH/TO/exos
@@ -84,7 +84,7 @@ expect "over IPv6 too" cmp -s "$work/got" "$work/site/large.bin"
 for n in $(seq 40); do fetch -o /dev/null -w '%{http_code}\n' http://10.0.0.1/; done | sort -u >"$work/codes"
 expect "every new connection is answered" [ "$(cat "$work/codes")" = 200 ]
 asked=42
-# Documents that change, and are read anew, under load: no request fails, and nobody sees an older version again.
+# Documents that change, and are read again, under load: no request fails, and nobody sees an older version again.
 visit changes 10.0.0.1 "$work" "$server" >"$work/said"; cat "$work/said"
 asked=$((asked + $(sed -n 's/^asked //p' "$work/said")))
 client wrk -t1 -c16 -d2 http://10.0.0.1/ >"$work/wrk"

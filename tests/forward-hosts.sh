@@ -1,4 +1,4 @@
-# What all tests of the forwarder share, whoever has its interface: hosts on one switch, Linux's stack in them as client and as
+# What all tests of the forwarder share, no matter who has its interface: hosts on one switch, Linux's stack in them as client and as
 # servers, what clients see, and what the forwarder says. To be sourced behind `begin`. Namespaces are $net-HOST. A script has:
 #
 #   run_forwarder ARGUMENTS...   runs it, as far as it does not start

@@ -127,7 +127,7 @@ done
 for reach in transparent direct tunnel; do reached $reach plain; done
 in_kernel_too plain
 
-# ---- each service its own, by a file that is read anew, and by a command ----
+# ---- each service its own, by a file that is read again, and by a command ----
 
 # It answers one's clients by itself; the other sees them.
 settings_ one direct
@@ -170,7 +170,7 @@ listen = ["10.10.0.21:6", "[fd10::21]:7"]
 reach = "transparent"
 to = ["10.10.0.12", "fd10::12"]' | file
 kill -HUP "$server"
-check "it reads the file anew" await said_so "read its file anew: 6 added"
+check "it reads the file again" await said_so "read its file again: 6 added"
 check "the kernel has learned of IPv6" await forwards_v6
 goes_by nat 10.10.0.21
 goes_by direct 10.10.0.20

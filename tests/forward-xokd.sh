@@ -279,7 +279,7 @@ killed
 same "without --keep nobody is awaited" "" "$(awaited_now)"
 are_reset "and connections that talk are reset"
 
-# ---- a file that is read anew ----
+# ---- a file that is read again ----
 
 file() {
     cat >"$work/forward.toml" <<FILE

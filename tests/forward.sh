@@ -227,7 +227,7 @@ stop; same "it ends in order" 0 $?
 # The forwarder's namespace has a table of hosts of its own, which `ip netns exec` puts in the place of the host's.
 mkdir -p "/etc/netns/$net-forwarder"
 hosts_are() { printf '%s\n' '127.0.0.1 localhost' "$@" >"/etc/netns/$net-forwarder/hosts"; }
-# Whoever looks in that table and nowhere else.
+# Anyone who looks in that table and nowhere else.
 echo 'hosts: files' >"/etc/netns/$net-forwarder/nsswitch.conf"
 named() { ctl status --json | python3 -c "import json, sys; print(*sorted(s['server'] for s in json.load(sys.stdin)['status']['servers'] if s['name'] == 'web.test' and not s['leaving']))"; }
 stands_for() { [ "$(named)" = "$1" ]; }
@@ -257,7 +257,7 @@ check "and connections went on, also of servers that went" wait $talk
 same "that it was gone is told once" 1 "$(grep -c "the name web.test cannot be resolved" "$work/err")"
 stop; same "it ends in order" 0 $?
 
-# A file whose new names are not known yet, read anew by a forwarder that has no privilege any more.
+# A file whose new names are not known yet, read again by a forwarder that has no privilege any more.
 names_file() {
     printf '%s\n' 'resolve = "0"' '[link]' 'name = "xdp:wire"' 'addresses = ["10.10.0.20/24"]' \
         '[[service]]' 'listen = ["10.10.0.20:80"]' "to = [\"$1\"]" >"$work/names.toml"
@@ -271,7 +271,7 @@ kill -HUP "$server"
 check "a file with a name that nobody knows changes nothing" await grep -q "goes on as before: .*the name none.test cannot be resolved" "$work/err"
 names_file other.test
 kill -HUP "$server"
-check "one with a name that is known is followed" await grep -q "read its file anew: 1 added, 1 removed" "$work/err"
+check "one with a name that is known is followed" await grep -q "read its file again: 1 added, 1 removed" "$work/err"
 check "a document comes from there" in_ client curl -gsS -m 60 -o /dev/null http://10.10.0.20/one.txt
 hosts_are '10.10.0.11 other.test'
 kill -HUP "$server"
@@ -359,7 +359,7 @@ wait "$first"; same "and ends" 0 $?
 touch "$work/pipe.done"; wait $reader
 stop
 
-# ---- a file says what to do, and says it anew ----
+# ---- a file says what to do, and says it again ----
 
 file() { cat >"$work/forward.toml"; }
 from_file() {
@@ -390,14 +390,14 @@ echo "$head"'[[service]]
 listen = ["10.10.0.20:80"]
 to = ["10.10.0.12,3"]' | file
 kill -HUP "$server"
-check "SIGHUP has it read the file anew" await said_so "read its file anew: 1 added, 2 removed"
+check "SIGHUP has it read the file again" await said_so "read its file again: 1 added, 2 removed"
 has "what is gone has its flows yet" "tcp:10.10.0.20:7 (leaving): 1 flows" "$(ctl status)"
 check "new connections go to the new server" in_ client curl -gsS -m 60 -o /dev/null http://10.10.0.20/one.txt
 same "and none to the old one" 0 "$(of 10.10.0.11:80 flows_begun | sed s/nothing/0/)"
 echo 'flows = "many"' | file
 kill -HUP "$server"
 check "a file that is wrong leaves what is there" await said_so "goes on as before: .*forward.toml:1: "
-has "and whoever asks is told" "write a whole number" "$(ctl reload 2>&1)"
+has "and anyone who asks is told" "write a whole number" "$(ctl reload 2>&1)"
 check "which works as before" in_ client curl -gsS -m 60 -o /dev/null http://10.10.0.20/one.txt
 touch "$work/slow-10.10.0.20.go"
 check "a connection of a listener and a server that are gone goes on" wait $one
@@ -423,7 +423,7 @@ echo "$head"'[[service]]
 listen = ["10.10.0.20:7", "[fd10::20]:7", "udp:10.10.0.20:7"]
 to = ["10.10.0.11", "fd10::11"]' | file
 kill -HUP "$server"
-check "it reads the file anew" await said_so "read its file anew: 2 added"
+check "it reads the file again" await said_so "read its file again: 2 added"
 # forwards_there WORDS...: with that, the kernel forwards much more.
 forwards_there() {
     local before

@@ -56,7 +56,7 @@ if await eval 'client ip -d link show wire | grep -q prog/xdp' && start --syn-ha
     cmp -s "$work/got" "$work/site/large.bin" && ok "a large document is whole" || bad "a large document is whole"
     same "IPv6 is served too" 200 "$(client curl -sS -m 60 -o /dev/null -w '%{http_code}' "http://[fd10::10]/small.txt")"
     before=$(count link_xdp_answered)
-    kill -HUP "$server"; await grep -q 'read anew' "$work/err"
+    kill -HUP "$server"; await grep -q 'read again' "$work/err"
     same "a reload changes nothing for clients" 200 "$(fetches 10)"
     grows "nor for the handler" link_xdp_answered $((before + 10))
     # It looks twice, a second apart, after the first answers.

@@ -24,7 +24,7 @@ next_port = 20000
 
 
 def answer_neighbour(frame):
-    """Whoever asks for the peer's link address gets it."""
+    """Anyone who asks for the peer's link address gets it."""
     if frame[12:14] == b"\x08\x06" and frame[20:22] == b"\0\1" and frame[38:42] == v4(PEER):
         reply = arp(2, MAC, PEER, SERVER)
         send([frame[6:12] + reply[6:32] + frame[22:28] + reply[38:]])

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A soak: requests without end to a server whose documents change and are read anew meanwhile; it answers all of
+"""A soak: requests without end to a server whose documents change and are read again meanwhile; it answers all of
 them, and its memory is constant. See soak.sh.
 
     soak.py PATH/TO/exos REQUESTS
 
 Rounds of four loads over a lab's plain wire: new and standing connections, by the client of packets and by wrk. The
-configuration is read anew in each. After a warm-up memory may not grow any more: that of the process, but for its table of
+configuration is read again in each. After a warm-up memory may not grow any more: that of the process, but for its table of
 connections in TIME-WAIT, which is as large as the most that waited at once, and what waits in its sockets of packets.
 Prints "ok NAME" or "not ok NAME: why" lines, and what was measured on lines that begin with "#".
 """
@@ -214,8 +214,8 @@ def soak(folder):
         report(requests, wrong, len(rounds), seconds, said, author)
         if not wrong:
             # One that is asked for while another reads may be one with the next.
-            reloads = read(server.err).count("read anew")
-            say("everything was read anew in each round", reloads >= len(rounds), f"{reloads} times in {len(rounds)} rounds")
+            reloads = read(server.err).count("read again")
+            say("everything was read again in each round", reloads >= len(rounds), f"{reloads} times in {len(rounds)} rounds")
             judge(server.samples, rounds, warm)
         server.process.terminate()
         say("the server ends in order", server.process.wait(PATIENCE) == 0, read(server.err))

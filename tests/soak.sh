@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A soak: the release binary answers requests of all kinds while its documents change and are read anew, and its memory
+# A soak: the release binary answers requests of all kinds while its documents change and are read again, and its memory
 # is constant; what is done is in soak.py. Prints "ok NAME", "not ok NAME: why" or "SKIPPED: ..." lines.
 #
 #   tests/soak.sh PATH/TO/exos

@@ -82,7 +82,7 @@ served() {
     await eval '[ "$(code "'"$base"'/later.html")" = 200 ]' && ok "$name: a document that comes later" || bad "$name: a document that comes later"
     : >"$work/err"
     kill -HUP "$server"
-    await said 'read anew' && ok "$name: it reloads" || bad "$name: it reloads" "$(cat "$work/err")"
+    await said 'read again' && ok "$name: it reloads" || bad "$name: it reloads" "$(cat "$work/err")"
     same "$name: and serves on" "<title>home</title>" "$(fetch "$base/")"
     mv "$work/logs/access" "$work/logs/access.1"
     kill -USR2 "$server"

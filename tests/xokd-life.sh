@@ -101,7 +101,7 @@ check "and all of it arrives" cmp "$work/kept" "$site/large.bin"
 has "new ones are served" "200" "$(status_of $v4/large.bin)"
 kill -CONT $two; wait $two; same "who slept through it ends with an error" 1 $?
 
-# Each user sees the packets of his own programs; all of them takes policy's leave.
+# Each user sees the packets of their own programs; all of them takes policy's leave.
 as_nobody=(setpriv --reuid 65533 --regid 65533 --clear-groups --inh-caps=-all --bounding-set=-all)
 reload '"any"' '"80", "1024-65535"' own; await grep -q 'read again' "$work/daemon.out"
 await start theirs serve --port 9000 --address 10.10.0.10/24 || bad "a program of another user" "$(cat "$work/theirs.err")"
@@ -116,7 +116,7 @@ look() {
     wait $dump
 }
 look own
-has "a user sees his program's packets" "10.10.0.10.9000" "$(cat "$work/own" "$work/own.err")"
+has "a user sees their program's packets" "10.10.0.10.9000" "$(cat "$work/own" "$work/own.err")"
 same "and no other's" "" "$(grep -F '10.10.0.10.80 ' "$work/own")"
 said=$("${as_nobody[@]}" timeout 60 "$work/exos" dump --xokd "$socket" --all -c 1 2>&1)
 has "all packets need a line of policy" 'dump = "all"' "$said"
@@ -124,7 +124,7 @@ reload '"any"' '"80", "1024-65535"' all
 await eval '[ "$(grep -c "read again" "$work/daemon.out")" -ge 3 ]'
 look all --all
 has "with it a user sees the others'" "10.10.0.10.80 " "$(cat "$work/all" "$work/all.err")"
-has "and his own" "10.10.0.10.9000" "$(cat "$work/all")"
+has "and their own" "10.10.0.10.9000" "$(cat "$work/all")"
 kill -TERM $theirs; wait $theirs
 
 kill -TERM $daemon; wait $daemon; same "the daemon stops in order" 0 $?; daemon=

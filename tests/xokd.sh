@@ -81,7 +81,7 @@ else
     exit 1
 fi
 
-# What doctor says to a user of what he would get.
+# What doctor says to a user of what they would get.
 said=$(nobody "$work/exos" doctor lo --xokd "$socket")
 has "doctor says that programs work through it" '"through_daemon": true' "$(nobody "$work/exos" doctor lo --xokd "$socket" --json)"
 has "doctor knows the daemon" "daemon at $socket, process $daemon" "$said"

@@ -1,7 +1,7 @@
 //! Who used how much of the processors: of processes from /proc/PID/stat, of cores from /proc/stat (proc(5)).
 //!
 //! The two differ, and both are reported. Delivering a packet over a veth happens in a soft interrupt on the
-//! core that sent it, and is charged to whoever runs there: the server's process does not pay for its share of
+//! core that sent it, and is charged to the one that runs there: the server's process does not pay for its share of
 //! receiving, the client's core does; the core's time has everything that happened on it.
 //!
 //! Times are in clock ticks of 10 ms usually, so a measurement should last a second or more.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Set when the user wants to stop. Whoever waits looks at it, so that everything started is ended in order.
+/// Set when the user wants to stop. Anyone who waits looks at it, so that everything started is ended in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 

@@ -1,4 +1,4 @@
-//! Measures how long a reload keeps a turn of the event loop: reads a directory, reads it anew, and times
+//! Measures how long a reload keeps a turn of the event loop: reads a directory, reads it again, and times
 //! each turn's part of the work, from the thread's result to the end of the old tables.
 //!
 //! `cargo run --release -p exos-cheetah --example reload_turns DIR`

@@ -93,7 +93,7 @@ pub const READ_TIME: Duration = Duration::from_secs(90);
 
 const _: () = assert!(
     READ_TIME.as_secs() > SEND_TIME.as_secs(),
-    "whoever waits comes to have memory"
+    "anyone who waits comes to have memory"
 );
 
 /// How long a connection that we have finished waits for the client to finish too: nginx's
@@ -131,7 +131,7 @@ pub const CONFIG_LEN_MAX: u64 = 4 << 20;
 pub const FIELD_RULES_MAX: usize = 64;
 
 /// Sets of rules whose text is kept. A path matches at most one prefix of each length and one suffix of each, so
-/// there are few; what is beyond is put together anew.
+/// there are few; what is beyond is put together again.
 pub const RULE_SETS_MAX: usize = 1024;
 
 /// Redirects with a star in one site: a path at which there is nothing is compared with each.
@@ -232,7 +232,7 @@ pub const CHUNKS_LEN: u64 = 256 * 1024 * 1024;
 pub const CHUNKS_LEN_MIN: u64 = 1024 * 1024;
 
 /// Chunks that nobody needs are kept, for others who read the same, until there are more than these: 2 MiB. Beyond that
-/// the oldest is written anew, whose memory the processor's caches are likely to know.
+/// the oldest is written again, whose memory the processor's caches are likely to know.
 pub const CHUNKS_IDLE: usize = 32;
 
 /// Chunks that are asked for in one turn. What the kernel has in memory it copies there and then, 1 MiB in some 100 µs,

@@ -175,7 +175,7 @@ fn bpf_jit() -> Check {
     }
 }
 
-/// Either way works for us: programs get their filters from whoever is privileged.
+/// Either way works for us: programs get their filters from the one that is privileged.
 fn bpf_unprivileged() -> Check {
     let id = "bpf-unprivileged";
     match sysctl("kernel/unprivileged_bpf_disabled").as_deref() {

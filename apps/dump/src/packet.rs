@@ -23,7 +23,7 @@ impl fmt::Display for Direction {
     }
 }
 
-/// What was decided about a packet, by whoever decided it.
+/// What was decided about a packet, by the one that decided it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// The decision's name: for drops, the name of the counter that counted it.

@@ -214,7 +214,7 @@ fn maker(flows: u32, random_fd: i32, slots_fd: i32) -> Vec<u64> {
     asm.alu(Alu::ShiftRight, client, PORT_BITS as i32);
     asm.push(Insn::to_big_endian(client, 16));
     asm.push(Insn::store(Size::Half, frame, 28, client));
-    // The header's sum is that of the first client's, and what his address is more.
+    // The header's sum is that of the first client's, and what their address is more.
     asm.load(Size::Half, sum, frame, 24);
     asm.alu(Alu::Xor, sum, 0xffff);
     asm.alu(Alu::Add, sum, client);

@@ -2,7 +2,7 @@
 //!
 //! The first fragment is forwarded like any packet. What was done with it is remembered by what all fragments of the
 //! packet have in common, and done with the others too; nothing is put together, since the checksum is in the first
-//! fragment and follows without the rest. The identification is made anew for each packet, because those of two clients
+//! fragment and follows without the rest. The identification is made again for each packet, because those of two clients
 //! may be the same, and come from one address now. A fragment that comes before its first waits for it, as a copy.
 //!
 //! Those that wait go on after the first has, in the order in which they came. If it does not go on, nor do they. A fragment that comes

@@ -1,4 +1,4 @@
-//! Errors of ICMP about packets that were forwarded: whoever sent the packet is to get the error.
+//! Errors of ICMP about packets that were forwarded: anyone who sent the packet is to get the error.
 //!
 //! An error quotes the packet that it is about as it left us. It is translated as that packet's answer would be, and
 //! what it quotes back into what its sender had sent (RFC 5508 §4.2). The new sender of the error is the end that the

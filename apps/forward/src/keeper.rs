@@ -134,7 +134,7 @@ fn write_names(file: &File, forwarder: &Forwarder) -> std::io::Result<()> {
     parts.try_for_each(|(at, bytes)| file.write_all_at(&bytes, at as u64))
 }
 
-/// Whoever writes to a file has it locked: the lock goes with its process, however that ends. One that was killed may have it for a
+/// Anyone who writes to a file has it locked: the lock goes with its process, however that ends. One that was killed may have it for a
 /// moment longer.
 fn lock(file: &File) -> std::io::Result<()> {
     let until = Instant::now() + DYING_TIME;

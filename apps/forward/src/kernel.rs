@@ -14,7 +14,7 @@
 //!
 //! - A flow is told and taken back by writing memory, without a system call.
 //! - Its packets' next hops are entries of their own ([`hops`]), so that a neighbour with another link address is one
-//!   change, and packets of one who is not known come here, where he is asked for.
+//!   change, and packets of one who is not known come here, where they are asked for.
 //! - The kernel notes when it last saw a packet. All flows are read once in [`SWEEP_TIME`], some at a time; one
 //!   whose time is over is looked up before it is forgotten.
 //! - What the kernel does not take (there is no room in the index, or there are more neighbours or servers than it can be
@@ -186,7 +186,7 @@ impl Kernel {
         }
     }
 
-    /// Tells a person what is different from what he was told last.
+    /// Tells a person what is different from what they were told last.
     fn say(&mut self, text: String) {
         if self.said.as_ref() != Some(&text) {
             exos_program::warn!("exos forward: {text}");

@@ -51,7 +51,7 @@ pub struct Building {
     most: u64,
     /// Whose turn it is.
     at: usize,
-    /// Whether he is looking for a free entry.
+    /// Whether they are looking for a free entry.
     is_looking: bool,
     /// Entries that are free.
     left: usize,
@@ -96,7 +96,7 @@ impl Building {
         }
         let weighty = (0..).zip(servers).filter(|(_, server)| server.weight > 0);
         let mut all: Vec<(u16, &Candidate)> = weighty.collect();
-        // The order of turns is that of names, so that whoever knows the same servers makes the same table.
+        // The order of turns is that of names, so that anyone who knows the same servers makes the same table.
         all.sort_by_key(|(_, server)| server.name);
         let only = match &all[..] {
             [(place, _)] => Some(*place + 1),

@@ -33,7 +33,7 @@ pub struct ForwardArgs {
     pub(crate) user: UserArgs,
     #[command(flatten)]
     pub(crate) link: LinkArgs,
-    /// What to forward and how, in a file of TOML, and by which link if that is not named here (docs/forward.md); SIGHUP reads it anew
+    /// What to forward and how, in a file of TOML, and by which link if that is not named here (docs/forward.md); SIGHUP reads it again
     #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "to", "reach", "flows", "keep", "control", "metrics", "balance", "affinity", "no_server", "passive", "passive_window", "passive_rest", "splice"])]
     pub(crate) config: Option<PathBuf>,
     /// Where clients come to: an address that --address gives, or one of the daemon's, and a port; tcp unless it says udp (repeatable)

@@ -148,7 +148,7 @@ fn complete(transport: Transport, upper: &mut [u8], src: Address, dst: Address) 
     put16(upper, transport.checksum_at(), some(transport, sum));
 }
 
-/// True when the checksum's field holds the sum of the pseudo header. One of 65,536 complete checksums does too: made anew
+/// True when the checksum's field holds the sum of the pseudo header. One of 65,536 complete checksums does too: made again
 /// it is the same, if it was right.
 #[inline]
 fn is_partial(packet: &Packet, frame: &[u8]) -> bool {

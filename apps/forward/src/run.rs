@@ -126,7 +126,7 @@ pub fn run(args: &ForwardArgs) -> Result<ExitCode, Error> {
     }
     wanted.user.give_up()?;
     let signals = Signals::catch()?;
-    // Without a file it is said that there is none to read anew.
+    // Without a file it is said that there is none to read again.
     signals.catch_also(Ask::Reload)?;
     names.follow()?;
     let stream = if args.json {
@@ -182,7 +182,7 @@ fn set_rules(forwarder: &mut Forwarder, wanted: &Wanted) {
     services.set_balance(wanted.balance);
 }
 
-/// Tells a person, and whoever waits for it, that it runs.
+/// Tells a person, and anyone who waits for it, that it runs.
 pub(crate) fn announce(listen: &[Place]) {
     for place in listen {
         let transport = place.transport.name();
@@ -231,7 +231,7 @@ struct Program {
     signals: Signals,
     printer: Printer,
     json: bool,
-    /// What the command line says: it may name a file that is read anew.
+    /// What the command line says: it may name a file that is read again.
     args: ForwardArgs,
     /// Addresses that may be listened at.
     addresses: Vec<Prefixed>,
@@ -394,11 +394,11 @@ impl Program {
         }
     }
 
-    /// Reads the file anew: what it says takes the place of what was, or nothing changes. The file is short, so packets wait for
+    /// Reads the file again: what it says takes the place of what was, or nothing changes. The file is short, so packets wait for
     /// it some 7 microseconds for each server. Where it has names that are not known, that happens when they are resolved.
     fn reload(&mut self) -> Result<String, Error> {
         if self.args.config.is_none() {
-            return Err(Error::new("there is no file to read anew")
+            return Err(Error::new("there is no file to read again")
                 .mend("start the forwarder with --config FILE"));
         }
         self.names.pend(Wanted::of(&self.args)?);
@@ -407,7 +407,7 @@ impl Program {
                 .become_wanted(wanted?)
                 .map(|changes| in_words(&changes)),
             None => {
-                Ok("read its file anew, and follows it when the names in it are resolved".into())
+                Ok("read its file again, and follows it when the names in it are resolved".into())
             }
         };
         // Those that are known too: that they have moved may be why somebody asks.
@@ -523,7 +523,7 @@ impl Program {
         }
     }
 
-    /// Whoever keeps flows, or forwards them, hears of those that have changed before the packets leave that changed them.
+    /// Anyone who keeps flows, or forwards them, hears of those that have changed before the packets leave that changed them.
     fn tell_of_changes(&mut self) {
         while let Some(id) = self.forwarder.poll_changed() {
             if let Some(keeper) = &mut self.keeper {
@@ -567,5 +567,5 @@ fn in_words(changes: &Changes) -> String {
         removed,
         weighed,
     } = changes;
-    format!("read its file anew: {added} added, {removed} removed, {weighed} with another weight")
+    format!("read its file again: {added} added, {removed} removed, {weighed} with another weight")
 }

@@ -7,7 +7,7 @@
 //! | source, destination | the address of ours on the way to the server, the server's own |
 //! | DSCP and ECN | those within (RFC 2983 §4, the uniform model; RFC 6040 §4.1, normal mode) |
 //! | hops | 64: the tunnel is one hop, however long |
-//! | don't fragment (IPv4) | as within (RFC 2003 §3.1); then the identification means nothing, else it is made anew |
+//! | don't fragment (IPv4) | as within (RFC 2003 §3.1); then the identification means nothing, else it is made again |
 //! | flow label (IPv6) | the one within, so that a flow stays on one way (RFC 6438) |
 //!
 //! A router on the way to a server that cannot pass a packet on tells us, who are its sender ([`TooBig`]). For ten minutes no

@@ -12,7 +12,7 @@
 //! - `plain`: segmentation, checksum and receive offloads are off on both sides. Every packet is a real packet
 //!   of at most MTU bytes with a correct checksum, as on a cable.
 //! - `offload`: the kernel's defaults. Packets up to 64 KB cross whole and without checksums, which flatters
-//!   whoever uses the kernel's stack.
+//!   anyone who uses the kernel's stack.
 
 #![forbid(unsafe_code)]
 

@@ -117,7 +117,7 @@ pub(crate) fn are_tied(one: &LinkInfo, other: &LinkInfo) -> bool {
 }
 
 /// True when the two ends are those of one pair, and of the wanted kind or one that can be made so in place. The
-/// kernel's defaults can only be had by making the pair anew.
+/// kernel's defaults can only be had by making the pair again.
 fn is_joined_directly(lab: &Lab, settings: &Settings) -> Result<bool> {
     let [a, b] = Side::BOTH.map(|side| find_interface(lab.netns(side), INTERFACE));
     let (Some(a), Some(b)) = (a?, b?) else {

@@ -1,6 +1,6 @@
 //! Who scrapes: just enough HTTP/1.1 for one request on a connection, answered and closed.
 //!
-//! Whoever may connect to a loopback address is a stranger like everybody else: connections, bytes and time are bounded,
+//! Anyone who may connect to a loopback address is a stranger like everybody else: connections, bytes and time are bounded,
 //! and the text is made at most every [`TEXT_EVERY`], however often it is asked for. Nobody is kept out by those who connect and
 //! ask nothing: where there are as many as may be, the newest gets a place, and one of those has to go, of the address
 //! that has most. What the text says is no secret: any program gets more from the daemon.
@@ -25,7 +25,7 @@ use crate::limits::{
 /// Time since this program started.
 pub type Now = Duration;
 
-/// The listener and whoever is on it.
+/// The listener and anyone who is on it.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,

@@ -24,7 +24,7 @@ pub const ANSWER_TIME: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 ///
-/// Nobody answers there in time, or whoever asks may not.
+/// Nobody answers there in time, or anyone who asks may not.
 pub fn ask(path: &Path, request: &impl Serialize, time: Duration) -> Result<String, Error> {
     let failed = |e| {
         Error::io(format!("cannot ask the forwarder at {}", path.display()), e).mend(

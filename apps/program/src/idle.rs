@@ -29,7 +29,7 @@ impl Idle {
 mod tests {
     use super::*;
 
-    /// Whoever leaves a core to others looks on.
+    /// Anyone who leaves a core to others looks on.
     #[test]
     fn who_takes_all_cores_sleeps() {
         let all = affinity::allowed().unwrap().len();

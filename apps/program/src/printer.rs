@@ -1,6 +1,6 @@
 //! Reports on a stream whose reader may be slow or gone.
 //!
-//! A thread of its own writes them, because whoever reads a pipe may have stopped, and that is no
+//! A thread of its own writes them, because anyone who reads a pipe may have stopped, and that is no
 //! reason to stop serving.
 
 use std::io::Write as _;

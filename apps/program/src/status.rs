@@ -61,7 +61,7 @@ pub struct Status {
     pub interfaces: Vec<InterfaceStatus>,
     /// Who has copies of packets made.
     pub taps: Vec<TapStatus>,
-    /// What whoever asked for the report may.
+    /// What anyone who asked for the report may.
     pub asker: AskerStatus,
 }
 

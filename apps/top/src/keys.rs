@@ -22,7 +22,7 @@ pub enum Press {
     Quit,
     /// Sort by a column so many further.
     Column(isize),
-    /// Sort anew.
+    /// Sort again.
     Sort,
     /// Choose a row so many further down.
     Choose(isize),

@@ -33,7 +33,7 @@ pub(crate) trait Watch {
 /// Nobody is there to be watched, or the terminal is none.
 pub fn run(args: &TopArgs) -> Result<ExitCode, Error> {
     let daemon = args.xokd.clone().unwrap_or_else(exos::via::socket_path);
-    // With nothing named, whoever is there.
+    // With nothing named, no matter who is there.
     let is_one = || {
         args.xokd.is_none()
             && !exos::via::is_there(&daemon)

@@ -24,7 +24,7 @@ const FIRST: u32 = 0;
 const ORDER: u32 = 1;
 const ARTICLE: u32 = 2;
 
-/// Customers, and how many pages each has looked at since he came in. Where the load is on several cores, each has a shop for
+/// Customers, and how many pages each has looked at since they came in. Where the load is on several cores, each has a shop for
 /// its part of them.
 struct Shop {
     requests: Vec<Request>,

@@ -16,7 +16,7 @@ const READING: &str = "This is Figure 6 of the paper. Bars are requests a second
 /// The same of the times.
 const READING_COST: &str = "Bars are how long the generator's side was busy for a request, by the same of --sockets; the \
      numbers above are microseconds. Where a generator has time left, this tells what it could do with a faster server. \
-     The kernel delivers packets in the time of whoever sends them, so a part of what the server receives is in here, \
+     The kernel delivers packets in the time of the one that sends them, so a part of what the server receives is in here, \
      and a part of what the generator receives is not.";
 
 impl Report {

@@ -8,7 +8,7 @@
 //! | `wrk`, `ab`, `httperf` | what people use, each with the settings that its documentation advises for speed |
 //!
 //! Set-up: the room of `exos bench http`, on the plain wire: the server on one core, the generator on another. In each
-//! run of a cell the generators take turns on a server that is started anew for each, and the ratio of each run is
+//! run of a cell the generators take turns on a server that is started again for each, and the ratio of each run is
 //! taken before the median over the runs. How busy both sides were is measured in the middle of each load: a generator
 //! tells of a server only while it has time left itself.
 //!

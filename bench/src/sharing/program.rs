@@ -295,7 +295,7 @@ fn peer(number: u32) -> SocketAddr {
     ([198, 18, (number >> 8) as u8, number as u8], 50_000).into()
 }
 
-/// What whoever claims saw.
+/// What anyone who claims saw.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Claimed {
     /// From asking to the answer: the median.

@@ -30,7 +30,7 @@ pub(super) enum Kind {
 pub(super) enum Link<'d> {
     /// The device itself, as root.
     Device,
-    /// Its queue, lent by the daemon to an ordinary user: what he sends is not checked.
+    /// Its queue, lent by the daemon to an ordinary user: what they send is not checked.
     Queue(&'d Daemon<'d>),
     /// A virtual interface of its own, lent by the daemon to an ordinary user.
     Daemon(&'d Daemon<'d>),

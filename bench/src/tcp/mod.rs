@@ -88,7 +88,7 @@ pub fn measure(args: &TcpArgs) -> Result<Report> {
     })
 }
 
-/// Tells whoever started this process that it is ready.
+/// Tells anyone who started this process that it is ready.
 fn say_ready(file: Option<&Path>) -> Result<()> {
     file.map_or(Ok(()), |file| {
         std::fs::File::create(file)

@@ -42,7 +42,7 @@ pub struct TcpArgs {
     #[arg(long, default_value_t = 200)]
     pub rate: u64,
     /// Thousand SYNs a second of the flood; 0: as fast as it goes, which overflows the queue of the sender's own
-    /// interface, so that its neighbours lose packets whoever is attacked
+    /// interface, so that its neighbours lose packets anyone who is attacked
     #[arg(long, default_value_t = 300)]
     pub flood_rate: u64,
     /// Congestion control of our stack where it sends: cubic, newreno or bbr. Linux's stays CUBIC

@@ -174,7 +174,7 @@ impl Buffer {
         Rc::strong_count(&self.0)
     }
 
-    /// The memory, to be written anew, of a buffer that was made of bytes of its own and that nobody else refers to; the sums are
+    /// The memory, to be written again, of a buffer that was made of bytes of its own and that nobody else refers to; the sums are
     /// forgotten. Otherwise the buffer as it is.
     ///
     /// # Errors

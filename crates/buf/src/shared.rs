@@ -76,7 +76,7 @@ impl SharedBytes {
         self.0.sums.get_or_init(|| prefix_sums(&self.0.bytes))
     }
 
-    /// How many hold these bytes: the threads that have a buffer, and whoever keeps them to make more.
+    /// How many hold these bytes: the threads that have a buffer, and anyone who keeps them to make more.
     pub fn holders(&self) -> usize {
         Arc::strong_count(&self.0)
     }

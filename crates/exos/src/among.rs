@@ -29,7 +29,7 @@ struct Passed {
 enum How {
     /// Everybody gets one.
     Told,
-    /// For whoever knows it. So many are still to be asked after this one.
+    /// For anyone who knows it. So many are still to be asked after this one.
     Asked(usize),
 }
 
@@ -105,7 +105,7 @@ impl Among {
     /// Takes in what others have handed on; returns how many frames.
     pub fn receive(&mut self, stack: &mut Stack, now: Instant) -> usize {
         if std::mem::take(&mut self.slept) {
-            // Before the frames are taken: whoever hands one on after this wakes us anew.
+            // Before the frames are taken: anyone who hands one on after this wakes us again.
             let _ = rustix::io::read(&self.wake, &mut [0; 8]);
         }
         let mut count = 0;

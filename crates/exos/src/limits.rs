@@ -21,7 +21,7 @@ pub const CONNECT_PAUSES: std::ops::RangeInclusive<Duration> =
 /// is found with much to spare, and looking costs two system calls.
 pub const RETRY_EVERY: Duration = Duration::from_millis(100);
 
-/// How long a daemon that was found again may take to greet us before it is looked for anew.
+/// How long a daemon that was found again may take to greet us before it is looked for again.
 pub const GREETING_TIME: Duration = Duration::from_secs(2);
 
 /// How often a busy loop looks for what the daemon says: a system call a turn would cost more than

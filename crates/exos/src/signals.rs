@@ -4,7 +4,7 @@
 //! about it catches more ([`Ask`]). SIGUSR2 does nothing to a program that has no use for it. Their handlers set a flag and then write to a socket that the program's
 //! loop waits on.
 //!
-//! The socket is one for all signals, and whoever takes one empties it. So it is readable for as long as there is a signal
+//! The socket is one for all signals, and anyone who takes one empties it. So it is readable for as long as there is a signal
 //! that the program has not taken: whichever flags are set when it has been emptied are rung for again. A program takes
 //! every signal that it catches, or its loop does not rest.
 

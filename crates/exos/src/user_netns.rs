@@ -1,7 +1,7 @@
 //! A network of the program's own without any privilege: a user namespace with a network namespace
 //! in it, where the program may make a TAP device.
 //!
-//! Nothing outside can reach it; whoever runs the program can enter it (`nsenter`). It serves to
+//! Nothing outside can reach it; anyone who runs the program can enter it (`nsenter`). It serves to
 //! try things, and to show what works where AF_XDP is not to be had.
 
 use exos_host::Error;

@@ -1,6 +1,6 @@
 //! Copies of a program's packets for others to look at: what it takes in and sends, while somebody watches.
 //!
-//! What AF_XDP takes and sends passes no packet socket. So every program that attaches directly keeps memory that whoever
+//! What AF_XDP takes and sends passes no packet socket. So every program that attaches directly keeps memory that anyone who
 //! may look into the process finds and opens ([`exos_host::user_memory`]): its user, and root. A watcher ([`Watcher`])
 //! writes there what it wants to see; the program's [`Offer`] looks for that once a turn, which is four loads while nobody
 //! watches, and copies what matches into a ring. It never waits, makes no system call for a packet, and counts what had no

@@ -5,8 +5,8 @@
 //! only the commonest packets is complete. It is the application's own code in the kernel, made safe by the verifier
 //! (ASHs; *Fast and Flexible*, section 8).
 //!
-//! - [`syn`] answers SYNs, so that who opens a connection costs the application nothing until he has shown that he is
-//!   where he says.
+//! - [`syn`] answers SYNs, so that who opens a connection costs the application nothing until they have shown that they are
+//!   where they say.
 //! - [`forward`] sends packets of known flows on, with other ends.
 
 mod arithmetic;

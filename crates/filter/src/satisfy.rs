@@ -6,8 +6,8 @@
 //! differ, and one for the word not being there. The search takes an alternative of each in turn and goes back on
 //! contradiction. When it reaches the end, such a packet exists, as far as the bases are independent of each other.
 //!
-//! The bases are independent but for the facts in [`World::consistent`]: whoever has a transport header has a protocol,
-//! whoever has a protocol is IPv4 or IPv6. Bytes that can be reached from two bases (the network header's first byte
+//! The bases are independent but for the facts in [`World::consistent`]: anyone who has a transport header has a protocol,
+//! anyone who has a protocol is IPv4 or IPv6. Bytes that can be reached from two bases (the network header's first byte
 //! is also one of the frame's) are treated as different bytes, so the search may find a packet where there is none,
 //! never the other way round: "impossible" is always right.
 

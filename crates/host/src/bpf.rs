@@ -1,6 +1,6 @@
 //! bpf(2) by hand: maps, programs, links.
 //!
-//! Nothing here knows what a program does. Whoever generates instructions passes them as 64-bit words
+//! Nothing here knows what a program does. Anyone who generates instructions passes them as 64-bit words
 //! (`struct bpf_insn`, native layout) to [`Prog::load`]; map descriptors are already inside them.
 //!
 //! Rules of the interface:

@@ -32,7 +32,7 @@ pub fn outlive_us(command: &mut Command) {
     unsafe { command.pre_exec(arrange) };
 }
 
-/// Puts nothing in place of this process's standard streams, so that whoever reads them hears of the end while
+/// Puts nothing in place of this process's standard streams, so that anyone who reads them hears of the end while
 /// the process goes on.
 pub fn close_standard_streams() -> io::Result<()> {
     let null = std::fs::File::options()

@@ -1,7 +1,7 @@
 //! The one error of this crate: what could not be done, and how a person mends it.
 //!
 //! Interface: every fallible operation returns [`Error`]. `what` is a sentence without a full stop, in the
-//! words of whoever asked ("cannot create the namespace exos-lab-a"), `mend` is an imperative that solves it,
+//! words of the one that asked ("cannot create the namespace exos-lab-a"), `mend` is an imperative that solves it,
 //! `source` is the kernel's answer. `Display` prints all three on one line, ready to be shown as it is.
 
 use std::fmt;

@@ -1,6 +1,6 @@
 //! What a driver does for us, and turning it on and off: the `SIOCETHTOOL` requests of ethtool(8).
 //!
-//! Setters return what was before, so that whoever changes an interface can put it back. An [`Ethtool`] belongs
+//! Setters return what was before, so that anyone who changes an interface can put it back. An [`Ethtool`] belongs
 //! to the network namespace of the thread that opened it.
 //!
 //! Layouts are those of linux/ethtool.h: each request is a `u32` command followed by its own fields, in native

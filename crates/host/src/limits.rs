@@ -5,7 +5,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::time::Duration;
 
 /// How often a dump that the kernel says was changed under way (`NLM_F_DUMP_INTR`) is asked for again. Each
-/// repetition races anew with whoever changes the tables; after this many the last, possibly torn, answer counts.
+/// repetition races again with anyone who changes the tables; after this many the last, possibly torn, answer counts.
 pub const DUMP_ATTEMPTS: usize = 5;
 
 /// How long the kernel may take to answer a netlink request. It answers within the system call, except while

@@ -113,7 +113,7 @@ pub fn results(text: &str) -> Result<()> {
     }
 }
 
-/// Writes a line to standard output for whoever reads it; the program goes on if it cannot be written.
+/// Writes a line to standard output for anyone who reads it; the program goes on if it cannot be written.
 #[macro_export]
 macro_rules! say {
     ($($line:tt)*) => {

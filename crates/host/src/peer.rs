@@ -19,7 +19,7 @@ const SO_PASSRIGHTS: i32 = 83;
 /// nobody has that many.
 const GROUPS_MAX: usize = 1024;
 
-/// Whoever connected.
+/// Anyone who connected.
 #[derive(Debug)]
 pub struct Peer {
     /// Its process, as this process numbers it.

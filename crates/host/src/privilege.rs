@@ -48,7 +48,7 @@ fn set_ids(account: &Account) -> rustix::io::Result<()> {
         .iter()
         .map(|gid| Gid::from_raw(*gid))
         .collect();
-    // Whoever is that user already, in these groups or fewer, may have no right to say so.
+    // Anyone who is that user already, in these groups or fewer, may have no right to say so.
     let is_within = rustix::process::getgroups()?
         .iter()
         .all(|gid| groups.contains(gid));

@@ -32,7 +32,7 @@ const SEALS: SealFlags = SealFlags::SHRINK
     .union(SealFlags::FUTURE_WRITE)
     .union(SealFlags::SEAL);
 
-/// An empty memory file of its own user and nobody else's: whoever has a descriptor of it, for reading or for its name alone,
+/// An empty memory file of its own user and nobody else's: anyone who has a descriptor of it, for reading or for its name alone,
 /// can neither open it for writing through /proc nor hang attributes on it, which would be the kernel's memory for as long
 /// as the file is there (the kernel makes memory files with mode 0777, and `user.*` attributes ask for write permission).
 pub(crate) fn memory_file(
@@ -91,7 +91,7 @@ impl AsFd for SharedWords {
     }
 }
 
-/// A text in memory that is lent for reading: whoever has a descriptor of it can read it until it is taken back, and
+/// A text in memory that is lent for reading: anyone who has a descriptor of it can read it until it is taken back, and
 /// never write it. A file of its own user and nobody else's, so that it cannot be opened for writing through /proc
 /// either. Its readers read: a mapping of what was taken back is none (SIGBUS).
 #[derive(Debug)]
@@ -128,7 +128,7 @@ impl LentText {
         Ok(file.into())
     }
 
-    /// Gives the memory back, whoever has a descriptor still.
+    /// Gives the memory back, no matter who has a descriptor still.
     pub fn take_back(self) {
         // It cannot fail: the file is ours, and it is memory.
         let _ = self.file.set_len(0);
@@ -347,8 +347,8 @@ mod tests {
         assert_eq!(mode, 0o600, "nobody else opens it by its name");
     }
 
-    /// What its borrower sealed against writing had no other user then, and gets none. What he sealed against anything else
-    /// that takes it back stays his.
+    /// What its borrower sealed against writing had no other user then, and gets none. What they sealed against anything else
+    /// that takes it back stays theirs.
     #[test]
     fn memory_that_its_borrower_sealed() {
         for (seals, taken_back) in [

@@ -92,7 +92,7 @@ impl UserMemory {
         self.mapping.words()
     }
 
-    /// True as long as whoever made it is there and has not dropped it.
+    /// True as long as anyone who made it is there and has not dropped it.
     pub fn is_owned(&self) -> bool {
         self.is_locked(OWNER)
     }

@@ -216,7 +216,7 @@ counters! {
     tcp_keepalives_sent,
     /// Entries of TIME-WAIT reused by a new SYN of the same peer and port (RFC 6191).
     tcp_time_wait_reused,
-    /// Connections of ours whose four-tuple their peer has opened anew, as a cookie proved.
+    /// Connections of ours whose four-tuple their peer has opened again, as a cookie proved.
     tcp_connections_replaced,
     /// Entries of TIME-WAIT that made room for younger ones.
     tcp_time_wait_evicted,

@@ -138,7 +138,7 @@ pub const TIME_WAIT: Duration = Duration::from_secs(60);
 pub const TIME_WAIT_ENTRIES_MAX: usize = 256 * 1024;
 
 /// A stack is silent about segments of a connection that was taken out of it for this long, and again after
-/// each that still comes: twice the time that a segment may live (as [`TIME_WAIT`]), in which whoever
+/// each that still comes: twice the time that a segment may live (as [`TIME_WAIT`]), in which anyone who
 /// steers packets has found the new stack.
 pub const HANDED_OVER_HOLD: Duration = Duration::from_secs(60);
 

@@ -150,7 +150,7 @@ impl NeighborCache {
     }
 
     /// A cache that never speaks on the link, because the host's stack owns the address there:
-    /// whoever runs the stack asks the host for what [`Self::poll_unresolved`] names and answers
+    /// anyone who runs the stack asks the host for what [`Self::poll_unresolved`] names and answers
     /// with [`Self::learn`].
     pub fn external(seed: u64) -> NeighborCache {
         NeighborCache {
@@ -305,7 +305,7 @@ impl NeighborCache {
         }
     }
 
-    /// True while a confirmation would spare somebody a probe; false nearly always, so that whoever
+    /// True while a confirmation would spare somebody a probe; false nearly always, so that anyone who
     /// could confirm with every packet need not.
     #[inline]
     pub fn is_verifying(&self) -> bool {

@@ -26,7 +26,7 @@ use exos_link::{Link, RX_BATCH, TxMeta, XdpConfig, XdpLink};
 
 const INTERFACE: &str = "ve";
 
-/// How long nothing arrives before packets are taken to be lost and sent anew.
+/// How long nothing arrives before packets are taken to be lost and sent again.
 const LOST_AFTER: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Copy)]

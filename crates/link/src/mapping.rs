@@ -82,7 +82,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is ours, and whoever holds addresses in it keeps
+        // SAFETY: the range is ours, and anyone who holds addresses in it keeps
         // this value alive.
         let result = unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
         debug_assert_eq!(result, 0, "munmap of our own mapping");

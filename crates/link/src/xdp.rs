@@ -205,7 +205,7 @@ impl XdpLink {
     }
 
     /// No longer. That the kernel refuses to exchange one program for another would leave the handler, which does no
-    /// harm: whoever set it can have dealt with what it does.
+    /// harm: anyone who set it can have dealt with what it does.
     pub fn remove_handler(&mut self) {
         if let Some(program) = &self.program {
             let _ = program.remove_handler();

@@ -27,7 +27,7 @@
 //!   any time: they are copied in and out with volatile accesses, and ordered
 //!   by acquire and release on the counters.
 //!
-//! This crate maps nothing and calls no kernel: whoever maps the memory says
+//! This crate maps nothing and calls no kernel: anyone who maps the memory says
 //! where it is by a [`RingMemory`].
 
 mod consumer;

@@ -204,7 +204,7 @@ impl Wire {
         &mut self.senders[from].conditions
     }
 
-    /// Lose the next `count` frames, whoever sends them.
+    /// Lose the next `count` frames, no matter who sends them.
     pub fn drop_next(&mut self, count: u32) {
         self.drop_next += count;
     }

@@ -186,7 +186,7 @@ impl Writer {
         self.u8(u8::from(value));
     }
 
-    /// Panics when it is longer than its bound: that is a bug of whoever made it.
+    /// Panics when it is longer than its bound: that is a bug of the one that made it.
     pub(crate) fn blob(&mut self, bytes: &[u8], most: usize) {
         assert!(
             bytes.len() <= most,

@@ -16,7 +16,7 @@ pub const PROGRAM_NAME_BYTES_MAX: usize = 16;
 /// Bytes of a sentence for people: the reason of a refusal or of a revocation.
 pub const TEXT_BYTES_MAX: usize = 1024;
 
-/// Bytes of what a report says of whoever asks for it: for each interface a sentence, each byte of which may be two in
+/// Bytes of what a report says of the one that asks for it: for each interface a sentence, each byte of which may be two in
 /// JSON, and names and numbers (a name of control characters is 90 bytes in JSON, all else some 70).
 pub const ASKER_BYTES_MAX: usize = INTERFACES_MAX * (2 * TEXT_BYTES_MAX + 256);
 
@@ -42,7 +42,7 @@ pub const TIME_WAIT_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 256;
 /// The kernel side keeps an array of this size.
 pub const SLOTS_MAX: usize = 256;
 
-/// How long a successor may be awaited, in milliseconds. One that is started anew is there in a second or two, on a
+/// How long a successor may be awaited, in milliseconds. One that is started again is there in a second or two, on a
 /// busy machine in some more. Beyond that peers had better be told that nobody is there than wait on.
 pub const SUCCESSOR_MS_MAX: u32 = 10_000;
 

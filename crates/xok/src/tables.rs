@@ -214,7 +214,7 @@ impl<'a> TablesWriter<'a> {
     }
 
     /// Enters what is known of a neighbour, in place of what was. When all its places are taken the one that is worth
-    /// least goes, and of several the one confirmed longest ago. Whoever has been heard of gets a place in any case;
+    /// least goes, and of several the one confirmed longest ago. Anyone who has been heard of gets a place in any case;
     /// addresses at which nobody is, which anybody can ask for, take none of a neighbour's. Returns true when readers
     /// see something new: confirming alone is nothing new.
     pub fn set_neighbour(&self, neighbour: &Neighbour) -> bool {
@@ -294,7 +294,7 @@ fn read<R: Row>(words: &[AtomicU64], at: usize) -> Option<R> {
     None
 }
 
-/// How much there is to lose: whoever has been heard of comes before whoever has not.
+/// How much there is to lose: anyone who has been heard of comes before anyone who has not.
 fn worth(state: NeighbourState) -> u8 {
     match state {
         NeighbourState::Failed => 0,

@@ -54,7 +54,7 @@ pub struct DaemonArgs {
     #[arg(long, value_name = "RATE", requires = "interface", value_parser = rate)]
     rate: Option<u64>,
 
-    /// Who may attach, beside root. [default: whoever called sudo]
+    /// Who may attach, beside root. [default: anyone who called sudo]
     #[arg(long, value_name = "USER", requires = "interface", value_parser = user)]
     user: Option<u32>,
 

@@ -261,7 +261,7 @@ fn bounded(program: &Program) -> Result<Vec<u64>> {
 }
 
 /// A bucket of another rate, as full as it was. A new one has enough for a packet: a full one could be had again and again
-/// by attaching anew.
+/// by attaching again.
 fn changed(before: &Bucket, bucket: Bucket) -> Bucket {
     let (tokens, last) = match before.rate {
         0 => (1, now().as_nanos() as u64),

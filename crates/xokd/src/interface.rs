@@ -92,7 +92,7 @@ impl Interface {
         Ok(interface)
     }
 
-    /// Makes slot 0, anew each time: nobody but the daemon depends on it.
+    /// Makes slot 0, again each time: nobody but the daemon depends on it.
     fn respond(&self, netlink: &Netlink) -> Result<Responder> {
         let config = PlaceConfig {
             id: 0,

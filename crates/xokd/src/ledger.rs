@@ -6,7 +6,7 @@
 //! winning. A packet changes hands only when its owner says so: by a ticket, or by giving back.
 //!
 //! - *Narrow*: a connection out of a claim that one holds. Same owner, so nothing changes hands yet.
-//! - *Export* and *import*: a ticket moves a grant to the slot of whoever presents it.
+//! - *Export* and *import*: a ticket moves a grant to the slot of the one that presents it.
 //! - *General*: all packets that a filter matches and no exact claim (`generals`).
 //! - *Share*: a ticket adds a holder. Packets go on to the first; when it gives back or dies, to the next.
 //! - *Await*: what a program promised to its successor is nobody's for a while when it goes (`successors`).
@@ -348,7 +348,7 @@ impl Ledger {
         held.ok_or(Denied::NotFound("grant"))
     }
 
-    /// Refuses a claim by which another slot, or whoever one is kept for, would lose packets.
+    /// Refuses a claim by which another slot, or anyone who one is kept for, would lose packets.
     fn check_free(&self, slot: SlotId, claim: &Claim) -> Result<(), Denied> {
         // What is narrower goes on winning. Connections only: around the port of somebody else nobody listens.
         let losing = self.index.overlapping_ports(claim);

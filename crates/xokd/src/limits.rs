@@ -41,7 +41,7 @@ pub const MEMORY_PER_USER: u64 = 64 << 20;
 /// Grants of one user: the reach is 10,000 exact ones.
 pub const GRANTS_PER_USER_MAX: usize = 12_000;
 
-/// A user has this many times as many grants as are left for users like him at most: three quarters, the next three
+/// A user has this many times as many grants as are left for users like them at most: three quarters, the next three
 /// quarters of the rest. So the first may have its 12,000, and each that comes later finds some.
 pub const PART_OF_LEFT_MAX: usize = 3;
 
@@ -53,7 +53,7 @@ pub const ECHOES_PER_USER_MAX: usize = 32;
 pub const ECHOES: Pool = Pool::new([64, 128, 192, 256]);
 
 /// Grants: all are as many as the shared tables hold. Beside all that those whom no rule names can have, one user can have
-/// all of his; each better standing finds some left.
+/// all of theirs; each better standing finds some left.
 pub const GRANTS: Pool = Pool::new([2048, 14_336, 16_128, TABLE_GRANTS]);
 
 /// Programs that have general filters, on one interface.
@@ -75,7 +75,7 @@ pub const FILTERS_AT_ONCE: u32 = FILTERS_PER_SLOT_MAX as u32;
 /// How often one user may ask for a filter after that.
 pub const FILTER_EVERY: Duration = Duration::from_secs(1);
 
-/// The part of the time of the thread that compiles and verifies filters that one user may have. What his took longer than
+/// The part of the time of the thread that compiles and verifies filters that one user may have. What theirs took longer than
 /// this part of [`FILTER_EVERY`] counts as more of them.
 pub const FILTER_TIME_PART: u32 = 5;
 
@@ -133,7 +133,7 @@ pub const NEWCOMERS_TIME: Duration = Duration::from_millis(1);
 /// two looks at the counters, for which the loop wakes up anyway.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(400);
 
-/// Programs of one user that may attach at once: as many as he may have.
+/// Programs of one user that may attach at once: as many as they may have.
 pub const ATTACHES_AT_ONCE: u32 = PROGRAMS_PER_USER as u32;
 
 /// How often one user may attach after that: making and removing a place takes some 50 ms in which nobody is served, so
@@ -161,7 +161,7 @@ pub const MESSAGES_PER_TURN: usize = 16;
 /// for a program, programs for the kernel to verify) is a turn of its own.
 pub const TURN_TIME: Duration = Duration::from_millis(1);
 
-/// How long the turn of all users whom no rule names may last before the last of them begins his, and of all whom rules
+/// How long the turn of all users whom no rule names may last before the last of them begins theirs, and of all whom rules
 /// name by a group: as many grants as of a dozen users, or one thing that takes long. Each may be one person.
 pub const STANDING_TURN_TIME: Duration = Duration::from_millis(4);
 
@@ -213,14 +213,14 @@ pub const RESOLVES_PER_SECOND: usize = 256;
 /// fiftieth.
 pub const RESOLVES: Pool = Pool::new([512, 1024, 2048, 4096]);
 
-/// How often the report is made anew, at most: who watches takes it for now, and all who ask meanwhile get the same.
+/// How often the report is made again, at most: who watches takes it for now, and all who ask meanwhile get the same.
 pub const REPORT_EVERY: Duration = Duration::from_millis(100);
 
 /// The part of the daemon's time that making reports may take: with thousands of grants one takes several ms.
 pub const REPORT_TIME_PART: u32 = 10;
 
-/// Reports that can be read at the same time: whoever asks has a second and a half to read his. Their memory is bounded by
-/// this, whoever keeps descriptors of how many.
+/// Reports that can be read at the same time: anyone who asks has a second and a half to read theirs. Their memory is bounded by
+/// this, no matter who keeps descriptors of how many.
 pub const REPORTS_MAX: usize = 16;
 
 /// Bytes of the ring of copied packets of one dump client: some 5,000 full packets, or 80,000 acknowledgements, which is

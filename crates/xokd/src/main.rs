@@ -1,4 +1,4 @@
-//! xokd alone, for whoever wants nothing else to be privileged: `exos daemon` without the rest of `exos`.
+//! xokd alone, for anyone who wants nothing else to be privileged: `exos daemon` without the rest of `exos`.
 
 use std::process::ExitCode;
 

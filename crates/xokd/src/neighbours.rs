@@ -82,9 +82,9 @@ pub struct HostNews {
     pub neighbours: Vec<Neighbour>,
     /// Neighbours that are forgotten: interface and address.
     pub gone: Vec<(u32, IpAddr)>,
-    /// Addresses, routes or an interface that is served changed: they are to be read anew.
+    /// Addresses, routes or an interface that is served changed: they are to be read again.
     pub rest: bool,
-    /// The kernel had no room for all of it: neighbours are to be read anew, too.
+    /// The kernel had no room for all of it: neighbours are to be read again, too.
     pub missed: bool,
 }
 

@@ -12,7 +12,7 @@
 //!
 //! Grants of several connections at one port have one socket between them. Claims without a port (a whole protocol, a
 //! whole address) hold no ports: who may claim those takes the host's traffic, which policy has to say in so many words.
-//! The sockets end with the daemon; the next makes them anew from the grants that it finds.
+//! The sockets end with the daemon; the next makes them again from the grants that it finds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};

@@ -6,7 +6,7 @@
 //!
 //! A connection is the world. It is cut off, with a counter that says why ([`Cut`]), when it says what cannot be
 //! read, asks without taking its answers, stays silent at the beginning, or sends descriptors' worth of nothing; it
-//! is not let in when its user has too many, or users like him have ([`newcomers`]). Descriptors that it sends are refused
+//! is not let in when its user has too many, or users like them have ([`newcomers`]). Descriptors that it sends are refused
 //! by the kernel where it can ([`closing`]), and end the connection elsewhere: none are asked for.
 
 mod closing;
@@ -53,7 +53,7 @@ pub enum Cut {
     Slow,
     /// It connected and said nothing.
     Silent,
-    /// There were too many connections of its user, or of users like him.
+    /// There were too many connections of its user, or of users like them.
     TooMany,
     /// It held nothing, and somebody else wanted to come in.
     MadeRoom,
@@ -126,7 +126,7 @@ impl Connection {
     }
 
     /// True when nobody is at the other end any more, whatever can still be read. What was asked there is not to be done:
-    /// a slot that is taken up for somebody who has gone goes with him.
+    /// a slot that is taken up for somebody who has gone goes with them.
     pub fn has_hung_up(&self) -> bool {
         let mut fds = [PollFd::new(&self.socket, PollFlags::RDHUP)];
         let now = Timespec::default();
@@ -264,7 +264,7 @@ impl Server {
         awaited.set(PollFlags::IN, now >= self.full_until);
         let listener = (None, self.listener.as_fd(), awaited);
         let each = self.connections.iter().flat_map(|(id, connection)| {
-            // Of whom nothing is heard meanwhile it is heard that he goes.
+            // Of whom nothing is heard meanwhile it is heard that they go.
             let mut flags = match connection.held {
                 true => PollFlags::RDHUP,
                 false => PollFlags::IN,

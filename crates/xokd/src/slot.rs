@@ -1,10 +1,10 @@
 //! A program's place in the kernel: a network namespace that holds nothing but one end of a virtual interface.
 //!
-//! The namespace is the wall. Whoever holds a packet socket may bind it to any interface of the socket's namespace:
+//! The namespace is the wall. Anyone who holds a packet socket may bind it to any interface of the socket's namespace:
 //! in there is only the program's own end, and what leaves it comes out at our end, where it is checked. The program
 //! itself stays where it is, and never enters.
 //!
-//! The namespace has no name: what has one can be held by whoever opens it or copies its mount. It lives as long as this
+//! The namespace has no name: what has one can be held by the one that opens it or copies its mount. It lives as long as this
 //! daemon has its descriptor or the program a socket in it, so through the daemon's death for as long as the program does,
 //! and nobody else can hold it. A successor needs our end of the pair alone, which has a name.
 

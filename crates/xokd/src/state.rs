@@ -1,7 +1,7 @@
 //! What a successor of this daemon must know of the slots, and cannot read from the kernel.
 //!
 //! One small file for each interface, written whole whenever a slot comes or goes or a grant is passed on, never half
-//! (it is renamed into place). Grants are not in it, but for what the kernel's own table does not say of them. The tokens are: whoever could read the file could
+//! (it is renamed into place). Grants are not in it, but for what the kernel's own table does not say of them. The tokens are: anyone who could read the file could
 //! take slots over, so only root can, and it is not on a disk (/run).
 //!
 //! A file that cannot be understood is no file: then what the kernel still has is taken down. One that cannot be read is
@@ -185,7 +185,7 @@ impl State {
         self.who(of.uid, &of.groups)
     }
 
-    /// A user with his groups; `None` when the file does not say which.
+    /// A user with their groups; `None` when the file does not say which.
     pub fn who(&self, uid: u32, groups: &Groups) -> Option<Who> {
         let groups = match groups {
             Groups::At(at) => self.groups.get(*at)?,
@@ -239,7 +239,7 @@ impl Lock {
                 Err(Errno::WOULDBLOCK) => return Ok(None),
                 Err(e) => return Err(Error::io(what(), e)),
             }
-            // Whoever had it may have removed it meanwhile: then it locks nothing.
+            // Anyone who had it may have removed it meanwhile: then it locks nothing.
             let inode = file.metadata().context(what)?.ino();
             if path.metadata().is_ok_and(|there| there.ino() == inode) {
                 return Ok(Some(Self { _file: file }));

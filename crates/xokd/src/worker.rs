@@ -1,7 +1,7 @@
 //! What takes the kernel long, on a thread beside the loop: programs of filters are compiled and verified there.
 //!
-//! One thing at a time, and then the next, so that users wait for one another here and for nothing else. Whoever has used
-//! the least is next: the daemon's own things first, then as the caller says ([`Worker::go_on`]), of equals whoever asked
+//! One thing at a time, and then the next, so that users wait for one another here and for nothing else. Anyone who has used
+//! the least is next: the daemon's own things first, then as the caller says ([`Worker::go_on`]), of equals anyone who asked
 //! first. How long each took is measured as the thread's own time, which a busy machine does not lengthen.
 //!
 //! The thread lives as long as the thing that it does. It begins with the loop's privileges, and there is nothing that it
@@ -34,7 +34,7 @@ pub struct Done<O, T> {
     pub took: Duration,
 }
 
-/// The thread, and what waits for it. `O` is whoever a thing is done for.
+/// The thread, and what waits for it. `O` is anyone who a thing is done for.
 pub struct Worker<O, T> {
     /// Readable when something is done.
     wake: Arc<OwnedFd>,

@@ -134,7 +134,7 @@ impl Peers {
     /// The part that has a peer.
     fn part(&self, peer: &Peer) -> MutexGuard<'_, HashMap<Peer, u32>> {
         let at = self.hash.hash_one(peer) as usize % self.parts.len();
-        // Nothing is left half done by whoever panics with the lock.
+        // Nothing is left half done by the one that panics with the lock.
         let part = self.parts[at].lock();
         part.unwrap_or_else(PoisonError::into_inner)
     }

@@ -158,7 +158,7 @@ mod tests {
         crew.end().expect("nobody is left");
     }
 
-    /// Whoever cannot begin keeps nobody waiting.
+    /// Anyone who cannot begin keeps nobody waiting.
     #[test]
     fn a_core_that_cannot_begin_is_the_error_of_the_start() {
         let (core, seats) = seats();

@@ -1,4 +1,4 @@
-//! A loop's documents: its tables change as their files do, and are exchanged when everything was read anew.
+//! A loop's documents: its tables change as their files do, and are exchanged when everything was read again.
 
 use std::os::fd::BorrowedFd;
 
@@ -22,7 +22,7 @@ pub(crate) trait Changing {
     /// The next document that a request waits for, by the number of its site and its path.
     fn poll_wanted(&mut self) -> Option<(usize, SitePath)>;
 
-    /// Looks again for all that requests wait for, because everything is served anew.
+    /// Looks again for all that requests wait for, because everything is served again.
     fn retry_all(&mut self);
 }
 

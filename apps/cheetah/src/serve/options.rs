@@ -18,7 +18,7 @@ use crate::stream::disk::Disk;
 ///
 /// Without --link it makes an interface pair of its own and prints addresses that a browser on this machine opens at
 /// once; without root as well, it runs over a TAP device in a user namespace instead. SIGINT and SIGTERM end it.
-/// Statistics are printed on SIGUSR1 and at the end; SIGHUP reads the file and the documents anew, SIGUSR2 opens the log
+/// Statistics are printed on SIGUSR1 and at the end; SIGHUP reads the file and the documents again, SIGUSR2 opens the log
 /// again.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ServeArgs {

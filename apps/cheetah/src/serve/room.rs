@@ -1,6 +1,6 @@
 //! How many connections there may be on all cores together.
 //!
-//! A stack knows how many it may have. What all may have is divided among them and lent anew as it is needed: a core
+//! A stack knows how many it may have. What all may have is divided among them and lent again as it is needed: a core
 //! has its connections and some room for more, and gives back what it does not need. So there are never more than the
 //! limit, and no core looks at what others have when a connection comes. What idle cores keep ready is not to be had
 //! by a busy one: with several cores, SYNs may go unanswered from three quarters of the limit on.

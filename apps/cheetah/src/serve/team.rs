@@ -1,6 +1,6 @@
 //! The cores of one server: what they ask of one another, and what each says of itself.
 //!
-//! Each core has a seat. The first one leads: it hears signals, has everything read anew, and prints; the others are asked.
+//! Each core has a seat. The first one leads: it hears signals, has everything read again, and prints; the others are asked.
 //! Asking costs the one who asks: the one who is asked pays a comparison each turn, of a word that is written when
 //! somebody asks and never otherwise. So no request touches anything here.
 
@@ -211,7 +211,7 @@ impl Seat {
     }
 }
 
-/// Nothing is left half done by whoever panics with a lock.
+/// Nothing is left half done by the one that panics with a lock.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What keeps the documents up to date while the loops run: their files are followed, and SIGHUP reads everything anew.
+//! What keeps the documents up to date while the loops run: their files are followed, and SIGHUP reads everything again.
 //!
 //! The first core does this for all. What was read goes to every core, each of which exchanges its sites between its own
 //! turns. When all have, those who followed the old files end, and others begin: the kernel keeps its notices until then.
@@ -62,7 +62,7 @@ impl Upkeep {
         Ok((upkeep, feeds))
     }
 
-    /// Asks for everything to be read anew.
+    /// Asks for everything to be read again.
     pub(super) fn request_reload(&mut self) {
         self.reload.request();
     }
@@ -82,7 +82,7 @@ impl Upkeep {
         if asks.contains(Asks::ALL_EXCHANGED)
             && let Some(trees) = self.coming.take()
         {
-            exos_program::info!("exos serve: read anew");
+            exos_program::info!("exos serve: read again");
             if let Err(e) = self.follow_others(trees, seat) {
                 exos_program::warn!("exos serve: {e}; send SIGHUP when files have changed");
             }

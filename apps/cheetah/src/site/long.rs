@@ -142,7 +142,7 @@ impl OpenFile {
         &self.fd
     }
 
-    /// The descriptor, for whoever closes it.
+    /// The descriptor, for anyone who closes it.
     pub fn into_fd(self) -> Arc<OwnedFd> {
         self.fd
     }

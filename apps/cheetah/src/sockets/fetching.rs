@@ -34,7 +34,7 @@ impl Clients {
         self.server_mut().set_failed(None);
     }
 
-    /// Looks again for all that requests wait for, because everything is served anew.
+    /// Looks again for all that requests wait for, because everything is served again.
     pub(super) fn retry_all(&mut self, epoll: &OwnedFd) {
         for id in self.fetching.take_all() {
             self.resume(epoll, id);

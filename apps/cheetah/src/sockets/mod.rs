@@ -185,7 +185,7 @@ impl SocketServer {
         self.clients.change(&self.epoll, site, change);
     }
 
-    /// Looks again for all that requests wait for, because everything is served anew.
+    /// Looks again for all that requests wait for, because everything is served again.
     pub fn retry_all(&mut self, now: Instant) {
         self.clients.begin(now, clock::unix_secs());
         self.clients.retry_all(&self.epoll);

@@ -7,7 +7,7 @@
 //! | `PATH/status.json` | the same for programs: what `--json` prints |
 //!
 //! The loop brings a [`Snapshot`] when one is due ([`StatusPages::is_due`]), at most one each second; pages are made of
-//! it when they are asked for, once for each snapshot. Whoever is not allowed is told that there is nothing.
+//! it when they are asked for, once for each snapshot. Anyone who is not allowed is told that there is nothing.
 //!
 //! [`allowed`] says who may see them, [`snapshot`] what is known, [`page`] and [`metrics`] how it looks.
 

@@ -1,9 +1,9 @@
 //! Chunks of long files in memory: immutable buffers that connections share, as many as memory is given for.
 //!
-//! A chunk is [`CHUNK_LEN`] bytes of one version of a file, from a multiple of that. Whoever wants one [takes](Chunks::take)
+//! A chunk is [`CHUNK_LEN`] bytes of one version of a file, from a multiple of that. Anyone who wants one [takes](Chunks::take)
 //! it, so that it stays, and [releases](Chunks::release) it when its bytes have been acknowledged. Who wants one that
 //! another is reading or sending gets the same. One that nobody has taken is idle: it may still be taken, until its memory
-//! is needed for another. Memory is written anew rather than given back, so that no page of it has to be found again.
+//! is needed for another. Memory is written again rather than given back, so that no page of it has to be found again.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -253,7 +253,7 @@ impl Streams {
                 long.set_open(&file);
                 Some(Done::Opened(place, file))
             }
-            // Another file has its name, or none has: whoever follows the directory tells of that soon.
+            // Another file has its name, or none has: anyone who follows the directory tells of that soon.
             Ok(None) => None,
             Err(e) if is_another(&e) => None,
             Err(_) => {

@@ -350,7 +350,7 @@ fn variants_come_together_and_error_pages_stay() {
     let mut seen = None;
     let Cached { site, tree, .. } = &mut cached;
     tree.fetch(&path("/zz/page.html"), Instant::now(), &mut |_, change| {
-        // Whoever waits gets the variant that it takes, not whatever came first.
+        // Anyone who waits gets the variant that it takes, not whatever came first.
         if change.puts_at(b"/zz/page.html") {
             assert!(seen.is_none(), "said twice");
             seen = Some(matches!(change, Change::Variants(..)));

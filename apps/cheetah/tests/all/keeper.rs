@@ -63,7 +63,7 @@ fn the_keeper_hands_over_all_changes() {
     }
 }
 
-/// The keeper ends with its owner even while it waits for room, whoever listens.
+/// The keeper ends with its owner even while it waits for room, no matter who listens.
 #[test]
 fn a_keeper_that_waits_for_room_ends() {
     let folder = Folder::new();
@@ -76,7 +76,7 @@ fn a_keeper_that_waits_for_room_ends() {
     drop(changes);
 }
 
-/// Several cores hear of everything, whoever has gone. The bytes are in memory once for all of them.
+/// Several cores hear of everything, no matter who has gone. The bytes are in memory once for all of them.
 #[test]
 fn all_listeners_have_the_same_documents_in_one_memory() {
     const FILES: usize = 5 * CHANGES_QUEUED;

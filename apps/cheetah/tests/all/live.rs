@@ -1,5 +1,5 @@
 //! Files that change under the server, in the real file system: each change is served, nothing is torn,
-//! and what following changes gives is what loading anew would give.
+//! and what following changes gives is what loading again would give.
 //!
 //! The kernel queues its notice before the call that makes a change returns, and time is the test's
 //! own: nothing here waits.
@@ -222,7 +222,7 @@ fn a_slow_writer_is_waited_for() {
 }
 
 /// A file is replaced, and somebody begins to write to the new one, before anybody has looked: what was served
-/// before stays until he has finished.
+/// before stays until they have finished.
 #[test]
 fn a_writer_that_begins_before_the_last_change_is_seen_is_waited_for() {
     let folder = Folder::new();
@@ -239,7 +239,7 @@ fn a_writer_that_begins_before_the_last_change_is_seen_is_waited_for() {
         |live| fs::remove_file(live.folder.path("a.txt")).unwrap(),
         |live| {
             fs::remove_file(live.folder.path("a.txt")).unwrap();
-            live.folder.write("a.txt", "made anew");
+            live.folder.write("a.txt", "made again");
         },
     ];
     for (n, change) in ways.into_iter().enumerate() {
@@ -383,7 +383,7 @@ fn following_is_like_loading_anew() {
         live.follow();
         live.follow_after(SETTLE_TIME);
         live.follow_after(SETTLE_TIME);
-        let anew = picture(&live.folder.load());
-        assert_eq!(picture(&live.site), anew, "seed {seed}");
+        let again = picture(&live.folder.load());
+        assert_eq!(picture(&live.site), again, "seed {seed}");
     }
 }

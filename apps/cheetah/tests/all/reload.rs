@@ -1,4 +1,4 @@
-//! Reading everything anew while it is served: no answer is of half a site, no connection notices, and what cannot be
+//! Reading everything again while it is served: no answer is of half a site, no connection notices, and what cannot be
 //! served changes nothing.
 
 use crate::common;
@@ -244,7 +244,7 @@ fn a_request_during_a_reload_is_not_lost() {
     assert_eq!(visit.turn(), None, "twice is once");
 }
 
-/// Three times as much as the cache may hold is read anew while all of it is asked for: the old table and the new one
+/// Three times as much as the cache may hold is read again while all of it is asked for: the old table and the new one
 /// each keep to the bound, before the exchange and after it, and every answer is of the version of its time.
 #[test]
 fn a_set_larger_than_its_cache_is_exchanged_within_the_bound() {

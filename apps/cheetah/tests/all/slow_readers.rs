@@ -1,5 +1,5 @@
 //! Clients that take their time: a response is not cut off while the client goes on taking it,
-//! whoever is to close the connection, and a stop lets it end.
+//! anyone who is to close the connection, and a stop lets it end.
 
 use crate::common::visit;
 
@@ -73,7 +73,7 @@ fn response_bytes_are_what_was_acknowledged() {
     assert_eq!(counted(&client), read);
 }
 
-/// A client that takes nothing at all is given up, whoever is to close.
+/// A client that takes nothing at all is given up, no matter who is to close.
 #[test]
 fn a_client_that_takes_nothing_is_given_up() {
     for close in ["", "Connection: close\r\n"] {

@@ -148,7 +148,7 @@ fn requests_for_what_cannot_be_read_are_refused() {
     // It is asked for again.
     let stream = stepped.ask(LATE_LAST);
     stepped.turn_until_wanted();
-    // Everything is served anew, which has it now.
+    // Everything is served again, which has it now.
     stepped
         .server
         .server_mut()

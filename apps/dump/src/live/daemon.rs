@@ -168,7 +168,7 @@ fn status(control: &mut Control) -> Result<Status, AskError> {
     Status::parse(&text).map_err(AskError::Failed)
 }
 
-/// The data's size of a ring buffer, which whoever has its descriptor can read in /proc.
+/// The data's size of a ring buffer, which anyone who has its descriptor can read in /proc.
 fn ring_size(fd: &OwnedFd) -> Result<usize, Error> {
     use std::os::fd::AsRawFd as _;
     let path = format!("/proc/self/fdinfo/{}", fd.as_raw_fd());

@@ -1,7 +1,7 @@
 //! The first sequence numbers of TCP connections, so that later ones can be shown relative to them.
 //!
 //! As in tcpdump, a connection's numbers begin with the first segment seen that acknowledges
-//! something, and begin anew with each SYN; that segment itself is shown with absolute numbers.
+//! something, and begin again with each SYN; that segment itself is shown with absolute numbers.
 //!
 //! Memory is bounded: connections are kept in two generations, and when the younger one is full the
 //! older one is forgotten. What is still spoken of moves to the younger one.

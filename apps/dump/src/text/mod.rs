@@ -1,4 +1,4 @@
-//! A packet as a line of text, in tcpdump's manner, so that whoever reads one can read the other.
+//! A packet as a line of text, in tcpdump's manner, so that anyone who reads one can read the other.
 //!
 //! [`Printer::print`] writes one packet: with its time, where it comes from as far as known, and its
 //! protocols from Ethernet inwards, one file each. Addresses and ports are always numbers. What the

@@ -262,7 +262,7 @@ fn look_at_folder(source: &Source, path: &Text, folder: Option<&Path>) {
         Some(folder) => folder,
         None => return,
     };
-    // By the rights to files that this thread has now, not those of whoever started the program.
+    // By the rights to files that this thread has now, not those of the one that started the program.
     let may_write = accessat(CWD, folder, Access::WRITE_OK, AtFlags::EACCESS);
     let is_good = folder.is_dir() && may_write.is_ok();
     if !is_good {

@@ -30,7 +30,7 @@ enum Ask {
     Status,
     /// Print all that is counted as Prometheus reads it
     Metrics,
-    /// Have the forwarder read its file (--config) anew
+    /// Have the forwarder read its file (--config) again
     Reload,
     /// Put a server behind the listeners
     Add {

@@ -1,4 +1,4 @@
-//! The control socket: whoever may open it asks a forwarder how it is, and changes its servers while it runs.
+//! The control socket: anyone who may open it asks a forwarder how it is, and changes its servers while it runs.
 //!
 //! A Unix socket, for its owner alone. A request is an object of JSON on a line, and so is its answer; `docs/json.md` has the
 //! fields. `request` is what can be asked, `apply` what it does, `server` who is connected, `client` the program

@@ -1,6 +1,6 @@
 //! Who is connected to the control socket: lines in, lines out, and nothing that waits.
 //!
-//! Only the socket's owner gets in. He may have several programs connected, and none of them can stop the loop: what they
+//! Only the socket's owner gets in. They may have several programs connected, and none of them can stop the loop: what they
 //! ask is bounded in length, and nobody is heard who has an answer to take.
 
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -96,7 +96,7 @@ impl Server {
                 is_over: false,
             });
         }
-        // Whoever says something goes to the end.
+        // Anyone who says something goes to the end.
         let (mut silent, mut heard) = (Vec::new(), Vec::new());
         for mut asker in std::mem::take(&mut self.askers) {
             let said = asker.hear();

@@ -4,7 +4,7 @@
 //! only what cannot do much harm when it is forged:
 //!
 //! - **Established** is a connection whose client has acknowledged the server's SYN, and so has seen it. Who floods us with
-//!   SYNs from addresses that are not his has not, and all he makes stays in [`Class::Opening`], which is bounded.
+//!   SYNs from addresses that are not theirs has not, and all they make stays in [`Class::Opening`], which is bounded.
 //! - **A reset** moves an established flow to where it is soon forgotten, if its sequence number says that its sender knows
 //!   the connection ([`numbers`](super::numbers)). What shows that the connection goes on all the same moves it back.
 //! - **Both FINs** end a connection; then only a SYN begins another.
@@ -247,7 +247,7 @@ impl State {
             (Established, ClientFin) => ClientFinished,
             (Established, ServerFin) => ServerFinished,
             (Established | ClientFinished | ServerFinished, Rst) => Reset,
-            // Whoever has a connection answers a SYN with an acknowledgement (RFC 9293 §3.10.7.4).
+            // Anyone who has a connection answers a SYN with an acknowledgement (RFC 9293 §3.10.7.4).
             (Established, Syn | SynAck | Proof | Other) => Established,
             (ClientFinished, ServerFin) | (ServerFinished, ClientFin) => Finished,
             (ClientFinished, Syn | SynAck | Proof | ClientFin | Other) => ClientFinished,
@@ -262,7 +262,7 @@ impl State {
             (Refused, ClientFin | ServerFin | Rst | Other) => Refused,
             // Somebody goes on: the reset was not for real, or is repeated now.
             (Reset, Proof | ClientFin | ServerFin | Other) => Established,
-            // A SYN alone may be forged as the reset before it: whether the client begins anew, the server says.
+            // A SYN alone may be forged as the reset before it: whether the client begins again, the server says.
             (Reset, SynAck) => SynAnswered,
             (Reset, Syn | Rst) => Reset,
 

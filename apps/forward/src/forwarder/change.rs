@@ -45,7 +45,7 @@ impl Forwarder {
         let Ending {
             listener, server, ..
         } = ending;
-        // Whoever has the place now is to have flows: it has come back, or is another.
+        // Anyone who has the place now is to have flows: it has come back, or is another.
         let listens = &self.services.listeners[usize::from(listener)];
         if listens.member(server).is_some() {
             return;

@@ -1,4 +1,4 @@
-//! Errors of ICMP about packets that went on: to whoever sent these.
+//! Errors of ICMP about packets that went on: to the one that sent these.
 
 use exos_inet::Instant;
 
@@ -10,7 +10,7 @@ use crate::reach::Reach;
 use crate::rewrite::{Rewrite, Sums};
 
 impl Forwarder {
-    /// An error about a packet that we sent on: to whoever sent it.
+    /// An error about a packet that we sent on: to the one that sent it.
     pub(super) fn handle_icmp(
         &mut self,
         now: Instant,

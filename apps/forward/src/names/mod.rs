@@ -40,7 +40,7 @@ pub struct Names {
     written: Wanted,
     known: Known,
     follower: Option<Follower>,
-    /// What a file says that was read anew, until its new names are resolved.
+    /// What a file says that was read again, until its new names are resolved.
     pending: Option<Wanted>,
     /// What is listened to, with the addresses that are in force.
     pub in_force: Vec<Listen>,
@@ -78,7 +78,7 @@ impl Names {
         &self.known
     }
 
-    /// Has the names resolved again and again from now on, as whoever this process is now.
+    /// Has the names resolved again and again from now on, as anyone who this process is now.
     ///
     /// # Errors
     ///

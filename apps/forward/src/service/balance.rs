@@ -1,7 +1,7 @@
 //! Which of a listener's servers a new flow goes to.
 //!
 //! Maglev hashing looks at the client alone, so that forwarders agree and one that has forgotten everything decides as before. The
-//! other two look at what there was: they know only their own flows, and begin anew when the forwarder does.
+//! other two look at what there was: they know only their own flows, and begin again when the forwarder does.
 
 use exos_inet::siphash::SipKey;
 

@@ -5,7 +5,7 @@
 //!
 //! Both have places, which flows name. What is taken away keeps its place while it has flows, which go on as before; then the
 //! place is free for another. `wanted` is what somebody wants and why it cannot be, `change` how it becomes what there is,
-//! also while packets come; a hashing table is then made anew beside the old one, a bounded part at a time. `balance` is
+//! also while packets come; a hashing table is then made again beside the old one, a bounded part at a time. `balance` is
 //! how a server is chosen, `places` how places are given out, `health` which servers are well, and `followed` what becomes of
 //! servers that have names.
 

@@ -172,7 +172,7 @@ fn configuration() -> impl Strategy<Value = Vec<Listen>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// From any configuration to any other: then there is what a new forwarder would have, and whoever stays kept its place.
+    /// From any configuration to any other: then there is what a new forwarder would have, and anyone who stays kept its place.
     #[test]
     fn one_configuration_becomes_another(before in configuration(), after in configuration()) {
         let mut services = Services::new(&before).unwrap();

@@ -212,6 +212,6 @@ pub(super) fn connect(client: &OwnedFd, at: SocketAddr) -> rustix::io::Result<Ow
 
 /// Has a socket end with a reset when it is closed.
 pub(super) fn reset(socket: &OwnedFd) {
-    // If not, it is closed as if in order, and whoever still sends is told then.
+    // If not, it is closed as if in order, and anyone who still sends is told then.
     let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
 }

@@ -27,7 +27,7 @@ use crate::limits::{ACCEPT_AT_ONCE, ACCEPT_PAUSE};
 const LISTENERS: u64 = u64::MAX - (1 << 16);
 const OTHERS: u64 = u64::MAX;
 
-/// How often a place is used before its uses are counted anew.
+/// How often a place is used before its uses are counted again.
 const USES: u32 = 1 << 30;
 
 /// Events taken at once.
@@ -333,7 +333,7 @@ impl Splicer {
         connection
     }
 
-    /// Ends connections whose time is over. One that was heard of since it was listed is listed anew.
+    /// Ends connections whose time is over. One that was heard of since it was listed is listed again.
     fn expire(&mut self, now: Instant) {
         while let Some(&(at, number)) = self.due.first()
             && at <= now

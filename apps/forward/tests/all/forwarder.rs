@@ -137,7 +137,7 @@ fn a_flood_of_syns_spares_who_is_there() {
         let frame = give(&mut forwarder, START, tcp(at(SERVER), ours, ACK, 1)).unwrap();
         assert_eq!(ends_of(&frame), (at(VIP), from));
     }
-    // Whoever answers in time gets in meanwhile.
+    // Anyone who answers in time gets in meanwhile.
     open(&mut forwarder, START, at(CLIENT), VIP);
     assert_eq!(forwarder.flows().count(Class::Established), 501);
 }

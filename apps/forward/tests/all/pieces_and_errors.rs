@@ -143,7 +143,7 @@ fn fragments_in_any_order() {
         };
         let (mut forwarder, ends) = begun();
         let mut frames = Vec::new();
-        // Each client has a port that servers see it by, whoever comes first.
+        // Each client has a port that servers see it by, no matter who comes first.
         let mut add = |src: &str, dst: SocketAddr, n: u8, len: usize| {
             let whole = udp(src, dst, vec![n; len]);
             let header = if dst.is_ipv4() { 20 } else { 40 };
@@ -352,7 +352,7 @@ fn fragments(header: &[u8], upper: &[u8]) -> Vec<Vec<u8>> {
     parts.iter().enumerate().map(cut).collect()
 }
 
-/// An error about a packet that was sent on reaches whoever sent it, and quotes what he sent.
+/// An error about a packet that was sent on reaches anyone who sent it, and quotes what they sent.
 #[test]
 fn errors_go_back_to_who_sent_the_packet() {
     for (client, vip, server, router) in [

@@ -87,7 +87,7 @@ pub(crate) fn run(lab: &str) -> Result<()> {
             return Err(error);
         }
     };
-    // There is nowhere to print to; whoever wants the statistics asks `exos lab status`. The signal that asks an
+    // There is nowhere to print to; anyone who wants the statistics asks `exos lab status`. The signal that asks an
     // emulator in the foreground must not end this one, as it would by default.
     signal_hook::flag::register(SIGUSR1, Arc::default()).context(|| "cannot catch signals")?;
     let _ = std::io::stdout().write_all(READY.as_bytes());

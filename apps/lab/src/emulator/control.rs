@@ -62,7 +62,7 @@ pub(crate) fn ask(middle: &NetNs, request: Request) -> Result<Option<Statistics>
     }
     serde_json::from_str(&answer).map(Some).map_err(|_| {
         Error::new(format!("the emulator answers {}", answer.trim()))
-            .mend("make the lab anew: `exos lab down`, then `exos lab up`")
+            .mend("make the lab again: `exos lab down`, then `exos lab up`")
     })
 }
 

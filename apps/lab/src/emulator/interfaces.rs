@@ -22,7 +22,7 @@ impl Dropped {
         let table = drops_table(middle);
         Self {
             at_side: Side::BOTH.map(|side| {
-                // Opened anew each time: a handle would keep a side alive that was removed.
+                // Opened again each time: a handle would keep a side alive that was removed.
                 let netns = NetNs::find(&side.namespace(lab)).ok().flatten();
                 let table = netns.map(|netns| drops_table(&netns));
                 tx_dropped(&table.unwrap_or_default(), INTERFACE)

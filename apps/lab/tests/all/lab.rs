@@ -258,7 +258,7 @@ fn cli(arguments: &[&str]) -> ExitCode {
     }
 }
 
-/// Not a test by itself: `exec` never returns, so the tests start this binary anew with a command line here.
+/// Not a test by itself: `exec` never returns, so the tests start this binary again with a command line here.
 #[test]
 fn as_a_command() {
     if let Ok(line) = std::env::var("EXOS_LAB_TEST_COMMAND") {

@@ -75,7 +75,7 @@ impl Streams {
         let ring = bell.clone();
         let writer = thread("output").spawn(move || {
             let result = write_all(output, &take_output, &ring);
-            // What waits will not be written: whoever sends more shall notice.
+            // What waits will not be written: anyone who sends more shall notice.
             drop(take_output);
             ring.ring();
             result

@@ -1,6 +1,6 @@
 //! The core: many web clients, each a connection and a request under way.
 //!
-//! It performs nothing: a [`Transport`] opens and sends, and whoever owns the loop hands in the time and the
+//! It performs nothing: a [`Transport`] opens and sends, and anyone who owns the loop hands in the time and the
 //! connections' events. In each turn:
 //!
 //! 1. [`Engine::handle_event`] for each event of a connection;

@@ -518,7 +518,7 @@ fn the_fin_with_the_last_request() {
     assert_eq!((world.responses(), world.errors()), (2, vec![]));
 }
 
-/// Three requests in all, whoever makes them.
+/// Three requests in all, no matter who makes them.
 struct Three(Vec<Request>, u32);
 
 impl Driver for Three {

@@ -73,7 +73,7 @@ fn on_which_cores() {
     }
 }
 
-/// Whoever has a core left for the server looks on.
+/// Anyone who has a core left for the server looks on.
 #[test]
 fn who_takes_all_cores_sleeps() {
     let all = affinity::allowed().unwrap().len();

@@ -1,7 +1,7 @@
 //! What is seen while a load runs: once a second, of the second that is over. A block that is drawn over itself on a terminal,
 //! lines elsewhere.
 //!
-//! Whoever runs the load only makes the text; a thread of its own writes it, so that a terminal that stands still does not
+//! Anyone who runs the load only makes the text; a thread of its own writes it, so that a terminal that stands still does not
 //! hold the load up.
 
 use std::fmt::Write as _;

@@ -9,7 +9,7 @@ use super::text::{micros, plain};
 use super::{Distribution, Results};
 use exos_program::units::parse_duration;
 
-/// How it is written, for whoever wrote it otherwise.
+/// How it is written, for anyone who wrote it otherwise.
 const HELP: &str = "write QUANTITY>VALUE (or >=, <, <=): [service:|connect:|first:]pNN|max|mean and a time, rate, errors, \
                     error-share, status-share:2xx or (of --find-peak) peak and a number";
 

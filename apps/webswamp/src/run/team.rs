@@ -37,7 +37,7 @@ pub(super) struct Beginning {
     pub(super) gateways: Vec<IpAddr>,
 }
 
-/// What a core has seen, for whoever shows it.
+/// What a core has seen, for anyone who shows it.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// Seconds that are over.
@@ -151,7 +151,7 @@ impl<'a> Seat<'a> {
 
     // Waiting.
 
-    /// To be called before what others say is looked at: what they say after that wakes whoever waits.
+    /// To be called before what others say is looked at: what they say after that wakes anyone who waits.
     pub(super) fn heed(&self) {
         self.place().bell.take();
     }
@@ -306,7 +306,7 @@ impl Drop for Seat<'_> {
     }
 }
 
-/// Nothing is left half done by whoever panics with a lock.
+/// Nothing is left half done by the one that panics with a lock.
 fn lock(seen: &Mutex<Seen>) -> std::sync::MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -269,7 +269,7 @@ impl Sockets {
         if left > 0 {
             self.reading = Some(Reading { left, ..reading });
         } else if let Some(connection) = self.places.get(reading.id) {
-            // Being registered anew it is told of anew. It cannot fail for a descriptor that was added.
+            // Being registered again it is told of again. It cannot fail for a descriptor that was added.
             let _ = epoll::modify(
                 &self.epoll,
                 &connection.socket,

@@ -16,7 +16,7 @@ const READING: &str = "This is Figure 4 of the paper, ours over theirs. Bars are
 
 /// The same of the times.
 const READING_CPU: &str = "Bars are processor time of the server's processes for a request by nginx's, medians both; the numbers \
-     above are microseconds. The kernel delivers packets in the time of whoever sends them, so part of receiving is the \
+     above are microseconds. The kernel delivers packets in the time of the one that sends them, so part of receiving is the \
      client's time, and of what the client sends part is in here. What a busy server spends on waiting is in here too.";
 
 impl Report {

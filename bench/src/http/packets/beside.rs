@@ -2,7 +2,7 @@
 //!
 //! Two programs on one core take turns when the scheduler says so, and each looks for packets in the other's time. One loop
 //! that turns to the one and then to the other does neither: what it was busy for is what both ends needed, and a request
-//! waits for nobody but whoever is in the middle. The server is our stack, with the least of a web server on it: what ends
+//! waits for nobody but anyone who is in the middle. The server is our stack, with the least of a web server on it: what ends
 //! with an empty line is a request, and gets the document.
 
 use super::Kind;
@@ -101,7 +101,7 @@ impl Answering {
     fn answer(&self, exos: &mut Exos, id: ConnectionId) {
         let tcp = &mut exos.stack.tcp;
         let readable = tcp.readable(id);
-        // Whoever asks waits for the answer before it asks again.
+        // Anyone who asks waits for the answer before it asks again.
         if !readable.ends_with(b"\r\n\r\n") {
             return;
         }

@@ -1,6 +1,6 @@
 //! The same frames without any protocol: what the link itself can exchange, one core on each side.
 //!
-//! Whoever visits asks in frames that say how they are to be answered, and the other side does so, without a look at
+//! Anyone who visits asks in frames that say how they are to be answered, and the other side does so, without a look at
 //! anything else. An exchange is some rounds one after the other, as a visit is; so many of them are under way as there
 //! are connections. There are no sums, no states of connections, no documents: nothing that serves documents over the
 //! link with these frames can be faster.
@@ -282,7 +282,7 @@ impl Exchanges {
         }
     }
 
-    /// Begins everything anew; what is still under way is of another generation.
+    /// Begins everything again; what is still under way is of another generation.
     fn restart(&mut self) {
         self.generation = self.generation.wrapping_add(1);
         self.restarts += 1;
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!((sent(&mut all), all.done), (vec![(NOTE, 1, 60)], 0));
         answer(&mut all);
         assert_eq!((sent(&mut all), all.done), (vec![(ASK, 1, 60)], 1));
-        // Of the first of them an answer comes after everything was begun anew: it counts for nothing.
+        // Of the first of them an answer comes after everything was begun again: it counts for nothing.
         let late = all.header(ANSWER, 0, all.rounds[0]);
         all.restart();
         assert_eq!(sent(&mut all).len(), 2);

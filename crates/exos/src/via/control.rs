@@ -284,8 +284,8 @@ fn read_lent(fds: Vec<OwnedFd>, bytes: u32) -> Result<String, Error> {
 fn explain_end(farewell: Option<Farewell>) -> Error {
     match farewell {
         Some(Farewell::Full) => {
-            Error::new("the daemon has as many connections of this user, or of users like him, as it takes")
-                .mend("end other programs, or have its policy name the user in a rule of his own (user = \"NAME\")")
+            Error::new("the daemon has as many connections of this user, or of users like them, as it takes")
+                .mend("end other programs, or have its policy name the user in a rule of their own (user = \"NAME\")")
         }
         Some(Farewell::Revoked) => Error::new("the daemon has taken the link back")
             .mend("its policy must allow it again"),

@@ -19,7 +19,7 @@ use super::{
 /// How often it is asked whether watchers are there still.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A program's packets, offered to whoever may look into the process.
+/// A program's packets, offered to the one that may look into the process.
 #[derive(Debug)]
 pub(crate) struct Offer {
     memory: UserMemory,
@@ -58,7 +58,7 @@ impl Offer {
         words[head::INTERFACE].store(u64::from(index), Relaxed);
         put_text(&words[head::INTERFACE_NAME..][..name_words], name);
         put_text(&words[head::PROGRAM..][..name_words], &program_name());
-        // What comes before it is there for whoever sees it.
+        // What comes before it is there for anyone who sees it.
         words[head::MAGIC].store(MAGIC, Release);
         Some(Self {
             memory,

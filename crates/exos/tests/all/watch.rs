@@ -143,7 +143,7 @@ fn both_directions_are_seen_through_a_filter_and_cut() {
     assert_eq!(taken(&mut pings).len(), 2, "what was copied is there still");
 }
 
-/// The ring does not wait for whoever reads it: what has no room is counted, and said of the packet after it.
+/// The ring does not wait for anyone who reads it: what has no room is counted, and said of the packet after it.
 #[test]
 fn what_has_no_room_is_counted_and_the_program_goes_on() {
     let mut program = Program::new();

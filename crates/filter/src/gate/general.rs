@@ -49,7 +49,7 @@ impl From<TooLarge> for NoClaim {
     }
 }
 
-/// What may be sent by whoever holds a filter and may use these addresses; nothing without any.
+/// What may be sent by the one that holds a filter and may use these addresses; nothing without any.
 ///
 /// # Errors
 ///

@@ -306,7 +306,7 @@ impl FragmentKey {
 /// The grant that a first fragment belonged to: the value in `fragments`.
 ///
 /// Later ones are looked up in `flows` by it, and go where that entry leads while it is of the same grant: a grant that
-/// was given back takes its fragments along, whoever gets its slot, its port or its address next.
+/// was given back takes its fragments along, no matter who gets its slot, its port or its address next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FragmentValue {
     /// The key of the grant.

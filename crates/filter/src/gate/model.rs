@@ -631,7 +631,7 @@ mod tests {
         assert_close(&bytes, &[25_000_000, 75_000_000, 0]);
     }
 
-    /// Whoever is alone has the whole link, also the least of very many.
+    /// Anyone who is alone has the whole link, also the least of very many.
     #[test]
     fn one_of_255_programs_alone_has_the_link() {
         let mut shares = [share(400_000, 1); 255];

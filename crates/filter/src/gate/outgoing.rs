@@ -45,7 +45,7 @@ const INGRESS: i32 = 1;
 /// Where the running kernel keeps what it still has to do about a packet's checksum: offsets in `struct sk_buff`,
 /// from its type information, and the number of the function that gives access to them.
 ///
-/// Whoever writes to a packet socket with a virtio-net header names the place where the kernel is to write a checksum
+/// Anyone who writes to a packet socket with a virtio-net header names the place where the kernel is to write a checksum
 /// later, behind the check here: that must not be a port or an address. Without this the program does not look, and
 /// no packet socket may be given to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,7 +34,7 @@ pub(super) const SEGMENT_SIZE: i16 = 176;
 
 impl Code<'_> {
     /// What the frame, its length in r0, costs: a super-packet as much as its segments with a header each. Otherwise
-    /// whoever asks for tiny segments would get many times his share.
+    /// anyone who asks for tiny segments would get many times their share.
     pub(super) fn weigh(&mut self) {
         let whole = self.asm.label();
         if self.side != Side::In {
@@ -110,7 +110,7 @@ impl Code<'_> {
             .push(Insn::atomic_add(SLOT_POINTER, share + USED, Reg::R1));
     }
 
-    /// What was used lately becomes less with time. Whoever moves `since` on does it: one CPU of many. One that was held
+    /// What was used lately becomes less with time. Anyone who moves `since` on does it: one CPU of many. One that was held
     /// up before it subtracts may take what another took already: less than nothing is nothing the next time.
     fn fade(&mut self, share: i16) {
         let [done, part, faded] = [(); 3].map(|()| self.asm.label());
@@ -163,7 +163,7 @@ impl Code<'_> {
         self.asm.jump_if(Reg::R0, Condition::NotEqual, Reg::R1, not);
     }
 
-    /// Whoever moves `last` on gives the tokens of the time between: one CPU of many.
+    /// Anyone who moves `last` on gives the tokens of the time between: one CPU of many.
     fn refill(&mut self, pointer: Reg, bucket: i16) {
         let [done, full, give, fits] = [(); 4].map(|()| self.asm.label());
         self.take_time(pointer, bucket + LAST, done);

@@ -1,6 +1,6 @@
 //! Early drop: which packets for a socket are dropped before its receive ring is full.
 //!
-//! Whoever floods a socket faster than its program takes packets fills the ring, and from then on what others send is lost
+//! Anyone who floods a socket faster than its program takes packets fills the ring, and from then on what others send is lost
 //! as often as the flood. So the ring's last places are kept for what is dear. Fragments get the first quarter of it,
 //! acknowledgements without data half (the next one says as much), SYNs three quarters (who means it sends it again); all
 //! else, segments with data and the ends of connections among it, every place. A ring that its program keeps up with stays

@@ -57,7 +57,7 @@ pub struct Map {
     pub(super) key_size: usize,
     value_size: usize,
     /// Bytes of one value as user space sees it. Known from the beginning, and not looked up for each access: the
-    /// kernel writes so many, and whoever is out of descriptors could not tell how many CPUs there are.
+    /// kernel writes so many, and anyone who is out of descriptors could not tell how many CPUs there are.
     user_value_size: usize,
     entries: u32,
     pub(super) name: String,
@@ -139,7 +139,7 @@ impl Map {
 
     /// AF_XDP sockets by receive queue: queues 0 to `queues` - 1.
     ///
-    /// Never pass this map's descriptor to a process without privilege: it is writable by whoever holds it.
+    /// Never pass this map's descriptor to a process without privilege: it is writable by the one that holds it.
     pub fn xskmap(queues: u32) -> Result<Self, Error> {
         Self::create(MapKind::Xskmap, "exos_sockets", 4, 4, queues)
     }
@@ -180,7 +180,7 @@ impl Map {
     }
 
     /// Interface indices by number: targets of XDP redirection. An entry is an interface of the network namespace of
-    /// whoever stores it, and goes with the interface.
+    /// anyone who stores it, and goes with the interface.
     pub fn devmap(name: &str, entries: u32) -> Result<Self, Error> {
         Self::create(MapKind::Devmap, name, 4, 4, entries)
     }

@@ -5,7 +5,7 @@
 //! record: u32 length, with busy (bit 31) and discarded (bit 30) | u32 unused | bytes, to the next multiple of 8
 //! ```
 //!
-//! The kernel writes the producer's page and the data, whoever holds the descriptor the consumer's. Records are
+//! The kernel writes the producer's page and the data, no matter who holds the descriptor the consumer's. Records are
 //! copied out; no reference into the mapping is ever made. Nothing in it is trusted to be in bounds: a length or a
 //! position that cannot be is an end of the buffer's use ([`RingbufReader::read`] gives an error), not of the process.
 //!
@@ -163,7 +163,7 @@ impl RingbufReader {
 
 fn broken() -> Error {
     Error::new("the positions in a BPF ring buffer contradict each other")
-        .mend("let only one process read it, and open it anew")
+        .mend("let only one process read it, and open it again")
 }
 
 impl AsFd for RingbufReader {

@@ -78,7 +78,7 @@ fn a_refused_program_says_why() {
     assert!(error.to_string().contains("R0 !read_ok"), "{error}");
 }
 
-/// A map is there as long as anybody has it, whoever made it.
+/// A map is there as long as anybody has it, no matter who made it.
 #[test]
 fn a_map_exists_while_somebody_has_it() {
     if !allowed("a_map_exists_while_somebody_has_it") {
@@ -184,7 +184,7 @@ fn program_slots_are_set_and_cleared() {
     assert!(Map::xskmap(4).is_ok());
 }
 
-/// On a veth in a namespace of its own: held while the link lives, named to whoever comes second, free afterwards.
+/// On a veth in a namespace of its own: held while the link lives, named to the one that comes second, free afterwards.
 #[test]
 fn a_link_holds_its_interface_and_lets_go() {
     if !allowed("a_link_holds_its_interface_and_lets_go") {
@@ -255,7 +255,7 @@ fn look_while_another_attaches() {
     });
 }
 
-/// Nobody holds it, or will in a moment: whoever lists the machine's links holds each of them while it looks.
+/// Nobody holds it, or will in a moment: anyone who lists the machine's links holds each of them while it looks.
 fn is_let_go(ifindex: u32) -> bool {
     (0..1200).any(|_| {
         who_holds_xdp(ifindex).unwrap().is_none() || {

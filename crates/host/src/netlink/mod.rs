@@ -60,7 +60,7 @@ impl From<io::Error> for Refusal {
 }
 
 impl Refusal {
-    /// The error for whoever asked, with the kernel's words in brackets.
+    /// The error for anyone who asked, with the kernel's words in brackets.
     fn while_doing(self, what: String) -> Error {
         Error::io(
             self.words

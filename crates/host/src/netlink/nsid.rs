@@ -1,7 +1,7 @@
 //! Numbers of network namespaces, as one namespace knows another (`RTM_NEWNSID`, `RTM_GETNSID`).
 //!
 //! A number keeps nothing alive: it goes with the namespace, and that goes with the last process, name, descriptor and
-//! **socket** of it. So whoever has numbered a namespace can tell later, without holding it, whether anybody has a
+//! **socket** of it. So anyone who has numbered a namespace can tell later, without holding it, whether anybody has a
 //! socket of it still.
 
 use super::Netlink;

@@ -2,7 +2,7 @@
 //!
 //! A [`Watch`] is a nonblocking socket: poll its descriptor for reading, then call [`Watch::next`] until it
 //! gives `None`. When more changed than the kernel keeps for us, it says [`Change::Missed`] and the tables must
-//! be read anew.
+//! be read again.
 
 use super::links::{LinkInfo, link_info};
 use super::neighbours::{Neighbour, neighbour};
@@ -30,7 +30,7 @@ pub enum Change {
     Routes,
     /// An address came or went.
     Addresses,
-    /// Changes were lost; read anew what you keep.
+    /// Changes were lost; read again what you keep.
     Missed,
 }
 

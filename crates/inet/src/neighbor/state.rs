@@ -10,7 +10,7 @@ use crate::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// The sender of an ARP request or neighbor solicitation for one of our own addresses. The only
-    /// evidence that makes an entry where there was none: whoever asks for us is about to hear from
+    /// evidence that makes an entry where there was none: anyone who asks for us is about to hear from
     /// us.
     Request,
     /// An ARP reply to us, or an advertisement with the solicited flag.

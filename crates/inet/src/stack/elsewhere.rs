@@ -1,4 +1,4 @@
-//! SYNs answered by somebody else, see [`crate::tcp::elsewhere`]: what he has to know of us.
+//! SYNs answered by somebody else, see [`crate::tcp::elsewhere`]: what they have to know of us.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -10,7 +10,7 @@ use crate::tcp::ListenerId;
 use crate::time::Instant;
 
 impl Stack {
-    /// Somebody answers SYNs over IPv4 to a listener from now on, with this. `None` where he could not answer as we do,
+    /// Somebody answers SYNs over IPv4 to a listener from now on, with this. `None` where they could not answer as we do,
     /// because its connections are not opened with all of MSS, SACK, timestamps and scale, and nothing else.
     pub fn answer_elsewhere(&mut self, now: Instant, listener: ListenerId) -> Option<Recipe> {
         let local = self.local(false);

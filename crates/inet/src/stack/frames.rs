@@ -114,7 +114,7 @@ pub(super) fn emit_advertisement(
     bytes
 }
 
-/// The answer to a solicitation by `asker`; `None` when his link address must be found out first.
+/// The answer to a solicitation by `asker`; `None` when their link address must be found out first.
 /// An unspecified asker looks for duplicates and is answered by multicast (RFC 4861 §7.2.4).
 pub(super) fn advertise(
     from: Mac,

@@ -48,7 +48,7 @@ struct Packet<'a> {
 pub enum Concern {
     /// Nobody else.
     Nobody,
-    /// Whoever knows the connection: this stack does not, and has done nothing.
+    /// Anyone who knows the connection: this stack does not, and has done nothing.
     Another,
     /// Everybody: a neighbour's answer, an ICMP error, a fragment.
     Everybody,

@@ -83,7 +83,7 @@ pub enum Neighbors {
     /// The stack asks by ARP and NDP, and answers for its addresses.
     #[default]
     Own,
-    /// Somebody else who owns the addresses: `poll_unresolved` says what to ask him, and
+    /// Somebody else who owns the addresses: `poll_unresolved` says what to ask them, and
     /// `set_neighbor` takes the answer.
     External,
 }

@@ -187,7 +187,7 @@ impl Stack {
             .tcp
             .connection(id)
             .expect("a connection that has just given a segment");
-        // What is cut up gets its checksums from whoever cuts it.
+        // What is cut up gets its checksums from the one that cuts it.
         let cut = out.data.len() > usize::from(out.mss);
         let partial = self.config.offload.checksum || cut;
         let queue = connection.queue();
@@ -255,7 +255,7 @@ impl Stack {
         }
         let (remote, doubted) = (connection.flow().remote().ip(), connection.doubts_path());
         if doubted && let Some(hop) = self.routes.next_hop(remote) {
-            // RFC 1122 §4.2.3.5 (R1): whoever is to carry it on may be gone.
+            // RFC 1122 §4.2.3.5 (R1): anyone who is to carry it on may be gone.
             self.neighbors.suspect(now, hop);
         }
         let way = self.way_to(now, remote);

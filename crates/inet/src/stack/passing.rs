@@ -78,7 +78,7 @@ mod tests {
         std::iter::from_fn(next).collect()
     }
 
-    /// Packets to a neighbour wait until he has answered, as many as come with a burst; then his link address is known.
+    /// Packets to a neighbour wait until they have answered, as many as come with a burst; then their link address is known.
     #[test]
     fn frames_wait_for_their_neighbour() {
         const BURST: u8 = 250;

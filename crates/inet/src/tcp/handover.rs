@@ -29,7 +29,7 @@
 //!
 //! They come from another process, so they are judged like a packet: [`DetachedConnection::decode`] gives a
 //! connection of which all holds that this stack relies on, or says what does not. They are not signed:
-//! whoever can write them can send and read as the program that takes them.
+//! anyone who can write them can send and read as the program that takes them.
 
 mod bytes;
 mod fields;

@@ -488,7 +488,7 @@ impl Tcp {
         let acknowledged = c.snd_una;
         let before = Before::of(c);
         if self.among_others && before.half_open && !c.is_answered_by(seg) {
-            // A SYN that was repeated may have gone to another stack, which has answered it anew.
+            // A SYN that was repeated may have gone to another stack, which has answered it again.
             self.unknown = true;
             return false;
         }

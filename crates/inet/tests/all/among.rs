@@ -32,7 +32,7 @@ fn frames(stack: &mut Stack, now: Instant) -> Vec<Vec<u8>> {
 /// How the device chooses among the servers.
 #[derive(Copy, Clone)]
 enum Steering {
-    /// Each frame anew.
+    /// Each frame again.
     Anyhow,
     /// By what the frame says of its connection, but for one in so many.
     Mostly(usize),

@@ -1,5 +1,5 @@
 //! Two connected stacks under random options and commands, small buffers and a bad wire (loss, delay,
-//! repetition, damage, other order): whoever waits for the
+//! repetition, damage, other order): anyone who waits for the
 //! other has a deadline, and when the wire heals both sides come to their end with all the bytes.
 //!
 //! `EXOS_SEEDS` multiplies how many seeds are tried, `EXOS_FIRST_SEED` says where to begin; a failing one is
@@ -249,7 +249,7 @@ impl Game {
         }
         let [a, b] = &self.ends;
         if a.aborted || b.aborted {
-            // Whoever did not lose patience hears of it, unless the reset was lost and nothing more is to
+            // Anyone who did not lose patience hears of it, unless the reset was lost and nothing more is to
             // be said. What was received has been compared already.
             return;
         }

@@ -156,7 +156,7 @@ fn stages(world: &World) -> [u64; 3] {
 
 /// A thousand connections whose programs do not read, each sent all that its window allows: 128 MiB into
 /// 16. The memory stays bounded, no window that was promised is taken back, nobody new is let in,
-/// and whoever's program reads goes on.
+/// and anyone who's program reads goes on.
 #[test]
 fn a_thousand_programs_that_do_not_read() {
     let (peers, limit) = (1000, 16 << 20);

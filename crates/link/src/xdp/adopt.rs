@@ -112,8 +112,8 @@ fn check_family(socket: impl AsFd, family: i32, name: &str) -> Result<(), Error>
     }
 }
 
-/// Maps the memory when it is some that is lent, of the length that was told. Whoever else has it could cut it short under
-/// this process: those are whom it was passed on to, and whoever passed it to this one.
+/// Maps the memory when it is some that is lent, of the length that was told. Anyone who else has it could cut it short under
+/// this process: those are whom it was passed on to, and anyone who passed it to this one.
 fn map_memory(memory: &OwnedFd, facts: &Facts) -> Result<Mapping, Error> {
     // SAFETY: a call without pointers.
     let seals = unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_GET_SEALS) };

@@ -6,7 +6,7 @@
 //! | descriptor | allows | does not allow |
 //! |---|---|---|
 //! | `socket`, AF_XDP, bound | mapping the rings, sending and receiving on this queue of this interface | binding it elsewhere, other memory, other rings (EBUSY: it is bound) |
-//! | `memory`, a memfd, the socket's UMEM | mapping it | growing (EPERM: sealed); taking pages out of it (EPERM: immutable, where the maker may say so); opening it anew by its name under /proc (EACCES) |
+//! | `memory`, a memfd, the socket's UMEM | mapping it | growing (EPERM: sealed); taking pages out of it (EPERM: immutable, where the maker may say so); opening it again by its name under /proc (EACCES) |
 //! | `packet`, a packet socket for super-packets | sending and receiving on any interface *of its network namespace* | any other namespace, other interface settings (EPERM), rings of kernel memory of its own (EBUSY, see below) |
 //!
 //! Hence a link on an interface that others use has no packet socket (`super_packets`), and what it sends is not
@@ -18,7 +18,7 @@
 //! has a ring already, of one page, which the daemon has mapped ([`Held`]): as long as it is mapped
 //! the kernel changes no ring of the socket. Its protocol is 0, so that nothing is put there.
 //!
-//! Never passed: the map of sockets, which is writable for whoever holds it, and a socket that is not bound, which its
+//! Never passed: the map of sockets, which is writable for anyone who holds it, and a socket that is not bound, which its
 //! holder may bind to any interface of its namespace: but where the kernel maps no rings of a bound one
 //! ([`BOUND_MAPPING_KERNEL`]) and the namespace holds nothing but this program's own interface. There the program binds it.
 //!
@@ -121,7 +121,7 @@ pub struct Held {
     /// Keeps the packet socket's holder from asking for memory. Ends with the daemon.
     pub lock: Option<RingLock>,
     /// Tells when nobody has the memory any more. What the socket has of it is the kernel's as long as the socket is
-    /// open, whoever has the memory.
+    /// open, no matter who has the memory.
     pub memory: Option<LentMemory>,
 }
 

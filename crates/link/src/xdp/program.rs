@@ -252,7 +252,7 @@ fn generate(
     }
 }
 
-/// Early drop, if this kernel says where it keeps how full a socket's ring is. Whoever is refused a program with it does
+/// Early drop, if this kernel says where it keeps how full a socket's ring is. Anyone who is refused a program with it does
 /// without: a kernel before 6.2, or one that does not let this process look at its structures.
 pub(super) fn early_drop(count: Option<SlotCounters>) -> Option<EarlyDrop> {
     static FOUND: OnceLock<Option<ReceiveRing>> = OnceLock::new();

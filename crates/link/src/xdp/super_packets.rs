@@ -110,7 +110,7 @@ fn segments_of(len: usize, meta: TxMeta) -> u64 {
     segments.max(1) as u64
 }
 
-/// The one page of a packet socket's ring, mapped. Meanwhile the kernel refuses whoever has the
+/// The one page of a packet socket's ring, mapped. Meanwhile the kernel refuses anyone who has the
 /// socket any other ring (EBUSY; `packet_set_ring` in net/packet/af_packet.c), which could take
 /// gigabytes of the kernel's memory.
 #[derive(Debug)]

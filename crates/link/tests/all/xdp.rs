@@ -136,7 +136,7 @@ fn the_kernel_receives_what_we_send() {
     assert_eq!(counter(&link, "kernel_tx_invalid_descriptors"), 0);
 }
 
-/// Whoever sleeps after `prepare_wait` is woken by the next packet, and is told
+/// Anyone who sleeps after `prepare_wait` is woken by the next packet, and is told
 /// not to sleep when one is there.
 #[test]
 fn sleeping_is_safe() {

@@ -127,7 +127,7 @@ fn nothing_is_left_after_sigkill() {
 #[ignore = "is run and killed by another test"]
 fn hold_the_link() {
     let _link = open_xdp();
-    // Until it is killed, or whoever would do that has gone.
+    // Until it is killed, or anyone who would do that has gone.
     let _ = std::io::stdin().read_line(&mut String::new());
 }
 

@@ -207,7 +207,7 @@ fn the_bytes_survive_a_stay_in_another_stack() {
         let id = twin.tcp_put_in(sim.now(), detached).expect("room for it");
         let again = twin.tcp_take_out(sim.now(), id).expect("it stands");
         let mut expected = bytes;
-        // The news of unread bytes is told anew, in the byte of the events: behind flow, state and token.
+        // The news of unread bytes is told again, in the byte of the events: behind flow, state and token.
         let events = 10 + 36 + 1 + 8;
         expected[events] = again.encode()[events];
         let again = again.encode();

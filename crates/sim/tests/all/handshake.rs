@@ -28,7 +28,7 @@ fn syn_lost_twice_then_connects() {
     );
 }
 
-/// Both timers run: whoever's segment is missing asks again, and nothing is opened twice.
+/// Both timers run: anyone who's segment is missing asks again, and nothing is opened twice.
 #[test]
 fn syn_ack_lost() {
     let mut sim = sim();

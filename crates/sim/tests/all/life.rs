@@ -166,7 +166,7 @@ fn unacknowledged_for_too_long() {
     }
 }
 
-/// It begins anew with every acknowledgement, and a SYN nobody answers is under it too.
+/// It begins again with every acknowledgement, and a SYN nobody answers is under it too.
 #[test]
 fn acknowledgements_start_it_again() {
     let options = Options {

@@ -1,4 +1,4 @@
-//! SYN cookies (RFC 4987 §3.6) as they lie in a SYN-ACK, and what whoever sends them has to know.
+//! SYN cookies (RFC 4987 §3.6) as they lie in a SYN-ACK, and what anyone who sends them has to know.
 //!
 //! ```text
 //!  31      27 26    24 23                              0

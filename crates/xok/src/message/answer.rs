@@ -150,7 +150,7 @@ pub enum Answer {
     Report {
         /// Length of the text.
         bytes: u32,
-        /// What is about whoever asks: the object's member `asker`.
+        /// What is about anyone who asks: the object's member `asker`.
         asker: String,
     },
     /// No.

@@ -88,7 +88,7 @@ pub enum Request {
         /// Which.
         grant: GrantId,
     },
-    /// Offers a grant to whoever presents the ticket: it moves. Answered by `Ticket`.
+    /// Offers a grant to the one that presents the ticket: it moves. Answered by `Ticket`.
     Export {
         /// Which.
         grant: GrantId,

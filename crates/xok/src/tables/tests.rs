@@ -286,7 +286,7 @@ fn addresses_at_which_nobody_is_take_no_neighbours_place() {
     assert!(!writer.set_neighbour(&rubbish(absent, NeighbourState::Incomplete)));
     assert_eq!(writer.tables().neighbour(3, absent.1), None);
     assert_eq!(writer.tables().neighbour(3, gateway.ip), Some(gateway));
-    // Whoever is known to be gone makes room for whoever is asked for.
+    // Anyone who is known to be gone makes room for anyone who is asked for.
     let gone = Neighbour {
         state: NeighbourState::Failed,
         ..gateway

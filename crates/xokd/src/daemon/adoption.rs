@@ -6,12 +6,12 @@
 //!
 //! What is passed on, shared grants and tickets, is written at the end of the turn that did it, or, when there is so much
 //! of it that writing takes long, a while after the last time: a daemon that is killed before loses it, which
-//! leaves the grant with whoever had it.
+//! leaves the grant with anyone who had it.
 //!
 //! Lost with the earlier daemon:
 //!
 //! - which ports rest: to write each release down would cost more than it saves, since the next daemon chooses at random;
-//! - connections in TIME-WAIT that programs left with slot 0, whose stack is made anew;
+//! - connections in TIME-WAIT that programs left with slot 0, whose stack is made again;
 //! - the lock that keeps a packet socket's holder from asking the kernel for rings: it is a mapping, which only a process
 //!   can have, and the socket is the program's alone. What it could waste is the kernel's memory for its own socket; the
 //!   socket goes with the program.
@@ -169,7 +169,7 @@ impl Daemon {
         });
     }
 
-    /// Writes down the slots of an interface for whoever comes after us, and who has what of whom. Returns how many bytes
+    /// Writes down the slots of an interface for anyone who comes after us, and who has what of whom. Returns how many bytes
     /// that is. What cannot be written is written a while later.
     pub(super) fn save(&mut self, index: u32) -> usize {
         let Some(interface) = self.interface(index) else {

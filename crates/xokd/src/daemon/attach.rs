@@ -48,7 +48,7 @@ impl Daemon {
         let none = || {
             refuse(
                 Refusal::NotFound,
-                "there is no such slot any more; attach anew",
+                "there is no such slot any more; attach again",
             )
         };
         let (slot, seat) = found

@@ -54,7 +54,7 @@ impl Daemon {
         self.config.policy.standing(who, own_user())
     }
 
-    /// A user as the policy knows him.
+    /// A user as the policy knows them.
     pub(super) fn user(&self, who: &Who) -> User {
         (self.standing(who), who.uid)
     }
@@ -79,7 +79,7 @@ impl Daemon {
         let wanted = u64::from(chunks) * 4096;
         if standing == Standing::Unnamed && memory + wanted > MEMORY_UNNAMED {
             let text = format!(
-                "users whom no rule of the policy names may have {MEMORY_UNNAMED} bytes of packet memory together, and have {memory}; ask for fewer chunks than {chunks}, or have the user named in a rule of his own (user = \"NAME\")"
+                "users whom no rule of the policy names may have {MEMORY_UNNAMED} bytes of packet memory together, and have {memory}; ask for fewer chunks than {chunks}, or have the user named in a rule of their own (user = \"NAME\")"
             );
             return Err(refuse(Refusal::Limit, text));
         }

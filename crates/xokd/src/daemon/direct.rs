@@ -58,7 +58,7 @@ impl Daemon {
         Err(soon.unwrap_or(last))
     }
 
-    /// Why a queue that nobody has of us cannot be lent: for a moment after it was given back it is still with whoever had
+    /// Why a queue that nobody has of us cannot be lent: for a moment after it was given back it is still with anyone who had
     /// it, and nobody waits for that here. Otherwise somebody has it of whom we do not know.
     fn unlent(&self, interface: &Interface, queue: u32, error: Error) -> Refused {
         let given_back = self.given_back.get(&(interface.link.index, queue));

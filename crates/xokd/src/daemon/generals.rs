@@ -30,7 +30,7 @@ use crate::policy::{Rule, Who};
 pub(super) enum Change {
     /// One that the ledger has comes into force, and the asker is told.
     Claim(Asked, GrantId),
-    /// These go, and whoever asked for it is told: the program, or nobody when policy took them.
+    /// These go, and anyone who asked for it is told: the program, or nobody when policy took them.
     Release(Option<Asked>, Vec<GrantId>),
     /// They are as policy says now.
     Renew,

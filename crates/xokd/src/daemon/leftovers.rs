@@ -1,7 +1,7 @@
 //! What slots leave behind: memory that a process keeps after its slot has gone.
 //!
 //! The kernel has no call that takes a socket or memory from its holder. So a program that gives its slot back, and keeps
-//! the descriptors (or a child of it, or whoever they were passed to), has the memory still, and the slot's place in the
+//! the descriptors (or a child of it, or the one that they were passed to), has the memory still, and the slot's place in the
 //! kernel. That goes on counting as a program of the user's, with all of its memory, until both of these are true:
 //!
 //! - nobody has a socket of the slot's namespace: the number that the daemon gave to the namespace leads nowhere any more

@@ -55,14 +55,14 @@ impl Daemon {
 }
 
 impl Rates {
-    /// Charges a user with what was done for filters of his, as measured: beyond the time that is paid for by asking, or all.
+    /// Charges a user with what was done for filters of theirs, as measured: beyond the time that is paid for by asking, or all.
     pub(super) fn charge_filter(&mut self, user: User, took: Duration, paid: bool) {
         let takes = took * FILTER_TIME_PART;
         let paid = if paid { FILTER_EVERY } else { Duration::ZERO };
         self.filters.charge(user, takes.saturating_sub(paid), now());
     }
 
-    /// How much a user has had of the time for filters lately: together with those like him, and himself.
+    /// How much a user has had of the time for filters lately: together with those like them, and themselves.
     pub(super) fn filters_used(&self, user: User, now: Now) -> [Duration; 2] {
         let own = self.filters.ahead(Whose::User(user.1), now);
         let all = self.filters.ahead(Whose::All(user.0), now);

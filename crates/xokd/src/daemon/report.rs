@@ -29,7 +29,7 @@ pub(super) struct Reports {
 }
 
 impl Daemon {
-    /// The report for whoever asks: its length in bytes and a descriptor.
+    /// The report for anyone who asks: its length in bytes and a descriptor.
     pub(super) fn lend_report(&mut self) -> Result<(u32, OwnedFd)> {
         let asked = now();
         if asked >= self.reports.fresh {

@@ -2,9 +2,9 @@
 //!
 //! A slot, a grant or a part of a rate is asked for by a notice that says until when ([`REVOKE_TIME`]). What is given
 //! back in time is gone in order; what is not is taken then. What policy allows again before that is kept. A slot's
-//! grants are looked at by the right of whoever claimed them first, too: a program has by a ticket what its giver may.
+//! grants are looked at by the right of the one that claimed them first, too: a program has by a ticket what its giver may.
 //! What is asked for cannot be kept by cutting it up or handing it on: parts of it and tickets for it are refused, and
-//! at the deadline it is looked at anew what policy does not allow.
+//! at the deadline it is looked at again what policy does not allow.
 //!
 //! A slot that is taken ends its connection, with a farewell that says so: a connection is the life of a slot, and who may
 //! have no slot has no use for one.

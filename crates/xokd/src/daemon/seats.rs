@@ -198,7 +198,7 @@ impl Daemon {
     }
 
     pub(super) fn free_slot(&self) -> Result<SlotId, Refused> {
-        // Not one of which copies are made still for whoever had it before.
+        // Not one of which copies are made still for anyone who had it before.
         let is_free = |slot: &SlotId| !self.seats.contains_key(slot) && !self.taps.show(*slot);
         let free = (1..NOBODY).find(is_free);
         free.ok_or_else(|| refuse(Refusal::Limit, "all slots are taken; end some program"))

@@ -4,7 +4,7 @@
 //! buffer, whose descriptor the client gets: with it the client can harm nobody's copies but its own.
 //!
 //! Its programs are compiled and verified beside the loop ([`super::work`]). A client that may see only its own programs'
-//! packets has that compiled into them, so they are made anew when one of its programs comes or goes. Until they are in
+//! packets has that compiled into them, so they are made again when one of its programs comes or goes. Until they are in
 //! their places the old ones go on: a program that comes is told of its slot when it is copied, and a slot that somebody
 //! else could have copied is not given to anybody ([`Taps::show`]).
 //!
@@ -100,7 +100,7 @@ impl Taps {
         self.taps.values().any(|tap| tap.connection == id)
     }
 
-    /// Whether anybody is shown the packets of a slot as one of his own.
+    /// Whether anybody is shown the packets of a slot as one of their own.
     pub(super) fn show(&self, slot: SlotId) -> bool {
         let taps = self.taps.values();
         let mut slots = taps
@@ -109,7 +109,7 @@ impl Taps {
         slots.any(|slots| has(&slots, slot))
     }
 
-    /// Whether all copies that a user has of his own show a slot.
+    /// Whether all copies that a user has of their own show a slot.
     pub(super) fn show_all_of(&self, uid: u32, slot: SlotId) -> bool {
         let own = |tap: &&Tap| !tap.all && tap.who.uid == uid;
         let mut own = self.taps.values().filter(own);
@@ -121,7 +121,7 @@ impl Taps {
         self.arrivals.push(Arrival { asked, slot, fds });
     }
 
-    /// Looks anew how well the policy knows everybody, those included whose taps have ended.
+    /// Looks again how well the policy knows everybody, those included whose taps have ended.
     pub(super) fn set_standings(&mut self, standing: impl Fn(&Who) -> Standing) {
         let living = self.taps.values_mut();
         let living = living.map(|tap| (&tap.who, &mut tap.standing));
@@ -151,7 +151,7 @@ impl Taps {
     }
 }
 
-/// Whether there may be one more tap of a user, and of all users of his standing, beside these.
+/// Whether there may be one more tap of a user, and of all users of their standing, beside these.
 fn has_room(taps: &[(u32, Standing)], uid: u32, standing: Standing) -> Result<(), String> {
     let of_user = taps.iter().filter(|tap| tap.0 == uid).count();
     if of_user >= TAPS_PER_USER_MAX {
@@ -290,7 +290,7 @@ impl Daemon {
         };
         for interface in &mut self.interfaces {
             if tap.interfaces.contains(&interface.link.index) {
-                // What cannot be taken out goes on copying to whoever has the ring still, until another takes its place.
+                // What cannot be taken out goes on copying to the one that has the ring still, until another takes its place.
                 let _ = interface.gate.take_tap(tap.index);
             }
         }
@@ -301,7 +301,7 @@ impl Daemon {
         });
     }
 
-    /// A program of this user came or went: what he may see is another.
+    /// A program of this user came or went: what they may see is another.
     pub(super) fn retell_taps(&mut self, uid: u32) {
         let own = |(number, tap): (&u32, &Tap)| (!tap.all && tap.who.uid == uid).then_some(*number);
         let numbers: Vec<u32> = self.taps.taps.iter().filter_map(own).collect();

@@ -1,4 +1,4 @@
-//! What whoever asks for a report would get if he attached now, and why: `exos doctor` shows it.
+//! What anyone who asks for a report would get if they attached now, and why: `exos doctor` shows it.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ struct Terms {
 }
 
 impl Daemon {
-    /// The part of the report that is about whoever asks. Described in docs/json.md.
+    /// The part of the report that is about anyone who asks. Described in docs/json.md.
     pub(super) fn report_asker(&self, who: &Who) -> Value {
         let interfaces = self.interfaces.iter().map(|interface| {
             let terms = self.terms(interface, who);

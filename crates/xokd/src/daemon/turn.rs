@@ -103,7 +103,7 @@ impl Daemon {
         self.server.accept(now, &house);
     }
 
-    /// Hears who has something to say, each user as long as his turn lasts, and those of a standing together.
+    /// Hears who has something to say, each user as long as their turn lasts, and those of a standing together.
     fn hear_everybody(&mut self, ready: &[Ready]) {
         let user = |ready: &Ready| match *ready {
             Ready::Program(id) => {
@@ -124,7 +124,7 @@ impl Daemon {
         }
     }
 
-    /// Hears a user as long as his turn lasts.
+    /// Hears a user as long as their turn lasts.
     fn hear_user(&mut self, user: User, ids: &[ConnectionId]) {
         let mut turn = Turn::begin(now());
         for id in ids {

@@ -1,7 +1,7 @@
 //! What is done beside the loop for filters: begun here, ended here.
 //!
 //! A thing that takes long is a closure for the [`Worker`]. It returns what the loop is to do with what came of it, in a turn
-//! of the daemon: by then whoever it was for may have gone, and policy may say something else.
+//! of the daemon: by then the one that it was for may have gone, and policy may say something else.
 
 use super::{Daemon, now};
 use crate::server::User;

@@ -1,7 +1,7 @@
-//! The names of a gate in the BPF file system: what is there is taken over when it fits, else made anew.
+//! The names of a gate in the BPF file system: what is there is taken over when it fits, else made again.
 //!
 //! A link or a map whose last name goes ends. So a name is given to another only by who has seen what it stands for:
-//! whoever has no descriptor left to look with fails, and takes nothing away ([`found`]).
+//! anyone who has no descriptor left to look with fails, and takes nothing away ([`found`]).
 
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};

@@ -40,7 +40,7 @@ pub struct Grant {
     pub claim: Claim,
     /// Whose, the one that gets the packets first. Never empty.
     pub holders: Vec<SlotId>,
-    /// Who claimed it first: whoever has it by a ticket has it by his right.
+    /// Who claimed it first: anyone who has it by a ticket has it by their right.
     pub origin: Rc<Who>,
 }
 

@@ -1,4 +1,4 @@
-//! Grants whose holder has gone after saying that another program of his follows: nobody gets their packets until it is there.
+//! Grants whose holder has gone after saying that another program of theirs follows: nobody gets their packets until it is there.
 //!
 //! What is *promised* is held as before; when its last holder goes, however that happens, it is *awaited*: in the books, of
 //! no program ([`NOBODY`]), so that the packet path drops its packets in silence and nobody else gets them. Programs of the

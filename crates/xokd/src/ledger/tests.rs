@@ -39,7 +39,7 @@ fn ledger(slots: u32) -> Ledger {
     ledger
 }
 
-/// Whom the policy does not name has what is left of his pool, whoever else is there.
+/// Whom the policy does not name has what is left of their pool, no matter who else is there.
 #[test]
 fn users_whom_nobody_names_leave_grants_to_the_others() {
     let mut ledger = Ledger::new(7);
@@ -51,7 +51,7 @@ fn users_whom_nobody_names_leave_grants_to_the_others() {
         assert_eq!(denied.code(), Refusal::Limit);
         assert!(denied.to_string().contains("no rule"), "{denied}");
     }
-    ledger.claim(3, tcp(9000)).expect("his pool is another");
+    ledger.claim(3, tcp(9000)).expect("their pool is another");
     ledger
         .release(OTHERS + 1, grants[0], START)
         .expect("it has it");
@@ -83,7 +83,7 @@ fn each_of_many(
     each.collect()
 }
 
-/// Users whom rules name, one after the other, each with as much as it gets: whoever comes next finds some left.
+/// Users whom rules name, one after the other, each with as much as it gets: anyone who comes next finds some left.
 #[test]
 fn no_two_users_take_all_grants() {
     let mut ledger = Ledger::new(7);
@@ -152,7 +152,7 @@ fn users_whom_nobody_names_leave_filters_to_the_others() {
         claim(slot, port).expect("two programs");
     }
     assert_eq!(claim(3, 5).expect_err("full").code(), Refusal::Limit);
-    claim(4, 6).expect("his group is named");
+    claim(4, 6).expect("their group is named");
 }
 
 fn ip(last: u8) -> IpAddr {
@@ -379,7 +379,7 @@ fn tickets_end_with_time_with_the_slot_and_at_their_bound() {
     );
 }
 
-/// Who hands a grant over has nothing of it left: no ticket of his brings him or anybody else in again.
+/// Who hands a grant over has nothing of it left: no ticket of theirs brings them or anybody else in again.
 #[test]
 fn tickets_end_when_the_grant_is_handed_over() {
     for other in [TicketKind::Share, TicketKind::Move] {
@@ -399,7 +399,7 @@ fn tickets_end_when_the_grant_is_handed_over() {
         ledger.present(2, &secret, START).expect("handed over");
         for slot in [1, 3] {
             let kept = ledger.present(slot, &Secret([1; 16]), START);
-            assert_eq!(kept.expect_err("not his").code(), Refusal::NotFound);
+            assert_eq!(kept.expect_err("not theirs").code(), Refusal::NotFound);
         }
         assert_eq!(ledger.grant(grant).map(|g| &g.holders[..]), Some(&[2][..]));
     }
@@ -427,7 +427,7 @@ fn chosen_ports_are_nobodys_and_rested() {
         last.expect("it rests, but is free").claim.port,
         first.claim.port
     );
-    // Whoever has all ports of an address has those, too.
+    // Anyone who has all ports of an address has those, too.
     let all = Claim {
         protocol: Protocol::Udp,
         ..wish

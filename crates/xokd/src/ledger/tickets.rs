@@ -1,16 +1,16 @@
-//! Tickets: a secret that moves a grant, or adds a holder, for whoever presents it. Good once, and for a while.
+//! Tickets: a secret that moves a grant, or adds a holder, for anyone who presents it. Good once, and for a while.
 
 use exos_xok::message::{GrantId, Secret};
 
 use super::{Denied, Now, SlotId};
 use crate::limits::{TICKET_LIFE, TICKETS_PER_SLOT_MAX};
 
-/// What a ticket does for whoever presents it.
+/// What a ticket does for anyone who presents it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TicketKind {
-    /// The grant moves to him.
+    /// The grant moves to them.
     Move,
-    /// He holds it too.
+    /// They hold it too.
     Share,
 }
 

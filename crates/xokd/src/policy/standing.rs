@@ -1,7 +1,7 @@
-//! Whom a policy names, and what is kept for him from those whom it does not.
+//! Whom a policy names, and what is kept for them from those whom it does not.
 //!
 //! A rule for everybody lets in users of whom there is no end: one person may be many (subordinate user numbers). So what
-//! the daemon has of something is divided by standing ([`Pool`]): whoever is named better always finds some left.
+//! the daemon has of something is divided by standing ([`Pool`]): anyone who is named better always finds some left.
 
 use super::{Policy, Subject, Who};
 use crate::limits::PART_OF_LEFT_MAX;
@@ -11,11 +11,11 @@ use crate::limits::PART_OF_LEFT_MAX;
 pub enum Standing {
     /// By the rules for everybody at most.
     Unnamed,
-    /// By a group of his, which may have many members.
+    /// By a group of theirs, which may have many members.
     Member,
-    /// By his name.
+    /// By their name.
     Named,
-    /// He is the user that the daemon runs as.
+    /// They are the user that the daemon runs as.
     Own,
 }
 
@@ -37,7 +37,7 @@ impl Standing {
     const fn remedy(self) -> &'static str {
         match self {
             Self::Unnamed | Self::Member => {
-                "end some, or have the user named in a rule of his own (user = \"NAME\")"
+                "end some, or have the user named in a rule of their own (user = \"NAME\")"
             }
             Self::Named | Self::Own => "end some",
         }
@@ -71,7 +71,7 @@ impl Pool {
         rooms.min().unwrap_or(0)
     }
 
-    /// How many more somebody may have who has `mine` and leaves enough to users like him, as [`Self::check_part`] has it.
+    /// How many more somebody may have who has `mine` and leaves enough to users like them, as [`Self::check_part`] has it.
     pub fn room_of_part(
         &self,
         standing: Standing,
@@ -81,8 +81,8 @@ impl Pool {
         part_of(self.room(standing, taken), mine)
     }
 
-    /// Whether somebody who has `mine` leaves enough to users like him with one more: at least a third of what he has. So
-    /// whoever comes next finds some left, however many have been before him.
+    /// Whether somebody who has `mine` leaves enough to users like them with one more: at least a third of what they have. So
+    /// anyone who comes next finds some left, however many have been before them.
     pub fn check_part(
         &self,
         standing: Standing,
@@ -122,14 +122,14 @@ impl Pool {
     }
 }
 
-/// How many of those that are left somebody may have who has `mine`: before the last of them he has less than
+/// How many of those that are left somebody may have who has `mine`: before the last of them they have less than
 /// [`PART_OF_LEFT_MAX`] times what is left.
 fn part_of(left: usize, mine: usize) -> usize {
     let beyond = (PART_OF_LEFT_MAX * left).saturating_sub(mine);
     beyond.div_ceil(PART_OF_LEFT_MAX + 1)
 }
 
-/// How many are taken of each standing that somebody's counts for, his own and those above it, with all below it.
+/// How many are taken of each standing that somebody's counts for, their own and those above it, with all below it.
 fn taken_from(
     standing: Standing,
     taken: impl IntoIterator<Item = (Standing, usize)>,
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_next_finds_some_left() {
+    fn the_next_one_finds_some_left() {
         const POOL: Pool = Pool::new([1000, 2000, 4000, 5000]);
         let (mut has, mut all) = (Vec::new(), 0);
         for _ in 0..5 {

@@ -1,13 +1,13 @@
 //! Letting in, and whom for.
 //!
 //! Connections are divided by the standing of their users ([`CONNECTIONS`]). When those of a newcomer's standing are all
-//! taken, one that holds nothing makes room for him, if there is one of his standing or below that has had its time
-//! ([`UNSEATED_TIME`]): first of the least standing, and of these whoever has said nothing for longest. So who wants to
+//! taken, one that holds nothing makes room for them, if there is one of their standing or below that has had its time
+//! ([`UNSEATED_TIME`]): first of the least standing, and of these anyone who has said nothing for longest. So who wants to
 //! attach gets in after a while, however many have connected and do not. Nobody is turned away without a word, but
 //! for those who have too many themselves.
 //!
 //! A daemon that has just started has nobody connected, and slots whose programs are about to come back. For each of
-//! these a connection is kept free for its user, whoever comes first.
+//! these a connection is kept free for its user, no matter who comes first.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 
@@ -42,7 +42,7 @@ pub trait Guests {
 pub struct Awaited {
     /// The user.
     pub uid: u32,
-    /// How well the policy knows him.
+    /// How well the policy knows them.
     pub standing: Standing,
     /// Slots whose programs have not come back.
     pub away: usize,
@@ -51,7 +51,7 @@ pub struct Awaited {
 }
 
 impl Server {
-    /// Lets in whoever waits, as long as a turn lasts by this clock: who connects again and again must not keep us here.
+    /// Lets in anyone who waits, as long as a turn lasts by this clock: who connects again and again must not keep us here.
     pub fn accept(&mut self, clock: impl Fn() -> Now, guests: &impl Guests) {
         self.closing.go_on();
         let mut now = clock();
@@ -70,7 +70,7 @@ impl Server {
         }
     }
 
-    /// The next in the queue, when there is a descriptor for its process, too: whoever is taken out of the queue cannot be
+    /// The next in the queue, when there is a descriptor for its process, too: anyone who is taken out of the queue cannot be
     /// put back.
     fn accept_one(&self) -> Result<OwnedFd, Errno> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -79,7 +79,7 @@ impl Server {
     }
 
     fn welcome(&mut self, socket: OwnedFd, now: Now, guests: &impl Guests) {
-        // Whoever has too many is turned away for little.
+        // Anyone who has too many is turned away for little.
         let uid = socket_peercred(&socket).map(|c| c.uid.as_raw());
         let of_user = self.connections.values().map(|c| c.peer.uid);
         let of_user = of_user.filter(|user| uid == Ok(*user)).count();
@@ -135,8 +135,8 @@ impl Server {
         CONNECTIONS.check(standing, "connections", taken).is_ok()
     }
 
-    /// Connections that others than this user find free when their programs come back. What a user has beside his slots
-    /// he has of these.
+    /// Connections that others than this user find free when their programs come back. What a user has beside their slots
+    /// they have of these.
     fn kept_free(&self, uid: u32, guests: &impl Guests) -> Vec<(Standing, usize)> {
         let others = guests.awaited().into_iter().filter(|user| user.uid != uid);
         let kept = others.map(|user| {
@@ -148,7 +148,7 @@ impl Server {
         kept.collect()
     }
 
-    /// Looks anew how well the policy knows everybody.
+    /// Looks again how well the policy knows everybody.
     pub fn set_standings(&mut self, standing: impl Fn(&Who) -> Standing) {
         for connection in self.connections.values_mut() {
             connection.standing = standing(&connection.who());

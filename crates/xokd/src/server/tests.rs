@@ -19,7 +19,7 @@ fn path(name: &str) -> PathBuf {
 /// Makes a server, of one kind or the other.
 type Make = fn(&str) -> (Server, PathBuf);
 
-/// On kernels that refuse descriptors to whoever sends them, and on those that cannot.
+/// On kernels that refuse descriptors to the one that sends them, and on those that cannot.
 const KINDS: [Make; 2] = [server, server_that_is_sent_descriptors];
 
 fn server(name: &str) -> (Server, PathBuf) {
@@ -362,7 +362,7 @@ fn makes_room(server: Make) {
     assert_eq!(count(&server, "connections_cut_made_room"), 1);
 }
 
-/// After a start whoever comes first does not take the places of those who are about to come back.
+/// After a start anyone who comes first does not take the places of those who are about to come back.
 #[test]
 fn there_is_room_for_who_comes_back() {
     KINDS.into_iter().for_each(comes_back);
@@ -386,7 +386,7 @@ fn comes_back(server: Make) {
     let stranger = connect(&path);
     server.accept(|| START, &awaiting(ABSENT, 0));
     assert_eq!(last_words(&stranger), Some(FULL), "another's");
-    // One of the crowd is his, beside his slots: that is one of the three. As a slot's it is not.
+    // One of the crowd is theirs, beside their slots: that is one of the three. As a slot's it is not.
     let first = server.ids()[0];
     server
         .connections
@@ -400,7 +400,7 @@ fn comes_back(server: Make) {
     let mut let_in = vec![connect(&path)];
     server.accept(|| START, &awaiting(ABSENT, 0));
     assert_eq!(server.len(), most - AWAY + 1);
-    // And who is awaited himself finds what is left.
+    // And who is awaited themselves finds what is left.
     let ours = rustix::process::geteuid().as_raw();
     while server.len() < most {
         let_in.push(connect(&path));
@@ -471,7 +471,7 @@ fn lingering() -> (OwnedFd, std::net::TcpStream) {
     (stream.into(), peer)
 }
 
-/// Where the kernel can, it refuses descriptors to whoever connects, before they are on their way; else they end the
+/// Where the kernel can, it refuses descriptors to the one that connects, before they are on their way; else they end the
 /// connection.
 #[test]
 fn descriptors_are_not_taken() {

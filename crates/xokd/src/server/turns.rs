@@ -1,7 +1,7 @@
 //! Whose turn it is: users take turns, and so do the connections of each.
 //!
-//! In a turn of the daemon each user gets so much done and no more ([`Turn`]), over however many connections he asks.
-//! What he could not say waits in his sockets; the next turn begins with the connection behind the last one that was
+//! In a turn of the daemon each user gets so much done and no more ([`Turn`]), over however many connections they ask.
+//! What they could not say waits in their sockets; the next turn begins with the connection behind the last one that was
 //! heard, so that none of them waits for ever.
 //!
 //! Whom the policy knows better is heard first, and one person may be many users whom it does not name: these have so
@@ -40,7 +40,7 @@ impl Turn {
     }
 }
 
-/// A user as the policy knows him: one whose connections are of different groups may be two.
+/// A user as the policy knows them: one whose connections are of different groups may be two.
 pub type User = (Standing, u32);
 
 /// Whether more users of a standing are heard in a turn of the daemon that came to them at `begun`.
@@ -154,7 +154,7 @@ mod tests {
         assert!(heard.values().all(|times| *times == 1), "{heard:?}");
         assert!(
             goes_on(Standing::Named, Now::ZERO, Now::MAX),
-            "each has a turn of his own"
+            "each has a turn of their own"
         );
     }
 }

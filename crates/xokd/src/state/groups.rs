@@ -1,7 +1,7 @@
 //! Users' groups in the state file: each list of them once, however many grants are held by that user's right.
 //!
 //! A process may have thousands of groups. Of a user's are kept those that the policy has rules for, and of the others so
-//! many that an ordinary user keeps all of his, should the next policy have rules for them.
+//! many that an ordinary user keeps all of theirs, should the next policy have rules for them.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -30,7 +30,7 @@ pub struct GroupLists {
 }
 
 impl GroupLists {
-    /// Where the groups of somebody are. Whoever is asked about stays until all are.
+    /// Where the groups of somebody are. Anyone who is asked about stays until all are.
     pub fn place(&mut self, who: &Rc<Who>, policy: &Policy) -> Groups {
         let next = self.lists.len();
         let lists = &mut self.lists;

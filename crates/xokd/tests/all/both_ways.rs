@@ -144,8 +144,8 @@ fn names<'a>(frames: &[Vec<u8>], all: &[&'a str]) -> Vec<&'a str> {
 
 /// The names of frames that are somebody's.
 fn of(cases: &[Case], whose: Whose) -> Vec<&'static str> {
-    let his = cases.iter().filter(|(of, ..)| *of == whose);
-    his.map(|(_, name, _)| *name).collect()
+    let their = cases.iter().filter(|(of, ..)| *of == whose);
+    their.map(|(_, name, _)| *name).collect()
 }
 
 /// What arrives at a ring, up to the last.

@@ -218,7 +218,7 @@ fn ports_of_a_shared_address_are_the_programs_or_the_hosts() {
     assert!(within(Duration::from_secs(2), || bind_udp(&lab, 5353).is_ok()));
 }
 
-/// Who asks again for what he has keeps it, in the books as in the packet path, although the host took the port while there
+/// Who asks again for what they have keeps it, in the books as in the packet path, although the host took the port while there
 /// was no daemon.
 #[test]
 fn what_the_host_took_meanwhile_is_not_lost_by_asking_again() {

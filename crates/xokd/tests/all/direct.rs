@@ -195,7 +195,7 @@ fn a_queue_outlives_the_daemon_and_not_its_program() {
     assert_eq!(lab.interfaces(), ["lo", "wire"], "nothing is left");
 }
 
-/// Whoever asks for a queue too early is told when to ask again, and nobody waits for him. Who keeps its socket all the
+/// Anyone who asks for a queue too early is told when to ask again, and nobody waits for them. Who keeps its socket all the
 /// same is not waited for either.
 #[test]
 fn a_queue_that_was_given_back_and_is_kept() {

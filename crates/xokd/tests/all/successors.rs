@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// What the user may have who has all of it.
 const ALL: &str = "[[allow]]\nuser = \"0\"\nports = [\"1-65535\"]\n";
-/// What he may have otherwise.
+/// What they may have otherwise.
 const LITTLE: &str = "[[allow]]\nuser = \"0\"\nports = [\"1-100\"]\n";
 
 /// Claims all ports of our address.

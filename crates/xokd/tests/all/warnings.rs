@@ -1,4 +1,4 @@
-//! What the daemon says to whoever runs it, of what it does not do. As root; skipped, and said so, otherwise.
+//! What the daemon says to the one that runs it, of what it does not do. As root; skipped, and said so, otherwise.
 
 use crate::lab;
 
@@ -96,7 +96,7 @@ fn gates_that_another_daemon_serves_are_not_told_of() {
     lab.stop();
 }
 
-/// Rules are in force at once; what a policy says anew of interfaces is not, and it is said what that is.
+/// Rules are in force at once; what a policy says again of interfaces is not, and it is said what that is.
 #[test]
 fn what_takes_a_restart_is_told_when_the_policy_is_read_again() {
     let Some(mut lab) = Lab::new("restart") else {

@@ -50,7 +50,7 @@ impl Cheetah {
         self.server.set_failed(None);
     }
 
-    /// Looks again for all that requests wait for, because everything is served anew.
+    /// Looks again for all that requests wait for, because everything is served again.
     pub fn retry_all(&mut self, now: Instant, stack: &mut Stack) {
         for id in self.fetching.take_all() {
             self.resume(now, id, false, stack);

@@ -54,7 +54,7 @@ pub(super) fn queue() -> io::Result<(Outlet, Changes)> {
 }
 
 impl Queue {
-    /// Nothing is left half done by whoever panics with the lock.
+    /// Nothing is left half done by the one that panics with the lock.
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

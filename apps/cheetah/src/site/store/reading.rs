@@ -135,7 +135,7 @@ impl Tree {
         real: &Path,
         version: Version,
     ) -> Result<Arc<LongFile>, Reason> {
-        // Whoever opens it has to be allowed to: better told now than to each client.
+        // Anyone who opens it has to be allowed to: better told now than to each client.
         drop(self.root.open_file(real).map_err(Reason::Unreadable)?);
         let file = LongFile::new(self.root.fd().clone(), real, path.clone(), version);
         file.map(Arc::new).map_err(Reason::Unreadable)

@@ -51,7 +51,7 @@ fn step(chunks: &mut Chunks, known: &mut Known, what: u8, number: u64) {
         6 => {
             if let Some((slot, memory, waiting)) = known.reading.remove(&number) {
                 assert_eq!(chunks.lost(slot, memory).len(), waiting as usize);
-                // Whoever took it hears of that, and releases it.
+                // Anyone who took it hears of that, and releases it.
                 let (slot, users) = known.users.remove(&number).unwrap_or((slot, 0));
                 (0..users).for_each(|_| chunks.release(slot));
             }

@@ -135,7 +135,7 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Hands what was written on to whoever reads.
+    /// Hands what was written on to the one that reads.
     ///
     /// # Errors
     /// Those of the output.

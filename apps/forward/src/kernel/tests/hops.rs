@@ -23,7 +23,7 @@ impl Written {
     }
 }
 
-/// A neighbour is one hop for all flows to him; a new link address of his is written once.
+/// A neighbour is one hop for all flows to them; a new link address of theirs is written once.
 #[test]
 fn hops_follow_neighbours() {
     let (mut stack, mut hops, out) = (stack(), Hops::default(), Written::default());
@@ -31,7 +31,7 @@ fn hops_follow_neighbours() {
     let take = |hops: &mut Hops, stack: &mut Stack, to| hops.take(now(), stack, &out, to);
     let hop = take(&mut hops, &mut stack, server).unwrap();
     assert_eq!(take(&mut hops, &mut stack, server), Some(hop));
-    assert_eq!(out.take(), [(hop, None)], "he is asked for");
+    assert_eq!(out.take(), [(hop, None)], "they are asked for");
     hops.refresh(now(), &mut stack, &out);
     out.take();
     for mac in [SERVER_MAC, Mac([2, 0, 0, 0, 0, 12])] {

@@ -62,7 +62,7 @@ fn each_reach_has_its_flows_there() {
 }
 
 /// Where packets keep their ends, they come and leave with the same, and go to the server and to nobody else: no client is
-/// asked for by his link address, who may be anybody.
+/// asked for by their link address, who may be anybody.
 #[test]
 fn kept_ends_lead_to_the_server() {
     if !allowed("kept_ends_lead_to_the_server") {
@@ -133,7 +133,7 @@ fn segment(client: u32, flags: u8) -> Vec<u8> {
     frame
 }
 
-/// Whoever forges clients that claim a connection each takes no more of the kernel than there is room for here, and no
+/// Anyone who forges clients that claim a connection each takes no more of the kernel than there is room for here, and no
 /// neighbour's place; and when there is no room, flows that have gone on stay and those that are silent go, there as here.
 #[test]
 fn claims_are_cheap_and_bounded() {

@@ -159,7 +159,7 @@ impl Path {
         }
     }
 
-    /// The server sends its document to whoever connects, and finishes.
+    /// The server sends its document to the one that connects, and finishes.
     fn serve(&mut self, document: &Buffer) {
         let stack = &mut self.stacks[SERVER];
         while let Some(event) = stack.poll_event() {

@@ -1,5 +1,5 @@
 //! A day in virtual time: connections and datagrams of all kinds that come and go over both families, floods of them, strangers
-//! who forge packets of those that are there, servers that come and go. Whoever has shown to be there keeps his server; memory
+//! who forge packets of those that are there, servers that come and go. Anyone who has shown to be there keeps their server; memory
 //! is what it was after the first hours; in the end nothing is left.
 
 use std::cmp::Reverse;
@@ -38,7 +38,7 @@ struct Day {
     /// Who is there, by connections and by datagrams.
     clients: HashSet<(SocketAddr, bool)>,
     begun: u64,
-    /// Who had to make room before anybody was sure of him.
+    /// Who had to make room before anybody was sure of them.
     crowded_out: u64,
     /// Packets of strangers.
     forged: u64,
@@ -199,7 +199,7 @@ impl Day {
         self.go_on_until(begin + Duration::from_secs(60));
     }
 
-    /// Everybody ends what he has begun, and the rest is forgotten.
+    /// Everybody ends what they have begun, and the rest is forgotten.
     fn end(&mut self) {
         self.go_on_until(self.now + Duration::from_secs(24 * 3600));
     }

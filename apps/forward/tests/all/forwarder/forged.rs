@@ -364,7 +364,7 @@ fn nobody_s_address_begins_nothing() {
     assert_eq!(forwarder.flows().len(), 1);
 }
 
-/// Who was never answered goes to another server once his is not in use any more: by a SYN or a datagram sent again.
+/// Who was never answered goes to another server once theirs is not in use any more: by a SYN or a datagram sent again.
 #[test]
 fn nobody_waits_for_a_server_that_is_gone() {
     for transport in [Transport::Tcp, Transport::Udp] {

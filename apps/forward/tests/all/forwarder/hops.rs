@@ -50,7 +50,7 @@ fn with_hops(mut frame: Vec<u8>, hops: u8) -> Vec<u8> {
     frame
 }
 
-/// By each reach whoever sends to a listener hears from it, before anything has begun and while it stands; and with two hops
+/// By each reach anyone who sends to a listener hears from it, before anything has begun and while it stands; and with two hops
 /// left the packet goes on.
 #[test]
 fn clients_are_told() {

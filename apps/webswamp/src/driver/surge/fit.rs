@@ -166,7 +166,7 @@ fn popularity() {
     }
 }
 
-/// How deep pages lay when they were asked for, of a round, computed anew: pages that are not asked for again have left.
+/// How deep pages lay when they were asked for, of a round, computed again: pages that are not asked for again have left.
 fn depths(before: &[u32], round: &[u32]) -> Vec<u64> {
     let mut last_use = HashMap::new();
     (0..).zip(round).for_each(|(n, &page)| {

@@ -17,7 +17,7 @@ pub struct Users {
     stream: Stream,
     /// From a page of the stream that is ours to the next one.
     step: u32,
-    /// What each user has yet to ask for of his page.
+    /// What each user has yet to ask for of their page.
     users: Vec<std::ops::Range<u32>>,
     distributions: Distributions,
     random: Pcg64Mcg,

@@ -70,7 +70,7 @@ fn a_body_that_does_not_end() {
         .data(0, TEN)
         .data_and(0, "0123", DATA.with(END));
     assert_eq!(world.errors(), [(ErrorKind::Closed, 1)]);
-    // The next one begins anew.
+    // The next one begins again.
     world.connect(1).data_and(1, OK, DATA.with(END));
     assert_eq!((world.responses(), content(&world)), (1, 5));
 }

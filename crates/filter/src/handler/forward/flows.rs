@@ -15,7 +15,7 @@
 //! there, and its packets go to user space. Nothing ever moves.
 //!
 //! The hash is keyed, by a factor and what is multiplied: who does not know them cannot choose ends that meet in a bucket.
-//! It need be no stronger, since all he would reach is that flows like his go to user space.
+//! It need be no stronger, since all they would reach is that flows like theirs go to user space.
 
 use std::borrow::Borrow;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -137,7 +137,7 @@ impl<'a, W: Borrow<AtomicU64>> Flows<'a, W> {
         is_there.then(|| Body::of_words(words).flow()).flatten()
     }
 
-    /// When a packet of the flow at a place was last seen: what the program says, or whoever put it there. `None` where
+    /// When a packet of the flow at a place was last seen: what the program says, or anyone who put it there. `None` where
     /// there is none.
     pub fn seen(&self, place: u32) -> Option<u64> {
         let record = self.record(place)?;
@@ -161,7 +161,7 @@ impl<'a, W: Borrow<AtomicU64>> Flows<'a, W> {
         if number & 1 != 0 {
             return Err(Full);
         }
-        // Whoever reads something of what follows reads the even number after it.
+        // Anyone who reads something of what follows reads the even number after it.
         fence(Ordering::Release);
         record[SEEN / 8].borrow().store(seen_ns, Ordering::Relaxed);
         let body = flow.body();

@@ -3,7 +3,7 @@
 //! It follows by the difference (RFC 1624, equation 3), so that it is afterwards as right or as wrong as before. A UDP
 //! checksum of zero says that there is none, and stays (RFC 768). Where a kernel on this machine has left only the pseudo
 //! header's sum in its field, for a device to complete that there is not, it is made: no device comes after us either.
-//! One of 65,536 complete ones looks the same; made anew it is the same, if it was right.
+//! One of 65,536 complete ones looks the same; made again it is the same, if it was right.
 //!
 //! The sum of a packet is taken in parts, since a part that is read where it lies has to have a length that the verifier
 //! knows; the last one is copied.

@@ -1,7 +1,7 @@
 //! What travels of a connection: the one list of its fields, and what must hold of them.
 //!
 //! The list says the order of the bytes too ([`super`]: the whole form). A field that is added to
-//! [`Connection`] must be put into it, or among those that stay; the compiler asks for that. Whoever changes
+//! [`Connection`] must be put into it, or among those that stay; the compiler asks for that. Anyone who changes
 //! what is written raises [`super::VERSION`].
 
 use core::ops::Range;
@@ -96,10 +96,10 @@ pub(super) fn travel_all(
         snd_nxt, loss, timer, retransmit_at, probe,
         // The old stack's own.
         pressure, listener, path,
-        // Measured anew.
+        // Measured again.
         tuning, received_at,
     });
-    // In place, so that a search for what passes begins anew.
+    // In place, so that a search for what passes begins again.
     let mut full = mtu.as_ref().map_or(*mss, |path| path.full());
     wire.u16(&mut full)?;
     if wire.reads() {

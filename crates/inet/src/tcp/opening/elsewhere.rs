@@ -1,11 +1,11 @@
 //! SYNs that somebody else answers for us, with our cookies: a program in the kernel, before packets reach the stack.
 //!
-//! He has the secret and the [`Recipe`], keeps nothing and asks nothing, so his SYN-ACKs are those that we
+//! It has the secret and the [`Recipe`], keeps nothing and asks nothing, so their SYN-ACKs are those that we
 //! would have sent with a cookie. We see a connection first when its peer acknowledges one. So a listener whose SYNs
 //! are answered elsewhere believes cookies all the time, and one more thing changes: the answer to a SYN cannot depend
 //! on what is known of its four-tuple. A peer that uses the four-tuple of a connection again that we still have, in
 //! TIME-WAIT or because it never told us of its end, gets a SYN-ACK for a new one. When it brings the cookie back it has
-//! proved that it opens anew, and the old connection is over (in place of RFC 9293 §3.10.7.4's challenge and RFC
+//! proved that it opens again, and the old connection is over (in place of RFC 9293 §3.10.7.4's challenge and RFC
 //! 6191's look at the SYN).
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -29,7 +29,7 @@ use crate::tcp::{Local, Tcp};
 use crate::time::Instant;
 
 impl Tcp {
-    /// Somebody answers SYNs to a listener from now on, with this. `None` where he could not answer as we do: there is
+    /// Somebody answers SYNs to a listener from now on, with this. `None` where they could not answer as we do: there is
     /// no such listener, or it offers less or more options than MSS, SACK, timestamps and scale.
     pub(crate) fn answer_elsewhere(
         &mut self,

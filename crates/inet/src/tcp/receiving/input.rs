@@ -452,7 +452,7 @@ impl Connection {
         self.probing = false;
         self.probe = false;
         self.rtt.progressed();
-        // Whatever is sent now arms it anew; but a repair in progress may let nothing out.
+        // Whatever is sent now arms it again; but a repair in progress may let nothing out.
         (self.timer, self.retransmit_at) = (Timer::Retransmit, NEVER);
         if self.flight() > 0 {
             self.set_loss_timer(now);

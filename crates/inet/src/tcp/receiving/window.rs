@@ -3,7 +3,7 @@
 //! The right edge of the window never moves back (RFC 9293 §3.8.6), but by what rounding to the window's
 //! scale makes of it when the buffer is full. Its width follows from the
 //! receive buffer and what of it the program has not read. When the stack's memory is pressed
-//! (`memory`), less is promised anew: first only what the connection began with, then a few
+//! (`memory`), less is promised again: first only what the connection began with, then a few
 //! segments. What was promised stays promised.
 
 use exos_wire::SeqNumber;

@@ -55,7 +55,7 @@ impl PathMtu {
         self.full
     }
 
-    /// In another stack: the search begins anew, if there is anything to find.
+    /// In another stack: the search begins again, if there is anything to find.
     pub fn resumed(mss: u16, full: u16, now: Instant) -> Option<Box<Self>> {
         (mss < full).then(|| {
             Box::new(Self {
@@ -68,7 +68,7 @@ impl PathMtu {
         })
     }
 
-    /// Begin to search anew at `at`.
+    /// Begin to search again at `at`.
     fn search_from(&mut self, at: Instant) {
         self.too_big = self.full + 1;
         self.probe_at = at;
@@ -78,7 +78,7 @@ impl PathMtu {
 
 impl Connection {
     /// A router says that segments of more than `mss` bytes, options included, do not pass: what is
-    /// in flight is cut anew and sent again. False when that is no news.
+    /// in flight is cut again and sent again. False when that is no news.
     pub(in crate::tcp) fn shrink_segments(&mut self, now: Instant, mss: u16) -> bool {
         if !self.state.is_synchronized() {
             // A SYN again is as short as can be, and the peer's own limit is not known yet.

@@ -174,8 +174,8 @@ pub(crate) struct FlowKey {
     ports: u32,
 }
 
-/// SipHash-1-3 of 12 bytes for IPv4, of 36 for IPv6. A pseudorandom function: whoever lacks the key can neither
-/// find flows that collide nor tell from delays which do, however many flows he tries (a multiplicative hash,
+/// SipHash-1-3 of 12 bytes for IPv4, of 36 for IPv6. A pseudorandom function: anyone who lacks the key can neither
+/// find flows that collide nor tell from delays which do, however many flows they try (a multiplicative hash,
 /// a few instructions cheaper, has no such argument behind it, and its collisions can be solved for).
 #[inline]
 fn table_hash(key: &SipKey, remote: Address, local: Address, ports: u32) -> u32 {

@@ -1,4 +1,4 @@
-//! Alarms of objects that live in slots: one in the wheel for each slot, whoever lives there.
+//! Alarms of objects that live in slots: one in the wheel for each slot, no matter who lives there.
 //!
 //! A [`Wheel`] keeps an entry until its time has come, also that of an object which is gone. For objects that come and
 //! go faster than their deadlines, as a server's connections do, that is memory for all of the last seconds instead of

@@ -88,7 +88,7 @@ impl Keepalive {
 }
 
 impl Rare {
-    /// The wishes, to or from another stack; `Connection::resume_life` begins to wait anew.
+    /// The wishes, to or from another stack; `Connection::resume_life` begins to wait again.
     pub fn travel(&mut self, wire: &mut Wire<'_>) -> Result<(), HandoverError> {
         travel!(wire, self => Rare {
             user_timeout: duration_option,
@@ -345,7 +345,7 @@ impl Connection {
     }
 
     /// The connection goes on in another stack, under another clock: what was being waited for begins
-    /// anew.
+    /// again.
     pub(in crate::tcp) fn resume_life(&mut self, now: Instant) {
         let stalled = self.retries > 0;
         if let Some(rare) = &mut self.rare {

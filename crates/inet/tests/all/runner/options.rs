@@ -1,5 +1,5 @@
 //! What a script's `with` lines, commands and expectations mean in the words of the stack's
-//! interface. Whoever adds an option, a command or a figure to the stack adds it here.
+//! interface. Anyone who adds an option, a command or a figure to the stack adds it here.
 
 use std::time::Duration;
 

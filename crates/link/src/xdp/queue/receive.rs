@@ -167,7 +167,7 @@ mod tests {
             });
             assert_eq!(whole, last && !taken.is_empty());
         }
-        assert!(pieces.is_empty(), "the next frame begins anew");
+        assert!(pieces.is_empty(), "the next frame begins again");
         taken
     }
 

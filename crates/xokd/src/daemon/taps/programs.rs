@@ -16,7 +16,7 @@ use crate::gate::TapPrograms;
 use crate::interface::Interface;
 
 impl Daemon {
-    /// Has a tap's programs made for the programs that its user has now: for a client that is to be told, or anew.
+    /// Has a tap's programs made for the programs that its user has now: for a client that is to be told, or again.
     pub(super) fn make_tap(&mut self, number: u32, asked: Option<Asked>) {
         let tap = &self.taps.taps[&number];
         let slots = if tap.all {
@@ -87,7 +87,7 @@ impl Daemon {
         self.answer_arrivals();
     }
 
-    /// Has a tap's programs made anew, if its user has other programs by now.
+    /// Has a tap's programs made again, if its user has other programs by now.
     pub(super) fn make_outdated_tap(&mut self, number: u32) {
         let tap = self
             .taps

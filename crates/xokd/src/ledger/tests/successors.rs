@@ -88,7 +88,7 @@ fn a_successor_may_claim_less_or_more() {
 
 type Way<'a> = &'a dyn Fn(&mut Ledger, GrantId);
 
-/// Who gives back, hands over or shares leaves nothing to his successor, nor does who takes his promise back.
+/// Who gives back, hands over or shares leaves nothing to their successor, nor does who takes their promise back.
 #[test]
 fn what_is_not_ones_own_any_more_is_not_promised() {
     let secret = Secret([1; 16]);

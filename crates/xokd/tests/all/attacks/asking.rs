@@ -1,7 +1,7 @@
 //! Asking for what is another's, or for too much.
 //!
 //! Each attack asserts in its own process that it is refused, and with which code; the case asserts that the daemon
-//! counted it and that whoever was to lose something has it still.
+//! counted it and that anyone who was to lose something has it still.
 
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
@@ -63,7 +63,7 @@ fn for_a_port_that_another_has() {
     case(
         |hostile| {
             let program = hostile.attach();
-            // The last two are more than policy allows, whoever has a part of them.
+            // The last two are more than policy allows, no matter who has a part of them.
             must_be_refused(&program.connection, Refusal::Held, &requests[..2]);
             must_be_refused(&program.connection, Refusal::NotAllowed, &requests[2..]);
             hostile.say("refused");
@@ -277,7 +277,7 @@ fn for_slots_that_cannot_be() {
     );
 }
 
-/// A user who takes all that he can get leaves the others what is theirs: slots, memory, connections.
+/// A user who takes all that they can get leaves the others what is theirs: slots, memory, connections.
 #[test]
 fn for_all_slots_and_connections() {
     case(

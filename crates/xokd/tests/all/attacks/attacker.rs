@@ -1,6 +1,6 @@
 //! The hostile process: how it is started, and how the two sides of a case talk.
 //!
-//! By datagrams over a pair of sockets, one for each line. Whoever waits for a line for two minutes gives up: that
+//! By datagrams over a pair of sockets, one for each line. Anyone who waits for a line for two minutes gives up: that
 //! is a bound for broken tests, not a measure of anything.
 
 use std::fs::File;

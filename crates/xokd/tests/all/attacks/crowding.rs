@@ -155,7 +155,7 @@ fn for_all_grants() {
         |world| {
             allow_everybody(world);
             let mut crowd = Vec::new();
-            // Whoever comes next finds a quarter of what there was.
+            // Anyone who comes next finds a quarter of what there was.
             let all = GRANTS.most(Standing::Unnamed);
             let parts = [all * 3 / 4, all / 4 * 3 / 4, all / 16 * 3 / 4];
             for (uid, granted) in STRANGERS.zip(parts) {
@@ -262,7 +262,7 @@ fn for_all_slots() {
     );
 }
 
-/// All of the daemon's time: each asks for a place, before a user who is named, and his two are made first and third, or
+/// All of the daemon's time: each asks for a place, before a user who is named, and their two are made first and third, or
 /// first and second. The numbers of slots say in which order they were given.
 #[test]
 fn for_the_daemons_time() {

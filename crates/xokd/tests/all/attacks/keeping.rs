@@ -1,6 +1,6 @@
 //! Keeping what was given back: descriptors in a process that goes on, mappings, and the next slot on top of it.
 //!
-//! The kernel takes no socket and no memory from whoever has it. So it counts as long as anybody has it, and the user who
+//! The kernel takes no socket and no memory from the one that has it. So it counts as long as anybody has it, and the user who
 //! does that again and again comes to the bounds of policy: 16 programs, 64 MiB, two rings for copies of packets.
 
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -286,7 +286,7 @@ fn rings_of_copies_that_have_ended() {
             hostile.say("free");
         },
         |world| {
-            // One who may see his own.
+            // One who may see their own.
             let mut attacker = world.attacker();
             attacker.must_say("free");
             attacker.finish();

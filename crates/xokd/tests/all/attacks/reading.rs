@@ -1,4 +1,4 @@
-//! Reading others' packets: by the ring, by its descriptors bound anew, by copies, by what others hold.
+//! Reading others' packets: by the ring, by its descriptors bound again, by copies, by what others hold.
 //!
 //! The case sends packets to an honest program, to nobody and to the hostile one, in this order; the last of them
 //! arriving shows that the first ones did not.
@@ -193,7 +193,7 @@ fn by_writing_to_what_all_read() {
                 );
                 assert!(rustix::io::pwrite(fd, b"x", 0).is_err(), "{what}");
                 assert!(rustix::fs::ftruncate(fd, 0).is_err(), "{what}");
-                // Opened anew, with whatever access there may be.
+                // Opened again, with whatever access there may be.
                 let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(fd));
                 if let Ok(again) = std::fs::File::options().read(true).write(true).open(path) {
                     assert!(
@@ -250,7 +250,7 @@ fn by_copies_without_leave() {
             hostile.say("refused");
         },
         |world| {
-            // One user may see his own, the other none at all.
+            // One user may see their own, the other none at all.
             for (uid, role) in [(NOBODY, "of all"), (SOMEBODY, "of its own")] {
                 let mut attacker = world.attacker_as(uid, role);
                 attacker.must_say("refused");

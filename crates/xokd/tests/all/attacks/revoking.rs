@@ -243,8 +243,8 @@ fn copies(hostile: &Hostile) -> (Connection, Answer) {
     (connection, answer)
 }
 
-/// Who was named when he took something, and is not any more, has it among those who are not: the copies that there are
-/// for them are his, and no more.
+/// Who was named when they took something, and is not any more, has it among those who are not: the copies that there are
+/// for them are theirs, and no more.
 #[test]
 fn what_was_taken_while_named() {
     case(

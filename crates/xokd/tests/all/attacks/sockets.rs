@@ -1,4 +1,4 @@
-//! What the kernel does for whoever has a packet socket, beside sending: here, what it writes into the machine's log.
+//! What the kernel does for anyone who has a packet socket, beside sending: here, what it writes into the machine's log.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};

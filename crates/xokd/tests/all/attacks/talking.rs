@@ -127,7 +127,7 @@ fn with_endless_messages() {
                 connection.send(&vec![0; len], &[]).expect("room");
                 must_be_closed(&connection);
             }
-            // An empty datagram is the end, to whoever reads.
+            // An empty datagram is the end, to the one that reads.
             let connection = hostile.connect();
             connection.send(&[], &[]).expect("room");
             must_be_closed(&connection);
@@ -242,7 +242,7 @@ fn with_descriptors_for_the_daemon() {
     );
 }
 
-/// Whoever has no room for descriptors does not get them; the daemon does not keep them for him.
+/// Anyone who has no room for descriptors does not get them; the daemon does not keep them for them.
 #[test]
 fn without_room_for_descriptors() {
     case(

@@ -2,7 +2,7 @@
 //!
 //! What is shown is an order. The attacker is the second of three users, and all three have said what they want before
 //! the daemon hears any of it. In whatever order it takes the users, one of the other two is heard after the attacker
-//! for the first time: he gets what he asks for only if the attacker's last request is not done yet.
+//! for the first time: they get what they ask for only if the attacker's last request is not done yet.
 //!
 //! And the others' network: neighbours that nobody has, each of which may cost a broadcast.
 
@@ -156,7 +156,7 @@ fn asking_for_copies_by_a_filter_that_takes_seconds() {
     );
 }
 
-/// The bound is the user's, over all his slots and whatever the filters are for. What cannot be read is counted like the
+/// The bound is the user's, over all their slots and whatever the filters are for. What cannot be read is counted like the
 /// rest.
 #[test]
 fn asking_for_filters_by_many_slots() {
@@ -201,7 +201,7 @@ fn asking_for_filters_by_many_slots() {
     );
 }
 
-/// More users than there are reports in memory ask at the same time, and all of them have theirs before one reads his.
+/// More users than there are reports in memory ask at the same time, and all of them have theirs before one reads theirs.
 #[test]
 fn asking_for_reports_as_many_users() {
     const USERS: u32 = REPORTS_MAX as u32 + 4;
@@ -247,7 +247,7 @@ fn resolve() -> Request {
     Request::Resolve { ip }
 }
 
-/// Neighbours by many programs of one user: on none of its connections does he ask for as many as he may.
+/// Neighbours by many programs of one user: on none of its connections do they ask for as many as they may.
 #[test]
 fn asking_for_neighbours_with_many_programs() {
     const PROGRAMS: usize = 6;
@@ -275,9 +275,9 @@ fn asking_for_neighbours_with_many_programs() {
             let is_limit = |answer: &Answer| refusal(answer) == Refusal::Limit;
             assert!(refused.iter().all(is_limit), "{refused:?}");
             assert_ne!(refused.is_empty(), is_many, "{} done", done.len());
-            // Another second, and he may again.
+            // Another second, and they may again.
             let again = || matches!(programs[0].connection.ask(&resolve()).0, Answer::Done);
-            assert!(within(again), "he may not ask again");
+            assert!(within(again), "they may not ask again");
             hostile.say("again");
             hostile.wait_for("end");
         },

@@ -55,7 +55,7 @@ fn floods_to_ports_that_nobody_has() {
     );
 }
 
-/// More than a ration of it, all at once: ARP that comes behind it is answered, every request; and so is whoever sends to a
+/// More than a ration of it, all at once: ARP that comes behind it is answered, every request; and so is anyone who sends to a
 /// port that nobody has, behind a flood of ARP.
 #[test]
 fn floods_that_come_before_what_must_be_answered() {

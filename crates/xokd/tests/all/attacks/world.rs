@@ -342,7 +342,7 @@ fn join(a: &str, b: &str) -> FarEnd {
     };
     left.create_veth_pair(&near, &far).expect("a pair");
     for setting in ["all", "default", "wire"] {
-        // An address is there at once, without anybody being asked whether he has it.
+        // An address is there at once, without anybody being asked whether they have it.
         let setting = format!("net/ipv6/conf/{setting}/accept_dad");
         b.set_sysctl(&setting, "0").expect("IPv6 is there");
     }

@@ -43,7 +43,7 @@ pub trait CachePolicy: Debug + Send {
     fn admitted(&mut self, document: Newcomer);
 
     /// The document that has to go now, if there is one: it has gone when this returns. `uses` tells how often a document
-    /// was sent since it was last asked about, up to [`USES_MAX`](exos_buf::shared::USES_MAX), and counts anew from then on.
+    /// was sent since it was last asked about, up to [`USES_MAX`](exos_buf::shared::USES_MAX), and counts again from then on.
     fn victim(&mut self, uses: &mut dyn FnMut(Key) -> u8) -> Option<Key>;
 
     /// A document has gone for another reason: its file has changed or is no longer there.

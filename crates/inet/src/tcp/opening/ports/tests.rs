@@ -149,7 +149,7 @@ fn pairs_in_time_wait() {
     assert_eq!(few.open(server(1)).err(), Some(OpenError::NoPort));
 }
 
-/// A port that somebody listens on is not given out, and is once he has gone.
+/// A port that somebody listens on is not given out, and is once they have gone.
 #[test]
 fn ports_that_are_listened_on() {
     let mut few = Few::new(40_000..40_002, &[]);

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `ts_clock` is what our clock of timestamps showed when the record was made, so that the stacks' clocks
-//! need not have the same start. The wait begins anew where a record arrives: the queue of those who wait
+//! need not have the same start. The wait begins again where a record arrives: the queue of those who wait
 //! stays in order by that, and waiting longer is never wrong.
 //!
 //! The bytes come from another process, so each record is judged: whose flows a stack takes over is for

@@ -143,7 +143,7 @@ impl Scoreboard {
     }
 
     /// Marks were taken back, of which nothing else knows when what bore them left: make the order of
-    /// sending anew.
+    /// sending again.
     fn reorder(&mut self) {
         self.once_from = self.una;
         self.again.clear();
