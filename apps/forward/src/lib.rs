@@ -6,78 +6,48 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`packet`] | what of a frame is looked at |
-//! | [`rewrite`], [`icmp`], [`fragments`] | what becomes of packets, of errors about them, and of those in pieces |
-//! | [`tunnel`], [`too_big`] | packets in others, and those that do not fit |
-//! | [`refusal`] | errors of ICMP of our own |
+//! | `packets` | one packet: what is looked at ([`packet`], [`endpoint`]), what becomes of it ([`rewrite`], [`fragments`], [`tunnel`], [`too_big`], [`reach`], `onward`), of errors about it ([`icmp`]) and of those of our own ([`refusal`]), how much has gone through ([`traffic`]) |
 //! | [`flow`] | the flows under way, how they stand, and when they are forgotten |
 //! | [`syns`] | SYNs that wait for an answer, to be sent to another server if there is none |
-//! | [`reach`] | how packets reach servers, and answers clients |
-//! | [`ports`] | which of our ports a server sees |
-//! | [`maglev`], [`service`] | which server, and what is listened to |
+//! | [`service`], [`maglev`], [`ports`] | what is listened to, which server, and which of our ports it sees |
 //! | [`health`] | which servers are well |
-//! | [`traffic`], [`status`] | what has gone through, and what is reported of each listener and server |
 //! | [`forwarder`] | all of that together, for one frame after the other |
 //! | [`kernel`] | flows that the kernel forwards |
-//! | [`kept`], `keeper` | flows that outlive the program |
-//! | `exporter` | what is counted, for Prometheus |
-//! | `predecessor` | the forwarder before us, from which we take over |
-//! | `control` | the socket by which servers are changed while it runs |
-//! | `answers` | has answers to clients come here |
-//! | `checking` | has servers checked by the stack of the link |
-//! | `seeking` | asks where servers are, and tells of those that nobody answers for |
-//! | `names` | servers by their names: which addresses these stand for, and when that changes |
-//! | `config`, `wanted` | what a file or the command line says |
-//! | `setup` | what is wanted, with what the link says to it |
-//! | `options`, `run`, `onward`, `looking` | the program: `exos forward`; a frame's last step, and what it does while none comes |
+//! | [`kept`] | flows that outlive the program |
+//! | `settings` | what the command line (`options`) or a file (`config`) wants (`wanted`), the addresses of `names`, what the link says to it (`setup`), and whether a successor could begin (`rehearsal`) |
+//! | `program` | `exos forward`: its loop (`run`), on what the daemon lends (`lent`), in place of another (`predecessor`, `keeper`); it checks and seeks servers (`checking`, `seeking`), and reports ([`status`], `statistics`, `exporter`, `control`) |
 //! | `splice` | the other forwarder, on sockets: `exos forward --splice` |
 //!
 //! Everything but the program performs nothing: no I/O, no clock. `docs/internals/forward.md` is the design.
-//!
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `exos_program::message`.
 
-mod answers;
-mod checking;
-mod config;
-mod control;
 pub mod counters;
-pub mod endpoint;
-mod exporter;
 pub mod flow;
 pub mod forwarder;
-pub mod fragments;
 pub mod health;
-pub mod icmp;
-mod keeper;
 pub mod kept;
 pub mod kernel;
-mod lent;
 pub mod limits;
-mod looking;
 pub mod maglev;
-mod names;
-mod onward;
-mod options;
-pub mod packet;
+mod packets;
 pub mod ports;
-mod predecessor;
-pub mod reach;
-pub mod refusal;
-mod rehearsal;
-pub mod rewrite;
-mod run;
-mod seeking;
+mod program;
 pub mod service;
-mod setup;
+mod settings;
 mod splice;
-mod statistics;
-pub mod status;
 pub mod syns;
-pub mod too_big;
-pub mod traffic;
-pub mod tunnel;
-mod wanted;
+
+use packets::onward;
+pub use packets::{
+    endpoint, fragments, icmp, packet, reach, refusal, rewrite, too_big, traffic, tunnel,
+};
+pub use program::status;
+use program::{
+    answers, checking, control, exporter, keeper, lent, looking, predecessor, run, seeking,
+    statistics,
+};
+use settings::{config, names, options, rehearsal, setup, wanted};
 
 pub use options::ForwardArgs;
 pub use run::run;

@@ -251,7 +251,7 @@ mod tests {
     use crate::reach::Reach;
     use crate::service::Balance;
 
-    const EXAMPLE: &str = include_str!("../../../dist/forward.toml");
+    const EXAMPLE: &str = include_str!("../../../../dist/forward.toml");
 
     fn errors(text: &str) -> Vec<(usize, String)> {
         let errors = parse(Path::new("f.toml"), text).err().map(|e| e.errors);
