@@ -11,32 +11,24 @@
 //!
 //! Start reading at [`netlink`] for interfaces, addresses, routes and neighbours; [`netns`] for namespaces.
 
-pub mod accounts;
-pub mod affinity;
-pub mod background;
 pub mod bpf;
-pub mod caps;
-pub mod children;
 pub mod error;
-pub mod ethtool;
 pub mod kernel;
 pub mod limits;
 pub mod localtime;
 mod mapping;
 pub mod memory;
 pub mod message;
-pub mod multicast;
-pub mod netlink;
-pub mod netns;
-pub mod passing;
-pub mod peer;
-pub mod ports;
-pub mod priority;
-pub mod privilege;
-pub mod seccomp;
+mod network;
+mod process;
 pub mod shared;
 pub mod tcp_info;
 pub mod uring;
 pub mod user_memory;
+
+pub use network::{ethtool, multicast, netlink, netns, passing, ports};
+pub use process::{
+    accounts, affinity, background, caps, children, peer, priority, privilege, seccomp,
+};
 
 pub use error::{Error, Result};

@@ -1,34 +1,25 @@
 //! `exos serve`: the web server as a program on stacks of its own, one on each core.
 //!
-//! [`options`] is its command line, [`help`] what is said of that, [`places`] chooses the cores, [`sites`] loads what the configuration names, [`check`] says whether that can be, [`upkeep`]
-//! keeps it up to date ([`files`] that change, [`reload`] on SIGHUP). [`station`] is one core's loop, [`program`] what it
-//! does with connections, [`documents`] its tables, [`exchange`] their part of a reload; [`team`] is how cores speak to one another, [`crew`] the
-//! threads of all but the first, [`lead`] what that does for all. [`statistics`] is what the server says about itself,
-//! [`announce`] where it is found. This file sets up, and ends in order.
+//! | room | files |
+//! |---|---|
+//! | `command` | [`options`], what is said of them ([`help`]), whether all that can be ([`check`]), [`bounds`] of clients, where it is found ([`announce`]) |
+//! | `content` | [`sites`] as they were read, [`files`] that change, [`reload`] and its [`exchange`] between cores, one loop's [`documents`], those that are being fetched; [`upkeep`] drives them |
+//! | `cores` | [`station`] is one core's loop, [`team`] how they speak to one another, [`crew`] the threads of all but the first, [`lead`] what that does for all |
+//! | [`program`] | what a loop does with connections |
+//!
+//! [`statistics`] is what the server says about itself. This file sets up, and ends in order.
 
-mod announce;
-mod bounds;
-mod check;
-mod crew;
-mod documents;
-pub mod exchange;
-mod fetching;
-mod files;
-mod help;
-mod lead;
+mod command;
+mod content;
+mod cores;
 mod on_sockets;
-mod options;
-mod places;
 mod program;
-pub mod reload;
-mod room;
-pub mod sites;
-mod station;
 mod statistics;
-mod team;
-mod upkeep;
-mod wait;
-mod without;
+
+use command::{announce, bounds, check, help, options, without};
+use content::{documents, fetching, files, upkeep};
+pub use content::{exchange, reload, sites};
+use cores::{crew, lead, room, station, team, wait};
 
 use std::process::ExitCode;
 

@@ -13,14 +13,14 @@ use std::thread::JoinHandle;
 use exos::Error;
 use exos::signals::{Ask, Signals};
 
-use super::ServeArgs;
-use super::files::{Feed, Files};
-use super::reload::Reload;
-use super::sites::{Fresh, tell_all};
-use super::team::{Asks, Seat};
+use crate::serve::ServeArgs;
+use crate::serve::files::{Feed, Files};
+use crate::serve::reload::Reload;
+use crate::serve::sites::{Fresh, tell_all};
+use crate::serve::team::{Asks, Seat};
 use crate::site::Tree;
 
-pub(super) struct Upkeep {
+pub(in crate::serve) struct Upkeep {
     /// `None` when they could not be followed.
     files: Option<Files>,
     reload: Reload,
@@ -37,7 +37,7 @@ pub(super) struct Upkeep {
 impl Upkeep {
     /// Follows these files from now on; gives what each of so many loops hears of them. It is other threads: a program that
     /// has some may enter no user namespace any more.
-    pub(super) fn start(
+    pub(in crate::serve) fn start(
         args: &ServeArgs,
         trees: Vec<Tree>,
         cores: Vec<usize>,
@@ -63,22 +63,22 @@ impl Upkeep {
     }
 
     /// Asks for everything to be read again.
-    pub(super) fn request_reload(&mut self) {
+    pub(in crate::serve) fn request_reload(&mut self) {
         self.reload.request();
     }
 
     /// Readable when there is something to do.
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    pub(in crate::serve) fn fd(&self) -> BorrowedFd<'_> {
         self.reload.fd()
     }
 
     /// True when the next turn has something to do.
-    pub(super) fn is_busy(&self) -> bool {
+    pub(in crate::serve) fn is_busy(&self) -> bool {
         !self.is_exchanging() && self.reload.is_busy()
     }
 
     /// Does what there is to do between two turns; `asks` is what the first core was told.
-    pub(super) fn turn(&mut self, asks: Asks, seat: &Seat) {
+    pub(in crate::serve) fn turn(&mut self, asks: Asks, seat: &Seat) {
         if asks.contains(Asks::ALL_EXCHANGED)
             && let Some(trees) = self.coming.take()
         {

@@ -22,7 +22,7 @@ pub enum Specialisation {
 /// What connections do without packet merging: what was heard is acknowledged in one turn, and answered in the next;
 /// FINs leave a turn after the data.
 #[derive(Default)]
-pub(super) struct Unmerged {
+pub(in crate::serve) struct Unmerged {
     /// Heard in the last turn, to be answered in this one.
     events: Vec<Event>,
     /// Connections whose last data was queued in the last turn.
@@ -32,7 +32,7 @@ pub(super) struct Unmerged {
 impl Unmerged {
     /// Ends what the last turn has finished, and takes the events to be answered now; acknowledges what those after
     /// them brought.
-    pub(super) fn turn(&mut self, stack: &mut Stack) -> Vec<Event> {
+    pub(in crate::serve) fn turn(&mut self, stack: &mut Stack) -> Vec<Event> {
         for id in self.finished.drain(..) {
             stack.tcp.finish(id);
         }
@@ -47,17 +47,17 @@ impl Unmerged {
     }
 
     /// The FIN of a connection is to follow in the next turn.
-    pub(super) fn finish(&mut self, id: ConnectionId) {
+    pub(in crate::serve) fn finish(&mut self, id: ConnectionId) {
         self.finished.push(id);
     }
 
     /// True when there is something to be done in the next turn.
-    pub(super) fn is_waiting(&self) -> bool {
+    pub(in crate::serve) fn is_waiting(&self) -> bool {
         !self.events.is_empty() || !self.finished.is_empty()
     }
 }
 
 /// The same bytes, in memory of their own.
-pub(super) fn copy(slice: &Slice) -> Slice {
+pub(in crate::serve) fn copy(slice: &Slice) -> Slice {
     Buffer::from(slice.as_bytes()).into()
 }

@@ -7,7 +7,7 @@ use crate::config::Config;
 
 impl Config {
     /// How many cores are to serve.
-    pub(super) fn core_count(&self) -> usize {
+    pub(in crate::serve) fn core_count(&self) -> usize {
         let listed = self.link.core.len().max(1);
         self.cores.map_or(listed, |cores| cores as usize)
     }
@@ -17,7 +17,7 @@ impl Config {
     /// # Errors
     ///
     /// The options contradict each other.
-    pub(super) fn attachment(&self) -> Result<Attachment, Error> {
+    pub(in crate::serve) fn attachment(&self) -> Result<Attachment, Error> {
         let attachment = Attachment {
             cores: self.core_count() as u32,
             ..self.link.attachment(self.port)?
@@ -31,7 +31,7 @@ impl Config {
     /// # Errors
     ///
     /// There are not as many, or others are named.
-    pub(super) fn places(&self, allowed: &[usize]) -> Result<Vec<usize>, Error> {
+    pub(in crate::serve) fn places(&self, allowed: &[usize]) -> Result<Vec<usize>, Error> {
         let (count, named) = (self.core_count(), &self.link.core[..]);
         if self.syn_handler && count > 1 {
             return Err(Error::new("the kernel answers SYNs for one core only")
@@ -53,7 +53,10 @@ impl Config {
     /// # Errors
     ///
     /// It may not run where it is to run, or several cores are asked for.
-    pub(super) fn place_on_sockets(&self, allowed: &[usize]) -> Result<Vec<usize>, Error> {
+    pub(in crate::serve) fn place_on_sockets(
+        &self,
+        allowed: &[usize],
+    ) -> Result<Vec<usize>, Error> {
         let count = self.core_count();
         if count > 1 {
             return Err(Error::new(format!(

@@ -1,6 +1,6 @@
 //! One core's part of the server: a stack on its queue, its connections, its tables of documents, and its loop.
 //!
-//! All cores run this; the first does more between two turns ([`lead`](super::lead)). What comes from other cores and
+//! All cores run this; the first does more between two turns ([`lead`](crate::serve::lead)). What comes from other cores and
 //! threads is heard in [`Station::heed`], between turns; in a turn nothing of theirs is touched.
 
 use std::os::fd::BorrowedFd;
@@ -8,38 +8,38 @@ use std::os::fd::BorrowedFd;
 use exos::{Core, Error, Exos, clock};
 use exos_inet::tcp::{ListenOptions, ListenerId};
 
-use super::bounds::Peers;
-use super::crew::Ready;
-use super::documents::{Documents, OnStack};
-use super::files::Feed;
-use super::program::Cheetah;
-use super::room::Lease;
-use super::sites::Fresh;
-use super::team::{Asks, Seat};
-use super::{Specialisation, options, statistics};
 use crate::config::Config;
 use crate::http::Server;
 use crate::limits::{GOODBYE_TIME, RECEIVE_BUFFER_LEN, STOP_TIME};
 use crate::log::Log;
+use crate::serve::bounds::Peers;
+use crate::serve::crew::Ready;
+use crate::serve::documents::{Documents, OnStack};
+use crate::serve::files::Feed;
+use crate::serve::program::Cheetah;
+use crate::serve::room::Lease;
+use crate::serve::sites::Fresh;
+use crate::serve::team::{Asks, Seat};
+use crate::serve::{Specialisation, options, statistics};
 
 /// What a core begins with, made where the program starts.
-pub(super) struct Setup {
-    pub(super) config: Config,
-    pub(super) without: Vec<Specialisation>,
+pub(in crate::serve) struct Setup {
+    pub(in crate::serve) config: Config,
+    pub(in crate::serve) without: Vec<Specialisation>,
     /// Where other threads than the loops may run.
-    pub(super) allowed: Vec<usize>,
-    pub(super) fresh: Fresh,
-    pub(super) feed: Feed,
-    pub(super) log: Option<Log>,
-    pub(super) peers: Peers,
-    pub(super) lease: Lease,
-    pub(super) seat: Seat,
+    pub(in crate::serve) allowed: Vec<usize>,
+    pub(in crate::serve) fresh: Fresh,
+    pub(in crate::serve) feed: Feed,
+    pub(in crate::serve) log: Option<Log>,
+    pub(in crate::serve) peers: Peers,
+    pub(in crate::serve) lease: Lease,
+    pub(in crate::serve) seat: Seat,
 }
 
-pub(super) struct Station {
-    pub(super) exos: Exos,
-    pub(super) cheetah: Cheetah,
-    pub(super) seat: Seat,
+pub(in crate::serve) struct Station {
+    pub(in crate::serve) exos: Exos,
+    pub(in crate::serve) cheetah: Cheetah,
+    pub(in crate::serve) seat: Seat,
     listener: ListenerId,
     documents: Documents,
     lease: Lease,
@@ -47,7 +47,7 @@ pub(super) struct Station {
 
 impl Station {
     /// On a stack that listens; tables and all else that belongs to this thread is made here.
-    pub(super) fn open(
+    pub(in crate::serve) fn open(
         mut exos: Exos,
         listener: ListenerId,
         setup: Setup,
@@ -81,7 +81,7 @@ impl Station {
 
     /// Between two turns: what others ask of this core, documents that change, the number of connections it may have.
     /// Gives what it was asked.
-    pub(super) fn heed(&mut self) -> Asks {
+    pub(in crate::serve) fn heed(&mut self) -> Asks {
         let asks = self.seat.take_asks();
         if asks.contains(Asks::SHOW) {
             self.show();
@@ -95,7 +95,7 @@ impl Station {
     }
 
     /// One turn: take in, answer, send. Then [`wait`](Station::wait).
-    pub(super) fn turn(&mut self) -> Result<(), Error> {
+    pub(in crate::serve) fn turn(&mut self) -> Result<(), Error> {
         let Station {
             exos,
             cheetah,
@@ -111,7 +111,11 @@ impl Station {
     }
 
     /// Waits for something to do; not when `is_busy`. These descriptors wake it too.
-    pub(super) fn wait(&mut self, is_busy: bool, others: &[BorrowedFd<'_>]) -> Result<(), Error> {
+    pub(in crate::serve) fn wait(
+        &mut self,
+        is_busy: bool,
+        others: &[BorrowedFd<'_>],
+    ) -> Result<(), Error> {
         let is_busy = is_busy || self.documents.is_busy();
         let now = is_busy.then(|| self.exos.now());
         let until = [self.cheetah.poll_timeout(), now];
@@ -123,13 +127,13 @@ impl Station {
     }
 
     /// Shows the others its numbers as they are now.
-    pub(super) fn show(&self) {
+    pub(in crate::serve) fn show(&self) {
         self.seat.show(statistics::row(&self.exos, &self.cheetah));
     }
 
     /// Takes no new connections, lets responses under way end, says goodbye to idle clients, and resets who is left.
     /// `each` is done in each turn, whose waits these descriptors end.
-    pub(super) fn end(
+    pub(in crate::serve) fn end(
         &mut self,
         fds: &[BorrowedFd<'_>],
         mut each: impl FnMut(&mut Station, Asks),
@@ -155,7 +159,7 @@ impl Station {
 
     /// The last that it says: its numbers, and what is left of its log. That of the first core waits for the log's thread,
     /// which the others' must have left before.
-    pub(super) fn close(mut self) -> Station {
+    pub(in crate::serve) fn close(mut self) -> Station {
         if let Some(log) = self.cheetah.server_mut().log_mut() {
             log.finish();
         }
@@ -165,7 +169,7 @@ impl Station {
 }
 
 /// What the thread of another core than the first does, from its start to its end.
-pub(super) fn serve(core: Core, setup: Setup, ready: Ready) -> Result<(), Error> {
+pub(in crate::serve) fn serve(core: Core, setup: Setup, ready: Ready) -> Result<(), Error> {
     let mut exos = core.start()?;
     let listener = listen(&mut exos, &setup.config)?;
     let mut station = Station::open(exos, listener, setup)?;
@@ -180,7 +184,7 @@ pub(super) fn serve(core: Core, setup: Setup, ready: Ready) -> Result<(), Error>
 }
 
 /// Listens on a stack, and has the kernel answer SYNs where that is wanted, which takes privilege.
-pub(super) fn listen(exos: &mut Exos, config: &Config) -> Result<ListenerId, Error> {
+pub(in crate::serve) fn listen(exos: &mut Exos, config: &Config) -> Result<ListenerId, Error> {
     let (port, mut connection) = (config.port, config.tcp.options());
     if config.tcp.receive_buffer.is_none() {
         // Requests need no more, and nobody can have us keep more.

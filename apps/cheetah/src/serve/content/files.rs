@@ -5,15 +5,15 @@ use std::thread::JoinHandle;
 
 use exos::Error;
 
-use super::documents::Changing;
+use crate::serve::documents::Changing;
 use crate::site::store::Requests;
 use crate::site::{Changes, Keeper, Omission, SitePath, Tree};
 
 /// The follower of the directories that are served.
-pub(super) struct Files(Keeper);
+pub(in crate::serve) struct Files(Keeper);
 
 /// What one loop hears from it, and where it asks.
-pub(super) struct Feed {
+pub(in crate::serve) struct Feed {
     changes: Changes,
     requests: Requests,
     /// A document that there was no room to ask for.
@@ -23,7 +23,7 @@ pub(super) struct Feed {
 impl Files {
     /// Follows what there is to follow, on these cores, and tells as many as there are `listeners`. It takes a thread: a
     /// program that has several may enter no user namespace any more.
-    pub(super) fn follow(
+    pub(in crate::serve) fn follow(
         trees: Vec<Tree>,
         cores: &[usize],
         listeners: usize,
@@ -50,7 +50,7 @@ impl Files {
     }
 
     /// Ends on a thread of its own, without being waited for: it may be in the middle of a long file.
-    pub(super) fn end_later(self) -> Result<JoinHandle<()>, Error> {
+    pub(in crate::serve) fn end_later(self) -> Result<JoinHandle<()>, Error> {
         let ending = std::thread::Builder::new().name("files-end".into());
         let ending = ending.spawn(move || drop(self.0));
         ending.map_err(|e| Error::io("cannot start a thread", e))
@@ -59,12 +59,12 @@ impl Files {
 
 impl Feed {
     /// Readable when there are changes.
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    pub(in crate::serve) fn fd(&self) -> BorrowedFd<'_> {
         self.changes.fd()
     }
 
     /// Makes the changes that have come since the last turn.
-    pub(super) fn apply(&mut self, served: &mut impl Changing) {
+    pub(in crate::serve) fn apply(&mut self, served: &mut impl Changing) {
         for (site, change) in self.changes.take() {
             served.change(site, change);
         }
@@ -72,7 +72,7 @@ impl Feed {
 
     /// Asks for the documents that requests wait for. Those for which there is no room are asked for when changes have
     /// come, which make some.
-    pub(super) fn ask(&mut self, served: &mut impl Changing) {
+    pub(in crate::serve) fn ask(&mut self, served: &mut impl Changing) {
         while let Some((site, path)) = self.left.take().or_else(|| served.poll_wanted()) {
             if let Err(document) = self.requests.ask(site, path) {
                 self.left = Some(document);

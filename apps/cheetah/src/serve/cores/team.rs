@@ -11,42 +11,42 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use exos::Error;
 use exos_program::cores::Bell;
 
-use super::files::Feed;
-use super::sites::Fresh;
+use crate::serve::files::Feed;
+use crate::serve::sites::Fresh;
 use crate::status::Row;
 
 /// What a core may be asked or told, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Asks(u32);
+pub(in crate::serve) struct Asks(u32);
 
 impl Asks {
     /// End in order.
-    pub(super) const STOP: Asks = Asks(1);
+    pub(in crate::serve) const STOP: Asks = Asks(1);
     /// Show your numbers ([`Seat::show`]).
-    pub(super) const SHOW: Asks = Asks(2);
+    pub(in crate::serve) const SHOW: Asks = Asks(2);
     /// There is mail.
-    pub(super) const MAIL: Asks = Asks(4);
+    pub(in crate::serve) const MAIL: Asks = Asks(4);
     /// To the first: all others have shown their numbers.
-    pub(super) const ALL_SHOWN: Asks = Asks(8);
+    pub(in crate::serve) const ALL_SHOWN: Asks = Asks(8);
     /// To the first: all cores have exchanged their sites.
-    pub(super) const ALL_EXCHANGED: Asks = Asks(16);
+    pub(in crate::serve) const ALL_EXCHANGED: Asks = Asks(16);
     /// To the first: a core has ended.
-    pub(super) const ONE_LEFT: Asks = Asks(32);
+    pub(in crate::serve) const ONE_LEFT: Asks = Asks(32);
     /// To the first: nothing is left on any core of the sites that were exchanged.
-    pub(super) const ALL_EMPTIED: Asks = Asks(64);
+    pub(in crate::serve) const ALL_EMPTIED: Asks = Asks(64);
 
-    pub(super) fn contains(self, other: Asks) -> bool {
+    pub(in crate::serve) fn contains(self, other: Asks) -> bool {
         self.0 & other.0 != 0
     }
 }
 
 /// What is brought to a core.
 #[derive(Default)]
-pub(super) struct Mail {
+pub(in crate::serve) struct Mail {
     /// Documents to be served instead of all others.
-    pub(super) fresh: Option<Fresh>,
+    pub(in crate::serve) fresh: Option<Fresh>,
     /// From now on, this tells of their changes.
-    pub(super) feed: Option<Feed>,
+    pub(in crate::serve) feed: Option<Feed>,
 }
 
 /// What the others see of a core. Apart from the others' in memory: a line of the cache belongs to one core.
@@ -71,14 +71,14 @@ struct Team {
 
 /// A core's place among all.
 #[derive(Clone)]
-pub(super) struct Seat {
+pub(in crate::serve) struct Seat {
     team: Arc<Team>,
     number: usize,
 }
 
 impl Seat {
     /// A seat for each of these processors.
-    pub(super) fn make(cores: &[usize]) -> Result<Vec<Seat>, Error> {
+    pub(in crate::serve) fn make(cores: &[usize]) -> Result<Vec<Seat>, Error> {
         let place = |&core: &usize| {
             Ok(Place {
                 core,
@@ -107,23 +107,23 @@ impl Seat {
     }
 
     /// Cores in all.
-    pub(super) fn count(&self) -> usize {
+    pub(in crate::serve) fn count(&self) -> usize {
         self.team.places.len()
     }
 
     /// This is the first core's.
-    pub(super) fn is_first(&self) -> bool {
+    pub(in crate::serve) fn is_first(&self) -> bool {
         self.number == 0
     }
 
     /// Readable when something was asked.
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    pub(in crate::serve) fn fd(&self) -> BorrowedFd<'_> {
         self.place().asks.as_fd()
     }
 
     /// What was asked since the last call.
     #[inline]
-    pub(super) fn take_asks(&self) -> Asks {
+    pub(in crate::serve) fn take_asks(&self) -> Asks {
         Asks(self.place().asks.take())
     }
 
@@ -132,32 +132,32 @@ impl Seat {
     }
 
     /// Asks all cores but this one.
-    pub(super) fn ask_others(&self, what: Asks) {
+    pub(in crate::serve) fn ask_others(&self, what: Asks) {
         let others = (0..self.count()).filter(|&number| number != self.number);
         others.for_each(|number| self.ask(number, what));
     }
 
     /// Asks all others for their numbers. The first core is told when they are there.
-    pub(super) fn ask_for_rows(&self) {
+    pub(in crate::serve) fn ask_for_rows(&self) {
         self.team.to_show.store(self.count() - 1, Ordering::Relaxed);
         self.ask_others(Asks::SHOW);
     }
 
     /// These are this core's numbers now.
-    pub(super) fn show(&self, row: Row) {
+    pub(in crate::serve) fn show(&self, row: Row) {
         let core = self.place().core;
         *lock(&self.place().row) = Row { core, ..row };
     }
 
     /// The numbers were asked for, and are shown.
-    pub(super) fn shown(&self) {
+    pub(in crate::serve) fn shown(&self) {
         if self.team.to_show.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.ask(0, Asks::ALL_SHOWN);
         }
     }
 
     /// The numbers of all cores, as they were shown last.
-    pub(super) fn rows(&self) -> Vec<Row> {
+    pub(in crate::serve) fn rows(&self) -> Vec<Row> {
         let rows = self
             .team
             .places
@@ -168,7 +168,7 @@ impl Seat {
 
     /// Has every core, this one too, serve these documents instead of all others. The first one is told when all do, and
     /// when nothing is left of what was served before; until then nothing else is to be sent.
-    pub(super) fn send_fresh(&self, fresh: Fresh) {
+    pub(in crate::serve) fn send_fresh(&self, fresh: Fresh) {
         self.team.to_exchange.store(self.count(), Ordering::Relaxed);
         self.team.to_empty.store(self.count(), Ordering::Relaxed);
         let mut all: Vec<Fresh> = vec![fresh; self.count()];
@@ -179,21 +179,21 @@ impl Seat {
     }
 
     /// This core serves the documents that it was sent.
-    pub(super) fn exchanged(&self) {
+    pub(in crate::serve) fn exchanged(&self) {
         if self.team.to_exchange.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.ask(0, Asks::ALL_EXCHANGED);
         }
     }
 
     /// Nothing is left on this core of what it served before.
-    pub(super) fn emptied(&self) {
+    pub(in crate::serve) fn emptied(&self) {
         if self.team.to_empty.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.ask(0, Asks::ALL_EMPTIED);
         }
     }
 
     /// Has every core, this one too, hear of changes by its feed.
-    pub(super) fn send_feeds(&self, feeds: Vec<Feed>) {
+    pub(in crate::serve) fn send_feeds(&self, feeds: Vec<Feed>) {
         for (number, feed) in feeds.into_iter().enumerate() {
             lock(&self.team.places[number].mail).feed = Some(feed);
             self.ask(number, Asks::MAIL);
@@ -201,12 +201,12 @@ impl Seat {
     }
 
     /// What was sent to this core.
-    pub(super) fn take_mail(&self) -> Mail {
+    pub(in crate::serve) fn take_mail(&self) -> Mail {
         std::mem::take(&mut lock(&self.place().mail))
     }
 
     /// This core ends.
-    pub(super) fn leave(&self) {
+    pub(in crate::serve) fn leave(&self) {
         self.ask(0, Asks::ONE_LEFT);
     }
 }

@@ -266,7 +266,7 @@ mod tests {
             return;
         }
         for role in ["given-up", "files"] {
-            let ended = exos_testing::play("privilege::tests::role", role);
+            let ended = exos_testing::play("process::privilege::tests::role", role);
             assert!(exos_testing::is_done(ended), "{role}: {ended}");
         }
     }

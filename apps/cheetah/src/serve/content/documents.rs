@@ -4,11 +4,11 @@ use std::os::fd::BorrowedFd;
 
 use exos::Exos;
 
-use super::exchange::{Exchange, Step};
-use super::files::Feed;
-use super::program::Cheetah;
-use super::team::{Asks, Seat};
 use crate::http::Server;
+use crate::serve::exchange::{Exchange, Step};
+use crate::serve::files::Feed;
+use crate::serve::program::Cheetah;
+use crate::serve::team::{Asks, Seat};
 use crate::site::{Change, SitePath};
 
 /// A server whose documents change while it serves them.
@@ -27,9 +27,9 @@ pub(crate) trait Changing {
 }
 
 /// The server on its stack.
-pub(super) struct OnStack<'a> {
-    pub(super) exos: &'a mut Exos,
-    pub(super) cheetah: &'a mut Cheetah,
+pub(in crate::serve) struct OnStack<'a> {
+    pub(in crate::serve) exos: &'a mut Exos,
+    pub(in crate::serve) cheetah: &'a mut Cheetah,
 }
 
 impl Changing for OnStack<'_> {
@@ -52,7 +52,7 @@ impl Changing for OnStack<'_> {
     }
 }
 
-pub(super) struct Documents {
+pub(in crate::serve) struct Documents {
     /// `None` between an exchange and the feed that tells of changes of the new documents.
     feed: Option<Feed>,
     exchange: Exchange,
@@ -64,7 +64,7 @@ pub(super) struct Documents {
 
 impl Documents {
     /// Of which this tells.
-    pub(super) fn new(feed: Feed) -> Documents {
+    pub(in crate::serve) fn new(feed: Feed) -> Documents {
         Documents {
             feed: Some(feed),
             exchange: Exchange::default(),
@@ -74,7 +74,7 @@ impl Documents {
     }
 
     /// Does what there is to do between two turns; `asks` is what this loop was asked.
-    pub(super) fn turn(&mut self, asks: Asks, seat: &Seat, served: &mut impl Changing) {
+    pub(in crate::serve) fn turn(&mut self, asks: Asks, seat: &Seat, served: &mut impl Changing) {
         if asks.contains(Asks::MAIL) {
             let mail = seat.take_mail();
             if let Some(fresh) = mail.fresh.filter(|_| !self.is_ending) {
@@ -101,29 +101,29 @@ impl Documents {
     }
 
     /// Asks for the documents that requests of this turn wait for, as soon as there is somebody to be asked.
-    pub(super) fn ask(&mut self, served: &mut impl Changing) {
+    pub(in crate::serve) fn ask(&mut self, served: &mut impl Changing) {
         if let Some(feed) = &mut self.feed {
             feed.ask(served);
         }
     }
 
     /// Readable when there are changes.
-    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+    pub(in crate::serve) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.feed.as_ref().map(Feed::fd)
     }
 
     /// How often the descriptor has become another.
-    pub(super) fn feeds(&self) -> u64 {
+    pub(in crate::serve) fn feeds(&self) -> u64 {
         self.feeds
     }
 
     /// True when the next turn has something to do.
-    pub(super) fn is_busy(&self) -> bool {
+    pub(in crate::serve) fn is_busy(&self) -> bool {
         self.exchange.is_busy()
     }
 
     /// Exchanges nothing any more. Documents that requests wait for still come.
-    pub(super) fn end_exchanges(&mut self) {
+    pub(in crate::serve) fn end_exchanges(&mut self) {
         self.exchange = Exchange::default();
         self.is_ending = true;
     }

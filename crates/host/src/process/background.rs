@@ -87,7 +87,7 @@ mod tests {
     fn a_socket_that_lingers_is_closed_in_the_background() {
         let (done, over) = mpsc::channel();
         std::thread::spawn(move || {
-            let played = exos_testing::play("background::tests::role", "lingers");
+            let played = exos_testing::play("process::background::tests::role", "lingers");
             done.send(exos_testing::is_done(played))
         });
         assert_eq!(over.recv_timeout(Duration::from_secs(60)), Ok(true));

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use exos::{Error, clock};
 use exos_program::{LinkArgs, Stream, TcpArgs, UserArgs};
 
-use super::bounds::BoundsArgs;
-use super::without::Specialisation;
 use crate::config::{CacheSize, Config, DEFAULT_PORT, Root};
 use crate::log::{Log, LogArgs, Target};
+use crate::serve::bounds::BoundsArgs;
+use crate::serve::without::Specialisation;
 use crate::status::StatusArgs;
 use crate::stream::Streams;
 use crate::stream::disk::Disk;
@@ -32,20 +32,20 @@ pub struct ServeArgs {
     #[arg(long)]
     pub check: bool,
     #[command(flatten)]
-    pub(super) user: UserArgs,
+    pub(in crate::serve) user: UserArgs,
     #[command(flatten)]
-    pub(super) link: LinkArgs,
+    pub(in crate::serve) link: LinkArgs,
     /// Serve on so many cores, with a stack each, which share the interface's queues; on the first ones, or from --core on, or on those of a list of it [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub cores: Option<u32>,
     #[command(flatten)]
-    pub(super) tcp: TcpArgs,
+    pub(in crate::serve) tcp: TcpArgs,
     #[command(flatten)]
-    pub(super) log: LogArgs,
+    pub(in crate::serve) log: LogArgs,
     #[command(flatten)]
-    pub(super) status: StatusArgs,
+    pub(in crate::serve) status: StatusArgs,
     #[command(flatten)]
-    pub(super) bounds: BoundsArgs,
+    pub(in crate::serve) bounds: BoundsArgs,
     /// TCP port to serve [default: 80]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
@@ -81,7 +81,7 @@ pub struct ServeArgs {
 
 impl ServeArgs {
     /// What the file and the options say together. What is wrong with the file is said on standard error.
-    pub(super) fn configuration(&self) -> Result<Config, Error> {
+    pub(in crate::serve) fn configuration(&self) -> Result<Config, Error> {
         let config = match &self.config {
             Some(file) => Config::read(file).map_err(|errors| {
                 for line in errors.to_string().lines() {
@@ -131,7 +131,11 @@ impl ServeArgs {
 
 /// What reads long files for the loop of the calling thread: io_uring, or a thread on these cores, which the first loop
 /// says.
-pub(super) fn streams(config: &Config, cores: &[usize], is_first: bool) -> Result<Streams, Error> {
+pub(in crate::serve) fn streams(
+    config: &Config,
+    cores: &[usize],
+    is_first: bool,
+) -> Result<Streams, Error> {
     let started = Disk::start(cores);
     let (disk, reason) = started.map_err(|e| Error::io("cannot start reading long files", e))?;
     if let Some(reason) = reason.filter(|_| is_first) {
@@ -143,7 +147,7 @@ pub(super) fn streams(config: &Config, cores: &[usize], is_first: bool) -> Resul
 }
 
 /// Opens the access log, if one is wanted, for so many loops; its thread runs on these cores.
-pub(super) fn open_logs(
+pub(in crate::serve) fn open_logs(
     args: &ServeArgs,
     config: &Config,
     cores: &[usize],
@@ -158,7 +162,7 @@ pub(super) fn open_logs(
 }
 
 /// Where the addresses of the site are printed: not among the lines of the log.
-pub(super) fn place_of_addresses(config: &Config) -> Stream {
+pub(in crate::serve) fn place_of_addresses(config: &Config) -> Stream {
     match config.log.target() {
         Some(Target::Output) => Stream::Error,
         Some(Target::File(_)) | None => Stream::Output,

@@ -35,7 +35,7 @@ pub fn load(config: &Config) -> Result<Sites, Vec<Error>> {
 }
 
 /// Reads all sites to be followed, as the user who follows them, or tells what stands in the way.
-pub(super) fn read_or_tell(config: &Config) -> Result<(Fresh, Vec<Tree>), Error> {
+pub(in crate::serve) fn read_or_tell(config: &Config) -> Result<(Fresh, Vec<Tree>), Error> {
     let read = || Fresh::read(config.clone(), true).map_err(tell_all);
     config.user.as_user(read)
 }
@@ -230,13 +230,13 @@ impl Filling {
 }
 
 /// Numbers for people.
-pub(super) fn list(cores: &[usize]) -> String {
+pub(in crate::serve) fn list(cores: &[usize]) -> String {
     let cores: Vec<String> = cores.iter().map(usize::to_string).collect();
     cores.join(", ")
 }
 
 /// Tells all errors but the last, which is for the caller to tell.
-pub(super) fn tell_all(mut errors: Vec<Error>) -> Error {
+pub(in crate::serve) fn tell_all(mut errors: Vec<Error>) -> Error {
     let last = errors.pop();
     for error in errors {
         exos_program::error!("exos serve: {error}");
@@ -245,7 +245,7 @@ pub(super) fn tell_all(mut errors: Vec<Error>) -> Error {
 }
 
 /// What is served, for people, a line for each site.
-pub(super) fn describe(config: &Config, sites: &Sites) -> Vec<String> {
+pub(in crate::serve) fn describe(config: &Config, sites: &Sites) -> Vec<String> {
     let sites = config.sites.iter().zip(sites.iter()).enumerate();
     let line = |(at, (site, loaded)): (usize, (&SiteConfig, &Site))| {
         let is_alone = config.sites.len() == 1 && config.unknown_hosts == Unknown::Default;

@@ -18,14 +18,14 @@ struct Room {
 }
 
 /// One core's part.
-pub(super) struct Lease {
+pub(in crate::serve) struct Lease {
     room: Arc<Room>,
     held: usize,
 }
 
 impl Lease {
     /// So many connections for so many cores, which are not more; each has room for some from the beginning, for ever.
-    pub(super) fn make(connections: usize, cores: usize) -> Vec<Lease> {
+    pub(in crate::serve) fn make(connections: usize, cores: usize) -> Vec<Lease> {
         let ready = match cores {
             1 => connections,
             _ => (connections / (8 * cores)).max(1), // Twice that may lie idle on a core.
@@ -42,14 +42,14 @@ impl Lease {
     }
 
     /// The stack may have what is lent so far.
-    pub(super) fn begin(&self, tcp: &mut Tcp) {
+    pub(in crate::serve) fn begin(&self, tcp: &mut Tcp) {
         tcp.set_connections_max(self.held);
     }
 
     /// Borrows what the stack is going to need, or gives back what it does not; two comparisons when it has neither too
     /// little nor too much.
     #[inline]
-    pub(super) fn renew(&mut self, tcp: &mut Tcp) {
+    pub(in crate::serve) fn renew(&mut self, tcp: &mut Tcp) {
         let held = self.settle(tcp.connections());
         if let Some(held) = held {
             tcp.set_connections_max(held);

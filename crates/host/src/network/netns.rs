@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn without_a_thread_to_be_had_it_says_so() {
-        let ended = exos_testing::play("netns::tests::role", "without memory");
+        let ended = exos_testing::play("network::netns::tests::role", "without memory");
         assert!(exos_testing::is_done(ended), "{ended}");
     }
 }

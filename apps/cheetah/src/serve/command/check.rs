@@ -8,12 +8,12 @@ use exos_host::netlink::Netlink;
 use exos_program::message::results;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-use super::sites::{describe, list, load, tell_all};
 use crate::config::Config;
 use crate::log::Target;
+use crate::serve::sites::{describe, list, load, tell_all};
 
 /// Says what would be served, or everything that stands in the way.
-pub(super) fn check(config: &Config, on_sockets: bool) -> Result<ExitCode, Error> {
+pub(in crate::serve) fn check(config: &Config, on_sockets: bool) -> Result<ExitCode, Error> {
     let sites = config
         .user
         .as_user(|| Ok(load(config)))

@@ -6,10 +6,10 @@ use std::thread::JoinHandle;
 use exos::Error;
 use exos_program::cores;
 
-use super::team::{Asks, Seat};
+use crate::serve::team::{Asks, Seat};
 
 /// The threads. When this is dropped, however that comes, they are asked to end, and waited for.
-pub(super) struct Crew {
+pub(in crate::serve) struct Crew {
     /// The first core's seat.
     seat: Seat,
     threads: Vec<(usize, JoinHandle<Result<(), Error>>)>,
@@ -25,18 +25,18 @@ impl Drop for Leaving {
 }
 
 /// To be said by a thread when it serves.
-pub(super) struct Ready(SyncSender<()>);
+pub(in crate::serve) struct Ready(SyncSender<()>);
 
 impl Ready {
     /// It serves. Those who have begun keep nobody waiting for the others.
-    pub(super) fn say(self) {
+    pub(in crate::serve) fn say(self) {
         let _ = self.0.send(());
     }
 }
 
 impl Crew {
     /// Nobody yet, besides the first core.
-    pub(super) fn new(seat: Seat) -> Crew {
+    pub(in crate::serve) fn new(seat: Seat) -> Crew {
         Crew {
             seat,
             threads: Vec::new(),
@@ -48,7 +48,7 @@ impl Crew {
     /// # Errors
     ///
     /// One of them cannot begin.
-    pub(super) fn start<F>(
+    pub(in crate::serve) fn start<F>(
         &mut self,
         loops: impl IntoIterator<Item = (usize, F)>,
     ) -> Result<(), Error>
@@ -87,7 +87,7 @@ impl Crew {
     /// # Errors
     ///
     /// That of the first that has ended with one.
-    pub(super) fn end(&mut self) -> Result<(), Error> {
+    pub(in crate::serve) fn end(&mut self) -> Result<(), Error> {
         self.seat.ask_others(Asks::STOP);
         let mut ended = Ok(());
         for (number, thread) in self.threads.drain(..) {

@@ -6,19 +6,19 @@ use exos::Error;
 use exos::signals::{Ask, Signals};
 use exos_program::{Printer, Stream};
 
-use super::station::Station;
-use super::statistics;
-use super::team::Asks;
-use super::upkeep::Upkeep;
+use crate::serve::station::Station;
+use crate::serve::statistics;
+use crate::serve::team::Asks;
+use crate::serve::upkeep::Upkeep;
 
 /// Prints the statistics: JSON on standard output, text on standard error.
-pub(super) struct Reporter {
+pub(in crate::serve) struct Reporter {
     printer: Printer,
     as_json: bool,
 }
 
 impl Reporter {
-    pub(super) fn start(as_json: bool) -> Result<Self, Error> {
+    pub(in crate::serve) fn start(as_json: bool) -> Result<Self, Error> {
         let stream = if as_json {
             Stream::Output
         } else {
@@ -28,31 +28,31 @@ impl Reporter {
         Ok(Self { printer, as_json })
     }
 
-    pub(super) fn as_json(&self) -> bool {
+    pub(in crate::serve) fn as_json(&self) -> bool {
         self.as_json
     }
 
-    pub(super) fn print(&self, station: &Station) {
+    pub(in crate::serve) fn print(&self, station: &Station) {
         self.print_text(statistics::report(station, self.as_json));
     }
 
-    pub(super) fn print_text(&self, report: String) {
+    pub(in crate::serve) fn print_text(&self, report: String) {
         self.printer.print(report);
     }
 
-    pub(super) fn finish(self) {
+    pub(in crate::serve) fn finish(self) {
         self.printer.finish();
     }
 }
 
-pub(super) struct Lead<'a> {
-    pub(super) signals: &'a Signals,
-    pub(super) reporter: &'a Reporter,
+pub(in crate::serve) struct Lead<'a> {
+    pub(in crate::serve) signals: &'a Signals,
+    pub(in crate::serve) reporter: &'a Reporter,
 }
 
 impl Lead<'_> {
     /// Serves until a signal or another core's end.
-    pub(super) fn serve(
+    pub(in crate::serve) fn serve(
         &self,
         station: &mut Station,
         upkeep: &mut Upkeep,
@@ -75,7 +75,7 @@ impl Lead<'_> {
     }
 
     /// Ends in order.
-    pub(super) fn end(&self, station: &mut Station) -> Result<(), Error> {
+    pub(in crate::serve) fn end(&self, station: &mut Station) -> Result<(), Error> {
         let fds: [BorrowedFd<'_>; 1] = [self.signals.fd()];
         station.end(&fds, |station, asks| {
             self.attend(station, asks);

@@ -156,7 +156,7 @@ mod tests {
     }
 
     fn child(role: &str) -> ExitStatus {
-        exos_testing::play("seccomp::tests::role", role)
+        exos_testing::play("process::seccomp::tests::role", role)
     }
 
     #[test]

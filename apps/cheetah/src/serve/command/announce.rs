@@ -6,13 +6,13 @@ use std::time::Duration;
 use exos::{Attachment, Error, Exos, LinkName};
 use exos_program::{Stream, inside_hint, reachable_addresses};
 
-use super::options::place_of_addresses;
-use super::sites;
-use super::station::Station;
 use crate::config::Config;
+use crate::serve::options::place_of_addresses;
+use crate::serve::sites;
+use crate::serve::station::Station;
 
 /// Tell a person where the site is.
-pub(super) fn announce(
+pub(in crate::serve) fn announce(
     station: &Station,
     config: &Config,
     attachment: &Attachment,
@@ -40,7 +40,7 @@ pub(super) fn announce(
     Ok(())
 }
 
-pub(super) fn url(ip: std::net::IpAddr, port: u16) -> String {
+pub(in crate::serve) fn url(ip: std::net::IpAddr, port: u16) -> String {
     let host = if ip.is_ipv6() {
         format!("[{ip}]")
     } else {
