@@ -255,13 +255,15 @@ impl<Id: Copy> Engine<Id> {
 
     // Commands.
 
-    /// Nothing begins any more, and what was meant to from now on does not count; what is under way goes on. What should
+    /// Nothing begins any more, and what was meant to after this moment does not count; what is under way goes on. What should
     /// have begun is an error.
     pub fn end(&mut self, now: Instant) {
         if self.ending {
             return;
         }
-        self.statistics.until = self.statistics.until.min(now);
+        // What has begun in this very turn counts: servers count it too.
+        let after = now + Duration::from_micros(1);
+        self.statistics.until = self.statistics.until.min(after);
         for (intended, _) in std::mem::take(&mut self.waiting) {
             self.statistics.failed(ErrorKind::NotBegun, intended, now);
         }

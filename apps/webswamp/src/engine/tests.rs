@@ -425,6 +425,17 @@ fn the_end() {
     assert_eq!(did, [(0, Abort), (1, Abort)]);
 }
 
+/// What begins in the turn in which the load ends is counted like all before.
+#[test]
+fn what_begins_at_the_end_counts() {
+    let mut world = World::closed(behaviour(2, 100));
+    world.turn();
+    world.engine.end(world.now);
+    world.connect(0).data(0, OK).connect(1).data(1, OK);
+    assert!(world.engine.is_over());
+    assert_eq!((world.responses(), world.errors()), (2, vec![]));
+}
+
 /// A loop that is held up over the end begins what was meant to begin before it. Who stops at once has errors instead.
 #[test]
 fn what_was_meant_to_begin_before_the_end_is_not_forgotten() {
@@ -441,8 +452,7 @@ fn what_was_meant_to_begin_before_the_end_is_not_forgotten() {
         assert!(!world.engine.is_behind(world.now));
         let (under_way, errors) = match is_begun {
             true => (6, vec![]),
-            // The sixth was meant to begin at the end, and does not count.
-            false => (1, vec![(ErrorKind::NotBegun, 4)]),
+            false => (1, vec![(ErrorKind::NotBegun, 5)]),
         };
         assert_eq!(
             (world.engine.requests_under_way(), world.errors()),
