@@ -11,6 +11,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use exos_host::children::end_with_us;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
@@ -66,6 +67,13 @@ impl Attacker {
     /// It says this next.
     pub fn must_say(&mut self, what: &str) {
         assert_eq!(self.says(), what);
+    }
+
+    /// Whether it has something to say, or has ended, within a time.
+    pub fn has_spoken_within(&self, time: Duration) -> bool {
+        let mut fds = [PollFd::new(&self.line, PollFlags::IN)];
+        let time = time.try_into().expect("it is short");
+        poll(&mut fds, Some(&time)) == Ok(1)
     }
 
     /// Tells it something.
