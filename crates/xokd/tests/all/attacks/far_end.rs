@@ -2,9 +2,10 @@
 
 use std::net::UdpSocket;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use exos_host::netns::NetNs;
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
 use crate::attacks::attacker::PATIENCE;
@@ -36,10 +37,17 @@ impl FarEnd {
         }
     }
 
-    /// Sends a frame as it is.
+    /// Sends a frame as it is, when there is room: the far side of the pair may be full behind a flood (packet(7): ENOBUFS).
     pub fn send(&self, frame: &[u8]) {
-        let sent = rustix::net::send(self.packets.as_fd(), frame, SendFlags::empty());
-        assert_eq!(sent, Ok(frame.len()));
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match rustix::net::send(self.packets.as_fd(), frame, SendFlags::empty()) {
+                Err(Errno::NOBUFS) if Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                sent => return assert_eq!(sent, Ok(frame.len())),
+            }
+        }
     }
 
     /// Everything that was seen and not asked for yet, up to a frame that ends with `last`, and that one.
@@ -50,7 +58,7 @@ impl FarEnd {
         while Instant::now() < until {
             let received = rustix::net::recv(&self.packets, &mut buffer[..], RecvFlags::DONTWAIT);
             let Ok((len, _)) = received else {
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                std::thread::sleep(Duration::from_millis(1));
                 continue;
             };
             frames.push(buffer[..len].to_vec());
