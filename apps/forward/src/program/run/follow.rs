@@ -2,7 +2,7 @@
 
 use exos::Error;
 
-use super::{Program, in_words, tell_of_reload};
+use super::{Program, reload};
 use crate::names::News;
 use crate::service::Changes;
 use crate::setup::listens;
@@ -23,7 +23,7 @@ impl Program {
         match self.names.take_pending() {
             Some(pending) => {
                 let changed = pending.and_then(|wanted| self.become_wanted(wanted));
-                tell_of_reload(changed.map(|changes| in_words(&changes)));
+                reload::tell(changed.map(|changes| reload::in_words(&changes)));
             }
             None => self.put_in_force(),
         }

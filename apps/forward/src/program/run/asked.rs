@@ -1,0 +1,76 @@
+//! What others ask of a forwarder that runs: over the control socket, and over HTTP for its metrics.
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::Program;
+use crate::control::{self, Kind, Request};
+use crate::limits::CONTROL_EVERY;
+use crate::setup::source;
+use crate::{lent, statistics};
+
+/// The answer to a request for the status.
+#[derive(Serialize)]
+struct StatusAnswer<'a> {
+    status: statistics::Report<'a>,
+}
+
+impl Program {
+    /// Hears the control socket, and who scrapes. Flows have been kept by now, so that no place that is given out has any in the file.
+    pub(super) fn serve_askers(&mut self) {
+        let now = self.exos.now();
+        if self.control_due > now {
+            return;
+        }
+        self.control_due = now + CONTROL_EVERY;
+        if let Some(mut control) = self.control.take() {
+            control.serve(|line| self.respond(line));
+            self.control = Some(control);
+        }
+        if let Some(mut exporter) = self.exporter.take() {
+            exporter.serve(|| {
+                self.read_tallies();
+                let status = serde_json::to_value(statistics::Report::of(self.parts()));
+                control::metrics_text(&status.expect("numbers and texts under names"))
+            });
+            self.exporter = Some(exporter);
+        }
+    }
+
+    /// The line that answers this one.
+    fn respond(&mut self, line: &[u8]) -> String {
+        let request = match Request::parse(line) {
+            Ok(request) => request,
+            Err(error) => return control::refuse(error),
+        };
+        // To be told, or while places are those of the servers that it was counted for.
+        self.read_tallies();
+        match request.request {
+            Kind::Status => {
+                let status = statistics::Report::of(self.parts());
+                control::answer(Ok(StatusAnswer { status }))
+            }
+            Kind::HandOver => {
+                let done = self.hand_over();
+                control::answer(done.map(|()| json!({ "hands_over": true })))
+            }
+            Kind::Reload => {
+                let said = self.reload().map_err(|e| e.to_string());
+                control::answer(said.map(|said| json!({ "reloaded": said })))
+            }
+            _ => {
+                let stack = &self.exos.stack;
+                let source = |ip, reach| source(stack, ip, reach).map_err(|e| e.to_string());
+                control::answer(control::apply(&mut self.forwarder, &request, &source))
+            }
+        }
+    }
+
+    /// Ends after this turn, for the forwarder that asks.
+    fn hand_over(&mut self) -> Result<(), String> {
+        lent::await_successor(&mut self.exos).map_err(|error| error.to_string())?;
+        exos_program::info!("exos forward: hands over to another");
+        self.hands_over = true;
+        Ok(())
+    }
+}

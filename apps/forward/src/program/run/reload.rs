@@ -1,0 +1,105 @@
+//! Another configuration while it runs: the file read again, and what it says put in force.
+
+use exos::Error;
+
+use super::Program;
+use crate::checking::Checking;
+use crate::forwarder::Forwarder;
+use crate::health::Rule;
+use crate::lent;
+use crate::service::Changes;
+use crate::setup::{check_affinity, check_kernel, check_listeners, listens};
+use crate::wanted::Wanted;
+
+impl Program {
+    /// Reads the file again: what it says takes the place of what was, or nothing changes. The file is short, so packets wait for
+    /// it some 7 microseconds for each server. Where it has names that are not known, that happens when they are resolved.
+    pub(super) fn reload(&mut self) -> Result<String, Error> {
+        if self.args.config.is_none() {
+            return Err(Error::new("there is no file to read again")
+                .mend("start the forwarder with --config FILE"));
+        }
+        self.names.pend(Wanted::of(&self.args)?);
+        let said = match self.names.take_pending() {
+            Some(wanted) => self
+                .become_wanted(wanted?)
+                .map(|changes| in_words(&changes)),
+            None => {
+                Ok("read its file again, and follows it when the names in it are resolved".into())
+            }
+        };
+        // Those that are known too: that they have moved may be why somebody asks.
+        self.names.ask()?;
+        said
+    }
+
+    /// Does what is wanted now, with the addresses of its names that are known.
+    pub(super) fn become_wanted(&mut self, mut wanted: Wanted) -> Result<Changes, Error> {
+        // While places are those of the servers that it was counted for.
+        self.read_tallies();
+        // The link, the table and the sockets are what they were at the start.
+        wanted.link.address.clone_from(&self.addresses);
+        check_listeners(&wanted)?;
+        check_kernel(self.kernel.is_some(), &wanted)?;
+        check_affinity(&wanted)?;
+        if self.exos.via().is_some() {
+            lent::check(false, &wanted)?;
+            lent::claim(&mut self.exos, &wanted)?;
+            if self.keeper.is_some() {
+                lent::await_successor(&mut self.exos)?;
+            }
+        }
+        let filled = self.names.known().filled(&wanted)?;
+        let listens = listens(&filled, &self.exos.stack)?;
+        let rule = wanted.health.rule()?;
+        let services = self.forwarder.services_mut();
+        let changed = services.become_these(&listens);
+        let changes = changed.map_err(|misfit| Error::new(misfit.to_string()))?;
+        self.names.set_written(wanted, listens);
+        services.set_names(self.names.known().by_address());
+        set_rules(&mut self.forwarder, &filled);
+        self.set_checks(rule);
+        Ok(changes)
+    }
+
+    /// Checks by this rule from now on; what is known of servers stays, unless nobody is asked any more.
+    fn set_checks(&mut self, rule: Option<Rule>) {
+        if self.checks.as_ref().map(Checking::rule) == rule.as_ref() {
+            return;
+        }
+        if let Some(mut checks) = self.checks.take() {
+            checks.stop(&mut self.exos);
+        }
+        if rule.is_none() {
+            self.forwarder.services_mut().forget_checks();
+        }
+        self.checks = rule.map(Checking::new);
+    }
+}
+
+/// How flows begin, and which servers are to have none.
+pub(super) fn set_rules(forwarder: &mut Forwarder, wanted: &Wanted) {
+    forwarder.set_no_server(wanted.no_server);
+    let services = forwarder.services_mut();
+    services.set_affinity(wanted.affinity);
+    services.set_passive(wanted.health.passive());
+    services.set_balance(wanted.balance);
+}
+
+/// Tells a person what has become of a reload.
+pub(super) fn tell(said: Result<String, Error>) {
+    match said {
+        Ok(said) => exos_program::info!("exos forward: {said}"),
+        Err(error) => exos_program::warn!("exos forward: goes on as before: {error}"),
+    }
+}
+
+/// What a person is told of a reload.
+pub(super) fn in_words(changes: &Changes) -> String {
+    let Changes {
+        added,
+        removed,
+        weighed,
+    } = changes;
+    format!("read its file again: {added} added, {removed} removed, {weighed} with another weight")
+}

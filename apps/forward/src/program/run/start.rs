@@ -1,0 +1,184 @@
+//! The start of a forwarder: what is wanted is checked, then the link, the table, the sockets and the kernel's part are had.
+
+use std::path::PathBuf;
+
+use exos::signals::{Ask, Signals};
+use exos::{Error, Exos, clock};
+use exos_filter::handler::forward::flows::HashKey;
+use exos_program::{Idle, Printer, Stream};
+
+use super::Program;
+use super::reload::set_rules;
+use crate::answers::Answers;
+use crate::checking::Checking;
+use crate::control::ControlServer;
+use crate::exporter::Exporter;
+use crate::forwarder::Forwarder;
+use crate::keeper::Keeper;
+use crate::kernel::Kernel;
+use crate::lent;
+use crate::looking::Looking;
+use crate::names::Names;
+use crate::options::ForwardArgs;
+use crate::predecessor::Predecessor;
+use crate::rehearsal::rehearse;
+use crate::seeking::Seeking;
+use crate::service::{Listen, Services};
+use crate::setup::{attach, check_affinity, check_kernel, check_listeners, listens};
+use crate::wanted::Wanted;
+
+impl Program {
+    /// A forwarder that has all it needs, and has given up the privilege that it needed for that.
+    pub(super) fn start(args: &ForwardArgs) -> Result<Self, Error> {
+        let wanted = checked(args)?;
+        let checks = wanted.health.rule()?.map(Checking::new);
+        let resolve = || Names::resolve(&wanted, args.config.as_deref());
+        let mut names = wanted.user.as_user(resolve)?;
+        let wanted = names.known().filled(&wanted)?;
+        let before = predecessor(args, &wanted)?;
+        if before.is_some() {
+            rehearse(&wanted)?;
+        }
+        // A predecessor has to give its own up first.
+        let mut control = match &before {
+            None => listen(&wanted)?,
+            Some(_) => None,
+        };
+        let looking = Looking::new(Idle::or_by_room(args.idle, 1));
+        wanted.link.pin()?;
+        let mut exos = attach(&wanted, before)?;
+        exos.check_relaying()?;
+        if control.is_none() {
+            control = listen(&wanted)?;
+        }
+        let exporter = wanted.metrics.map(Exporter::listen).transpose()?;
+        names.in_force = listens(&wanted, &exos.stack)?;
+        let mut services = services(&names.in_force)?;
+        services.set_names(names.known().by_address());
+        lent::claim(&mut exos, &wanted)?;
+        let mut forwarder = forwarder(services, &exos, &wanted)?;
+        let keeper = keeper(&wanted, &mut forwarder)?;
+        if keeper.is_some() {
+            lent::await_successor(&mut exos)?;
+        }
+        exos_program::info!("exos forward: {}", exos.describe_link());
+        let mut answers = Answers::default();
+        answers.take(&mut exos, forwarder.services())?;
+        let kernel = match wanted.in_kernel {
+            true => Some(in_kernel(&mut exos, &mut forwarder)?),
+            false => None,
+        };
+        wanted.user.give_up()?;
+        let signals = Signals::catch()?;
+        // Without a file it is said that there is none to read again.
+        signals.catch_also(Ask::Reload)?;
+        names.follow()?;
+        let stream = match args.json {
+            true => Stream::Output,
+            false => Stream::Error,
+        };
+        let program = Self {
+            exos,
+            forwarder,
+            keeper,
+            checks,
+            seeking: Seeking::default(),
+            names,
+            control,
+            exporter,
+            control_due: clock::now(),
+            hands_over: false,
+            started: clock::now(),
+            kernel,
+            looking,
+            signals,
+            printer: Printer::start(stream)?,
+            json: args.json,
+            args: args.clone(),
+            addresses: wanted.link.address,
+            made: Vec::new(),
+            answers,
+        };
+        for service in &wanted.services {
+            super::announce(&service.listen);
+        }
+        Ok(program)
+    }
+}
+
+/// What the options and the file want, where it fits together.
+fn checked(args: &ForwardArgs) -> Result<Wanted, Error> {
+    let mut wanted = Wanted::of(args)?;
+    if lent::is_lent(&wanted)? {
+        lent::check(wanted.in_kernel, &wanted)?;
+        lent::name_addresses(&mut wanted);
+    }
+    check_listeners(&wanted)?;
+    check_kernel(wanted.in_kernel, &wanted)?;
+    check_affinity(&wanted)?;
+    if let Some(file) = &args.config {
+        wanted.user.warn_of_unreadable("forward", file);
+    }
+    Ok(wanted)
+}
+
+/// The control socket, where one is wanted.
+fn listen(wanted: &Wanted) -> Result<Option<ControlServer>, Error> {
+    let listen = |path: &PathBuf| wanted.user.as_user(|| ControlServer::listen(path));
+    wanted.control.as_ref().map(listen).transpose()
+}
+
+fn services(listens: &[Listen]) -> Result<Services, Error> {
+    Services::new(listens).map_err(|misfit| Error::new(misfit.to_string()))
+}
+
+/// The forwarder for these services on this link.
+fn forwarder(services: Services, exos: &Exos, wanted: &Wanted) -> Result<Forwarder, Error> {
+    let link = exos.stack.config();
+    let mut forwarder = Forwarder::new(services, link.mac, wanted.flows, secret()?);
+    forwarder.set_mtu(link.mtu);
+    set_rules(&mut forwarder, wanted);
+    // A client belongs to the same server from the first packet on.
+    while !forwarder.services_mut().build(usize::MAX) {}
+    Ok(forwarder)
+}
+
+/// Who keeps flows for a successor, where that is wanted.
+fn keeper(wanted: &Wanted, forwarder: &mut Forwarder) -> Result<Option<Keeper>, Error> {
+    let mut start = |path: &PathBuf| wanted.user.as_user(|| Keeper::start(path, forwarder));
+    wanted.keep.as_ref().map(&mut start).transpose()
+}
+
+/// The part of the kernel, which forwards packets of known flows.
+fn in_kernel(exos: &mut Exos, forwarder: &mut Forwarder) -> Result<Kernel, Error> {
+    let key = HashKey::new([secret()?, secret()?]);
+    let kernel = Kernel::start(exos, forwarder, key).map_err(not_in_kernel)?;
+    forwarder.set_seen_elsewhere();
+    Ok(kernel)
+}
+
+/// The forwarder that is there, where it is to be taken over from.
+fn predecessor(args: &ForwardArgs, wanted: &Wanted) -> Result<Option<Predecessor>, Error> {
+    match &wanted.control {
+        _ if !args.take_over => Ok(None),
+        Some(path) => Predecessor::find(path),
+        None => Err(
+            Error::new("a forwarder is taken over from at its control socket")
+                .mend("give both --control PATH"),
+        ),
+    }
+}
+
+/// What is wrong, and what can be done in any case.
+fn not_in_kernel(error: Error) -> Error {
+    let instead = "or leave --in-kernel out";
+    let mend = error.mend.clone();
+    error.mend(mend.map_or(instead.to_owned(), |mend| format!("{mend}; {instead}")))
+}
+
+fn secret() -> Result<u64, Error> {
+    let mut seed = [0; 8];
+    rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
+        .map_err(|e| Error::io("cannot draw a secret for the table of flows", e))?;
+    Ok(u64::from_le_bytes(seed))
+}
