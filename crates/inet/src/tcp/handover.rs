@@ -57,7 +57,7 @@ use super::{Local, OpenError, Tcp};
 use crate::time::Instant;
 
 /// Of the format. Another one is not read.
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 /// What the bytes begin with.
 const MAGIC: [u8; 4] = *b"EXTC";

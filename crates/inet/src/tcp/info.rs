@@ -4,7 +4,6 @@ use exos_wire::SeqNumber;
 
 use super::connection::Connection;
 use super::state::State;
-use super::statistics::Statistics;
 use crate::time::{Duration, Instant};
 
 impl Connection {
@@ -60,7 +59,6 @@ impl Connection {
             last_heard: self.heard_at,
             bytes_acked: since_syn(self.snd_una, self.iss),
             bytes_received: since_syn(self.rcv_nxt, self.irs),
-            statistics: self.statistics(),
         }
     }
 }
@@ -157,6 +155,4 @@ pub struct Info {
     pub bytes_acked: u32,
     /// Received in order since the SYN, modulo 2^32.
     pub bytes_received: u32,
-    /// What has been counted, where the program asked for it (`Options::statistics`).
-    pub statistics: Option<Statistics>,
 }

@@ -3,7 +3,7 @@
 //! [`connection`] is the control block, [`state`] the table of transitions. A connection begins in `opening`; what comes in on
 //! it passes `receiving`, what goes out `sending`, which also knows what was lost and how fast to go. It lives in `table`,
 //! also in TIME-WAIT, and hears of time by `timers`. `handover` moves it to another stack. For the program: [`options`] are
-//! what it says of a connection, [`event`] what it hears, `info` and [`statistics`] what it may look at.
+//! what it says of a connection, [`event`] what it hears, `info` what it may look at.
 //!
 //! | room | files |
 //! |---|---|
@@ -27,7 +27,6 @@ mod receiving;
 mod sending;
 mod short_ways;
 pub mod state;
-pub mod statistics;
 mod table;
 mod timers;
 
@@ -75,7 +74,6 @@ pub(crate) use short_out::{Next, Plain};
 pub use short_ways::{ShortWays, Way};
 pub use slab::ConnectionId;
 pub use state::State;
-pub use statistics::Statistics;
 
 use crate::counters::Counters;
 use crate::icmp::{self, TokenBucket};

@@ -27,7 +27,6 @@ areas! {
     reset: "reset",
     retransmission: "retransmission",
     sack: "sack",
-    statistics: "statistics",
     window: "window",
 }
 

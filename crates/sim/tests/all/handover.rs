@@ -168,15 +168,7 @@ fn busy(seed: u64) -> (Sim, Conn, Vec<u8>) {
         reading: Reading::Never,
         ..Plan::MANUAL
     };
-    let connection = Options {
-        statistics: true,
-        ..Options::default()
-    };
-    let listen = ListenOptions {
-        connection,
-        ..ListenOptions::default()
-    };
-    sim.server.listen_with(80, plan, listen);
+    sim.server.listen_with(80, plan, ListenOptions::default());
     let client = sim.client.connect(sim.server.addr());
     sim.run_for(secs(1));
     let server = sim.server.nth(0);

@@ -36,9 +36,6 @@ pub struct Options {
     /// Send what is queued before the SYN leaves with the SYN, where the peer has given a cookie for that;
     /// ask for one where it has not (RFC 7413). The peer's program may see the data twice. Off.
     pub fast_open: bool,
-    /// Count what happens on the connection: [`Statistics`](crate::tcp::Statistics) in its `Info`. Some 200 bytes, and
-    /// some instructions a segment. Off.
-    pub statistics: bool,
 }
 
 impl Options {
@@ -66,7 +63,6 @@ impl Default for Options {
             user_timeout: None,
             user_timeout_option: None,
             fast_open: false,
-            statistics: false,
         }
     }
 }

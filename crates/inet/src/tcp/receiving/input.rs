@@ -112,9 +112,6 @@ enum Checked {
 impl Connection {
     /// Take in a segment of this connection.
     pub fn handle_segment(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Outcome {
-        if self.rare.is_some() {
-            self.count_arrival(seg);
-        }
         if self.state == State::SynSent {
             return self.in_syn_sent(seg, cx);
         }
@@ -475,9 +472,6 @@ impl Connection {
             self.rtt.progressed();
         }
         self.take_acknowledgement(seg, before, cx);
-        if self.rare.is_some() {
-            self.note_activity(cx.now);
-        }
         if acked_fin {
             self.fin_acknowledged(cx)
         } else {

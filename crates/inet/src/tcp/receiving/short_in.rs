@@ -142,7 +142,6 @@ impl Connection {
             && !self.probing
             && self.retries == 0
             && self.peer_fin.is_none()
-            && !self.counts()
     }
 
     /// The peer is there.

@@ -50,7 +50,7 @@ impl Connection {
     /// it is zero and the maximum segment size bounds it.
     pub fn poll_segment(&mut self, now: Instant, data_max: u32) -> Option<Outgoing> {
         self.loss.release();
-        let out = match self.state {
+        match self.state {
             State::Closed | State::Listen | State::TimeWait => None,
             State::SynReceived if self.early => self.poll_early(now).or_else(|| self.poll_syn(now)),
             State::SynSent | State::SynReceived => self.poll_syn(now),
@@ -61,11 +61,7 @@ impl Connection {
                 .or_else(|| self.poll_probe(now))
                 .or_else(|| self.poll_data(now, data_max))
                 .or_else(|| self.poll_ack(now)),
-        };
-        if self.rare.is_some() {
-            self.count_departure(out.as_ref(), now);
         }
-        out
     }
 
     /// True when `poll_segment` may have something to send without a further event.

@@ -205,7 +205,6 @@ impl Connection {
             | (self.duplicates_owed > 0)
             | (self.retries > 0);
         !troubled
-            && !self.counts()
             && self.state.is_synchronized()
             && self.timestamps
             && self.receive.beyond().is_none()

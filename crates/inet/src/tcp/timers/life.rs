@@ -27,7 +27,6 @@ use crate::tcp::input::{Context, Outcome};
 use crate::tcp::options::Options;
 use crate::tcp::reply::Reply;
 use crate::tcp::state::State;
-use crate::tcp::statistics::Counting;
 use crate::time::{Duration, Instant};
 
 /// When to ask a silent peer whether it is still there.
@@ -72,8 +71,6 @@ pub(in crate::tcp) struct Rare {
     soft_error: Option<(IcmpReason, Instant)>,
     /// Of a connection that is being opened.
     pub early: Early,
-    /// What has happened, where the program asked for it to be counted.
-    pub counting: Option<Box<Counting>>,
 }
 
 impl Keepalive {
@@ -96,14 +93,10 @@ impl Rare {
             agreed: duration_option,
         } by_hand {
             keepalive,
-            counting,
         } stay {
             probes, probed_at, busy_at, stalled_at, soft_error, early,
         });
-        wire.option(keepalive, Keepalive::default(), |wire, k| k.travel(wire))?;
-        wire.option(counting, Box::new(Counting::new()), |wire, c| {
-            c.travel(wire)
-        })
+        wire.option(keepalive, Keepalive::default(), |wire, k| k.travel(wire))
     }
 
     /// When the next question is due, if the peer was last heard at `heard_at`.
@@ -125,14 +118,12 @@ impl Rare {
 pub(in crate::tcp) fn rare_for(options: &Options) -> Option<Box<Rare>> {
     let plain = options.keepalive.is_none()
         && options.user_timeout.is_none()
-        && options.user_timeout_option.is_none()
-        && !options.statistics;
+        && options.user_timeout_option.is_none();
     (!plain).then(|| {
         Box::new(Rare {
             keepalive: options.keepalive,
             user_timeout: options.user_timeout,
             advertised: options.user_timeout_option,
-            counting: options.statistics.then(|| Box::new(Counting::new())),
             ..Rare::default()
         })
     })
@@ -353,9 +344,6 @@ impl Connection {
             rare.busy_at = Instant::START;
             rare.stalled_at = stalled.then_some(now);
             rare.soft_error = None;
-            if let Some(counting) = &mut rare.counting {
-                counting.taken_over(now);
-            }
         }
         self.arm_life();
     }

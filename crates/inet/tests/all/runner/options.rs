@@ -7,7 +7,7 @@ use exos_inet::Config;
 use exos_inet::tcp::congestion::Algorithm;
 use exos_inet::tcp::{
     EcnMode, EventSet, FastOpen, Info, Keepalive, ListenOptions, OpenError, Options, Reason, State,
-    Statistics, SynCookies,
+    SynCookies,
 };
 
 use super::parse::{Command, Expect, Setup};
@@ -29,7 +29,6 @@ fn options(setup: &Setup) -> Options {
     let mut options = Options {
         nagle: setup.has("nagle"),
         fast_open: setup.has("fast-open"),
-        statistics: setup.has("statistics"),
         sack: !setup.has("no-sack"),
         ..Options::default()
     };
@@ -139,34 +138,8 @@ fn figure(info: &Info, name: &str) -> Option<i64> {
         "rto-ms" => us(info.retransmission_timeout) / 1000,
         "srtt-ms" => info.rtt.map_or(0, us) / 1000,
         "rttvar-ms" => us(info.rtt_variation) / 1000,
-        _ => return counted(info.statistics.as_ref(), name),
-    })
-}
-
-/// Figures of `Statistics`; -1 where nothing is counted.
-fn counted(statistics: Option<&Statistics>, name: &str) -> Option<i64> {
-    let none = Statistics::default();
-    let s = statistics.unwrap_or(&none);
-    let ms = |d: Duration| d.as_millis() as i64;
-    let figure = match name {
-        "segments-in" => s.segments_in as i64,
-        "data-segments-in" => s.data_segments_in as i64,
-        "segments-out" => s.segments_out as i64,
-        "data-segments-out" => s.data_segments_out as i64,
-        "segments-retransmitted" => s.segments_retransmitted as i64,
-        "bytes-sent" => s.bytes_sent as i64,
-        "bytes-retransmitted" => s.bytes_retransmitted as i64,
-        "bytes-acked" => s.bytes_acked as i64,
-        "bytes-received" => s.bytes_received as i64,
-        "bytes-delivered" => s.bytes_delivered as i64,
-        "bytes-delivered-marked" => s.bytes_delivered_marked as i64,
-        "reorderings" => s.reorderings.into(),
-        "duplicates-reported" => s.duplicates_reported.into(),
-        "busy-ms" => ms(s.busy),
-        "window-limited-ms" => ms(s.window_limited),
         _ => return None,
-    };
-    Some(statistics.map_or(-1, |_| figure))
+    })
 }
 
 impl Player {

@@ -62,7 +62,6 @@ fn options(random: &mut Random) -> Options {
         congestion: random.pick(&[Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr]),
         keepalive: random.chance(10).then(Keepalive::default),
         user_timeout: random.chance(10).then_some(Duration::from_secs(5)),
-        statistics: random.chance(10),
         ..Options::default()
     }
 }
@@ -262,8 +261,7 @@ impl Game {
         let state_of = |end: &End| {
             let of = |&id: &ConnectionId| {
                 let c = end.stack.tcp.connection(id)?;
-                let (info, statistics) = (c.info(), c.statistics());
-                Some(format!("{info:?} {statistics:?} {:?}", c.next_deadline()))
+                Some(format!("{:?} {:?}", c.info(), c.next_deadline()))
             };
             let mut all: Vec<String> = end.connections.iter().filter_map(of).collect();
             let memory = end.stack.tcp.memory();

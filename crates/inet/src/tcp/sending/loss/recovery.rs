@@ -2,7 +2,7 @@
 //! leave, and when the timer must go off if no more of them come.
 
 use exos_wire::SeqNumber;
-use exos_wire::tcp::{TcpFlags, Timestamps};
+use exos_wire::tcp::Timestamps;
 
 use super::rack::Conditions;
 use super::repair::Repair;
@@ -12,7 +12,6 @@ use crate::limits::{DUPLICATE_ACKS, RTO_VARIATION_MIN, TAIL_PROBE_SLACK};
 use crate::tcp::congestion::{Ack, Cause, Congested, DeliveryRate};
 use crate::tcp::connection::{Connection, NEVER};
 use crate::tcp::input::{Context, Segment};
-use crate::tcp::statistics::Told;
 use crate::time::{Duration, Instant};
 
 /// What is known of an acknowledgement before its data are looked at.
@@ -75,14 +74,6 @@ impl Connection {
         if d.bytes == 0 && twice.is_none() && !advanced && self.loss.phase == Phase::Open {
             return;
         }
-        if self.rare.is_some() {
-            self.count_acknowledgement(Told {
-                delivered: d.bytes,
-                marked: self.ecn && seg.has(TcpFlags::ECE),
-                reordered: d.reordered,
-                duplicate: twice.is_some(),
-            });
-        }
         let rtt_us = self.measure(seg, advanced, &d, cx.now);
         self.end_tail_probe(seg, twice.is_some(), advanced, cx);
         self.look_for_mistakes(seg, twice, advanced, cx);
@@ -103,14 +94,6 @@ impl Connection {
         let twice = self.duplicate_block(seg);
         if twice.is_none() || !self.loss.is_at_work() {
             return;
-        }
-        if self.rare.is_some() {
-            self.count_acknowledgement(Told {
-                delivered: 0,
-                marked: false,
-                reordered: false,
-                duplicate: true,
-            });
         }
         self.look_for_mistakes(seg, twice, false, cx);
     }
