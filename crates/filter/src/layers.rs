@@ -6,10 +6,10 @@
 //! ```
 //!
 //! [`Layers::locate`] is total: on any bytes it gives the layers that are there. The generated program computes the
-//! same, so each rule below is written once here and once in `program::sections`.
+//! same, so each rule below is written once here and once in `program::sections`. The walk over IPv6 extension headers is
+//! that of [`exos_wire::ipv6::Extensions`].
 
-use crate::limits::EXTENSION_HEADERS_MAX;
-use exos_wire::protocol::{AUTHENTICATION, DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING};
+use exos_wire::ipv6::Extensions;
 
 /// Ethertype of IPv4.
 pub const IPV4: u16 = 0x0800;
@@ -88,48 +88,19 @@ fn ipv6(frame: &[u8], at: usize) -> Option<Upper> {
     if header[0] >> 4 != 6 {
         return None;
     }
-    let (mut protocol, mut offset) = (header[6], at + 40);
-    for count in 0..=EXTENSION_HEADERS_MAX {
-        // RFC 8200 §4.1: hop-by-hop options are only read directly behind the fixed header.
-        if !is_extension(protocol) || (protocol == HOP_BY_HOP && count > 0) {
+    let mut headers = Extensions::behind_fixed_header(header[6], &frame[at + 40..], at + 40);
+    while let Some(header) = headers.advance().ok()? {
+        if header.fragment().is_some_and(|f| f.offset != 0) {
             return Some(Upper {
-                protocol,
-                transport: Some(offset),
-            });
-        }
-        if count == EXTENSION_HEADERS_MAX {
-            break;
-        }
-        let start = frame.get(offset..)?.first_chunk::<8>()?;
-        let length = match protocol {
-            FRAGMENT => 8,
-            // RFC 4302 §2.2: in words of 4 bytes, less 2.
-            AUTHENTICATION => (usize::from(start[1]) + 2) * 4,
-            // RFC 8200 §4.3: in words of 8 bytes, not counting the first.
-            _ => (usize::from(start[1]) + 1) * 8,
-        };
-        // RFC 8200 §4.5: the fragment offset is the upper 13 bits.
-        if protocol == FRAGMENT && u16::from_be_bytes([start[2], start[3]]) & 0xfff8 != 0 {
-            return Some(Upper {
-                protocol: start[0],
+                protocol: headers.next_header,
                 transport: None,
             });
         }
-        protocol = start[0];
-        offset += length;
-        if offset > frame.len() {
-            return None;
-        }
     }
-    None
-}
-
-/// Whether the walk reads this header and goes on behind it.
-pub(crate) const fn is_extension(next_header: u8) -> bool {
-    matches!(
-        next_header,
-        HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION_OPTIONS
-    )
+    Some(Upper {
+        protocol: headers.next_header,
+        transport: Some(headers.offset),
+    })
 }
 
 /// Two bytes at `at`, big-endian, if they are there.

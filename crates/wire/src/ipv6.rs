@@ -8,7 +8,7 @@
 //! [`Ipv6View::upper`] walks hop-by-hop options, destination options, routing, fragment and
 //! authentication headers. It stops at the first header that is none of them, and at a fragment
 //! header unless that carries the whole packet: fragments are put together first, then
-//! [`walk`] goes on where it stopped. What it meets on its way that obliges a receiver to
+//! [`walk`] goes on where it stopped. [`Extensions`] is the walk by single headers. What it meets on its way that obliges a receiver to
 //! discard the packet is given as [`Problem`], not as an error, because most such packets are to be
 //! answered.
 //!
@@ -246,29 +246,147 @@ pub fn walk(
         next_header_field: field,
         problem: None,
     };
-    if !is_extension(first) {
-        return Ok(at);
-    }
-    for count in 0..=EXTENSION_HEADERS_MAX {
-        let ends = match at.protocol {
-            // RFC 8200 §4.1: only directly after the fixed header; elsewhere it is unrecognized.
-            protocol::HOP_BY_HOP if !(hop_by_hop && count == 0) => true,
-            protocol if !is_extension(protocol) => true,
-            _ => at.fragment.is_some(),
+    let mut headers = Extensions {
+        next_header: first,
+        payload: bytes,
+        offset,
+        hop_by_hop,
+        left: EXTENSION_HEADERS_MAX,
+    };
+    while at.fragment.is_none()
+        && let Some(header) = headers.advance()?
+    {
+        at = Upper {
+            protocol: headers.next_header,
+            payload: headers.payload,
+            offset: headers.offset,
+            fragment: header.fragment().filter(|f| f.offset != 0 || f.more),
+            next_header_field: header.offset,
+            problem: at.problem.or(header.problem()?),
         };
-        if ends {
-            return Ok(at);
-        }
-        if count < EXTENSION_HEADERS_MAX {
-            at = step(at)?;
-        }
     }
-    Err(WireError::TooManyHeaders {
-        max: EXTENSION_HEADERS_MAX,
-    })
+    Ok(at)
 }
 
-const fn is_extension(next_header: u8) -> bool {
+/// The walk over extension headers, one at a time: what all readers of IPv6 have in common. How far they walk differs:
+/// a receiver stops at a fragment ([`walk`]), a filter reads on behind the header of a first one.
+#[derive(Clone, Copy, Debug)]
+pub struct Extensions<'a> {
+    /// What `payload` begins with.
+    pub next_header: u8,
+    /// What lies behind the headers walked over.
+    pub payload: &'a [u8],
+    /// Where `payload` begins.
+    pub offset: usize,
+    /// Hop-by-hop options may come.
+    hop_by_hop: bool,
+    /// Headers that may still be walked over.
+    left: usize,
+}
+
+/// One extension header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extension<'a> {
+    /// Which: [`protocol::ROUTING`], for example.
+    pub kind: u8,
+    /// Where it begins.
+    pub offset: usize,
+    /// Its first 8 bytes, which the shortest has.
+    start: &'a [u8; 8],
+    /// All of it.
+    bytes: &'a [u8],
+}
+
+impl<'a> Extensions<'a> {
+    /// Behind the fixed header, whose next header is given; what follows it lies at `offset`.
+    #[inline]
+    #[must_use]
+    pub const fn behind_fixed_header(next_header: u8, payload: &'a [u8], offset: usize) -> Self {
+        Self {
+            next_header,
+            payload,
+            offset,
+            hop_by_hop: true,
+            left: EXTENSION_HEADERS_MAX,
+        }
+    }
+
+    /// Walks over one header; None when there is no further one that the walk reads.
+    ///
+    /// # Errors
+    /// [`WireError::Truncated`] or [`WireError::TooManyHeaders`].
+    #[inline]
+    pub fn advance(&mut self) -> Result<Option<Extension<'a>>, WireError> {
+        let kind = self.next_header;
+        // RFC 8200 §4.1: hop-by-hop options only directly after the fixed header; elsewhere they are unrecognized.
+        if !is_extension(kind) || (kind == protocol::HOP_BY_HOP && !self.hop_by_hop) {
+            return Ok(None);
+        }
+        self.left = self.left.checked_sub(1).ok_or(WireError::TooManyHeaders {
+            max: EXTENSION_HEADERS_MAX,
+        })?;
+        // The shortest extension header has 8 bytes, and all begin alike: next header, length.
+        let (start, _) = head::<8>(self.payload, "ipv6 extension")?;
+        let length = extension_len(kind, start);
+        let Some((bytes, payload)) = self.payload.split_at_checked(length) else {
+            return Err(WireError::Truncated {
+                layer: "ipv6 extension",
+                need: length,
+                have: self.payload.len(),
+            });
+        };
+        let offset = self.offset;
+        self.next_header = start[0];
+        self.payload = payload;
+        self.offset += length;
+        self.hop_by_hop = false;
+        Ok(Some(Extension {
+            kind,
+            offset,
+            start,
+            bytes,
+        }))
+    }
+}
+
+impl Extension<'_> {
+    /// What a fragment header says (RFC 8200 §4.5); None of another.
+    #[inline]
+    #[must_use]
+    pub fn fragment(&self) -> Option<Fragment> {
+        let place = be16::<2, _>(self.start);
+        (self.kind == protocol::FRAGMENT).then(|| Fragment {
+            offset: usize::from(place & 0xfff8),
+            more: place & 1 != 0,
+            ident: be32::<4, _>(self.start),
+        })
+    }
+
+    /// Why the packet must be discarded, if this header says so.
+    fn problem(&self) -> Result<Option<Problem>, WireError> {
+        match self.kind {
+            protocol::HOP_BY_HOP | protocol::DESTINATION_OPTIONS => {
+                options_problem(self.bytes, self.offset)
+            }
+            protocol::ROUTING => Ok(routing_problem(self.start, self.offset)),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The headers that the walk reads and goes on behind. Hop-by-hop options come first, and only there.
+pub const EXTENSION_HEADERS: [u8; 5] = [
+    protocol::HOP_BY_HOP,
+    protocol::ROUTING,
+    protocol::FRAGMENT,
+    protocol::AUTHENTICATION,
+    protocol::DESTINATION_OPTIONS,
+];
+
+/// Whether the header is one of [`EXTENSION_HEADERS`].
+#[inline]
+#[must_use]
+pub const fn is_extension(next_header: u8) -> bool {
     use protocol::{AUTHENTICATION, DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING};
     matches!(
         next_header,
@@ -276,53 +394,15 @@ const fn is_extension(next_header: u8) -> bool {
     )
 }
 
-/// Walks over one extension header.
-fn step(at: Upper<'_>) -> Result<Upper<'_>, WireError> {
-    // The shortest extension header has 8 bytes, and all begin alike: next header, length.
-    let (start, _) = head::<8>(at.payload, "ipv6 extension")?;
-    let length = match at.protocol {
+const fn extension_len(kind: u8, start: &[u8; 8]) -> usize {
+    let length = start[1] as usize;
+    match kind {
         protocol::FRAGMENT => FRAGMENT_LEN,
         // RFC 4302 §2.2: in words of four bytes, less two.
-        protocol::AUTHENTICATION => (usize::from(start[1]) + 2) * 4,
+        protocol::AUTHENTICATION => (length + 2) * 4,
         // RFC 8200 §4.3: in words of eight bytes, not counting the first.
-        _ => (usize::from(start[1]) + 1) * 8,
-    };
-    let Some((header, payload)) = at.payload.split_at_checked(length) else {
-        let have = at.payload.len();
-        return Err(WireError::Truncated {
-            layer: "ipv6 extension",
-            need: length,
-            have,
-        });
-    };
-    let found = match at.protocol {
-        protocol::HOP_BY_HOP | protocol::DESTINATION_OPTIONS => options_problem(header, at.offset)?,
-        protocol::ROUTING => routing_problem(start, at.offset),
-        _ => None,
-    };
-    Ok(Upper {
-        protocol: start[0],
-        payload,
-        offset: at.offset + length,
-        fragment: if at.protocol == protocol::FRAGMENT {
-            fragment(start)
-        } else {
-            None
-        },
-        next_header_field: at.offset,
-        problem: at.problem.or(found),
-    })
-}
-
-/// RFC 8200 §4.5. None when it carries the whole packet (RFC 6946 §4).
-fn fragment(header: &[u8; FRAGMENT_LEN]) -> Option<Fragment> {
-    let place = be16::<2, _>(header);
-    let (offset, more) = (usize::from(place & 0xfff8), place & 1 != 0);
-    (offset != 0 || more).then(|| Fragment {
-        offset,
-        more,
-        ident: be32::<4, _>(header),
-    })
+        _ => (length + 1) * 8,
+    }
 }
 
 /// RFC 8200 §4.4: we implement no routing type, so a packet that has hops left on its list is

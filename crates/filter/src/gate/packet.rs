@@ -6,10 +6,8 @@
 //! What is sent is read more strictly: every receiver must see the packet that the gate sees, or none.
 
 use super::layout::address_bytes;
-use crate::limits::EXTENSION_HEADERS_MAX;
-use exos_wire::protocol::{
-    AUTHENTICATION, DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ICMP, ICMPV6, ROUTING, TCP, UDP,
-};
+use exos_wire::ipv6::{Extensions, is_extension};
+use exos_wire::protocol::{ICMP, ICMPV6, ROUTING, TCP, UDP};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Whether all of a packet is there.
@@ -73,15 +71,6 @@ fn v4_address(bytes: &[u8], at: usize) -> [u8; 16] {
 fn v6_address(bytes: &[u8], at: usize) -> [u8; 16] {
     std::array::from_fn(|i| bytes[at + i])
 }
-
-/// What may stand between the header of IPv6 and the transport's.
-pub(super) const EXTENSION_HEADERS: [u8; 5] = [
-    HOP_BY_HOP,
-    ROUTING,
-    FRAGMENT,
-    AUTHENTICATION,
-    DESTINATION_OPTIONS,
-];
 
 impl Packet {
     /// The IPv4 or IPv6 packet behind 14 bytes of Ethernet. `sending`: an ICMP error must be whole, quote enough to say
@@ -180,7 +169,7 @@ impl Packet {
         if source != self.destination || (sending && destination != self.source) {
             return None;
         }
-        if self.is_v6 && EXTENSION_HEADERS.contains(&protocol) {
+        if self.is_v6 && is_extension(protocol) {
             return None;
         }
         let icmp = if self.is_v6 { ICMPV6 } else { ICMP };
@@ -267,63 +256,27 @@ fn v6(frame: &[u8]) -> Result<Packet, Fault> {
         transport: 54,
         end,
     };
-    for count in 0..EXTENSION_HEADERS_MAX {
-        let next = packet.protocol;
-        let read = match next {
-            // RFC 8200 §4.1: only directly behind the fixed header.
-            HOP_BY_HOP => count == 0,
-            ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION_OPTIONS => true,
-            _ => false,
-        };
-        if !read {
-            return Ok(packet);
+    let mut headers = Extensions::behind_fixed_header(header[6], &frame[54..end], 54);
+    while let Some(header) = headers.advance().map_err(|_| Fault::Header)? {
+        packet.protocol = headers.next_header;
+        packet.odd |= header.kind == ROUTING;
+        if let Some(fragment) = header.fragment() {
+            packet.identifier = fragment.ident;
+            if fragment.offset != 0 {
+                packet.part = Part::Later;
+                return Ok(packet);
+            }
+            // Without more fragments the first is all (RFC 6946).
+            if fragment.more {
+                packet.part = Part::First;
+            }
         }
-        if packet.extension(frame)? == Part::Later {
-            return Ok(packet);
-        }
+        packet.transport = headers.offset;
     }
-    match packet.protocol {
-        ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION_OPTIONS => Err(Fault::Header),
-        _ => Ok(packet),
-    }
+    Ok(packet)
 }
 
 /// RFC 4291 §2.5.5.2.
 fn is_mapped(address: &[u8]) -> bool {
     address.starts_with(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff])
-}
-
-impl Packet {
-    /// Read one extension header, whose kind is in `protocol`.
-    fn extension(&mut self, frame: &[u8]) -> Result<Part, Fault> {
-        let header: &[u8; 8] = bytes(frame, self.transport, self.end).ok_or(Fault::Header)?;
-        let kind = std::mem::replace(&mut self.protocol, header[0]);
-        let length = usize::from(header[1]);
-        match kind {
-            FRAGMENT => {
-                // RFC 8200 §4.5. Without more fragments the first is all (RFC 6946).
-                self.identifier = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
-                let offset = be16(header, 2);
-                if offset & 0xfff8 != 0 {
-                    self.part = Part::Later;
-                    return Ok(Part::Later);
-                }
-                if offset & 1 != 0 {
-                    self.part = Part::First;
-                }
-                self.transport += 8;
-                return Ok(self.part);
-            }
-            // RFC 4302 §2.2.
-            AUTHENTICATION => self.transport += (length + 2) * 4,
-            _ => {
-                self.odd |= kind == ROUTING;
-                self.transport += (length + 1) * 8;
-            }
-        }
-        if self.transport > self.end {
-            return Err(Fault::Header);
-        }
-        Ok(self.part)
-    }
 }

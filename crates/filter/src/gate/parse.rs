@@ -8,12 +8,11 @@ use super::code::{
     fragment, half,
 };
 use super::layout::Shape;
-use super::packet::EXTENSION_HEADERS;
 use crate::ebpf::{Alu, Condition, Insn, Label, Reg, Size};
 use crate::limits::EXTENSION_HEADERS_MAX;
+use exos_wire::ipv6::EXTENSION_HEADERS;
 use exos_wire::protocol::{
-    AUTHENTICATION, DESTINATION_OPTIONS, FRAGMENT as FRAGMENT_HEADER, HOP_BY_HOP, ICMP, ICMPV6,
-    ROUTING, TCP, UDP,
+    AUTHENTICATION, FRAGMENT as FRAGMENT_HEADER, ICMP, ICMPV6, ROUTING, TCP, UDP,
 };
 
 /// Where the transport header begins, once the network header is read.
@@ -136,14 +135,9 @@ impl Code<'_> {
         for count in 0..EXTENSION_HEADERS_MAX {
             self.extension_header(count == 0, transport, faults.header);
         }
-        for next in [
-            ROUTING,
-            FRAGMENT_HEADER,
-            AUTHENTICATION,
-            DESTINATION_OPTIONS,
-        ] {
+        for next in &EXTENSION_HEADERS[1..] {
             self.asm
-                .jump_if(NEXT, Condition::Equal, i32::from(next), faults.header);
+                .jump_if(NEXT, Condition::Equal, i32::from(*next), faults.header);
         }
         self.asm.bind(transport);
         self.put(PROTOCOL, NEXT);
@@ -181,15 +175,10 @@ impl Code<'_> {
             unrouted,
             walked,
         ] = [(); 7].map(|()| self.asm.label());
-        let kinds = [
-            ROUTING,
-            DESTINATION_OPTIONS,
-            FRAGMENT_HEADER,
-            AUTHENTICATION,
-        ];
-        for kind in first.then_some(HOP_BY_HOP).into_iter().chain(kinds) {
+        // RFC 8200 §4.1: hop-by-hop options only directly behind the fixed header.
+        for kind in &EXTENSION_HEADERS[usize::from(!first)..] {
             self.asm
-                .jump_if(NEXT, Condition::Equal, i32::from(kind), read);
+                .jump_if(NEXT, Condition::Equal, i32::from(*kind), read);
         }
         self.asm.jump(transport);
         self.asm.bind(read);

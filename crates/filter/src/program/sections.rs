@@ -12,7 +12,8 @@ use crate::ebpf::{Alu, Condition, Insn, Label, Operand, Reg, Size};
 use crate::layers::VLAN;
 use crate::limits::{EXTENSION_HEADERS_MAX, OFFSET_MAX, TRANSPORT_OFFSET_MAX};
 use crate::literal::{Base, Literal, Width};
-use exos_wire::protocol::{AUTHENTICATION, DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING};
+use exos_wire::ipv6::EXTENSION_HEADERS;
+use exos_wire::protocol::{AUTHENTICATION, FRAGMENT};
 
 /// The plans of all classes.
 struct Plans {
@@ -297,9 +298,9 @@ fn ipv6_headers(e: &mut Emitter<'_>, malformed: Label, fragment: Label) {
     for count in 0..EXTENSION_HEADERS_MAX {
         extension_header(e, count == 0, end, malformed, fragment);
     }
-    for next in [ROUTING, FRAGMENT, AUTHENTICATION, DESTINATION_OPTIONS] {
+    for next in &EXTENSION_HEADERS[1..] {
         e.asm
-            .jump_if32(PROTOCOL, Condition::Equal, i32::from(next), malformed);
+            .jump_if32(PROTOCOL, Condition::Equal, i32::from(*next), malformed);
     }
     e.asm.bind(end);
     e.asm.alu(Alu::Add, TRANSPORT, FRAME);
@@ -314,13 +315,10 @@ fn extension_header(
     fragment: Label,
 ) {
     let [generic, authentication, advance, read, walked] = [(); 5].map(|()| e.asm.label());
-    if first {
+    // RFC 8200 §4.1: hop-by-hop options only directly behind the fixed header.
+    for next in &EXTENSION_HEADERS[usize::from(!first)..] {
         e.asm
-            .jump_if32(PROTOCOL, Condition::Equal, i32::from(HOP_BY_HOP), read);
-    }
-    for next in [ROUTING, DESTINATION_OPTIONS, FRAGMENT, AUTHENTICATION] {
-        e.asm
-            .jump_if32(PROTOCOL, Condition::Equal, i32::from(next), read);
+            .jump_if32(PROTOCOL, Condition::Equal, i32::from(*next), read);
     }
     e.asm.jump(end);
     e.asm.bind(read);

@@ -32,17 +32,14 @@
 //! Needs root, and says that it was skipped otherwise. One case runs at a time.
 
 mod asking;
-mod attacker;
 mod crowding;
 mod dying;
-mod far_end;
 mod filters;
 mod fuzzed;
 mod games;
+mod harness;
 mod histories;
 mod keeping;
-mod program;
-mod raw_rings;
 mod reading;
 mod revoking;
 mod rings;
@@ -51,4 +48,5 @@ mod sockets;
 mod talking;
 mod turns;
 mod wire;
-mod world;
+
+use harness::{attacker, far_end, program, raw_rings, world};
