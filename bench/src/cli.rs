@@ -1,11 +1,11 @@
 //! The command line of `exos bench`.
 
-use crate::cost::{self, CostArgs, ReplayArgs};
-use crate::forward::{self, ForwardArgs};
-use crate::http::{self, HttpArgs, PacketsArgs};
-use crate::load::{self, LoadArgs};
-use crate::sharing::{self, ProgramArgs, SharingArgs};
-use crate::tcp::{self, PeerArgs, RawArgs, TcpArgs};
+use crate::experiment::cost::{self, CostArgs, ReplayArgs};
+use crate::experiment::forward::{self, ForwardArgs};
+use crate::experiment::http::{self, HttpArgs, PacketsArgs};
+use crate::experiment::load::{self, LoadArgs};
+use crate::experiment::sharing::{self, ProgramArgs, SharingArgs};
+use crate::experiment::tcp::{self, PeerArgs, RawArgs, TcpArgs};
 use exos_host::Result;
 use std::process::ExitCode;
 

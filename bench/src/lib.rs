@@ -1,5 +1,8 @@
 //! `exos bench`: the papers' figures and tables, measured here beside peers.
 //!
+//! Three layers: `stage` (cores, processes, the wire, and what they used of the machine), `experiment` (what is measured, a
+//! folder for each), `report` (medians, ratios, where results go).
+//!
 //! Each experiment sets up all it needs on a lab wire of its own, runs ours and its peers in turn in the same
 //! session, repeats, and reports medians as a table for people and as JSON (docs/json.md) for programs.
 //!
@@ -10,20 +13,11 @@
 #![forbid(unsafe_code)]
 
 mod cli;
-pub mod cost;
-pub mod cpu;
-mod daemon;
-pub mod forward;
-pub mod http;
+mod experiment;
 mod limits;
-mod link;
-pub mod load;
-mod memory;
-mod output;
-mod process;
-mod scratch;
-pub mod sharing;
+mod report;
 mod stage;
-pub mod tcp;
 
 pub use cli::{BenchArgs, BenchCommand, run};
+pub use experiment::{cost, forward, http, load, sharing, tcp};
+pub use report::Results;

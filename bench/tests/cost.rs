@@ -4,6 +4,7 @@
 //! This is a program of its own (`harness = false`), because what is measured is the program that runs.
 
 use clap::Parser as _;
+use exos_bench::Results as _;
 use exos_bench::cost::{CostArgs, Report, StackKind, measure};
 use exos_bench::{BenchArgs, run};
 use std::process::ExitCode;

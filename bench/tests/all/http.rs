@@ -2,6 +2,7 @@
 //! looked at: that what was to be measured happened is.
 
 use clap::Parser as _;
+use exos_bench::Results as _;
 use exos_bench::http::{Client, HttpArgs, Report, measure, run};
 use exos_host::caps::{self, CapabilitySet};
 use std::io::Write as _;

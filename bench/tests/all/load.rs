@@ -2,6 +2,7 @@
 //! looked at: that what was to be measured happened is.
 
 use clap::Parser as _;
+use exos_bench::Results as _;
 use exos_bench::forward::{self, ForwardArgs};
 use exos_bench::load::{LoadArgs, measure, run};
 use exos_host::caps::{self, CapabilitySet};

@@ -2,6 +2,7 @@
 //! pass.
 
 use clap::Parser as _;
+use exos_bench::Results as _;
 use exos_bench::sharing::{Goal, SharingArgs, measure, run};
 use exos_host::caps::{self, CapabilitySet};
 use std::io::Write as _;

@@ -1,0 +1,286 @@
+//! Who forwards: where each is reached, and how it is started.
+
+use super::forwarding::Forwarding;
+use super::network::{FORWARDER, Host, Network, OURS, SERVER};
+use crate::stage::process::{find_program, said_by};
+use crate::stage::{Stage, Started};
+use exos_host::{Error, Result, error::Context as _};
+use exos_lab::INTERFACE;
+use std::fmt;
+use std::io::Write as _;
+use std::net::SocketAddrV4;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Who forwards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Contender {
+    /// Nobody: the client speaks to the server.
+    Nobody,
+    /// exos forward, packet by packet in user space.
+    Exos,
+    /// exos forward --in-kernel: connections that stand in the interface's driver.
+    ExosKernel,
+    /// exos forward --via xokd: on a part of the interface that the daemon lends.
+    ExosXokd,
+    /// exos forward --splice: joined sockets.
+    ExosSplice,
+    /// HAProxy, TCP mode.
+    Haproxy,
+    /// nginx, its stream module.
+    Nginx,
+    /// Linux's own address translation, by nftables.
+    Nftables,
+}
+
+const HAPROXY_CFG: &str = include_str!("../../../haproxy/haproxy.cfg");
+const NGINX_CONF: &str = include_str!("../../../nginx/stream.conf");
+const NFTABLES: &str = include_str!("../../../nftables/forward.nft");
+
+/// Where the daemon listens, in the session's folder.
+const DAEMON: &str = "xokd.sock";
+
+/// Where distributions put nginx's module.
+const NGINX_MODULES: [&str; 3] = [
+    "/usr/lib/nginx/modules/ngx_stream_module.so",
+    "/usr/lib64/nginx/modules/ngx_stream_module.so",
+    "/usr/share/nginx/modules/ngx_stream_module.so",
+];
+
+/// Connections that are over are forgotten at once: the kernel's table would be full of them after some seconds.
+const FORGET: [&str; 4] = ["time_wait", "close", "last_ack", "fin_wait"];
+
+impl fmt::Display for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Nobody => "nobody",
+            Self::Exos => "exos",
+            Self::ExosKernel => "exos-kernel",
+            Self::ExosXokd => "exos-xokd",
+            Self::ExosSplice => "exos-splice",
+            Self::Haproxy => "haproxy",
+            Self::Nginx => "nginx",
+            Self::Nftables => "nftables",
+        })
+    }
+}
+
+impl Contender {
+    /// All of them, ours first.
+    pub const ALL: [Self; 8] = [
+        Self::Nobody,
+        Self::Exos,
+        Self::ExosKernel,
+        Self::ExosXokd,
+        Self::ExosSplice,
+        Self::Haproxy,
+        Self::Nginx,
+        Self::Nftables,
+    ];
+
+    /// Where the client asks.
+    pub(super) fn address(self) -> SocketAddrV4 {
+        let ip = match self {
+            Self::Nobody => return SERVER,
+            Self::Exos | Self::ExosKernel | Self::ExosXokd => OURS,
+            _ => FORWARDER,
+        };
+        SocketAddrV4::new(ip, SERVER.port())
+    }
+
+    /// Whose link address that has.
+    pub(super) fn host(self) -> Host {
+        match self {
+            Self::Nobody => Host::Server,
+            _ => Host::Forwarder,
+        }
+    }
+
+    pub(super) fn program(self, exos: &Path) -> Result<PathBuf> {
+        match self {
+            Self::Nobody | Self::Exos | Self::ExosKernel | Self::ExosXokd | Self::ExosSplice => {
+                Ok(exos.to_owned())
+            }
+            Self::Haproxy => find_program("haproxy", "haproxy"),
+            Self::Nginx => find_program("nginx", "nginx"),
+            Self::Nftables => find_program("nft", "nftables"),
+        }
+    }
+
+    /// What the program calls itself, or why it is not there.
+    pub(super) fn version(self, exos: &Path) -> Result<String> {
+        let option = match self {
+            Self::Nobody => return Ok("the client speaks to the server".to_owned()),
+            Self::Haproxy | Self::Nginx => "-v",
+            _ => "--version",
+        };
+        if self == Self::Nginx {
+            nginx_module()?;
+        }
+        let said = said_by(&self.program(exos)?, &[option])?;
+        let line = said.lines().next().unwrap_or_default();
+        Ok(line.trim_start_matches("nginx version: ").to_owned())
+    }
+
+    /// Starts it on its host and core, and waits until it listens.
+    pub(super) fn start<'n>(self, stage: &Stage, network: &'n Network) -> Result<Forwarding<'n>> {
+        let mut forwarding = Forwarding::new(network, stage.cores[0]);
+        if self == Self::Nobody {
+            return Ok(forwarding);
+        }
+        let mut command = network.command(Host::Forwarder, self.program(stage.program())?)?;
+        if self == Self::Nftables {
+            forwarding.has_rules = true;
+            load_rules(command)?;
+            for state in FORGET {
+                let setting = format!("net/netfilter/nf_conntrack_tcp_timeout_{state}");
+                network.netns(Host::Forwarder).set_sysctl(&setting, "1")?;
+            }
+            return Ok(forwarding);
+        }
+        if self == Self::ExosKernel {
+            forwarding.receiving = Some(network.receive_from_forwarder()?);
+        }
+        if self == Self::ExosXokd {
+            forwarding.daemon = Some(start_daemon(stage, network)?);
+        }
+        self.configure(stage, &mut command)?;
+        if matches!(self, Self::Exos | Self::ExosKernel | Self::ExosXokd) {
+            let control = stage.scratch.file("control");
+            command.arg("--control").arg(&control);
+            forwarding.control = Some(control);
+        }
+        let mut started = stage.start(&self.to_string(), command, stage.cores[0])?;
+        match self {
+            Self::Haproxy | Self::Nginx => {
+                stage.await_true(&mut started, || {
+                    network.listens(Host::Forwarder, SERVER.port())
+                })?;
+            }
+            _ => stage.await_address(&mut started)?,
+        }
+        forwarding.started = Some(started);
+        Ok(forwarding)
+    }
+
+    fn configure(self, stage: &Stage, command: &mut Command) -> Result<()> {
+        let (at, server) = (self.address().to_string(), SERVER.to_string());
+        match self {
+            Self::Exos | Self::ExosKernel => {
+                // It is told to poll: on a core of its own it would take it for the only one that there is.
+                command.args(["forward", "--idle", "poll", "--via", "none", "--link"]);
+                command.arg(format!("xdp:{INTERFACE}"));
+                command.args(["--address", &format!("{OURS}/24")]);
+                command.args(["--listen", &at, "--to", &server]);
+                if self == Self::ExosKernel {
+                    command.arg("--in-kernel");
+                }
+            }
+            Self::ExosXokd => {
+                command.args(["forward", "--idle", "poll", "--via", "xokd", "--xokd"]);
+                command.arg(stage.scratch.file(DAEMON));
+                command.args(["--listen", &at, "--to", &server]);
+            }
+            Self::ExosSplice => {
+                command.args(["forward", "--splice", "--listen", &at, "--to", &server]);
+            }
+            Self::Haproxy => {
+                command.arg("-db").arg("-f");
+                command.arg(stage.scratch.write("haproxy.cfg", fill(HAPROXY_CFG, &[]))?);
+            }
+            _ => {
+                let prefix = stage.scratch.directory("stream")?;
+                let own = [
+                    ("@MODULE@", nginx_module()?.to_owned()),
+                    ("@PREFIX@", prefix.to_string_lossy().into_owned()),
+                ];
+                let file = stage.scratch.write("stream.conf", fill(NGINX_CONF, &own))?;
+                command.arg("-p").arg(&prefix).arg("-c").arg(file);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The daemon on the forwarder's host, which lends to its own user.
+fn start_daemon(stage: &Stage, network: &Network) -> Result<Started> {
+    let policy = format!(
+        "[[interface]]\nname = \"{INTERFACE}\"\naddresses = [\"{OURS}/24\"]\n\
+         [[allow]]\nuser = \"root\"\nports = [\"1-65535\"]\n"
+    );
+    let policy = stage.scratch.write("xokd.toml", policy)?;
+    let mut command = network.command(Host::Forwarder, stage.program())?;
+    command.args(["daemon", "--socket"]);
+    command.arg(stage.scratch.file(DAEMON));
+    command.arg("--policy").arg(policy);
+    // It does nothing while packets go by; where it does, it is on the forwarder's core.
+    let mut daemon = stage.start("the daemon", command, stage.cores[0])?;
+    stage.await_said(&mut daemon, "listening at")?;
+    Ok(daemon)
+}
+
+fn load_rules(mut command: Command) -> Result<()> {
+    let what = || "cannot load the rules of nftables";
+    command.args(["-f", "-"]).stdin(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().context(what)?;
+    let mut input = child.stdin.take().expect("it is piped");
+    input
+        .write_all(fill(NFTABLES, &[]).as_bytes())
+        .context(what)?;
+    drop(input);
+    let output = child.wait_with_output().context(what)?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(Error::new(format!("{}: {}", what(), said.trim())).mend(
+            "leave nftables out of --contenders, or use a kernel with nf_tables and nf_nat",
+        ));
+    }
+    Ok(())
+}
+
+fn nginx_module() -> Result<&'static str> {
+    let found = NGINX_MODULES.iter().find(|path| Path::new(path).exists());
+    found.copied().ok_or_else(|| {
+        Error::new("nginx has no stream module").mend("install it: apt install libnginx-mod-stream")
+    })
+}
+
+/// A configuration with its places filled in.
+fn fill(text: &str, own: &[(&str, String)]) -> String {
+    let listen = SocketAddrV4::new(FORWARDER, SERVER.port());
+    let common = [
+        ("@LISTEN@", listen.to_string()),
+        ("@ADDRESS@", FORWARDER.to_string()),
+        ("@PORT@", SERVER.port().to_string()),
+        ("@SERVER@", SERVER.to_string()),
+        ("@SERVER_HOST@", SERVER.ip().to_string()),
+    ];
+    let uncommented = text.lines().filter(|line| !line.starts_with('#'));
+    let text = uncommented.fold(String::new(), |text, line| text + line + "\n");
+    let all = common.iter().chain(own);
+    all.fold(text, |text, (mark, value)| text.replace(mark, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configurations_are_filled_in() {
+        let own = [("@MODULE@", "/m".to_owned()), ("@PREFIX@", "/p".to_owned())];
+        for (text, wanted) in [
+            (HAPROXY_CFG, "bind 10.10.0.3:80"),
+            (HAPROXY_CFG, "server one 10.10.0.11:80"),
+            (NGINX_CONF, "listen 10.10.0.3:80"),
+            (NGINX_CONF, "load_module /m;"),
+            (
+                NFTABLES,
+                "ip daddr 10.10.0.3 tcp dport 80 dnat to 10.10.0.11:80",
+            ),
+            (NFTABLES, "ip daddr 10.10.0.11 masquerade"),
+        ] {
+            let filled = fill(text, &own);
+            assert!(filled.contains(wanted) && !filled.contains('@'), "{filled}");
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! What one load through a forwarder showed: a run, the medians of some, and those of all contenders in a case.
+
+use super::contender::Contender;
+use super::options::Cell;
+use crate::experiment::http::{Connection, Measured, Visited};
+use crate::report::{Ratio, limited_by, median_of};
+use crate::stage::cpu::{CoreTime, ticks_to_us};
+use serde::Serialize;
+
+/// What forwarding a request costs at least: less is an error of measurement, and would make a ratio of nothing.
+const COST_LEAST_US: f64 = 0.1;
+
+/// What a rate counts as at least in a ratio: of nothing there is none.
+const RATE_LEAST: f64 = 0.1;
+
+/// One wire, kind of connection and size; or a rate, at which latency is measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Case {
+    /// Its name.
+    pub name: String,
+    /// The kind of wire: `plain` or `offload`.
+    pub wire: String,
+    /// How requests were spread over connections.
+    pub connection: Connection,
+    /// The size of the document in bytes.
+    pub size_bytes: u64,
+    /// Requests a second that were asked for; `null`: as many as go.
+    pub rate_per_sec: Option<u32>,
+    /// What each contender did.
+    pub results: Vec<Outcome>,
+    /// Requests a second of ours by those of each other.
+    pub rate_ratios: Vec<Ratio>,
+    /// Requests for which a second of a core suffices that does nothing but forward, of ours by those of each other.
+    pub capacity_ratios: Vec<Ratio>,
+}
+
+/// One contender in one case: medians over the runs, errors summed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// The contender.
+    pub contender: String,
+    /// Median over the runs.
+    pub requests_per_sec: f64,
+    /// Median over the runs; a megabyte is 1,000,000 bytes, heads of answers included.
+    pub megabytes_per_sec: f64,
+    /// Packets that the forwarder's host received in a second: median over the runs.
+    pub packets_per_sec: f64,
+    /// What both cores together needed for a request more than without a forwarder in the same run, in microseconds: the
+    /// median; `null` where that was not measured.
+    pub forwarding_us_per_request: Option<f64>,
+    /// Of that, on the forwarder's core: median over the runs.
+    pub forwarder_core_us_per_request: f64,
+    /// Part of the time that it was busy, 0 to 1: median over the runs.
+    pub forwarder_core_busy: f64,
+    /// Part of the time that client and server had something to do, 0 to 1: median over the runs.
+    pub others_busy: f64,
+    /// Who had no time left: `forwarder`, `others` or `neither`.
+    pub limited_by: &'static str,
+    /// Median over the runs of the median latency, in microseconds.
+    pub latency_p50_us: f64,
+    /// By how much that is more than without a forwarder in the same run: the median; `null` where that was not measured.
+    pub added_p50_us: Option<f64>,
+    /// Median over the runs of the 99th percentile of latency, in microseconds.
+    pub latency_p99_us: f64,
+    /// Errors of all runs.
+    pub errors: u64,
+    /// Every run.
+    pub runs: Vec<Run>,
+}
+
+/// One measurement.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    /// Answers received in a second.
+    pub requests_per_sec: f64,
+    /// Megabytes (1,000,000 bytes) received in a second.
+    pub megabytes_per_sec: f64,
+    /// Packets that the forwarder's host received in a second.
+    pub packets_per_sec: f64,
+    /// Time that the forwarder's core was busy, microseconds for one request.
+    pub forwarder_core_us_per_request: f64,
+    /// Time that client and server had something to do, what they delivered to others included, microseconds for one request.
+    pub others_us_per_request: f64,
+    /// Part of the time that the forwarder's core was busy, 0 to 1.
+    pub forwarder_core_busy: f64,
+    /// Part of the time that client and server had something to do, 0 to 1.
+    pub others_busy: f64,
+    /// The median of the time that requests took.
+    pub latency_p50_us: f64,
+    /// The 99th percentile.
+    pub latency_p99_us: f64,
+    /// What went wrong.
+    pub errors: u64,
+    /// Segments that our client sent again; `null` of wrk.
+    pub resent: Option<u64>,
+}
+
+/// What the client saw.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub requests: u64,
+    seconds: f64,
+    bytes: u64,
+    errors: u64,
+    resent: Option<u64>,
+    busy: Option<f64>,
+    latency_us: [f64; 2],
+}
+
+impl Seen {
+    pub fn of_packets(visited: &Visited) -> Self {
+        Self {
+            requests: visited.requests,
+            seconds: visited.seconds,
+            bytes: visited.bytes,
+            errors: visited.errors.total() + visited.unanswered,
+            resent: Some(visited.resent),
+            busy: Some(visited.working),
+            latency_us: [50.0, 99.0].map(|percent| visited.latency(percent)),
+        }
+    }
+
+    pub fn of_wrk(measured: Measured) -> Self {
+        let latency = measured.latency_us;
+        Self {
+            requests: measured.requests,
+            seconds: measured.duration_us as f64 / 1e6,
+            bytes: measured.bytes,
+            errors: measured.errors.total(),
+            resent: None,
+            busy: None,
+            latency_us: [latency.p50 as f64, latency.p99 as f64],
+        }
+    }
+}
+
+/// What was used meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Used {
+    pub seconds: f64,
+    /// Microseconds in which who forwards was busy.
+    pub forwarder_us: f64,
+    /// The core of client and server.
+    pub others: CoreTime,
+    pub packets: u64,
+}
+
+impl Run {
+    pub(super) fn new(seen: Seen, used: &Used) -> Self {
+        let rate = seen.requests as f64 / seen.seconds;
+        // Of none, all that was used is told.
+        let requests = (rate * used.seconds).max(1.0);
+        // Ours says for how long it had something to do; who sleeps otherwise has a core that is idle then.
+        let others_busy = seen.busy.unwrap_or(used.others.busy_share());
+        let others_us = match seen.busy {
+            Some(busy) => busy * used.seconds * 1e6,
+            None => ticks_to_us(used.others.busy),
+        };
+        Self {
+            requests_per_sec: rate,
+            megabytes_per_sec: seen.bytes as f64 / 1e6 / seen.seconds,
+            packets_per_sec: used.packets as f64 / used.seconds,
+            forwarder_core_us_per_request: used.forwarder_us / requests,
+            others_us_per_request: others_us / requests,
+            forwarder_core_busy: used.forwarder_us / 1e6 / used.seconds,
+            others_busy,
+            latency_p50_us: seen.latency_us[0],
+            latency_p99_us: seen.latency_us[1],
+            errors: seen.errors,
+            resent: seen.resent,
+        }
+    }
+
+    /// What both cores needed for a request more than in a run without a forwarder.
+    fn forwarding_us(&self, direct: &Self) -> f64 {
+        self.forwarder_core_us_per_request + self.others_us_per_request
+            - direct.others_us_per_request
+    }
+}
+
+impl Outcome {
+    /// The medians of some runs.
+    pub(super) fn of(contender: Contender, runs: Vec<Run>) -> Self {
+        let of = |value: fn(&Run) -> f64| median_of(&runs, value);
+        let (busy, others) = (of(|r| r.forwarder_core_busy), of(|r| r.others_busy));
+        Self {
+            contender: contender.to_string(),
+            requests_per_sec: of(|r| r.requests_per_sec),
+            megabytes_per_sec: of(|r| r.megabytes_per_sec),
+            packets_per_sec: of(|r| r.packets_per_sec),
+            forwarding_us_per_request: None,
+            forwarder_core_us_per_request: of(|r| r.forwarder_core_us_per_request),
+            forwarder_core_busy: busy,
+            others_busy: others,
+            // Who forwards is named first: the others look for packets even while they wait for it.
+            limited_by: match limited_by(others, busy) {
+                "client" => "forwarder",
+                "server" => "others",
+                other => other,
+            },
+            latency_p50_us: of(|r| r.latency_p50_us),
+            added_p50_us: None,
+            latency_p99_us: of(|r| r.latency_p99_us),
+            errors: runs.iter().map(|r| r.errors).sum(),
+            runs,
+        }
+    }
+
+    /// Compares it with nobody forwarding, run by run: what that adds to the time of a request, and what it costs.
+    fn compare(&mut self, direct: &Self) {
+        let pairs: Vec<(&Run, &Run)> = self.runs.iter().zip(&direct.runs).collect();
+        let added = median_of(&pairs, |(own, direct)| {
+            own.latency_p50_us - direct.latency_p50_us
+        });
+        let cost = median_of(&pairs, |(own, direct)| own.forwarding_us(direct));
+        (self.added_p50_us, self.forwarding_us_per_request) = (Some(added), Some(cost));
+    }
+
+    /// In each run, the requests for which a second of forwarding suffices.
+    fn capacities(&self, direct: &Self) -> Vec<f64> {
+        let pairs = self.runs.iter().zip(&direct.runs);
+        let of = |(own, direct): (&Run, &Run)| 1e6 / own.forwarding_us(direct).max(COST_LEAST_US);
+        pairs.map(of).collect()
+    }
+}
+
+impl Case {
+    pub(super) fn new(cell: Cell, mut results: Vec<Outcome>) -> Self {
+        // Nobody forwarding is no contender.
+        let nobody = Contender::Nobody.to_string();
+        let direct = results.iter().find(|o| o.contender == nobody).cloned();
+        let mut others: Vec<&mut Outcome> = results.iter_mut().collect();
+        others.retain(|o| o.contender != nobody);
+        let ratios = |of: &dyn Fn(&Outcome) -> Vec<f64>| {
+            let named = others.iter().map(|o| (o.contender.clone(), of(o)));
+            Ratio::all(&named.collect::<Vec<_>>())
+        };
+        let rate = |run: &Run| run.requests_per_sec.max(RATE_LEAST);
+        let rates = |o: &Outcome| o.runs.iter().map(rate).collect();
+        let rate_ratios = ratios(&rates);
+        let capacity_ratios = direct.as_ref().map_or(Vec::new(), |direct| {
+            ratios(&|o: &Outcome| o.capacities(direct))
+        });
+        if let Some(direct) = &direct {
+            others.iter_mut().for_each(|o| o.compare(direct));
+        }
+        Self {
+            name: cell.to_string(),
+            wire: cell.wire.to_string(),
+            connection: cell.connection,
+            size_bytes: cell.size.bytes(),
+            rate_per_sec: cell.rate,
+            results,
+            rate_ratios,
+            capacity_ratios,
+        }
+    }
+
+    /// What a contender did.
+    pub(super) fn result(&self, contender: &str) -> Option<&Outcome> {
+        let mut results = self.results.iter();
+        results.find(|result| result.contender == contender)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::experiment::http::Size;
+    use exos_lab::WireKind;
+
+    pub(in crate::experiment::forward) fn run(rate: f64, core_us: f64, p50: f64) -> Run {
+        Run {
+            requests_per_sec: rate,
+            megabytes_per_sec: 1.0,
+            packets_per_sec: rate * 10.0,
+            forwarder_core_us_per_request: core_us,
+            others_us_per_request: 1e6 / rate,
+            forwarder_core_busy: rate * core_us / 1e6,
+            others_busy: 1.0,
+            latency_p50_us: p50,
+            latency_p99_us: p50 * 2.0,
+            errors: 1,
+            resent: Some(0),
+        }
+    }
+
+    pub(in crate::experiment::forward) fn case() -> Case {
+        let cell = Cell {
+            wire: WireKind::Plain,
+            connection: Connection::New,
+            size: Size::of_bytes(100),
+            rate: None,
+        };
+        let of = |who, runs: [(f64, f64, f64); 3]| {
+            Outcome::of(who, runs.map(|(rate, us, p50)| run(rate, us, p50)).to_vec())
+        };
+        Case::new(
+            cell,
+            vec![
+                of(
+                    Contender::Nobody,
+                    [(40e3, 0.0, 10.0), (44e3, 0.0, 20.0), (42e3, 0.0, 30.0)],
+                ),
+                // Rates of the runs are 3, 4 and 2 times the other's; medians alone would say 3.
+                of(
+                    Contender::Exos,
+                    [(30e3, 20.0, 15.0), (40e3, 20.0, 29.0), (25e3, 20.0, 36.0)],
+                ),
+                of(
+                    Contender::Haproxy,
+                    [
+                        (10e3, 100.0, 70.0),
+                        (10e3, 98.0, 70.0),
+                        (12.5e3, 80.0, 70.0),
+                    ],
+                ),
+            ],
+        )
+    }
+
+    #[test]
+    fn ratios_and_what_is_added_are_of_runs() {
+        let case = case();
+        assert_eq!(case.rate_ratios.len(), 1, "nobody is no contender");
+        let is = |of: &[Ratio], expected: [f64; 3]| {
+            let found = [of[0].least, of[0].median, of[0].most];
+            let mut pairs = found.iter().zip(expected);
+            assert!(pairs.all(|(a, b)| (a - b).abs() < 1e-9), "{found:?}");
+        };
+        is(&case.rate_ratios, [2.0, 3.0, 4.0]);
+        // Others took 25, 22.73 and 23.81 microseconds without a forwarder, with ours 33.33, 25 and 40: what is more counts as its.
+        let cost = |n: usize, core: f64, rate: f64| core + 1e6 / rate - 1e6 / [40e3, 44e3, 42e3][n];
+        let costs = [
+            cost(0, 20.0, 30e3),
+            cost(1, 20.0, 40e3),
+            cost(2, 20.0, 25e3),
+        ];
+        let theirs = [
+            cost(0, 100.0, 10e3),
+            cost(1, 98.0, 10e3),
+            cost(2, 80.0, 12.5e3),
+        ];
+        let ratios = [0, 1, 2].map(|n: usize| theirs[n] / costs[n]);
+        assert!(ratios[2] < ratios[0] && ratios[0] < ratios[1]);
+        is(&case.capacity_ratios, [ratios[2], ratios[0], ratios[1]]);
+        let found = case.results[1].forwarding_us_per_request;
+        assert!((found.expect("told") - costs[0]).abs() < 1e-9);
+        assert_eq!(case.results[0].forwarding_us_per_request, None);
+        let added: Vec<_> = case.results.iter().map(|r| r.added_p50_us).collect();
+        assert_eq!(added, [None, Some(6.0), Some(50.0)]);
+    }
+
+    /// A forwarder through which nothing comes is told of like the others.
+    #[test]
+    fn nothing_comes_through() {
+        let seen = Seen {
+            requests: 0,
+            seconds: 1.0,
+            bytes: 0,
+            errors: 3,
+            resent: None,
+            busy: Some(0.5),
+            latency_us: [f64::NAN; 2],
+        };
+        let used = Used {
+            seconds: 0.8,
+            forwarder_us: 8e5,
+            others: CoreTime::default(),
+            packets: 7,
+        };
+        let silent = Run::new(seen, &used);
+        let measured = [
+            silent.requests_per_sec,
+            silent.forwarder_core_us_per_request,
+        ];
+        assert_eq!((measured, silent.errors), ([0.0, 8e5], 3));
+        let cell = Cell {
+            wire: WireKind::Offload,
+            connection: Connection::New,
+            size: Size::of_bytes(100),
+            rate: None,
+        };
+        let of = |who, run: &Run| Outcome::of(who, vec![run.clone()]);
+        let other = run(1000.0, 20.0, 15.0);
+        let all = [
+            (Contender::Nobody, &other),
+            (Contender::Exos, &silent),
+            (Contender::ExosKernel, &other),
+        ];
+        let case = Case::new(cell, all.map(|(who, run)| of(who, run)).to_vec());
+        let medians: Vec<f64> = case.rate_ratios.iter().map(|ratio| ratio.median).collect();
+        assert_eq!(medians, [1e-4, 1e4], "{:?}", case.rate_ratios);
+    }
+
+    #[test]
+    fn who_was_the_limit() {
+        let case = case();
+        let limits: Vec<_> = case.results.iter().map(|r| r.limited_by).collect();
+        assert_eq!(limits, ["others", "others", "forwarder"]);
+        assert_eq!(case.result("exos").expect("there").errors, 3);
+    }
+}

@@ -1,0 +1,117 @@
+//! A web server in the client's own loop, on an interface of another namespace: both ends of what is in the middle.
+//!
+//! Two programs on one core take turns when the scheduler says so, and each looks for packets in the other's time. One loop
+//! that turns to the one and then to the other does neither: what it was busy for is what both ends needed, and a request
+//! waits for nobody but anyone who is in the middle. The server is our stack, with the least of a web server on it: what ends
+//! with an empty line is a request, and gets the document.
+
+use super::Kind;
+use super::PacketsArgs;
+use crate::experiment::http::{Size, body};
+use exos::{Attachment, Exos, LinkName, Prefixed, clock};
+use exos_buf::{Buffer, Slice};
+use exos_host::netns::NetNs;
+use exos_host::{Error, Result};
+use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions};
+use exos_lab::INTERFACE;
+use std::net::SocketAddrV4;
+
+/// The server, where there is one.
+pub(super) struct Beside {
+    exos: Exos,
+    answering: Answering,
+}
+
+/// What it does with requests.
+struct Answering {
+    head: Slice,
+    body: Slice,
+    /// Each connection is for one request.
+    once: bool,
+}
+
+impl Beside {
+    /// Opens it where the options say; the thread is in the client's namespace again afterwards.
+    pub fn open(args: &PacketsArgs) -> Result<Option<Self>> {
+        let Some(name) = &args.server_netns else {
+            return Ok(None);
+        };
+        let at = args
+            .server
+            .ok_or(Error::new("a server of its own needs --server"))?;
+        let netns = NetNs::find(name)?;
+        let netns = netns.ok_or_else(|| Error::new(format!("there is no namespace {name}")))?;
+        let own = NetNs::current()?;
+        netns.enter()?;
+        let exos = listen(at);
+        own.enter()?;
+        Ok(Some(Self {
+            exos: exos?,
+            answering: Answering::new(Size::of_bytes(args.size), args.kind),
+        }))
+    }
+
+    /// A turn; true when it moved frames.
+    pub fn turn(&mut self) -> Result<bool> {
+        let exos = &mut self.exos;
+        let got = exos.receive();
+        while let Some(event) = exos.stack.poll_event() {
+            if event.set.contains(EventSet::READABLE) {
+                self.answering.answer(exos, event.connection);
+            }
+        }
+        let sent = exos.send()?;
+        exos.look_on(Some(clock::now()), &[])?;
+        Ok(got > 0 || sent > 0)
+    }
+}
+
+fn listen(at: SocketAddrV4) -> Result<Exos> {
+    let link = LinkName::Xdp {
+        interface: INTERFACE.to_owned(),
+        queue: None,
+    };
+    let ip = (*at.ip()).into();
+    let mut exos = Exos::attach(&Attachment {
+        addresses: vec![Prefixed { ip, prefix: 24 }],
+        ..Attachment::new(link, at.port())
+    })?;
+    let options = ListenOptions::default();
+    let listening = exos.stack.tcp.listen(None, at.port(), options);
+    listening.map_err(|e| Error::new(format!("cannot listen at {at}: {e}")))?;
+    Ok(exos)
+}
+
+impl Answering {
+    fn new(size: Size, kind: Kind) -> Self {
+        let once = kind == Kind::New;
+        let close = if once { "Connection: close\r\n" } else { "" };
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n{close}\r\n",
+            size.bytes()
+        );
+        let [head, body] = [head.into_bytes(), body(size)].map(|bytes| {
+            let buffer = Buffer::from(bytes);
+            buffer.prepare_sums();
+            Slice::from(buffer)
+        });
+        Self { head, body, once }
+    }
+
+    fn answer(&self, exos: &mut Exos, id: ConnectionId) {
+        let tcp = &mut exos.stack.tcp;
+        let readable = tcp.readable(id);
+        // Anyone who asks waits for the answer before it asks again.
+        if !readable.ends_with(b"\r\n\r\n") {
+            return;
+        }
+        tcp.consume(id, readable.len());
+        tcp.send(id, self.head.clone());
+        if !self.body.is_empty() {
+            tcp.send(id, self.body.clone());
+        }
+        if self.once {
+            tcp.finish(id);
+        }
+    }
+}

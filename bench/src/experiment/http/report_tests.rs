@@ -1,0 +1,206 @@
+//! Medians, ratios and tables of made-up runs.
+
+use super::*;
+use crate::experiment::http::Used;
+use crate::experiment::http::cores::tests::cores;
+use crate::experiment::http::outcome::{Outcome, Run};
+use crate::experiment::http::packets::Visited;
+use crate::experiment::http::specialisations::tests::specialised;
+use crate::experiment::http::wrk::{Errors, Measured};
+use crate::experiment::http::{Client, Connection, Server, Size};
+use crate::experiment::http::{LatencyOutcome, LatencyUs, ReadersOutcome, ReadersRun};
+use crate::report::{Ratio, limited_by, setting_of_tests as setting};
+use crate::stage::cpu::{CoreTime, ProcessTime};
+use exos_lab::WireKind;
+
+fn used() -> Used {
+    let core = CoreTime {
+        busy: 150,
+        softirq: 20,
+        idle: 50,
+    };
+    Used {
+        seconds: 2.0,
+        process: ProcessTime {
+            user: 40,
+            system: 60,
+        },
+        server: core,
+        client: core,
+    }
+}
+
+/// So many answers in two seconds.
+pub(in crate::experiment::http) fn run(requests: u64) -> Run {
+    let errors = Errors {
+        timeout: 1,
+        ..Errors::default()
+    };
+    let latency_us = LatencyUs {
+        p50: 100,
+        p90: 200,
+        p99: 300,
+        max: 4000,
+    };
+    let measured = Measured {
+        requests,
+        duration_us: 2_000_000,
+        bytes: requests * 250,
+        errors,
+        latency_us,
+    };
+    Run::of_wrk(measured, used(), Some(50_000.0))
+}
+
+#[test]
+fn a_run_in_units() {
+    let run = run(20_000);
+    assert_eq!(
+        (run.requests_per_sec, run.megabytes_per_sec),
+        (10_000.0, 2.5)
+    );
+    // 100 ticks of 10 ms in two seconds, for 20,000 requests.
+    let cpu = run.server_user_us_per_request + run.server_system_us_per_request;
+    assert!((cpu - 50.0).abs() < 1e-9);
+    assert!((run.server_core_us_per_request - 75.0).abs() < 1e-9);
+    assert!((run.server_softirq_us_per_request - 10.0).abs() < 1e-9);
+    assert_eq!(
+        (run.server_core_busy, run.of_packet_limit),
+        (0.75, Some(0.2))
+    );
+}
+
+#[test]
+fn who_limits_is_who_has_no_time_left() {
+    assert_eq!(limited_by(0.99, 0.5), "server");
+    assert_eq!(limited_by(1.0, 0.99), "client");
+    assert_eq!(limited_by(0.6, 0.6), "neither");
+}
+
+/// The ratio is of each run: here the medians alone would say 1.
+#[test]
+fn ratios_are_taken_run_by_run() {
+    let all = [
+        ("exos".to_owned(), vec![10.0, 30.0, 20.0]),
+        ("exos-xokd".to_owned(), vec![10.0, 30.0, 20.0]),
+        ("nginx".to_owned(), vec![20.0, 10.0, 40.0]),
+    ];
+    let ratios = Ratio::all(&all);
+    let names: Vec<_> = ratios
+        .iter()
+        .map(|r| (r.ours.as_str(), r.theirs.as_str()))
+        .collect();
+    let expected = [
+        ("exos", "exos-xokd"),
+        ("exos", "nginx"),
+        ("exos-xokd", "exos"),
+        ("exos-xokd", "nginx"),
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(
+        (ratios[1].median, ratios[1].least, ratios[1].most),
+        (0.5, 0.5, 3.0)
+    );
+}
+
+fn visited(us: f64) -> Visited {
+    Visited {
+        latency_us: vec![(50.0, us), (99.0, 10.0 * us)],
+        ..Visited::default()
+    }
+}
+
+/// A report with one of everything.
+pub(in crate::experiment::http) fn report() -> Report {
+    let results = vec![
+        Outcome::of(Server::Exos, vec![run(40_000), run(60_000), run(50_000)]),
+        Outcome::of(Server::Nginx, vec![run(20_000), run(10_000), run(30_000)]),
+    ];
+    let case = |wire, connection, size| {
+        let (results, size) = (results.clone(), Size::of_bytes(size));
+        let name = format!("documents/wrk/{wire}/{connection}/{}", size.name());
+        Case::new(name, Client::Wrk, wire, connection, size, results)
+    };
+    let latency = vec![
+        LatencyOutcome::of(Server::Exos, vec![visited(10.0)]),
+        LatencyOutcome::of(Server::Nginx, vec![visited(40.0)]),
+    ];
+    let reader = ReadersRun {
+        alone_per_sec: 1000.0,
+        beside_per_sec: 900.0,
+        process_bytes_per_reader: 700.0,
+        kernel_bytes_per_reader: 0.0,
+        readers_left: 64,
+        errors: 0,
+    };
+    Report {
+        schema: "exos.bench.http/2",
+        setting: Setting {
+            left_out: vec!["h2o is not installed; install it: apt install h2o".into()],
+            notes: vec!["core 0 was 80 % busy <before>".into()],
+            ..setting(&[
+                ("exos", "exos 0.1.0".to_owned()),
+                ("nginx", "nginx/1.22.1".to_owned()),
+            ])
+        },
+        server_core: 0,
+        client_core: 1,
+        limits: vec![LimitCase {
+            connection: Connection::New,
+            size_bytes: 1024,
+            per_sec: 50_000.0,
+            runs: vec![50_000.0],
+        }],
+        documents: vec![
+            case(WireKind::Plain, Connection::New, 1024),
+            case(WireKind::Plain, Connection::New, 1 << 20),
+        ],
+        latency: vec![LatencyCase::new(
+            "latency/new/1K".into(),
+            Connection::New,
+            Size::of_bytes(1024),
+            &[5000.0],
+            latency,
+        )],
+        readers: vec![ReadersCase {
+            name: "readers/64".into(),
+            readers: 64,
+            fast_readers: 32,
+            results: vec![ReadersOutcome::of(Server::Exos, vec![reader])],
+        }],
+        specialisations: vec![specialised(Size::of_bytes(100))],
+        cores: vec![cores()],
+    }
+}
+
+#[test]
+fn the_tables_as_people_see_them() {
+    let table = report().table();
+    for line in [
+        "HTTP, kernel 6.1.0, MTU 1500, cubic, 64 connections; medians of 3 runs of 2 s",
+        "exos: exos 0.1.0; nginx: nginx/1.22.1",
+        "documents/wrk/plain/new/1K           exos              25000     6.2    20.0    30.0    75/75  neither   0.50      100      300      3  2.00",
+        "                                     nginx             10000     2.5    50.0    75.0    75/75  neither   0.20      100      300      3",
+        "new/1K                                    50000",
+        "packets/plain/new                                     100",
+        "direct access, by sockets                            2.00",
+        "latency/new/1K                       exos               5000        10                 100                          0  0.25",
+        "readers/64                           exos               1000        900   0.90        700          0       64      0",
+        "cores/packets/persistent/1K          1          200000       5.00     6.00    1.000    0.0000 %      0",
+        "                                     2          370370       2.70     6.00    1.100    0.0500 %      0  1.85 (1.67 to 2.00)",
+        "left out: h2o is not installed; install it: apt install h2o",
+        "note: core 0 was 80 % busy <before>",
+    ] {
+        assert!(
+            table.lines().any(|l| l == line),
+            "{line}\nis not in\n{table}"
+        );
+    }
+    let json: serde_json::Value = serde_json::from_str(&report().json()).expect("valid");
+    let case = &json["documents"][0];
+    assert_eq!(case["results"][1]["runs"][0]["errors"]["timeout"], 1);
+    assert_eq!(
+        (&case["connection"], &case["client"]),
+        (&"new".into(), &"wrk".into())
+    );
+}

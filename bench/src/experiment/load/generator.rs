@@ -1,0 +1,168 @@
+//! The generators: where their programs are, and how each is told to load a server.
+
+use super::options::Cell;
+use crate::experiment::http::{Connection, Room, wrk};
+use crate::stage::process::{find_program, said_by};
+use exos_host::Result;
+use exos_lab::{INTERFACE, Lab, Side};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A load generator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Generator {
+    /// exos load, acknowledgements riding on what is sent next.
+    Exos,
+    /// The same, acknowledgements by themselves.
+    Unmerged,
+    /// exos load on the kernel's sockets.
+    Sockets,
+    /// wrk, one thread.
+    Wrk,
+    /// ab, ApacheBench.
+    Ab,
+    /// httperf.
+    Httperf,
+}
+
+impl fmt::Display for Generator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Generator::Exos => "exos",
+            Generator::Unmerged => "exos-unmerged",
+            Generator::Sockets => "exos-sockets",
+            Generator::Wrk => "wrk",
+            Generator::Ab => "ab",
+            Generator::Httperf => "httperf",
+        })
+    }
+}
+
+/// An address on side b that the kernel does not have, and so does not answer for.
+const ADDRESS: &str = "10.10.0.20/24";
+
+/// Requests a second that ab makes room for in its records: more than it manages anywhere.
+const AB_RATE_MAX: u32 = 300_000;
+
+impl Generator {
+    /// All of them, ours first.
+    pub const ALL: [Self; 6] = [
+        Self::Exos,
+        Self::Unmerged,
+        Self::Sockets,
+        Self::Wrk,
+        Self::Ab,
+        Self::Httperf,
+    ];
+
+    /// On a stack of our own: it looks for packets while it waits, so that its core is always busy, and tells itself for
+    /// which part of the time it had something to do.
+    pub(super) fn polls(self) -> bool {
+        matches!(self, Self::Exos | Self::Unmerged)
+    }
+
+    /// Its program; an error that says how to install it when it is not there.
+    pub(super) fn program(self, exos: &Path) -> Result<PathBuf> {
+        match self {
+            Generator::Exos | Generator::Unmerged | Generator::Sockets => Ok(exos.to_owned()),
+            Generator::Wrk => wrk::find(),
+            Generator::Ab => find_program("ab", "apache2-utils"),
+            Generator::Httperf => find_program("httperf", "httperf"),
+        }
+    }
+
+    /// What the program calls itself, for the report.
+    pub(super) fn version(self, exos: &Path) -> Result<String> {
+        let option = match self {
+            Generator::Wrk => "-v",
+            Generator::Ab => "-V",
+            _ => "--version",
+        };
+        let said = said_by(&self.program(exos)?, &[option])?;
+        let line = said.lines().find(|line| !line.contains("warning"));
+        Ok(short(line.unwrap_or_default()).to_owned())
+    }
+
+    /// A command that loads for as long as the room's measurements last; `None` of httperf, which counts calls instead.
+    pub(super) fn command(self, room: &Room, lab: &Lab, cell: Cell) -> Result<Option<Command>> {
+        let Cell {
+            server,
+            connection,
+            size,
+        } = cell;
+        let mut command = lab.command(Side::B, self.program(room.program())?)?;
+        let url = format!("http://{}/{}", server.address(), size.document());
+        match self {
+            Generator::Wrk => return wrk::command(room, lab, server, connection, size).map(Some),
+            Generator::Httperf => return Ok(None),
+            Generator::Ab => ab(&mut command, room, connection),
+            _ => {
+                command.args(["load", "--quiet", "--json", "--expect-status", "200"]);
+                command.args(["--expect-length", &size.bytes().to_string()]);
+                command.args(["--connections", &room.connections.to_string()]);
+                command.args(["--duration", &format!("{}s", room.seconds)]);
+                if connection == Connection::New {
+                    command.args(["--requests-per-connection", "1"]);
+                }
+                match self {
+                    Generator::Sockets => command.arg("--sockets"),
+                    _ => command.args(["--via", "none", "--link", &format!("xdp:{INTERFACE}")]),
+                };
+                match self.polls() {
+                    true => command.args(["--address", ADDRESS, "--idle", "poll"]),
+                    false => command.args(["--idle", "sleep"]),
+                };
+                command.args((self == Generator::Unmerged).then_some("--no-merging"))
+            }
+        };
+        command.arg(url);
+        Ok(Some(command))
+    }
+}
+
+/// ab speaks HTTP/1.0: a connection for each request, unless it asks to keep it.
+fn ab<'c>(command: &'c mut Command, room: &Room, connection: Connection) -> &'c mut Command {
+    command.args(["-q", "-r", "-c", &room.connections.to_string()]);
+    // The time first, since it sets a number of requests too.
+    command.args(["-t", &room.seconds.to_string()]);
+    command.args(["-n", &(room.seconds * AB_RATE_MAX).to_string()]);
+    command.args((connection == Connection::Persistent).then_some("-k"))
+}
+
+/// A version without the remarks behind it.
+fn short(line: &str) -> &str {
+    let line = line
+        .trim_start_matches("This is ")
+        .trim_start_matches("httperf: ");
+    let ends = [" <", " [", " Copyright", " compiled"];
+    let ends = ends.iter().filter_map(|end| line.find(end));
+    &line[..ends.min().unwrap_or(line.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_short() {
+        for (line, expected) in [
+            (
+                "This is ApacheBench, Version 2.3 <$Revision: 1 $>",
+                "ApacheBench, Version 2.3",
+            ),
+            (
+                "wrk debian/4.1.0-3 [epoll] Copyright (C) 2012",
+                "wrk debian/4.1.0-3",
+            ),
+            (
+                "httperf: httperf-0.9.0 compiled without DEBUG",
+                "httperf-0.9.0",
+            ),
+            ("exos 0.1.0", "exos 0.1.0"),
+            ("", ""),
+        ] {
+            assert_eq!(short(line), expected);
+        }
+    }
+}

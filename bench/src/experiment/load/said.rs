@@ -1,0 +1,175 @@
+//! What generators say that they did.
+
+use super::Generator;
+use super::options::Cell;
+use crate::experiment::http::wrk;
+use exos_host::{Error, Result};
+use serde_json::Value;
+
+/// What a generator saw.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Seen {
+    /// Whole answers.
+    pub requests: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// Answers that were wrong or did not come, connections that could not be made.
+    pub errors: u64,
+    /// The part of the time in which it had something to do, where it knows.
+    pub busy: Option<f64>,
+}
+
+impl Seen {
+    /// Answers a second.
+    pub fn per_sec(self) -> f64 {
+        self.requests as f64 / self.seconds
+    }
+
+    /// What a generator wrote.
+    pub fn of(generator: Generator, output: &str, cell: Cell) -> Result<Self> {
+        match generator {
+            Generator::Wrk => {
+                let measured = wrk::measured(output, cell.server, cell.size)?;
+                Ok(Self {
+                    requests: measured.requests,
+                    seconds: measured.duration_us as f64 / 1e6,
+                    errors: measured.errors.total(),
+                    busy: None,
+                })
+            }
+            Generator::Ab => answered(ab(output), generator, output, cell),
+            Generator::Httperf => httperf(output, cell),
+            _ => answered(exos(output, generator.polls()), generator, output, cell),
+        }
+    }
+}
+
+/// What httperf wrote.
+pub(super) fn httperf(output: &str, cell: Cell) -> Result<Seen> {
+    answered(parse_httperf(output), Generator::Httperf, output, cell)
+}
+
+/// An error where nothing is said, or nothing was answered.
+fn answered(seen: Option<Seen>, who: Generator, output: &str, cell: Cell) -> Result<Seen> {
+    let seen =
+        seen.ok_or_else(|| Error::new(format!("{who} did not report what it measured: {output}")))?;
+    if seen.requests == 0 || seen.seconds <= 0.0 {
+        return Err(Error::new(format!(
+            "{who} had not a single answer in {cell} ({} errors)",
+            seen.errors
+        )));
+    }
+    Ok(seen)
+}
+
+/// The object of `exos load --json`.
+fn exos(output: &str, polls: bool) -> Option<Seen> {
+    let said: Value = serde_json::from_str(output).ok()?;
+    let errors = said["errors"].as_object()?;
+    let busy = said["busy_share"].as_f64()?;
+    Some(Seen {
+        requests: said["responses"].as_u64()?,
+        seconds: said["measured_secs"].as_f64()?,
+        errors: errors.values().filter_map(Value::as_u64).sum(),
+        busy: polls.then_some(busy),
+    })
+}
+
+/// The lines of ab's summary: `Complete requests:      27` and the like. What is not there is none.
+fn ab(output: &str) -> Option<Seen> {
+    let line = |name: &str| {
+        let mut lines = output.lines();
+        let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        found?.split_ascii_whitespace().next()
+    };
+    let count = |name: &str| line(name).and_then(|n| n.parse::<u64>().ok());
+    let errors = ["Failed requests", "Non-2xx responses", "Write errors"];
+    Some(Seen {
+        requests: count("Complete requests")?,
+        seconds: line("Time taken for tests")?.parse().ok()?,
+        errors: errors.into_iter().filter_map(count).sum(),
+        busy: None,
+    })
+}
+
+/// Of httperf's summary `Total: connections C requests R replies N test-duration T s`, `Errors: total E ...` and the
+/// replies by status.
+fn parse_httperf(output: &str) -> Option<Seen> {
+    let after = |start: &str, word: &str| {
+        let mut lines = output.lines().filter_map(|line| line.strip_prefix(start));
+        lines.find_map(|line| {
+            let mut words = line.split([' ', '=']).filter(|w| !w.is_empty());
+            words.find(|w| *w == word)?;
+            words.next()
+        })
+    };
+    let count = |start, word| after(start, word)?.parse::<u64>().ok();
+    let good = count("Reply status:", "2xx")?;
+    let replies = count("Total:", "replies")?;
+    Some(Seen {
+        requests: good,
+        seconds: after("Total:", "test-duration")?.parse().ok()?,
+        errors: count("Errors:", "total")? + replies.saturating_sub(good),
+        busy: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(requests: u64, seconds: f64, errors: u64, busy: Option<f64>) -> Option<Seen> {
+        Some(Seen {
+            requests,
+            seconds,
+            errors,
+            busy,
+        })
+    }
+
+    #[test]
+    fn results_of_exos_load() {
+        let text = r#"{"responses":7,"measured_secs":2.0,"busy_share":0.5,"errors":{"reset":1,"timeout":2}}"#;
+        assert_eq!(exos(text, true), seen(7, 2.0, 3, Some(0.5)));
+        assert_eq!(exos(text, false), seen(7, 2.0, 3, None));
+        assert_eq!(exos("{}", true), None);
+        assert_eq!(exos("", true), None);
+    }
+
+    #[test]
+    fn the_summary_of_ab() {
+        let text = "Time taken for tests:   1.002 seconds\nComplete requests:      28335\nFailed requests:        2\n\
+                    Non-2xx responses:      3\nRequests per second:    28287.87 [#/sec] (mean)\n";
+        assert_eq!(ab(text), seen(28335, 1.002, 5, None));
+        let quiet = "Time taken for tests:   1.0 seconds\nComplete requests:      1\n";
+        assert_eq!(ab(quiet), seen(1, 1.0, 0, None));
+        assert_eq!(ab("Complete requests:      28335\n"), None);
+    }
+
+    #[test]
+    fn the_summary_of_httperf() {
+        let text = "Total: connections 9 requests 10 replies 8 test-duration 1.250 s\n\n\
+                    Reply status: 1xx=0 2xx=7 3xx=0 4xx=1 5xx=0\n\n\
+                    Errors: total 2 client-timo 2 socket-timo 0 connrefused 0 connreset 0\n\
+                    Errors: fd-unavail 0 addrunavail 0 ftab-full 0 other 0\n";
+        assert_eq!(parse_httperf(text), seen(7, 1.25, 3, None));
+        assert_eq!(parse_httperf("Total: connections 9"), None);
+    }
+
+    #[test]
+    fn who_had_no_answer_has_no_result() {
+        let cell = Cell {
+            server: crate::experiment::http::Server::Nginx,
+            connection: crate::experiment::http::Connection::New,
+            size: crate::experiment::http::Size::of_bytes(100),
+        };
+        let none = seen(0, 1.0, 5, None);
+        for (seen, said) in [
+            (None, "did not report"),
+            (none, "not a single answer in nginx/new/100"),
+        ] {
+            let error = answered(seen, Generator::Ab, "", cell).expect_err(said);
+            assert!(error.what.contains(said), "{error}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Results: a table for people and, on request, JSON for programs and a page with figures; and what experiments say alike:
+//! medians, ratios, who was the limit, and where and how it was measured.
+
+mod ratio;
+mod setting;
+
+pub use ratio::Ratio;
+#[cfg(test)]
+pub(crate) use setting::tests::setting as setting_of_tests;
+pub use setting::{Named, Setting};
+
+use exos_host::{Result, error::Context as _};
+use exos_program::message;
+use serde::Serialize;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Where JSON goes, or a page.
+enum Output {
+    Standard,
+    File { path: PathBuf, file: File },
+}
+
+impl Output {
+    fn open(path: &Path) -> Result<Self> {
+        if path == Path::new("-") {
+            return Ok(Self::Standard);
+        }
+        let file = File::create(path).context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self::File {
+            path: path.to_owned(),
+            file,
+        })
+    }
+
+    fn write(self, text: &str) -> Result<()> {
+        match self {
+            Self::Standard => message::results(text),
+            Self::File { path, mut file } => file
+                .write_all(text.as_bytes())
+                .context(|| format!("cannot write {}", path.display())),
+        }
+    }
+}
+
+/// Opens where the JSON goes: before the minutes of measuring, so that a file that cannot be written is told at once.
+fn open(path: Option<&Path>) -> Result<Option<Output>> {
+    path.map(Output::open).transpose()
+}
+
+/// Writes the table, on standard error when standard output is for the JSON, and the JSON.
+fn write(json: Option<Output>, table: &str, text: &str) -> Result<()> {
+    // A reader that went away has seen enough.
+    let _ = match &json {
+        Some(Output::Standard) => std::io::stderr().write_all(table.as_bytes()),
+        _ => std::io::stdout().write_all(table.as_bytes()),
+    };
+    json.map_or(Ok(()), |json| json.write(&format!("{text}\n")))
+}
+
+/// What a session of an experiment measured.
+pub trait Results: Serialize {
+    /// As tables for people.
+    fn table(&self) -> String;
+
+    /// As a page of HTML that needs nothing else; empty where an experiment has none.
+    fn html(&self) -> String {
+        String::new()
+    }
+
+    /// As JSON (docs/json.md).
+    fn json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("plain data becomes JSON")
+    }
+}
+
+/// Measures, and writes the table, the JSON and the page with figures as asked for.
+pub(crate) fn tell<R: Results>(
+    (json, html): (Option<&Path>, Option<&Path>),
+    measure: impl FnOnce() -> Result<R>,
+) -> Result<()> {
+    // Before the minutes of measuring: a file that cannot be written is told at once.
+    let json = open(json)?;
+    let html = open(html)?;
+    let results = measure()?;
+    write(json, &results.table(), &results.json())?;
+    html.map_or(Ok(()), |html| html.write(&results.html()))
+}
+
+/// Writes names, one a line. A reader that went away has seen enough.
+pub(crate) fn list(names: Vec<String>) -> Result<()> {
+    message::results(&(names.join("\n") + "\n"))
+}
+
+/// The middle value, or the mean of the two middle ones.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    assert!(!values.is_empty(), "there is at least one run");
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 {
+        values[middle]
+    } else {
+        (values[middle - 1] + values[middle]) / 2.0
+    }
+}
+
+/// Ours by theirs, of each run by itself: what disturbs the machine for a while disturbs both.
+pub(crate) fn ratios(ours: &[f64], theirs: &[f64]) -> Vec<f64> {
+    let pairs = ours.iter().zip(theirs);
+    pairs
+        .map(|(ours, theirs)| ours / theirs.max(f64::MIN_POSITIVE))
+        .collect()
+}
+
+/// The median of something of all runs.
+pub(crate) fn median_of<R>(runs: &[R], value: impl Fn(&R) -> f64) -> f64 {
+    median(runs.iter().map(value).collect())
+}
+
+/// A core that was busy for this part of the time is taken to be what limits.
+const BUSY: f64 = 0.95;
+
+/// A client without time left is named first: a server of ours looks for packets even while it waits for the client.
+pub(crate) fn limited_by(server_busy: f64, client_busy: f64) -> &'static str {
+    match (server_busy >= BUSY, client_busy >= BUSY) {
+        (_, true) => "client",
+        (true, false) => "server",
+        (false, false) => "neither",
+    }
+}
+
+/// Rows of which the first begins with the name.
+pub(crate) fn named_rows(name: &str, rows: impl Iterator<Item = String>) -> String {
+    let row = |(at, row): (usize, String)| {
+        let name = if at == 0 { name } else { "" };
+        format!("{name:<36} {}\n", row.trim_end())
+    };
+    rows.enumerate().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_of_odd_and_even_numbers() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(median(vec![7.0]), 7.0);
+    }
+
+    #[test]
+    fn ratios_of_runs() {
+        assert_eq!(ratios(&[2.0, 9.0], &[4.0, 3.0]), [0.5, 3.0]);
+    }
+}

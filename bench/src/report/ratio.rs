@@ -1,0 +1,49 @@
+//! Ratios: of each run, then the median.
+
+use crate::report::{median, ratios};
+use serde::Serialize;
+
+/// Ours by theirs: of each run, then the median.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ratio {
+    /// The one.
+    pub ours: String,
+    /// The other.
+    pub theirs: String,
+    /// Median over the runs.
+    pub median: f64,
+    /// The least of the runs.
+    pub least: f64,
+    /// The most.
+    pub most: f64,
+}
+
+impl Ratio {
+    /// Each of ours by everyone else.
+    pub(crate) fn all(results: &[(String, Vec<f64>)]) -> Vec<Self> {
+        let is_ours = |name: &str| name.starts_with("exos");
+        let ours = results.iter().filter(|(name, _)| is_ours(name));
+        ours.flat_map(|ours| {
+            let others = results.iter().filter(|theirs| theirs.0 != ours.0);
+            others.map(|theirs| Self::of(ours, theirs))
+        })
+        .collect()
+    }
+
+    /// One of some, where both were measured.
+    pub(crate) fn find<'a>(all: &'a [Self], ours: &str, theirs: &str) -> Option<&'a Self> {
+        let mut all = all.iter();
+        all.find(|ratio| ratio.ours == ours && ratio.theirs == theirs)
+    }
+
+    pub(crate) fn of(ours: &(String, Vec<f64>), theirs: &(String, Vec<f64>)) -> Self {
+        let of_runs = ratios(&ours.1, &theirs.1);
+        Self {
+            ours: ours.0.clone(),
+            theirs: theirs.0.clone(),
+            least: of_runs.iter().copied().fold(f64::MAX, f64::min),
+            most: of_runs.iter().copied().fold(0.0, f64::max),
+            median: median(of_runs),
+        }
+    }
+}

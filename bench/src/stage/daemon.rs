@@ -1,0 +1,82 @@
+//! A daemon of an experiment, and what it uses of the machine.
+
+use crate::stage::memory;
+use crate::stage::{Stage, Started};
+use exos::via::control::Control;
+use exos_host::{Error, Result, error::Context as _};
+use exos_program::status::Status;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A daemon, taken down when dropped.
+pub(crate) struct Daemon<'s> {
+    stage: &'s Stage,
+    namespace: String,
+    started: Option<Started>,
+    path: PathBuf,
+}
+
+impl<'s> Daemon<'s> {
+    /// Starts it in a namespace, with a policy.
+    pub fn start(stage: &'s Stage, namespace: String, policy: &str) -> Result<Self> {
+        let path = stage.scratch.file("xokd.sock");
+        let policy = stage.scratch.write("policy.toml", policy)?;
+        let mut command = Command::new(stage.program());
+        command.arg("daemon").arg("--policy").arg(policy);
+        command.arg("--socket").arg(&path);
+        command.arg("--namespace").arg(&namespace);
+        // On whichever is free: nobody pins a daemon.
+        let mut started = stage.start_on("daemon", command, &stage.cores)?;
+        stage.await_said(&mut started, "listening")?;
+        Ok(Self {
+            stage,
+            namespace,
+            started: Some(started),
+            path,
+        })
+    }
+
+    /// Where it listens.
+    pub fn socket(&self) -> String {
+        self.path.to_string_lossy().into_owned()
+    }
+
+    /// What it reports.
+    pub fn status(&self) -> Result<Status> {
+        let mut control = Control::connect(&self.path)?;
+        Status::parse(&control.report()?)
+    }
+
+    fn pid(&self) -> u32 {
+        let started = self.started.as_ref();
+        started.expect("it runs until it is dropped").running.pid()
+    }
+
+    /// Its processor time so far, in nanoseconds.
+    pub fn cpu_ns(&self) -> Result<u64> {
+        let path = format!("/proc/{}/schedstat", self.pid());
+        let text = std::fs::read_to_string(&path).context(|| format!("cannot read {path}"))?;
+        let first = text.split_ascii_whitespace().next();
+        let number = first.and_then(|n| n.parse().ok());
+        number.ok_or_else(|| Error::new(format!("{path} is not understood")))
+    }
+
+    /// Its resident memory, in bytes.
+    pub fn resident(&self) -> Result<u64> {
+        memory::resident(self.pid())
+    }
+}
+
+impl Drop for Daemon<'_> {
+    fn drop(&mut self) {
+        let stopped = self.started.take().map_or(Ok(()), Started::stop);
+        let Err(error) = stopped else {
+            return;
+        };
+        exos_program::error!("{error}");
+        let mut clean = Command::new(self.stage.program());
+        clean.args(["daemon", "--clean", "--namespace", &self.namespace]);
+        clean.arg("--socket").arg(&self.path).stdout(Stdio::null());
+        let _ = clean.status();
+    }
+}
