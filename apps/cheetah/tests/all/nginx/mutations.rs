@@ -8,7 +8,7 @@ use crate::common;
 use crate::common::nginx;
 use crate::common::rules;
 use crate::common::seen;
-use crate::corpus::bodies::mutations;
+use crate::http::corpus::bodies::mutations;
 
 use std::fs;
 use std::path::Path;
