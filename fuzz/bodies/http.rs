@@ -91,8 +91,8 @@ fn exchange(server: &mut Server, pieces: &[&[u8]], room: usize) -> Outcome {
             check_responses(&out, handled.responses);
             out.iter()
                 .for_each(|slice| outcome.output.extend_from_slice(slice.as_bytes()));
-            outcome.closed |= handled.next == Next::Close;
-            if handled.next != Next::Send {
+            outcome.closed |= matches!(handled.next, Next::Close);
+            if !matches!(handled.next, Next::Send) {
                 break;
             }
             assert!(handled.responses > 0, "room was given and nothing done");

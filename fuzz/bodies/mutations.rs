@@ -3,7 +3,7 @@
 //! seed is enough to make a stream again.
 //!
 //! The file is included by the fuzz target `http_mutations`, by `apps/cheetah/tests/all/corpus.rs`, and by
-//! `apps/cheetah/tests/all/nginx_mutations.rs`, which has nginx answer the same streams.
+//! `apps/cheetah/tests/all/nginx/mutations.rs`, which has nginx answer the same streams.
 
 /// Decisions, taken from bytes; when these have come to their end, each is the first that there is.
 struct Choices<'a>(&'a [u8]);

@@ -34,7 +34,7 @@ pub struct LinkArgs {
     /// Send every TCP segment by itself, instead of several at once for the kernel to cut
     #[arg(long)]
     pub no_segmentation: bool,
-    /// Run on this core, counted from 0
+    /// Run on this core, counted from 0; a program with --cores takes a list, as 0,2,3
     #[arg(long, value_name = "CORE", value_delimiter = ',')]
     pub core: Vec<usize>,
 }

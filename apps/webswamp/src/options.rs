@@ -35,23 +35,23 @@ pub struct LoadArgs {
     /// Clients of a closed loop; with --rate, connections at most [default: 64; 10000 with --rate]
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
     pub(crate) connections: Option<u32>,
-    /// Requests a second that are begun: RATE, or steps and ramps of it as RATE:TIME,FROM-TO:TIME,...
+    /// Requests to begin each second, whether or not earlier ones are answered: RATE, or steps and ramps as RATE:TIME,FROM-TO:TIME,...
     #[arg(short, long, value_name = "RATE", value_delimiter = ',')]
     pub(crate) rate: Vec<Step>,
     /// Find the highest rate that meets a bound on latency, for example p99<5ms, by loads of 4 s or --duration
     #[arg(long, value_name = "BOUND",
         conflicts_with_all = ["rate", "requests", "think", "replay", "surge", "start_at"])]
     pub(crate) find_peak: Option<Bound>,
-    /// Let the distances between these requests be exponential (a Poisson process) instead of equal
+    /// Begin the requests of --rate at random times (a Poisson process) instead of at equal distances
     #[arg(long, requires = "rate")]
     pub(crate) poisson: bool,
-    /// How long [default: 30s, or as long as the steps of --rate]
+    /// How long the load lasts [default: 30s, or as long as the steps of --rate]
     #[arg(short, long, value_name = "TIME", value_parser = some_time)]
     pub(crate) duration: Option<Duration>,
-    /// Requests in all, if that is reached before
+    /// End after this number of requests, if --duration is not over before
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
-    /// Leave the first so long out of the results
+    /// Leave this time at the beginning out of the results
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s")]
     pub(crate) warm_up: Duration,
     /// Begin at this time of day, so that several machines begin together: seconds since 1970, or like 2026-01-31T10:00:00Z
@@ -63,7 +63,7 @@ pub struct LoadArgs {
     /// Requests on a connection: 1 opens one for each [default: no end]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) requests_per_connection: Option<u32>,
-    /// Requests under way on a connection: each is sent before the one so many before it has been answered
+    /// Requests that may wait for their answers on a connection at once (HTTP pipelining)
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(PIPELINE_MAX)), conflicts_with_all = ["rate", "think", "replay", "surge", "find_peak"])]
     pub(crate) pipeline: u32,
     /// How long a request may take, its connection included [default: 10s]
@@ -89,34 +89,34 @@ pub struct LoadArgs {
     /// Seed of everything that chance decides
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Send acknowledgements by themselves that could ride on what is sent next: those of the SYN-ACK and of the FIN
+    /// Acknowledge a SYN-ACK and a FIN in packets of their own, instead of with the data or FIN that is sent next
     #[arg(long)]
     pub(crate) no_merging: bool,
-    /// Send the FIN with the last request of a connection: TIME-WAIT is ours then
+    /// Send the FIN with the last request of a connection, so that TIME-WAIT is on our side and not on the server's
     #[arg(long)]
     pub(crate) early_finish: bool,
-    /// Begin even if the server takes no connection now
+    /// Begin even if the server accepts no connections yet
     #[arg(long)]
     pub(crate) no_probe: bool,
-    /// Between requests and responses, look on (poll), or sleep and be woken [default: poll, if there is a core for it]
+    /// While nothing arrives, keep looking (poll) or sleep until woken [default: poll, if there is a core to spare]
     #[arg(long, value_name = "HOW")]
     pub(crate) idle: Option<Idle>,
     /// Take bodies of responses into memory, instead of counting them where they arrive
     #[arg(long)]
     pub(crate) no_count_only: bool,
-    /// Take what comes without verifying its TCP checksums: what is damaged is not noticed then
+    /// Do not verify TCP checksums of what arrives: damaged data goes unnoticed
     #[arg(long)]
     pub(crate) no_verify_checksums: bool,
     /// Load a server that is neither on this host nor on a network of the interface
     #[arg(long)]
     pub(crate) yes_i_own_this_target: bool,
-    /// Load over the kernel's sockets, without a link of our own: needs no privilege, and is to be measured against
+    /// Use the kernel's TCP through sockets instead of a TCP/IP stack of our own: needs no privilege
     #[arg(long, conflicts_with_all = ["link", "via", "mode", "xokd", "address", "gateway", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle", "no_merging", "no_count_only", "no_verify_checksums"])]
     pub(crate) sockets: bool,
     /// Open connections from all addresses of a prefix, which is a part of the network of an --address or routed to us (repeatable, IPv4 and IPv6)
     #[arg(long, value_name = "PREFIX", conflicts_with = "sockets")]
     pub(crate) pool: Vec<Prefixed>,
-    /// Load from so many cores, each with a part of the clients, a stack and a share of the interface's queues; from the first ones, or from --core on, or from those of a list of it [default: 1]
+    /// Number of cores to load from, each with a part of the clients, its own TCP/IP stack and queues of the interface. They are the first cores; or those from the one that --core names; or all that --core lists [default: 1]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) cores: Option<u32>,
     #[command(flatten)]

@@ -12,12 +12,11 @@
 //! pipelines faster than it reads is held back by its own receive window.
 //!
 //! A request for a document that is not in memory is not answered yet: it stays unconsumed, with all that
-//! follows it, and [`Next::Wait`] says so. [`Server::take_wanted`] names the document. When it has
-//! come, or is known not to come, the caller presents the bytes again. Nothing of the request is kept
+//! follows it, and [`Next::Wait`] names the document. When it has come, or is known not to come, the
+//! caller presents the bytes again, with what it knows as an [`Attempt`]. Nothing of the request is kept
 //! elsewhere, so a client that goes away meanwhile leaves nothing behind.
 //!
-//! The content of a long file follows its response as a [`Tail`](super::Tail), which [`Server::take_tail`] gives after
-//! [`Next::Tail`]. When all of it is queued the caller presents the unconsumed bytes again.
+//! The content of a long file follows its response as a [`Tail`], which comes with [`Next::Tail`]. When all of it is queued the caller presents the unconsumed bytes again.
 //!
 //! After [`Next::Close`] the caller sends what is queued and then FIN, and goes on receiving and
 //! dropping for a while: closing at once with unread data would reset the connection and may take
@@ -27,7 +26,9 @@ use exos_buf::Slice;
 
 use super::Fault;
 use super::Server;
+use super::missing::{Attempt, Missing};
 use super::request::{FieldStore, as_http_1_1, is_worth_parsing, parse};
+use super::tail::Tail;
 
 /// The server's side of one HTTP/1 connection.
 #[derive(Debug, Default)]
@@ -41,7 +42,7 @@ pub struct ServerConnection {
 }
 
 /// What became of the bytes presented.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Handled {
     /// So many bytes from the start need not be presented again.
     pub consumed: usize,
@@ -52,16 +53,16 @@ pub struct Handled {
 }
 
 /// What a connection waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Next {
     /// More bytes from the client.
     Receive,
     /// Room for responses: call again with the unconsumed bytes when some have been sent.
     Send,
     /// A document: call again with the unconsumed bytes when the store has said what became of it.
-    Wait,
+    Wait(Missing),
     /// What follows the last response to be read and queued: call again with the unconsumed bytes then.
-    Tail,
+    Tail(Tail),
     /// Nothing: close after sending.
     Close,
 }
@@ -78,13 +79,26 @@ impl ServerConnection {
         self.skip == 0 && self.seen == 0
     }
 
-    /// Answers the requests in `bytes`.
+    /// Answers the requests in `bytes`, of which none has waited for a document.
     #[inline]
     pub fn handle_bytes(
         &mut self,
         server: &mut Server,
         bytes: &[u8],
         room: usize,
+        out: &mut Vec<Slice>,
+    ) -> Handled {
+        self.handle_again(server, bytes, room, Attempt::default(), out)
+    }
+
+    /// Answers the requests in `bytes`, of which the first may have waited.
+    #[inline]
+    pub fn handle_again(
+        &mut self,
+        server: &mut Server,
+        bytes: &[u8],
+        room: usize,
+        mut attempt: Attempt,
         out: &mut Vec<Slice>,
     ) -> Handled {
         let (mut rest, mut queued, mut responses) = (bytes, 0, 0);
@@ -102,22 +116,23 @@ impl ServerConnection {
                 break Next::Send;
             }
             let before = out.len();
-            let head_len = match self.take_request(server, rest, out) {
-                Taken::Whole(head_len) => head_len,
+            let (head_len, tail) = match self.take_request(server, rest, attempt, out) {
+                Taken::Whole(head_len, tail) => (head_len, tail),
                 Taken::Unfinished => {
                     self.seen = rest.len() as u32;
                     break Next::Receive;
                 }
-                Taken::Waits => {
+                Taken::Waits(missing) => {
                     self.seen = 0; // Worth parsing whenever it is presented again.
-                    break Next::Wait;
+                    break Next::Wait(missing);
                 }
             };
             queued += out[before..].iter().map(Slice::len).sum::<usize>();
             responses += 1;
             rest = &rest[head_len..];
-            if server.tail.is_some() {
-                break Next::Tail;
+            attempt.has_waited = false;
+            if let Some(tail) = tail {
+                break Next::Tail(tail);
             }
         };
         Handled {
@@ -144,38 +159,45 @@ impl ServerConnection {
 
     /// Answers the request at the start of `bytes`. After a fault everything counts as its head.
     #[inline]
-    fn take_request(&mut self, server: &mut Server, bytes: &[u8], out: &mut Vec<Slice>) -> Taken {
+    fn take_request(
+        &mut self,
+        server: &mut Server,
+        bytes: &[u8],
+        attempt: Attempt,
+        out: &mut Vec<Slice>,
+    ) -> Taken {
         let mut store = FieldStore::new();
-        let head_len = match parse(bytes, &mut store) {
+        let (head_len, tail) = match parse(bytes, &mut store) {
             Ok(None) => return Taken::Unfinished,
             Ok(Some(request)) => {
-                let Some(answered) = server.answer(&request, out) else {
-                    return Taken::Waits;
+                let (answered, tail) = match server.answer(&request, attempt, out) {
+                    Ok(answered) => answered,
+                    Err(missing) => return Taken::Waits(missing),
                 };
                 self.closing = !answered.persistent;
                 self.skip = answered.skip;
-                request.head_len
+                (request.head_len, tail)
             }
             Err(Fault::Version) if let Some(copy) = as_http_1_1(bytes) => {
-                return self.take_request(server, &copy, out);
+                return self.take_request(server, &copy, attempt, out);
             }
             Err(fault) => {
                 server.refuse_fault(fault, bytes, out);
                 self.closing = true;
-                bytes.len()
+                (bytes.len(), None)
             }
         };
         self.seen = 0;
-        Taken::Whole(head_len)
+        Taken::Whole(head_len, tail)
     }
 }
 
 /// What became of a request.
 enum Taken {
-    /// It is answered; its head was so long.
-    Whole(usize),
+    /// It is answered; its head was so long, and this follows the slices.
+    Whole(usize, Option<Tail>),
     /// Not all of it is there.
     Unfinished,
     /// What it asks for is not there.
-    Waits,
+    Waits(Missing),
 }

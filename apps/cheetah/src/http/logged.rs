@@ -95,14 +95,14 @@ impl Server {
         out.extend(body);
     }
 
-    /// Tells the log of the response made last.
+    /// Tells the log of the response made last, behind which so many bytes of a file follow.
     #[inline(never)]
-    pub(super) fn log_answer(&mut self, asked: Asked<'_>, response: &[Slice]) {
+    pub(super) fn log_answer(&mut self, asked: Asked<'_>, response: &[Slice], tail_len: u64) {
         let answer = Answer {
             asked,
             status: self.status,
             head_len: head_len(response),
-            len: response.iter().map(Slice::len).sum::<usize>() + self.tail_len() as usize,
+            len: response.iter().map(Slice::len).sum::<usize>() + tail_len as usize,
         };
         if let Some(log) = &mut self.log {
             log.answered(&answer);

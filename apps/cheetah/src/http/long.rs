@@ -10,32 +10,18 @@ use std::rc::Rc;
 
 use exos_buf::Slice;
 
+use super::missing::Missing;
 use super::opening::Persistence;
 use super::range;
 use super::request::Method;
-use super::server::{Answered, Decision, Exchange};
+use super::server::{Decision, Exchange};
 use super::tail::{Piece, Tail};
 use super::{Server, Status};
 use crate::site::Document;
 use crate::site::long::{Long, OpenFile};
 
 impl Server {
-    /// The file that the request waits for which was told to wait last, if that has to be opened.
-    pub fn take_unopened(&mut self) -> Option<Rc<Long>> {
-        self.unopened.take()
-    }
-
-    /// What follows the response that was given out last.
-    pub fn take_tail(&mut self) -> Option<Tail> {
-        self.tail.take()
-    }
-
-    /// Bytes of what follows the response that was given out last.
-    pub(super) fn tail_len(&self) -> u64 {
-        self.tail.as_ref().map_or(0, Tail::len)
-    }
-
-    /// Answers a request for a long file; `None` when it waits for the file to be open.
+    /// Answers a request for a long file, unless it waits for that to be open. Gives what follows the slices.
     #[inline(never)]
     pub(super) fn send_long(
         &mut self,
@@ -43,7 +29,7 @@ impl Server {
         long: &Rc<Long>,
         exchange: &Exchange,
         out: &mut Vec<Slice>,
-    ) -> Option<Answered> {
+    ) -> Result<Option<Tail>, Missing> {
         let decision = self.decide(document, exchange.request);
         let (status, pieces) = match &decision {
             Decision::Whole if exchange.request.method == Method::Get => {
@@ -53,26 +39,29 @@ impl Server {
             Decision::Parts(parts) => (Status::PartialContent, range::response(document, parts)),
             _ => {
                 self.send_decided(document, decision, exchange, out);
-                return Some(exchange.answered);
+                return Ok(None);
             }
         };
-        let place = (exchange.place.site, long.file().path().clone());
+        let (site, path) = (exchange.place.site, long.file().path());
         match long.opened() {
-            Some(file) => self.push_with_tail(status, exchange.persistence(), pieces, file, out),
-            None if self.has_failed(place.0, &place.1) => {
-                let page = self.page(Status::InternalServerError, place.0);
+            Some(file) => {
+                let how = exchange.persistence();
+                let tail = self.push_with_tail(status, how, pieces, file, out);
+                Ok(Some(tail))
+            }
+            None if exchange.attempt.has_failed(site, path) => {
+                let page = self.page(Status::InternalServerError, site);
                 self.send_page(Status::InternalServerError, &page, None, exchange, out);
+                Ok(None)
             }
-            None => {
-                self.wanted = Some(place);
-                self.unopened = Some(long.clone());
-                return None;
-            }
+            None => Err(Missing {
+                document: (site, path.clone()),
+                unopened: Some(long.clone()),
+            }),
         }
-        Some(exchange.answered)
     }
 
-    /// Gives out what is in memory before the first piece of a file, and keeps the rest to be taken.
+    /// Gives out what is in memory before the first piece of a file, and returns the rest.
     fn push_with_tail(
         &mut self,
         status: Status,
@@ -80,7 +69,7 @@ impl Server {
         pieces: Vec<Piece>,
         file: Rc<OpenFile>,
         out: &mut Vec<Slice>,
-    ) {
+    ) -> Tail {
         let mut pieces = VecDeque::from(pieces);
         let mut slices = Vec::new();
         while let Some(Piece::Bytes(slice)) = pieces.front() {
@@ -88,7 +77,6 @@ impl Server {
             pieces.pop_front();
         }
         self.push(status, how, slices, out);
-        let tail = Tail { file, pieces };
-        self.tail = Some(tail);
+        Tail { file, pieces }
     }
 }

@@ -6,13 +6,13 @@ mod choice;
 mod sending;
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::rc::Rc;
 
 use exos_buf::Slice;
 use exos_inet::Instant;
 
 pub(super) use sending::{Answered, Decision, Exchange};
 
+use super::missing::{Attempt, Missing};
 use super::opening::{Openings, Persistence};
 use super::request::Request;
 use super::tail::Tail;
@@ -20,8 +20,7 @@ use super::target::Target;
 use super::{Counters, Fault, Status, page};
 use crate::log::{Asked, Log};
 use crate::site::hosts::is_address;
-use crate::site::long::Long;
-use crate::site::{Change, Document, SitePath, Sites};
+use crate::site::{Change, Document, Sites};
 use crate::status::StatusPages;
 use admission::Admitted;
 use choice::Choice;
@@ -48,16 +47,6 @@ pub struct Server {
     /// Who asks, and since when, where a log, status pages or rules about access want to know.
     pub(super) peer: IpAddr,
     pub(super) begun: Instant,
-    /// What the request presented last waits for.
-    pub(super) wanted: Option<(usize, SitePath)>,
-    /// The next request has waited for its document.
-    has_waited: bool,
-    /// What could not be read: requests for it are refused rather than kept waiting.
-    failed: Option<(usize, SitePath)>,
-    /// The file that it waits for to be open.
-    pub(super) unopened: Option<Rc<Long>>,
-    /// What follows the response made last.
-    pub(super) tail: Option<Tail>,
 }
 
 impl Server {
@@ -75,11 +64,6 @@ impl Server {
             heads_afresh: false,
             peer: Ipv4Addr::UNSPECIFIED.into(),
             begun: Instant::START,
-            wanted: None,
-            has_waited: false,
-            failed: None,
-            unopened: None,
-            tail: None,
         }
     }
 
@@ -112,21 +96,6 @@ impl Server {
         self.sites.get_mut(site).apply(change);
     }
 
-    /// What the connection waits for that was told to wait last: the number of a site and a document's path.
-    pub fn take_wanted(&mut self) -> Option<(usize, SitePath)> {
-        self.wanted.take()
-    }
-
-    /// Refuses requests for a document with 500 from now on, because it could not be read; `None` ends that.
-    pub fn set_failed(&mut self, document: Option<(usize, SitePath)>) {
-        self.failed = document;
-    }
-
-    /// Says whether the request that is presented next has waited for its document: that was a miss, not a hit.
-    pub fn set_has_waited(&mut self, has_waited: bool) {
-        self.has_waited = has_waited;
-    }
-
     /// What has been answered so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -146,7 +115,7 @@ impl Server {
         };
         self.push(status, Persistence::Close, [rest], out);
         if self.log.is_some() {
-            self.log_answer(Asked::Bytes(bytes), &out[before..]);
+            self.log_answer(Asked::Bytes(bytes), &out[before..], 0);
         }
     }
 
@@ -155,20 +124,31 @@ impl Server {
         self.refuse(fault.status(), bytes, out);
     }
 
-    /// Answers a request whose end is certain; `None` when it waits for a document.
+    /// Answers a request whose end is certain, unless it waits for a document. Gives what follows the slices, too.
     #[inline]
-    pub(super) fn answer(&mut self, request: &Request, out: &mut Vec<Slice>) -> Option<Answered> {
+    pub(super) fn answer(
+        &mut self,
+        request: &Request,
+        attempt: Attempt,
+        out: &mut Vec<Slice>,
+    ) -> Result<(Answered, Option<Tail>), Missing> {
         let before = out.len();
-        let answered = self.respond(request, out)?;
+        let (answered, tail) = self.respond(request, attempt, out)?;
         if self.log.is_some() {
-            self.log_answer(Asked::of(request), &out[before..]);
+            let tail_len = tail.as_ref().map_or(0, Tail::len);
+            self.log_answer(Asked::of(request), &out[before..], tail_len);
         }
-        Some(answered)
+        Ok((answered, tail))
     }
 
     #[inline]
-    fn respond(&mut self, request: &Request, out: &mut Vec<Slice>) -> Option<Answered> {
-        let is_first_time = !std::mem::take(&mut self.has_waited);
+    fn respond(
+        &mut self,
+        request: &Request,
+        attempt: Attempt,
+        out: &mut Vec<Slice>,
+    ) -> Result<(Answered, Option<Tail>), Missing> {
+        let is_first_time = !attempt.has_waited;
         let answered = what_follows(request);
         let target = Target::parse(request.target);
         let host = target.as_ref().ok().and_then(|target| target.authority);
@@ -186,26 +166,27 @@ impl Server {
             request,
             answered,
             place,
+            attempt,
         };
         if self.sites.has_access_rules()
             && let Ok(target) = &target
             && (site.is_some() || self.is_status_host(host.or(request.host)))
         {
-            match self.admit(place.site, &target.path, request, is_first_time) {
+            match self.admit(&target.path, &exchange) {
                 Admitted::Yes => {}
-                Admitted::Waits => return None,
+                Admitted::Waits(missing) => return Err(missing),
                 Admitted::No(status, field) => {
                     let page = self.page(status, place.site);
                     self.send_page(status, &page, Some(field), &exchange, out);
-                    return Some(answered);
+                    return Ok((answered, None));
                 }
             }
         }
-        Some(match self.choose(request, &target, site) {
-            Ok(Choice::Send(document)) if document.long().is_some() => {
-                let document = document.clone();
-                let long = document.long()?;
-                return self.send_long(&document, long, &exchange, out);
+        let answered = match self.choose(request, &target, site, attempt) {
+            Ok(Choice::Send(document)) if let Some(long) = document.long() => {
+                let (document, long) = (document.clone(), long.clone());
+                let tail = self.send_long(&document, &long, &exchange, out)?;
+                return Ok((answered, tail));
             }
             Ok(Choice::Send(document)) if !request.conditional => {
                 let document = document.clone();
@@ -238,8 +219,7 @@ impl Server {
             }
             Ok(Choice::Wait(path)) => {
                 self.counters.cache_misses += u64::from(is_first_time);
-                self.wanted = Some((place.site, path));
-                return None;
+                return Err(Missing::document(place.site, path));
             }
             Ok(choice) => {
                 let (status, page) = self.other(choice, place.site);
@@ -247,18 +227,14 @@ impl Server {
                 answered
             }
             Err(fault) => self.refuse_request(fault, exchange, out),
-        })
+        };
+        Ok((answered, None))
     }
 
     /// Whether status pages are seen by a host that is no site's: by an address, for which no name of somebody else's stands. The
     /// rules of the default site are about them.
     fn is_status_host(&self, host: Option<&[u8]>) -> bool {
         self.status_pages.is_some() && host.is_some_and(is_address)
-    }
-
-    pub(super) fn has_failed(&self, site: usize, path: &SitePath) -> bool {
-        let failed = self.failed.as_ref();
-        failed.is_some_and(|(of, failed)| *of == site && failed == path)
     }
 
     fn refuse_request(

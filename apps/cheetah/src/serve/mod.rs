@@ -45,7 +45,7 @@ use upkeep::Upkeep;
 
 pub use bounds::{Bounds, BoundsArgs};
 pub(crate) use bounds::{Pace, Peers};
-pub(crate) use fetching::{Fetching, Wanted};
+pub(crate) use fetching::Fetching;
 pub use help::in_sections;
 pub use options::ServeArgs;
 pub use program::Cheetah;

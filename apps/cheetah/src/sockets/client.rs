@@ -14,10 +14,10 @@ use exos_inet::Instant;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
-use crate::http::{Next, Server, ServerConnection, Status, Tail};
+use crate::http::{Attempt, Missing, Next, Server, ServerConnection, Status, Tail, Wanted};
 use crate::limits::QUEUE_LEN_MAX;
 use crate::log::Unfinished;
-use crate::serve::{Bounds, Pace, Wait, Wanted};
+use crate::serve::{Bounds, Pace, Wait};
 
 /// Slices in one call: a response is two or three, a batch of pipelined ones more.
 const PIECES_MAX: usize = 64;
@@ -131,12 +131,12 @@ impl Client {
                 self.begun = shared.now;
             }
             let bytes = std::mem::take(&mut shared.buffer);
-            let consumed = self.answer(&bytes[..count], shared);
+            let consumed = self.answer(&bytes[..count], Attempt::default(), shared);
             self.received.extend_from_slice(&bytes[consumed..count]);
             shared.buffer = bytes;
         } else {
             self.received.extend_from_slice(&shared.buffer[..count]);
-            self.answer_received(shared);
+            self.answer_received(Attempt::default(), shared);
         }
         Ok(())
     }
@@ -148,7 +148,7 @@ impl Client {
             if !(is_all_written && self.held) {
                 break;
             }
-            self.answer_received(shared);
+            self.answer_received(Attempt::default(), shared);
         }
         let is_served = !self.waits_to_serve();
         let no_more_comes = self.client_finished || (shared.stopping && self.is_all_sent());
@@ -163,9 +163,9 @@ impl Client {
         Ok(())
     }
 
-    fn answer_received(&mut self, shared: &mut Shared<'_>) {
+    fn answer_received(&mut self, attempt: Attempt, shared: &mut Shared<'_>) {
         let bytes = std::mem::take(&mut self.received);
-        let consumed = self.answer(&bytes, shared);
+        let consumed = self.answer(&bytes, attempt, shared);
         self.received = bytes;
         self.received.drain(..consumed);
         if self.received.is_empty() {
@@ -175,23 +175,21 @@ impl Client {
     }
 
     /// Hands bytes to HTTP and queues its responses; returns how many were consumed.
-    fn answer(&mut self, bytes: &[u8], shared: &mut Shared<'_>) -> usize {
+    fn answer(&mut self, bytes: &[u8], attempt: Attempt, shared: &mut Shared<'_>) -> usize {
         if shared.server.wants_peer() {
             shared.server.begin(self.peer, self.begun);
         }
         let room = QUEUE_LEN_MAX.saturating_sub(self.queued);
         let out = &mut *shared.out;
-        let mut handled = self.http.handle_bytes(shared.server, bytes, room, out);
-        while handled.next == Next::Wait
-            && let Some(long) = shared.server.take_unopened()
+        let http = &mut self.http;
+        let mut handled = http.handle_again(shared.server, bytes, room, attempt, out);
+        while let Next::Wait(Missing {
+            unopened: Some(long),
+            ..
+        }) = &handled.next
         {
-            self.go_on_with_file(
-                &long,
-                &bytes[handled.consumed..],
-                room,
-                &mut handled,
-                shared,
-            );
+            let (long, rest) = (long.clone(), &bytes[handled.consumed..]);
+            self.go_on_with_file(&long, rest, room, &mut handled, shared);
         }
         if handled.responses > 0 {
             self.begun = shared.now;
@@ -201,25 +199,32 @@ impl Client {
                 log.given(&mut self.unfinished);
             }
         }
-        self.give(shared);
-        self.held = matches!(handled.next, Next::Send | Next::Tail);
-        self.fetching = handled.next == Next::Wait;
-        if self.fetching {
-            *shared.wanted = shared.server.take_wanted();
+        self.closing |=
+            matches!(handled.next, Next::Close) || (shared.stopping && handled.responses > 0);
+        self.held = matches!(handled.next, Next::Send | Next::Tail(_));
+        self.fetching = false;
+        let mut tail = None;
+        match handled.next {
+            Next::Wait(missing) => {
+                self.fetching = true;
+                *shared.wanted = Some(missing.document);
+            }
+            Next::Tail(rest) => tail = Some(rest),
+            Next::Receive | Next::Send | Next::Close => {}
         }
-        self.closing |= handled.next == Next::Close || (shared.stopping && handled.responses > 0);
+        self.give(tail, shared);
         handled.consumed
     }
 
-    /// Queues what HTTP has given out.
-    fn give(&mut self, shared: &mut Shared<'_>) {
+    /// Queues what HTTP has given out, and what follows that.
+    fn give(&mut self, tail: Option<Tail>, shared: &mut Shared<'_>) {
         if self.is_all_sent() {
             // Nothing was asked of the client until now.
             self.pace = Pace::new(shared.now, self.given);
         }
         let before = self.queued;
         self.queue(shared.out);
-        if let Some(tail) = shared.server.take_tail() {
+        if let Some(tail) = tail {
             self.queued += tail.len() as usize;
             self.tail = Some(tail);
         }
@@ -352,11 +357,11 @@ impl Client {
         self.fetching
     }
 
-    /// Answers a request that waited, and those behind it. False when the connection is over.
-    pub(super) fn resume(&mut self, shared: &mut Shared<'_>) -> bool {
+    /// Answers a request that waited, and those behind it; `failed` is what could not be read. False when the connection is over.
+    pub(super) fn resume(&mut self, failed: Option<&Wanted>, shared: &mut Shared<'_>) -> bool {
         self.fetching = false;
         self.wait = Wait::Sending;
-        self.answer_received(shared);
+        self.answer_received(Attempt::after_waiting(failed), shared);
         self.answer_and_write(shared).is_ok() && !(self.shut && self.client_finished)
     }
 
@@ -370,7 +375,7 @@ impl Client {
         if let Some(log) = shared.server.log_mut() {
             log.given(&mut self.unfinished);
         }
-        self.give(shared);
+        self.give(None, shared);
         self.finish(shared)
     }
 

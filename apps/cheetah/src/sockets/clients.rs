@@ -12,10 +12,10 @@ use rustix::io::Errno;
 
 use super::client::{Client, Shared};
 use super::listener;
-use crate::http::{Server, Status};
+use crate::http::{Server, Status, Wanted};
 use crate::limits::REQUEST_TIME;
 use crate::log::Log;
-use crate::serve::{Bounds, Ends, Fetching, Peers, Wait, Wanted};
+use crate::serve::{Bounds, Ends, Fetching, Peers, Wait};
 
 /// Bytes read at once: what a connection may have received and not been answered, as on the other way.
 const READ_LEN: usize = crate::limits::RECEIVE_BUFFER_LEN as usize;

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use super::clients::{Clients, Id};
-use crate::serve::Wanted;
+use crate::http::Wanted;
 use crate::site::Change;
 
 impl Clients {
@@ -23,36 +23,30 @@ impl Clients {
         let has_failed = matches!(change, Change::Failed(_));
         self.server_mut().change_site(site, change);
         let ids = self.fetching.take(&document);
-        if ids.is_empty() {
-            return;
-        }
-        self.server_mut().set_failed(has_failed.then_some(document));
+        let failed = has_failed.then_some(&document);
         for id in ids {
-            let is_answered = self.resume(epoll, id);
+            let is_answered = self.resume(epoll, id, failed);
             self.counters.fetch_failures += u64::from(has_failed && is_answered);
         }
-        self.server_mut().set_failed(None);
     }
 
     /// Looks again for all that requests wait for, because everything is served again.
     pub(super) fn retry_all(&mut self, epoll: &OwnedFd) {
         for id in self.fetching.take_all() {
-            self.resume(epoll, id);
+            self.resume(epoll, id, None);
         }
     }
 
     /// Answers a request that waited, and those behind it; false when its client has gone or it was given up.
-    fn resume(&mut self, epoll: &OwnedFd, id: Id) -> bool {
+    fn resume(&mut self, epoll: &OwnedFd, id: Id, failed: Option<&Wanted>) -> bool {
         if !self.find(id).is_some_and(|client| client.is_fetching()) {
             return false;
         }
         let number = id.0 as usize;
-        self.server_mut().set_has_waited(true);
         let Some((client, mut shared)) = self.client_and_shared(number) else {
             return false;
         };
-        let goes_on = client.resume(&mut shared);
-        self.server_mut().set_has_waited(false);
+        let goes_on = client.resume(failed, &mut shared);
         self.settle_or_close(epoll, number, goes_on);
         true
     }

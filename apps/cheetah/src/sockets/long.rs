@@ -7,7 +7,7 @@ use std::rc::Rc;
 use rustix::io::Errno;
 
 use super::client::{Client, Shared};
-use crate::http::{Handled, Next, Piece, Status};
+use crate::http::{Attempt, Handled, Next, Piece, Status};
 use crate::site::long::{Long, OpenFile};
 
 /// Bytes sent in one call, after which the file is looked at again: what a socket's buffer may take.
@@ -23,12 +23,12 @@ impl Client {
         handled: &mut Handled,
         shared: &mut Shared<'_>,
     ) {
-        let before = *handled;
+        let (consumed, responses) = (handled.consumed, handled.responses);
         *handled = match Client::open(long) {
             Some(_open) => {
-                shared.server.set_has_waited(true);
+                let attempt = Attempt::after_waiting(None);
                 self.http
-                    .handle_bytes(shared.server, rest, room, shared.out)
+                    .handle_again(shared.server, rest, room, attempt, shared.out)
             }
             None => {
                 shared
@@ -41,8 +41,8 @@ impl Client {
                 }
             }
         };
-        handled.consumed += before.consumed;
-        handled.responses += before.responses;
+        handled.consumed += consumed;
+        handled.responses += responses;
     }
 
     /// Opens a file that a request waits for; `None` when it cannot be had.

@@ -28,22 +28,19 @@ use exos_buf::Buffer;
 use exos_host::uring::{Outcome, Request};
 use exos_inet::tcp::ConnectionId;
 
+use crate::http::Wanted;
 use crate::limits::{CHUNK_LEN, CHUNKS_LEN};
-use crate::site::SitePath;
 use crate::site::long::{Long, OpenFile};
 use chunks::{Chunks, Slot, Taken};
 use disk::Disk;
-
-/// Where a document is: the number of its site, and its path.
-pub type Place = (usize, SitePath);
 
 /// What has come of something.
 #[derive(Debug)]
 pub enum Done {
     /// A file is open, for as long as somebody holds it. Requests for the document at this place may go on.
-    Opened(Place, Rc<OpenFile>),
+    Opened(Wanted, Rc<OpenFile>),
     /// A file could not be opened. One that is another version by now is not told of: its place will change.
-    Failed(Place),
+    Failed(Wanted),
     /// A chunk is there that these connections wait for.
     Filled(Vec<ConnectionId>),
     /// These connections cannot be sent what they were promised.
@@ -52,7 +49,7 @@ pub enum Done {
 
 /// What the disk is doing.
 enum Job {
-    Open(Place, Rc<Long>),
+    Open(Wanted, Rc<Long>),
     Read(Slot, Rc<OpenFile>),
     Close,
 }
@@ -116,7 +113,7 @@ impl Streams {
     }
 
     /// Has a file opened, once however many want it.
-    pub fn open(&mut self, place: Place, long: Rc<Long>) {
+    pub fn open(&mut self, place: Wanted, long: Rc<Long>) {
         if self.opening.insert(Rc::as_ptr(&long)) {
             let request = long.file().open();
             self.start(Job::Open(place, long), request);
@@ -241,7 +238,7 @@ impl Streams {
 
     fn opened(
         &mut self,
-        place: Place,
+        place: Wanted,
         long: &Rc<Long>,
         opened: io::Result<OwnedFd>,
     ) -> Option<Done> {

@@ -2,30 +2,25 @@
 
 use exos_buf::{Buffer, Slice};
 
-use super::Server;
+use super::{Exchange, Server};
 use crate::access::{Asks, Verdict};
 use crate::http::Status;
-use crate::http::request::Request;
+use crate::http::missing::Missing;
 
 /// What becomes of a request.
 pub(super) enum Admitted {
     Yes,
     /// It is answered when its password has been verified.
-    Waits,
+    Waits(Missing),
     /// It is answered with this, and with fields that say why, and that caches keep none of it, whatever the rules about
     /// fields say.
     No(Status, Slice),
 }
 
 impl Server {
-    /// Asks the rules of a site.
-    pub(super) fn admit(
-        &mut self,
-        site: usize,
-        path: &[u8],
-        request: &Request,
-        is_new: bool,
-    ) -> Admitted {
+    /// Asks the rules of the site that answers.
+    pub(super) fn admit(&mut self, path: &[u8], exchange: &Exchange) -> Admitted {
+        let (site, request) = (exchange.place.site, exchange.request);
         let settings = self.sites.get(site).settings();
         if settings.access.is_empty() {
             return Admitted::Yes;
@@ -36,7 +31,7 @@ impl Server {
             path,
             peer: self.peer,
             now: self.begun,
-            is_new,
+            is_new: !exchange.attempt.has_waited,
             authorization: field.map(|field| field.value),
         };
         let verdict = settings.access.judge(&asks, &settings.index);
@@ -59,13 +54,10 @@ impl Server {
                 no(Status::Unauthorized, challenge)
             }
             // Too many others are being verified.
-            Verdict::Verify(wanted) if self.has_failed(site, &wanted) => {
+            Verdict::Verify(wanted) if exchange.attempt.has_failed(site, &wanted) => {
                 no(Status::ServiceUnavailable, retry_after(1))
             }
-            Verdict::Verify(wanted) => {
-                self.wanted = Some((site, wanted));
-                Admitted::Waits
-            }
+            Verdict::Verify(wanted) => Admitted::Waits(Missing::document(site, wanted)),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Server;
 use crate::http::accept::Accepted;
+use crate::http::missing::Attempt;
 use crate::http::request::{Body, Method, Request};
 use crate::http::target::{Target, encode};
 use crate::http::{Fault, Status, page};
@@ -25,6 +26,7 @@ impl Server {
         request: &Request,
         target: &Result<Target, Fault>,
         site: Option<usize>,
+        attempt: Attempt,
     ) -> Result<Choice<'_>, Fault> {
         check(request)?;
         let asks_what = request.method == Method::Options;
@@ -43,7 +45,7 @@ impl Server {
             Some(Entry::Document(variants)) => {
                 Choice::Send(variants.choose(|| Accepted::of_request(request)))
             }
-            Some(Entry::Listed(path, _)) if self.has_failed(number, path) => {
+            Some(Entry::Listed(path, _)) if attempt.has_failed(number, path) => {
                 Choice::Refuse(Status::InternalServerError)
             }
             Some(Entry::Listed(path, _)) => Choice::Wait(path.clone()),

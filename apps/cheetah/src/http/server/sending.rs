@@ -5,6 +5,7 @@ use std::ops::Range;
 use exos_buf::{Buffer, Slice};
 
 use super::Server;
+use crate::http::missing::Attempt;
 use crate::http::opening::Persistence;
 use crate::http::range::{self, Parts};
 use crate::http::request::{Body, Method, Request};
@@ -55,6 +56,7 @@ pub(in crate::http) struct Exchange<'a, 'b, 'f> {
     pub(in crate::http) request: &'a Request<'b, 'f>,
     pub(in crate::http) answered: Answered,
     pub(in crate::http) place: Place<'a>,
+    pub(in crate::http) attempt: Attempt<'a>,
 }
 
 impl Exchange<'_, '_, '_> {

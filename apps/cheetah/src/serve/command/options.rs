@@ -25,17 +25,17 @@ pub struct ServeArgs {
     /// The directory to serve; an example site when left out
     #[arg(value_name = "DIR")]
     pub directory: Option<PathBuf>,
-    /// What to serve, and how, as a TOML file says it (docs/serve.md); options of the link and of TCP add to it
+    /// Read the configuration from this TOML file (docs/serve.md); options given here replace those of the file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["directory", "port", "document_max", "listing"])]
     pub config: Option<PathBuf>,
-    /// Say what would be served, or all that is wrong, and end
+    /// Check the configuration, print what would be served or everything that is wrong, and exit
     #[arg(long)]
     pub check: bool,
     #[command(flatten)]
     pub(in crate::serve) user: UserArgs,
     #[command(flatten)]
     pub(in crate::serve) link: LinkArgs,
-    /// Serve on so many cores, with a stack each, which share the interface's queues; on the first ones, or from --core on, or on those of a list of it [default: 1]
+    /// Number of cores to serve on, each with its own TCP/IP stack and queues of the interface. They are the first cores; or those from the one that --core names; or all that --core lists [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub cores: Option<u32>,
     #[command(flatten)]
@@ -52,11 +52,11 @@ pub struct ServeArgs {
     /// Longest document to serve, in MiB; longer ones are left out [default: any]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=u64::MAX >> 20))]
     pub document_max: Option<u64>,
-    /// Memory for documents, as 512MiB or 25%; what exceeds it is read when it is asked for [default: half of the memory
-    /// available]
+    /// Memory for documents, as 512MiB or 25%; documents beyond it are read when a client asks for them [default: half of the
+    /// available memory]
     #[arg(long, value_name = "SIZE")]
     pub cache: Option<CacheSize>,
-    /// Do without some of what makes it fast, to measure what each is worth; docs/internals/serve.md
+    /// Turn off optimisations, to measure what each is worth (docs/internals/serve.md)
     #[arg(
         long,
         value_enum,
@@ -65,16 +65,16 @@ pub struct ServeArgs {
         conflicts_with = "sockets"
     )]
     pub without: Vec<Specialisation>,
-    /// Serve on the kernel's sockets instead of a stack of its own: the baseline to measure against
+    /// Use the kernel's TCP through sockets instead of a TCP/IP stack of its own, to compare the two
     #[arg(long, conflicts_with_all = ["cores", "link", "via", "mode", "xokd", "gateway", "share_address", "no_segmentation", "congestion", "ecn", "no_sack", "receive_buffer", "nagle"])]
     pub sockets: bool,
-    /// Have the kernel answer clients that open a connection, before the server sees them (AF_XDP, IPv4; docs/serve.md)
+    /// Answer SYNs by an eBPF program in the kernel, before the server sees them (AF_XDP and IPv4 only; docs/serve.md)
     #[arg(long, conflicts_with = "sockets")]
     pub syn_handler: bool,
-    /// Answer for a directory without an index document with a list of what is in it
+    /// List the files of a directory that has no index document
     #[arg(long)]
     pub listing: bool,
-    /// Print the statistics as JSON, a line on standard output
+    /// Print the statistics as one line of JSON on standard output
     #[arg(long)]
     pub json: bool,
 }

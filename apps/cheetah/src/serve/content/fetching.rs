@@ -6,10 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::site::SitePath;
-
-/// The number of a site, and the path of a document in it.
-pub(crate) type Wanted = (usize, SitePath);
+use crate::http::Wanted;
 
 /// What is being fetched, for connections that `Id` names.
 pub(crate) struct Fetching<Id> {

@@ -5,19 +5,18 @@ use exos_inet::tcp::ConnectionId;
 use exos_inet::{Instant, Stack};
 
 use super::super::bounds::Pace;
-use super::super::fetching::Wanted;
 use super::super::wait::Wait;
 use super::super::without::copy;
 use super::Cheetah;
 use super::connection::{Connection, find};
-use crate::http::{Next, Server};
+use crate::http::{Attempt, Missing, Next, Server, Wanted};
 use crate::limits::QUEUE_LEN_MAX;
-use crate::site::{Change, SitePath};
+use crate::site::Change;
 
 impl Cheetah {
     /// The next document that a request waits for, by the number of its site and its path. What
     /// becomes of it is told by [`Cheetah::change`].
-    pub fn poll_wanted(&mut self) -> Option<(usize, SitePath)> {
+    pub fn poll_wanted(&mut self) -> Option<Wanted> {
         self.fetching.poll_wanted()
     }
 
@@ -35,34 +34,31 @@ impl Cheetah {
             self.fail(now, document, stack);
         } else {
             for id in self.fetching.take(&document) {
-                self.resume(now, id, false, stack);
+                self.resume(now, id, None, stack);
             }
         }
     }
 
     /// Refuses requests that waited for a document: it could not be read.
     pub(super) fn fail(&mut self, now: Instant, document: Wanted, stack: &mut Stack) {
-        let ids = self.fetching.take(&document);
-        self.server.set_failed(Some(document));
-        for id in ids {
-            self.resume(now, id, true, stack);
+        for id in self.fetching.take(&document) {
+            self.resume(now, id, Some(&document), stack);
         }
-        self.server.set_failed(None);
     }
 
     /// Looks again for all that requests wait for, because everything is served again.
     pub fn retry_all(&mut self, now: Instant, stack: &mut Stack) {
         for id in self.fetching.take_all() {
-            self.resume(now, id, false, stack);
+            self.resume(now, id, None, stack);
         }
     }
 
-    /// Answer a request that waited, and those behind it.
+    /// Answer a request that waited, and those behind it; `failed` is what could not be read.
     pub(super) fn resume(
         &mut self,
         now: Instant,
         id: ConnectionId,
-        has_failed: bool,
+        failed: Option<&Wanted>,
         stack: &mut Stack,
     ) {
         let Some(connection) = find(&mut self.connections, id) else {
@@ -71,11 +67,12 @@ impl Cheetah {
         if connection.wait != Wait::Fetching {
             return; // It was given up.
         }
-        self.counters.fetch_failures += u64::from(has_failed);
+        self.counters.fetch_failures += u64::from(failed.is_some());
         connection.wait(now, Wait::Sending, &mut self.alarms);
-        self.server.set_has_waited(true);
-        self.serve(now, id, stack);
-        self.server.set_has_waited(false);
+        let mut attempt = Attempt::after_waiting(failed);
+        while self.serve_some(now, id, attempt, stack) {
+            attempt.has_waited = false;
+        }
         let Some(connection) = find(&mut self.connections, id) else {
             return;
         };
@@ -86,11 +83,17 @@ impl Cheetah {
 
     /// Hand the readable bytes to HTTP, and its responses to TCP.
     pub(super) fn serve(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) {
-        while self.serve_some(now, id, stack) {}
+        while self.serve_some(now, id, Attempt::default(), stack) {}
     }
 
-    /// The same, up to a response whose content is to be read; true when that is all queued already.
-    fn serve_some(&mut self, now: Instant, id: ConnectionId, stack: &mut Stack) -> bool {
+    /// Hand the readable bytes to HTTP, up to a response whose content is to be read; true when that is all queued already.
+    fn serve_some(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        attempt: Attempt,
+        stack: &mut Stack,
+    ) -> bool {
         let Some(connection) = find(&mut self.connections, id) else {
             return false;
         };
@@ -102,9 +105,10 @@ impl Cheetah {
         }
         begin(&mut self.server, connection, stack);
         let bytes_len = bytes.len();
-        let handled = connection
-            .http
-            .handle_bytes(&mut self.server, bytes, room, &mut self.out);
+        let handled =
+            connection
+                .http
+                .handle_again(&mut self.server, bytes, room, attempt, &mut self.out);
         if queued == 0 {
             // Nothing was asked of the client until now.
             connection.pace = Pace::new(now, connection.given);
@@ -119,18 +123,21 @@ impl Cheetah {
                 log.given(&mut connection.unfinished);
             }
         }
-        let has_tail = handled.next == Next::Tail;
-        if handled.next == Next::Close || (self.stopping && handled.responses > 0 && !has_tail) {
+        let has_tail = matches!(handled.next, Next::Tail(_));
+        let is_last = matches!(handled.next, Next::Close);
+        if is_last || (self.stopping && handled.responses > 0 && !has_tail) {
             // The FIN rides on the last data, and this request's acknowledgement on the first.
             connection.finish(now, stack, &mut self.alarms, &mut self.unmerged);
         }
-        connection.held = handled.next == Next::Send;
-        if let Some(tail) = self.server.take_tail().filter(|_| has_tail) {
-            return self.begin_stream(now, id, tail, stack);
-        }
-        if handled.next == Next::Wait && !connection.finished {
+        connection.held = matches!(handled.next, Next::Send);
+        let missing = match handled.next {
+            Next::Tail(tail) => return self.begin_stream(now, id, tail, stack),
+            Next::Wait(missing) if !connection.finished => Some(missing),
+            _ => None,
+        };
+        if let Some(missing) = missing {
             connection.wait(now, Wait::Fetching, &mut self.alarms);
-            self.fetch(id);
+            self.fetch(id, missing);
         } else if handled.responses > 0 && !connection.finished {
             connection.wait(now, Wait::Sending, &mut self.alarms);
         } else if handled.consumed > 0 || !connection.http.is_between_requests() {
@@ -146,17 +153,14 @@ impl Cheetah {
         false
     }
 
-    /// Has what a connection was just told to wait for read or opened, once however many wait for it.
-    fn fetch(&mut self, id: ConnectionId) {
-        let Some(document) = self.server.take_wanted() else {
-            return;
-        };
-        let long = self.server.take_unopened();
+    /// Has what a connection waits for read or opened, once however many wait for it.
+    fn fetch(&mut self, id: ConnectionId, missing: Missing) {
+        let Missing { document, unopened } = missing;
         let connections = &mut self.connections;
         let is_waiting =
             |id: &ConnectionId| find(connections, *id).is_some_and(|c| c.wait == Wait::Fetching);
         let is_new = self.fetching.add(document.clone(), id, is_waiting);
-        match long {
+        match unopened {
             Some(long) => self.streams.open(document, long),
             None if is_new => self.fetching.want(document),
             None => {}

@@ -223,7 +223,7 @@ impl Cheetah {
             match done {
                 Done::Opened(place, file) => {
                     for id in self.fetching.take(&place) {
-                        self.resume(now, id, false, stack);
+                        self.resume(now, id, None, stack);
                     }
                     self.streams.put_away(file);
                 }

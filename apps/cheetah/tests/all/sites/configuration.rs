@@ -22,7 +22,7 @@ fn complaints(text: &str) -> Vec<String> {
 /// The example in dist/ has every key, and is understood.
 #[test]
 fn the_example_is_understood() {
-    let text = include_str!("../../../../dist/serve.toml");
+    let text = include_str!("../../../../../dist/serve.toml");
     let config = parse(text).unwrap();
     assert_eq!(config.port, 80);
     assert_eq!(config.link.address.len(), 2);

@@ -3,7 +3,7 @@
 //! What is checked of each input stands in `fuzz/bodies/http.rs`, which the fuzz target includes
 //! too. A failure names its input.
 
-#[path = "../../../../fuzz/bodies/http.rs"]
+#[path = "../../../../../fuzz/bodies/http.rs"]
 pub mod bodies;
 
 use exos_testing::{Random, corpus, run};

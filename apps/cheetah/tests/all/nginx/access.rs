@@ -7,9 +7,9 @@ use std::path::Path;
 
 use exos_cheetah::Server;
 
-use crate::access::{ANN, RIGHT, answer, sites_of};
 use crate::common::NOW_SECS;
 use crate::common::nginx::{self, Nginx};
+use crate::sites::access::{ANN, RIGHT, answer, sites_of};
 use crate::sites::status;
 
 const OURS: &str = r#"

@@ -1,5 +1,11 @@
 //! Several sites and their rules, from the text of a configuration to the responses.
 
+pub(crate) mod access;
+mod access_log;
+mod configuration;
+mod loading;
+mod status;
+
 use crate::common;
 
 use std::fs;

@@ -76,8 +76,8 @@ impl Visit {
                 .handle_bytes(server, bytes, usize::MAX, &mut out)
         };
         let mut handled = handle(&mut self.server);
-        if handled.next == Next::Wait {
-            let (site, path) = self.server.take_wanted().unwrap();
+        if let Next::Wait(missing) = handled.next {
+            let (site, path) = missing.document;
             let server = &mut self.server;
             self.serving[site].fetch(&path, Instant::now(), &mut |site, change| {
                 server.change_site(site, change);

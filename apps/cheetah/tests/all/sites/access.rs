@@ -2,7 +2,9 @@
 
 use std::fs;
 
+use exos_buf::Slice;
 use exos_cheetah::config::Config;
+use exos_cheetah::http::Attempt;
 use exos_cheetah::{Next, Server, ServerConnection, serve};
 
 use crate::sites::{Folder, ask, body, get, status, values};
@@ -79,18 +81,19 @@ fn rules_about_access_decide_before_documents() {
             1 << 20,
             &mut out,
         );
-        assert_eq!(
-            (handled.next, handled.consumed),
-            (Next::Wait, 0),
-            "it waits to be verified"
-        );
-        let (site, wanted) = server.take_wanted().unwrap();
+        assert_eq!(handled.consumed, 0, "it waits to be verified");
+        let Next::Wait(missing) = handled.next else {
+            panic!("it waits to be verified");
+        };
         // When too many wait it is not, and that is no wrong password.
-        server.set_failed(Some((site, wanted.clone())));
-        let busy = ask(&mut server, &request);
+        let attempt = Attempt::after_waiting(Some(&missing.document));
+        let mut connection = ServerConnection::new();
+        connection.handle_again(&mut server, request.as_bytes(), 1 << 20, attempt, &mut out);
+        let busy: Vec<u8> = out.iter().flat_map(Slice::as_bytes).copied().collect();
+        let busy = String::from_utf8(busy).unwrap();
         assert_eq!(status(&busy), "503");
         assert_eq!(values(&busy, "Retry-After"), ["1"]);
-        server.set_failed(None);
+        let (site, wanted) = missing.document;
         server.sites().get(site).settings().access.verify(&wanted);
         assert_eq!(status(&ask(&mut server, &request)), want);
     }
@@ -234,8 +237,8 @@ pub(crate) fn answer(server: &mut Server, request: &str) -> String {
     let mut out = Vec::new();
     let handled =
         ServerConnection::new().handle_bytes(server, request.as_bytes(), 1 << 20, &mut out);
-    if handled.next == Next::Wait {
-        let (site, wanted) = server.take_wanted().expect("it waits for something");
+    if let Next::Wait(missing) = handled.next {
+        let (site, wanted) = missing.document;
         server.sites().get(site).settings().access.verify(&wanted);
     }
     ask(server, request)

@@ -236,7 +236,7 @@ fn a_request_for_a_long_file_is_counted_once() {
     let text = "[limits]\nstream = \"1000\"\n[[site]]\nroot = \"www\"\n\
                 [[site.access]]\npath = \"*\"\nrate = 1\nburst = 1\n";
     let file = folder.path("serve.toml");
-    let running = Running::start_with(move || crate::access::sites_of(&file, text));
+    let running = Running::start_with(move || crate::sites::access::sites_of(&file, text));
     let request = b"GET /long HTTP/1.1\r\nHost: a\r\n\r\n";
     let last = b"GET /long HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     let got = running.ask(&[&[&request[..], request, last].concat()]);

@@ -167,7 +167,7 @@ const RIGHT: &str = "Basic YW5uOkhlbGxvIHdvcmxkIQ==";
 #[test]
 fn passwords_are_verified_for_those_who_wait() {
     let folder = Folder::new();
-    let (config, tree) = site_with_users(&folder, crate::access::ANN);
+    let (config, tree) = site_with_users(&folder, crate::sites::access::ANN);
     let Verdict::Verify(wanted) = judge(&config, [10, 0, 0, 1], RIGHT) else {
         panic!("it is known before it was verified");
     };
@@ -194,7 +194,7 @@ fn passwords_are_verified_for_those_who_wait() {
 fn who_guesses_does_not_keep_others_out() {
     let folder = Folder::new();
     // Some hundred milliseconds each.
-    let ann = crate::access::ANN.replace("$5$", "$5$rounds=500000$");
+    let ann = crate::sites::access::ANN.replace("$5$", "$5$rounds=500000$");
     let (config, tree) = site_with_users(&folder, &ann);
     let (keeper, mut changes) = start(tree, 1);
     let ask = |peer, sent: &str| {

@@ -8,7 +8,7 @@ use crate::common;
 use crate::common::nginx;
 use crate::common::rules;
 use crate::common::seen;
-use crate::corpus::bodies::mutations;
+use crate::http::corpus::bodies::mutations;
 
 use std::fs;
 use std::path::Path;
@@ -90,7 +90,7 @@ fn ours(stream: &[u8]) -> (Vec<(Answer, &[u8])>, &[u8]) {
         match handled.next {
             Next::Send => {}
             Next::Receive | Next::Close => return (all, rest),
-            Next::Wait | Next::Tail => panic!("all documents are in memory"),
+            Next::Wait(_) | Next::Tail(_) => panic!("all documents are in memory"),
         }
     }
 }

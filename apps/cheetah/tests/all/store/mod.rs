@@ -1,0 +1,10 @@
+//! Documents in memory while their files change.
+
+mod cache;
+mod cache_policy;
+mod changing;
+mod keeper;
+mod live;
+mod live_names;
+mod reload;
+mod waiting;

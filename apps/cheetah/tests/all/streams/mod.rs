@@ -1,0 +1,5 @@
+//! Long files, which are read while they are sent.
+
+mod streaming;
+mod streaming_life;
+mod streaming_wire;
