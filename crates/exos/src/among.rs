@@ -53,7 +53,7 @@ pub struct Among {
 }
 
 impl Among {
-    /// Places for so many cores.
+    /// A place for each of this many cores.
     pub fn make(cores: usize) -> Result<Vec<Self>, Error> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let ends = (0..cores).map(|_| {

@@ -167,7 +167,7 @@ pub struct Attachment {
     /// To whom a program connects that shares the host's addresses and serves nothing: what comes from there to its ports is
     /// taken from the host.
     pub peers: Vec<SocketAddr>,
-    /// On so many cores at once, with a share of the interface's queues and a stack each ([`Exos::take_cores`]).
+    /// The number of cores to run on, with a share of the interface's queues and a stack each ([`Exos::take_cores`]).
     pub cores: u32,
     /// Hand over large segments to be cut by the link, where it can. Off to measure what it brings.
     pub segmentation: bool,

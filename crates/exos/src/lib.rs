@@ -22,10 +22,20 @@
 //! # Ok(()) }
 //! ```
 //!
-//! [`attach`] is how a program gets its packets, [`node`] the loop's parts, [`wait`] when to spin
-//! and when to sleep, [`host_tables`] next hops by the host's tables, [`pair`] an interface pair of
-//! the program's own, [`user_netns`] the same without privilege, [`via`] a part of an interface that the
-//! daemon lends. [`handlers`] is what the kernel does for a program. [`watch`] shows others its packets. [`cores`] is for a program on several cores, [`among`] for what comes to the wrong one.
+//! What a program needs of the crates below is here too, so that it names this one alone: [`inet`] (the stack, TCP, UDP),
+//! [`buf`] (what is sent), [`wire`] (headers); their most used types are at the root.
+//!
+//! | to | see |
+//! |---|---|
+//! | say which link and which addresses | [`attach`] |
+//! | run the loop: receive, send, wait | [`Exos`], [`wait`] for when it spins and when it sleeps |
+//! | wait in an event loop of one's own | [`Exos::prepare_sleep`] |
+//! | stop on a signal | [`signals`] |
+//! | run on several cores | [`cores`]; [`among`] for what comes to the wrong one |
+//! | use a part of an interface that the daemon lends | [`via`] |
+//! | have the kernel answer or forward packets | [`handlers`] |
+//! | show others the packets | [`watch`] |
+//! | know how links of the program's own are made | [`pair`], [`user_netns`], [`host_tables`] |
 #![forbid(unsafe_code)]
 
 pub mod among;
@@ -49,6 +59,12 @@ pub mod watch;
 
 pub use attach::{Attachment, LinkName, Prefixed};
 pub use cores::Core;
+pub use exos_buf::{self as buf, Aggregate, Buffer, Slice};
 pub use exos_host::Error;
-pub use node::{Exos, Passage};
+pub use exos_inet::tcp::{
+    ConnectionId, Event, EventSet, ListenOptions, ListenerId, Options, Reason,
+};
+pub use exos_inet::{self as inet, Duration, Instant, Stack};
+pub use exos_wire as wire;
+pub use node::{Exos, Passage, Sleep};
 pub use senders::Sender;

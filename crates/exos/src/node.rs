@@ -52,6 +52,15 @@ pub enum Passage {
     Done,
 }
 
+/// What another event loop waits for between two turns ([`Exos::prepare_sleep`]).
+#[derive(Debug)]
+pub struct Sleep<'a> {
+    /// Descriptors to wait for until they are readable; those with `true` until they are readable or writable.
+    pub fds: Vec<(BorrowedFd<'a>, bool)>,
+    /// How long to wait at most.
+    pub at_most: Duration,
+}
+
 /// A stack on a link, the clock, and what keeps both in place.
 pub struct Exos {
     /// The protocols; the program gives its commands here.
@@ -408,11 +417,7 @@ impl Exos {
             return Ok(());
         }
         let now = clock::now();
-        let daemon = self.via.as_ref().and_then(|via| via.poll_timeout(now));
-        let deadline = [until, self.stack.poll_timeout(now), daemon]
-            .into_iter()
-            .flatten()
-            .min();
+        let deadline = until.into_iter().chain(self.deadline(now)).min();
         if deadline.is_some_and(|at| at <= now) || self.waiting.should_spin(now) {
             std::hint::spin_loop();
             return Ok(());
@@ -421,20 +426,53 @@ impl Exos {
             return Ok(());
         }
         self.waiting.sleeps += 1;
-        let latest = now
-            + if self.blocked {
-                BLOCKED_SLEEP
-            } else {
-                SLEEP_MAX
-            };
+        let latest = self.latest(now);
         let until = deadline.map_or(latest, |at| at.min(latest));
         let mut fds = others.to_vec();
-        fds.extend(self.tables.as_ref().map(HostTables::fd));
-        fds.extend(self.via.as_ref().and_then(Via::fd));
+        fds.extend(descriptors(self.tables.as_ref(), self.via.as_ref()));
         fds.extend(self.among.as_mut().map(Among::fd_to_sleep_on));
         wait::sleep(now, Some(until), &self.link.fds(), &fds)
             .map_err(|e| Error::io("cannot wait for packets", e))?;
         Ok(())
+    }
+
+    /// For a program that waits in an event loop of its own (epoll, mio, tokio) in place of [`wait`](Self::wait): what to
+    /// wait for before the next turn. `None` says to begin the next turn at once.
+    ///
+    /// # Panics
+    ///
+    /// On several cores, where one core wakes another in `wait` alone.
+    pub fn prepare_sleep(&mut self) -> Option<Sleep<'_>> {
+        assert!(self.among.is_none(), "another event loop on several cores");
+        if self.worked {
+            return None;
+        }
+        let now = clock::now();
+        let deadline = self.deadline(now);
+        if deadline.is_some_and(|at| at <= now) || !self.link.prepare_wait() {
+            return None;
+        }
+        let latest = self.latest(now);
+        let at_most = deadline.map_or(latest, |at| at.min(latest)) - now;
+        let mut fds = self.link.fds();
+        let own = descriptors(self.tables.as_ref(), self.via.as_ref());
+        fds.extend(own.map(|fd| (fd, false)));
+        Some(Sleep { fds, at_most })
+    }
+
+    /// When the stack or the daemon's client has something to do.
+    fn deadline(&self, now: Instant) -> Option<Instant> {
+        let daemon = self.via.as_ref().and_then(|via| via.poll_timeout(now));
+        self.stack.poll_timeout(now).into_iter().chain(daemon).min()
+    }
+
+    /// The end of the longest sleep from now on.
+    fn latest(&self, now: Instant) -> Instant {
+        now + if self.blocked {
+            BLOCKED_SLEEP
+        } else {
+            SLEEP_MAX
+        }
     }
 
     /// In place of [`wait`](Self::wait), for a program that has a core to itself and that loses more by waking than by
@@ -484,6 +522,15 @@ impl Exos {
             ])
             .collect()
     }
+}
+
+/// Descriptors beside the link's that are readable when there is something to do.
+fn descriptors<'a>(
+    tables: Option<&'a HostTables>,
+    via: Option<&'a Via>,
+) -> impl Iterator<Item = BorrowedFd<'a>> {
+    let tables = tables.map(HostTables::fd);
+    tables.into_iter().chain(via.and_then(Via::fd))
 }
 
 /// The stack's word for what the link says of a checksum.

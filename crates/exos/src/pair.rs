@@ -37,8 +37,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Make a pair, with the first numbers that nothing on this host uses.
-    /// Our end has so many queues.
+    /// Makes a pair, with the first numbers that nothing on this host uses and this many queues.
     pub fn make(queues: u32) -> Result<Self, Error> {
         let netlink = Netlink::new()?;
         let namespace = NetNs::anonymous()?;

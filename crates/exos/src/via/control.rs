@@ -108,7 +108,7 @@ impl Control {
     }
 
     /// Sends a request and waits for its answer, and again as long as the daemon has no time for it: slots and filters are
-    /// made for each user so many in a second. Not longer than [`BUSY_TIME`].
+    /// made at a bounded rate for each user. Not longer than [`BUSY_TIME`].
     pub fn ask_while_busy(
         &mut self,
         request: &Request,

@@ -51,7 +51,7 @@ pub fn watchable(only: Option<u32>) -> Vec<Watchable> {
 }
 
 impl Watchable {
-    /// Has copies made from now on, of packets that match the filter, of so many bytes of each.
+    /// Has copies made from now on, of packets that match the filter, with this many bytes of each.
     ///
     /// # Errors
     ///

@@ -5,6 +5,7 @@ mod cores;
 mod echo;
 mod handlers;
 mod multicast;
+mod own_loop;
 mod queues;
 mod report;
 mod via;

@@ -62,7 +62,7 @@ fn all() -> Vec<exos::watch::Watchable> {
     watchable(Some(std::process::id()))
 }
 
-/// An echo request with so many bytes of data.
+/// An echo request with this many bytes of data.
 fn echo_request(number: u16, data: usize) -> Vec<u8> {
     let mut frame = [&MACS[0].0[..], &MACS[1].0, &[8, 0]].concat();
     let mut ip = vec![0x45, 0];

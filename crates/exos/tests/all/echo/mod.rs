@@ -9,6 +9,14 @@ use exos_inet::tcp::EventSet;
 /// One turn, and a wait of 20 ms at most.
 pub fn turn(exos: &mut Exos) {
     exos.receive();
+    answer(exos);
+    exos.send().unwrap();
+    let soon = exos.now() + Duration::from_millis(20);
+    exos.wait(Some(soon), &[]).unwrap();
+}
+
+/// Sends back what has come.
+pub fn answer(exos: &mut Exos) {
     while let Some(event) = exos.stack.poll_event() {
         let id = event.connection;
         if event.set.contains(EventSet::READABLE) {
@@ -20,7 +28,4 @@ pub fn turn(exos: &mut Exos) {
             exos.stack.tcp.finish(id);
         }
     }
-    exos.send().unwrap();
-    let soon = exos.now() + Duration::from_millis(20);
-    exos.wait(Some(soon), &[]).unwrap();
 }
