@@ -1,0 +1,60 @@
+//! The examples run, with the kernel's sockets at the other end. As root; in a namespace of each test's own.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+use exos::{Attachment, Exos, LinkName};
+use exos_host::netns::NetNs;
+
+use crate::common::{PATIENCE, skip_without_root};
+use crate::echo::example as echo_server;
+
+/// What `main` of an example attaches to, in a namespace that the calling thread is in; none without root.
+fn attach(test: &str, port: u16, cores: u32) -> Option<Exos> {
+    if skip_without_root(test) {
+        return None;
+    }
+    NetNs::anonymous().unwrap().enter().unwrap();
+    let wanted = Attachment {
+        cores,
+        ..Attachment::new(LinkName::OwnPair, port)
+    };
+    Some(Exos::attach(&wanted).unwrap())
+}
+
+/// Its IPv4 address, with port 7.
+fn echo_port(exos: &Exos) -> SocketAddr {
+    let [(ip, _), _] = exos.pair().unwrap().addresses;
+    SocketAddr::new(ip, 7)
+}
+
+/// Says `text` to a server, and returns all that it answers.
+fn visit(server: SocketAddr, text: &str) -> String {
+    let mut socket = TcpStream::connect_timeout(&server, PATIENCE).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.write_all(text.as_bytes()).unwrap();
+    socket.shutdown(Shutdown::Write).unwrap();
+    let mut back = String::new();
+    socket.read_to_string(&mut back).unwrap();
+    back
+}
+
+#[test]
+fn the_echo_server_answers_and_ends_when_it_is_woken() {
+    let test = "the_echo_server_answers_and_ends_when_it_is_woken";
+    let Some(mut exos) = attach(test, 7, 1) else {
+        return;
+    };
+    let server = echo_port(&exos);
+    let (wake, mut waker) = UnixStream::pair().unwrap();
+    let visitor = thread::spawn(move || {
+        let back = visit(server, "hello");
+        waker.write_all(b"end").unwrap();
+        back
+    });
+    echo_server::run(&mut exos, wake.as_fd(), || visitor.is_finished()).unwrap();
+    assert_eq!(visitor.join().unwrap(), "hello");
+}
