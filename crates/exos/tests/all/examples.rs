@@ -1,16 +1,20 @@
 //! The examples run, with the kernel's sockets at the other end. As root; in a namespace of each test's own.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-use exos::{Attachment, Exos, LinkName};
+use exos::{Attachment, Exos, LinkName, Reason};
 use exos_host::netns::NetNs;
 
 use crate::common::{PATIENCE, skip_without_root};
 use crate::echo::example as echo_server;
+
+#[path = "../../examples/client.rs"]
+#[allow(dead_code)] // Its `main`, and so below.
+mod client;
 
 /// What `main` of an example attaches to, in a namespace that the calling thread is in; none without root.
 fn attach(test: &str, port: u16, cores: u32) -> Option<Exos> {
@@ -57,4 +61,31 @@ fn the_echo_server_answers_and_ends_when_it_is_woken() {
     });
     echo_server::run(&mut exos, wake.as_fd(), || visitor.is_finished()).unwrap();
     assert_eq!(visitor.join().unwrap(), "hello");
+}
+
+#[test]
+fn the_client_shows_what_the_server_answers() {
+    let Some(mut exos) = attach("the_client_shows_what_the_server_answers", 0, 1) else {
+        return;
+    };
+    let [(host, _), _] = exos.pair().unwrap().host_addresses;
+    let listener = TcpListener::bind((host, 0)).unwrap();
+    let server = listener.local_addr().unwrap();
+    let serving = thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut asked = String::new();
+        socket.read_to_string(&mut asked).unwrap();
+        socket.write_all(b"and to you").unwrap();
+        asked
+    });
+    let mut shown = Vec::new();
+    let end = client::run(&mut exos, server, "good day", |bytes| {
+        shown.write_all(bytes)
+    });
+    assert_eq!(end.unwrap(), Reason::Done);
+    assert_eq!(shown, b"and to you");
+    assert_eq!(serving.join().unwrap(), "good day");
+    let refused = client::run(&mut exos, server, "good day", |_| Ok(()));
+    assert_eq!(refused.unwrap(), Reason::Refused, "the listener is gone");
 }
