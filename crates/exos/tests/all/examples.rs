@@ -1,7 +1,7 @@
 //! The examples run, with the kernel's sockets at the other end. As root; in a namespace of each test's own.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::thread;
@@ -15,6 +15,9 @@ use crate::echo::example as echo_server;
 #[path = "../../examples/client.rs"]
 #[allow(dead_code)] // Its `main`, and so below.
 mod client;
+#[path = "../../examples/udp_echo.rs"]
+#[allow(dead_code)]
+mod udp_echo;
 
 /// What `main` of an example attaches to, in a namespace that the calling thread is in; none without root.
 fn attach(test: &str, port: u16, cores: u32) -> Option<Exos> {
@@ -88,4 +91,26 @@ fn the_client_shows_what_the_server_answers() {
     assert_eq!(serving.join().unwrap(), "good day");
     let refused = client::run(&mut exos, server, "good day", |_| Ok(()));
     assert_eq!(refused.unwrap(), Reason::Refused, "the listener is gone");
+}
+
+#[test]
+fn the_udp_echo_answers() {
+    let Some(mut exos) = attach("the_udp_echo_answers", 0, 1) else {
+        return;
+    };
+    let server = echo_port(&exos);
+    let visitor = thread::spawn(move || {
+        let any = IpAddr::from(Ipv4Addr::UNSPECIFIED);
+        let socket = UdpSocket::bind((any, 0)).unwrap();
+        socket.connect(server).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut answer = [0; 2000];
+        for text in ["hello", "", "again"] {
+            socket.send(text.as_bytes()).unwrap();
+            let count = socket.recv(&mut answer).unwrap();
+            assert_eq!(&answer[..count], text.as_bytes());
+        }
+    });
+    udp_echo::run(&mut exos, || visitor.is_finished()).unwrap();
+    visitor.join().unwrap();
 }
