@@ -15,6 +15,9 @@ use crate::echo::example as echo_server;
 #[path = "../../examples/client.rs"]
 #[allow(dead_code)] // Its `main`, and so below.
 mod client;
+#[path = "../../examples/several_cores.rs"]
+#[allow(dead_code)]
+mod several_cores;
 #[path = "../../examples/udp_echo.rs"]
 #[allow(dead_code)]
 mod udp_echo;
@@ -113,4 +116,22 @@ fn the_udp_echo_answers() {
     });
     udp_echo::run(&mut exos, || visitor.is_finished()).unwrap();
     visitor.join().unwrap();
+}
+
+#[test]
+fn each_of_several_cores_has_connections() {
+    let Some(exos) = attach("each_of_several_cores_has_connections", 7, 2) else {
+        return;
+    };
+    let server = echo_port(&exos);
+    let visitor = thread::spawn(move || {
+        let greeted = |text: &str| {
+            let mut greetings = (0..200).map(|_| visit(server, ""));
+            greetings.any(|greeting| greeting == text)
+        };
+        // Which core has a connection is by a hash of its ports.
+        greeted("you are on core 1\n") && greeted("you are on core 2\n")
+    });
+    several_cores::run(exos, || visitor.is_finished()).unwrap();
+    assert!(visitor.join().unwrap(), "a core has no connections");
 }
