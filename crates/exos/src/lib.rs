@@ -22,6 +22,9 @@
 //! # Ok(()) }
 //! ```
 //!
+//! Whole programs are in `examples/`, each a page that says how to run it: `echo_server`, `client`, `udp_echo`,
+//! `several_cores`. The stack without this crate is `examples/own_loop.rs` of `exos-inet`.
+//!
 //! What a program needs of the crates below is here too, so that it names this one alone: [`inet`] (the stack, TCP, UDP),
 //! [`buf`] (what is sent), [`wire`] (headers); their most used types are at the root.
 //!

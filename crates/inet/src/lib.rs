@@ -1,7 +1,8 @@
 //! The Internet protocols as state machines: ARP, NDP, IP, ICMP, UDP and TCP.
 //!
 //! Nothing here performs I/O, reads a clock or draws a random number: packets, time and a seed go
-//! in; packets, events and a deadline come out.
+//! in; packets, events and a deadline come out. `examples/own_loop.rs` is the smallest whole program: two stacks and a wire in
+//! memory (`cargo run -p exos-inet --example own_loop`).
 //!
 //! | file | job |
 //! |---|---|

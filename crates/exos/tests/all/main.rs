@@ -3,6 +3,7 @@
 mod common;
 mod cores;
 mod echo;
+mod examples;
 mod handlers;
 mod multicast;
 mod own_loop;

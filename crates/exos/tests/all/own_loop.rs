@@ -59,7 +59,7 @@ fn another_event_loop_wakes_for_every_connection() {
     });
     while !visitor.is_finished() {
         exos.receive();
-        echo::answer(&mut exos);
+        echo::example::answer(&mut exos.stack);
         exos.send().unwrap();
         rest(&mut exos);
     }

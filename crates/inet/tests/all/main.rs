@@ -12,6 +12,7 @@ mod frames;
 mod marked_fragments;
 mod memory;
 mod own_congestion_control;
+mod own_loop;
 mod pools;
 mod requirements;
 mod runner;

@@ -1,0 +1,137 @@
+//! The examples run, with the kernel's sockets at the other end. As root; in a namespace of each test's own.
+
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+use exos::{Attachment, Exos, LinkName, Reason};
+use exos_host::netns::NetNs;
+
+use crate::common::{PATIENCE, skip_without_root};
+use crate::echo::example as echo_server;
+
+#[path = "../../examples/client.rs"]
+#[allow(dead_code)] // Its `main`, and so below.
+mod client;
+#[path = "../../examples/several_cores.rs"]
+#[allow(dead_code)]
+mod several_cores;
+#[path = "../../examples/udp_echo.rs"]
+#[allow(dead_code)]
+mod udp_echo;
+
+/// What `main` of an example attaches to, in a namespace that the calling thread is in; none without root.
+fn attach(test: &str, port: u16, cores: u32) -> Option<Exos> {
+    if skip_without_root(test) {
+        return None;
+    }
+    NetNs::anonymous().unwrap().enter().unwrap();
+    let wanted = Attachment {
+        cores,
+        ..Attachment::new(LinkName::OwnPair, port)
+    };
+    Some(Exos::attach(&wanted).unwrap())
+}
+
+/// Its IPv4 address, with port 7.
+fn echo_port(exos: &Exos) -> SocketAddr {
+    let [(ip, _), _] = exos.pair().unwrap().addresses;
+    SocketAddr::new(ip, 7)
+}
+
+/// Says `text` to a server, and returns all that it answers.
+fn visit(server: SocketAddr, text: &str) -> String {
+    let mut socket = TcpStream::connect_timeout(&server, PATIENCE).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.write_all(text.as_bytes()).unwrap();
+    socket.shutdown(Shutdown::Write).unwrap();
+    let mut back = String::new();
+    socket.read_to_string(&mut back).unwrap();
+    back
+}
+
+#[test]
+fn the_echo_server_answers_and_ends_when_it_is_woken() {
+    let test = "the_echo_server_answers_and_ends_when_it_is_woken";
+    let Some(mut exos) = attach(test, 7, 1) else {
+        return;
+    };
+    let server = echo_port(&exos);
+    let (wake, mut waker) = UnixStream::pair().unwrap();
+    let visitor = thread::spawn(move || {
+        let back = visit(server, "hello");
+        waker.write_all(b"end").unwrap();
+        back
+    });
+    echo_server::run(&mut exos, wake.as_fd(), || visitor.is_finished()).unwrap();
+    assert_eq!(visitor.join().unwrap(), "hello");
+}
+
+#[test]
+fn the_client_shows_what_the_server_answers() {
+    let Some(mut exos) = attach("the_client_shows_what_the_server_answers", 0, 1) else {
+        return;
+    };
+    let [(host, _), _] = exos.pair().unwrap().host_addresses;
+    let listener = TcpListener::bind((host, 0)).unwrap();
+    let server = listener.local_addr().unwrap();
+    let serving = thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut asked = String::new();
+        socket.read_to_string(&mut asked).unwrap();
+        socket.write_all(b"and to you").unwrap();
+        asked
+    });
+    let mut shown = Vec::new();
+    let end = client::run(&mut exos, server, "good day", |bytes| {
+        shown.write_all(bytes)
+    });
+    assert_eq!(end.unwrap(), Reason::Done);
+    assert_eq!(shown, b"and to you");
+    assert_eq!(serving.join().unwrap(), "good day");
+    let refused = client::run(&mut exos, server, "good day", |_| Ok(()));
+    assert_eq!(refused.unwrap(), Reason::Refused, "the listener is gone");
+}
+
+#[test]
+fn the_udp_echo_answers() {
+    let Some(mut exos) = attach("the_udp_echo_answers", 0, 1) else {
+        return;
+    };
+    let server = echo_port(&exos);
+    let visitor = thread::spawn(move || {
+        let any = IpAddr::from(Ipv4Addr::UNSPECIFIED);
+        let socket = UdpSocket::bind((any, 0)).unwrap();
+        socket.connect(server).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut answer = [0; 2000];
+        for text in ["hello", "", "again"] {
+            socket.send(text.as_bytes()).unwrap();
+            let count = socket.recv(&mut answer).unwrap();
+            assert_eq!(&answer[..count], text.as_bytes());
+        }
+    });
+    udp_echo::run(&mut exos, || visitor.is_finished()).unwrap();
+    visitor.join().unwrap();
+}
+
+#[test]
+fn each_of_several_cores_has_connections() {
+    let Some(exos) = attach("each_of_several_cores_has_connections", 7, 2) else {
+        return;
+    };
+    let server = echo_port(&exos);
+    let visitor = thread::spawn(move || {
+        let greeted = |text: &str| {
+            let mut greetings = (0..200).map(|_| visit(server, ""));
+            greetings.any(|greeting| greeting == text)
+        };
+        // Which core has a connection is by a hash of its ports.
+        greeted("you are on core 1\n") && greeted("you are on core 2\n")
+    });
+    several_cores::run(exos, || visitor.is_finished()).unwrap();
+    assert!(visitor.join().unwrap(), "a core has no connections");
+}
