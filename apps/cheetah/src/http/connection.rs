@@ -52,7 +52,7 @@ pub struct Handled {
     pub next: Next,
 }
 
-/// What a connection waits for.
+/// What a connection waits for. What is rare is boxed: all others return it, too.
 #[derive(Debug)]
 pub enum Next {
     /// More bytes from the client.
@@ -60,9 +60,9 @@ pub enum Next {
     /// Room for responses: call again with the unconsumed bytes when some have been sent.
     Send,
     /// A document: call again with the unconsumed bytes when the store has said what became of it.
-    Wait(Missing),
+    Wait(Box<Missing>),
     /// What follows the last response to be read and queued: call again with the unconsumed bytes then.
-    Tail(Tail),
+    Tail(Box<Tail>),
     /// Nothing: close after sending.
     Close,
 }
@@ -195,9 +195,9 @@ impl ServerConnection {
 /// What became of a request.
 enum Taken {
     /// It is answered; its head was so long, and this follows the slices.
-    Whole(usize, Option<Tail>),
+    Whole(usize, Option<Box<Tail>>),
     /// Not all of it is there.
     Unfinished,
     /// What it asks for is not there.
-    Waits(Missing),
+    Waits(Box<Missing>),
 }

@@ -29,7 +29,7 @@ impl Server {
         long: &Rc<Long>,
         exchange: &Exchange,
         out: &mut Vec<Slice>,
-    ) -> Result<Option<Tail>, Missing> {
+    ) -> Result<Option<Box<Tail>>, Box<Missing>> {
         let decision = self.decide(document, exchange.request);
         let (status, pieces) = match &decision {
             Decision::Whole if exchange.request.method == Method::Get => {
@@ -47,17 +47,17 @@ impl Server {
             Some(file) => {
                 let how = exchange.persistence();
                 let tail = self.push_with_tail(status, how, pieces, file, out);
-                Ok(Some(tail))
+                Ok(Some(Box::new(tail)))
             }
             None if exchange.attempt.has_failed(site, path) => {
                 let page = self.page(Status::InternalServerError, site);
                 self.send_page(Status::InternalServerError, &page, None, exchange, out);
                 Ok(None)
             }
-            None => Err(Missing {
+            None => Err(Box::new(Missing {
                 document: (site, path.clone()),
                 unopened: Some(long.clone()),
-            }),
+            })),
         }
     }
 

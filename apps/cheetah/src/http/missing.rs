@@ -19,11 +19,11 @@ pub struct Missing {
 
 impl Missing {
     /// A document to be read into memory, or a password to be verified.
-    pub(super) fn document(site: usize, path: SitePath) -> Missing {
-        Missing {
+    pub(super) fn document(site: usize, path: SitePath) -> Box<Missing> {
+        Box::new(Missing {
             document: (site, path),
             unopened: None,
-        }
+        })
     }
 }
 

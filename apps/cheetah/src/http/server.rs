@@ -131,11 +131,11 @@ impl Server {
         request: &Request,
         attempt: Attempt,
         out: &mut Vec<Slice>,
-    ) -> Result<(Answered, Option<Tail>), Missing> {
+    ) -> Result<(Answered, Option<Box<Tail>>), Box<Missing>> {
         let before = out.len();
         let (answered, tail) = self.respond(request, attempt, out)?;
         if self.log.is_some() {
-            let tail_len = tail.as_ref().map_or(0, Tail::len);
+            let tail_len = tail.as_ref().map_or(0, |tail| tail.len());
             self.log_answer(Asked::of(request), &out[before..], tail_len);
         }
         Ok((answered, tail))
@@ -147,7 +147,7 @@ impl Server {
         request: &Request,
         attempt: Attempt,
         out: &mut Vec<Slice>,
-    ) -> Result<(Answered, Option<Tail>), Missing> {
+    ) -> Result<(Answered, Option<Box<Tail>>), Box<Missing>> {
         let is_first_time = !attempt.has_waited;
         let answered = what_follows(request);
         let target = Target::parse(request.target);

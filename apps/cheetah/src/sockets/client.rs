@@ -14,7 +14,7 @@ use exos_inet::Instant;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
-use crate::http::{Attempt, Missing, Next, Server, ServerConnection, Status, Tail, Wanted};
+use crate::http::{Attempt, Next, Server, ServerConnection, Status, Tail, Wanted};
 use crate::limits::QUEUE_LEN_MAX;
 use crate::log::Unfinished;
 use crate::serve::{Bounds, Pace, Wait};
@@ -183,10 +183,8 @@ impl Client {
         let out = &mut *shared.out;
         let http = &mut self.http;
         let mut handled = http.handle_again(shared.server, bytes, room, attempt, out);
-        while let Next::Wait(Missing {
-            unopened: Some(long),
-            ..
-        }) = &handled.next
+        while let Next::Wait(missing) = &handled.next
+            && let Some(long) = &missing.unopened
         {
             let (long, rest) = (long.clone(), &bytes[handled.consumed..]);
             self.go_on_with_file(&long, rest, room, &mut handled, shared);
@@ -209,7 +207,7 @@ impl Client {
                 self.fetching = true;
                 *shared.wanted = Some(missing.document);
             }
-            Next::Tail(rest) => tail = Some(rest),
+            Next::Tail(rest) => tail = Some(*rest),
             Next::Receive | Next::Send | Next::Close => {}
         }
         self.give(tail, shared);

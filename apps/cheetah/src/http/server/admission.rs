@@ -11,7 +11,7 @@ use crate::http::missing::Missing;
 pub(super) enum Admitted {
     Yes,
     /// It is answered when its password has been verified.
-    Waits(Missing),
+    Waits(Box<Missing>),
     /// It is answered with this, and with fields that say why, and that caches keep none of it, whatever the rules about
     /// fields say.
     No(Status, Slice),

@@ -131,8 +131,8 @@ impl Cheetah {
         }
         connection.held = matches!(handled.next, Next::Send);
         let missing = match handled.next {
-            Next::Tail(tail) => return self.begin_stream(now, id, tail, stack),
-            Next::Wait(missing) if !connection.finished => Some(missing),
+            Next::Tail(tail) => return self.begin_stream(now, id, *tail, stack),
+            Next::Wait(missing) if !connection.finished => Some(*missing),
             _ => None,
         };
         if let Some(missing) = missing {
