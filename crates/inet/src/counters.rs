@@ -112,16 +112,6 @@ counters! {
     tcp_syn_cookies_sent,
     /// Connections made from a cookie that came back.
     tcp_syn_cookies_accepted,
-    /// Connections opened by peers with data on the SYN, or leave to answer at once (RFC 7413).
-    tcp_fast_open_accepted,
-    /// SYNs with a Fast Open cookie that is not ours, or too old.
-    tcp_fast_open_bad_cookie,
-    /// SYNs with a good one while too many such connections were pending.
-    tcp_fast_open_full,
-    /// SYNs of ours whose data was acknowledged with the SYN.
-    tcp_fast_open_taken,
-    /// SYNs of ours whose data was not, and is sent again.
-    tcp_fast_open_not_taken,
     /// Drop: an acknowledgement without a good cookie, to a listener that has handed out some lately.
     drop_tcp_cookie,
     /// Drop: a segment of a flow that is another listener's share.

@@ -263,24 +263,6 @@ pub const SYN_COOKIES_PER_SECOND: u32 = 100_000;
 /// Of these at once: a millisecond's flood at a veth's full rate, below [`REPLIES_MAX`].
 pub const SYN_COOKIES_BURST: u32 = 1024;
 
-/// Connections of a listener at once that have data but no complete handshake (RFC 7413 §5.1): each costs a
-/// request's work on the word of a cookie that its peer may have given away.
-pub const FAST_OPEN_PENDING_MAX: usize = 256;
-
-/// One of them that was reset counts for this long still, as in Linux.
-pub const FAST_OPEN_RESET_HOLD: Duration = Duration::from_secs(60);
-
-/// Fast Open cookies are good in the epoch they were made in and in the next: one to two days, so that what
-/// an address gives away when it changes hands is worth little (RFC 7413 §4.1.2 asks for expiry).
-pub const FAST_OPEN_EPOCH: Duration = Duration::from_secs(24 * 3600);
-
-/// Peers whose cookies a client remembers; at some 80 bytes each.
-pub const FAST_OPEN_CACHE_MAX: usize = 1024;
-
-/// A peer, or somebody before it, that lets only plain SYNs through is not tried again for this long
-/// (RFC 7413 §4.1.3.1).
-pub const FAST_OPEN_BLOCKED: Duration = Duration::from_secs(3600);
-
 /// How far the sequence numbers of a connection begin beyond those of one in TIME-WAIT whose place
 /// it takes, where the clock has not come so far: a window without scaling, as in Linux.
 pub const ISS_BEYOND: u32 = 65_537;

@@ -190,16 +190,6 @@ impl Host {
         );
     }
 
-    /// Hand over the first bytes of the pattern before the connection stands, to ride on its SYN.
-    pub fn queue_pattern(&mut self, conn: Conn, count: usize) {
-        let endpoint = &mut self.endpoints[conn.0];
-        let bytes: Vec<_> = (endpoint.sent..endpoint.sent + count)
-            .map(|o| pattern(endpoint.active, o))
-            .collect();
-        endpoint.sent += count;
-        self.send(conn, &bytes);
-    }
-
     /// Send `count` more bytes of the pattern.
     pub fn send_pattern(&mut self, conn: Conn, count: usize) {
         self.endpoints[conn.0].plan.send += count;

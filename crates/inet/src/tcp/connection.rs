@@ -97,8 +97,6 @@ pub struct Connection {
     pub(super) finishing: bool,
     /// Received data is acknowledged and thrown away.
     pub(super) discarding: bool,
-    /// The program has it and its data already in SYN-RECEIVED (RFC 7413).
-    pub(super) early: bool,
     /// Send a probe into a closed window.
     pub(super) probe: bool,
     /// A probe is out: the byte it carried may have been thrown away.
@@ -246,7 +244,6 @@ impl Connection {
             active,
             finishing: false,
             discarding: false,
-            early: false,
             nagle: options.nagle,
             probe: false,
             probing: false,

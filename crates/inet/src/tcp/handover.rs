@@ -241,7 +241,7 @@ impl Connection {
     }
 
     /// What had left another stack is in flight here, and measures nothing.
-    pub(super) fn resume_flight(&mut self, now: Instant) {
+    fn resume_flight(&mut self, now: Instant) {
         if self.snd_max == self.snd_una {
             return;
         }

@@ -7,7 +7,7 @@
 //!
 //! | room | files |
 //! |---|---|
-//! | `opening` | `ports` from where we open, `listener` and `passive` what others open, `cookie` what is not kept of it, [`elsewhere`] who answers it for us, [`fast_open`] data on the SYN, [`options`] and `ip` what a program asks for |
+//! | `opening` | `ports` from where we open, `listener` and `passive` what others open, `cookie` what is not kept of it, [`elsewhere`] who answers it for us, [`options`] and `ip` what a program asks for |
 //! | `receiving` | [`input`] the segments, `text` what they bring, [`receive`] the received bytes, `reassembly` those beyond a gap, `window` what we announce, `autotune` how wide it should be, `short_in` and `short_rare` the [short ways](ShortWays) in |
 //! | `sending` | [`output`] the segments, `run` and `short_out` the short ways out, `loss` what was sent and what became of it, `sack` what is said of it, [`rtt`], [`congestion`] and `pacing` the timer, the window and the pace, [`ecn`] congestion on the way, `mtu` how long a segment may be, `kit` the memory for that, [`reply`] answers that belong to no connection |
 //! | `table` | `slab` the slots, [`flow`] and `index` how one is found, `lookup` from a segment to its connection, `queues` of those with something to send, to tell, or a deadline, [`memory`] and `relief` the memory of all, [`time_wait`] what remains of finished ones |
@@ -31,7 +31,7 @@ mod table;
 mod timers;
 
 use opening::{cookie, ip, listener, passive, ports, short_open};
-pub use opening::{elsewhere, fast_open, options};
+pub use opening::{elsewhere, options};
 pub(crate) use receiving::short_in;
 use receiving::{autotune, reassembly, window};
 pub use receiving::{input, receive};
@@ -53,7 +53,6 @@ use exos_wire::tcp::TcpFlags;
 pub use connection::{Connection, Path};
 pub use ecn::{Ecn, EcnMode};
 pub use event::{Event, EventSet, OpenError, Reason};
-pub use fast_open::FastOpen;
 pub use flow::Flow;
 pub(crate) use flow::FlowKey;
 pub use handover::{DetachedConnection, HandoverError};
@@ -80,7 +79,6 @@ use crate::icmp::{self, TokenBucket};
 use crate::limits::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, SYN_COOKIES_BURST, SYN_COOKIES_PER_SECOND};
 use crate::siphash::SipKey;
 use crate::time::{Duration, Instant};
-use fast_open::{Before, CookieCache};
 use handover::HandedOver;
 use index::Index;
 use input::{Context, Outcome};
@@ -148,8 +146,6 @@ pub struct Tcp {
     /// Of ended connections, for new ones.
     kits: Kits,
     handed_over: HandedOver,
-    /// Of peers, for Fast Open.
-    cookies: CookieCache,
     due: Vec<ConnectionId>,
     key: SipKey,
     next_listener: NonZeroU32,
@@ -191,7 +187,6 @@ impl Tcp {
             holding: Holding::default(),
             kits: Kits::default(),
             handed_over: HandedOver::new(key),
-            cookies: CookieCache::new(key),
             due: Vec::new(),
             key,
             next_listener: NonZeroU32::MIN,
@@ -239,10 +234,7 @@ impl Tcp {
             _ => self.choose_flow(source, remote)?,
         };
         let opening = self.opening(now, flow, local);
-        let mut connection = Connection::open(opening, options);
-        if options.fast_open {
-            self.prepare_fast_open(now, &mut connection);
-        }
+        let connection = Connection::open(opening, options);
         let hash = flow.table_hash(&self.key);
         let id = self.insert(connection, hash);
         self.settle(id);
@@ -346,16 +338,15 @@ impl Tcp {
         let Some(c) = self.slab.get_mut(id) else {
             return;
         };
-        let before = Before::of(c);
+        let (half_open, listener) = (c.is_half_open(), c.listener);
         if c.follow(StateEvent::Abort) == Some(Action::SendRstRelease) {
             let reset = c.reset();
             // Our own doing, one for each connection: no rate limits it.
             self.replies.push_due(reset, counters);
         }
         counters.tcp_aborted += 1;
-        if before.half_open {
-            // Fast Open: a program may have one that is half open.
-            self.half_open_is_over(Instant::START, before, Outcome::Keep);
+        if half_open {
+            self.half_open_ended(listener);
         }
         self.close(id, Reason::Aborted);
         self.settle(id);
@@ -484,8 +475,8 @@ impl Tcp {
             return false;
         };
         let acknowledged = c.snd_una;
-        let before = Before::of(c);
-        if self.among_others && before.half_open && !c.is_answered_by(seg) {
+        let half_open = c.is_half_open();
+        if self.among_others && half_open && !c.is_answered_by(seg) {
             // A SYN that was repeated may have gone to another stack, which has answered it again.
             self.unknown = true;
             return false;
@@ -502,11 +493,9 @@ impl Tcp {
         );
         let progress = c.snd_una.gt(acknowledged);
         let begins_to_hold = c.receive.begins_to_hold();
-        if before.half_open && c.state() != State::SynReceived {
-            self.half_open_is_over(now, before, outcome);
-        }
-        if before.opening {
-            self.conclude_fast_open(now, id);
+        if half_open && c.state() != State::SynReceived {
+            let listener = c.listener;
+            self.half_open_ended(listener);
         }
         self.conclude(now, id, outcome, counters);
         self.see_to_rest(now, id);
@@ -517,14 +506,6 @@ impl Tcp {
             self.relieve(counters);
         }
         progress
-    }
-
-    /// A half-open connection stands, or is over: its listener has room for another.
-    fn half_open_is_over(&mut self, now: Instant, before: Before, outcome: Outcome) {
-        self.half_open_ended(before.listener);
-        if before.early {
-            self.early_ended(now, before.listener, outcome);
-        }
     }
 
     /// Do as the connection's outcome says.

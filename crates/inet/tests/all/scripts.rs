@@ -17,7 +17,6 @@ areas! {
     closing: "closing",
     data: "data",
     ecn: "ecn",
-    fast_open: "fast-open",
     handshake: "handshake",
     icmp: "icmp",
     life: "life",

@@ -5,7 +5,6 @@ mod bbr;
 mod closing;
 mod cookies;
 mod datagrams;
-mod fast_open;
 mod forge;
 mod handover;
 mod handshake;

@@ -91,7 +91,7 @@ pub(super) fn travel_all(
         // What is owed is paid at once in the new stack.
         ack_owed, ack_at, duplicates_owed, last_ack_sent,
         // Of the handshake, and of the end.
-        early, syn_again, reason,
+        syn_again, reason,
         // When what is in flight left, and what waits for its timer.
         snd_nxt, loss, timer, retransmit_at, probe,
         // The old stack's own.

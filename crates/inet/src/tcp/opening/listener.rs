@@ -15,7 +15,6 @@ use std::num::NonZeroU32;
 
 use crate::limits::{BACKLOG, SYN_COOKIE_EPOCH};
 use crate::siphash::SipKey;
-use crate::tcp::fast_open::{FastOpen, Pending};
 use crate::tcp::flow::Flow;
 use crate::tcp::options::Options;
 use crate::tcp::slab::ConnectionId;
@@ -84,8 +83,6 @@ pub struct ListenOptions {
     pub syn_cookies: SynCookies,
     /// Only these of the flows; `None` takes all.
     pub share: Option<Share>,
-    /// Take data on SYNs with a cookie (RFC 7413). `None`, the default, does not.
-    pub fast_open: Option<FastOpen>,
 }
 
 impl Default for ListenOptions {
@@ -95,7 +92,6 @@ impl Default for ListenOptions {
             backlog: BACKLOG,
             syn_cookies: SynCookies::default(),
             share: None,
-            fast_open: None,
         }
     }
 }
@@ -115,8 +111,6 @@ pub(in crate::tcp) struct Listener {
     pub cookie_at: Option<Instant>,
     /// Somebody else answers its SYNs, with cookies.
     pub answered_elsewhere: bool,
-    /// Of Fast Open.
-    pub pending: Pending,
 }
 
 impl Listener {
@@ -187,7 +181,6 @@ impl Tcp {
             begun: VecDeque::new(),
             cookie_at: None,
             answered_elsewhere: false,
-            pending: Pending::default(),
         });
         // The most specific first, so that the search takes it.
         self.listeners.sort_by_key(|l| l.address.is_none());

@@ -1,8 +1,7 @@
-//! How connections begin: listeners and their SYNs, ports of ours, cookies, Fast Open.
+//! How connections begin: listeners and their SYNs, ports of ours, cookies.
 
 pub(in crate::tcp) mod cookie;
 pub mod elsewhere;
-pub mod fast_open;
 pub(in crate::tcp) mod ip;
 pub(in crate::tcp) mod listener;
 pub mod options;

@@ -33,9 +33,6 @@ pub struct Options {
     /// Tell the peer this with the user timeout option, and heed the peer's, unless `user_timeout` is
     /// given (RFC 5482). `None`, the default, neither sends nor heeds the option.
     pub user_timeout_option: Option<Duration>,
-    /// Send what is queued before the SYN leaves with the SYN, where the peer has given a cookie for that;
-    /// ask for one where it has not (RFC 7413). The peer's program may see the data twice. Off.
-    pub fast_open: bool,
 }
 
 impl Options {
@@ -62,7 +59,6 @@ impl Default for Options {
             keepalive: None,
             user_timeout: None,
             user_timeout_option: None,
-            fast_open: false,
         }
     }
 }

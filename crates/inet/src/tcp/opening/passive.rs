@@ -23,7 +23,7 @@ use crate::tcp::listener::{SynCookies, Taker};
 use crate::tcp::memory::Pressure;
 use crate::tcp::reply::Reply;
 use crate::tcp::slab::ConnectionId;
-use crate::tcp::state::Event as StateEvent;
+use crate::tcp::state::{Event as StateEvent, State};
 use crate::tcp::time_wait::Waiting;
 use crate::tcp::{Local, Tcp};
 use crate::time::Instant;
@@ -48,6 +48,13 @@ enum Redeemed {
     Wrong,
     /// None is expected.
     No,
+}
+
+impl Connection {
+    /// A peer opens it, and the handshake is not complete: it counts against its listener's backlog.
+    pub(in crate::tcp) fn is_half_open(&self) -> bool {
+        self.state == State::SynReceived && !self.active
+    }
 }
 
 impl Tcp {
@@ -157,7 +164,6 @@ impl Tcp {
         });
         connection.learn_from_syn(now, seg.seq, seg.window, &seg.options);
         connection.learn_ecn_from_syn(seg.asks_for_ecn());
-        self.fast_open(arrived, at, &mut connection, counters);
         self.kits.furnish(&mut connection);
         let id = self.insert(connection, arrived.hash);
         self.remember_begun(now, at, id);
@@ -251,22 +257,17 @@ impl Tcp {
     /// again: its listener has handed out cookies in the meantime, and answers another SYN of that peer
     /// with one too.
     pub(in crate::tcp) fn half_open_is_in_the_way(&self, now: Instant, c: &Connection) -> bool {
-        // One that has brought a good cookie of Fast Open is at work already.
-        !c.early
-            && self
-                .listeners
-                .iter()
-                .find(|l| Some(l.id) == c.listener)
-                .and_then(|l| l.cookie_at)
-                .is_some_and(|at| now - at < RTO_INITIAL)
+        self.listeners
+            .iter()
+            .find(|l| Some(l.id) == c.listener)
+            .and_then(|l| l.cookie_at)
+            .is_some_and(|at| now - at < RTO_INITIAL)
     }
 
     fn remember_begun(&mut self, now: Instant, at: usize, id: ConnectionId) {
         let (slab, listener) = (&self.slab, &mut self.listeners[at]);
         listener.half_open += 1;
-        if !slab.get(id).is_some_and(|c| c.early) {
-            listener.begun.push_back((now, id));
-        }
+        listener.begun.push_back((now, id));
         // At least half of them have ended then, so this costs each of them a constant share.
         if listener.begun.len() > 2 * listener.options.backlog {
             listener.begun.retain(|&(_, id)| slab.is_half_open(id));

@@ -87,7 +87,7 @@ impl Connection {
     /// Our SYN-ACK, which left once, is acknowledged, and nothing else is said; and nothing is to be done but
     /// what is always done then.
     fn is_opened_by(&self, seg: &Short<'_>) -> bool {
-        let special = self.active | self.early | self.syn_again | self.finishing;
+        let special = self.active | self.syn_again | self.finishing;
         self.state == State::SynReceived
             && !special
             && seg.seq == self.rcv_nxt
@@ -136,7 +136,6 @@ impl Connection {
     pub(in crate::tcp) fn answers_first_syn(&self) -> bool {
         self.state == State::SynReceived
             && !self.active
-            && !self.early
             && self.snd_nxt == self.iss
             && self.snd_max == self.iss
             && self.ack_owed == Owed::Nothing

@@ -173,10 +173,8 @@ impl Connection {
         self.learn_from_syn(cx.now, seg.seq, seg.window, &seg.options);
         self.learn_ecn_from_answer(seg);
         if acks {
-            let retried = self.retries > 0;
             self.follow(Event::SynAck);
             self.syn_acknowledged(seg.options.timestamps, cx.now);
-            self.fast_open_answered(seg, retried, cx);
             self.ack_owed = Owed::Now;
             self.begin_life(cx);
             self.tell(EventSet::CONNECTED);
@@ -246,7 +244,6 @@ impl Connection {
         if self.active && answers_ours {
             self.follow(Event::SynAck);
             self.syn_acknowledged(seg.options.timestamps, cx.now);
-            self.fast_open_answered(seg, true, cx);
             self.set_window(seg.seq, seg.ack, u32::from(seg.window));
             self.ack_owed = Owed::Now;
             self.begin_life(cx);
@@ -310,12 +307,12 @@ impl Connection {
         }
     }
 
-    /// Whether what a segment acknowledges, if it does, is our SYN (or SYN and data).
+    /// Whether what a segment acknowledges, if it does, is our SYN.
     pub(in crate::tcp) fn is_answered_by(&self, seg: &Segment<'_>) -> bool {
         !seg.has(TcpFlags::ACK) || seg.ack.gt(self.iss) && seg.ack.le(self.snd_max)
     }
 
-    /// SYN-RECEIVED: the ACK must be of our SYN (or SYN and data); then the connection stands.
+    /// SYN-RECEIVED: the ACK must be of our SYN; then the connection stands.
     fn establish(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> bool {
         if !self.is_answered_by(seg) {
             cx.counters.drop_tcp_bad_ack += 1;
@@ -328,16 +325,10 @@ impl Connection {
         self.set_window(seg.seq, seg.ack, u32::from(seg.window) << self.snd_scale);
         self.begin_life(cx);
         if self.active {
-            self.fast_open_answered(seg, true, cx);
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
         } else {
-            if std::mem::take(&mut self.early) {
-                // Its program knows; what it has sent is in flight.
-                self.resume_flight(cx.now);
-            } else {
-                self.tell(EventSet::ACCEPTED);
-            }
+            self.tell(EventSet::ACCEPTED);
             cx.counters.tcp_accepted += 1;
         }
         true
@@ -612,7 +603,7 @@ impl Connection {
     /// Our SYN again, or a SYN-ACK as far as the rate allows: nobody has proven yet that the peer is where
     /// its SYN says.
     fn syn_timed_out(&mut self, cx: &mut Context<'_>) {
-        let unproven = self.state == State::SynReceived && !self.active && !self.early;
+        let unproven = self.state == State::SynReceived && !self.active;
         if unproven && !cx.replies.may_repeat_syn_ack(cx.now) {
             cx.counters.drop_tcp_syn_ack_rate_limited += 1;
             self.retransmit_at = cx.now + self.rtt.timeout();

@@ -13,7 +13,7 @@ use exos_wire::tcp::TcpFlags;
 impl Connection {
     /// Seventh: process the segment text.
     pub(in crate::tcp) fn handle_text(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) {
-        if seg.payload.is_empty() || !(self.state.can_receive() || self.early) {
+        if seg.payload.is_empty() || !self.state.can_receive() {
             return;
         }
         // Trim to the window.

@@ -52,7 +52,6 @@ impl Connection {
         self.loss.release();
         match self.state {
             State::Closed | State::Listen | State::TimeWait => None,
-            State::SynReceived if self.early => self.poll_early(now).or_else(|| self.poll_syn(now)),
             State::SynSent | State::SynReceived => self.poll_syn(now),
             _ => self
                 .poll_stretch(now)
@@ -70,9 +69,7 @@ impl Connection {
         match self.state {
             State::Closed | State::Listen | State::TimeWait => false,
             State::SynSent | State::SynReceived => {
-                self.snd_nxt == self.iss
-                    || self.ack_owed == Owed::Now
-                    || (self.early && self.snd_max.lt(self.send_end()))
+                self.snd_nxt == self.iss || self.ack_owed == Owed::Now
             }
             _ => {
                 self.ack_owed == Owed::Now
@@ -115,22 +112,10 @@ impl Connection {
         }
         let again = self.snd_max.gt(self.iss);
         let flags = TcpFlags(flags.0 | self.ecn_flags_of_syn(answering, again));
-        // RFC 7413 §4.2: again it goes without cookie and data, which may be what was not liked.
-        let data = if again {
-            0..0
-        } else {
-            options.fast_open = self.fast_open_option();
-            self.make_room_for_cookie(&mut options);
-            0..self.data_on_syn(&options)
-        };
         self.snd_nxt = self.iss + 1;
-        self.left(now, self.iss, self.snd_nxt + data.len() as u32, again);
+        self.left(now, self.iss, self.snd_nxt, again);
         // The window field of a SYN is not scaled (RFC 7323 §2.2).
-        let mut window = self.rcv_buffer.min(u32::from(u16::MAX)) as u16;
-        if self.early {
-            window = window.min((self.rcv_edge - self.rcv_nxt).max(0) as u16);
-            self.syn_ack_pays();
-        }
+        let window = self.rcv_buffer.min(u32::from(u16::MAX)) as u16;
         let ack = if answering {
             self.rcv_nxt
         } else {
@@ -142,8 +127,8 @@ impl Connection {
             flags,
             window,
             options,
-            data,
-            mss: self.mss.max(self.mss_announced),
+            data: 0..0,
+            mss: self.mss,
             again,
             ect: false,
             ip: self.ip,

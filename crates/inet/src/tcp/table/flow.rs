@@ -150,12 +150,6 @@ impl Flow {
         key.hash(&[a, b, c, d, ports])
     }
 
-    /// The same of both addresses and a word more, whatever the ports.
-    pub(in crate::tcp) fn hash_hosts(&self, key: &SipKey, salt: u32, more: u64) -> u64 {
-        let ([a, b], [c, d]) = (self.local.words(), self.remote.words());
-        key.hash(&[a, b, c, d, u64::from(salt), more])
-    }
-
     /// The same of the four-tuple and two words more.
     pub(in crate::tcp) fn hash_with(&self, key: &SipKey, salt: u32, more: [u64; 2]) -> u64 {
         let ([a, b], [c, d]) = (self.local.words(), self.remote.words());

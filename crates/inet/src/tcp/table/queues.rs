@@ -12,7 +12,6 @@ use crate::limits::SEGMENTS_PER_TURN;
 use crate::tcp::Tcp;
 use crate::tcp::connection::{self, Path};
 use crate::tcp::event::{Event, EventSet, Reason};
-use crate::tcp::fast_open::Before;
 use crate::tcp::input::{Context, Outcome};
 use crate::tcp::output::Outgoing;
 use crate::tcp::reply::Reply;
@@ -130,9 +129,8 @@ impl Tcp {
             self.settle(id);
             return;
         }
-        let half_open = self.slab.is_half_open(id);
         let Some(c) = self.slab.get(id) else { return };
-        let before = Before::of(c);
+        let (half_open, listener) = (c.is_half_open(), c.listener());
         let in_the_way = half_open && self.half_open_is_in_the_way(now, c);
         let Some(c) = self.slab.get_mut(id) else {
             return;
@@ -150,7 +148,7 @@ impl Tcp {
             })
         };
         if half_open && outcome != Outcome::Keep {
-            self.half_open_is_over(now, before, outcome);
+            self.half_open_ended(listener);
         }
         self.conclude(now, id, outcome, counters);
         self.see_to_rest(now, id);

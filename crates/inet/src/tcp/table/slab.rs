@@ -2,7 +2,6 @@
 
 use crate::tcp::connection::{Connection, NEVER};
 use crate::tcp::flow::{Flow, FlowKey};
-use crate::tcp::state::State;
 use crate::time::Instant;
 
 /// A connection's identity. One that has been closed is never mistaken for a later one.
@@ -206,10 +205,8 @@ impl Slab {
 
     /// Begun by a peer that has not answered yet.
     pub fn is_half_open(&self, id: ConnectionId) -> bool {
-        self.entry(id).is_some_and(|e| {
-            let c = &e.connection;
-            !e.closed && !c.active && c.state() == State::SynReceived
-        })
+        self.entry(id)
+            .is_some_and(|e| !e.closed && e.connection.is_half_open())
     }
 
     /// The connection in a slot is that of `flow`.

@@ -21,7 +21,6 @@ use crate::limits::{
     PATH_DOUBT_RETRIES, USER_TIMEOUT_MAX, USER_TIMEOUT_MIN,
 };
 use crate::tcp::connection::{Connection, NEVER, Owed};
-use crate::tcp::fast_open::Early;
 use crate::tcp::handover::{HandoverError, Wire, travel};
 use crate::tcp::input::{Context, Outcome};
 use crate::tcp::options::Options;
@@ -69,8 +68,6 @@ pub(in crate::tcp) struct Rare {
     stalled_at: Option<Instant>,
     /// The last ICMP error about something in flight, and when it came.
     soft_error: Option<(IcmpReason, Instant)>,
-    /// Of a connection that is being opened.
-    pub early: Early,
 }
 
 impl Keepalive {
@@ -94,7 +91,7 @@ impl Rare {
         } by_hand {
             keepalive,
         } stay {
-            probes, probed_at, busy_at, stalled_at, soft_error, early,
+            probes, probed_at, busy_at, stalled_at, soft_error,
         });
         wire.option(keepalive, Keepalive::default(), |wire, k| k.travel(wire))
     }
@@ -412,6 +409,6 @@ mod tests {
     #[test]
     fn a_connection_without_wishes_has_no_box() {
         assert!(rare_for(&Options::default()).is_none());
-        assert!(size_of::<Rare>() <= 192, "{}", size_of::<Rare>());
+        assert!(size_of::<Rare>() <= 144, "{}", size_of::<Rare>());
     }
 }

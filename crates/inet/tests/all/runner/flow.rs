@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use exos_inet::tcp::{ConnectionId, EventSet, Reason};
 
-use super::segment::{ACK, Cookie, Opt, SYN, Spec, flags_text};
+use super::segment::{ACK, Opt, SYN, Spec, flags_text};
 use super::value::Value;
 use super::wire::Raw;
 
@@ -29,7 +29,6 @@ pub struct Flow {
     pub clock: Option<u32>,
     /// The peer's window field in what it sent last.
     pub window: i64,
-    pub cookie: Vec<u8>,
     /// Events not asked for yet.
     pub heard: EventSet,
     pub closed: Option<Reason>,
@@ -58,7 +57,6 @@ impl Flow {
             theirs: isn.map_or(ISN_PEER, |isn| isn as u32),
             clock: None,
             window: 65_535,
-            cookie: Vec::new(),
             heard: EventSet::NONE,
             closed: None,
             sent: 0,
@@ -138,14 +136,6 @@ impl Flow {
                     .map_or(0, |c| c.wrapping_add(number(echo) as u32));
                 let value = number(value) as u32;
                 [&[8, 10][..], &value.to_be_bytes(), &echo.to_be_bytes()].concat()
-            }
-            Opt::Cookie(cookie) => {
-                let bytes: &[u8] = match cookie {
-                    Cookie::Request | Cookie::Any => &[],
-                    Cookie::Same => &self.cookie,
-                    Cookie::Is(bytes) => bytes,
-                };
-                [&[34, 2 + bytes.len() as u8], bytes].concat()
             }
             Opt::UserTimeout(time) => [&[28, 4][..], &time.to_be_bytes()].concat(),
             Opt::Nop => vec![1],
@@ -229,7 +219,7 @@ impl Flow {
         found
     }
 
-    fn option_differences(&mut self, spec: &Spec, raw: &Raw) -> Vec<String> {
+    fn option_differences(&self, spec: &Spec, raw: &Raw) -> Vec<String> {
         let list = match raw.option_list() {
             Ok(list) => list,
             Err(e) => return vec![e],
@@ -242,10 +232,7 @@ impl Flow {
                 .position(|&(kind, value)| self.option_fits(want, kind, value))
             {
                 Some(at) => {
-                    let (kind, value) = left.remove(at);
-                    if kind == 34 && !value.is_empty() {
-                        self.cookie = value.to_vec();
-                    }
+                    left.remove(at);
                 }
                 None => found.push(format!("there is no option {}", option_text(want))),
             }
@@ -279,10 +266,6 @@ impl Flow {
                 let elapsed = be32(0).wrapping_sub(self.clock.unwrap_or(0)) as i32;
                 ours.admits(elapsed.into()) && echo.admits(be32(4).into())
             }
-            (Opt::Cookie(Cookie::Request), 34, 0) => true,
-            (Opt::Cookie(Cookie::Any), 34, len) => len > 0,
-            (Opt::Cookie(Cookie::Same), 34, _) => self.cookie == value,
-            (Opt::Cookie(Cookie::Is(bytes)), 34, _) => bytes == value,
             (Opt::UserTimeout(time), 28, 2) => be16() == i64::from(*time),
             (Opt::Raw(bytes), ..) => bytes.first() == Some(&kind) && bytes.get(2..) == Some(value),
             _ => false,
@@ -312,8 +295,6 @@ impl Flow {
                 let elapsed = word(0).wrapping_sub(self.clock.unwrap_or(word(0))) as i32;
                 format!("ts {elapsed} {}", word(4))
             }
-            (34, 0) => "cookie request".into(),
-            (34, _) => format!("cookie {}", hex(value)),
             _ => format!("opt {:02x}{:02x}{}", kind, value.len() + 2, hex(value)),
         }
     }
@@ -364,10 +345,6 @@ fn option_text(option: &Opt) -> String {
             format!("sack {}", blocks.join(","))
         }
         Opt::Timestamps(value, echo) => format!("ts {value} {echo}"),
-        Opt::Cookie(Cookie::Request) => "cookie request".into(),
-        Opt::Cookie(Cookie::Any) => "cookie *".into(),
-        Opt::Cookie(Cookie::Same) => "cookie same".into(),
-        Opt::Cookie(Cookie::Is(bytes)) => format!("cookie {}", hex(bytes)),
         Opt::UserTimeout(time) => format!("uto {:#06x}", time),
         Opt::Nop => "nop".into(),
         Opt::Eol => "eol".into(),

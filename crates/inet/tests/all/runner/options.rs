@@ -6,7 +6,7 @@ use std::time::Duration;
 use exos_inet::Config;
 use exos_inet::tcp::congestion::Algorithm;
 use exos_inet::tcp::{
-    EcnMode, EventSet, FastOpen, Info, Keepalive, ListenOptions, OpenError, Options, Reason, State,
+    EcnMode, EventSet, Info, Keepalive, ListenOptions, OpenError, Options, Reason, State,
     SynCookies,
 };
 
@@ -28,7 +28,6 @@ pub fn configure(config: &mut Config, setup: &Setup) {
 fn options(setup: &Setup) -> Options {
     let mut options = Options {
         nagle: setup.has("nagle"),
-        fast_open: setup.has("fast-open"),
         sack: !setup.has("no-sack"),
         ..Options::default()
     };
@@ -74,9 +73,6 @@ fn listen_options(setup: &Setup) -> ListenOptions {
     };
     if let Some(backlog) = setup.get("backlog") {
         listen.backlog = backlog as usize;
-    }
-    if setup.has("fast-open") {
-        listen.fast_open = Some(FastOpen::default());
     }
     if setup.has("no-cookies") {
         listen.syn_cookies = SynCookies::Never;

@@ -101,10 +101,7 @@ impl Player {
             None => {
                 let [us, peer] = self.addresses;
                 let isn = self.setup.get("isn");
-                let mut flow = Flow::new(number, us, peer, active, isn);
-                // A cookie is of two addresses, not of a connection.
-                flow.cookie = self.flows.last().map_or(Vec::new(), |f| f.cookie.clone());
-                self.flows.push(flow);
+                self.flows.push(Flow::new(number, us, peer, active, isn));
                 self.flows.len() - 1
             }
         };

@@ -41,8 +41,6 @@ pub enum Opt {
     Sack(Vec<(Value, Value)>),
     /// `ts VALUE ECHO`.
     Timestamps(Value, Value),
-    /// `cookie HEX`, `cookie request` (empty), `cookie *` (remembered), `cookie same`.
-    Cookie(Cookie),
     /// `uto SECONDS` or `uto Nm` for minutes: the 16 bits of RFC 5482 §3.
     UserTimeout(u16),
     /// `nop`: padding in the middle. Never expected: padding is not compared.
@@ -51,19 +49,6 @@ pub enum Opt {
     Eol,
     /// `opt HEX`: these bytes as they are.
     Raw(Vec<u8>),
-}
-
-/// A Fast Open cookie.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Cookie {
-    /// An empty one: a request.
-    Request,
-    /// Any, to be remembered.
-    Any,
-    /// The remembered one.
-    Same,
-    /// These bytes.
-    Is(Vec<u8>),
 }
 
 /// A segment.
@@ -280,12 +265,6 @@ fn parse_option(word: &str, words: &mut Words<'_>) -> Result<Opt, String> {
         "sackok" => Opt::SackPermitted,
         "ts" => Opt::Timestamps(words.value(word)?, words.value("the timestamp's value")?),
         "sack" => Opt::Sack(parse_blocks(words.after(word)?, words.ipv6)?),
-        "cookie" => Opt::Cookie(match words.after(word)? {
-            "request" => Cookie::Request,
-            "*" => Cookie::Any,
-            "same" => Cookie::Same,
-            hex => Cookie::Is(parse_hex(hex)?),
-        }),
         "uto" => {
             let time = words.after(word)?;
             let (number, unit) = match time.strip_suffix('m') {
@@ -303,7 +282,7 @@ fn parse_option(word: &str, words: &mut Words<'_>) -> Result<Opt, String> {
         _ => {
             return Err(format!(
                 "`{word}` is no field of a segment: seq ack len win urg, mss wscale sackok sack ts \
-                 cookie uto nop eol opt, ect0 ect1 ce, xN every by, forged badsum ..."
+                 uto nop eol opt, ect0 ect1 ce, xN every by, forged badsum ..."
             ));
         }
     })

@@ -13,8 +13,6 @@ pub enum Value {
     Within(i64, i64),
     /// `new`: anything, and what follows is counted from it (of sequence numbers).
     New,
-    /// `same`: what was seen before (of Fast Open cookies).
-    Same,
 }
 
 impl Value {
@@ -31,7 +29,6 @@ impl Value {
         Ok(match (word, word.split_once("..")) {
             ("*", _) => Self::Any,
             ("new", _) => Self::New,
-            ("same", _) => Self::Same,
             (_, Some((low, ""))) => Self::Within(number(low)?, i64::MAX),
             (_, Some(("", high))) => Self::Within(i64::MIN, number(high)?),
             (_, Some((low, high))) => Self::Within(number(low)?, number(high)?),
@@ -42,7 +39,7 @@ impl Value {
     /// Whether `got` is what was asked for.
     pub fn admits(self, got: i64) -> bool {
         match self {
-            Self::Any | Self::New | Self::Same => true,
+            Self::Any | Self::New => true,
             Self::Is(n) => n == got,
             Self::Within(low, high) => (low..=high).contains(&got),
         }
@@ -62,7 +59,6 @@ impl fmt::Display for Value {
         match self {
             Self::Any => f.write_str("*"),
             Self::New => f.write_str("new"),
-            Self::Same => f.write_str("same"),
             Self::Is(n) => n.fmt(f),
             Self::Within(low, i64::MAX) => write!(f, "{low}.."),
             Self::Within(i64::MIN, high) => write!(f, "..{high}"),
