@@ -27,7 +27,7 @@ most_of() { awk '/^VmHWM/ { print $2 }' "/proc/$1/status"; }
 # got EXPRESSION: of the load's JSON, which is called r.
 got() { python3 -c "import json; r = json.load(open('$work/load')); print($1)" 2>&1; }
 are_open() { tail -n 1 "$work/progress" 2>/dev/null | grep -q " $1 connections"; }
-# hold COUNT SECONDS: opens so many and holds them; $client_kb and $server_kb are what the two processes have then.
+# hold COUNT SECONDS: opens this many and holds them; $client_kb and $server_kb are what the two processes have then.
 hold() {
     local begun=$SECONDS
     "$exos" lab exec --name "$lab" b -- "$exos" load http://10.10.0.10/small --link xdp:wire --address 10.10.0.20/24 --pool 10.10.0.64/26 \

@@ -28,7 +28,7 @@ client() { ip netns exec "$client_net" "$@"; }
 fetch() { client curl -sS -m 30 "$@"; }
 visit() { client python3 "$here/cores.py" "$@" || failures=$((failures + 1)); }
 
-# wire QUEUES: a veth between two namespaces, whose server's end has so many queues.
+# wire QUEUES: a veth between two namespaces, whose server's end has this many queues.
 wire() {
     ip netns del "$server_net" 2>/dev/null; ip netns del "$client_net" 2>/dev/null
     ip netns add "$server_net" && ip netns add "$client_net" || return 1

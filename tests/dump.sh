@@ -35,7 +35,7 @@ launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 || { bad "the
 begin_dump page "$exos" dump --pid $server -w "$work/page.pcapng" -c 6 tcp port 80
 same "a page while it is watched" hello "$(client curl -s -m 20 http://10.10.0.10/)"
 wait $dump
-same "it ends after so many packets" 0 $?
+same "it ends after this many packets" 0 $?
 has "and says what was lost" "6 packets captured, 0 lost by the ring" "$(cat "$work/page.err")"
 "$exos" dump -r "$work/page.pcapng" -v >"$work/page.text"
 has "what came" "GET / HTTP/1.1" "$(cat "$work/page.text")"

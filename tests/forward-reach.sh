@@ -101,7 +101,7 @@ spent() {
     for name in "${ways[@]}"; do took+=($(($(counters "$name") - before[n]))); n=$((n + 1)); done
 }
 ways=(forwarded_to_servers forwarded_to_clients kernel_forwarded_to_servers kernel_forwarded_to_clients)
-# by_kernel_of REACH LEAST MOST: nothing if so many packets at least went by the kernel each way that they come, and so many at most
+# by_kernel_of REACH LEAST MOST: nothing if this many packets at least went by the kernel each way that they come, and this many at most
 # by user space.
 by_kernel_of() {
     local user=$((took[0] + took[1]))

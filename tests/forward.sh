@@ -147,7 +147,7 @@ killed_and_started --control "$work/control"
 ctl() { "$exos" forward ctl --control "$work/control" "$@"; }
 # of SERVER FIELD: what the forwarder says of a server of TCP.
 of() { ctl status --json | python3 -c "import json, sys; print(next((s['$2'] for s in json.load(sys.stdin)['status']['servers'] if s['protocol'] == 'tcp' and s['server'] == '$1'), 'nothing'))"; }
-# visit N: so many connections, each with a document.
+# visit N: this many connections, each with a document.
 visit() { local n; for n in $(seq "$1"); do in_ client curl -gsS -m 60 -o /dev/null http://10.10.0.20/one.txt || return 1; done; }
 unanswered() { ! in_ client curl -gsS -m 2 -o /dev/null http://10.10.0.20/one.txt; }
 has "the status names listeners" "tcp:10.10.0.20:80: " "$(ctl status)"

@@ -19,7 +19,7 @@ start() {
     launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address fd10::10/64 \
         --status /.exos --status-allow 10.10.0.0/24 --json "$@"
 }
-# fetches COUNT: so many, each over a connection of its own; which codes came.
+# fetches COUNT: this many, each over a connection of its own; which codes came.
 fetches() { local n; for n in $(seq "$1"); do client curl -sS -m 60 -o /dev/null -w '%{http_code}\n' http://10.10.0.10/small.txt; done | sort -u; }
 # grows NAME COUNTER LEAST: it comes to be at least this; what is shown may be a second old.
 grows() { await eval "[ \"\$(count $2)\" -ge $3 ]" && ok "$1" || bad "$1" "$2 is $(count $2), which is less than $3"; }

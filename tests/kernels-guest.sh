@@ -100,7 +100,7 @@ halt() {
 }
 
 # guest_do COMMAND [SECONDS]: a line of the guest's shell; prints what it says, and ends as it ends. One that takes longer than
-# so many seconds, else five minutes, is the guest's end, and its status 124: as for all that follow.
+# this many seconds, else five minutes, is the guest's end, and its status 124: as for all that follow.
 guest_do() {
     local line part= orders=$((RANDOM + 1)) limit=$((SECONDS + ${2:-300}))
     kill -0 "$guest" 2>/dev/null || return 124

@@ -64,7 +64,7 @@ in_guest() {
 stop_in_guest() { guest_do "kill $program; wait $program" >"$work/said"; }
 # fetched URL: that it gives the bytes of the site's large document.
 fetched() { outside curl -sS -m 120 -o "$work/got" "$1/noise" && cmp "$work/got" "$work/site/noise"; }
-# twelve URL: so many connections, one after the other.
+# twelve URL: this many connections, one after the other.
 twelve() { local at; for at in $(seq 12); do [ "$(outside curl -sS -m 60 "$1/")" = hello ] || return 1; done; }
 # peer_echoes PORT: a server here that sends back what comes.
 peer_echoes() {

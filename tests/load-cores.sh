@@ -94,7 +94,7 @@ fi
 : >"$work/nginx/log"
 "$exos" lab exec --name "$lab" a -- nginx -c "$work/nginx/conf" >/dev/null 2>&1 & peer=$!
 await eval 'inside b -- python3 -c "import socket; socket.create_connection((\"10.10.0.1\", 80))"' || { bad "nginx starts" "$(cat "$work/nginx/error")"; exit 1; }
-# logged NAME LINES: so many since the last call, each with another pair of address and port.
+# logged NAME LINES: this many since the last call, each with another pair of address and port.
 logged() {
     await eval '[ "$(wc -l <"$work/nginx/log")" -ge '"$2"' ]'
     same "$1" "$2 $2" "$(wc -l <"$work/nginx/log") $(cut -d' ' -f1,2 "$work/nginx/log" | sort -u | wc -l)"

@@ -55,7 +55,7 @@ rests() {
     done
     return 1
 }
-# agrees NAME RESPONSES ARGUMENTS...: a load with so many responses, of whose packets the interface has counted as many.
+# agrees NAME RESPONSES ARGUMENTS...: a load with this many responses, of whose packets the interface has counted as many.
 agrees() {
     local name=$1 responses=$2 before after said; shift 2
     rests || { bad "$name" "the wire does not come to rest"; return; }

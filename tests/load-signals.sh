@@ -52,9 +52,9 @@ ended() {
     wait "$loading"; status=$?; loading=
 }
 got() { python3 -c "import json; r = json.load(open('$work/load')); print($1)" 2>&1; }
-# has_connections COUNT: so many of the server's stand.
+# has_connections COUNT: this many of the server's stand.
 has_connections() { [ "$(inside a -- ss -Htn state established sport = :80 | wc -l)" -ge "$1" ]; }
-# answered COUNT: so many requests more than when the load began.
+# answered COUNT: this many requests more than when the load began.
 answered() { [ "$(wc -l <"$work/nginx/log")" -ge $((before + $1)) ]; }
 # left NAME: nothing is left of a load, at once or after a moment: half-open connections would be there for a minute.
 none_left() {

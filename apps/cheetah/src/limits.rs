@@ -167,7 +167,7 @@ const _: () = assert!(
 /// How old what the status pages say may be.
 pub const STATUS_TIME: Duration = Duration::from_secs(1);
 
-/// Rates on the status page are those of the last so many seconds.
+/// Rates on the status page are taken over this many seconds.
 pub const RATE_TIME: Duration = Duration::from_secs(10);
 
 /// How often a file is read again because somebody wrote to it meanwhile, before it is left until

@@ -228,7 +228,7 @@ fn measure(
     })
 }
 
-/// Round trips in a second, with so many packets under way.
+/// Round trips in a second, with this many packets under way.
 fn exchange(near: &mut XdpLink, far: &mut XdpLink, frame: &[u8], window: usize) -> Result<f64> {
     let back = turned(frame);
     let (mut owed, mut losses, mut begin, mut count) = (window, 0, None, 0_u64);

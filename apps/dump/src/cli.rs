@@ -36,10 +36,10 @@ pub struct DumpArgs {
     /// Write a pcapng file, - for standard output, in place of text
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "hex", "hex_ascii"])]
     pub(crate) write: Option<String>,
-    /// End after so many packets
+    /// End after this many packets
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
-    /// Take so many bytes of each packet at most, 0 for all
+    /// Take this many bytes of each packet at most, 0 for all
     #[arg(short, long, value_name = "BYTES", default_value_t = 0)]
     snaplen: u32,
     /// Say more: program and verdict, IP headers, checksums; twice and thrice: still more

@@ -24,7 +24,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form that so many `-t` ask for.
+    /// The form that this many `-t` ask for.
     #[must_use]
     pub fn from_count(count: u8) -> Self {
         match count {

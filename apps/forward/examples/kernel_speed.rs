@@ -21,7 +21,7 @@ use exos_wire::{Mac, Sum};
 
 const MAC: Mac = Mac([2, 0, 0, 0, 0, 9]);
 const KEY: HashKey = HashKey::new([0x0123_4567_89ab_cdef, 0x9e37_79b9_7f4a_7c15]);
-/// Clients are at addresses from here on, with so many ports each.
+/// Clients are at addresses from here on, with this many ports each.
 const CLIENTS: u32 = 0x0b00_0000;
 const PORT_BITS: u32 = 14;
 const PORT_FIRST: u16 = 1024;

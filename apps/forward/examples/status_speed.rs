@@ -1,4 +1,4 @@
-//! How long a status takes, for which packets wait: of so many servers behind one listener.
+//! How long a status takes, for which packets wait: of this many servers behind one listener.
 //!
 //!     cargo run --release -p exos-forward --example status_speed
 

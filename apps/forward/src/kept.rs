@@ -92,7 +92,7 @@ impl fmt::Display for Unreadable {
     }
 }
 
-/// The beginning of a file with records for so many places.
+/// The beginning of a file with records for this many places.
 pub fn fixed(places: u32) -> [u8; FIXED_LEN] {
     let mut out = [0; FIXED_LEN];
     out[..8].copy_from_slice(MAGIC);

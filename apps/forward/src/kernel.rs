@@ -213,7 +213,7 @@ impl Kernel {
     }
 }
 
-/// With flows at so many places, the time between two steps of a sweep, so that one takes as long whatever there are.
+/// With flows at this many places, the time between two steps of a sweep, so that one takes as long whatever there are.
 fn until_next_step(places: u32) -> Duration {
     SWEEP_TIME / places.div_ceil(SWEEP_STEP).max(1)
 }

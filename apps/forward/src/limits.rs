@@ -34,7 +34,7 @@ pub const DATAGRAM_SHARE: u32 = 2;
 /// (RFC 5961 §3). A server may have more under way; to keep others from sending with its address is the network's business.
 pub const RESET_WINDOWS: [u32; 2] = [1 << 20, 1 << 24];
 
-/// A SYN that comes again after so many seconds, counted by their edges, has waited for one at least: a copy that the network
+/// A SYN that comes again after this many seconds, counted by their edges, has waited for one at least: a copy that the network
 /// made has not.
 pub const ASKED_AGAIN_AFTER: u32 = 2;
 
@@ -70,7 +70,7 @@ pub const PROOF_WINDOW: u32 = 1 << 20;
 /// The first port that servers see us come from; those below have names.
 pub const PORT_FIRST: u16 = 1024;
 
-/// With all ports to a server in use, so many are looked at for one whose flow may be given up: each may be a read of memory
+/// With all ports to a server in use, this many are looked at for one whose flow may be given up: each may be a read of memory
 /// that is far away, of a tenth of a microsecond.
 pub const PORTS_TRIED: usize = 128;
 
@@ -84,7 +84,7 @@ pub const FRAGMENTED_TIME: Duration = Duration::from_secs(30);
 /// Fragments that wait for the first of their packet: those of two of the largest packets.
 pub const FRAGMENTS_HELD_MAX: usize = 128;
 
-/// Bytes of their frames: so many of Ethernet's longest (1,514), and fewer where frames are longer.
+/// Bytes of their frames: this many of Ethernet's longest (1,514), and fewer where frames are longer.
 pub const FRAGMENTS_HELD_LEN_MAX: usize = FRAGMENTS_HELD_MAX * 1514;
 
 /// For so long at most. What overtakes on a way with several lines is some milliseconds ahead.
@@ -126,7 +126,7 @@ pub const FLOWS_AT_ONCE: usize = 1024;
 /// Flows that are given up for their age in one turn, so that a table that ages at once does not stop the program.
 pub const EXPIRED_AT_ONCE: usize = 256;
 
-/// From so many flows on a batch of frames is read ahead: with fewer, the flows (64 bytes each) are in a cache of the second
+/// From this many flows on a batch of frames is read ahead: with fewer, the flows (64 bytes each) are in a cache of the second
 /// level as it is usual (512 KiB), and looking ahead would only cost time.
 pub const READ_AHEAD_FROM: u32 = 8192;
 
@@ -193,7 +193,7 @@ pub const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// Checks, or connections, in a row that may be asked for: more would be hours.
 pub const CHECKS_IN_A_ROW_MAX: u32 = 1000;
 
-/// So many connections in a row that fail to begin give a server a rest where nothing else is said. None of their clients sees a
+/// This many connections in a row that fail to begin give a server a rest where nothing else is said. None of their clients sees a
 /// failure while there is another server; and one failure alone may be a client's own.
 pub const PASSIVE_DEFAULT: u32 = 3;
 

@@ -61,7 +61,7 @@ pub struct Building {
 const FREE: u16 = 0;
 
 impl Maglev {
-    /// The size for so many servers at most.
+    /// The size for this many servers at most.
     pub fn len_for(servers: usize) -> usize {
         let larger = servers > SERVERS_PER_LISTENER_MAX[0];
         TABLE_LENS[usize::from(larger)]
@@ -113,7 +113,7 @@ impl Building {
         })
     }
 
-    /// Goes on, looking at so many entries at most; the table when it is whole.
+    /// Goes on, looking at this many entries at most; the table when it is whole.
     ///
     /// # Errors
     ///
@@ -206,7 +206,7 @@ mod tests {
         count as f64 / len as f64
     }
 
-    /// Keys that move beside its own when a server goes, or comes: at most so many of all.
+    /// Keys that move beside its own when a server goes, or comes: at most this many of all.
     fn beside_max(len: usize) -> f64 {
         if len == TABLE_LENS[0] {
             1.0 / 160.0

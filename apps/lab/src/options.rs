@@ -57,7 +57,7 @@ struct EmulationArgs {
     /// Bytes that may wait for a limited rate, for example 64kb; without it 50 ms of the rate, at least 64kb
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "rate")]
     queue: Option<u64>,
-    /// While so many bytes wait, ECN-capable packets are marked as having met congestion
+    /// While this many bytes wait, ECN-capable packets are marked as having met congestion
     #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "rate")]
     mark: Option<u64>,
     /// Decides everything random: the same frames meet the same fate again (default 1)

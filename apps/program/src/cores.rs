@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use exos::Error;
 use rustix::event::{EventfdFlags, eventfd};
 
-/// The cores for so many loops, of those that this process may use: the first ones; or from the one on that is named; or
+/// The cores for this many loops, of those that this process may use: the first ones; or from the one on that is named; or
 /// those that are named. None for one loop that runs anywhere.
 ///
 /// # Errors

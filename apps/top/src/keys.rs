@@ -20,11 +20,11 @@ pub struct Keys {
 pub enum Press {
     /// End.
     Quit,
-    /// Sort by a column so many further.
+    /// Sort by a column this many further.
     Column(isize),
     /// Sort again.
     Sort,
-    /// Choose a row so many further down.
+    /// Choose a row this many further down.
     Choose(isize),
     /// Look into the chosen row, or out again.
     Enter,
@@ -68,7 +68,7 @@ impl Keys {
     }
 }
 
-/// The one of these that is so many further, round and round.
+/// The one of these that is this many further, round and round.
 ///
 /// # Panics
 ///

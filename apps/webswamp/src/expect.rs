@@ -72,7 +72,7 @@ impl Summing {
 }
 
 impl Expect {
-    /// Whether a whole response, of so many bytes of content, is as expected.
+    /// Whether a whole response, of this many bytes of content, is as expected.
     pub fn is_met(&self, status: u16, length: u64, summing: &mut Summing) -> bool {
         self.status.is_none_or(|expected| expected == status)
             && self.length.is_none_or(|expected| expected == length)

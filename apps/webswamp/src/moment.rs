@@ -55,7 +55,7 @@ fn rfc_3339(text: &str) -> Option<f64> {
     is_good.then_some(secs as f64 + part)
 }
 
-/// Numbers of so many digits each.
+/// Numbers of this many digits each.
 fn numbers<const N: usize>(text: &str, between: char, digits: [usize; N]) -> Option<[i64; N]> {
     let mut parts = text.split(between);
     let mut all = [0; N];

@@ -21,7 +21,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Claims so many before they are needed, or as many as there are.
+    /// Claims this many before they are needed, or as many as there are.
     pub fn prepare(&mut self, count: usize, mut claim: impl FnMut() -> Result<SocketAddr, String>) {
         while self.claimed.len() < count
             && let Ok(from) = claim()
@@ -57,7 +57,7 @@ impl Ports {
         Err(OpenError::NoPort)
     }
 
-    /// Tries so many; `None` when their connections stand.
+    /// Tries this many; `None` when their connections stand.
     fn reuse<Id>(
         &mut self,
         tries: usize,
@@ -88,7 +88,7 @@ mod tests {
     use std::cell::RefCell;
     use std::collections::BTreeSet;
 
-    /// A daemon that gives so many ports, and a stack with connections.
+    /// A daemon that gives this many ports, and a stack with connections.
     #[derive(Default)]
     struct World {
         left: u16,

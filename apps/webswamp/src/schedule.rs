@@ -35,7 +35,7 @@ impl Phase {
         (self.from + self.to) / 2.0 * self.time.as_secs_f64()
     }
 
-    /// After how long so many requests have begun; less than all.
+    /// After how long this many requests have begun; less than all.
     fn time_of(&self, count: f64) -> f64 {
         if count <= 0.0 {
             return 0.0;
@@ -184,7 +184,7 @@ impl Schedule {
         Self::of(Source::Rate(Rate::new(phases, arrivals, seed, start)))
     }
 
-    /// As in a log, so many times as fast; beats in order.
+    /// As in a log, this many times as fast; beats in order.
     pub fn replay(beats: Arc<[Beat]>, speed: f64, start: Instant) -> Self {
         Self::of(Source::Log(Log {
             beats,

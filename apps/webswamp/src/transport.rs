@@ -24,7 +24,7 @@ pub trait Transport {
     /// Bytes that came in order and were not consumed.
     fn readable(&self, id: Self::Id) -> &[u8];
 
-    /// Takes so many of them.
+    /// Takes this many of them.
     fn consume(&mut self, id: Self::Id, count: usize);
 
     /// Has the next bytes counted where they arrive, and not handed over: gives how many of them are still to come. Their

@@ -30,7 +30,7 @@ fn parse(filter: &str) -> Result<Filter> {
     Filter::parse(filter).map_err(|e| Error::new(format!("{filter}: {e}")))
 }
 
-/// So many queues of it, for what a filter written as text claims.
+/// This many queues of it, for what a filter written as text claims.
 pub(crate) fn open_queues(filter: &str, count: u32) -> Result<Vec<Link>> {
     let filter = parse(filter)?;
     let links = XdpLink::open_for_cores(&config(filter), count)?;

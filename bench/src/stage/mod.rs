@@ -68,7 +68,7 @@ impl Stage {
         self.interrupt.check()
     }
 
-    /// A bar for so many steps.
+    /// A bar for this many steps.
     pub fn progress(&self, steps: usize) -> ProgressBar {
         let progress = ProgressBar::new(steps as u64);
         let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta} left  {msg}")

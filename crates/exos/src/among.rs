@@ -29,7 +29,7 @@ struct Passed {
 enum How {
     /// Everybody gets one.
     Told,
-    /// For anyone who knows it. So many are still to be asked after this one.
+    /// For anyone who knows it. This many are still to be asked after this one.
     Asked(usize),
 }
 

@@ -34,7 +34,7 @@ pub struct TooLarge;
 pub(crate) struct Work(usize);
 
 impl Work {
-    /// So many pairs.
+    /// This many pairs.
     pub(crate) const fn at_most(pairs: usize) -> Self {
         Self(pairs)
     }
@@ -233,7 +233,7 @@ impl Filter {
         self.is_disjoint_within(other, SEARCH_STEPS_MAX)
     }
 
-    /// The same for who has less time: false as well when it takes more than so many steps.
+    /// The same for who has less time: false as well when it takes more than this many steps.
     pub fn is_disjoint_within(&self, other: &Self, steps: usize) -> bool {
         let mut steps = satisfy::Steps::at_most(steps);
         let mut exclude = |a: &Conjunction, b: &Conjunction| {
@@ -251,7 +251,7 @@ impl Filter {
         self.is_subset_within(other, SEARCH_STEPS_MAX)
     }
 
-    /// The same for who has less time: false as well when it takes more than so many steps.
+    /// The same for who has less time: false as well when it takes more than this many steps.
     pub fn is_subset_within(&self, other: &Self, steps: usize) -> bool {
         let mut steps = satisfy::Steps::at_most(steps);
         let contained = |a: &Conjunction| {

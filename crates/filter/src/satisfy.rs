@@ -162,9 +162,9 @@ fn prefixes(low: u32, high: u32, max: u32, out: &mut Vec<(u32, u32)>) {
 /// What is known of the bytes behind one base.
 #[derive(Clone)]
 struct Space {
-    /// The base has at least so many bytes; -1: nothing known, it may not be there.
+    /// The base has at least this many bytes; -1: nothing known, it may not be there.
     least: i32,
-    /// It has at most so many; -1: it is not there.
+    /// It has at most this many; -1: it is not there.
     most: i32,
     /// Known bits, sorted by offset: (offset, mask, value).
     bytes: Vec<(u16, u8, u8)>,

@@ -25,7 +25,7 @@ impl Mapping {
     ///
     /// # Safety
     ///
-    /// What is mapped has so many words, rounded up to pages, as long as the mapping is there: beyond the end of a file
+    /// What is mapped has this many words, rounded up to pages, as long as the mapping is there: beyond the end of a file
     /// there is nothing (SIGBUS).
     pub(crate) unsafe fn new(fd: BorrowedFd<'_>, len: usize, access: i32) -> io::Result<Self> {
         let start = map(fd, len, access)?;

@@ -32,7 +32,7 @@ pub enum Level {
     Info = 6,
 }
 
-/// A pipe that can be written to takes so many bytes at once (pipe(7), `PIPE_BUF`).
+/// A pipe that can be written to takes this many bytes at once (pipe(7), `PIPE_BUF`).
 const PIECE_BYTES: usize = 4096;
 
 /// Lines that were lost and not told of.

@@ -47,7 +47,7 @@ pub enum Request {
         file: Arc<OwnedFd>,
         /// From here in the file.
         offset: u64,
-        /// So many bytes.
+        /// This many bytes.
         len: usize,
         /// Where to; at least `len` long.
         buffer: Box<[u8]>,

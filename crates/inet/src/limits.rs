@@ -75,12 +75,12 @@ pub const DUPLICATE_ACKS: u8 = 3;
 /// 130. More would let a peer have us cut our records of large segments into single bytes; 8 KiB here.
 pub const SACKED_RANGES_MAX: usize = 1024;
 
-/// So many bytes in flight have one record at least before blocks that end within records are taken only as far
+/// This many bytes in flight have one record at least before blocks that end within records are taken only as far
 /// as they cover whole ones: records then cost at most an eighth of what is in flight, whatever a peer reports
 /// (CVE-2019-11478 is about that), and no honest peer's segments are shorter on the whole.
 pub const SACKED_PIECE_BYTES: u32 = 256;
 
-/// The scoreboard's queue of what was sent again may have so many entries beyond two a record, before those that
+/// The scoreboard's queue of what was sent again may have this many entries beyond two a record, before those that
 /// say nothing any more are sorted out: what is sorted then is paid for by what was entered since, also when
 /// few records are left.
 pub const SENT_AGAIN_SLACK: usize = 16;
@@ -200,7 +200,7 @@ pub const WINDOW_BYTES_MAX: u32 = 1 << 30;
 /// 2 GiB (RFC 9293 §3.4). The bytes are the program's own, so memory is not the reason.
 pub const SEND_QUEUE_BYTES_MAX: usize = 1 << 30;
 
-/// Out-of-order data is kept in blocks of so many bytes of the sequence space: a segment of one byte
+/// Out-of-order data is kept in blocks of this many bytes of the sequence space: a segment of one byte
 /// costs at most one. Small, for that reason; but each costs a pointer and a turn of a loop.
 pub const OUT_OF_ORDER_BLOCK_BYTES: usize = 2048;
 

@@ -1,5 +1,5 @@
-//! One of several equal parts of what is numbered: of so many stacks that divide something among them, each takes every
-//! so many-th, so that the parts make the whole, and none has what another has.
+//! One of several equal parts of what is numbered: of this many stacks that divide something among them, each takes every
+//! n-th, so that the parts make the whole, and none has what another has.
 
 /// A part: the numbers that leave a remainder when they are divided by the count of parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ impl Part {
     /// Everything.
     pub const WHOLE: Self = Self { nth: 0, of: 1 };
 
-    /// The part of this number, from 0 on, of so many.
+    /// The part of this number, from 0 on, of this many.
     ///
     /// # Panics
     ///
@@ -22,7 +22,7 @@ impl Part {
         Self { nth, of }
     }
 
-    /// All of so many.
+    /// All of this many.
     pub fn all(of: u32) -> impl ExactSizeIterator<Item = Self> {
         (0..of).map(move |nth| Self { nth, of })
     }
@@ -42,7 +42,7 @@ impl Part {
         end.saturating_sub(self.nth as u64).div_ceil(self.of as u64)
     }
 
-    /// The number that comes after so many others of it.
+    /// The number that comes after this many others of it.
     pub const fn number(self, place: u64) -> u64 {
         place * self.of as u64 + self.nth as u64
     }

@@ -31,7 +31,7 @@ const LOST_AFTER: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Copy)]
 enum Work {
-    /// So many packets under way.
+    /// This many packets under way.
     Echo(usize),
     Flood,
 }

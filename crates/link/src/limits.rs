@@ -23,7 +23,7 @@ pub const GSO_FRAME_LEN_MAX: usize = 65_535 + FRAME_OVERHEAD_LEN;
 /// Smallest MTU that IPv4 knows (RFC 791).
 pub const MTU_MIN: usize = 68;
 
-/// The kernel leaves so many bytes free before a received frame, for XDP
+/// The kernel leaves this many bytes free before a received frame, for XDP
 /// programs that grow it (`XDP_PACKET_HEADROOM`).
 pub const XDP_HEADROOM_LEN: usize = 256;
 
@@ -69,7 +69,7 @@ pub const OFFER_CHUNKS_MIN: u32 = 2 * RX_BATCH;
 /// pins every page.
 pub const OFFER_CHUNKS_MAX: u32 = 1 << 16;
 
-/// Sent chunks are collected from the completion ring when so many are out: a
+/// Sent chunks are collected from the completion ring when this many are out: a
 /// batch as on the receiving side, and soon enough that they are still cached.
 pub const COMPLETION_BATCH: u32 = 64;
 

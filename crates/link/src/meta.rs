@@ -81,7 +81,7 @@ pub struct TxMeta {
 pub struct Offload {
     /// Frames may be sent with [`TxChecksum::Partial`].
     pub tx_checksum: bool,
-    /// Frames may be sent with a `segment_size`, up to so many bytes.
+    /// Frames may be sent with a `segment_size`, up to this many bytes.
     pub tx_segmentation: Option<usize>,
     /// Received frames may have [`RxChecksum::Partial`] or
     /// [`RxChecksum::MaybePartial`].

@@ -28,7 +28,7 @@ use crate::meta::{Offload, Relay, RxMeta, TxMeta};
 use crate::vnet;
 
 /// Pieces of a frame that are written without being joined first: the two
-/// headers and a body of up to so many slices less two.
+/// headers and a body of up to this many slices less two.
 const PIECES_MAX: usize = 34;
 
 /// Which TAP device to open, and as whom.

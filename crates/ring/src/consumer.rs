@@ -54,7 +54,7 @@ impl<T: Plain> Consumer<T> {
     ///
     /// # Panics
     ///
-    /// If a preceding [`peek`](Self::peek) did not report so many.
+    /// If a preceding [`peek`](Self::peek) did not report this many.
     #[inline]
     pub fn read(&self, offset: u32) -> T {
         assert!(
@@ -68,7 +68,7 @@ impl<T: Plain> Consumer<T> {
     ///
     /// # Panics
     ///
-    /// If so many were not ready.
+    /// If this many were not ready.
     pub fn release(&mut self, count: u32) {
         assert!(
             count <= self.known_ready(),

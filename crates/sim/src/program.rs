@@ -1,7 +1,7 @@
 //! What the programs of a simulation do with their connections: a [`Plan`] each, and what came of
 //! it.
 //!
-//! Plans are data, so that a test can be read: send so many bytes, wait for the peer first or not,
+//! Plans are data, so that a test can be read: send this many bytes, wait for the peer first or not,
 //! finish or abort, read at once, slowly or not at all, echo. The bytes sent are a pattern that
 //! both sides can compute ([`pattern`]), so that every received byte can be checked.
 
@@ -13,7 +13,7 @@ use exos_inet::{Duration, Instant};
 pub enum Reading {
     /// Everything, at once.
     Promptly,
-    /// At most so many bytes each time.
+    /// At most this many bytes each time.
     Slowly {
         /// Bytes taken.
         bytes: usize,
@@ -40,7 +40,7 @@ pub enum Then {
 pub struct Plan {
     /// Bytes of the pattern to send.
     pub send: usize,
-    /// Begin to send when so many bytes have arrived.
+    /// Begin to send when this many bytes have arrived.
     pub after: usize,
     /// What to do behind them.
     pub then: Then,

@@ -29,7 +29,7 @@ pub fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
     files.iter().map(|path| read(path)).collect()
 }
 
-/// Run `body` on each input and on so many seeded mutations of it.
+/// Run `body` on each input and on this many seeded mutations of it.
 ///
 /// # Panics
 ///

@@ -45,7 +45,7 @@ pub struct Program<'a, W = AtomicU64> {
 /// What a program has as a map.
 #[derive(Debug)]
 pub enum Map<'a, W = AtomicU64> {
-    /// An array of values of so many bytes, one after the other. Of one that has values for each processor, those of this one.
+    /// An array of values of this many bytes, one after the other. Of one that has values for each processor, those of this one.
     Array {
         /// All of them.
         words: &'a [W],

@@ -22,7 +22,7 @@ const BURST_MS: u64 = 4;
 /// At least this much at once: two super-packets.
 const BURST_BYTES_MIN: u64 = 2 * 65_536;
 
-/// The daemon's part of the link: one in so many. ARP for a network of a thousand machines takes less of 100 Mbit/s.
+/// The daemon's part of the link: one in this many. ARP for a network of a thousand machines takes less of 100 Mbit/s.
 const DAEMON_PART: u64 = 64;
 
 /// A slot's number, its weight, and what policy caps it at.

@@ -64,7 +64,7 @@ pub enum Verdict {
     Pass,
     /// Its client may not.
     Denied,
-    /// It comes too early by so many seconds.
+    /// It comes too early by this many seconds.
     Limited(u64),
     /// It needs a password; the field that says so.
     NeedsLogin(String),

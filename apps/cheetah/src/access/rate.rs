@@ -1,4 +1,4 @@
-//! Requests a second of each client: so many on average, and so many at once (GCRA, ITU-T I.371 Annex A).
+//! Requests a second of each client: this many on average, and this many at once (GCRA, ITU-T I.371 Annex A).
 //!
 //! For each client one time is kept: when its allowance will be whole again. The table is one for all cores and bounded; a client
 //! whose allowance is whole takes no place once room is needed.
@@ -30,7 +30,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// So many requests a second, and so many at once beyond the first.
+    /// This many requests a second, and this many at once beyond the first.
     pub fn new(per_second: u32, burst: u32) -> Rate {
         let interval = 1_000_000 / u64::from(per_second.max(1));
         Rate {

@@ -16,7 +16,7 @@ pub enum CacheSize {
     HalfOfAvailable,
     /// A share of the machine's memory, or of the control group's if that is less.
     Percent(u8),
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u64),
 }
 

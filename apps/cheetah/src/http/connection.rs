@@ -44,9 +44,9 @@ pub struct ServerConnection {
 /// What became of the bytes presented.
 #[derive(Debug)]
 pub struct Handled {
-    /// So many bytes from the start need not be presented again.
+    /// This many bytes from the start need not be presented again.
     pub consumed: usize,
-    /// So many responses were appended.
+    /// This many responses were appended.
     pub responses: usize,
     /// What has to happen next.
     pub next: Next,

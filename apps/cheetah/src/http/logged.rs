@@ -95,7 +95,7 @@ impl Server {
         out.extend(body);
     }
 
-    /// Tells the log of the response made last, behind which so many bytes of a file follow.
+    /// Tells the log of the response made last, behind which this many bytes of a file follow.
     #[inline(never)]
     pub(super) fn log_answer(&mut self, asked: Asked<'_>, response: &[Slice], tail_len: u64) {
         let answer = Answer {

@@ -44,7 +44,7 @@ pub enum Method {
 /// What comes after the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// So many bytes, often 0.
+    /// This many bytes, often 0.
     Length(u64),
     /// A chunked body, which is not read.
     Chunked,

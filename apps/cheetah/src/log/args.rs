@@ -27,7 +27,7 @@ impl LogArgs {
         }
     }
 
-    /// Opens the log, if one is wanted, for so many loops; its thread runs on these cores.
+    /// Opens the log, if one is wanted, for this many loops; its thread runs on these cores.
     ///
     /// # Errors
     ///

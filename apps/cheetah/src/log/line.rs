@@ -248,7 +248,7 @@ fn push_address(out: &mut Vec<u8>, address: IpAddr) {
     }
 }
 
-/// A number in at least so many digits.
+/// A number in at least this many digits.
 fn push_number(out: &mut Vec<u8>, mut number: u64, digits_min: usize) {
     let mut digits = [b'0'; 20];
     let mut at = digits.len();

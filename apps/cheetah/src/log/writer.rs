@@ -84,7 +84,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread on these cores, for so many owners; without any cores, on those of the caller. Lines are in the
+    /// Starts the thread on these cores, for this many owners; without any cores, on those of the caller. Lines are in the
     /// order in which their owner gives them, and whole.
     pub(super) fn start(target: Target, cores: &[usize], owners: usize) -> io::Result<Vec<Writer>> {
         let sink = Sink::open(target)?;
@@ -141,7 +141,7 @@ impl Writer {
         }
     }
 
-    /// So many lines of this owner were left out in all: the thread says so when it comes to it.
+    /// This many lines of this owner were left out in all: the thread says so when it comes to it.
     pub(super) fn tell_dropped(&self, lines: u64) {
         let mine = &self.shared.lines[self.number];
         mine.dropped.store(lines, Ordering::Relaxed);

@@ -129,7 +129,7 @@ impl Site {
         self.pages.error(status)
     }
 
-    /// Makes room for so many paths more, so that none of them has to wait for it.
+    /// Makes room for this many paths more, so that none of them has to wait for it.
     pub fn reserve(&mut self, paths: usize) {
         self.entries.reserve(paths);
     }

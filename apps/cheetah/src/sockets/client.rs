@@ -291,7 +291,7 @@ impl Client {
         rustix::io::writev(&self.socket, &pieces[..count])
     }
 
-    /// So many bytes more have been written.
+    /// This many bytes more have been written.
     fn written_to(&mut self, count: usize) {
         self.queued -= count;
         self.written += count;

@@ -61,7 +61,7 @@ pub enum Taken {
 }
 
 impl Chunks {
-    /// No chunks, of which there may be so many, at least one.
+    /// No chunks, of which there may be this many, at least one.
     pub fn new(slots_max: usize) -> Chunks {
         Chunks {
             slots: Vec::new(),

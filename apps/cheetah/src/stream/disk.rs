@@ -229,7 +229,7 @@ impl Held {
 }
 
 impl Hand {
-    /// Performs up to so many requests, in the order in which they came; returns how many are left.
+    /// Performs up to this many requests, in the order in which they came; returns how many are left.
     pub fn perform(&self, most: usize) -> usize {
         let mut held = self.0.borrow_mut();
         held.perform(most);

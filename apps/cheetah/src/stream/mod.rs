@@ -85,7 +85,7 @@ impl Default for Streams {
 }
 
 impl Streams {
-    /// Nothing is read yet. Chunks may take so many bytes of memory, at least one.
+    /// Nothing is read yet. Chunks may take this many bytes of memory, at least one.
     pub fn new(disk: Disk, memory_len: u64) -> Streams {
         let chunks = memory_len / CHUNK_LEN as u64;
         Streams {

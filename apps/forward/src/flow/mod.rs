@@ -132,7 +132,7 @@ pub struct FlowTable {
 }
 
 impl FlowTable {
-    /// A table for so many flows. `seed` must be secret, or clients choose keys that collide. Memory is taken as flows come.
+    /// A table for this many flows. `seed` must be secret, or clients choose keys that collide. Memory is taken as flows come.
     ///
     /// # Panics
     ///

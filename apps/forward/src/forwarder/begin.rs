@@ -189,8 +189,8 @@ impl Forwarder {
         }
     }
 
-    /// Has a flow end for a new one, where it takes that. Of those that have just begun there may be only so many of each
-    /// protocol, and only so many of datagrams. False when nobody is to go.
+    /// Has a flow end for a new one, where it takes that. Of those that have just begun there may be only this many of each
+    /// protocol, and only this many of datagrams. False when nobody is to go.
     fn make_room(&mut self, now: Tick, transport: Transport) -> bool {
         let flows = &self.flows;
         let share = |part: u32| (flows.capacity() / part).max(1);

@@ -135,7 +135,7 @@ impl Way {
 }
 
 impl Forwarder {
-    /// A forwarder on a link with this address, for so many flows. `seed` must be secret.
+    /// A forwarder on a link with this address, for this many flows. `seed` must be secret.
     pub fn new(services: Services, mac: Mac, capacity: u32, seed: u64) -> Self {
         Self {
             services,
@@ -329,7 +329,7 @@ impl Forwarder {
         }
     }
 
-    /// Packets of so many bytes together were forwarded elsewhere.
+    /// Packets of this many bytes together were forwarded elsewhere.
     pub fn note_forwarded(&mut self, course: Course, packets: u64, bytes: u64) {
         self.services.note_many(course, packets, bytes);
     }

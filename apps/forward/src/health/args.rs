@@ -26,10 +26,10 @@ pub struct HealthArgs {
     /// A check that takes longer has failed [default: half the interval]
     #[arg(long, value_name = "TIME", requires = "check", value_parser = parse_duration)]
     pub(crate) check_timeout: Option<Duration>,
-    /// A server that is not well has to pass so many in a row
+    /// A server that is not well has to pass this many in a row
     #[arg(long, value_name = "N", requires = "check", default_value_t = 2, value_parser = in_a_row())]
     pub(crate) check_rise: u32,
-    /// A server that is well has to fail so many in a row
+    /// A server that is well has to fail this many in a row
     #[arg(long, value_name = "N", requires = "check", default_value_t = 3, value_parser = in_a_row())]
     pub(crate) check_fall: u32,
     /// The host that http asks for [default: the server's address and port]
@@ -46,7 +46,7 @@ pub struct HealthArgs {
     /// Text that the body has to have in it
     #[arg(long, value_name = "TEXT", requires = "check", value_parser = text)]
     pub(crate) check_body: Option<String>,
-    /// Give a server a rest when so many connections in a row have failed to begin there, unless it is the last; 0 for never
+    /// Give a server a rest when this many connections in a row have failed to begin there, unless it is the last; 0 for never
     #[arg(long, value_name = "N", default_value_t = PASSIVE_DEFAULT, value_parser = clap::value_parser!(u32).range(0..=i64::from(CHECKS_IN_A_ROW_MAX)))]
     pub(crate) passive: u32,
     /// They count when they began within this time

@@ -12,7 +12,7 @@ use crate::flow::Tick;
 /// When a server rests, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// After so many connections in a row that failed,
+    /// After this many connections in a row that failed,
     pub failures: u32,
     /// if they began within this,
     pub window: Duration,

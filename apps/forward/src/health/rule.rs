@@ -14,9 +14,9 @@ pub struct Rule {
     pub interval: Duration,
     /// How long a check may take; no longer than the interval.
     pub timeout: Duration,
-    /// So many in a row have to be passed by a server that is not well.
+    /// This many in a row have to be passed by a server that is not well.
     pub rise: u32,
-    /// And so many failed by one that is.
+    /// And this many failed by one that is.
     pub fall: u32,
 }
 

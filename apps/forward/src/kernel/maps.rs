@@ -25,7 +25,7 @@ pub(super) struct Maps {
 }
 
 impl Maps {
-    /// For so many flows of these shapes.
+    /// For this many flows of these shapes.
     pub(super) fn new(capacity: u32, shapes: &[Shape], key: HashKey) -> Result<Self, Error> {
         let record_len = layout::record_len(shapes.iter().any(|shape| shape.ipv6));
         let buckets = buckets_for(capacity);

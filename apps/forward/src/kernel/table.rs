@@ -41,7 +41,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Room for so many flows, of packets that look like these.
+    /// Room for this many flows, of packets that look like these.
     pub(super) fn new(capacity: u32, shapes: &[Shape], key: HashKey) -> Result<Self, Error> {
         Ok(Self {
             maps: Maps::new(capacity, shapes, key)?,

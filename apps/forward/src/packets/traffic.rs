@@ -27,13 +27,13 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Notes a packet of so many bytes.
+    /// Notes a packet of this many bytes.
     #[inline]
     pub fn note(&mut self, to_server: bool, bytes: u64) {
         self.note_many(to_server, 1, bytes);
     }
 
-    /// Notes packets of so many bytes together.
+    /// Notes packets of this many bytes together.
     #[inline]
     pub fn note_many(&mut self, to_server: bool, packets: u64, bytes: u64) {
         if to_server {

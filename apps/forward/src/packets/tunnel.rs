@@ -161,7 +161,7 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Ways that begin on a link that takes packets of so many bytes.
+    /// Ways that begin on a link that takes packets of this many bytes.
     pub fn new(link: usize) -> Self {
         Self {
             link,

@@ -23,7 +23,7 @@ impl Looking {
         Self { idle, last: None }
     }
 
-    /// A turn took so many packets in.
+    /// A turn took this many packets in.
     pub fn note(&mut self, now: Instant, packets: usize) {
         if packets > 0 {
             self.last = Some(now);

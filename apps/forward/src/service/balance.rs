@@ -87,7 +87,7 @@ impl Services {
         chosen.map(usize::from)
     }
 
-    /// Another server for a flow with this hash that `server` does not take, after so many that have refused it; `None` when all
+    /// Another server for a flow with this hash that `server` does not take, after this many that have refused it; `None` when all
     /// others have. For each flow servers have an order of their own, so that those of one that is gone go to all others.
     pub fn another(&self, listener: u16, server: u16, hash: u64, refusals: u8) -> Option<usize> {
         let members = self.listeners[usize::from(listener)].members.iter();

@@ -284,7 +284,7 @@ impl Services {
         members.position(is_it).ok_or(missing)
     }
 
-    /// Goes on with tables that are being made, looking at so many entries at most. True when there are none. Who rests and has
+    /// Goes on with tables that are being made, looking at this many entries at most. True when there are none. Who rests and has
     /// become the last by what has changed is woken then.
     pub fn build(&mut self, entries_max: usize) -> bool {
         if !self.is_building {

@@ -274,7 +274,7 @@ impl Services {
         self.listeners[usize::from(listener)].standing == Standing::InUse
     }
 
-    /// A packet of so many bytes has gone on.
+    /// A packet of this many bytes has gone on.
     #[inline]
     pub fn note(&mut self, course: Course, bytes: u64) {
         let listener = &mut self.listeners[usize::from(course.listener)];
@@ -283,7 +283,7 @@ impl Services {
         server.traffic.note(course.to_server, bytes);
     }
 
-    /// Packets of so many bytes together have gone on.
+    /// Packets of this many bytes together have gone on.
     pub fn note_many(&mut self, course: Course, packets: u64, bytes: u64) {
         let listener = &mut self.listeners[usize::from(course.listener)];
         let server = &mut self.servers[usize::from(course.server)];

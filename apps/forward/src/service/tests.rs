@@ -75,7 +75,7 @@ fn at(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-/// A listener with so many servers of weight 1.
+/// A listener with this many servers of weight 1.
 fn with(servers: u8) -> Services {
     let all: Vec<String> = (0..servers).map(server).collect();
     let to: Vec<(&str, u16)> = all.iter().map(|text| (text.as_str(), 1)).collect();
@@ -103,7 +103,7 @@ fn finish(services: &mut Services) {
     while !services.build(ENTRIES_AT_ONCE) {}
 }
 
-/// Flows begin, so many, and stay: how many each server gets.
+/// Flows begin, this many, and stay: how many each server gets.
 fn begun(services: &mut Services, count: u64) -> Vec<u32> {
     for n in 0..count {
         let server = services.choose(0, SipKey::from_seed(3).hash(&[n])).unwrap();

@@ -268,7 +268,7 @@ fn clients_are_spread_by_weight() {
     assert_eq!(chosen, run(2), "another forwarder chooses alike");
 }
 
-/// Frames of a batch are read ahead from so many flows on that the caches do not hold them.
+/// Frames of a batch are read ahead from this many flows on that the caches do not hold them.
 #[test]
 fn large_tables_are_read_ahead() {
     let mut forwarder = forwarder(1 << 14);

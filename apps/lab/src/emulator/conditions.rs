@@ -42,7 +42,7 @@ pub struct Conditions {
     pub rate_bits_per_sec: Option<u64>,
     /// Bytes that may wait for the link when it has a rate; `None`: see [`Conditions::queue_bytes`].
     pub queue_bytes: Option<u64>,
-    /// When so many bytes wait, ECN-capable packets are marked (RFC 3168 §5); `None`: never.
+    /// When this many bytes wait, ECN-capable packets are marked (RFC 3168 §5); `None`: never.
     pub mark_bytes: Option<u64>,
 }
 

@@ -122,7 +122,7 @@ impl Wire {
         }
     }
 
-    /// Sends so many frames, a burst in each millisecond.
+    /// Sends this many frames, a burst in each millisecond.
     fn send(&mut self, count: u64, burst: u64) {
         let end = self.sent + count;
         loop {

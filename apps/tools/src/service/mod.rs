@@ -71,7 +71,7 @@ impl Kind {
 /// When a connection is ended by us.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Limits {
-    /// After so many bytes, received or sent according to the service.
+    /// After this many bytes, received or sent according to the service.
     pub bytes: Option<u64>,
     /// After so long.
     pub time: Option<Duration>,

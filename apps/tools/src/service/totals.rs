@@ -34,7 +34,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Bits of data a second, of so many bytes.
+    /// Bits of data a second, of this many bytes.
     pub fn bits_per_sec(&self, bytes: u64) -> f64 {
         bits_per_sec(bytes, self.time)
     }
@@ -147,7 +147,7 @@ impl Totals {
             .map_or(Duration::ZERO, |(first, last)| last - first)
     }
 
-    /// Bits of data a second while active, of so many bytes.
+    /// Bits of data a second while active, of this many bytes.
     pub fn bits_per_sec(&self, bytes: u64) -> f64 {
         bits_per_sec(bytes, self.active())
     }

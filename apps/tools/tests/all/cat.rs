@@ -10,7 +10,7 @@ use common::{World, server};
 use exos_inet::tcp::{ListenOptions, Reason};
 use exos_tools::cat::{Cat, Streams, Verdict};
 
-/// A standard output that keeps what was written, and fails after so many bytes.
+/// A standard output that keeps what was written, and fails after this many bytes.
 #[derive(Clone)]
 struct Output {
     written: Arc<Mutex<Vec<u8>>>,

@@ -38,7 +38,7 @@ impl Client {
         }
     }
 
-    /// Take what came, up to so many bytes in all.
+    /// Take what came, up to this many bytes in all.
     fn turn(&mut self, stack: &mut Stack, most: usize) {
         self.hear(stack);
         let ready = stack.tcp.readable(self.id);

@@ -108,7 +108,7 @@ fn after_time(line: &[u8]) -> Option<(u64, &[u8])> {
     })
 }
 
-/// A number of just so many digits.
+/// A number of just this many digits.
 fn digits(text: &[u8]) -> Option<u64> {
     let step = |sum: u64, b: &u8| b.is_ascii_digit().then(|| sum * 10 + u64::from(b - b'0'));
     text.iter().try_fold(0, step)

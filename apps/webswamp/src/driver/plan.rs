@@ -28,7 +28,7 @@ pub struct DriverArgs {
     /// Replay in a closed loop: each client makes the next request when it has been answered
     #[arg(long, requires = "replay", conflicts_with = "rate")]
     pub(crate) as_fast_as_possible: bool,
-    /// Replay so many times as fast
+    /// Replay this many times as fast
     #[arg(long, value_name = "FACTOR", requires = "replay", value_parser = speed,
         conflicts_with_all = ["as_fast_as_possible", "rate"])]
     pub(crate) speed: Option<f64>,

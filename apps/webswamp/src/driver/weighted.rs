@@ -167,7 +167,7 @@ impl Weighted {
         self
     }
 
-    /// The next of so many choices.
+    /// The next of this many choices.
     fn choose(&mut self, count: u32) -> Option<u32> {
         let mut choices = (0..count).map(|_| self.table.sample(&mut self.random) as u32);
         let first = choices.next();

@@ -277,7 +277,7 @@ impl<Id: Copy> Engine<Id> {
         self.ending = true;
     }
 
-    /// Gives up what is under way, and connections, so many at a time. True when none is left.
+    /// Gives up what is under way, and connections, this many at a time. True when none is left.
     pub fn abort(
         &mut self,
         now: Instant,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::report::Results;
 use exos_program::units::parse_duration;
 
-/// So many of all requests take no longer than that, from when they were meant to begin.
+/// This many of all requests take no longer than that, from when they were meant to begin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
     /// As it was written.

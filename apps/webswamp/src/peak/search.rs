@@ -93,7 +93,7 @@ mod tests {
     }
 
     /// What 99 of 100 customers of a queue with one server stay at most, who come and are served by chance (M/M/1), for
-    /// so many customers (Lindley's recursion).
+    /// this many customers (Lindley's recursion).
     fn queue(rate: f64, served: f64, customers: u32, random: &mut Pcg64Mcg) -> f64 {
         let mut exponential = |rate: f64| {
             let unit: f64 = Exp1.sample(random);

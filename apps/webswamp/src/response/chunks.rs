@@ -5,7 +5,7 @@ use super::{Malformed, Taken};
 /// Where in the coding we are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
-    /// In a chunk's size, of which so many digits have come.
+    /// In a chunk's size, of which this many digits have come.
     Size {
         digits: u8,
     },

@@ -25,7 +25,7 @@ pub enum Malformed {
 /// What is left of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// So many bytes.
+    /// This many bytes.
     Length(u64),
     /// Chunks (RFC 9112 §7.1).
     Chunked(Chunks),
@@ -52,7 +52,7 @@ impl Body {
         }
     }
 
-    /// So many of these have come.
+    /// This many of these have come.
     pub fn counted(&mut self, count: u32) {
         if let Self::Length(left) = self {
             *left -= u64::from(count);

@@ -281,7 +281,7 @@ impl<'a> Seat<'a> {
         self.team.is_shown.load(Ordering::Relaxed)
     }
 
-    /// Tells what this core has seen. So many of its seconds have been told before.
+    /// Tells what this core has seen. This many of its seconds have been told before.
     pub(super) fn tell(&self, seen: Seen) {
         let mut place = lock(&self.place().seen);
         place.seconds.extend(seen.seconds);

@@ -76,7 +76,7 @@ pub struct Timers {
     pub arm_ns: f64,
     /// One coming up, or being forgotten: which is the same work, done when its time has come.
     pub expire_ns: f64,
-    /// Arming one while another comes up, with so many armed all the time.
+    /// Arming one while another comes up, with this many armed all the time.
     pub turnover_ns: f64,
     /// Millions of operations a second: an arming or a coming up each.
     pub millions_per_sec: f64,

@@ -69,7 +69,7 @@ impl Frame {
 }
 
 impl Crowd {
-    /// A listening server, and so many clients: their memory is there before anything is measured.
+    /// A listening server, and this many clients: their memory is there before anything is measured.
     pub fn new(clients: u32) -> Self {
         let mut config = Config::new(SERVER_MAC, 1500);
         config.addresses = vec![(SERVER.into(), 24)];

@@ -90,7 +90,7 @@ pub(super) struct Plan {
     pub operations: u64,
     /// Time between two turns.
     pub step: Duration,
-    /// The most frames that the side under test is given in one turn. It waits for so many while the peer still
+    /// The most frames that the side under test is given in one turn. It waits for this many while the peer still
     /// has something to take in.
     pub frames_a_turn: usize,
 }
@@ -112,7 +112,7 @@ pub(super) struct Tape {
 /// Turns after which a recording that has not come to its end never will: a peer that has lost its way.
 const TURNS_MAX: usize = 4_000_000;
 
-/// Frames of at least so many bytes carry data: acknowledgements are shorter, also over IPv6 with timestamps.
+/// Frames of at least this many bytes carry data: acknowledgements are shorter, also over IPv6 with timestamps.
 const DATA_FRAME_BYTES: usize = 150;
 
 /// The state of a recording.

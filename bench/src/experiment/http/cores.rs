@@ -48,7 +48,7 @@ pub struct CoresCase {
     pub factor: Option<Ratio>,
 }
 
-/// The server on so many cores: medians over the runs, errors summed.
+/// The server on this many cores: medians over the runs, errors summed.
 #[derive(Clone, Debug, Serialize)]
 pub struct CoresOutcome {
     /// Cores of the server.

@@ -11,7 +11,7 @@ use std::str::FromStr;
 pub struct Size(u64);
 
 impl Size {
-    /// A size of so many bytes.
+    /// A size of this many bytes.
     pub const fn of_bytes(bytes: u64) -> Self {
         Self(bytes)
     }

@@ -17,7 +17,7 @@ pub(super) const SLOW: Size = Size::of_bytes(1024 * 1024);
 /// How many fast ones there are.
 const FAST_READERS: u32 = 32;
 
-/// So many slow readers.
+/// This many slow readers.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReadersCase {
     /// Its name.

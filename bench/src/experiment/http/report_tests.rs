@@ -30,7 +30,7 @@ fn used() -> Used {
     }
 }
 
-/// So many answers in two seconds.
+/// This many answers in two seconds.
 pub(in crate::experiment::http) fn run(requests: u64) -> Run {
     let errors = Errors {
         timeout: 1,

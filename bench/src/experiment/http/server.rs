@@ -62,7 +62,7 @@ pub(crate) struct Setup {
     pub server: Server,
     /// The specialisations that it is to do without.
     pub without: &'static [&'static str],
-    /// Ours: so many cores, of an interface with as many queues.
+    /// Ours: this many cores, of an interface with as many queues.
     pub cores: u32,
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn command(
     Ok(command)
 }
 
-/// Its arguments: so many connections for so many seconds, and the script that has it report on one line.
+/// Its arguments: this many connections for this many seconds, and the script that has it report on one line.
 pub(crate) fn ask(
     command: &mut Command,
     (connections, seconds): (u32, u32),

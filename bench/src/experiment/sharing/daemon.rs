@@ -19,7 +19,7 @@ pub(super) const CAP: f64 = 0.7;
 /// A user who may have the device's queue.
 pub(super) const DIRECT_UID: u32 = 65_503;
 
-/// Starts a daemon on side a, with a link of so many Mbit/s, or of what the device says.
+/// Starts a daemon on side a, with a link of this many Mbit/s, or of what the device says.
 pub(super) fn start<'s>(session: &'s Session<'_>, rate: Option<u64>) -> Result<Daemon<'s>> {
     let namespace = Side::A.namespace(&session.args.lab);
     Daemon::start(session, namespace, &policy(session.args.uid, rate))

@@ -166,7 +166,7 @@ fn least(time: impl Fn() -> Result<u32>) -> Result<f64> {
     Ok(f64::from(times.into_iter().min().unwrap_or(0)))
 }
 
-/// A packet for the first of so many grants, and one from it.
+/// A packet for the first of this many grants, and one from it.
 fn among(session: &Session<'_>, figures: &mut Figures, grants: &str) -> Result<()> {
     let (ours, peer) = addresses(PORT);
     let (from, to) = (ours.to_string(), peer.to_string());

@@ -28,7 +28,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// A complete frame of so many bytes.
+    /// A complete frame of this many bytes.
     pub fn segment(macs: Macs, from: SocketAddr, to: SocketAddr, len: usize) -> Result<Self> {
         if !(HEADERS_LEN + 8..=1514).contains(&len) {
             return Err(Error::new(format!(

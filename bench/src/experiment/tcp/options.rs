@@ -160,7 +160,7 @@ pub struct RawArgs {
     /// Send no faster than frames are answered
     #[arg(long)]
     pub(super) answered: bool,
-    /// Phases of the load, each of so many seconds
+    /// Phases of the load, each of this many seconds
     #[arg(long, default_value_t = 1)]
     pub(super) phases: u32,
     /// A file to make when it is ready

@@ -44,7 +44,7 @@ fn report(what: &str, frames: u64, time: Duration) {
     print_measured(&serde_json::json!({ what: frames, "frames_per_sec": rate }));
 }
 
-/// A receiver of TCP acknowledges so many segments at once (RFC 9293 §3.8.6.3).
+/// A receiver of TCP acknowledges this many segments at once (RFC 9293 §3.8.6.3).
 const ANSWER_EVERY: u64 = 2;
 
 /// Bytes of an acknowledgement with timestamps and its Ethernet header.

@@ -20,7 +20,7 @@ use crate::program::CompileError;
 /// Why a filter cannot be claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoClaim {
-    /// It has too many alternatives: so many.
+    /// It has too many alternatives: this many.
     Alternatives(usize),
     /// No packet matches it.
     Nothing,

@@ -36,7 +36,7 @@ pub(super) fn take_zero(asm: &mut Assembler) {
     round(asm);
 }
 
-/// Ends a hash of so many words, and leaves it in r0.
+/// Ends a hash of this many words, and leaves it in r0.
 pub(super) fn finish(asm: &mut Assembler, words: u64) {
     // The length in bytes, in the last block's top byte.
     set_wide(asm, WORD, (words * 8) << 56);

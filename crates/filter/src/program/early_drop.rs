@@ -192,7 +192,7 @@ impl Emitter<'_> {
         self.asm.set(CLASS, CLASSES[0].0);
     }
 
-    /// On when the frame has so many bytes.
+    /// On when the frame has this many bytes.
     fn room(&mut self, (frame, end, scratch): (Reg, Reg, Reg), bytes: i32, short: Label) {
         self.asm.set(scratch, frame);
         self.asm.alu(Alu::Add, scratch, bytes);

@@ -26,7 +26,7 @@ const SIZES: [Size; 4] = [Size::Byte, Size::Half, Size::Word, Size::Double];
 /// Bytes of a value, and of the stack that is used.
 const VALUE_LEN: usize = 32;
 const STACK: i16 = -40;
-/// The packet begins with so many bytes that the kernel looks at, then come the numbers.
+/// The packet begins with this many bytes that the kernel looks at, then come the numbers.
 const AT: usize = 16;
 /// What a program returns that has come to its end.
 const DONE: u32 = 3;

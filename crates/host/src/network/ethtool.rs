@@ -219,7 +219,7 @@ impl Ethtool {
         in_use.filter(|&n| n > 0).unwrap_or(link.rx_queues).max(1)
     }
 
-    /// The command that has an interface use so many queues; `None` where its driver does not let it.
+    /// The command that has an interface use this many queues; `None` where its driver does not let it.
     pub fn command_for_queues(&self, interface: &str, count: u32) -> Option<String> {
         let channels = self.channels(interface).ok().flatten()?;
         if (1..=channels.combined_max).contains(&count) {

@@ -16,7 +16,7 @@ fn directory() -> Arc<OwnedFd> {
     Arc::new(directory.into())
 }
 
-/// A file of so many bytes, each a function of its place.
+/// A file of this many bytes, each a function of its place.
 fn file(name: &str, len: usize) -> (std::path::PathBuf, Arc<OwnedFd>) {
     let name = format!("exos-uring-{}-{name}", std::process::id());
     let path = std::env::temp_dir().join(name);

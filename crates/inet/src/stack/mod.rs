@@ -73,7 +73,7 @@ pub enum RxChecksum {
 pub struct Offload {
     /// It completes partial checksums.
     pub checksum: bool,
-    /// It cuts TCP segments of up to so many bytes of frame, and completes their checksums.
+    /// It cuts TCP segments of up to this many bytes of frame, and completes their checksums.
     pub segmentation: Option<usize>,
 }
 

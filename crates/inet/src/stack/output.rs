@@ -41,7 +41,7 @@ pub struct Transmit<'a> {
     pub body: Body<'a>,
     /// What is left to do for the checksum.
     pub checksum: TxChecksum,
-    /// The link shall cut the data into segments of so many bytes.
+    /// The link shall cut the data into segments of this many bytes.
     pub segment_size: Option<u16>,
     /// The packet is IPv6.
     pub ipv6: bool,

@@ -115,7 +115,7 @@ pub(super) fn class(ip: IpFields, ect: bool) -> u32 {
     u32::from(ip.traffic_class(ecn.bits()))
 }
 
-/// The length of an IPv4 packet with so many bytes of TCP.
+/// The length of an IPv4 packet with this many bytes of TCP.
 #[inline(always)]
 pub(super) fn total_v4(length: u32) -> u32 {
     assert!(length <= 0xffff - 20, "an IPv4 packet within 64 KiB");

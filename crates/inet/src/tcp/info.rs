@@ -96,7 +96,7 @@ pub struct Info {
     pub skipping: u32,
     /// Received beyond gaps.
     pub out_of_order: usize,
-    /// In so many ranges.
+    /// In this many ranges.
     pub out_of_order_ranges: usize,
     /// Bytes that may be received and not taken now; it may have grown.
     pub receive_buffer: u32,

@@ -305,7 +305,7 @@ impl Tcp {
         self.command(id, |c| c.set_ip_fields(ip));
     }
 
-    /// Let a connection receive so many bytes that are not taken, instead of as many as its path and its
+    /// Let a connection receive this many bytes that are not taken, instead of as many as its path and its
     /// program make good use of. More than its window's scale can tell is cut off.
     pub fn set_receive_buffer(&mut self, id: ConnectionId, bytes: u32) {
         self.command(id, |c| c.set_receive_buffer(bytes));
@@ -390,7 +390,7 @@ impl Tcp {
         wanted.map(|(id, _)| id).collect()
     }
 
-    /// Take so many connections at once from now on; further SYNs are not answered. Those that stand go on.
+    /// Take this many connections at once from now on; further SYNs are not answered. Those that stand go on.
     pub fn set_connections_max(&mut self, count: usize) {
         self.connections_max = count;
     }

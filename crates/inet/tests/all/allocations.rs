@@ -140,7 +140,7 @@ impl World {
         }
     }
 
-    /// So many connections are opened, and have a request and its response; then all is still for so long.
+    /// This many connections are opened, and have a request and its response; then all is still for so long.
     fn open_and_rest(&mut self, count: u32, time: Duration, side: Side) {
         let at = std::net::SocketAddr::new(address(1, false), 80);
         let when = |on: bool, work: &mut dyn FnMut()| if on { counted(work) } else { work() };

@@ -34,7 +34,7 @@ fn frames(stack: &mut Stack, now: Instant) -> Vec<Vec<u8>> {
 enum Steering {
     /// Each frame again.
     Anyhow,
-    /// By what the frame says of its connection, but for one in so many.
+    /// By what the frame says of its connection, but for one in this many.
     Mostly(usize),
 }
 
@@ -44,7 +44,7 @@ struct Wire {
     now: Instant,
     random: Random,
     steering: Steering,
-    /// Of a hundred frames so many are lost on the way to the servers.
+    /// Of a hundred frames this many are lost on the way to the servers.
     lost: u64,
     passed_on: u64,
 }
@@ -150,7 +150,7 @@ impl Wire {
     }
 }
 
-/// So many requests, each on a connection of its own: all are answered with themselves.
+/// This many requests, each on a connection of its own: all are answered with themselves.
 fn exchange(wire: &mut Wire, clients: usize) {
     let mut answers: HashMap<ConnectionId, (Vec<u8>, Vec<u8>)> = HashMap::new();
     for n in 0..clients {

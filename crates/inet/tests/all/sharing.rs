@@ -88,7 +88,7 @@ impl Hub {
         panic!("frames go to and fro without end");
     }
 
-    /// So many connections, each with a request; how many of them stand.
+    /// This many connections, each with a request; how many of them stand.
     fn connect(&mut self) -> usize {
         let ids: Vec<_> = (0..CLIENTS)
             .map(|n| {

@@ -180,7 +180,7 @@ impl Facts {
     }
 }
 
-/// Whether an [`Offer`](super::Offer) can have so many chunks: a power of two within bounds, which the error names.
+/// Whether an [`Offer`](super::Offer) can have this many chunks: a power of two within bounds, which the error names.
 pub fn check_chunks(chunks: u32) -> Result<(), Error> {
     let allowed = OFFER_CHUNKS_MIN..=OFFER_CHUNKS_MAX;
     if chunks.is_power_of_two() && allowed.contains(&chunks) {

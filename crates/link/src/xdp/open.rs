@@ -96,7 +96,7 @@ impl XdpLink {
         Ok(links.remove(0))
     }
 
-    /// Opens the queues for so many cores (at least one): a link for each core, with its share of the queues and the same
+    /// Opens the queues for this many cores (at least one): a link for each core, with its share of the queues and the same
     /// program, which stays until the last of them is dropped.
     ///
     /// # Errors
@@ -170,7 +170,7 @@ impl XdpLink {
     }
 }
 
-/// Sees that nothing is in the way of opening queues for so many cores, and attaches the program, with an empty map.
+/// Sees that nothing is in the way of opening queues for this many cores, and attaches the program, with an empty map.
 fn attach(config: &XdpConfig, cores: u32) -> Result<(Interface, Arc<Program>, bool), Error> {
     let version = kernel::check()?;
     let needed = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW | CapabilitySet::BPF;

@@ -8,7 +8,7 @@ use common::*;
 use exos_host::ethtool::Channels;
 use exos_link::{Link, TxMeta, XdpConfig, XdpLink};
 
-/// Sends a datagram with its number from each of so many sockets: of other ports, hence of other hashes.
+/// Sends a datagram with its number from each of this many sockets: of other ports, hence of other hashes.
 fn send_numbers(wire: &Wire, count: u8) -> Vec<std::net::UdpSocket> {
     let sockets: Vec<_> = (0..count).map(|_| wire.their_socket()).collect();
     for (n, socket) in (0..count).zip(&sockets) {
@@ -17,7 +17,7 @@ fn send_numbers(wire: &Wire, count: u8) -> Vec<std::net::UdpSocket> {
     sockets
 }
 
-/// Has `va` use so many of its queues.
+/// Has `va` use this many of its queues.
 fn use_queues(wire: &Wire, count: u32) {
     let channels = Channels {
         rx: count,

@@ -75,7 +75,7 @@ fn a_silent_peer_is_asked_and_answers() {
     assert_eq!(sim.client.stack.counters().tcp_keepalives_sent, 3);
 }
 
-/// One that does not is given up after so many questions; the reset tells it if it is there.
+/// One that does not is given up after this many questions; the reset tells it if it is there.
 #[test]
 fn a_peer_that_is_gone_is_given_up() {
     let options = Options {

@@ -3,7 +3,7 @@
 use exos_inet::tcp::ListenOptions;
 use exos_sim::prelude::*;
 
-/// A receive buffer of so many bytes.
+/// A receive buffer of this many bytes.
 fn buffer(bytes: u32) -> Options {
     Options::with_receive_buffer(bytes)
 }

@@ -90,7 +90,7 @@ impl<W: Borrow<AtomicU64>> Program<'_, W> {
         is_there.then(|| VALUES + (number << 32) + u64::from(at) * *value_len as u64)
     }
 
-    /// So many bytes, as a number.
+    /// This many bytes, as a number.
     fn read(&self, run: &Run, address: u64, len: usize) -> u64 {
         match self.place(run, address, len) {
             Place::Packet(at) => of_bytes(&run.packet[at..at + len]),
@@ -180,7 +180,7 @@ fn change(word: &AtomicU64, new: impl Fn(u64) -> u64) -> u64 {
     old.unwrap_or_else(|_| unreachable!("it always changes"))
 }
 
-/// Where a number of so many bytes is among the eight of the machine.
+/// Where a number of this many bytes is among the eight of the machine.
 const fn low(len: usize) -> std::ops::Range<usize> {
     match cfg!(target_endian = "little") {
         true => 0..len,

@@ -304,7 +304,7 @@ fn nobodys(grant: GrantId, claim: Claim) -> Change {
     }
 }
 
-/// How long nothing is written after so many bytes.
+/// How long nothing is written after this many bytes.
 fn pause_behind(bytes: usize) -> Duration {
     let more = bytes.saturating_sub(SAVE_AT_ONCE_BYTES) as u64;
     Duration::from_micros(more * 1_000_000 / SAVE_BYTES_PER_SECOND)

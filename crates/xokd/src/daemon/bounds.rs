@@ -32,8 +32,8 @@ impl Taken {
 }
 
 impl Daemon {
-    /// How many chunks a newcomer gets that asks for so many, 0 for the usual: when the bounds of a rule have room, and a
-    /// link can have so many.
+    /// How many chunks a newcomer gets that asks for this many, 0 for the usual: when the bounds of a rule have room, and a
+    /// link can have this many.
     pub(super) fn check_bounds(&self, who: &Who, rule: &Rule, chunks: u32) -> Result<u32, Refused> {
         let chunks = match chunks {
             0 => CHUNKS_DEFAULT,
@@ -133,7 +133,7 @@ pub(super) fn own_user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// One more of so many chunks, beside what a user's programs have and what is left of others.
+/// One more of this many chunks, beside what a user's programs have and what is left of others.
 fn check_user(rule: &Rule, chunks: u32, has: Taken, left: Taken) -> Result<(), Refused> {
     let (programs_max, memory_max) = (rule.programs_max, rule.memory_max);
     let wanted = u64::from(chunks) * 4096;

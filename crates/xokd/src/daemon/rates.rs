@@ -100,7 +100,7 @@ struct Rate {
 }
 
 impl Rate {
-    /// So many at once, of one user and of many, and after that one in each such time.
+    /// This many at once, of one user and of many, and after that one in each such time.
     fn new(at_once: u32, of_many: [u32; 2], every: Duration) -> Self {
         Self {
             at_once,

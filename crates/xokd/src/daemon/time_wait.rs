@@ -30,7 +30,7 @@ impl TimeWaits {
             .min(TIME_WAIT_PER_USER_MAX.saturating_sub(of_user))
     }
 
-    /// So many were taken.
+    /// This many were taken.
     pub(super) fn add(&mut self, now: Now, uid: u32, standing: Standing, count: usize) {
         let taken = self.taken.entry((now.as_secs(), uid));
         taken.or_insert((standing, 0)).1 += count;

@@ -262,7 +262,7 @@ fn one_user_cannot_keep_the_others_out() {
     assert_eq!(server.silent(late).len(), CONNECTIONS_PER_USER_MAX);
 }
 
-/// Fills the server as if connections of so many other users were there, of one standing.
+/// Fills the server as if connections of this many other users were there, of one standing.
 fn fill(server: &mut Server, path: &Path, connections: usize, standing: Standing) -> Vec<OwnedFd> {
     let mut programs = Vec::new();
     for _ in 0..connections {

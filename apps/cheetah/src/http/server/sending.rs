@@ -197,7 +197,7 @@ impl Server {
         self.counters.responses[status as usize] += 1;
     }
 
-    /// So many bytes of responses have been taken by their clients.
+    /// This many bytes of responses have been taken by their clients.
     #[inline]
     pub(crate) fn count_taken(&mut self, len: u64) {
         self.counters.response_bytes += len;

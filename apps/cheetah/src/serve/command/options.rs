@@ -146,7 +146,7 @@ pub(in crate::serve) fn streams(
     Ok(Streams::new(disk, config.stream_memory))
 }
 
-/// Opens the access log, if one is wanted, for so many loops; its thread runs on these cores.
+/// Opens the access log, if one is wanted, for this many loops; its thread runs on these cores.
 pub(in crate::serve) fn open_logs(
     args: &ServeArgs,
     config: &Config,

@@ -24,7 +24,7 @@ pub(in crate::serve) struct Lease {
 }
 
 impl Lease {
-    /// So many connections for so many cores, which are not more; each has room for some from the beginning, for ever.
+    /// This many connections for this many cores, which are not more; each has room for some from the beginning, for ever.
     pub(in crate::serve) fn make(connections: usize, cores: usize) -> Vec<Lease> {
         let ready = match cores {
             1 => connections,

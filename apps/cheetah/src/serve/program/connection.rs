@@ -61,7 +61,7 @@ impl Connection {
         }
     }
 
-    /// The client has taken so many bytes of all that it was given; gives how many are new.
+    /// The client has taken this many bytes of all that it was given; gives how many are new.
     pub(super) fn taken(&mut self, bytes: u64) -> u64 {
         let new = bytes.saturating_sub(self.counted);
         self.counted += new;

@@ -128,7 +128,7 @@ impl Stream {
             && self.steps.front().is_some_and(is_reading)
     }
 
-    /// Takes chunks until so many bytes are at hand or under way.
+    /// Takes chunks until this many bytes are at hand or under way.
     fn ask(&mut self, wanted: u64, id: ConnectionId, streams: &mut Streams, mut is_first: bool) {
         while self.ahead < wanted {
             let held = self.held();

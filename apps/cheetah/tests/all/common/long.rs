@@ -57,7 +57,7 @@ pub fn disks() -> Vec<Disk> {
     ring.into_iter().chain([thread, Disk::here()]).collect()
 }
 
-/// A visit of a site whose long files are read in a way, with memory for so many chunks.
+/// A visit of a site whose long files are read in a way, with memory for this many chunks.
 pub fn visit(site: Site, disk: Disk, chunks: usize) -> Visit {
     let mut visit = Visit::new(site, |_| {});
     visit

@@ -150,7 +150,7 @@ impl Visit {
     }
 }
 
-/// A site with one document of so many bytes at `/big`.
+/// A site with one document of this many bytes at `/big`.
 pub fn big(len: usize) -> Site {
     let mut site = Site::new();
     let document = exos_cheetah::site::Document::new(

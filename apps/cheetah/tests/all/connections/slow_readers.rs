@@ -19,7 +19,7 @@ impl Client {
         Self(visit)
     }
 
-    /// What it has after so many seconds more at a rate, in bytes a second.
+    /// What it has after this many seconds more at a rate, in bytes a second.
     fn read(&mut self, secs: u64, rate: usize) -> usize {
         self.0.run(Duration::from_secs(secs), rate);
         self.0.connections[0].received.len()

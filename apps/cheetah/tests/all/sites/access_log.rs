@@ -26,7 +26,7 @@ impl LogFile {
         Log::open(Target::File(self.0.clone()), format, UNIX_SECS).expect("it can be written")
     }
 
-    /// Its lines once there are so many; the writer has its own time.
+    /// Its lines once there are this many; the writer has its own time.
     fn lines(&self, count: usize) -> Vec<String> {
         let begin = Instant::now();
         loop {

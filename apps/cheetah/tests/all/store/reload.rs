@@ -35,7 +35,7 @@ struct Visit {
 /// What a reload came to.
 #[derive(Debug, PartialEq, Eq)]
 enum Told {
-    /// The sites were exchanged; so many directories are to be followed.
+    /// The sites were exchanged; this many directories are to be followed.
     Exchanged(usize),
     /// They were not, and why.
     Refused(Vec<String>),

@@ -187,7 +187,7 @@ pub fn open(forwarder: &mut Forwarder, now: Instant, client: SocketAddr, vip: &s
     ours
 }
 
-/// Has a packet go no further than so many hops. Of IPv4 without options the header's checksum follows.
+/// Has a packet go no further than this many hops. Of IPv4 without options the header's checksum follows.
 pub fn set_hops(frame: &mut [u8], hops: u8) {
     if frame[12..14] == [0x86, 0xdd] {
         frame[21] = hops;

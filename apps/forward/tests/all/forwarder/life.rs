@@ -14,7 +14,7 @@ pub enum Step {
     Question,
     /// One of the server's.
     Answer,
-    /// Nothing, for up to so many minutes.
+    /// Nothing, for up to this many minutes.
     Silence(u64),
 }
 

@@ -45,7 +45,7 @@ fn around(vip: &str, server: &str, within: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A datagram of so many bytes with this class, which must not be cut.
+/// A datagram of this many bytes with this class, which must not be cut.
 fn datagram(client: &str, vip: &str, class: u8, len: usize) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], MAC.0);
     let builder = match (at(client).ip(), at(vip).ip()) {

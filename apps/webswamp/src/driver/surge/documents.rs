@@ -35,7 +35,7 @@ pub struct Documents {
 }
 
 impl Documents {
-    /// So many files, at least two.
+    /// This many files, at least two.
     pub fn generate(files: u32, seed: u64) -> Self {
         assert!(files >= 2, "a page has two files at least");
         let distributions = Distributions::published();
@@ -162,7 +162,7 @@ pub fn name(page: usize, file: usize) -> String {
     }
 }
 
-/// A file of so many bytes, which say where in it they are.
+/// A file of this many bytes, which say where in it they are.
 fn write_file(path: &Path, bytes: u64) -> std::io::Result<()> {
     const LINE: u64 = 16;
     let mut to = BufWriter::with_capacity(64 * 1024, std::fs::File::create(path)?);

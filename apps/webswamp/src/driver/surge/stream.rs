@@ -32,7 +32,7 @@ pub struct Stream {
     random: Pcg64Mcg,
 }
 
-/// Pages are popular that get one request in so many, or more.
+/// Pages are popular that get one request in this many, or more.
 const POPULAR: u64 = 100;
 
 /// Distances that are drawn for a stack that may not be as deep; nearly none of a stack of ten misses as often.

@@ -49,7 +49,7 @@ impl Users {
         }
     }
 
-    /// A part of the users: the pages that those of all parts ask for are one stream, of which each has every so many-th. When
+    /// A part of the users: the pages that those of all parts ask for are one stream, of which each has every n-th. When
     /// they ask is chance that no other part has.
     pub fn part(mut self, part: Part) -> Self {
         self.pass(part.nth());
@@ -66,7 +66,7 @@ impl Users {
         page as usize
     }
 
-    /// So many pages are others'.
+    /// This many pages are others'.
     fn pass(&mut self, count: u32) {
         for _ in 0..count {
             self.stream.take();

@@ -35,7 +35,7 @@ const OPEN: Load = Load::Open {
 
 const REQUESTS: u64 = 12;
 
-/// So many, all of them so long, as histograms tell times apart.
+/// This many, all of them so long, as histograms tell times apart.
 fn is_all(histogram: &Histogram<u64>, count: u64, millis: u64) -> bool {
     let alike = histogram.count_at(millis * 1000);
     alike == count && histogram.len() == count

@@ -55,7 +55,7 @@ fn begun(seen: &Seen) -> Vec<u64> {
     seconds.map(|second| second.begun).take(3).collect()
 }
 
-/// Requests that took about so many milliseconds or more, as histograms tell times apart.
+/// Requests that took about this many milliseconds or more, as histograms tell times apart.
 fn late(histogram: &hdrhistogram::Histogram<u64>, millis: u64) -> u64 {
     histogram.count_between(histogram.lowest_equivalent(millis * 1000), u64::MAX)
 }

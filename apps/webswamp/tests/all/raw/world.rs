@@ -36,9 +36,9 @@ enum Arrival {
 /// What a load is like.
 #[derive(Clone, Debug)]
 pub enum Load {
-    /// So many clients, so many requests in all.
+    /// This many clients, this many requests in all.
     Closed { clients: u32, requests: u64 },
-    /// At a rate, for so long, on so many connections at most.
+    /// At a rate, for so long, on this many connections at most.
     Open {
         rate: f64,
         time: Duration,

@@ -25,7 +25,7 @@ const FIN_ACK: TcpFlags = TcpFlags(TcpFlags::FIN.0 | TcpFlags::ACK.0);
 const RESEND_NS: u64 = 200_000_000;
 /// The first time for a SYN (RFC 6298 §2.1).
 const SYN_RESEND_NS: u64 = 1_000_000_000;
-/// After so many times a server is taken not to answer.
+/// After this many times a server is taken not to answer.
 const TRIES_MAX: u32 = 4;
 
 /// Where a connection is.
@@ -143,7 +143,7 @@ impl Connection {
         self.syn()
     }
 
-    /// Asks; the request takes so many bytes.
+    /// Asks; the request takes this many bytes.
     pub fn ask(&mut self, request_len: usize, now_ns: u64) -> Reply {
         let reply = Reply {
             request: true,
@@ -172,7 +172,7 @@ impl Connection {
         stands.then_some(reset)
     }
 
-    /// Opens the window of a slow reader by so many bytes, and says so.
+    /// Opens the window of a slow reader by this many bytes, and says so.
     pub fn read(&mut self, bytes: u16, most: u16) -> Reply {
         self.window = self.window.saturating_add(bytes).min(most);
         self.reply(ACK)
@@ -183,7 +183,7 @@ impl Connection {
         self.owed
     }
 
-    /// An acknowledgement of what has come, where one is owed for so many segments.
+    /// An acknowledgement of what has come, where one is owed for this many segments.
     pub fn acknowledge(&mut self, least: u32) -> Option<Reply> {
         if self.owed < least {
             return None;
@@ -339,7 +339,7 @@ impl Connection {
         (news, Some(reply))
     }
 
-    /// Sends again what was not answered, when it is time; the request takes so many bytes.
+    /// Sends again what was not answered, when it is time; the request takes this many bytes.
     pub fn handle_timeout(
         &mut self,
         request_len: usize,

@@ -1,7 +1,7 @@
 //! The same frames without any protocol: what the link itself can exchange, one core on each side.
 //!
 //! Anyone who visits asks in frames that say how they are to be answered, and the other side does so, without a look at
-//! anything else. An exchange is some rounds one after the other, as a visit is; so many of them are under way as there
+//! anything else. An exchange is some rounds one after the other, as a visit is; this many of them are under way as there
 //! are connections. There are no sums, no states of connections, no documents: nothing that serves documents over the
 //! link with these frames can be faster.
 //!
@@ -43,7 +43,7 @@ pub(in crate::experiment::http) struct Round {
     pub ask_len: usize,
     pub answers: u16,
     pub answer_len: usize,
-    /// A short frame goes back after so many answers; 0: none.
+    /// A short frame goes back after this many answers; 0: none.
     pub note_every: u16,
 }
 

@@ -64,7 +64,7 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// The wire to a server at a link address, by so many queues (at least one).
+    /// The wire to a server at a link address, by this many queues (at least one).
     pub fn open(mac: Mac, server: SocketAddrV4, queues: u32) -> Result<Self> {
         let filter = format!(
             "(tcp src port {} and src host {} and dst net {NETWORK}) or (arp and arp dst net {NETWORK})",

@@ -17,7 +17,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// So many a second, from now on.
+    /// This many a second, from now on.
     pub fn new(per_sec: f64, now_ns: u64) -> Self {
         Self {
             interval_ns: 1e9 / per_sec,

@@ -29,7 +29,7 @@ fn toeplitz(from: SocketAddrV4, to: SocketAddrV4) -> u32 {
     hash
 }
 
-/// The queue, of so many, for what goes from one address and port to another.
+/// The queue, of this many, for what goes from one address and port to another.
 pub(super) fn queue(from: SocketAddrV4, to: SocketAddrV4, queues: usize) -> usize {
     if queues == 1 {
         return 0;

@@ -45,7 +45,7 @@ pub struct Visited {
     pub no_room: u64,
     /// The part of the time in which there was something to do: near 1 this client limits.
     pub working: f64,
-    /// `[percent, microseconds]`: so many requests took so long at most, from when they were meant to begin.
+    /// `[percent, microseconds]`: this many requests took so long at most, from when they were meant to begin.
     pub latency_us: Vec<(f64, f64)>,
     /// Requests that were due and not answered in time; they are among the latencies with the time that had passed.
     pub unanswered: u64,
@@ -58,7 +58,7 @@ pub struct Visited {
 }
 
 impl Visited {
-    /// The time that so many percent of the requests took at most, of the shares that are told.
+    /// The time that this many percent of the requests took at most, of the shares that are told.
     pub fn latency(&self, percent: f64) -> f64 {
         let found = self.latency_us.iter().find(|(share, _)| *share == percent);
         found.map_or(f64::NAN, |(_, us)| *us)
@@ -164,7 +164,7 @@ impl Times {
     }
 }
 
-/// The times that so many took at most.
+/// The times that this many took at most.
 pub(super) fn shares(sorted_ns: &[u32]) -> Vec<(f64, f64)> {
     let Some(last) = sorted_ns.len().checked_sub(1) else {
         return Vec::new();

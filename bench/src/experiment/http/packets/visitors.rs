@@ -245,7 +245,7 @@ impl Visitors {
         self.out.push((group, reply));
     }
 
-    /// Acknowledges what came to those who owe it for so many segments.
+    /// Acknowledges what came to those who owe it for this many segments.
     pub fn acknowledge(&mut self, least: u32) {
         let (connections, out, fast) = (&mut self.connections, &mut self.out, self.fast);
         self.owing.retain(|&at| {

@@ -25,11 +25,11 @@ use super::layout::{BUCKET_ENTRIES, BUCKET_LEN, Body, Flow, Key, NUMBER, SEEN, W
 /// Entries for two flows, which take four.
 const ENTRIES_FOR_TWO: u64 = 7;
 
-/// So many entries of a bucket are given to those of whom it is the first, whatever their second one is like. With more,
+/// This many entries of a bucket are given to those of whom it is the first, whatever their second one is like. With more,
 /// flows would not find room in a full table; with fewer, more would have to be looked for in two buckets.
 const FIRST_COME: usize = 6;
 
-/// The buckets of an index for so many flows.
+/// The buckets of an index for this many flows.
 pub fn buckets_for(flows: u32) -> u32 {
     let entries = (ENTRIES_FOR_TWO * u64::from(flows)).div_ceil(2);
     // A few flows may all meet in few buckets.
@@ -103,7 +103,7 @@ pub struct Flows<'a, W = AtomicU64> {
 }
 
 impl<'a, W: Borrow<AtomicU64>> Flows<'a, W> {
-    /// Buckets and records, of so many bytes each ([`super::layout::record_len`]).
+    /// Buckets and records, of this many bytes each ([`super::layout::record_len`]).
     ///
     /// # Panics
     ///

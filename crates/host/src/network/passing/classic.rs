@@ -21,7 +21,7 @@ pub(super) enum Which {
     Others,
 }
 
-/// A program has at most so many steps (`BPF_MAXINSNS`). Ours has up to 13 for an address.
+/// A program has at most this many steps (`BPF_MAXINSNS`). Ours has up to 13 for an address.
 const STEPS_MAX: usize = 4096;
 
 const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;

@@ -6,7 +6,7 @@
 //!
 //! | kind | bytes |
 //! |---|---|
-//! | `u8`, `u16`, `u32`, `u64`, `seq` | so many, little-endian |
+//! | `u8`, `u16`, `u32`, `u64`, `seq` | this many, little-endian |
 //! | `flag` | 1: 0 or 1 |
 //! | `option` | a flag, and the value if it is 1 |
 //! | `duration` | 8: microseconds |
@@ -33,7 +33,7 @@ pub enum HandoverError {
     Version(u16),
     /// They end too early.
     Truncated,
-    /// So many bytes follow the end.
+    /// This many bytes follow the end.
     Trailing(usize),
     /// What they say cannot be: the field's name.
     Impossible(&'static str),
@@ -271,7 +271,7 @@ impl<'a> Wire<'a> {
         Ok(())
     }
 
-    /// A length and so many bytes. Reading gives where they stand, writing where they were put.
+    /// A length and this many bytes. Reading gives where they stand, writing where they were put.
     pub fn block(&mut self, bytes: &[u8]) -> Result<Range<usize>, HandoverError> {
         // What a connection queues is far below 4 GiB (`SEND_QUEUE_BYTES_MAX`).
         let mut len = bytes.len() as u32;

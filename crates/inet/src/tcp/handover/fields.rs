@@ -163,7 +163,7 @@ impl Wire<'_> {
     fn ip_fields(&mut self, value: &mut IpFields) -> Done {
         let IpFields { hop_limit, dscp } = value;
         self.u8(hop_limit)?;
-        // Whatever the program said, so many bits of it are sent.
+        // Whatever the program said, this many bits of it are sent.
         let mut sent = *dscp & 63;
         self.u8(&mut sent)?;
         *dscp = sent;

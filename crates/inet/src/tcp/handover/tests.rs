@@ -220,7 +220,7 @@ impl Bench {
         self.answer();
     }
 
-    /// Bytes, so many beyond the next that are expected.
+    /// Bytes, this many beyond the next that are expected.
     fn data(&mut self, beyond: u32, payload: &[u8]) {
         self.come(beyond, TcpFlags::ACK, TcpOptions::NONE, payload);
         if beyond == 0 {

@@ -11,7 +11,7 @@ use crate::time::Duration;
 pub struct Options {
     /// Bytes that may be received and not taken by the program, at first.
     pub receive_buffer_bytes: u32,
-    /// Up to so many when the path delivers more and the program takes it. No more than
+    /// Up to this many when the path delivers more and the program takes it. No more than
     /// `receive_buffer_bytes`: it does not grow.
     pub receive_buffer_max_bytes: u32,
     /// Wait with less than a full segment while data is in flight (Nagle, RFC 9293 §3.7.4). Off:
@@ -36,7 +36,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The usual ones, with a receive buffer of just so many bytes.
+    /// The usual ones, with a receive buffer of just this many bytes.
     pub fn with_receive_buffer(bytes: u32) -> Self {
         Self {
             receive_buffer_bytes: bytes,

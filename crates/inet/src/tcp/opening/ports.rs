@@ -175,7 +175,7 @@ impl Tcp {
         Err(OpenError::NoPort)
     }
 
-    /// The flow of the next of our pairs, of which there are so many, if it is free.
+    /// The flow of the next of our pairs, of which there are this many, if it is free.
     fn next_flow(&mut self, from: &Source<'_>, remote: SocketAddr, pairs: u64) -> Option<Flow> {
         let n = self.ports.part.number(self.ports.tried % pairs);
         self.ports.tried += 1;

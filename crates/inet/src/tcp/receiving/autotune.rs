@@ -153,7 +153,7 @@ impl Connection {
         }
     }
 
-    /// Let so many bytes be received and not taken, from now on and whatever the path delivers. Never more than
+    /// Let this many bytes be received and not taken, from now on and whatever the path delivers. Never more than
     /// the window's scale, which was agreed on at the beginning, can tell. What was promised before
     /// stays promised.
     pub fn set_receive_buffer(&mut self, bytes: u32) {

@@ -37,7 +37,7 @@ pub struct ReceiveQueue {
 /// What became of a segment's data.
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
 pub enum Placed {
-    /// In order: so many bytes are new and readable, those that waited behind them included.
+    /// In order: this many bytes are new and readable, those that waited behind them included.
     InOrder {
         /// By how much the next expected sequence number moves on.
         advanced: u32,
@@ -69,7 +69,7 @@ impl ReceiveQueue {
         self.ready.get(self.taken as usize..).unwrap_or(&[])
     }
 
-    /// The program does not want so many more bytes that are to come. All that came must have been taken.
+    /// The program does not want this many more bytes that are to come. All that came must have been taken.
     pub fn skip(&mut self, count: u32) {
         assert!(self.ready.is_empty(), "skipped what was readable");
         self.taken = self.taken.saturating_add(count);
@@ -84,12 +84,12 @@ impl ReceiveQueue {
         }
     }
 
-    /// Of so many bytes that are expected next, those that are not skipped.
+    /// Of this many bytes that are expected next, those that are not skipped.
     fn kept_of(&self, count: usize) -> usize {
         count.saturating_sub(self.skipping() as usize)
     }
 
-    /// So many bytes have come: gives how many of them are skipped.
+    /// This many bytes have come: gives how many of them are skipped.
     fn pass_over(&mut self, count: u32) -> u32 {
         let skipped = self.skipping().min(count);
         self.taken -= skipped;
@@ -144,7 +144,7 @@ impl ReceiveQueue {
         }
     }
 
-    /// True when so many bytes that are expected next need only be appended.
+    /// True when this many bytes that are expected next need only be appended.
     #[inline]
     pub(in crate::tcp) fn has_room_for(&self, count: usize) -> bool {
         let room = self.ready.capacity() - self.ready.len();

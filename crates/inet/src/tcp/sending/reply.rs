@@ -59,7 +59,7 @@ impl Reply {
     }
 }
 
-/// At most so many of something in a second of the clock.
+/// At most this many of something in a second of the clock.
 #[derive(Clone, Debug)]
 pub struct RateLimit {
     per_second: u32,

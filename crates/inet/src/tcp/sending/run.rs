@@ -29,7 +29,7 @@ pub(crate) struct Leaving {
     pub id: ConnectionId,
     /// Its values.
     pub plain: Plain,
-    /// So many full segments more may leave as it did, where the rest holds.
+    /// This many full segments more may leave as it did, where the rest holds.
     alike: u32,
     now: Instant,
     data_max: u32,

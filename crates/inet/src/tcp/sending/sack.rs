@@ -75,7 +75,7 @@ impl<const N: usize> Recent<N> {
 pub(in crate::tcp) struct Reports {
     /// Ranges as they are held now, that which grew last first.
     recent: Recent<SACK_RANGES_REMEMBERED>,
-    /// So many of the first of `recent` have grown since they were reported.
+    /// This many of the first of `recent` have grown since they were reported.
     unreported: usize,
     /// What came again and was not reported, the latest first.
     repeats: Recent<SACK_REPEATS_REMEMBERED>,
@@ -123,7 +123,7 @@ impl Reports {
         self.unreported > 0 || self.repeats.len > 0
     }
 
-    /// The most blocks, up to `most`, that `take` gives for so many ranges.
+    /// The most blocks, up to `most`, that `take` gives for this many ranges.
     pub fn count(&self, ranges: usize, most: usize) -> usize {
         (ranges + usize::from(self.repeats.len > 0)).min(most)
     }

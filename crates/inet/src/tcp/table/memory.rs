@@ -163,7 +163,7 @@ impl Memory {
         }
     }
 
-    /// True when a connection may keep a buffer of so many bytes, which it holds and has emptied.
+    /// True when a connection may keep a buffer of this many bytes, which it holds and has emptied.
     #[inline]
     pub(in crate::tcp) fn park(&mut self, bytes: usize) -> bool {
         let may = self.may_keep(bytes);
@@ -300,7 +300,7 @@ impl Memory {
     }
 }
 
-/// The class of the smallest buffer that holds so many bytes.
+/// The class of the smallest buffer that holds this many bytes.
 fn class_of(bytes: usize) -> usize {
     let size = bytes.next_power_of_two().max(RECEIVE_BUFFER_BYTES_MIN);
     (size.trailing_zeros() - RECEIVE_BUFFER_BYTES_MIN.trailing_zeros()) as usize

@@ -21,7 +21,7 @@ use crate::time::{Duration, Instant};
 /// Places of the smallest queue; the others have a power of two.
 const PLACES_MIN: usize = 64;
 
-/// A full queue with fewer holes than one place in so many grows, or lets its oldest entry go; with more, they are
+/// A full queue with fewer holes than one place in this many grows, or lets its oldest entry go; with more, they are
 /// closed. For each hole that was made, three entries at most are moved.
 const PLACES_PER_HOLE: usize = 4;
 

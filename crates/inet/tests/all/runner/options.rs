@@ -269,7 +269,7 @@ impl Player {
         }
     }
 
-    /// `timer none`, or `timer` at so many milliseconds from now.
+    /// `timer none`, or `timer` at this many milliseconds from now.
     fn expect_timer(&mut self, expect: &Expect) -> Result<(), String> {
         let id = self.id(expect.flow)?;
         let connection = self

@@ -72,7 +72,7 @@ impl Kernel {
         true
     }
 
-    /// Sends what is in the transmit ring, up to so many pieces; returns frames.
+    /// Sends what is in the transmit ring, up to this many pieces; returns frames.
     fn send(&mut self, pieces_max: u32) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
         let count = self.peer.tx.peek(pieces_max).unwrap();

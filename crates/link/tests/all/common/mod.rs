@@ -65,7 +65,7 @@ impl Wire {
         Self::with_queues(mtu, 1)
     }
 
-    /// Both ends receive and send by so many queues.
+    /// Both ends receive and send by this many queues.
     pub fn with_queues(mtu: u32, queues: u32) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let stem = format!(

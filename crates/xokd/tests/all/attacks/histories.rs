@@ -31,7 +31,7 @@ struct Player {
 }
 
 impl Player {
-    /// One of so many, by SplitMix64.
+    /// One of this many, by SplitMix64.
     fn below(&mut self, end: usize) -> usize {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;

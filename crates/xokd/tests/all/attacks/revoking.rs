@@ -16,7 +16,7 @@ use crate::packets;
 const PORTS: [u16; 4] = [7000, 7001, 7002, 7003];
 const LAST: &[u8] = b"this is honest";
 
-/// Waits until so many things are asked back.
+/// Waits until this many things are asked back.
 fn hear_revoked(connection: &Connection, mut count: usize) {
     while count > 0 {
         let (said, _) = connection.receive().expect("the daemon goes on");

@@ -26,7 +26,7 @@ fn send_all(hostile: &Hostile, frames: impl IntoIterator<Item = Vec<u8>>) {
     hostile.wait_for("go");
 }
 
-/// Nothing of the attack was seen, and so many frames were counted under this name.
+/// Nothing of the attack was seen, and this many frames were counted under this name.
 fn nothing_left(world: &World, counter: &str, expected: u64) {
     let mut attacker = world.attacker();
     must_be_clean(&world.far.seen_up_to(LAST));

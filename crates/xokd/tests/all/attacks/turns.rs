@@ -117,7 +117,7 @@ fn asking_for_a_filter_that_takes_long() {
     );
 }
 
-/// Each of so many words of a packet may have a value of its own.
+/// Each of this many words of a packet may have a value of its own.
 fn words_of(header: &str, first: usize, count: usize) -> String {
     let words = (0..count).map(|n| format!("{header}[{}]={n}", first + n));
     words.collect::<Vec<_>>().join(" or ")

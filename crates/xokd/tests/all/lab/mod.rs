@@ -36,7 +36,7 @@ impl Lab {
         Self::with_queues(test, 1)
     }
 
-    /// The same, whose wire has so many queues each way.
+    /// The same, whose wire has this many queues each way.
     pub fn with_queues(test: &str, queues: u32) -> Option<Self> {
         Self::prepared(test, queues, |_| ())
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-/// Does something while a process has so many descriptors to spare, and no more. For one whose limit is ours.
+/// Does something while a process has this many descriptors to spare, and no more. For one whose limit is ours.
 pub fn with_descriptors_to_spare<T>(process: u32, spare: usize, work: impl FnOnce() -> T) -> T {
     let pid = Pid::from_raw(process.cast_signed()).expect("it runs");
     let before = getrlimit(Resource::Nofile);

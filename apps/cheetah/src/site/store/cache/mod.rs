@@ -81,7 +81,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Nothing yet, and later no more than so many bytes, of which the policy decides.
+    /// Nothing yet, and later no more than this many bytes, of which the policy decides.
     pub fn with_policy(limit: u64, policy: impl CachePolicy + 'static) -> Cache {
         Cache {
             limit,

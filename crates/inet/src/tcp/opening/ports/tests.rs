@@ -51,7 +51,7 @@ impl Few {
         self.tcp.connection(id).unwrap().flow().local()
     }
 
-    /// So many connections, and from where they are.
+    /// This many connections, and from where they are.
     fn open_some(&mut self, count: u64, remote: SocketAddr) -> Vec<(ConnectionId, SocketAddr)> {
         let mut one = |_| {
             let id = self.open(remote).unwrap();

@@ -1,4 +1,4 @@
-//! No control at all: so many bytes a second, whatever happens. For links that belong to the program
+//! No control at all: this many bytes a second, whatever happens. For links that belong to the program
 //! alone, such as a load generator's, and for tests.
 
 use super::{Ack, Congested, CongestionControl, initial_window, saved_rate, saved_window};

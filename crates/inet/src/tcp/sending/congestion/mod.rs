@@ -165,7 +165,7 @@ pub enum Algorithm {
     NewReno,
     /// A model of the path after BBR: [`bbr`].
     Bbr,
-    /// So many bytes a second, whatever happens: for load generators on links of their own.
+    /// This many bytes a second, whatever happens: for load generators on links of their own.
     FixedRate(u64),
     /// The program's own, made for a maximum segment size. The name is for people.
     Custom(&'static str, fn(mss: u32) -> Box<dyn CongestionControl>),

@@ -91,7 +91,7 @@ pub struct Loss {
     pub pacer: Pacer,
     /// The pace alone held data back when segments were last asked for; it may leave then.
     pub held_until: Instant,
-    /// The program had no more to send until so many bytes are delivered.
+    /// The program had no more to send until this many bytes are delivered.
     pub app_limited_until: Option<u32>,
     /// The last delivery rate measured, bytes a second.
     pub rate: u64,

@@ -73,7 +73,7 @@ impl TimeWaitTable {
 }
 
 impl Tcp {
-    /// Takes out the connections in TIME-WAIT that `leave` says, up to so many, as records for another
+    /// Takes out the connections in TIME-WAIT that `leave` says, up to this many, as records for another
     /// stack. This one knows nothing of them any more.
     pub fn take_time_wait(
         &mut self,

@@ -128,7 +128,7 @@ impl RawRings {
         unsafe { AtomicU32::from_ptr(self.memory.add(address as usize).cast()) }
     }
 
-    /// Says that so many entries more are to be sent, and has the kernel look.
+    /// Says that this many entries more are to be sent, and has the kernel look.
     pub fn submit(&self, count: u32) {
         self.tx.producer().fetch_add(count, Ordering::Release);
         self.kick();
