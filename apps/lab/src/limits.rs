@@ -22,7 +22,7 @@ pub(crate) const RATE_MAX_BITS_PER_SEC: u64 = 100_000_000_000;
 /// round trip across a continent, which is what routers are commonly given.
 pub(crate) const QUEUE_DEFAULT: Duration = Duration::from_millis(50);
 
-/// The same, but no less than this many bytes: one burst of a slow start.
+/// [`QUEUE_DEFAULT`] holds at least this many bytes: one burst of a slow start.
 pub(crate) const QUEUE_DEFAULT_BYTES_MIN: u64 = 64_000;
 
 /// How long a reordered frame is held back at least, when nothing else is asked for: eight full frames' time at

@@ -35,7 +35,7 @@ impl Phase {
         (self.from + self.to) / 2.0 * self.time.as_secs_f64()
     }
 
-    /// After how long this many requests have begun; less than all.
+    /// How long it takes until `count` requests have begun; less than all.
     fn time_of(&self, count: f64) -> f64 {
         if count <= 0.0 {
             return 0.0;

@@ -233,7 +233,7 @@ impl Filter {
         self.is_disjoint_within(other, SEARCH_STEPS_MAX)
     }
 
-    /// The same for who has less time: false as well when it takes more than this many steps.
+    /// [`Self::is_disjoint_from`] with a bound of one's own: false as well when it takes more than `steps`.
     pub fn is_disjoint_within(&self, other: &Self, steps: usize) -> bool {
         let mut steps = satisfy::Steps::at_most(steps);
         let mut exclude = |a: &Conjunction, b: &Conjunction| {
@@ -251,7 +251,7 @@ impl Filter {
         self.is_subset_within(other, SEARCH_STEPS_MAX)
     }
 
-    /// The same for who has less time: false as well when it takes more than this many steps.
+    /// [`Self::is_subset_of`] with a bound of one's own: false as well when it takes more than `steps`.
     pub fn is_subset_within(&self, other: &Self, steps: usize) -> bool {
         let mut steps = satisfy::Steps::at_most(steps);
         let contained = |a: &Conjunction| {

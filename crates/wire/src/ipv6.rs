@@ -8,9 +8,9 @@
 //! [`Ipv6View::upper`] walks hop-by-hop options, destination options, routing, fragment and
 //! authentication headers. It stops at the first header that is none of them, and at a fragment
 //! header unless that carries the whole packet: fragments are put together first, then
-//! [`walk`] goes on where it stopped. [`Extensions`] is the walk by single headers. What it meets on its way that obliges a receiver to
+//! [`walk`] goes on where it stopped. What it meets on its way that obliges a receiver to
 //! discard the packet is given as [`Problem`], not as an error, because most such packets are to be
-//! answered.
+//! answered. For those who read other parts of the way, [`Extensions`] walks by single headers.
 //!
 //! Jumbograms (RFC 2675) are not supported: a payload length of zero means no payload.
 

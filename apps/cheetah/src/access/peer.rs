@@ -20,7 +20,7 @@ impl Peer {
         }
     }
 
-    /// As bytes, this many of them.
+    /// The length of its bytes.
     pub(crate) const LEN: usize = 9;
 
     pub(crate) fn to_bytes(self) -> [u8; Self::LEN] {

@@ -75,8 +75,8 @@ impl Log {
         Ok(logs.remove(0))
     }
 
-    /// The same for this many loops, with the writer on these cores: not on those of the loops, if there are others. The
-    /// first log is to be finished last: it waits for the writer.
+    /// Opens a log for each of several loops, with one writer on these cores: not on those of the loops, if there are others.
+    /// The first log is to be finished last: it waits for the writer.
     ///
     /// # Errors
     ///

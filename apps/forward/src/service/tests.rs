@@ -103,7 +103,7 @@ fn finish(services: &mut Services) {
     while !services.build(ENTRIES_AT_ONCE) {}
 }
 
-/// Flows begin, this many, and stay: how many each server gets.
+/// Begins `count` flows, which stay; how many each server gets.
 fn begun(services: &mut Services, count: u64) -> Vec<u32> {
     for n in 0..count {
         let server = services.choose(0, SipKey::from_seed(3).hash(&[n])).unwrap();

@@ -100,7 +100,7 @@ impl Wanted {
         })
     }
 
-    /// What a file says, beside these options.
+    /// What a file and these options say.
     #[must_use]
     pub fn beside(self, args: &ForwardArgs) -> Self {
         Self {

@@ -38,7 +38,7 @@ pub struct LatencyCase {
 pub struct LatencyOutcome {
     /// The server.
     pub server: String,
-    /// `[percent, microseconds]`: this many requests took so long at most, from when they were meant to begin; medians
+    /// `[percent, microseconds]`: this share of the requests took at most this time, from when they were meant to begin; medians
     /// over the runs.
     pub curve_us: Vec<(f64, f64)>,
     /// Requests that were not answered within a second after the end, of all runs.

@@ -84,7 +84,7 @@ impl Room {
         self.lab_of(wire, 1)
     }
 
-    /// The same with this many queues at each end of the wire.
+    /// A lab as [`Self::lab`] makes it, with this many queues at each end of the wire.
     pub fn lab_of(&self, wire: WireKind, queues: u32) -> Result<Guard> {
         let name = &self.lab_name;
         let left = exos_lab::status(name)?;

@@ -57,7 +57,7 @@ pub struct Map {
     pub(super) key_size: usize,
     value_size: usize,
     /// Bytes of one value as user space sees it. Known from the beginning, and not looked up for each access: the
-    /// kernel writes so many, and anyone who is out of descriptors could not tell how many CPUs there are.
+    /// kernel writes that many, and a process without a free descriptor could not find out how many CPUs there are.
     user_value_size: usize,
     entries: u32,
     pub(super) name: String,

@@ -35,7 +35,7 @@ pub(in crate::serve) struct Upkeep {
 }
 
 impl Upkeep {
-    /// Follows these files from now on; gives what each of this many loops hears of them. It is other threads: a program that
+    /// Follows these files from now on; gives what each of this many loops hears of them. Other threads do that: a program that
     /// has some may enter no user namespace any more.
     pub(in crate::serve) fn start(
         args: &ServeArgs,

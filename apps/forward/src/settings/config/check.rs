@@ -28,7 +28,7 @@ use crate::service::{Listen, Services};
 use crate::setup::{check_affinity, check_kernel, check_link, check_use, listens};
 use crate::wanted::{Service, Wanted};
 
-/// Whether a forwarder would start with a file, beside these options.
+/// Whether a forwarder would start with a file and these options.
 ///
 /// # Errors
 ///
@@ -291,7 +291,7 @@ mod tests {
         said_beside(name, text, &[])
     }
 
-    /// The same, beside these options.
+    /// What a text is told, by its lines, where these options are given too.
     fn said_beside(name: &str, text: &str, options: &[&str]) -> Vec<(usize, String)> {
         let words = ["forward", "--config", "file"];
         let line = Line::try_parse_from(words.iter().chain(options)).unwrap();

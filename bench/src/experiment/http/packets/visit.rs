@@ -45,7 +45,7 @@ pub struct Visited {
     pub no_room: u64,
     /// The part of the time in which there was something to do: near 1 this client limits.
     pub working: f64,
-    /// `[percent, microseconds]`: this many requests took so long at most, from when they were meant to begin.
+    /// `[percent, microseconds]`: this share of the requests took at most this time, from when they were meant to begin.
     pub latency_us: Vec<(f64, f64)>,
     /// Requests that were due and not answered in time; they are among the latencies with the time that had passed.
     pub unanswered: u64,
@@ -164,7 +164,7 @@ impl Times {
     }
 }
 
-/// The times that this many took at most.
+/// The time that each share of these took at most.
 pub(super) fn shares(sorted_ns: &[u32]) -> Vec<(f64, f64)> {
     let Some(last) = sorted_ns.len().checked_sub(1) else {
         return Vec::new();

@@ -25,8 +25,8 @@ use super::layout::{BUCKET_ENTRIES, BUCKET_LEN, Body, Flow, Key, NUMBER, SEEN, W
 /// Entries for two flows, which take four.
 const ENTRIES_FOR_TWO: u64 = 7;
 
-/// This many entries of a bucket are given to those of whom it is the first, whatever their second one is like. With more,
-/// flows would not find room in a full table; with fewer, more would have to be looked for in two buckets.
+/// While fewer entries of a flow's first bucket than this are taken, the flow goes there, however empty its second one is. With
+/// more, flows would not find room in a full table; with fewer, more would have to be looked for in two buckets.
 const FIRST_COME: usize = 6;
 
 /// The buckets of an index for this many flows.

@@ -36,7 +36,7 @@ impl Lab {
         Self::with_queues(test, 1)
     }
 
-    /// The same, whose wire has this many queues each way.
+    /// A lab whose wire has this many queues each way; `None` when this process may not make one.
     pub fn with_queues(test: &str, queues: u32) -> Option<Self> {
         Self::prepared(test, queues, |_| ())
     }
