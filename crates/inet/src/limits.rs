@@ -477,7 +477,7 @@ pub const EPHEMERAL_FIRST: u16 = 49_152;
 
 /// Hosts whose link addresses are remembered outside of connections. A server's clients of one moment, and more
 /// than the routers of any link; a miss costs a look at routes and neighbours.
-pub const WAYS_KEPT: usize = 64;
+pub const PATHS_KEPT: usize = 64;
 
 /// Kits of memory (send queue, scoreboard) of ended connections kept for those that come next: as many as end
 /// within one turn of a busy program's loop. About 700 bytes each.

@@ -86,10 +86,9 @@ impl Stack {
     /// Take in a received Ethernet frame.
     pub fn handle_frame(&mut self, now: Instant, frame: &[u8], checksum: RxChecksum) {
         let checksum = self.believed(checksum);
-        if self.handle_expected(now, frame, checksum) || self.handle_syn(now, frame, checksum) {
-            return;
+        if !self.handle_expected(now, frame, checksum) {
+            self.handle_any(now, frame, checksum);
         }
-        self.handle_any(now, frame, checksum);
     }
 
     /// What the link says of checksums; where they are not to be verified, they are taken for right.
@@ -350,7 +349,7 @@ impl Stack {
     /// A route leads back to who sent this.
     #[inline]
     pub(super) fn can_answer(&self, src: IpAddr) -> bool {
-        self.ways.get(src, self.path_generation()).is_some() || self.routes.next_hop(src).is_some()
+        self.paths.get(src, self.path_generation()).is_some() || self.routes.next_hop(src).is_some()
     }
 
     fn handle_upper(&mut self, now: Instant, packet: &Packet<'_>) {

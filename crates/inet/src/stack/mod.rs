@@ -9,23 +9,20 @@
 //! 4. sleep until `poll_timeout`, or until frames arrive.
 //!
 //! In another order nothing breaks, but acknowledgements may leave without the data that they could
-//! have ridden on. [`input`] holds the way in, and `fast` and `syn` its short ways; [`output`] the way out, `segments`
-//! and `usual` the heads of segments, `syn` those of handshakes, `words` what these begin with, `body` their data;
-//! `packets` what is no segment, `passing` what others forward, `frames` what ARP and NDP say, `ways` link addresses looked up lately.
+//! have ridden on. [`input`] holds the way in, `header_prediction` what it does with the headers that nearly all
+//! segments have; [`output`] the way out, `segments` the heads of segments, `body` their data; `packets` what is no segment,
+//! `passing` what others forward, `frames` what ARP and NDP say, `path_cache` link addresses looked up lately.
 
 mod body;
 mod elsewhere;
-mod fast;
 mod frames;
+mod header_prediction;
 mod input;
 mod output;
 mod packets;
 mod passing;
+mod path_cache;
 mod segments;
-mod syn;
-mod usual;
-mod ways;
-mod words;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -38,9 +35,7 @@ use exos_wire::{Mac, Sum, protocol};
 use crate::counters::Counters;
 use crate::fragment::Reassembler;
 use crate::icmp::{self, Echo, IcmpPacket, IcmpSender};
-use crate::limits::{
-    CONNECTIONS_MAX, CONTROL_FRAMES_MAX, HEAD_BYTES, LOCAL_PORTS, TCP_MEMORY_BYTES_MAX,
-};
+use crate::limits::{CONNECTIONS_MAX, CONTROL_FRAMES_MAX, LOCAL_PORTS, TCP_MEMORY_BYTES_MAX};
 use crate::neighbor::NeighborCache;
 use crate::route::{Prefix, RouteError, Routes, link_local};
 use crate::siphash::Random;
@@ -48,9 +43,8 @@ use crate::tcp::{self, Tcp};
 use crate::time::Instant;
 use crate::udp::{UdpError, UdpHandle, UdpTable};
 use body::Summing;
-use usual::LastHead;
-
-use ways::Ways;
+use path_cache::PathCache;
+use segments::Template;
 
 pub use body::Body;
 pub use input::Concern;
@@ -171,7 +165,7 @@ pub struct Stack {
     config: Config,
     routes: Routes,
     neighbors: NeighborCache,
-    ways: Ways,
+    paths: PathCache,
     reassembler: Reassembler,
     icmp: IcmpSender,
     counters: Counters,
@@ -180,9 +174,9 @@ pub struct Stack {
     /// The frame of `control` that was handed out last.
     frame: Vec<u8>,
     /// The head of the segment that was handed out last.
-    head: [u8; HEAD_BYTES],
-    /// The same, where it went the short way.
-    last_head: LastHead,
+    head: Template,
+    /// More of the burst of segments that the stack is handing out is left: whose it is, and where it goes.
+    burst: Option<(tcp::ConnectionId, Mac)>,
     /// The body of a segment of too many pieces to be handed out one by one.
     gathered: Vec<u8>,
     /// In which slice of its queue the last segment's data began ([`Aggregate::piece`](exos_buf::Aggregate::piece)).
@@ -195,6 +189,21 @@ pub struct Stack {
     concerns_all: bool,
     /// How the sums of data are come by where the link does not see to them.
     summing: Summing,
+    /// Frames with the headers that nearly all have are recognised by them.
+    predicts_headers: bool,
+    /// For tests.
+    fast_paths: FastPaths,
+}
+
+/// How many frames went each of the fast paths, so that tests can tell what they have compared: in debug builds only, else
+/// all is zero.
+#[doc(hidden)]
+#[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
+pub struct FastPaths {
+    /// Recognised by header prediction.
+    pub predicted: u64,
+    /// Left in a burst, behind its first.
+    pub in_bursts: u64,
 }
 
 impl Stack {
@@ -210,14 +219,14 @@ impl Stack {
             udp: UdpTable::new(random.next_u64()),
             routes: Routes::new(),
             neighbors,
-            ways: Ways::new(),
+            paths: PathCache::new(),
             reassembler: Reassembler::new(),
             icmp: IcmpSender::new(now),
             counters: Counters::default(),
             control: VecDeque::new(),
             frame: Vec::new(),
-            head: [0; HEAD_BYTES],
-            last_head: LastHead::new(),
+            head: Template::new(),
+            burst: None,
             gathered: Vec::new(),
             near: 0,
             echo_replies: VecDeque::new(),
@@ -225,6 +234,8 @@ impl Stack {
             epoch: 0,
             concerns_all: false,
             summing: Summing::Kept,
+            predicts_headers: true,
+            fast_paths: FastPaths::default(),
             config,
         };
         stack
@@ -410,17 +421,18 @@ impl Stack {
         self.summing = Summing::Afresh;
     }
 
-    /// Take the general way with every segment, for tests that compare it with the short ways
-    /// (`tcp::short_in`): to a program both are the same.
+    /// Parse every frame header by header, let it take all steps, and take one segment after the other from connections: for
+    /// tests that compare this with header prediction and bursts.
     #[doc(hidden)]
-    pub fn without_short_ways(&mut self) {
-        self.tcp.without_short_ways();
+    pub fn without_fast_paths(&mut self) {
+        self.predicts_headers = false;
+        self.tcp.without_fast_paths();
     }
 
-    /// How many segments went the short ways, for tests; zero in release builds.
+    /// How many frames went the fast paths, for tests.
     #[doc(hidden)]
-    pub fn short_ways_taken(&self) -> tcp::ShortWays {
-        self.tcp.short_ways_taken()
+    pub fn fast_paths_taken(&self) -> FastPaths {
+        self.fast_paths
     }
 
     // What the program hears.
@@ -551,14 +563,14 @@ impl Stack {
         }
     }
 
-    /// Changes whenever a path that was looked up may have become wrong.
-    #[inline]
     /// Our addresses and the next hops to others, with a number that is another after a change.
     pub fn routes(&self) -> (u64, &Routes) {
         let generation = (self.epoch << 32).wrapping_add(self.routes.generation());
         (generation, &self.routes)
     }
 
+    /// Changes whenever a path that was looked up may have become wrong.
+    #[inline]
     fn path_generation(&self) -> NonZeroU64 {
         let generation = (self.epoch << 32) + self.neighbors.generation();
         NonZeroU64::MIN.saturating_add(generation)

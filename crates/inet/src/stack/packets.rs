@@ -9,7 +9,7 @@ use exos_wire::ipv6::{self, Ipv6Header};
 
 use super::Stack;
 use super::frames::frame_of;
-use super::output::Way;
+use super::output::NextHop;
 use crate::fragment::{cut_v4, cut_v6};
 use crate::limits::HOP_LIMIT;
 use crate::time::Instant;
@@ -36,7 +36,7 @@ impl Stack {
         payload: &[u8],
         hops: u8,
     ) {
-        let way = self.way_to(now, dst);
+        let hop = self.path_to(now, dst);
         let ident = self.random.next_u64() as u32;
         let mtu = self.config.mtu;
         let packets: Vec<Vec<u8>> = match (src, dst) {
@@ -80,16 +80,16 @@ impl Stack {
             ETHERTYPE_IPV4
         };
         for packet in packets {
-            let to = if let Way::To(mac) = way {
+            let to = if let NextHop::Known(mac) = hop {
                 mac
             } else {
                 Mac::ZERO
             };
             let frame = frame_of(self.config.mac, to, ethertype, &packet);
-            match way {
-                Way::To(_) => self.queue_frame(frame),
-                Way::Wait(hop) => self.neighbors.queue(hop, frame),
-                Way::Nowhere => self.counters.drop_ip_no_route += 1,
+            match hop {
+                NextHop::Known(_) => self.queue_frame(frame),
+                NextHop::Pending(neighbor) => self.neighbors.queue(neighbor, frame),
+                NextHop::None => self.counters.drop_ip_no_route += 1,
             }
         }
     }

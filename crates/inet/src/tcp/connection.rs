@@ -8,6 +8,7 @@
 //! acknowledgements ride on its answers.
 
 use std::num::NonZeroU64;
+use std::ops::Range;
 
 use exos_buf::{Aggregate, Slice};
 use exos_wire::{Mac, SeqNumber};
@@ -492,6 +493,12 @@ impl Connection {
         } else {
             self.iss + 1
         }
+    }
+
+    /// Where in the send queue `len` bytes from `seq` on lie; `None` when they are there no more.
+    pub(super) fn find_queued(&self, seq: SeqNumber, len: usize) -> Option<Range<usize>> {
+        let start = usize::try_from(seq - self.data_start()).ok()?;
+        (start + len <= self.send.len()).then(|| start..start + len)
     }
 
     /// The clock of our timestamps: milliseconds from a start of its own for each connection.

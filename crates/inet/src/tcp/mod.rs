@@ -8,8 +8,8 @@
 //! | room | files |
 //! |---|---|
 //! | `opening` | `ports` from where we open, `listener` and `passive` what others open, `cookie` what is not kept of it, [`elsewhere`] who answers it for us, [`options`] and `ip` what a program asks for |
-//! | `receiving` | [`input`] the segments, `text` what they bring, [`receive`] the received bytes, `reassembly` those beyond a gap, `window` what we announce, `autotune` how wide it should be, `short_in` and `short_rare` the [short ways](ShortWays) in |
-//! | `sending` | [`output`] the segments, `run` and `short_out` the short ways out, `loss` what was sent and what became of it, `sack` what is said of it, [`rtt`], [`congestion`] and `pacing` the timer, the window and the pace, [`ecn`] congestion on the way, `mtu` how long a segment may be, `kit` the memory for that, [`reply`] answers that belong to no connection |
+//! | `receiving` | [`input`] the segments, `text` what they bring, [`receive`] the received bytes, `reassembly` those beyond a gap, `window` what we announce, `autotune` how wide it should be |
+//! | `sending` | [`output`] the segments, `loss` what was sent and what became of it, `sack` what is said of it, [`rtt`], [`congestion`] and `pacing` the timer, the window and the pace, [`ecn`] congestion on the way, `mtu` how long a segment may be, `kit` the memory for that, [`reply`] answers that belong to no connection |
 //! | `table` | `slab` the slots, [`flow`] and `index` how one is found, `lookup` from a segment to its connection, `queues` of those with something to send, to tell, or a deadline, [`memory`] and `relief` the memory of all, [`time_wait`] what remains of finished ones |
 //! | `timers` | [`wheel`] all that is due, [`alarms`] in it, [`life`] how long silence lasts |
 //!
@@ -25,24 +25,20 @@ mod info;
 mod opening;
 mod receiving;
 mod sending;
-mod short_ways;
 pub mod state;
 mod table;
 mod timers;
 
-use opening::{cookie, ip, listener, passive, ports, short_open};
+use opening::{cookie, ip, listener, passive, ports};
 pub use opening::{elsewhere, options};
-pub(crate) use receiving::short_in;
 use receiving::{autotune, reassembly, window};
 pub use receiving::{input, receive};
 pub use sending::{congestion, ecn, output, reply, rtt};
-use sending::{kit, loss, mtu, pacing, run, sack, short_out};
+use sending::{kit, loss, mtu, pacing, sack};
 pub use table::{flow, memory, time_wait};
-use table::{index, lookup, relief, slab};
+use table::{index, queues, relief, slab};
 pub use timers::{alarms, life, wheel};
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 
@@ -66,11 +62,6 @@ pub use options::Options;
 pub use output::Outgoing;
 pub use ports::Source;
 pub use reply::Reply;
-pub(crate) use run::Leaving;
-pub(crate) use short_in::{Short, Taken};
-pub(crate) use short_open::Syn;
-pub(crate) use short_out::{Next, Plain};
-pub use short_ways::{ShortWays, Way};
 pub use slab::ConnectionId;
 pub use state::State;
 
@@ -87,12 +78,12 @@ use listener::Listener;
 use memory::Memory;
 use passive::Arrived;
 use ports::Ports;
+use queues::Queues;
 use relief::Holding;
 use reply::Replies;
 use slab::Slab;
 use state::{Action, Event as StateEvent};
 use time_wait::TimeWaitTable;
-use wheel::Wheel;
 
 /// What the stack knows and a new connection needs.
 #[derive(Copy, Clone, Debug)]
@@ -119,20 +110,9 @@ pub struct Tcp {
     index: Index,
     listeners: Vec<Listener>,
     time_wait: TimeWaitTable,
-    wheel: Wheel<ConnectionId>,
-    /// Connections whose pace holds them back, each at most once, with when they go on. Apart from the
-    /// wheel, because its ticks are too coarse.
-    paced: BinaryHeap<Reverse<(Instant, ConnectionId)>>,
-    /// Connections that may have a segment to send, each at most once.
-    sending: VecDeque<ConnectionId>,
-    /// Segments that the first of `sending` has sent in its turn.
-    turn: usize,
-    /// Connections with news for the program, each at most once.
-    telling: VecDeque<ConnectionId>,
+    queues: Queues,
     /// The connection to which the last segment belonged.
     found: Option<ConnectionId>,
-    /// The same of IPv4, with what stood in its headers.
-    found_v4: lookup::FoundV4,
     /// Its end has been told; its last bytes may still be read.
     ending: Option<ConnectionId>,
     replies: Replies,
@@ -146,7 +126,6 @@ pub struct Tcp {
     /// Of ended connections, for new ones.
     kits: Kits,
     handed_over: HandedOver,
-    due: Vec<ConnectionId>,
     key: SipKey,
     next_listener: NonZeroU32,
     ports: Ports,
@@ -155,12 +134,10 @@ pub struct Tcp {
     pub(crate) among_others: bool,
     /// It is of none that is known here.
     pub(crate) unknown: bool,
-    /// What is usual goes the short ways (`short_in`).
-    short_ways: bool,
-    /// The segment that left the short way last, and whether others leave as it did.
-    leaving: Leaving,
-    /// What went the short ways; counted in debug builds only.
-    taken: ShortWays,
+    /// Headers are predicted, and several segments asked of a connection at once.
+    fast_paths: bool,
+    /// The segment that left last, or leaves.
+    outgoing: Outgoing,
 }
 
 impl Tcp {
@@ -172,13 +149,8 @@ impl Tcp {
             index: Index::default(),
             listeners: Vec::new(),
             time_wait: TimeWaitTable::default(),
-            wheel: Wheel::new(now),
-            paced: BinaryHeap::new(),
-            sending: VecDeque::new(),
-            turn: 0,
-            telling: VecDeque::new(),
+            queues: Queues::new(now),
             found: None,
-            found_v4: lookup::FoundV4::default(),
             ending: None,
             replies: Replies::default(),
             elsewhere: false,
@@ -187,26 +159,15 @@ impl Tcp {
             holding: Holding::default(),
             kits: Kits::default(),
             handed_over: HandedOver::new(key),
-            due: Vec::new(),
             key,
             next_listener: NonZeroU32::MIN,
             ports: Ports::default(),
             connections_max,
             among_others: false,
             unknown: false,
-            short_ways: true,
-            leaving: Leaving::NOTHING,
-            taken: ShortWays::default(),
+            fast_paths: true,
+            outgoing: Outgoing::NONE,
         }
-    }
-
-    pub(crate) const fn short_ways_taken(&self) -> ShortWays {
-        self.taken
-    }
-
-    /// Take the general way with everything, to be compared with the short ways.
-    pub(crate) fn without_short_ways(&mut self) {
-        self.short_ways = false;
     }
 
     // Commands.
@@ -281,7 +242,7 @@ impl Tcp {
             c.consume(count, &mut self.memory);
         }
         if c.ack_owed != owed && !entry.closed {
-            entry.settle_sending(id, &mut self.sending);
+            self.queues.settle_sending(id, entry);
         }
     }
 
@@ -371,7 +332,7 @@ impl Tcp {
     ) -> Option<R> {
         let entry = self.slab.entry_mut(id).filter(|e| !e.closed)?;
         let result = command(&mut entry.connection);
-        entry.settle_sending(id, &mut self.sending);
+        self.queues.settle_sending(id, entry);
         Some(result)
     }
 
@@ -423,7 +384,7 @@ impl Tcp {
     /// Entries of the timer wheel, those that came too early or for nothing included: at rest about
     /// as many as there are connections with a deadline.
     pub fn timer_entries(&self) -> usize {
-        self.wheel.len()
+        self.queues.timer_entries()
     }
 
     // What arrives.
@@ -468,12 +429,45 @@ impl Tcp {
         seg: &Segment<'_>,
         counters: &mut Counters,
     ) -> bool {
+        let Some(entry) = self.slab.entry_mut(id).filter(|e| !e.closed) else {
+            return false;
+        };
+        let c = &mut entry.connection;
+        c.pressure = self.memory.pressure();
+        if !self.fast_paths || !c.is_predicted(seg) {
+            return self.deliver_by_steps(now, id, seg, counters);
+        }
+        let progress = seg.ack != c.snd_una;
+        let mut cx = Context {
+            now,
+            counters,
+            replies: &mut self.replies,
+            memory: &mut self.memory,
+        };
+        c.take_predicted(seg, &mut cx);
+        self.queues.settle(id, entry);
+        self.queues.see_to_rest(now, id, entry);
+        if self.memory.wants_relief() {
+            self.relieve(counters);
+        }
+        progress
+    }
+
+    #[inline(never)]
+    fn deliver_by_steps(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        seg: &Segment<'_>,
+        counters: &mut Counters,
+    ) -> bool {
         if self.elsewhere && self.replaces(now, id, seg, counters) {
             return false;
         }
-        let Some(c) = self.slab.get_mut(id) else {
+        let Some(entry) = self.slab.entry_mut(id).filter(|e| !e.closed) else {
             return false;
         };
+        let c = &mut entry.connection;
         let acknowledged = c.snd_una;
         let half_open = c.is_half_open();
         if self.among_others && half_open && !c.is_answered_by(seg) {
@@ -481,7 +475,6 @@ impl Tcp {
             self.unknown = true;
             return false;
         }
-        c.pressure = self.memory.pressure();
         let outcome = c.handle_segment(
             seg,
             &mut Context {
@@ -493,12 +486,18 @@ impl Tcp {
         );
         let progress = c.snd_una.gt(acknowledged);
         let begins_to_hold = c.receive.begins_to_hold();
-        if half_open && c.state() != State::SynReceived {
-            let listener = c.listener;
+        let opened = half_open && c.state() != State::SynReceived;
+        if outcome == Outcome::Keep {
+            self.queues.settle(id, entry);
+            self.queues.see_to_rest(now, id, entry);
+        }
+        if opened {
+            let listener = entry.connection.listener;
             self.half_open_ended(listener);
         }
-        self.conclude(now, id, outcome, counters);
-        self.see_to_rest(now, id);
+        if outcome != Outcome::Keep {
+            self.conclude(now, id, outcome, counters);
+        }
         if begins_to_hold {
             self.note_holding(id);
         }

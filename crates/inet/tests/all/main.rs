@@ -7,6 +7,7 @@ mod corners;
 mod corpus;
 mod deadlines;
 mod elsewhere;
+mod fast_paths;
 #[path = "../../../../fuzz/bodies/frames.rs"]
 mod frames;
 mod marked_fragments;
@@ -18,6 +19,5 @@ mod requirements;
 mod runner;
 mod scripts;
 mod sharing;
-mod short_ways;
 mod skipping;
 mod two_stacks;

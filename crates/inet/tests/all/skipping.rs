@@ -146,7 +146,7 @@ impl Game {
         };
         let (mut client, mut server) = (end(0), end(1));
         if skips && seed % 2 == 1 {
-            client.without_short_ways();
+            client.without_fast_paths();
         }
         let listen = ListenOptions {
             connection: options(&mut random),

@@ -22,9 +22,10 @@ use crate::tcp::event::Reason;
 use crate::tcp::flow::Flow;
 use crate::tcp::input::Segment;
 use crate::tcp::listener::ListenerId;
-use crate::tcp::lookup::SALT_SEQUENCE;
+use crate::tcp::output::{Burst, Outgoing};
 use crate::tcp::passive::Arrived;
 use crate::tcp::slab::ConnectionId;
+use crate::tcp::table::lookup::SALT_SEQUENCE;
 use crate::tcp::{Local, Tcp};
 use crate::time::Instant;
 
@@ -51,7 +52,8 @@ impl Tcp {
         };
         let mut embryo = Connection::accept(self.opening(now, flow, local), &options);
         embryo.learn_from_syn(now, SeqNumber(0), 0, &offered);
-        let answer = embryo.poll_segment(now, 0)?;
+        let mut answer = Outgoing::NONE;
+        embryo.poll_segment(now, Burst::Bytes(0), &mut answer);
         let scale = answer.options.window_scale?;
         answer.options.timestamps?;
         let usual = TcpOptions {

@@ -7,4 +7,3 @@ pub(in crate::tcp) mod listener;
 pub mod options;
 pub(in crate::tcp) mod passive;
 pub(in crate::tcp) mod ports;
-pub(in crate::tcp) mod short_open;

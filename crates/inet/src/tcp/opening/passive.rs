@@ -21,6 +21,7 @@ use crate::tcp::flow::Flow;
 use crate::tcp::input::Segment;
 use crate::tcp::listener::{SynCookies, Taker};
 use crate::tcp::memory::Pressure;
+use crate::tcp::output::{Burst, Outgoing};
 use crate::tcp::reply::Reply;
 use crate::tcp::slab::ConnectionId;
 use crate::tcp::state::{Event as StateEvent, State};
@@ -207,9 +208,9 @@ impl Tcp {
         let mut embryo = self.embryo(arrived, at, |_| iss);
         embryo.learn_from_syn(now, seg.seq, seg.window, &kept.options);
         embryo.learn_ecn_from_syn(kept.ecn);
-        let syn_ack = embryo
-            .poll_segment(now, 0)
-            .expect("a new half-open connection sends its SYN-ACK");
+        let mut syn_ack = Outgoing::NONE;
+        let sends = embryo.poll_segment(now, Burst::Bytes(0), &mut syn_ack);
+        assert!(sends, "a new half-open connection sends its SYN-ACK");
         let mut options = syn_ack.options;
         if let Some(t) = &mut options.timestamps {
             t.value = kept.timestamp(t.value);

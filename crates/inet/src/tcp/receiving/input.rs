@@ -447,7 +447,11 @@ impl Connection {
         }
     }
 
-    fn new_data_acknowledged(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Outcome {
+    pub(in crate::tcp) fn new_data_acknowledged(
+        &mut self,
+        seg: &Segment<'_>,
+        cx: &mut Context<'_>,
+    ) -> Outcome {
         let before = Acknowledgement {
             una: self.snd_una,
             in_flight: self.loss.in_flight(),

@@ -2,9 +2,8 @@
 
 pub(in crate::tcp) mod autotune;
 pub mod input;
+mod prediction;
 pub(in crate::tcp) mod reassembly;
 pub mod receive;
-pub(crate) mod short_in;
-pub(in crate::tcp) mod short_rare;
 pub(in crate::tcp) mod text;
 pub(in crate::tcp) mod window;

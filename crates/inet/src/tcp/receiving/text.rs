@@ -1,7 +1,7 @@
 //! What a segment brings: data and FIN (RFC 9293 §3.10.7.4, seventh and eighth), and when that is
 //! acknowledged (§3.8.6.3, RFC 5681 §4.2).
 
-use crate::limits::{ACK_DELAY, ACK_EVERY_SEGMENTS, MSS_DEFAULT_V4, QUICK_ACKS};
+use crate::limits::{ACK_DELAY, ACK_EVERY_SEGMENTS, MSS_DEFAULT_V4, QUICK_ACKS, RTO_VARIATION_MIN};
 use crate::tcp::connection::{Connection, Owed};
 use crate::tcp::event::EventSet;
 use crate::tcp::input::{Context, Outcome, Segment};
@@ -19,12 +19,7 @@ impl Connection {
         // Trim to the window.
         let room = (self.rcv_edge - seg.seq).max(0) as usize;
         let bytes = &seg.payload[..seg.payload.len().min(room)];
-        let len = bytes.len().min(usize::from(self.mss_announced)) as u16;
-        if len != self.rcv_mss {
-            self.measure_segments(len, seg.has(TcpFlags::PSH));
-        }
-        self.note_rest_of_data(cx.now);
-        self.received_at = cx.now;
+        let len = self.note_arrival(seg, bytes.len(), cx.now);
         let skipping = self.skipping();
         match self.receive.place(self.rcv_nxt, seg.seq, bytes, cx.memory) {
             Placed::InOrder {
@@ -32,14 +27,8 @@ impl Connection {
                 filled_gap,
                 repeated,
             } => {
-                self.received_in_order(advanced, cx);
-                self.owe_ack_for_data(filled_gap || self.receive.has_gap(), len, cx.now);
-                self.tune(
-                    seg.options.timestamps.map(|t| t.echo),
-                    seg.payload.len(),
-                    cx.now,
-                );
-                self.note_skipped(skipping);
+                let at_once = filled_gap || self.receive.has_gap();
+                self.received_in_order(seg, (advanced, len), (at_once, skipping), cx);
                 if let Some((left, right)) = repeated {
                     self.report_repeated(left, right, cx);
                 }
@@ -71,8 +60,33 @@ impl Connection {
         }
     }
 
-    /// What was expected next has come, and perhaps what waited behind it.
-    fn received_in_order(&mut self, advanced: u32, cx: &mut Context<'_>) {
+    /// Data has come, `len` bytes of it within the window: notes what that says of the peer. Gives the segment's size.
+    #[inline]
+    pub(in crate::tcp) fn note_arrival(
+        &mut self,
+        seg: &Segment<'_>,
+        len: usize,
+        now: Instant,
+    ) -> u16 {
+        let len = len.min(usize::from(self.mss_announced)) as u16;
+        if len != self.rcv_mss {
+            self.measure_segments(len, seg.has(TcpFlags::PSH));
+        }
+        self.note_rest_of_data(now);
+        self.received_at = now;
+        len
+    }
+
+    /// What was expected next has come, and perhaps what waited behind it: `advanced` numbers with a segment of size `len`.
+    /// `skipping` bytes were to be skipped before.
+    #[inline]
+    pub(in crate::tcp) fn received_in_order(
+        &mut self,
+        seg: &Segment<'_>,
+        (advanced, len): (u32, u16),
+        (at_once, skipping): (bool, u32),
+        cx: &mut Context<'_>,
+    ) {
         self.rcv_nxt += advanced;
         if self.state == State::FinWait2 && !self.discarding {
             // The peer of a half-closed connection is at work.
@@ -86,6 +100,12 @@ impl Connection {
             cx.counters.drop_tcp_after_close += 1;
         } else if self.skipping() == 0 {
             self.tell(EventSet::READABLE);
+        }
+        self.owe_ack_for_data(at_once, len, cx.now);
+        let echo = seg.options.timestamps.map(|t| t.echo);
+        self.tune(echo, seg.payload.len(), cx.now);
+        if skipping > 0 {
+            self.note_skipped(skipping);
         }
     }
 
@@ -106,6 +126,17 @@ impl Connection {
             self.rcv_mss = len;
         }
         self.received.last_len = len;
+    }
+
+    /// After a rest single segments are acknowledged too.
+    #[inline]
+    fn note_rest_of_data(&mut self, now: Instant) {
+        // The timeout is never shorter than this, which is known without reckoning.
+        const LEAST_US: u64 = RTO_VARIATION_MIN.as_micros() as u64;
+        let rest_us = now.micros().saturating_sub(self.received_at.micros());
+        if rest_us > LEAST_US && rest_us > self.rtt.timeout_us() {
+            self.received.quick = QUICK_ACKS;
+        }
     }
 
     /// What was owed is paid by a segment of ours, perhaps `with_data`. A program that answers what it

@@ -9,6 +9,4 @@ pub mod output;
 pub(in crate::tcp) mod pacing;
 pub mod reply;
 pub mod rtt;
-pub(in crate::tcp) mod run;
 pub(in crate::tcp) mod sack;
-pub(in crate::tcp) mod short_out;

@@ -159,27 +159,30 @@ impl Connection {
         now: Instant,
         usable: u32,
         available: u32,
-    ) -> Option<Outgoing> {
+        out: &mut Outgoing,
+    ) -> bool {
         // With blocks that wait to leave it would be longer than it says.
         let reports = self.mss_now() < self.mss;
-        let path = self.mtu.as_mut()?;
+        let Some(path) = self.mtu.as_mut() else {
+            return false;
+        };
         if reports || path.probe.is_some() || now < path.probe_at || self.loss.is_repairing() {
-            return None;
+            return false;
         }
         let Some(size) = path.next_size(self.mss) else {
             path.search_from(now + PATH_MTU_LIFETIME);
-            return None;
+            return false;
         };
         let room = u32::from(size) + 3 * u32::from(self.mss);
         if usable < room || available < room {
-            return None;
+            return false;
         }
         let seq = self.snd_max;
         path.probe = Some((seq, seq + u32::from(size)));
         let start = (seq - self.data_start()) as usize;
-        let mut out = self.segment(now, seq, start..start + usize::from(size), false);
+        self.segment(now, seq, start..start + usize::from(size), false, out);
         out.mss = size;
-        Some(out)
+        true
     }
 
     /// Something from `start` to `end` is sent again: a probe among it did not pass.

@@ -10,15 +10,34 @@ use core::ops::Range;
 use exos_wire::SeqNumber;
 use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
-use crate::limits::{ACK_STRETCH_BYTES_MAX, CUT_MSS_MIN};
+use crate::limits::{ACK_STRETCH_BYTES_MAX, CUT_MSS_MIN, RTO_VARIATION_MIN};
 use crate::tcp::connection::{Connection, NEVER, Owed};
 use crate::tcp::ip::IpFields;
 use crate::tcp::loss::Timer;
 use crate::tcp::state::State;
 use crate::time::Instant;
 
+/// How much may leave in one piece.
+#[derive(Copy, Clone, Debug)]
+pub enum Burst {
+    /// Segments with up to this many bytes of data, which the link cuts up; zero: a maximum segment size each.
+    Bytes(u32),
+    /// Up to this many segments that differ in their numbers alone, which the stack cuts up.
+    Frames(usize),
+}
+
+impl Burst {
+    /// The most data that the link takes in one segment.
+    const fn bytes(self) -> u32 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Frames(_) => 0,
+        }
+    }
+}
+
 /// A segment to be built: its header's values, and where in the send queue its data lies.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Outgoing {
     /// Sequence number.
     pub seq: SeqNumber,
@@ -32,7 +51,7 @@ pub struct Outgoing {
     pub options: TcpOptions,
     /// The data, as a range of the connection's send queue.
     pub data: Range<usize>,
-    /// Largest payload of one segment: data longer than this must be cut up by the link.
+    /// Largest payload of one segment: data longer than this must be cut up.
     pub mss: u16,
     /// True when all of it was sent before.
     pub again: bool,
@@ -43,24 +62,73 @@ pub struct Outgoing {
     pub ip: IpFields,
 }
 
+impl Outgoing {
+    /// None: what segments are written into.
+    pub const NONE: Self = Self {
+        seq: SeqNumber(0),
+        ack: SeqNumber(0),
+        flags: TcpFlags::ACK,
+        window: 0,
+        options: TcpOptions::NONE,
+        data: 0..0,
+        mss: 1,
+        again: false,
+        ect: false,
+        ip: IpFields::DEFAULT,
+    };
+
+    /// The data of the first segment.
+    #[inline]
+    pub fn first(&self) -> Range<usize> {
+        let len = self.data.len().min(usize::from(self.mss));
+        self.data.start..self.data.start + len
+    }
+
+    /// The first segment has left: go on to the next, if there is one.
+    pub fn advance(&mut self) -> bool {
+        let first = self.first();
+        self.seq += first.len() as u32;
+        self.data.start = first.end;
+        !self.data.is_empty()
+    }
+
+    /// How many segments the wire will see.
+    pub fn segments(&self) -> usize {
+        self.data.len().div_ceil(usize::from(self.mss)).max(1)
+    }
+}
+
 impl Connection {
-    /// The next segment to send, or `None` when there is nothing to send now.
-    ///
-    /// `data_max` bounds the data of one segment where the link can cut it up by itself; otherwise
-    /// it is zero and the maximum segment size bounds it.
-    pub fn poll_segment(&mut self, now: Instant, data_max: u32) -> Option<Outgoing> {
+    /// The next segment to send, or several in one, into `out`; false when there is nothing to send now.
+    #[inline]
+    pub fn poll_segment(&mut self, now: Instant, burst: Burst, out: &mut Outgoing) -> bool {
         self.loss.release();
         match self.state {
-            State::Closed | State::Listen | State::TimeWait => None,
-            State::SynSent | State::SynReceived => self.poll_syn(now),
-            _ => self
-                .poll_stretch(now)
-                .or_else(|| self.poll_lost(now, data_max))
-                .or_else(|| self.poll_tail(now))
-                .or_else(|| self.poll_probe(now))
-                .or_else(|| self.poll_data(now, data_max))
-                .or_else(|| self.poll_ack(now)),
+            State::Closed | State::Listen | State::TimeWait => false,
+            State::SynSent | State::SynReceived => self.poll_syn(now, out),
+            _ => {
+                (self.has_more_urgent_than_data() && self.poll_urgent(now, burst, out))
+                    || self.poll_data(now, burst, out)
+                    || self.poll_ack(now, out)
+            }
         }
+    }
+
+    /// Something may have to leave before new data.
+    #[inline]
+    fn has_more_urgent_than_data(&self) -> bool {
+        let loss = self.loss.at_work();
+        loss.is_some_and(|loss| loss.board.lost_bytes() > 0 || loss.tail_due)
+            || self.probe
+            || self.is_stretched()
+    }
+
+    #[inline(never)]
+    fn poll_urgent(&mut self, now: Instant, burst: Burst, out: &mut Outgoing) -> bool {
+        self.poll_stretch(now, out)
+            || self.poll_lost(now, burst.bytes(), out)
+            || self.poll_tail(now, out)
+            || self.poll_probe(now, out)
     }
 
     /// True when `poll_segment` may have something to send without a further event.
@@ -83,14 +151,10 @@ impl Connection {
     }
 
     /// A SYN or SYN-ACK, new or again.
-    fn poll_syn(&mut self, now: Instant) -> Option<Outgoing> {
+    fn poll_syn(&mut self, now: Instant, out: &mut Outgoing) -> bool {
         if self.snd_nxt != self.iss {
             // Something unacceptable came: SYN-RECEIVED acknowledges, SYN-SENT has nothing to say.
-            return if self.state == State::SynReceived {
-                self.poll_ack(now)
-            } else {
-                None
-            };
+            return self.state == State::SynReceived && self.poll_ack(now, out);
         }
         let answering = self.state == State::SynReceived;
         let flags = if answering {
@@ -121,7 +185,7 @@ impl Connection {
         } else {
             SeqNumber(0)
         };
-        Some(Outgoing {
+        *out = Outgoing {
             seq: self.iss,
             ack,
             flags,
@@ -132,23 +196,26 @@ impl Connection {
             again,
             ect: false,
             ip: self.ip,
-        })
+        };
+        true
     }
 
     /// The first segment believed lost, as far as the congestion window allows (RFC 6675 §4).
-    fn poll_lost(&mut self, now: Instant, data_max: u32) -> Option<Outgoing> {
+    fn poll_lost(&mut self, now: Instant, data_max: u32, out: &mut Outgoing) -> bool {
         // A window that is shut is asked after with a byte now and then; once it opens, all is lost.
         if self.loss.board.lost_bytes() == 0 || self.probing {
-            return None;
+            return false;
         }
         let window = self.congestion_window();
         let room = window.saturating_sub(self.loss.in_flight());
         let forced = self.loss.forced;
         // What the retransmission timer asks for waits for nothing.
         if !forced && (room == 0 || self.held_back(now)) {
-            return None;
+            return false;
         }
-        let (start, end) = self.loss.board.next_lost()?;
+        let Some((start, end)) = self.loss.board.next_lost() else {
+            return false;
+        };
         // It is one segment, whatever the link can cut up (RFC 5681 §3.1); else as many as would leave one by one.
         let mss = u32::from(self.mss_now());
         let room = if forced {
@@ -165,59 +232,60 @@ impl Connection {
             len.min(reach)
         };
         if len == 0 {
-            return None;
+            return false;
         }
         self.loss.forced = false;
         if self.mtu.is_some() {
             self.note_probe_lost(now, start, end);
         }
-        Some(self.again(now, start, start + len))
+        self.again(now, start, start + len, out);
+        true
     }
 
     /// What lies between two sequence numbers, all of it sent before.
-    fn again(&mut self, now: Instant, start: SeqNumber, end: SeqNumber) -> Outgoing {
+    fn again(&mut self, now: Instant, start: SeqNumber, end: SeqNumber, out: &mut Outgoing) {
         let from = (start - self.data_start()) as usize;
         let to = ((end - self.data_start()) as usize).min(self.send.len());
         let fin = end == self.send_end() + 1;
-        self.segment(now, start, from..to, fin)
+        self.segment(now, start, from..to, fin, out);
     }
 
     /// A tail loss probe (RFC 8985 §7.3): new data whatever the congestion window, or else the last
     /// segment again.
-    fn poll_tail(&mut self, now: Instant) -> Option<Outgoing> {
+    fn poll_tail(&mut self, now: Instant, out: &mut Outgoing) -> bool {
         if !self.loss.tail_due {
-            return None;
+            return false;
         }
         self.loss.tail_due = false;
         if self.flight() == 0 {
-            return None;
+            return false;
         }
         if !self.window_holds_flight() {
             // It was shut after the timer went off.
             self.set_loss_timer(now);
-            return None;
+            return false;
         }
         let mss = u32::from(self.mss_now());
         let available = (self.send_end() - self.snd_max).max(0) as u32;
         let room = self.snd_wnd.saturating_sub(self.flight());
         let len = available.min(mss).min(room);
-        let out = if len > 0 {
+        if len > 0 {
             let fin = len == available && self.fin_is_due() && room > len;
             let start = (self.snd_max - self.data_start()) as usize;
-            self.segment(now, self.snd_max, start..start + len as usize, fin)
+            self.segment(now, self.snd_max, start..start + len as usize, fin, out);
         } else {
             let len = self.flight().min(mss);
-            self.again(now, self.snd_max - len, self.snd_max)
-        };
+            self.again(now, self.snd_max - len, self.snd_max, out);
+        }
         self.loss.tail = Some((self.snd_max, len == 0));
         self.set_loss_timer(now);
-        Some(out)
+        true
     }
 
     /// One byte (or the FIN) into a window that is closed, or too small to be worth a segment.
-    fn poll_probe(&mut self, now: Instant) -> Option<Outgoing> {
+    fn poll_probe(&mut self, now: Instant, out: &mut Outgoing) -> bool {
         if !std::mem::take(&mut self.probe) {
-            return None;
+            return false;
         }
         let most = if self.snd_wnd == 0 {
             1
@@ -227,17 +295,19 @@ impl Connection {
         let len = self.send.len().min(most);
         let fin = self.fin_follows(len);
         if len == 0 && !fin {
-            return None;
+            return false;
         }
         self.probing = self.snd_wnd == 0;
-        Some(self.segment(now, self.snd_una, 0..len, fin))
+        self.segment(now, self.snd_una, 0..len, fin, out);
+        true
     }
 
     /// New data, as far as the windows reach.
-    fn poll_data(&mut self, now: Instant, data_max: u32) -> Option<Outgoing> {
+    #[inline]
+    fn poll_data(&mut self, now: Instant, burst: Burst, out: &mut Outgoing) -> bool {
         let end = self.send_end();
         if self.snd_max.gt(end) || (self.snd_max == end && !self.fin_is_due()) {
-            return None;
+            return false;
         }
         let available = (end - self.snd_max) as u32;
         let flight = self.flight();
@@ -246,27 +316,76 @@ impl Connection {
             self.rested(now);
         }
         if self.held_back(now) {
-            return None;
+            return false;
         }
         let usable = self.usable_window(flight, available);
-        if self.mtu.is_some()
-            && let Some(probe) = self.poll_mtu_probe(now, usable, available)
-        {
-            return Some(probe);
+        if self.mtu.is_some() && self.poll_mtu_probe(now, usable, available, out) {
+            return true;
         }
-        let most = self.longest(data_max.min(self.loss.pacer.piece(u32::from(self.mss))));
+        let piece = self.loss.pacer.piece(u32::from(self.mss));
+        let most = self.longest(burst.bytes().min(piece));
         let len = self.whole_segments(available.min(usable).min(most), available);
         let fin = len == available && self.fin_is_due() && (usable > len || flight == 0);
         if !fin && !self.is_worth_sending(len, available, flight) {
             self.arm_persist(now, flight);
-            return None;
+            return false;
         }
         let seq = self.snd_max;
         let start = (seq - self.data_start()) as usize;
         if len == available {
             self.nothing_more();
         }
-        Some(self.segment(now, seq, start..start + len as usize, fin))
+        self.segment(now, seq, start..start + len as usize, fin, out);
+        if let Burst::Frames(most) = burst {
+            self.lengthen(now, out, most as u32 - 1);
+        }
+        true
+    }
+
+    /// Let up to `most` full segments leave behind `first`, of which nothing would be decided otherwise than of it.
+    #[inline]
+    fn lengthen(&mut self, now: Instant, first: &mut Outgoing, most: u32) {
+        let (mss, count) = (u32::from(first.mss), self.full_segments_behind(first));
+        let count = count.min(most);
+        if count == 0 {
+            return;
+        }
+        let departure = self.loss.departure(now);
+        for _ in 0..count {
+            self.snd_max += mss;
+            self.loss.board.sent(self.snd_max, departure);
+        }
+        self.snd_nxt = self.snd_max;
+        if self.timer == Timer::Tail {
+            // For a single segment in flight a probe waits longer (RFC 8985 §7.2): it no longer is.
+            self.set_loss_timer(now);
+        }
+        first.data.end += (count * mss) as usize;
+    }
+
+    /// How many full segments may leave behind the one of new data that has just left. None while data is paced, something
+    /// is lost or reported, or the path is searched for what it carries. Nor is the last of the data among them, which is
+    /// marked PSH and may tell that the program has no more.
+    #[inline]
+    fn full_segments_behind(&self, first: &Outgoing) -> u32 {
+        let mss = u32::from(self.mss);
+        let loss = &*self.loss;
+        let calm = first.data.len() == usize::from(self.mss)
+            // Said once (RFC 3168 §6.1.2).
+            && first.flags.0 & TcpFlags::CWR.0 == 0
+            && first.window > 0
+            && self.mtu.is_none()
+            && self.receive.beyond().is_none()
+            && loss.pacer.rate() == 0
+            && loss.repair.is_none()
+            && loss.board.lost_bytes() == 0;
+        if !calm {
+            return 0;
+        }
+        let unsent = (self.send_end() - self.snd_max).max(0) as u32;
+        let window = self.congestion_window().saturating_sub(loss.in_flight());
+        let room = window.min(self.snd_wnd.saturating_sub(self.flight()));
+        room.min(unsent.saturating_sub(1)) / mss
     }
 
     /// True when the pace does not allow anything to leave yet.
@@ -280,8 +399,11 @@ impl Connection {
 
     /// Nothing was in flight: perhaps for so long that the window means little.
     fn rested(&mut self, now: Instant) {
-        let (idle, rto) = (now - self.last_sent, self.rtt.timeout());
-        if self.snd_max == self.snd_una && idle > rto {
+        // The timeout is never shorter than this, which is known without reckoning.
+        const LEAST_US: u64 = RTO_VARIATION_MIN.as_micros() as u64;
+        let idle_us = now.micros().saturating_sub(self.last_sent.micros());
+        if idle_us > LEAST_US && idle_us > self.rtt.timeout_us() && self.snd_max == self.snd_una {
+            let (idle, rto) = (now - self.last_sent, self.rtt.timeout());
             let mss = u32::from(self.mss);
             self.congestion.get_mut().on_idle(idle, rto, mss);
             self.set_pace();
@@ -346,15 +468,15 @@ impl Connection {
     /// More has come in this turn than one acknowledgement may cover (RFC 9293 §3.8.6.3, MUST-58, -59, lets us
     /// take in all that is queued first; RFC 5681 §4.2 warns of stretching that). It is said in parts, each of as
     /// many whole segments as fit; the last part goes with whatever leaves next.
-    fn poll_stretch(&mut self, now: Instant) -> Option<Outgoing> {
+    fn poll_stretch(&mut self, now: Instant, out: &mut Outgoing) -> bool {
         if !self.is_stretched() {
-            return None;
+            return false;
         }
         let len = u32::from(self.rcv_mss.max(1));
         let part = self.last_ack_sent + ACK_STRETCH_BYTES_MAX / len * len;
         let window = (self.rcv_edge - part).max(0) as u32 >> self.rcv_scale;
         let (seq, at) = (self.bare_seq(), self.send.len());
-        let out = Outgoing {
+        *out = Outgoing {
             seq,
             ack: part,
             flags: TcpFlags(TcpFlags::ACK.0 | self.ecn_flags(false)),
@@ -371,7 +493,7 @@ impl Connection {
             ip: self.ip,
         };
         self.last_ack_sent = part;
-        Some(out)
+        true
     }
 
     /// One acknowledgement would stretch too far. With something beyond a gap, what is acknowledged is
@@ -387,14 +509,15 @@ impl Connection {
     }
 
     /// An acknowledgement of its own.
-    fn poll_ack(&mut self, now: Instant) -> Option<Outgoing> {
+    fn poll_ack(&mut self, now: Instant, out: &mut Outgoing) -> bool {
         if self.ack_owed != Owed::Now {
-            return None;
+            return false;
         }
         self.duplicates_owed = self.duplicates_owed.saturating_sub(1);
         let seq = self.bare_seq();
         let at = self.send.len();
-        Some(self.segment(now, seq, at..at, false))
+        self.segment(now, seq, at..at, false, out);
+        true
     }
 
     /// The sequence number of a segment that carries none: behind everything sent, also while that is
@@ -427,7 +550,8 @@ impl Connection {
         seq: SeqNumber,
         data: Range<usize>,
         fin: bool,
-    ) -> Outgoing {
+        out: &mut Outgoing,
+    ) {
         let len = data.len() as u32;
         let end = seq + len + u32::from(fin);
         let again = end != seq && seq.lt(self.snd_max);
@@ -441,13 +565,11 @@ impl Connection {
         }
         let window = self.announce_window();
         let (sack, mss) = self.take_sack(data.len());
-        let mut options = TcpOptions {
+        out.options = TcpOptions {
             sack,
-            ..TcpOptions::default()
+            timestamps: self.timestamps.then(|| self.timestamps_now(now)),
+            ..TcpOptions::NONE
         };
-        if self.timestamps {
-            options.timestamps = Some(self.timestamps_now(now));
-        }
         if end != seq {
             self.left(now, seq, end, again);
         }
@@ -459,18 +581,11 @@ impl Connection {
         };
         self.ack_at = NEVER;
         self.last_ack_sent = self.rcv_nxt;
-        Outgoing {
-            seq,
-            ack: self.rcv_nxt,
-            flags,
-            window,
-            options,
-            data,
-            mss,
-            again,
-            ect: self.ecn && new_data,
-            ip: self.ip,
-        }
+        (out.seq, out.ack) = (seq, self.rcv_nxt);
+        (out.flags, out.window) = (flags, window);
+        (out.data, out.mss) = (data, mss);
+        (out.again, out.ect) = (again, self.ecn && new_data);
+        out.ip = self.ip;
     }
 
     /// `seq` to `end` have left: note it, and see to the timer.

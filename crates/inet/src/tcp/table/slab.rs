@@ -12,12 +12,6 @@ pub struct ConnectionId {
 }
 
 impl ConnectionId {
-    /// Nobody's: no connection lives to that generation.
-    pub(in crate::tcp) const NONE: Self = Self {
-        slot: u32::MAX,
-        generation: u32::MAX,
-    };
-
     /// The slot's number: small, dense, reused by later connections.
     pub const fn slot(self) -> u32 {
         self.slot
@@ -60,8 +54,6 @@ const CHUNK: usize = 256;
 pub(in crate::tcp) struct Slab {
     chunks: Vec<Vec<Slot>>,
     free: Vec<u32>,
-    /// How often a control block was asked for to be changed.
-    changes: u64,
 }
 
 impl Slab {
@@ -124,32 +116,6 @@ impl Slab {
 
     #[inline]
     pub fn entry_mut(&mut self, id: ConnectionId) -> Option<&mut Entry> {
-        self.changes = self.changes.wrapping_add(1);
-        self.entry_unnoticed(id)
-    }
-
-    /// The same, and what [`Self::changes`] then says.
-    #[inline]
-    pub fn entry_and_changes(&mut self, id: ConnectionId) -> Option<(&mut Entry, u64)> {
-        self.changes = self.changes.wrapping_add(1);
-        let changes = self.changes;
-        self.entry_unnoticed(id).map(|entry| (entry, changes))
-    }
-
-    /// How often a control block was asked for to be changed: as long as this stays the same, so do all.
-    #[inline]
-    pub const fn changes(&self) -> u64 {
-        self.changes
-    }
-
-    /// A connection to be changed by what knows of all such changes itself (`run`).
-    #[inline]
-    pub fn get_unnoticed(&mut self, id: ConnectionId) -> Option<&mut Connection> {
-        self.entry_unnoticed(id).map(|e| &mut e.connection)
-    }
-
-    #[inline]
-    fn entry_unnoticed(&mut self, id: ConnectionId) -> Option<&mut Entry> {
         let slot = self
             .chunks
             .get_mut(id.slot as usize / CHUNK)?

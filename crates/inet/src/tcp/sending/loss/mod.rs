@@ -6,7 +6,7 @@
 //! [`Loss`] is their sum; `recovery` drives it with every acknowledgement. All of it exists only
 //! while the connection is at work ([`Flight`]): one at rest has no memory for it.
 
-mod plain;
+mod predicted;
 pub mod rack;
 mod recovery;
 pub mod repair;

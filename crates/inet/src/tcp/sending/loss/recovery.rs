@@ -76,7 +76,9 @@ impl Connection {
         }
         let rtt_us = self.measure(seg, advanced, &d, cx.now);
         self.end_tail_probe(seg, twice.is_some(), advanced, cx);
-        self.look_for_mistakes(seg, twice, advanced, cx);
+        if twice.is_some() || self.loss.repair.is_some() {
+            self.look_for_mistakes(seg, twice, advanced, cx);
+        }
         let lost_before = self.loss.board.lost_bytes();
         self.end_episode(cx);
         let again = self.notice_losses(advanced, &d, cx);
@@ -155,7 +157,9 @@ impl Connection {
         };
         let least = self.rtt.least_us();
         self.loss.rack.update(d, now, least, echo_is_older);
-        self.measure_rate(d, now);
+        if d.bytes > 0 {
+            self.measure_rate(d.newest(), d.bytes, now);
+        }
         rtt_us
     }
 
@@ -174,19 +178,8 @@ impl Connection {
 
     /// The delivery rate over the flight that this acknowledgement ends
     /// (draft-cheng-iccrg-delivery-rate-estimation §3.3).
-    fn measure_rate(&mut self, d: &Delivered, now: Instant) {
-        if d.bytes == 0 {
-            return;
-        }
-        let newest = match (d.newest_once, d.newest_again) {
-            (Some(a), Some(b)) => Some(if a.left_after(&b) { a } else { b }),
-            (a, b) => a.or(b),
-        };
-        self.measure_rate_by(newest.as_ref(), d.bytes, now);
-    }
-
     #[inline]
-    pub(super) fn measure_rate_by(&mut self, newest: Option<&Sent>, bytes: u32, now: Instant) {
+    pub(super) fn measure_rate(&mut self, newest: Option<&Sent>, bytes: u32, now: Instant) {
         let loss = &mut *self.loss;
         loss.delivered = loss.delivered.wrapping_add(bytes);
         loss.delivered_at = now;

@@ -237,11 +237,11 @@ impl Scoreboard {
         }
     }
 
-    /// The same where nothing is in doubt: whole records, all of them sent once, of which none was lost or arrived
+    /// Everything before `ack` has arrived where nothing is in doubt: whole records, all of them sent once, of which none was lost or arrived
     /// early; and nothing that stays left before `newest` (what has arrived and left last). Gives the last of the
     /// records, and when the first had left. `None`, and nothing is changed, where it is not so plain.
     #[inline]
-    pub fn acknowledge_plainly(
+    pub fn acknowledge_in_order(
         &mut self,
         ack: SeqNumber,
         newest: Option<&Sent>,

@@ -74,7 +74,7 @@ fn connect(end: &mut End, random: &mut Random, now: Instant, server: &str) {
 }
 
 impl Game {
-    pub fn new(seed: u64, short: bool) -> Self {
+    pub fn new(seed: u64, fast: bool) -> Self {
         let mut random = Random(seed);
         let now = Instant::from_millis(1);
         let addresses = random.pick(&ADDRESSES);
@@ -88,8 +88,8 @@ impl Game {
             config.offload.checksum = checksum;
             config.tcp_memory_bytes_max = memory;
             let mut stack = Stack::new(config, random.next(), now).unwrap();
-            if !short {
-                stack.without_short_ways();
+            if !fast {
+                stack.without_fast_paths();
             }
             End {
                 stack,
@@ -106,7 +106,7 @@ impl Game {
         for _ in 0..1 + random.below(3) {
             connect(&mut ends[0], &mut random, now, addresses[1]);
         }
-        // Runs of segments need a path that is short, so that nothing is paced, and without faults.
+        // Bursts of segments need a path that is short, so that nothing is paced, and without faults.
         let bulk = random.chance(40);
         let wire = Wire {
             loss: random.pick(&[0, 0, 0, 1, 10]),

@@ -13,7 +13,7 @@ use std::num::NonZeroU64;
 
 use exos_wire::Mac;
 
-use crate::limits::WAYS_KEPT;
+use crate::limits::PATHS_KEPT;
 
 #[derive(Copy, Clone)]
 struct Known {
@@ -23,11 +23,11 @@ struct Known {
 }
 
 /// The table: an address has one place.
-pub(super) struct Ways([Option<Known>; WAYS_KEPT]);
+pub(super) struct PathCache([Option<Known>; PATHS_KEPT]);
 
-impl Ways {
+impl PathCache {
     pub const fn new() -> Self {
-        Self([None; WAYS_KEPT])
+        Self([None; PATHS_KEPT])
     }
 
     /// The link address to which packets to `host` go, if that is known to hold still.
@@ -55,7 +55,7 @@ fn place_of(host: IpAddr) -> usize {
         IpAddr::V4(v4) => v4.to_bits(),
         IpAddr::V6(v6) => v6.to_bits() as u32,
     };
-    (bits ^ bits >> 8) as usize % WAYS_KEPT
+    (bits ^ bits >> 8) as usize % PATHS_KEPT
 }
 
 #[cfg(test)]
@@ -64,19 +64,19 @@ mod tests {
 
     #[test]
     fn holds_for_one_generation_and_one_host() {
-        let mut ways = Ways::new();
+        let mut paths = PathCache::new();
         let host = |n: u8| IpAddr::from([10, 0, 0, n]);
         let (first, second) = (NonZeroU64::MIN, NonZeroU64::new(2).unwrap());
         let mac = Mac([2, 0, 0, 0, 0, 9]);
-        ways.put(host(1), first, mac);
-        assert_eq!(ways.get(host(1), first), Some(mac));
-        assert_eq!(ways.get(host(1), second), None);
-        assert_eq!(ways.get(host(2), first), None);
+        paths.put(host(1), first, mac);
+        assert_eq!(paths.get(host(1), first), Some(mac));
+        assert_eq!(paths.get(host(1), second), None);
+        assert_eq!(paths.get(host(2), first), None);
         let rival = (2..=255u8)
             .map(host)
             .find(|&h| place_of(h) == place_of(host(1)))
             .expect("more hosts than places");
-        ways.put(rival, first, Mac::ZERO);
-        assert_eq!(ways.get(host(1), first), None);
+        paths.put(rival, first, Mac::ZERO);
+        assert_eq!(paths.get(host(1), first), None);
     }
 }

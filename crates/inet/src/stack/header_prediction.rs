@@ -1,17 +1,16 @@
-//! The short way in: a segment of a connection, with the headers that nearly all segments have.
+//! Header prediction (Van Jacobson's): a segment of a connection, with the headers that nearly all segments have.
 //!
 //! They look alike: no IP options or extension headers, no fragment, timestamps and nothing else in TCP's
 //! options, no flags but ACK, PSH and FIN; and they come in runs of one connection. Such a
-//! frame is recognised by a few comparisons at fixed places (Jacobson's header prediction, one layer
-//! down). Whatever differs in anything, a wrong checksum included, goes the ordinary way (`input`), which
-//! says what is wrong with it. What was checked when the connection began (whose addresses these are) is not
-//! checked again.
+//! frame is recognised by a few comparisons at fixed places. Whatever differs in anything, a wrong checksum included,
+//! is parsed header by header (`input`), which says what is wrong with it. What was checked when the connection began
+//! (whose addresses these are) is not checked again.
 
-use exos_wire::tcp::{TcpFlags, Timestamps};
+use exos_wire::tcp::{TcpFlags, TcpOptions};
 use exos_wire::{SeqNumber, Sum, protocol};
 
 use super::{RxChecksum, Stack};
-use crate::tcp::{ConnectionId, FlowKey, Short, Taken};
+use crate::tcp::{ConnectionId, Ecn, FlowKey, Segment};
 use crate::time::Instant;
 
 /// Ethernet, IPv4 without options, TCP with timestamps.
@@ -28,7 +27,7 @@ const TCP_V6: usize = 54;
 const TIMESTAMPS: u32 = 0x0101_080a;
 
 impl Stack {
-    /// Take a frame in if it can go the short way.
+    /// Take a frame in if its headers are the expected ones.
     #[inline]
     pub(super) fn handle_expected(
         &mut self,
@@ -36,14 +35,15 @@ impl Stack {
         frame: &[u8],
         checksum: RxChecksum,
     ) -> bool {
+        if !self.predicts_headers {
+            return false;
+        }
         let Some((id, seg)) = self.expected(frame, checksum) else {
             return false;
         };
+        self.fast_paths.predicted += u64::from(cfg!(debug_assertions));
         self.counters.frames_received += 1;
-        let progress = match self.tcp.take_short(now, id, &seg, &mut self.counters) {
-            Taken::Yes(progress) => progress,
-            Taken::General(id) => self.handle_unexpected(now, id, &seg),
-        };
+        let progress = self.tcp.handle_known(now, id, &seg, &mut self.counters);
         if progress && self.neighbors.is_verifying() {
             let peer = self.tcp.connection(id).map(|c| c.flow().remote().ip());
             peer.into_iter()
@@ -52,19 +52,12 @@ impl Stack {
         true
     }
 
-    /// The headers are the usual ones, but the connection must look closer.
-    #[inline(never)]
-    fn handle_unexpected(&mut self, now: Instant, id: ConnectionId, seg: &Short<'_>) -> bool {
-        self.tcp
-            .handle_known(now, id, &seg.to_segment(), &mut self.counters)
-    }
-
     #[inline(always)]
     fn expected<'a>(
-        &mut self,
+        &self,
         frame: &'a [u8],
         checksum: RxChecksum,
-    ) -> Option<(ConnectionId, Short<'a>)> {
+    ) -> Option<(ConnectionId, Segment<'a>)> {
         let (head, _) = frame.split_first_chunk::<V4>()?;
         if head[..6] != self.config.mac.0 {
             return None;
@@ -81,11 +74,11 @@ impl Stack {
 
     #[inline(always)]
     fn expected_v4<'a>(
-        &mut self,
+        &self,
         head: &[u8; V4],
         frame: &'a [u8],
         checksum: RxChecksum,
-    ) -> Option<(ConnectionId, Short<'a>)> {
+    ) -> Option<(ConnectionId, Segment<'a>)> {
         // No options, no congestion mark; no fragment; TCP.
         let plain = head[14] == 0x45 && head[15] & 3 != 3 && word(head, 20) >> 16 & 0xbfff == 0;
         if !plain || head[23] != protocol::TCP {
@@ -102,8 +95,8 @@ impl Stack {
         if Sum::from_wide(sum).value() != 0xffff {
             return None;
         }
-        let addresses = u64::from(word(head, 26)) << 32 | u64::from(word(head, 30));
-        let id = self.tcp.find_v4(addresses, word(head, TCP_V4))?;
+        let key = FlowKey::v4(word(head, 26), word(head, 30), word(head, TCP_V4));
+        let id = self.tcp.find_key(&key)?;
         let pseudo = || {
             let addresses = u64::from(word(head, 26)) + u64::from(word(head, 30));
             Sum::from_wide(addresses + u64::from(protocol::TCP) + tcp.len() as u64)
@@ -117,7 +110,7 @@ impl Stack {
         head: &[u8; V6],
         frame: &'a [u8],
         checksum: RxChecksum,
-    ) -> Option<(ConnectionId, Short<'a>)> {
+    ) -> Option<(ConnectionId, Segment<'a>)> {
         // Version 6, no congestion mark; TCP follows.
         let mark = word(head, 14) >> 20 & 3;
         if head[14] >> 4 != 6 || mark == 3 || head[20] != protocol::TCP {
@@ -136,34 +129,28 @@ impl Stack {
 
 /// The segment, if its header is the usual one.
 #[inline(always)]
-fn segment<'a>(head: &[u8; 32], tcp: &'a [u8]) -> Option<Short<'a>> {
+fn segment<'a>(head: &[u8; 32], tcp: &'a [u8]) -> Option<Segment<'a>> {
     // Eight words of header, no flags but ACK, PSH and FIN.
     let flags = half(head, 12);
     let usual = flags & 0xfff6 == 0x8010 && word(head, 20) == TIMESTAMPS;
     if !usual {
         return None;
     }
-    Some(Short {
+    Some(Segment {
         seq: SeqNumber(word(head, 4)),
         ack: SeqNumber(word(head, 8)),
         flags: TcpFlags((flags & 0xff) as u8),
         window: half(head, 14),
-        timestamps: Timestamps {
-            value: word(head, 24),
-            echo: word(head, 28),
-        },
+        options: TcpOptions::with_timestamps(word(head, 24), word(head, 28)),
+        // Of a mark alone anything follows.
+        ecn: Ecn::NotEct,
         payload: tcp.get(32..)?,
     })
 }
 
 /// True when the checksum is known to be right, or is.
 #[inline(always)]
-pub(super) fn sums_up(
-    checksum: RxChecksum,
-    field: u16,
-    pseudo: impl Fn() -> Sum,
-    tcp: &[u8],
-) -> bool {
+fn sums_up(checksum: RxChecksum, field: u16, pseudo: impl Fn() -> Sum, tcp: &[u8]) -> bool {
     match checksum {
         RxChecksum::Verified => true,
         RxChecksum::MaybePartial if field == pseudo().value() => true,
@@ -172,11 +159,11 @@ pub(super) fn sums_up(
 }
 
 #[inline(always)]
-pub(super) fn word<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
+fn word<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 #[inline(always)]
-pub(super) fn half<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
+fn half<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }

@@ -1,0 +1,80 @@
+//! Header prediction (Van Jacobson's): the segment that is expected next, of a connection on which nothing is wrong.
+//!
+//! Nearly all segments of a transfer bring the data expected next, or an acknowledgement, in order and without a gap. The steps
+//! of the RFC (`input`) would let them pass one after the other; a few comparisons show that, and what remains to be done is
+//! done at once. Whatever differs in anything takes all the steps.
+//!
+//! Rule: a segment that is predicted leaves the connection as the steps would have. `tests/all/fast_paths` plays random
+//! games with and without prediction and compares the frames.
+
+use exos_wire::tcp::TcpFlags;
+
+use crate::tcp::connection::Connection;
+use crate::tcp::ecn::Ecn;
+use crate::tcp::input::{Context, Segment};
+use crate::tcp::memory::Pressure;
+use crate::tcp::state::State;
+
+impl Connection {
+    /// No step of `input` would object to it, and those that are left out would change nothing.
+    #[inline]
+    pub(in crate::tcp) fn is_predicted(&self, seg: &Segment<'_>) -> bool {
+        let Some(stamp) = seg.options.timestamps else {
+            return false;
+        };
+        let room = (self.rcv_edge - self.rcv_nxt).max(0) as usize;
+        let progress = seg.ack != self.snd_una;
+        let window = u32::from(seg.window) << self.snd_scale;
+        self.state == State::Established
+            && seg.seq == self.rcv_nxt
+            && seg.flags.0 & !TcpFlags::PSH.0 == TcpFlags::ACK.0
+            && seg.ecn == Ecn::NotEct
+            && seg.payload.len() <= room
+            // An acknowledgement of what was sent, or data that says nothing else.
+            && match progress {
+                true => seg.ack.gt(self.snd_una) && seg.ack.le(self.snd_max) && window > 0,
+                false => window == self.snd_wnd && !seg.payload.is_empty(),
+            }
+            && self.timestamps
+            && stamp.value.wrapping_sub(self.ts_recent) as i32 >= 0
+            && self.snd_wnd > 0
+            && !self.discarding
+            && !self.probing
+            && self.retries == 0
+            && self.peer_fin.is_none()
+            && self.pressure == Pressure::None
+            && self.receive.beyond().is_none()
+            && seg.options.sack.is_empty()
+            && seg.options.user_timeout.is_none()
+    }
+
+    /// Take it in.
+    #[inline]
+    pub(in crate::tcp) fn take_predicted(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) {
+        self.heard_at = cx.now;
+        if let Some(stamp) = seg
+            .options
+            .timestamps
+            .filter(|_| seg.seq.le(self.last_ack_sent))
+        {
+            self.ts_recent = stamp.value;
+        }
+        if seg.ack != self.snd_una {
+            if !self.take_predicted_ack(seg, cx.now) {
+                self.set_window(seg.seq, seg.ack, u32::from(seg.window) << self.snd_scale);
+                self.new_data_acknowledged(seg, cx);
+            }
+        } else if self.snd_wl1.le(seg.seq) {
+            // Else what came beyond a gap has said something newer of the window.
+            (self.snd_wl1, self.snd_wl2) = (seg.seq, seg.ack);
+        }
+        if seg.payload.is_empty() {
+            return;
+        }
+        let len = self.note_arrival(seg, seg.payload.len(), cx.now);
+        let skipping = self.skipping();
+        self.receive.append(seg.payload, cx.memory);
+        let advanced = seg.payload.len() as u32;
+        self.received_in_order(seg, (advanced, len), (false, skipping), cx);
+    }
+}
