@@ -30,9 +30,7 @@ mod incoming;
 pub mod layout;
 pub mod limits;
 pub mod maps;
-pub mod model;
 mod outgoing;
-mod packet;
 mod parse;
 mod share;
 mod splice;
@@ -47,6 +45,5 @@ pub use layout::{
     Share, Slot, SlotKind,
 };
 pub use maps::{MapFds, MapSpec, MapType, Maps};
-pub use model::Model;
 pub use outgoing::{Checksum, outgoing, outgoing_general};
 pub use tap::{Direction, TapRecord, Verdict};

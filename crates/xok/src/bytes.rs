@@ -1,12 +1,17 @@
 //! Values to bytes and back, little-endian.
 //!
-//! A [`Reader`] is total: each `take` either finds its bytes, in range, or says what is wrong; [`Reader::finish`]
-//! refuses what is left over, so that no two byte strings mean the same message.
+//! What has a form in bytes is [`InBytes`]. A struct or a message is the list of its fields ([`in_bytes!`],
+//! [`numbered!`]): one list, by which it is written and read, so that the two cannot disagree.
+//!
+//! Reading is total: each value either finds its bytes, in range, or says what is wrong; [`Reader::finish`] refuses
+//! what is left over, so that no two byte strings mean the same message.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
-use crate::claim::{Endpoint, Protocol};
+use exos_wire::Mac;
+
+use crate::claim::{Claim, Endpoint, Protocol};
 
 /// Why bytes are not a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,198 +57,326 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        let (head, rest) = self
-            .rest
-            .split_first_chunk()
-            .ok_or(DecodeError::Truncated)?;
+    fn take(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
+        let split = self.rest.split_at_checked(len);
+        let (head, rest) = split.ok_or(DecodeError::Truncated)?;
         self.rest = rest;
-        Ok(*head)
+        Ok(head)
+    }
+}
+
+/// A value with one form in bytes.
+pub(crate) trait InBytes: Sized {
+    fn write(&self, bytes: &mut Vec<u8>);
+
+    /// `field` is what an error names.
+    fn read(r: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError>;
+
+    fn write_all(values: &[Self], bytes: &mut Vec<u8>) {
+        values.iter().for_each(|value| value.write(bytes));
     }
 
-    pub(crate) fn u8(&mut self) -> Result<u8, DecodeError> {
-        Ok(u8::from_le_bytes(self.array()?))
+    fn read_all(
+        r: &mut Reader<'_>,
+        len: usize,
+        field: &'static str,
+    ) -> Result<Vec<Self>, DecodeError> {
+        (0..len).map(|_| Self::read(r, field)).collect()
+    }
+}
+
+/// A value whose length has a bound: the length in 16 bits, and what it consists of.
+pub(crate) trait Bounded: Sized {
+    fn write_up_to(&self, most: usize, bytes: &mut Vec<u8>);
+
+    fn read_up_to(
+        r: &mut Reader<'_>,
+        most: usize,
+        field: &'static str,
+    ) -> Result<Self, DecodeError>;
+}
+
+/// A value of several kinds, each with a number and fields of its own.
+pub(crate) trait Numbered: Sized {
+    fn number(&self) -> u16;
+
+    fn write_fields(&self, bytes: &mut Vec<u8>);
+
+    /// `None` when no kind has the number.
+    fn read_fields(number: u16, r: &mut Reader<'_>) -> Result<Option<Self>, DecodeError>;
+}
+
+/// The fields of a struct, in the order of their bytes. `<=` says the most that a text or a list may have, `where` what
+/// must hold of the whole.
+macro_rules! in_bytes {
+    ($type:ident { $($field:ident $(<= $most:expr)?),* $(,)? } $(where $holds:expr)?) => {
+        impl $crate::bytes::InBytes for $type {
+            fn write(&self, bytes: &mut Vec<u8>) {
+                let Self { $($field),* } = self;
+                $($crate::bytes::write_field!(bytes, $field $(, $most)?);)*
+            }
+
+            fn read(r: &mut Reader<'_>, _field: &'static str) -> Result<Self, DecodeError> {
+                let value = Self { $($field: $crate::bytes::read_field!(r, $field $(, $most)?)),* };
+                $(if !($holds)(&value) {
+                    return Err(DecodeError::BadField(_field));
+                })?
+                Ok(value)
+            }
+        }
+    };
+}
+
+/// The kinds of an enum: the number of each and its fields, as [`in_bytes!`] has them.
+macro_rules! numbered {
+    ($type:ident { $(
+        $number:literal => $kind:ident
+            $({ $($field:ident $(<= $most:expr)?),* })?
+            $(($($inner:ident),*))?,
+    )* }) => {
+        impl $crate::bytes::Numbered for $type {
+            fn number(&self) -> u16 {
+                match self {
+                    $(Self::$kind { .. } => $number,)*
+                }
+            }
+
+            fn write_fields(&self, bytes: &mut Vec<u8>) {
+                match self {
+                    $(Self::$kind $({ $($field),* })? $(($($inner),*))? => {
+                        $($($crate::bytes::write_field!(bytes, $field $(, $most)?);)*)?
+                        $($($crate::bytes::write_field!(bytes, $inner);)*)?
+                    })*
+                }
+            }
+
+            fn read_fields(
+                number: u16,
+                r: &mut Reader<'_>,
+            ) -> Result<Option<Self>, DecodeError> {
+                Ok(Some(match number {
+                    $($number => Self::$kind
+                        $({ $($field: $crate::bytes::read_field!(r, $field $(, $most)?)),* })?
+                        $(($($crate::bytes::read_field!(r, $inner)),*))?,)*
+                    _ => return Ok(None),
+                }))
+            }
+        }
+    };
+}
+
+macro_rules! write_field {
+    ($bytes:expr, $field:ident) => {
+        $crate::bytes::InBytes::write($field, $bytes)
+    };
+    ($bytes:expr, $field:ident, $most:expr) => {
+        $crate::bytes::Bounded::write_up_to($field, $most, $bytes)
+    };
+}
+
+macro_rules! read_field {
+    ($r:expr, $field:ident) => {
+        $crate::bytes::InBytes::read($r, stringify!($field))?
+    };
+    ($r:expr, $field:ident, $most:expr) => {
+        $crate::bytes::Bounded::read_up_to($r, $most, stringify!($field))?
+    };
+}
+
+pub(crate) use {in_bytes, numbered, read_field, write_field};
+
+macro_rules! numbers {
+    ($($type:ident)*) => {$(
+        impl InBytes for $type {
+            fn write(&self, bytes: &mut Vec<u8>) {
+                self.to_le_bytes().write(bytes);
+            }
+
+            fn read(r: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
+                Ok(Self::from_le_bytes(InBytes::read(r, field)?))
+            }
+        }
+    )*};
+}
+
+numbers!(u16 u32 u64);
+
+impl InBytes for u8 {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        bytes.push(*self);
     }
 
-    pub(crate) fn u16(&mut self) -> Result<u16, DecodeError> {
-        Ok(u16::from_le_bytes(self.array()?))
+    fn read(r: &mut Reader<'_>, _field: &'static str) -> Result<Self, DecodeError> {
+        Ok(r.take(1)?[0])
     }
 
-    pub(crate) fn u32(&mut self) -> Result<u32, DecodeError> {
-        Ok(u32::from_le_bytes(self.array()?))
+    fn write_all(values: &[Self], bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(values);
     }
 
-    pub(crate) fn u64(&mut self) -> Result<u64, DecodeError> {
-        Ok(u64::from_le_bytes(self.array()?))
+    fn read_all(
+        r: &mut Reader<'_>,
+        len: usize,
+        _field: &'static str,
+    ) -> Result<Vec<Self>, DecodeError> {
+        Ok(r.take(len)?.to_vec())
+    }
+}
+
+impl<const N: usize> InBytes for [u8; N] {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(self);
     }
 
-    pub(crate) fn bool(&mut self, field: &'static str) -> Result<bool, DecodeError> {
-        match self.u8()? {
+    fn read(r: &mut Reader<'_>, _field: &'static str) -> Result<Self, DecodeError> {
+        Ok(r.take(N)?.try_into().expect("N bytes were taken"))
+    }
+}
+
+impl InBytes for bool {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        u8::from(*self).write(bytes);
+    }
+
+    fn read(r: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
+        match u8::read(r, field)? {
             0 => Ok(false),
             1 => Ok(true),
             _ => Err(DecodeError::BadField(field)),
         }
     }
+}
 
-    /// A length in 16 bits, and that many bytes.
-    pub(crate) fn blob(
-        &mut self,
-        most: usize,
-        field: &'static str,
-    ) -> Result<&'a [u8], DecodeError> {
-        let len = usize::from(self.u16()?);
-        if len > most {
-            return Err(DecodeError::BadField(field));
-        }
-        let (head, rest) = self
-            .rest
-            .split_at_checked(len)
-            .ok_or(DecodeError::Truncated)?;
-        self.rest = rest;
-        Ok(head)
-    }
-
-    /// Text for people: no control characters, since it ends up on terminals.
-    pub(crate) fn text(&mut self, most: usize, field: &'static str) -> Result<String, DecodeError> {
-        let bytes = self.blob(most, field)?;
-        let text = std::str::from_utf8(bytes).map_err(|_| DecodeError::BadField(field))?;
-        if text.chars().any(char::is_control) {
-            return Err(DecodeError::BadField(field));
-        }
-        Ok(text.to_owned())
-    }
-
-    pub(crate) fn ip(&mut self) -> Result<IpAddr, DecodeError> {
-        match self.u8()? {
-            4 => Ok(IpAddr::V4(Ipv4Addr::from(self.array::<4>()?))),
-            6 => Ok(IpAddr::V6(Ipv6Addr::from(self.array::<16>()?))),
-            _ => Err(DecodeError::BadField("address family")),
+impl<T: InBytes> InBytes for Option<T> {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        self.is_some().write(bytes);
+        if let Some(value) = self {
+            value.write(bytes);
         }
     }
 
-    pub(crate) fn endpoint(&mut self) -> Result<Endpoint, DecodeError> {
-        Ok(Endpoint {
-            ip: self.ip()?,
-            port: self.u16()?,
-        })
-    }
-
-    pub(crate) fn protocol(&mut self) -> Result<Protocol, DecodeError> {
-        Protocol::from_number(self.u8()?).ok_or(DecodeError::BadField("protocol"))
-    }
-
-    pub(crate) fn option<T>(
-        &mut self,
-        field: &'static str,
-        some: impl FnOnce(&mut Self) -> Result<T, DecodeError>,
-    ) -> Result<Option<T>, DecodeError> {
-        self.bool(field)?.then(|| some(self)).transpose()
-    }
-
-    /// A count in 16 bits, and that many values.
-    pub(crate) fn list<T>(
-        &mut self,
-        most: usize,
-        field: &'static str,
-        mut each: impl FnMut(&mut Self) -> Result<T, DecodeError>,
-    ) -> Result<Vec<T>, DecodeError> {
-        let len = usize::from(self.u16()?);
-        if len > most {
-            return Err(DecodeError::BadField(field));
-        }
-        (0..len).map(|_| each(self)).collect()
+    fn read(r: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
+        let is_some = bool::read(r, field)?;
+        is_some.then(|| T::read(r, field)).transpose()
     }
 }
 
-/// Appends values to bytes.
-#[derive(Debug, Default)]
-pub(crate) struct Writer {
-    pub(crate) bytes: Vec<u8>,
+impl<A: InBytes, B: InBytes> InBytes for (A, B) {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        self.0.write(bytes);
+        self.1.write(bytes);
+    }
+
+    fn read(r: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
+        Ok((A::read(r, field)?, B::read(r, field)?))
+    }
 }
 
-impl Writer {
-    pub(crate) fn raw(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    pub(crate) fn u8(&mut self, value: u8) {
-        self.bytes.push(value);
-    }
-
-    pub(crate) fn u16(&mut self, value: u16) {
-        self.raw(&value.to_le_bytes());
-    }
-
-    pub(crate) fn u32(&mut self, value: u32) {
-        self.raw(&value.to_le_bytes());
-    }
-
-    pub(crate) fn u64(&mut self, value: u64) {
-        self.raw(&value.to_le_bytes());
-    }
-
-    pub(crate) fn bool(&mut self, value: bool) {
-        self.u8(u8::from(value));
-    }
-
-    /// Panics when it is longer than its bound: that is a bug of the one that made it.
-    pub(crate) fn blob(&mut self, bytes: &[u8], most: usize) {
-        assert!(
-            bytes.len() <= most,
-            "{} bytes where {most} fit",
-            bytes.len()
-        );
-        self.u16(u16::try_from(bytes.len()).expect("bounds are below 64 KiB"));
-        self.raw(bytes);
-    }
-
-    /// Text for people: cut at its bound, control characters replaced. What we say quotes files and errors.
-    pub(crate) fn text(&mut self, text: &str, most: usize) {
-        let clean: String = text
-            .chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
-            .collect();
-        let end = clean.floor_char_boundary(most);
-        self.blob(&clean.as_bytes()[..end], most);
-    }
-
-    pub(crate) fn ip(&mut self, ip: IpAddr) {
-        match ip {
-            IpAddr::V4(ip) => {
-                self.u8(4);
-                self.raw(&ip.octets());
-            }
-            IpAddr::V6(ip) => {
-                self.u8(6);
-                self.raw(&ip.octets());
-            }
+impl InBytes for IpAddr {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::V4(ip) => (4_u8, ip.octets()).write(bytes),
+            Self::V6(ip) => (6_u8, ip.octets()).write(bytes),
         }
     }
 
-    pub(crate) fn endpoint(&mut self, endpoint: Endpoint) {
-        self.ip(endpoint.ip);
-        self.u16(endpoint.port);
-    }
-
-    pub(crate) fn option<T>(&mut self, value: Option<T>, some: impl FnOnce(&mut Self, T)) {
-        self.bool(value.is_some());
-        if let Some(value) = value {
-            some(self, value);
+    fn read(r: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
+        match u8::read(r, field)? {
+            4 => Ok(Self::from(<[u8; 4]>::read(r, field)?)),
+            6 => Ok(Self::from(<[u8; 16]>::read(r, field)?)),
+            _ => Err(DecodeError::BadField(field)),
         }
     }
+}
 
-    pub(crate) fn list<T>(
-        &mut self,
-        values: &[T],
+impl InBytes for Mac {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        self.0.write(bytes);
+    }
+
+    fn read(r: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
+        Ok(Self(InBytes::read(r, field)?))
+    }
+}
+
+impl InBytes for Protocol {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        self.number().write(bytes);
+    }
+
+    fn read(r: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
+        Self::from_number(u8::read(r, field)?).ok_or(DecodeError::BadField(field))
+    }
+}
+
+in_bytes!(Endpoint { ip, port });
+
+in_bytes!(Claim {
+    interface,
+    protocol,
+    local,
+    port,
+    remote,
+} where |claim: &Claim| claim.check().is_ok());
+
+/// Panics when the list is longer than its bound: that is a bug of the one that made it.
+impl<T: InBytes> Bounded for Vec<T> {
+    fn write_up_to(&self, most: usize, bytes: &mut Vec<u8>) {
+        let len = self.len();
+        assert!(len <= most, "{len} values where {most} fit");
+        u16::try_from(len)
+            .expect("bounds are below 64 Ki")
+            .write(bytes);
+        T::write_all(self, bytes);
+    }
+
+    fn read_up_to(
+        r: &mut Reader<'_>,
         most: usize,
-        mut each: impl FnMut(&mut Self, &T),
-    ) {
-        assert!(
-            values.len() <= most,
-            "{} values where {most} fit",
-            values.len()
-        );
-        self.u16(u16::try_from(values.len()).expect("bounds are below 64 Ki"));
-        values.iter().for_each(|value| each(self, value));
+        field: &'static str,
+    ) -> Result<Self, DecodeError> {
+        let len = usize::from(u16::read(r, field)?);
+        if len > most {
+            return Err(DecodeError::BadField(field));
+        }
+        T::read_all(r, len, field)
     }
+}
+
+/// Text for people, which ends up on terminals: without control characters. What we say quotes files and errors, so it
+/// is cut at its bound where it is written, and its control characters replaced.
+impl Bounded for String {
+    fn write_up_to(&self, most: usize, bytes: &mut Vec<u8>) {
+        let clean = self.chars().map(|c| if c.is_control() { ' ' } else { c });
+        let mut clean: Self = clean.collect();
+        clean.truncate(clean.floor_char_boundary(most));
+        clean.into_bytes().write_up_to(most, bytes);
+    }
+
+    fn read_up_to(
+        r: &mut Reader<'_>,
+        most: usize,
+        field: &'static str,
+    ) -> Result<Self, DecodeError> {
+        let text = Self::from_utf8(Bounded::read_up_to(r, most, field)?);
+        let text = text.ok().filter(|text| !text.chars().any(char::is_control));
+        text.ok_or(DecodeError::BadField(field))
+    }
+}
+
+/// A value of which all that there are are listed: its place in the list, in one byte.
+pub(crate) fn write_place<T: PartialEq>(all: &[T], value: &T, bytes: &mut Vec<u8>) {
+    let place = all.iter().position(|one| one == value);
+    let place = u8::try_from(place.expect("all are listed"));
+    place.expect("lists are short").write(bytes);
+}
+
+/// The value that [`write_place`] wrote.
+pub(crate) fn read_place<T: Copy>(
+    all: &[T],
+    r: &mut Reader<'_>,
+    field: &'static str,
+) -> Result<T, DecodeError> {
+    let place = usize::from(u8::read(r, field)?);
+    all.get(place).copied().ok_or(DecodeError::BadField(field))
 }

@@ -35,6 +35,9 @@ pub const ADDRESSES_MAX: usize = 64;
 /// Gateways of one interface that are told of.
 pub const GATEWAYS_MAX: usize = 8;
 
+/// Grants that an attached slot is told of: as many as fit into a message, at some 50 bytes each.
+pub const ATTACHED_GRANTS_MAX: usize = 1000;
+
 /// Bytes of the TIME-WAIT entries of one message: what is left beside the message's other fields.
 pub const TIME_WAIT_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 256;
 

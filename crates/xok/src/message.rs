@@ -24,7 +24,7 @@ pub use facts::{Facts, LINK_BYTES};
 pub use notice::{Farewell, Notice, Revoked};
 pub use request::{Mode, PortWish, Request};
 
-use crate::bytes::{DecodeError, Reader, Writer};
+use crate::bytes::{DecodeError, InBytes, Numbered, Reader};
 use crate::limits::SECRET_BYTES;
 
 /// The version of this protocol.
@@ -44,8 +44,16 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Kinds of answers begin here.
-const ANSWERS: u16 = 64;
+impl InBytes for Secret {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        self.0.write(bytes);
+    }
+
+    fn read(r: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
+        Ok(Self(InBytes::read(r, field)?))
+    }
+}
+
 /// Kinds of notices begin here.
 const NOTICES: u16 = 128;
 
@@ -62,15 +70,15 @@ impl FromDaemon {
     /// Reads a datagram from the daemon.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
-        let (kind, tag) = (reader.u16()?, reader.u32()?);
-        let message = if kind >= NOTICES {
-            if tag != 0 {
-                return Err(DecodeError::BadField("tag of a notice"));
-            }
-            Self::Notice(Notice::read(kind, &mut reader)?)
+        let (kind, tag) = read_head(&mut reader)?;
+        let message = if kind < NOTICES {
+            Answer::read_fields(kind, &mut reader)?.map(|answer| Self::Answer(tag, answer))
+        } else if tag == 0 {
+            Notice::read_fields(kind, &mut reader)?.map(Self::Notice)
         } else {
-            Self::Answer(tag, Answer::read(kind, &mut reader)?)
+            return Err(DecodeError::BadField("tag of a notice"));
         };
+        let message = message.ok_or(DecodeError::UnknownKind(kind))?;
         reader.finish()?;
         Ok(message)
     }
@@ -84,11 +92,16 @@ impl FromDaemon {
     }
 }
 
-fn header(kind: u16, tag: u32) -> Writer {
-    let mut writer = Writer::default();
-    writer.u16(kind);
-    writer.u32(tag);
-    writer
+/// Kind and tag of a message.
+fn read_head(reader: &mut Reader<'_>) -> Result<(u16, u32), DecodeError> {
+    InBytes::read(reader, "head")
+}
+
+fn encode(message: &impl Numbered, tag: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    (message.number(), tag).write(&mut bytes);
+    message.write_fields(&mut bytes);
+    bytes
 }
 
 #[cfg(test)]

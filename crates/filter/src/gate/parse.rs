@@ -1,6 +1,6 @@
 //! Code that reads headers into the fields of [`super::code`].
 //!
-//! Does what [`super::packet::Packet::parse`] does, branch by branch; the RFC's words stand there.
+//! Does what `tests/all/gate/model/packet.rs` does, branch by branch; the RFC's words stand there.
 
 use super::code::{
     Code, DESTINATION, DESTINATION_PORT, END, FRAGMENT, ICMP_TYPE, IDENTIFIER, IP, IS_V6, LENGTH,

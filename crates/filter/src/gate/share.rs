@@ -3,7 +3,7 @@
 //! Each slot has a bucket that fills at its guaranteed rate, the link one that fills at its own. A packet that its
 //! slot's bucket allows always goes, and is charged to both. One beyond it goes while the link's bucket has tokens
 //! left, that is while others leave some of their shares unused, and while the slot has not had more of that than its
-//! part. So nothing is wasted, nobody is starved, and no control loop runs. [`super::model::police`] is the meaning.
+//! part. So nothing is wasted, nobody is starved, and no control loop runs. `tests/all/gate/model/buckets.rs` computes it in plain Rust.
 
 use super::code::{CHARGE, Code, Side};
 use super::limits::{FADE_NS, FADE_SHIFT, REFILL_NS_MAX, REFILL_NS_MIN, SEGMENT_HEADERS_LEN};

@@ -4,7 +4,7 @@
 use crate::common;
 use crate::gate;
 
-use exos_filter::gate::model::Model;
+use crate::gate::model::Model;
 use exos_filter::gate::{self as gates, Bucket, FlowKey, FlowValue, Share, Slot, SlotKind};
 use exos_host::bpf::{Prog, SkbContext, permitted};
 use exos_host::netns::NetNs;

@@ -6,12 +6,12 @@ use std::net::IpAddr;
 use exos_wire::Mac;
 
 use super::facts::Facts;
-use super::{ANSWERS, GrantId, Secret, header};
-use crate::bytes::{DecodeError, Reader, Writer};
+use super::{GrantId, Secret, encode};
+use crate::bytes::{DecodeError, InBytes, Reader, in_bytes, numbered, read_place, write_place};
 use crate::claim::Claim;
 use crate::limits::{
-    ADDRESSES_MAX, ASKER_BYTES_MAX, GATEWAYS_MAX, INTERFACE_NAME_BYTES_MAX, INTERFACES_MAX,
-    TEXT_BYTES_MAX,
+    ADDRESSES_MAX, ASKER_BYTES_MAX, ATTACHED_GRANTS_MAX, GATEWAYS_MAX, INTERFACE_NAME_BYTES_MAX,
+    INTERFACES_MAX, TEXT_BYTES_MAX,
 };
 
 /// An address of an interface.
@@ -79,11 +79,6 @@ impl Refusal {
         Self::Busy,
     ];
 
-    fn number(self) -> u8 {
-        let at = Self::ALL.iter().position(|r| *r == self);
-        u8::try_from(at.expect("all are listed")).expect("there are 9")
-    }
-
     /// Its name in counters and JSON.
     pub const fn name(self) -> &'static str {
         match self {
@@ -103,6 +98,16 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl InBytes for Refusal {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        write_place(&Self::ALL, self, bytes);
+    }
+
+    fn read(r: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
+        read_place(&Self::ALL, r, field)
     }
 }
 
@@ -127,7 +132,7 @@ pub enum Answer {
         token: Secret,
         /// The ring.
         facts: Facts,
-        /// The grants that the slot holds: none after `Attach`.
+        /// The grants that the slot holds, [`ATTACHED_GRANTS_MAX`] of them at most: none after `Attach`.
         grants: Vec<(GrantId, Claim)>,
     },
     /// To `Claim`, `Narrow` and `Import`.
@@ -167,159 +172,40 @@ pub enum Answer {
     },
 }
 
-/// Grants in one `Attached`: as many as fit, at some 50 bytes each.
-const ATTACHED_GRANTS_MAX: usize = 1000;
-
 impl Answer {
-    pub(super) fn read(kind: u16, r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let kind = kind.checked_sub(ANSWERS);
-        Ok(match kind {
-            Some(0) => Self::Welcome {
-                version: r.u16()?,
-                pid: r.u32()?,
-                interfaces: r.list(INTERFACES_MAX, "interfaces", interface)?,
-            },
-            Some(1) => Self::Attached {
-                slot: r.u32()?,
-                token: Secret(r.array()?),
-                facts: Facts::read(r)?,
-                grants: r.list(ATTACHED_GRANTS_MAX, "grants", |r| Ok((r.u32()?, claim(r)?)))?,
-            },
-            Some(2) => Self::Granted {
-                grant: r.u32()?,
-                claim: claim(r)?,
-            },
-            Some(3) => Self::Done,
-            Some(4) => Self::Ticket(Secret(r.array()?)),
-            Some(5) => Self::Tapped { tap: r.u32()? },
-            Some(6) => Self::Report {
-                bytes: r.u32()?,
-                asker: r.text(ASKER_BYTES_MAX, "asker")?,
-            },
-            Some(7) => Self::Refused {
-                code: refusal(r)?,
-                text: r.text(TEXT_BYTES_MAX, "text")?,
-            },
-            Some(8) => Self::GrantedFilter { grant: r.u32()? },
-            _ => return Err(DecodeError::UnknownKind(kind.map_or(0, |k| k + ANSWERS))),
-        })
-    }
-
-    /// The datagram. Texts are cut; of a slot's grants the first thousand are told.
+    /// The datagram. Texts are cut.
+    ///
+    /// # Panics
+    ///
+    /// When a list is longer than its limit.
     pub fn encode(&self, tag: u32) -> Vec<u8> {
-        let mut w = header(ANSWERS + self.kind(), tag);
-        match self {
-            Self::Welcome {
-                version,
-                pid,
-                interfaces,
-            } => {
-                w.u16(*version);
-                w.u32(*pid);
-                w.list(interfaces, INTERFACES_MAX, write_interface);
-            }
-            Self::Attached {
-                slot,
-                token,
-                facts,
-                grants,
-            } => {
-                w.u32(*slot);
-                w.raw(&token.0);
-                facts.write(&mut w);
-                let told = &grants[..grants.len().min(ATTACHED_GRANTS_MAX)];
-                w.list(told, ATTACHED_GRANTS_MAX, |w, (grant, claim)| {
-                    w.u32(*grant);
-                    write_claim(w, claim);
-                });
-            }
-            Self::Granted { grant, claim } => {
-                w.u32(*grant);
-                write_claim(&mut w, claim);
-            }
-            Self::Done => {}
-            Self::Ticket(ticket) => w.raw(&ticket.0),
-            Self::Tapped { tap } => w.u32(*tap),
-            Self::GrantedFilter { grant } => w.u32(*grant),
-            Self::Report { bytes, asker } => {
-                w.u32(*bytes);
-                w.text(asker, ASKER_BYTES_MAX);
-            }
-            Self::Refused { code, text } => {
-                w.u8(code.number());
-                w.text(text, TEXT_BYTES_MAX);
-            }
-        }
-        w.bytes
-    }
-
-    fn kind(&self) -> u16 {
-        match self {
-            Self::Welcome { .. } => 0,
-            Self::Attached { .. } => 1,
-            Self::Granted { .. } => 2,
-            Self::Done => 3,
-            Self::Ticket(_) => 4,
-            Self::Tapped { .. } => 5,
-            Self::Report { .. } => 6,
-            Self::Refused { .. } => 7,
-            Self::GrantedFilter { .. } => 8,
-        }
+        encode(self, tag)
     }
 }
 
-fn refusal(r: &mut Reader<'_>) -> Result<Refusal, DecodeError> {
-    let number = usize::from(r.u8()?);
-    let known = Refusal::ALL.get(number).copied();
-    known.ok_or(DecodeError::BadField("code"))
-}
+numbered!(Answer {
+    64 => Welcome { version, pid, interfaces <= INTERFACES_MAX },
+    65 => Attached { slot, token, facts, grants <= ATTACHED_GRANTS_MAX },
+    66 => Granted { grant, claim },
+    67 => Done,
+    68 => Ticket(ticket),
+    69 => Tapped { tap },
+    70 => Report { bytes, asker <= ASKER_BYTES_MAX },
+    71 => Refused { code, text <= TEXT_BYTES_MAX },
+    72 => GrantedFilter { grant },
+});
 
-fn claim(r: &mut Reader<'_>) -> Result<Claim, DecodeError> {
-    let claim = Claim {
-        interface: r.u32()?,
-        protocol: r.protocol()?,
-        local: r.ip()?,
-        port: r.u16()?,
-        remote: r.option("remote", Reader::endpoint)?,
-    };
-    claim.check().map_err(|_| DecodeError::BadField("claim"))?;
-    Ok(claim)
-}
+in_bytes!(InterfaceInfo {
+    name <= INTERFACE_NAME_BYTES_MAX,
+    index,
+    mac,
+    mtu,
+    addresses <= ADDRESSES_MAX,
+    gateways <= GATEWAYS_MAX,
+});
 
-fn write_claim(w: &mut Writer, claim: &Claim) {
-    w.u32(claim.interface);
-    w.u8(claim.protocol.number());
-    w.ip(claim.local);
-    w.u16(claim.port);
-    w.option(claim.remote, |w, remote| w.endpoint(remote));
-}
-
-fn interface(r: &mut Reader<'_>) -> Result<InterfaceInfo, DecodeError> {
-    Ok(InterfaceInfo {
-        name: r.text(INTERFACE_NAME_BYTES_MAX, "interface")?,
-        index: r.u32()?,
-        mac: Mac(r.array()?),
-        mtu: r.u32()?,
-        addresses: r.list(ADDRESSES_MAX, "addresses", |r| {
-            Ok(LocalAddress {
-                ip: r.ip()?,
-                prefix: r.u8()?,
-                ours_alone: r.bool("ours alone")?,
-            })
-        })?,
-        gateways: r.list(GATEWAYS_MAX, "gateways", Reader::ip)?,
-    })
-}
-
-fn write_interface(w: &mut Writer, interface: &InterfaceInfo) {
-    w.text(&interface.name, INTERFACE_NAME_BYTES_MAX);
-    w.u32(interface.index);
-    w.raw(&interface.mac.0);
-    w.u32(interface.mtu);
-    w.list(&interface.addresses, ADDRESSES_MAX, |w, address| {
-        w.ip(address.ip);
-        w.u8(address.prefix);
-        w.bool(address.ours_alone);
-    });
-    w.list(&interface.gateways, GATEWAYS_MAX, |w, ip| w.ip(*ip));
-}
+in_bytes!(LocalAddress {
+    ip,
+    prefix,
+    ours_alone,
+});

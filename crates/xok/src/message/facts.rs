@@ -1,6 +1,6 @@
 //! What a program must know of the ring that it is given, to use it.
 
-use crate::bytes::{DecodeError, Reader, Writer};
+use crate::bytes::{DecodeError, Reader, in_bytes};
 
 /// Bytes in which the link describes itself.
 pub const LINK_BYTES: usize = 64;
@@ -18,18 +18,8 @@ pub struct Facts {
     pub link: [u8; LINK_BYTES],
 }
 
-impl Facts {
-    pub(super) fn write(&self, w: &mut Writer) {
-        w.u32(self.interface);
-        w.bool(self.direct);
-        w.raw(&self.link);
-    }
-
-    pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self {
-            interface: r.u32()?,
-            direct: r.bool("direct")?,
-            link: r.array()?,
-        })
-    }
-}
+in_bytes!(Facts {
+    interface,
+    direct,
+    link,
+});

@@ -1,7 +1,9 @@
 //! What the daemon says unasked.
 
-use super::{GrantId, NOTICES, header};
-use crate::bytes::{DecodeError, Reader};
+use super::{GrantId, encode};
+use crate::bytes::{
+    DecodeError, InBytes, Numbered as _, Reader, numbered, read_place, write_place,
+};
 use crate::limits::TEXT_BYTES_MAX;
 
 /// What is being taken back.
@@ -28,6 +30,11 @@ pub enum Farewell {
     Revoked,
 }
 
+impl Farewell {
+    /// All of them; the position is the number in bytes.
+    const ALL: [Self; 4] = [Self::Restarting, Self::Stopping, Self::Full, Self::Revoked];
+}
+
 /// What the daemon says unasked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notice {
@@ -50,71 +57,45 @@ pub enum Notice {
 }
 
 impl Notice {
-    pub(super) fn read(kind: u16, r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(match kind.checked_sub(NOTICES) {
-            Some(0) => {
-                let what = match r.u8()? {
-                    0 => Revoked::Slot,
-                    1 => Revoked::Grant(r.u32()?),
-                    2 => Revoked::Rate(r.u64()?),
-                    _ => return Err(DecodeError::BadField("what")),
-                };
-                Self::Revoke {
-                    what,
-                    deadline_ms: r.u32()?,
-                    reason: r.text(TEXT_BYTES_MAX, "reason")?,
-                }
-            }
-            Some(1) => Self::Changed {
-                generation: r.u64()?,
-            },
-            Some(2) => Self::Goodbye(match r.u8()? {
-                0 => Farewell::Restarting,
-                1 => Farewell::Stopping,
-                2 => Farewell::Full,
-                3 => Farewell::Revoked,
-                _ => return Err(DecodeError::BadField("farewell")),
-            }),
-            _ => return Err(DecodeError::UnknownKind(kind)),
-        })
-    }
-
     /// The datagram.
     pub fn encode(&self) -> Vec<u8> {
-        let kind = match self {
-            Self::Revoke { .. } => 0,
-            Self::Changed { .. } => 1,
-            Self::Goodbye(_) => 2,
-        };
-        let mut w = header(NOTICES + kind, 0);
-        match self {
-            Self::Revoke {
-                what,
-                deadline_ms,
-                reason,
-            } => {
-                match what {
-                    Revoked::Slot => w.u8(0),
-                    Revoked::Grant(grant) => {
-                        w.u8(1);
-                        w.u32(*grant);
-                    }
-                    Revoked::Rate(rate) => {
-                        w.u8(2);
-                        w.u64(*rate);
-                    }
-                }
-                w.u32(*deadline_ms);
-                w.text(reason, TEXT_BYTES_MAX);
-            }
-            Self::Changed { generation } => w.u64(*generation),
-            Self::Goodbye(farewell) => w.u8(match farewell {
-                Farewell::Restarting => 0,
-                Farewell::Stopping => 1,
-                Farewell::Full => 2,
-                Farewell::Revoked => 3,
-            }),
-        }
-        w.bytes
+        encode(self, 0)
+    }
+}
+
+numbered!(Notice {
+    128 => Revoke { what, deadline_ms, reason <= TEXT_BYTES_MAX },
+    129 => Changed { generation },
+    130 => Goodbye(farewell),
+});
+
+numbered!(Revoked {
+    0 => Slot,
+    1 => Grant(grant),
+    2 => Rate(rate),
+});
+
+/// Its number in one byte.
+impl InBytes for Revoked {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        let number = u8::try_from(self.number());
+        number.expect("there are three kinds").write(bytes);
+        self.write_fields(bytes);
+    }
+
+    fn read(r: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
+        let number = u8::read(r, field)?;
+        let revoked = Self::read_fields(number.into(), r)?;
+        revoked.ok_or(DecodeError::BadField(field))
+    }
+}
+
+impl InBytes for Farewell {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        write_place(&Self::ALL, self, bytes);
+    }
+
+    fn read(r: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
+        read_place(&Self::ALL, r, field)
     }
 }

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use super::{GrantId, Secret, header};
-use crate::bytes::{DecodeError, Reader};
+use super::{GrantId, Secret, encode, read_head};
+use crate::bytes::{DecodeError, InBytes, Numbered as _, Reader, numbered};
 use crate::claim::{Endpoint, Protocol};
 use crate::limits::{
     FILTER_BYTES_MAX, INTERFACE_NAME_BYTES_MAX, PROGRAM_NAME_BYTES_MAX, TIME_WAIT_BYTES_MAX,
@@ -151,64 +151,11 @@ impl Request {
     /// Reads a datagram from a program: its tag and what it asks.
     pub fn decode(bytes: &[u8]) -> Result<(u32, Self), DecodeError> {
         let mut reader = Reader::new(bytes);
-        let (kind, tag) = (reader.u16()?, reader.u32()?);
-        let request = Self::read(kind, &mut reader)?;
+        let (kind, tag) = read_head(&mut reader)?;
+        let request = Self::read_fields(kind, &mut reader)?;
+        let request = request.ok_or(DecodeError::UnknownKind(kind))?;
         reader.finish()?;
         Ok((tag, request))
-    }
-
-    fn read(kind: u16, r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(match kind {
-            1 => Self::Hello { version: r.u16()? },
-            2 => Self::Attach {
-                interface: r.text(INTERFACE_NAME_BYTES_MAX, "interface")?,
-                mode: mode(r)?,
-                chunks: r.u32()?,
-                program: r.text(PROGRAM_NAME_BYTES_MAX, "program")?,
-            },
-            3 => Self::Reattach {
-                token: Secret(r.array()?),
-            },
-            4 => Self::Claim {
-                protocol: r.protocol()?,
-                local: r.option("local", Reader::ip)?,
-                port: port_wish(r)?,
-                remote: r.option("remote", Reader::endpoint)?,
-            },
-            5 => Self::Narrow {
-                grant: r.u32()?,
-                remote: r.endpoint()?,
-                port: r.u16()?,
-            },
-            6 => Self::Release { grant: r.u32()? },
-            7 => Self::Export { grant: r.u32()? },
-            8 => Self::Share { grant: r.u32()? },
-            9 => Self::Import {
-                ticket: Secret(r.array()?),
-            },
-            10 => Self::Resolve { ip: r.ip()? },
-            11 => Self::TimeWait {
-                grant: r.u32()?,
-                entries: r.blob(TIME_WAIT_BYTES_MAX, "entries")?.to_vec(),
-            },
-            12 => Self::Tap {
-                interface: r.text(INTERFACE_NAME_BYTES_MAX, "interface")?,
-                filter: r.text(FILTER_BYTES_MAX, "filter")?,
-                snap: r.u32()?,
-                all: r.bool("all")?,
-            },
-            13 => Self::Untap { tap: r.u32()? },
-            14 => Self::Status,
-            15 => Self::StepAside,
-            16 => Self::ClaimFilter {
-                filter: r.text(FILTER_BYTES_MAX, "filter")?,
-            },
-            17 => Self::AwaitSuccessor {
-                grant: r.u32()?,
-                ms: r.u32()?,
-            },
-            other => return Err(DecodeError::UnknownKind(other)),
-        })
     }
 
     /// The datagram.
@@ -217,123 +164,80 @@ impl Request {
     ///
     /// When the entries of [`Request::TimeWait`] are more than fit; texts are cut.
     pub fn encode(&self, tag: u32) -> Vec<u8> {
-        let mut w = header(self.kind(), tag);
-        match self {
-            Self::Hello { version } => w.u16(*version),
-            Self::Attach {
-                interface,
-                mode,
-                chunks,
-                program,
-            } => {
-                w.text(interface, INTERFACE_NAME_BYTES_MAX);
-                let (number, queue) = match mode {
-                    Mode::Auto => (0, 0),
-                    Mode::Shared => (1, 0),
-                    Mode::Direct(Some(queue)) => (2, *queue),
-                    Mode::Direct(None) => (3, 0),
-                };
-                w.u8(number);
-                w.u32(queue);
-                w.u32(*chunks);
-                w.text(program, PROGRAM_NAME_BYTES_MAX);
-            }
-            Self::Reattach { token } => w.raw(&token.0),
-            Self::Claim {
-                protocol,
-                local,
-                port,
-                remote,
-            } => {
-                w.u8(protocol.number());
-                w.option(*local, |w, ip| w.ip(ip));
-                let (number, port) = match port {
-                    PortWish::All => (0, 0),
-                    PortWish::Ephemeral => (1, 0),
-                    PortWish::Number(port) => (2, *port),
-                };
-                w.u8(number);
-                w.u16(port);
-                w.option(*remote, |w, remote| w.endpoint(remote));
-            }
-            Self::Narrow {
-                grant,
-                remote,
-                port,
-            } => {
-                w.u32(*grant);
-                w.endpoint(*remote);
-                w.u16(*port);
-            }
-            Self::Release { grant } | Self::Export { grant } | Self::Share { grant } => {
-                w.u32(*grant)
-            }
-            Self::Import { ticket } => w.raw(&ticket.0),
-            Self::Resolve { ip } => w.ip(*ip),
-            Self::TimeWait { grant, entries } => {
-                w.u32(*grant);
-                w.blob(entries, TIME_WAIT_BYTES_MAX);
-            }
-            Self::Tap {
-                interface,
-                filter,
-                snap,
-                all,
-            } => {
-                w.text(interface, INTERFACE_NAME_BYTES_MAX);
-                w.text(filter, FILTER_BYTES_MAX);
-                w.u32(*snap);
-                w.bool(*all);
-            }
-            Self::Untap { tap } => w.u32(*tap),
-            Self::Status | Self::StepAside => {}
-            Self::ClaimFilter { filter } => w.text(filter, FILTER_BYTES_MAX),
-            Self::AwaitSuccessor { grant, ms } => {
-                w.u32(*grant);
-                w.u32(*ms);
-            }
-        }
-        w.bytes
+        encode(self, tag)
+    }
+}
+
+numbered!(Request {
+    1 => Hello { version },
+    2 => Attach {
+        interface <= INTERFACE_NAME_BYTES_MAX,
+        mode,
+        chunks,
+        program <= PROGRAM_NAME_BYTES_MAX
+    },
+    3 => Reattach { token },
+    4 => Claim { protocol, local, port, remote },
+    5 => Narrow { grant, remote, port },
+    6 => Release { grant },
+    7 => Export { grant },
+    8 => Share { grant },
+    9 => Import { ticket },
+    10 => Resolve { ip },
+    11 => TimeWait { grant, entries <= TIME_WAIT_BYTES_MAX },
+    12 => Tap {
+        interface <= INTERFACE_NAME_BYTES_MAX,
+        filter <= FILTER_BYTES_MAX,
+        snap,
+        all
+    },
+    13 => Untap { tap },
+    14 => Status,
+    15 => StepAside,
+    16 => ClaimFilter { filter <= FILTER_BYTES_MAX },
+    17 => AwaitSuccessor { grant, ms },
+});
+
+/// A number, and the queue's; the latter 0 where none is named.
+impl InBytes for Mode {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        let mode: (u8, u32) = match self {
+            Self::Auto => (0, 0),
+            Self::Shared => (1, 0),
+            Self::Direct(Some(queue)) => (2, *queue),
+            Self::Direct(None) => (3, 0),
+        };
+        mode.write(bytes);
     }
 
-    fn kind(&self) -> u16 {
-        match self {
-            Self::Hello { .. } => 1,
-            Self::Attach { .. } => 2,
-            Self::Reattach { .. } => 3,
-            Self::Claim { .. } => 4,
-            Self::Narrow { .. } => 5,
-            Self::Release { .. } => 6,
-            Self::Export { .. } => 7,
-            Self::Share { .. } => 8,
-            Self::Import { .. } => 9,
-            Self::Resolve { .. } => 10,
-            Self::TimeWait { .. } => 11,
-            Self::Tap { .. } => 12,
-            Self::Untap { .. } => 13,
-            Self::Status => 14,
-            Self::StepAside => 15,
-            Self::ClaimFilter { .. } => 16,
-            Self::AwaitSuccessor { .. } => 17,
+    fn read(r: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
+        match <(u8, u32)>::read(r, field)? {
+            (0, 0) => Ok(Self::Auto),
+            (1, 0) => Ok(Self::Shared),
+            (2, queue) => Ok(Self::Direct(Some(queue))),
+            (3, 0) => Ok(Self::Direct(None)),
+            _ => Err(DecodeError::BadField(field)),
         }
     }
 }
 
-fn mode(r: &mut Reader<'_>) -> Result<Mode, DecodeError> {
-    match (r.u8()?, r.u32()?) {
-        (0, 0) => Ok(Mode::Auto),
-        (1, 0) => Ok(Mode::Shared),
-        (2, queue) => Ok(Mode::Direct(Some(queue))),
-        (3, 0) => Ok(Mode::Direct(None)),
-        _ => Err(DecodeError::BadField("mode")),
+/// A number, and the port's; the latter 0 where none is named.
+impl InBytes for PortWish {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        let wish: (u8, u16) = match self {
+            Self::All => (0, 0),
+            Self::Ephemeral => (1, 0),
+            Self::Number(port) => (2, *port),
+        };
+        wish.write(bytes);
     }
-}
 
-fn port_wish(r: &mut Reader<'_>) -> Result<PortWish, DecodeError> {
-    match (r.u8()?, r.u16()?) {
-        (0, 0) => Ok(PortWish::All),
-        (1, 0) => Ok(PortWish::Ephemeral),
-        (2, port) if port != 0 => Ok(PortWish::Number(port)),
-        _ => Err(DecodeError::BadField("port")),
+    fn read(r: &mut Reader<'_>, field: &'static str) -> Result<Self, DecodeError> {
+        match <(u8, u16)>::read(r, field)? {
+            (0, 0) => Ok(Self::All),
+            (1, 0) => Ok(Self::Ephemeral),
+            (2, port) if port != 0 => Ok(Self::Number(port)),
+            _ => Err(DecodeError::BadField(field)),
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use exos_xok::limits::ATTACHED_GRANTS_MAX;
 use exos_xok::message::{Answer, Facts, Refusal, Secret};
 
 use super::Daemon;
@@ -79,7 +80,7 @@ impl Daemon {
     pub(super) fn attached(&self, slot: SlotId) -> Answer {
         let seat = &self.seats[&slot];
         let link = seat.record.link[..].try_into();
-        let held = self.ledger.held_by(slot);
+        let told = self.ledger.held_by(slot).take(ATTACHED_GRANTS_MAX);
         Answer::Attached {
             slot,
             token: Secret(seat.record.token),
@@ -88,7 +89,7 @@ impl Daemon {
                 direct: seat.record.queue.is_some(),
                 link: link.expect("as long as facts are"),
             },
-            grants: held.map(|(grant, g)| (grant, g.claim)).collect(),
+            grants: told.map(|(grant, g)| (grant, g.claim)).collect(),
         }
     }
 

@@ -224,6 +224,4 @@ impl<'a, W: Borrow<AtomicU64>> Flows<'a, W> {
 }
 
 #[cfg(test)]
-mod interleaved;
-#[cfg(test)]
 mod tests;

@@ -1,13 +1,14 @@
 //! A gate in the kernel, and packets for it: shared by the tests of the gate.
+pub mod model;
 pub mod packets;
 pub mod wire;
 
 use exos_filter::gate::maps::SPECS;
-use exos_filter::gate::model::Model;
 use exos_filter::gate::{Counter, FlowKey, FlowValue, FragmentKey, FragmentValue, Maps, Slot};
 use exos_filter::{Filter, Program, gate};
 use exos_host::bpf::{Map, MapKind, Prog};
 use exos_host::netlink::Netlink;
+use model::Model;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 

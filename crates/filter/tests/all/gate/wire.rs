@@ -5,8 +5,8 @@
 //!                                                          xok1 ==== exos1   slots 1 and 2
 //! ```
 
+use super::model::Model;
 use super::{MAC, Tables, load_tc, load_xdp};
-use exos_filter::gate::model::Model;
 use exos_filter::gate::{self as gates, Checksum, Slot, SlotKind};
 use exos_host::bpf::{KernelTypes, Link, Prog, TcxHook, TcxLink, XdpMode};
 use exos_host::netlink::Netlink;

@@ -1,6 +1,6 @@
 //! From the wire: floods to ports that nobody has and to one program, and packets that contradict themselves.
 //!
-//! Packets at the gate's programs alone, by the hundred thousand, are `crates/filter/tests/all/gate_agreement.rs`
+//! Packets at the gate's programs alone, by the hundred thousand, are `crates/filter/tests/all/gate_agreement`
 //! (`BPF_PROG_TEST_RUN`, with a model beside); here they come over an interface, and the daemon's own stack is behind.
 
 use std::net::SocketAddr;

@@ -1,5 +1,7 @@
 //! The shared memory against a plain map, and how full it gets.
 
+mod interleaved;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 

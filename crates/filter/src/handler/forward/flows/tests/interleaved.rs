@@ -15,10 +15,10 @@ use std::net::SocketAddr;
 use exos_testing::ebpf::{Map, Program, Run};
 use exos_wire::{Mac, ethernet};
 
-use super::super::layout::{Ends, HOP_LEN, TALLY_LEN, hop, record_len};
-use super::super::{ForwardHandler, Shape, WayOut};
-use super::*;
+use super::super::*;
 use crate::handler::Handler as _;
+use crate::handler::forward::layout::{Ends, HOP_LEN, TALLY_LEN, hop, record_len};
+use crate::handler::forward::{ForwardHandler, Shape, WayOut};
 
 const KEY: HashKey = HashKey::new([0x0123_4567_89ab_cdef, 0x1357_9bdf_0246_8ace]);
 const MAC: Mac = Mac([2, 0, 0, 0, 0, 9]);

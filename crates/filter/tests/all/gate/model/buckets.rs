@@ -1,7 +1,7 @@
-//! What a slot may have of the link, one way: the meaning of the code in [`super::super::share`].
+//! What a slot may have of the link, one way: what the code in `gate/share.rs` computes.
 
-use crate::gate::layout::{Bucket, Share};
-use crate::gate::limits::{FADE_NS, FADE_SHIFT, REFILL_NS_MAX, REFILL_NS_MIN};
+use exos_filter::gate::layout::{Bucket, Share};
+use exos_filter::gate::limits::{FADE_NS, FADE_SHIFT, REFILL_NS_MAX, REFILL_NS_MIN};
 
 /// Whether a packet of `bytes` may go: nothing beyond the ceiling; within the guarantee always; else from what others
 /// leave unused, of which a slot has the less the more it has used of it lately, measured by its part and by what is
@@ -76,7 +76,6 @@ fn refill(bucket: &mut Bucket, now: u64) {
     bucket.tokens += earned.min(room as u64) as i64;
 }
 
-#[cfg(test)]
 mod tests {
     use super::*;
 

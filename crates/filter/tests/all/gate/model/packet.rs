@@ -1,11 +1,11 @@
-//! What the gate sees of a packet: the meaning that [`super::parse`]'s code is measured by.
+//! What the gate sees of a packet: what the code in `gate/parse.rs` computes.
 //!
 //! A packet is seen as one of a flow: addresses, protocol, ports. An ICMP error is seen as a packet of the flow that
 //! it is about. What has no ports has the port 0.
 //!
 //! What is sent is read more strictly: every receiver must see the packet that the gate sees, or none.
 
-use super::layout::address_bytes;
+use exos_filter::gate::layout::address_bytes;
 use exos_wire::ipv6::{Extensions, is_extension};
 use exos_wire::protocol::{ICMP, ICMPV6, ROUTING, TCP, UDP};
 use std::net::{IpAddr, Ipv4Addr};

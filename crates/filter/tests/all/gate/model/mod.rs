@@ -1,23 +1,22 @@
 //! What the gate's programs mean: the same decisions from the same tables, in plain Rust.
 //!
 //! The programs are correct when they agree with this on every packet, counters and tables included
-//! (`tests/all/gate_agreement.rs`). Only the kernel's outstanding work, checksums and segments, is not part of it: a
+//! (`gate_agreement`). Only the kernel's outstanding work, checksums and segments, is not part of it: a
 //! packet here is bytes.
 
 mod buckets;
+mod packet;
 
-pub use buckets::police;
-
-use super::counter::Counter;
-use super::layout::{
-    AddressFlags, Bucket, Config, FlowKey, FlowValue, FragmentKey, FragmentValue, LINK_RX, LINK_TX,
-    OwnerKey, Shape, Slot, SlotKind, address_bytes,
+use buckets::police;
+use exos_filter::Filter;
+use exos_filter::gate::layout::{LINK_RX, LINK_TX, address_bytes};
+use exos_filter::gate::limits::{QUEUES_MAX, SLOTS};
+use exos_filter::gate::{
+    AddressFlags, Bucket, Config, Counter, FlowKey, FlowValue, FragmentKey, FragmentValue,
+    OwnerKey, Shape, Slot, SlotKind, Verdict,
 };
-use super::limits::{QUEUES_MAX, SLOTS};
-use super::packet::{Fault, Packet, Part};
-use super::tap::Verdict;
-use crate::filter::Filter;
-use crate::layers::{ARP, IPV4, IPV6};
+use exos_filter::layers::{ARP, IPV4, IPV6};
+use packet::{Fault, Packet, Part};
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
 
