@@ -9,7 +9,7 @@ use crate::experiment::tcp::{self, PeerArgs, RawArgs, TcpArgs};
 use exos_host::Result;
 use std::process::ExitCode;
 
-/// Measure our programs beside their peers.
+/// Measure ExOS programs and compare them with others (nginx, HAProxy, wrk, Linux's TCP and more).
 #[derive(clap::Args, Debug)]
 pub struct BenchArgs {
     #[command(subcommand)]
@@ -19,44 +19,46 @@ pub struct BenchArgs {
 /// The experiments.
 #[derive(clap::Subcommand, Debug)]
 pub enum BenchCommand {
-    /// Static documents over HTTP: exos serve beside nginx, h2o and lighttpd, and beside the packet limit of the link
+    /// Static documents over HTTP: exos serve compared with nginx, h2o, lighttpd, and the packet limit of the link
     ///
-    /// Makes a lab of its own and removes it. Needs root, wrk, two cores or more, and a machine that does nothing else
-    /// meanwhile; servers that are not installed are left out. The whole takes an hour and a half: --quick, --only, --groups,
-    /// --servers, --sizes and others choose.
+    /// Makes a lab of its own and removes it. Needs root, wrk, two cores or more, and an otherwise idle machine; skips
+    /// servers that are not installed. A full run takes an hour and a half; --quick, --only, --groups, --servers,
+    /// --sizes and others select parts of it.
     Http(HttpArgs),
     /// The client of packets of `exos bench http`, which starts it
     #[command(hide = true)]
     HttpPackets(PacketsArgs),
-    /// Load generators: exos load, with its specialisations and without, on sockets, and wrk, ab, httperf
+    /// Load generators: exos load, with and without its optimisations, compared with wrk, ab and httperf
     ///
-    /// The paper's Figure 6: how many requests a second each makes of exos serve and of nginx, and what a request costs it.
-    /// Makes a lab of its own and removes it. Needs root, two cores or more, and a machine that does nothing else
-    /// meanwhile; what is not installed is left out. The whole takes half an hour: --quick, --only and others choose.
+    /// How many requests a second each makes to exos serve and to nginx, and what a request costs it (Figure 6 of the
+    /// paper). Makes a lab of its own and removes it. Needs root, two cores or more, and an otherwise idle machine;
+    /// skips programs that are not installed. A full run takes half an hour; --quick, --only and others select parts of
+    /// it.
     Load(LoadArgs),
-    /// Forwarders: exos forward, packet by packet and by joining sockets, beside HAProxy, nginx and nftables
+    /// Forwarders: exos forward, by packets and by joined sockets, compared with HAProxy, nginx and nftables
     ///
-    /// The paper's Figure 7: how many requests a second come through each, what one costs it, and what time it adds. Makes
-    /// namespaces of its own and removes them. Needs root, two cores or more, wrk for the offload wire, and a machine that does
-    /// nothing else meanwhile; what is not installed is left out. The whole takes an hour: --quick, --only and others choose.
+    /// How many requests a second pass through each, what a request costs it, and how much latency it adds (Figure 7 of
+    /// the paper). Makes namespaces of its own and removes them. Needs root, two cores or more, wrk for the offload
+    /// wire, and an otherwise idle machine; skips programs that are not installed. A full run takes an hour; --quick,
+    /// --only and others select parts of it.
     Forward(ForwardArgs),
-    /// Instructions, memory and time of our stack, beside smoltcp's: segments, connections, timers
+    /// Instructions, memory and time of the TCP/IP stack, compared with smoltcp: segments, connections, timers
     ///
-    /// All in memory: no wire, no privilege. Instructions need valgrind; the machine may do other things meanwhile,
-    /// only nanoseconds suffer.
+    /// Runs in memory, without network or privilege. Counting instructions needs valgrind. Other load on the machine
+    /// affects only the nanoseconds.
     Cost(CostArgs),
     /// A part of `exos bench cost` that needs a process of its own
     #[command(hide = true)]
     CostReplay(ReplayArgs),
-    /// TCP: goodput under delay, loss and reordering, fairness, the packet limit, a SYN flood, beside Linux's stack
+    /// TCP compared with Linux's: goodput under delay, loss and reordering, fairness, packet rate, SYN flood
     ///
-    /// Makes a lab of its own and removes it. Needs root, two cores or more, and a machine that does nothing else
-    /// meanwhile. The whole takes most of an hour: --quick, --only and --groups choose.
+    /// Makes a lab of its own and removes it. Needs root, two cores or more, and an otherwise idle machine. A full run
+    /// takes most of an hour; --quick, --only and --groups select parts of it.
     Tcp(TcpArgs),
-    /// Sharing an interface through the daemon: what protection costs, and who gets how much of the link
+    /// Sharing an interface through the daemon: what protection costs, and how the link is divided
     ///
     /// Makes a lab and daemons of its own and removes them; the programs run as an ordinary user. Needs root, wrk, two
-    /// cores or more, and a machine that does nothing else meanwhile. --quick, --groups and --only choose.
+    /// cores or more, and an otherwise idle machine. --quick, --groups and --only select parts of it.
     Sharing(SharingArgs),
     /// The programs of `exos bench sharing`, which starts them
     #[command(hide = true)]

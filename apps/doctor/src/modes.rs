@@ -110,7 +110,9 @@ fn measure_all(netns: &NetNs) -> Result<Vec<ModeMeasure>> {
     let own =
         trial::open("near").and_then(|mut near| measure("own queue", &mut near, &mut far, &frame));
     all.push(own?);
-    let socket = std::env::temp_dir().join(format!("exos-doctor-{}.sock", std::process::id()));
+    let folder = tempfile::Builder::new().prefix(&folder_prefix()).tempdir();
+    let folder = folder.map_err(|e| Error::io("cannot make a folder for a socket", e))?;
+    let socket = folder.path().join("xokd.sock");
     with_daemon(netns, &socket, || {
         let ways = [("direct", Mode::Direct(None)), ("shared", Mode::Shared)];
         // What is missing there stands among the machine's checks.
@@ -124,6 +126,11 @@ fn measure_all(netns: &NetNs) -> Result<Vec<ModeMeasure>> {
         Ok(())
     })?;
     Ok(all)
+}
+
+/// What the name of the folder of our daemon's socket begins with.
+fn folder_prefix() -> String {
+    format!("exos-doctor-{}-", std::process::id())
 }
 
 /// A pair of interfaces on which nobody speaks but us.
@@ -168,7 +175,6 @@ fn with_daemon(netns: &NetNs, socket: &Path, work: impl FnOnce() -> Result<()>) 
         done.store(true, Ordering::Relaxed);
         drop(waker); // Ends the daemon's wait.
         let ended = daemon.join().expect("the daemon does not panic");
-        let _ = std::fs::remove_file(socket);
         worked.and(ended)
     })
 }
@@ -283,8 +289,10 @@ mod tests {
     #[test]
     fn every_mode_is_measured_by_root() {
         let (checks, measures) = examine();
-        let socket = std::env::temp_dir().join(format!("exos-doctor-{}.sock", std::process::id()));
-        assert!(!socket.exists());
+        let left = std::fs::read_dir(std::env::temp_dir()).expect("there is one");
+        let names = left.flatten().map(|entry| entry.file_name());
+        let mut ours = names.filter(|name| name.to_string_lossy().starts_with(&folder_prefix()));
+        assert_eq!(ours.next(), None);
         if measures.is_empty() {
             assert!(checks[0].mend.is_some(), "{checks:?}");
             eprintln!("SKIPPED: measuring the modes needs root: {checks:?}");

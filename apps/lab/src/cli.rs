@@ -11,7 +11,7 @@ use exos_host::{Error, Result, say};
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
 
-/// Two network namespaces joined by a wire, to try things in (needs root).
+/// Make two network namespaces joined by a virtual wire, for experiments (needs root).
 #[derive(clap::Args, Debug)]
 pub struct LabArgs {
     #[command(subcommand)]
@@ -23,32 +23,32 @@ pub struct LabArgs {
 pub enum LabCommand {
     /// Make a lab: namespaces a (10.10.0.1, fd10::1) and b (10.10.0.2, fd10::2) joined by a wire
     Up(Box<UpArgs>),
-    /// Run a command inside one side, for example: exos lab exec b -- curl http://10.10.0.1/
+    /// Run a command on one side, for example: exos lab exec b -- curl http://10.10.0.1/
     Exec {
         /// Name of the lab
         #[arg(long, default_value = "lab")]
         name: String,
-        /// Which side
+        /// Side of the lab
         side: Side,
         /// The command and its arguments
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<OsString>,
     },
-    /// Show what is there, of all labs or of one
+    /// Show all labs, or one
     Status {
-        /// Name of the lab; all of them when left out
+        /// Name of the lab [default: all labs]
         #[arg(long)]
         name: Option<String>,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Remove a lab, also what a crash left of one
+    /// Remove a lab, or what a crash left of one
     Down {
         /// Name of the lab
         #[arg(long, default_value = "lab")]
         name: String,
-        /// Print what the emulator did as JSON
+        /// Print the emulator's statistics as JSON
         #[arg(long)]
         json: bool,
     },

@@ -24,9 +24,9 @@ const MTU_MAX: u32 = 65535;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
-    /// 10.10.0.1 and fd10::1, by custom the server's.
+    /// 10.10.0.1 and fd10::1, by convention the server.
     A,
-    /// 10.10.0.2 and fd10::2, by custom the client's.
+    /// 10.10.0.2 and fd10::2, by convention the client.
     B,
 }
 
@@ -76,10 +76,10 @@ pub fn middle_namespace(lab: &str) -> String {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum WireKind {
-    /// No segmentation, checksum or receive offload on either side: what crosses looks like a wire.
+    /// No segmentation, checksum or receive offloads: packets look as on a real wire.
     #[default]
     Plain,
-    /// The kernel's defaults: large packets cross whole, checksums are left out.
+    /// The kernel's defaults: large packets cross in one piece, checksums are left out.
     Offload,
 }
 

@@ -10,32 +10,40 @@ use exos::{Attachment, Error, LinkName, Prefixed};
 /// Where packets come from, and which addresses are ours.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct LinkArgs {
-    /// Where packets come from: xdp:INTERFACE (all its queues), xdp:INTERFACE:QUEUE (what is steered there) or tap:NAME; when left out, the daemon, or an interface pair of its own where there is none
-    #[arg(long, value_name = "LINK")]
+    /// Where packets come from: xdp:INTERFACE (all its queues), xdp:INTERFACE:QUEUE (one queue, to which you steer
+    /// packets) or tap:NAME [default: the daemon if it runs, else an interface pair made for this program]
+    #[arg(long, help_heading = "Link", value_name = "LINK")]
     pub link: Option<LinkName>,
-    /// Have the daemon lend a part of its interface (xokd, xokd:INTERFACE), or do without it (none) [default: xokd where its socket is there and no --link is given]
-    #[arg(long, value_name = "WHO")]
+    /// Get a link from the daemon (xokd, or xokd:INTERFACE if it has several), or do not ask it (none) [default: xokd
+    /// if its socket exists and there is no --link]
+    #[arg(long, help_heading = "Link", value_name = "WHO")]
     pub via: Option<ViaName>,
-    /// How the daemon is to lend it: shared (an interface of the program's own, checked), direct or direct:QUEUE (a queue of the interface itself, which policy must allow) [default: what policy prefers]
-    #[arg(long, value_name = "MODE", value_parser = mode)]
+    /// Kind of link to get from the daemon: shared (a virtual interface, whose traffic is checked), direct or
+    /// direct:QUEUE (a queue of the real interface, if the policy allows it) [default: what the policy prefers]
+    #[arg(long, help_heading = "Link", value_name = "MODE", value_parser = mode)]
     pub mode: Option<Mode>,
     /// The daemon's socket [default: $EXOS_XOKD, else /run/exos/xokd.sock]
-    #[arg(long, value_name = "SOCKET")]
+    #[arg(long, help_heading = "Link", value_name = "SOCKET")]
     pub xokd: Option<PathBuf>,
-    /// An address to answer for: one that nobody has, or one of the daemon's (repeatable, IPv4 and IPv6)
-    #[arg(long, value_name = "ADDRESS/PREFIX")]
+    /// Address of this program: an unused one of the network, or one that the daemon offers (repeatable, IPv4 and IPv6)
+    #[arg(long, help_heading = "Link", value_name = "ADDRESS/PREFIX")]
     pub address: Vec<Prefixed>,
-    /// Default router (repeatable, one for each family)
-    #[arg(long, value_name = "ADDRESS")]
+    /// Default gateway (repeatable, one for IPv4 and one for IPv6)
+    #[arg(long, help_heading = "Link", value_name = "ADDRESS")]
     pub gateway: Vec<IpAddr>,
-    /// Use the interface's own addresses: only the program's TCP port is taken from the host
-    #[arg(long)]
+    /// Use the interface's own addresses together with the host: only packets to this program's TCP port come here
+    #[arg(long, help_heading = "Link")]
     pub share_address: bool,
-    /// Send every TCP segment by itself, instead of several at once for the kernel to cut
-    #[arg(long)]
+    /// Send every TCP segment by itself, instead of several in one piece that the kernel cuts (GSO)
+    #[arg(long, help_heading = "Link")]
     pub no_segmentation: bool,
-    /// Run on this core, counted from 0; a program with --cores takes a list, as 0,2,3
-    #[arg(long, value_name = "CORE", value_delimiter = ',')]
+    /// CPU core to run on, counted from 0; with --cores the first core, or a list of all, such as 0,2,3
+    #[arg(
+        long,
+        help_heading = "Link",
+        value_name = "CORE",
+        value_delimiter = ','
+    )]
     pub core: Vec<usize>,
 }
 

@@ -8,20 +8,20 @@ use exos_inet::tcp::{EcnMode, Options};
 /// How the connections of a program behave.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct TcpArgs {
-    /// Congestion control: cubic, newreno or bbr [default: cubic]
-    #[arg(long, value_name = "NAME")]
+    /// Congestion control algorithm: cubic, newreno or bbr [default: cubic]
+    #[arg(long, help_heading = "TCP", value_name = "NAME")]
     pub congestion: Option<Congestion>,
-    /// Explicit congestion notification: off, accept (where the peer asks) or request [default: accept]
-    #[arg(long, value_name = "MODE")]
+    /// Explicit congestion notification (ECN): off, accept (if the peer asks for it) or request [default: accept]
+    #[arg(long, help_heading = "TCP", value_name = "MODE")]
     pub ecn: Option<Ecn>,
-    /// Neither offer nor use selective acknowledgements
-    #[arg(long)]
+    /// Do not use selective acknowledgements (SACK)
+    #[arg(long, help_heading = "TCP")]
     pub no_sack: bool,
-    /// Bytes that a connection may hold unread, which bounds the window it offers
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(2048..=1 << 30))]
+    /// Fixed size of each connection's receive buffer, in bytes, which limits its window [default: grows as needed]
+    #[arg(long, help_heading = "TCP", value_name = "BYTES", value_parser = clap::value_parser!(u32).range(2048..=1 << 30))]
     pub receive_buffer: Option<u32>,
-    /// Wait with less than a full segment while data is in flight (Nagle)
-    #[arg(long)]
+    /// Hold back partial segments while sent data is unacknowledged (Nagle's algorithm)
+    #[arg(long, help_heading = "TCP")]
     pub nagle: bool,
 }
 

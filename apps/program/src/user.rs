@@ -15,7 +15,8 @@ use exos_host::privilege;
 /// The user of a program that is started as root.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserArgs {
-    /// Become this user, for good, once the link or socket is open; files are read and written as this user from the start
+    /// Give up root for this user once the link or socket is open; files are read and written as this user from the
+    /// start
     #[arg(long, value_name = "NAME[:GROUP]")]
     pub user: Option<Account>,
 }

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{IoSlice, Write as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread::JoinHandle;
 
 use clap::Parser as _;
@@ -152,17 +152,14 @@ struct Cli {
     args: DumpArgs,
 }
 
-fn scratch(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("dump-live-{}-{name}", std::process::id()))
-}
-
 #[test]
 fn records_become_packets_with_names_and_losses() {
     if !rustix::process::geteuid().is_root() {
         println!("SKIPPED: BPF programs need root");
         return;
     }
-    let (socket, file) = (scratch("socket"), scratch("file"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let (socket, file) = (folder.path().join("socket"), folder.path().join("file"));
     let ring = Map::ringbuf("dump_test", RING_BYTES).expect("a ring buffer");
     let records = vec![
         record(1, 3, TapDirection::In, Verdict::Slot),
@@ -204,7 +201,6 @@ fn records_become_packets_with_names_and_losses() {
     };
     assert!(asked.contains(&expected), "{asked:?}");
     let content = std::fs::read(&file).expect("a file");
-    let _ = (std::fs::remove_file(&file), std::fs::remove_file(&socket));
     let mut reader = CaptureReader::new(&content[..]).expect("a capture");
     let mut seen = Vec::new();
     while let Some(packet) = reader.next_packet().expect("whole") {

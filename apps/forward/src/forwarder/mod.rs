@@ -81,10 +81,10 @@ impl Verdict {
 /// What becomes of first packets while no server is to have any.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NoServer {
-    /// They are answered with a reset, or an error of ICMP: the client knows at once
+    /// Answer with a TCP reset or an ICMP error: the client knows at once
     #[default]
     Reset,
-    /// They are dropped: the client asks again for a while
+    /// Drop the packet: the client retries for a while
     Hold,
 }
 

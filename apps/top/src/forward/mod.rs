@@ -1,7 +1,7 @@
 //! A forwarder: how many flows there are, what goes through each listener and server, and what does not and why.
 //!
 //! What it answers over its control socket is the only source ([`status`]); rates are differences of two answers ([`rates`]).
-//! [`app`] is what keys do, [`view`] what is seen; both perform no I/O, and are tested without a terminal.
+//! [`app`] is what reports change, [`view`] what is seen; both perform no I/O, and are tested without a terminal.
 
 pub mod app;
 pub mod rates;
@@ -53,11 +53,11 @@ impl Watch for Watched {
     }
 
     fn is_paused(&self) -> bool {
-        self.app.keys.paused
+        self.app.servers.keys.paused
     }
 
     fn handle_key(&mut self, key: KeyEvent) -> Next {
-        self.app.handle_key(key)
+        self.app.servers.handle_key(key)
     }
 
     fn draw(&self, frame: &mut Frame<'_>) {

@@ -67,7 +67,8 @@ fn seen(app: &App) -> String {
 }
 
 fn press(app: &mut App, code: KeyCode) -> Next {
-    app.handle_key(KeyEvent::new(code, KeyModifiers::NONE))
+    app.programs
+        .handle_key(KeyEvent::new(code, KeyModifiers::NONE))
 }
 
 #[test]
@@ -94,26 +95,30 @@ eth0       0    (host)           -        -      -      1       8.00k   1       
 fn keys_sort_and_choose() {
     let mut app = app();
     press(&mut app, KeyCode::Down);
-    assert_eq!(app.chosen_row().expect("a row").slot.slot, 2);
+    assert_eq!(app.programs.chosen_row().expect("a row").slot.slot, 2);
     press(&mut app, KeyCode::Right);
-    assert_eq!(app.column, Column::Tx);
-    assert_eq!(app.chosen_at(), Some(0));
+    assert_eq!(app.programs.column, Column::Tx);
+    assert_eq!(app.programs.chosen_at(), Some(0));
     assert!(
         seen(&app).contains("tx_bad_source            750      250/s"),
         "{}",
         seen(&app)
     );
     press(&mut app, KeyCode::Char('r'));
-    assert_eq!(app.chosen_at(), Some(2));
+    assert_eq!(app.programs.chosen_at(), Some(2));
     press(&mut app, KeyCode::Char('r'));
     for _ in 0..3 {
         press(&mut app, KeyCode::Left);
     }
-    assert_eq!(app.column, Column::Slot);
-    let order: Vec<u16> = app.rows.iter().map(|row| row.slot.slot).collect();
+    assert_eq!(app.programs.column, Column::Slot);
+    let order: Vec<u16> = app.programs.rows.iter().map(|row| row.slot.slot).collect();
     assert_eq!(order, [0, 1, 2]);
     press(&mut app, KeyCode::Down);
-    assert_eq!(app.chosen_at(), Some(2), "there is nothing further down");
+    assert_eq!(
+        app.programs.chosen_at(),
+        Some(2),
+        "there is nothing further down"
+    );
 }
 
 #[test]
@@ -143,7 +148,8 @@ fn what_cannot_be_compared_has_no_rate() {
     let mut app = app();
     app.handle_status(report(4, 555));
     let rates = |app: &App, slot| {
-        app.rows
+        app.programs
+            .rows
             .iter()
             .find(|row| row.slot.slot == slot)
             .expect("there")

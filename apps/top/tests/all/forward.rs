@@ -72,7 +72,8 @@ fn seen(app: &App) -> String {
 }
 
 fn press(app: &mut App, code: KeyCode) -> Next {
-    app.handle_key(KeyEvent::new(code, KeyModifiers::NONE))
+    app.servers
+        .handle_key(KeyEvent::new(code, KeyModifiers::NONE))
 }
 
 #[test]
@@ -113,15 +114,21 @@ flows 12.3k of 1.05M:  opening 3  established 12.3k  talking 0  closing 42  in k
 fn keys_sort_choose_and_look_inside() {
     let mut app = app();
     press(&mut app, KeyCode::Down);
-    assert_eq!(app.chosen_row().expect("a row").name, "tcp:10.0.0.9:80");
+    assert_eq!(
+        app.servers.chosen_row().expect("a row").name,
+        "tcp:10.0.0.9:80"
+    );
     for column in [Column::Flows, Column::Begun, Column::In, Column::Out] {
         press(&mut app, KeyCode::Right);
-        assert_eq!((app.column, app.chosen_at()), (column, Some(0)));
+        assert_eq!(
+            (app.servers.column, app.servers.chosen_at()),
+            (column, Some(0))
+        );
     }
     press(&mut app, KeyCode::Char('r'));
-    assert_eq!(app.chosen_at(), Some(2));
+    assert_eq!(app.servers.chosen_at(), Some(2));
     press(&mut app, KeyCode::Right);
-    assert_eq!(app.column, Column::Server);
+    assert_eq!(app.servers.column, Column::Server);
     press(&mut app, KeyCode::Enter);
     let shown = seen(&app);
     for line in [
@@ -143,6 +150,7 @@ fn keys_sort_choose_and_look_inside() {
 fn what_cannot_be_compared_has_no_rate() {
     let rates = |app: &App| {
         app.servers
+            .rows
             .iter()
             .map(|row| row.rates.is_some())
             .collect::<Vec<_>>()

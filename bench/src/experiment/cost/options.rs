@@ -9,10 +9,10 @@ use std::path::PathBuf;
 /// Options of `exos bench cost`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct CostArgs {
-    /// Exchanges to count instructions of, separated by commas
+    /// Scenarios to count instructions of, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Scenario::ALL)]
     pub scenarios: Vec<Scenario>,
-    /// Whose stack, separated by commas
+    /// TCP/IP stacks, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [StackKind::Exos, StackKind::Smoltcp])]
     pub stacks: Vec<StackKind>,
     /// Address families, separated by commas
@@ -21,25 +21,25 @@ pub struct CostArgs {
     /// What the link says about received checksums, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Link::Verified, Link::Unknown])]
     pub links: Vec<Link>,
-    /// Operations of each exchange that are counted
+    /// Operations of each scenario to count
     #[arg(long, default_value_t = 2000)]
     pub operations: u64,
-    /// Idle connections to keep at once; 0 leaves memory and time out
+    /// Idle connections to hold at once; 0: do not measure memory and time
     #[arg(long, default_value_t = 1_000_000)]
     pub connections: u32,
-    /// Measure the idle connections once more with an allocator that asks for huge pages
+    /// Also measure the idle connections with an allocator that asks for huge pages
     #[arg(long)]
     pub huge_pages: bool,
-    /// Count no instructions
+    /// Do not count instructions
     #[arg(long)]
     pub no_instructions: bool,
-    /// Write JSON to this file, or to standard output for -
+    /// Write the results as JSON to this file; - for standard output
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write callgrind's file of this one exchange (the first stack, family and link named) and measure no more
+    /// Only write a callgrind profile of this scenario, with the first of --stacks, --families and --links
     #[arg(long, value_enum, value_name = "SCENARIO")]
     pub profile: Option<Scenario>,
-    /// Where to write it
+    /// File to write the profile to
     #[arg(
         long,
         value_name = "FILE",

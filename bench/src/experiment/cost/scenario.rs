@@ -24,7 +24,7 @@ pub enum Family {
 #[derive(Copy, Clone, Debug, Eq, PartialEq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Link {
-    /// They are right: a virtual link, or a device that has verified them.
+    /// They are correct: a virtual link, or a device that has verified them.
     Verified,
     /// Nothing: the stack verifies them.
     Unknown,
@@ -34,7 +34,7 @@ pub enum Link {
 #[derive(Copy, Clone, Debug, Eq, PartialEq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum StackKind {
-    /// Ours.
+    /// The ExOS stack.
     Exos,
     /// smoltcp.
     Smoltcp,
@@ -44,21 +44,21 @@ pub enum StackKind {
 #[derive(Copy, Clone, Debug, Eq, PartialEq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scenario {
-    /// A full segment received in order, every second one acknowledged
+    /// Receive full segments in order, and acknowledge every second one
     Receive,
-    /// A full segment received in order, sixteen in one turn, which are acknowledged at its end
+    /// Receive full segments in order, sixteen per turn, and acknowledge them at its end
     ReceiveBatch,
-    /// A full segment received in order, each acknowledged
+    /// Receive full segments in order, and acknowledge each
     ReceiveAckEach,
-    /// A full segment sent, and half an acknowledgement received
+    /// Send full segments, and receive half as many acknowledgements
     Send,
-    /// The same, eight acknowledgements received in one turn, in which sixteen segments are sent
+    /// Send full segments, sixteen per turn, in which eight acknowledgements are received
     SendBatch,
-    /// A full segment sent at a round trip of more than a millisecond, where data leaves at a pace
+    /// Send full segments with pacing: the round trip takes more than a millisecond
     SendPaced,
     /// A connection at the server: open, request, response, close
     Connection,
-    /// A request and its response on a connection that stays
+    /// A request and its response on a connection that stays open
     Request,
 }
 

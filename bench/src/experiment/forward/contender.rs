@@ -15,21 +15,21 @@ use std::process::{Command, Stdio};
 /// Who forwards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Contender {
-    /// Nobody: the client speaks to the server.
+    /// No forwarder: the client connects to the server.
     Nobody,
     /// exos forward, packet by packet in user space.
     Exos,
-    /// exos forward --in-kernel: connections that stand in the interface's driver.
+    /// exos forward --in-kernel: established connections in the kernel.
     ExosKernel,
-    /// exos forward --via xokd: on a part of the interface that the daemon lends.
+    /// exos forward --via xokd: on a virtual interface from the daemon.
     ExosXokd,
-    /// exos forward --splice: joined sockets.
+    /// exos forward --splice: joined kernel sockets.
     ExosSplice,
-    /// HAProxy, TCP mode.
+    /// HAProxy in TCP mode.
     Haproxy,
-    /// nginx, its stream module.
+    /// nginx with its stream module.
     Nginx,
-    /// Linux's own address translation, by nftables.
+    /// Linux's own NAT, by nftables.
     Nftables,
 }
 

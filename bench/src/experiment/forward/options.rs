@@ -12,7 +12,7 @@ pub struct ForwardArgs {
     /// The room, and how cells are chosen and told of.
     #[command(flatten)]
     pub room: RoomArgs,
-    /// Who forwards, in this order, separated by commas; what is not installed is left out
+    /// Forwarders to measure, in this order, separated by commas; skips those not installed
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Contender::ALL)]
     pub contenders: Vec<Contender>,
     /// Kinds of wire, separated by commas [default: plain,offload, with --quick plain]
@@ -22,7 +22,7 @@ pub struct ForwardArgs {
     /// with --quick 100]
     #[arg(long, value_delimiter = ',')]
     pub sizes: Vec<Size>,
-    /// Requests a second at which latency is measured; 0 to leave that out
+    /// Requests per second at which to measure latency; 0: do not measure it
     #[arg(long, default_value_t = 1000)]
     pub latency_rate: u32,
 }

@@ -30,9 +30,9 @@ impl fmt::Display for Connection {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Client {
-    /// wrk, on the kernel's sockets.
+    /// wrk, on kernel sockets.
     Wrk,
-    /// A client of ours that writes packets itself, with as little of TCP as the protocol allows. Plain wire only.
+    /// A client that writes packets itself, with as little TCP as the protocol allows; plain wire only.
     Packets,
 }
 
@@ -48,15 +48,16 @@ impl fmt::Display for Client {
 /// Groups of cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Group {
-    /// Documents of several sizes as fast as they go, beside the packet limit of the link
+    /// Documents of several sizes at full speed, compared with the packet limit of the link
     Documents,
-    /// What each specialisation of exos serve is worth: each taken away alone, then all, and the same server on sockets
+    /// What each optimisation of exos serve is worth: without each one, without all, and on kernel sockets
     Specialisations,
     /// Latency at half of nginx's highest rate
     Latency,
-    /// Fast readers beside many slow ones, and what those cost
+    /// Fast clients next to many slow ones, and what the slow ones cost
     Readers,
-    /// exos serve on two cores against one: what a request costs each of them, and what comes to the wrong one
+    /// exos serve on two cores compared with one: what a request costs on each, and packets that arrive at the wrong
+    /// core
     Cores,
 }
 
@@ -69,20 +70,20 @@ pub struct HttpArgs {
     /// Groups to measure, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Documents, Group::Specialisations, Group::Latency, Group::Readers, Group::Cores])]
     pub groups: Vec<Group>,
-    /// Who to measure, in this order, separated by commas; what is not installed is left out
+    /// Servers to measure, in this order, separated by commas; skips those not installed
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Server::ALL)]
     pub servers: Vec<Server>,
-    /// Who loads them, separated by commas
+    /// Clients that load the servers, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Client::Wrk, Client::Packets])]
     pub clients: Vec<Client>,
     /// Sizes of the documents in bytes, separated by commas; K is 1024 bytes, M 1024 K [default:
     /// 0,100,1K,10K,100K,1M, with --quick 100,10K; of specialisations 0,100,1K,10K,100K, with --quick 100,100K]
     #[arg(long, value_delimiter = ',')]
     pub sizes: Vec<Size>,
-    /// Numbers of slow readers, separated by commas
+    /// Numbers of slow clients, separated by commas
     #[arg(long, value_delimiter = ',', default_values_t = [64, 1000, 4000])]
     pub readers: Vec<u32>,
-    /// plain: no offloads, what crosses looks like a wire; offload: the kernel's defaults. Separated by commas
+    /// Kinds of wire, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [WireKind::Plain, WireKind::Offload])]
     pub wire: Vec<WireKind>,
 }

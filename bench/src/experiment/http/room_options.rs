@@ -8,40 +8,40 @@ use std::path::PathBuf;
 /// Options of the room, and of how cells are chosen and told of.
 #[derive(clap::Args, Clone, Debug)]
 pub struct RoomArgs {
-    /// A few cells, once each and short: to see that all is well
+    /// Measure only a few cells, once and briefly, to check that everything works
     #[arg(long)]
     pub quick: bool,
-    /// Only cells whose name contains this (repeatable), for example new/100; see --list
+    /// Measure only cells (combinations) whose name contains this text, such as new/100; see --list (repeatable)
     #[arg(long, value_name = "TEXT")]
     pub only: Vec<String>,
-    /// List the cells' names and measure nothing
+    /// List the names of all cells, and exit
     #[arg(long)]
     pub list: bool,
     /// Kinds of connection, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Connection::New, Connection::Persistent])]
     pub connection: Vec<Connection>,
-    /// How many connections the client keeps busy at a time
+    /// Connections that the client keeps busy at once
     #[arg(long, default_value_t = 64)]
     pub connections: u32,
-    /// How often each cell is measured, each time all that are compared one after the other [default: 3, with --quick 1]
+    /// How often to measure each cell, each time all competitors one after the other [default: 3, with --quick 1]
     #[arg(long)]
     pub runs: Option<u32>,
-    /// Seconds that one measurement lasts [default: 2, with --quick 1]
+    /// Seconds per measurement [default: 2, with --quick 1]
     #[arg(long)]
     pub duration: Option<u32>,
-    /// Write JSON to this file, or to standard output for -
+    /// Write the results as JSON to this file; - for standard output
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write a report with figures to this file, a page of HTML that needs nothing else
+    /// Write a self-contained HTML report with charts to this file
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Name of the lab that is made for it
+    /// Name of the lab to make
     #[arg(long, default_value = "bench")]
     pub lab: String,
-    /// The exos program to measure instead of this one
+    /// Measure this exos program instead of the running one
     #[arg(long, value_name = "PROGRAM")]
     pub exos: Option<PathBuf>,
-    /// Who exos runs as where the daemon lends it a link: a user number, not root's
+    /// User ID, not root's, that exos runs as when the daemon provides its link
     #[arg(long, default_value_t = 65534)]
     pub uid: u32,
 }

@@ -16,15 +16,16 @@ use std::process::Command;
 /// A server to be measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Server {
-    /// Ours, on the device itself.
+    /// exos serve on the interface itself.
     Exos,
-    /// The same, with SYNs answered in the kernel. For our client only: wrk's end of the wire has no XDP program
+    /// exos serve with SYNs answered in the kernel; only for the client packets, because wrk's end of the wire has no
+    /// XDP program
     Handlers,
-    /// Ours without privilege, on a virtual interface that the daemon lends.
+    /// exos serve without privilege, on a virtual interface from the daemon.
     Xokd,
-    /// Ours on the kernel's sockets.
+    /// exos serve on kernel sockets.
     Sockets,
-    /// The peer that ours is compared with first.
+    /// nginx.
     Nginx,
     /// h2o.
     H2o,

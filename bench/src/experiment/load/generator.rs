@@ -12,15 +12,15 @@ use std::process::Command;
 /// A load generator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Generator {
-    /// exos load, acknowledgements riding on what is sent next.
+    /// exos load, with acknowledgements merged into the next packet.
     Exos,
-    /// The same, acknowledgements by themselves.
+    /// exos load, with acknowledgements in packets of their own.
     Unmerged,
-    /// exos load on the kernel's sockets.
+    /// exos load on kernel sockets.
     Sockets,
     /// wrk, one thread.
     Wrk,
-    /// ab, ApacheBench.
+    /// ab (ApacheBench).
     Ab,
     /// httperf.
     Httperf,

@@ -11,10 +11,10 @@ pub struct LoadArgs {
     /// The room, and how cells are chosen and told of.
     #[command(flatten)]
     pub room: RoomArgs,
-    /// Who makes the load, in this order, separated by commas; what is not installed is left out
+    /// Load generators to measure, in this order, separated by commas; skips those not installed
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Generator::ALL)]
     pub generators: Vec<Generator>,
-    /// Who is loaded, separated by commas; what is not installed is left out
+    /// Servers to load, separated by commas; skips those not installed
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Server::Exos, Server::Nginx])]
     pub servers: Vec<Server>,
     /// Sizes of the documents in bytes, separated by commas; K is 1024 bytes, M 1024 K [default: 0,100,1K,10K,100K, with

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 /// Groups of figures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Group {
-    /// A web server through the daemon beside the same on the device, and where a packet's time goes
+    /// A web server through the daemon compared with one on the interface itself, and where the time of a packet goes
     Protection,
-    /// Packets among 1 to 10,000 grants, and how soon a grant takes effect
+    /// Packets among 1 to 10,000 grants, and how soon a new grant takes effect
     Demultiplexing,
-    /// Who gets how much of the link, and the latency beside a hostile sender
+    /// How the link is divided, and latency next to a hostile sender
     Fairness,
     /// Processor time and memory of the daemon
     Daemon,
@@ -20,35 +20,35 @@ pub enum Group {
 /// Options of `exos bench sharing`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct SharingArgs {
-    /// Everything once and short: a minute to see that all is well
+    /// Measure everything once and briefly, to check in a minute that it works
     #[arg(long)]
     pub quick: bool,
-    /// Only figures whose name contains this (repeatable), for example send/ or latency
+    /// Measure only figures whose name contains this text, such as send/ or latency (repeatable)
     #[arg(long, value_name = "TEXT")]
     pub only: Vec<String>,
     /// Groups to measure, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Protection, Group::Demultiplexing, Group::Fairness, Group::Daemon])]
     pub groups: Vec<Group>,
-    /// How often everything is measured; what is compared is measured in turn each time [default: 5, with --quick 1]
+    /// How often to measure everything, each time all competitors one after the other [default: 5, with --quick 1]
     #[arg(long)]
     pub runs: Option<u32>,
-    /// Seconds that one measurement lasts [default: 3, with --quick 1]
+    /// Seconds per measurement [default: 3, with --quick 1]
     #[arg(long)]
     pub seconds: Option<f64>,
-    /// The link that is divided, in Mbit/s: less than one core can send through the daemon, or it is the core that is
-    /// divided
+    /// Bandwidth of the shared link in Mbit/s; it must be less than one core can send through the daemon, or the core
+    /// is shared instead of the link
     #[arg(long, default_value_t = 500)]
     pub rate: u64,
-    /// Who the programs run as: a user number, not root's
+    /// User ID, not root's, that the programs run as
     #[arg(long, default_value_t = 65534)]
     pub uid: u32,
-    /// Write JSON to this file, or to standard output for -
+    /// Write the results as JSON to this file; - for standard output
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Name of the lab that is made for it
+    /// Name of the lab to make
     #[arg(long, default_value = "bench-sharing")]
     pub lab: String,
-    /// The exos program to measure instead of this one
+    /// Measure this exos program instead of the running one
     #[arg(long, value_name = "PROGRAM")]
     pub exos: Option<PathBuf>,
 }

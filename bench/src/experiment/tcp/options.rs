@@ -7,11 +7,11 @@ use std::path::PathBuf;
 /// Groups of cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Group {
-    /// Goodput both ways under delay, loss and reordering
+    /// Goodput in both directions under delay, loss and reordering
     Bulk,
     /// Two flows through one bottleneck
     Fair,
-    /// The plain wire without losses, beside the packet limit of the link
+    /// The plain wire without losses, compared with the packet limit of the link
     Wire,
     /// A SYN flood at link rate
     Flood,
@@ -20,47 +20,48 @@ pub enum Group {
 /// Options of `exos bench tcp`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct TcpArgs {
-    /// A few cells, once each: a minute to see that all is well
+    /// Measure only a few cells, once each, to check in a minute that everything works
     #[arg(long)]
     pub quick: bool,
-    /// Only cells whose name contains this (repeatable), for example bulk/send/20ms or /1%
+    /// Measure only cells (combinations) whose name contains this text, such as bulk/send/20ms or /1%; see --list
+    /// (repeatable)
     #[arg(long, value_name = "TEXT")]
     pub only: Vec<String>,
     /// Groups to measure, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Group::Wire, Group::Flood, Group::Fair, Group::Bulk])]
     pub groups: Vec<Group>,
-    /// List the cells' names and measure nothing
+    /// List the names of all cells, and exit
     #[arg(long)]
     pub list: bool,
-    /// How often each cell is measured; each time all contenders one after the other [default: 3, with --quick 1]
+    /// How often to measure each cell, each time all competitors one after the other [default: 3, with --quick 1]
     #[arg(long)]
     pub runs: Option<u32>,
-    /// Seconds that one measurement lasts
+    /// Seconds per measurement
     #[arg(long, default_value_t = 4.0)]
     pub seconds: f64,
-    /// Rate of the emulated link in Mbit/s; 0: as fast as the emulator carries
+    /// Bandwidth of the emulated link in Mbit/s; 0: as fast as the emulator can
     #[arg(long, default_value_t = 200)]
     pub rate: u64,
-    /// Thousand SYNs a second of the flood; 0: as fast as it goes, which overflows the queue of the sender's own
-    /// interface, so that its neighbours lose packets anyone who is attacked
+    /// SYNs per second of the flood, in thousands; 0: as fast as possible, which overflows the sender's own interface,
+    /// so that its neighbours lose packets whichever of them is attacked
     #[arg(long, default_value_t = 300)]
     pub flood_rate: u64,
-    /// Congestion control of our stack where it sends: cubic, newreno or bbr. Linux's stays CUBIC
+    /// Congestion control of the ExOS stack when it sends; Linux keeps CUBIC
     #[arg(long, value_name = "NAME", default_value = "cubic", value_parser = ["cubic", "newreno", "bbr"])]
     pub ours: String,
-    /// Leave Linux's BBR out
+    /// Do not measure Linux's BBR
     #[arg(long)]
     pub no_bbr: bool,
-    /// Seed of the first run's losses; each further run has the next
+    /// Seed of the losses in the first run; each further run uses the next number
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Write JSON to this file, or to standard output for -
+    /// Write the results as JSON to this file; - for standard output
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Name of the lab that is made for it
+    /// Name of the lab to make
     #[arg(long, default_value = "bench-tcp")]
     pub lab: String,
-    /// The exos program to measure instead of this one
+    /// Measure this exos program instead of the running one
     #[arg(long, value_name = "PROGRAM")]
     pub exos: Option<PathBuf>,
 }

@@ -7,15 +7,15 @@ use exos_inet::tcp::{ConnectionId, Event, EventSet};
 /// What the server does because it knows what it sends.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Specialisation {
-    /// The sums of documents' bytes are kept with them. Without: each segment is summed when it leaves
+    /// Checksums of documents are computed once. Without: for every segment that is sent
     PrecomputedChecksums,
-    /// Response heads are made once a second, and fields with their document. Without: for each response
+    /// Response headers are prepared once a second and once per document. Without: for each response
     PrecomputedHeaders,
-    /// Acknowledgements and FINs ride on data. Without: each leaves in a packet of its own
+    /// Acknowledgements and FINs are sent along with data. Without: each in a packet of its own
     PacketMerging,
-    /// Documents are what is sent again when it is lost. Without: each connection has a copy of what it is sent
+    /// Retransmissions use the cached document. Without: each connection keeps a copy of what it sends
     MergedCache,
-    /// Several segments leave at once, where the link can cut them. Without: one by one
+    /// Several segments are sent in one piece, where the link can cut it. Without: one by one
     SuperPackets,
 }
 

@@ -91,19 +91,6 @@ impl Netlink {
             what,
         )
     }
-
-    /// Takes a route away.
-    pub fn delete_route(
-        &self,
-        destination: IpAddr,
-        prefix: u8,
-        gateway: Option<IpAddr>,
-        oif: u32,
-    ) -> Result<()> {
-        let message = unicast(destination, prefix, gateway, oif);
-        let what = || format!("cannot remove the route to {destination}/{prefix}");
-        self.change(RouteNetlinkMessage::DelRoute(message), 0, what)
-    }
 }
 
 fn unicast(destination: IpAddr, prefix: u8, gateway: Option<IpAddr>, oif: u32) -> RouteMessage {
