@@ -2,7 +2,7 @@
 //! how TCP behaves ([`TcpArgs`]), as which user they go on ([`UserArgs`]), what they do while idle ([`Idle`]), loops on several [`cores`], what it says when a daemon takes the link back ([`tell_news`]), messages to the operator ([`message`]) and reports that never wait
 //! for their reader ([`Printer`]), the counters' form in them ([`counters`]) and as Prometheus text ([`exposition`]), what
 //! the daemon reports of itself ([`status`]), questions to a program that runs ([`control`]), pages ([`html`]) with figures ([`figure`]), durations,
-//! sizes and rates in options ([`units`]), and configuration files ([`config`]).
+//! sizes and rates in options ([`units`]), configuration files ([`config`]), and connections on the kernel's [`sockets`].
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))] // See `message`.
@@ -19,6 +19,7 @@ mod link;
 mod news;
 mod place;
 mod printer;
+pub mod sockets;
 pub mod status;
 mod tcp;
 pub mod units;

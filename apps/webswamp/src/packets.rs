@@ -32,8 +32,6 @@ pub struct Lent<'a> {
 }
 
 impl Transport for Packets<'_> {
-    type Id = ConnectionId;
-
     fn open(&mut self, token: u64) -> Result<ConnectionId, OpenError> {
         let (now, to, stack) = (self.now, self.to, &mut self.stack);
         let id = match &mut self.lent {

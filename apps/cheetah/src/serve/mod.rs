@@ -5,15 +5,15 @@
 //! | `command` | [`options`], what is said of them ([`help`]), whether all that can be ([`check`]), [`bounds`] of clients, where it is found ([`announce`]) |
 //! | `content` | [`sites`] as they were read, [`files`] that change, [`reload`] and its [`exchange`] between cores, one loop's [`documents`], those that are being fetched; [`upkeep`] drives them |
 //! | `cores` | [`station`] is one core's loop, [`team`] how they speak to one another, [`crew`] the threads of all but the first, [`lead`] what that does for all |
-//! | [`program`] | what a loop does with connections |
+//! | [`connections`] | what a loop does with connections |
 //!
 //! [`statistics`] is what the server says about itself. This file sets up, and ends in order.
 
 mod command;
+mod connections;
 mod content;
 mod cores;
 mod on_sockets;
-mod program;
 mod statistics;
 
 use command::{announce, bounds, check, help, options, without};
@@ -43,15 +43,13 @@ use station::{Setup, Station};
 use team::Seat;
 use upkeep::Upkeep;
 
+use bounds::Peers;
 pub use bounds::{Bounds, BoundsArgs};
-pub(crate) use bounds::{Pace, Peers};
-pub(crate) use fetching::Fetching;
+pub use connections::{Cheetah, Packets, Transport};
 pub use help::in_sections;
 pub use options::ServeArgs;
-pub use program::Cheetah;
 pub use sites::load;
-pub(crate) use wait::{Ends, Wait};
-pub use without::Specialisation;
+pub use without::{Specialisation, Without};
 
 /// Serve until a signal asks to stop.
 pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {

@@ -108,10 +108,10 @@ impl Serving {
             self.turn(None)?;
         }
         self.documents.end_exchanges();
-        self.server.stop();
+        self.server.stop(clock::now());
         let (busy_until, until) = (clock::now() + STOP_TIME, clock::now() + GOODBYE_TIME);
-        while (self.server.is_busy() && clock::now() < busy_until)
-            || (self.server.clients().open() > 0 && clock::now() < until)
+        while (self.server.cheetah().is_busy() && clock::now() < busy_until)
+            || (self.server.cheetah().connections() > 0 && clock::now() < until)
         {
             self.turn(Some(clock::now() + GOODBYE_TIME))?;
             // Another signal changes nothing, but must not keep the loop awake.

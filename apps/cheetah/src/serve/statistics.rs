@@ -6,9 +6,10 @@
 use std::fmt::Write as _;
 
 use exos::{Exos, clock};
+use exos_inet::Instant;
 use exos_program::counters;
 
-use super::program::Cheetah;
+use super::connections::Cheetah;
 use super::station::Station;
 use super::team::Seat;
 use crate::http::Server;
@@ -29,14 +30,22 @@ pub(super) fn report(station: &Station, as_json: bool) -> String {
 #[inline]
 pub(super) fn bring_pages_up_to_date(exos: &Exos, cheetah: &mut Cheetah, seat: &Seat) {
     let now = exos.now();
-    let pages = cheetah.server_mut().status_pages_mut();
-    if pages.is_some_and(|pages| pages.is_due(now)) {
+    if pages_are_due(now, cheetah.server_mut()) {
         seat.show(row(exos, cheetah));
         let snapshot = snapshot(exos, cheetah, seat);
-        let pages = cheetah.server_mut().status_pages_mut();
-        pages
-            .into_iter()
-            .for_each(|pages| pages.update(now, snapshot.clone()));
+        update_pages(now, cheetah.server_mut(), &snapshot);
+    }
+}
+
+#[inline]
+fn pages_are_due(now: Instant, http: &mut Server) -> bool {
+    http.status_pages_mut()
+        .is_some_and(|pages| pages.is_due(now))
+}
+
+fn update_pages(now: Instant, http: &mut Server, snapshot: &Snapshot) {
+    if let Some(pages) = http.status_pages_mut() {
+        pages.update(now, snapshot.clone());
     }
 }
 
@@ -48,41 +57,28 @@ fn written(snapshot: &Snapshot, as_json: bool) -> String {
     }
 }
 
-/// The same of a server on sockets.
+/// The statistics of a server on sockets.
 pub(super) fn report_sockets(server: &SocketServer, as_json: bool) -> String {
     written(&snapshot_sockets(server), as_json)
 }
 
-/// The same of a server on sockets.
+/// Brings the status pages of a server on sockets up to date, if there are any.
 pub(super) fn show_sockets(server: &mut SocketServer) {
     let now = clock::now();
-    let pages = server.server_mut().status_pages_mut();
-    if pages.is_some_and(|pages| pages.is_due(now)) {
+    if pages_are_due(now, server.server_mut()) {
         let snapshot = snapshot_sockets(server);
-        let pages = server.server_mut().status_pages_mut();
-        pages
-            .into_iter()
-            .for_each(|pages| pages.update(now, snapshot.clone()));
+        update_pages(now, server.server_mut(), &snapshot);
     }
 }
 
 fn snapshot_sockets(server: &SocketServer) -> Snapshot {
-    let clients = server.clients();
-    let own = clients.counters().into_iter();
-    let own = own.map(|(name, count)| (name.to_owned(), count));
-    let http = clients.server();
-    let row = Row {
-        connections: clients.open(),
-        waiting_requests: clients.waiting(),
-        counters: http_counters(http).into_iter().chain(own).collect(),
-        ..row_of_http(http)
-    };
+    let cheetah = server.cheetah();
     let snapshot = Snapshot {
-        uptime: clock::now() - server.started(),
+        uptime: clock::now() - cheetah.started(),
         link: "the kernel's sockets".to_owned(),
-        ..of_http(http)
+        ..of_http(cheetah.server())
     };
-    with_cache(snapshot.with(vec![row]))
+    with_cache(snapshot.with(vec![row_of(cheetah, server.counters())]))
 }
 
 fn text(snapshot: &Snapshot) -> String {
@@ -119,23 +115,28 @@ fn with_cache(mut snapshot: Snapshot) -> Snapshot {
 
 /// What is known of one core.
 pub(super) fn row(exos: &Exos, cheetah: &Cheetah) -> Row {
-    let own = cheetah.counters().into_iter();
-    let own = own.map(|(name, count)| (name.to_owned(), count));
-    let http = cheetah.server();
+    let row = row_of(cheetah, cheetah.counters());
     let counters = exos.counters().into_iter();
     Row {
-        connections: cheetah.connections(),
-        waiting_requests: cheetah.waiting(),
         time_wait: exos.stack.tcp.time_wait_connections(),
-        counters: counters.chain(http_counters(http)).chain(own).collect(),
-        ..row_of_http(http)
+        counters: counters.chain(row.counters).collect(),
+        ..row
     }
 }
 
-fn row_of_http(http: &Server) -> Row {
+/// What is known of a server on whatever carries it; `own` is what its connections count.
+fn row_of(cheetah: &Cheetah, own: Vec<(&'static str, u64)>) -> Row {
+    let http = cheetah.server();
+    let log = http.log().into_iter().flat_map(|log| log.counters());
+    let counters = http.counters().list().into_iter().chain(log).chain(own);
     Row {
+        connections: cheetah.connections(),
+        waiting_requests: cheetah.waiting(),
         responses: http.counters().response_count(),
         response_bytes: http.counters().response_bytes,
+        counters: counters
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect(),
         ..Row::default()
     }
 }
@@ -149,10 +150,4 @@ fn of_http(http: &Server) -> Snapshot {
         cache: http.sites().cache_figures(),
         ..Snapshot::default()
     }
-}
-
-fn http_counters(http: &Server) -> Vec<(String, u64)> {
-    let log = http.log().into_iter().flat_map(|log| log.counters());
-    let all = http.counters().list().into_iter().chain(log);
-    all.map(|(name, count)| (name.to_owned(), count)).collect()
 }

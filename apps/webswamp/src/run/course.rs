@@ -21,8 +21,8 @@ const SLEEP_MIN: Duration = Duration::from_millis(20);
 const OVER_SLEEP: Duration = Duration::from_secs(1);
 
 /// A load that runs.
-pub(super) struct Course<'a, Id> {
-    pub(super) engine: Engine<Id>,
+pub(super) struct Course<'a> {
+    pub(super) engine: Engine,
     pub(super) seat: Seat<'a>,
     pub(super) start: Instant,
     /// Nothing begins from then on.
@@ -39,7 +39,7 @@ pub(super) struct Course<'a, Id> {
     pub(super) shown: Shown,
 }
 
-impl<Id: Copy> Course<'_, Id> {
+impl Course<'_> {
     /// A turn of the loop has ended: ends the load when its time is over, and says when the next turn is due; `None` when
     /// there is none, because all is done, here and on the other cores, or somebody has asked to stop.
     pub(super) fn due(&mut self, now: Instant) -> Option<Instant> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use exos::{Attachment, Core, Error, Exos};
 use exos_inet::Instant;
-use exos_inet::tcp::{ConnectionId, Options};
+use exos_inet::tcp::Options;
 use exos_program::{taken_back, tell_news};
 
 use crate::limits::{ABORTS_AT_ONCE, ABORTS_PAUSE, GOODBYE_TIME, PORTS_AHEAD};
@@ -135,17 +135,11 @@ struct Load<'a> {
     options: Options,
     /// Connections that it resets in one go: its part of those that servers take in.
     aborts_at_once: usize,
-    course: Course<'a, ConnectionId>,
+    course: Course<'a>,
 }
 
 impl<'a> Load<'a> {
-    fn new(
-        exos: Exos,
-        ports: Ports,
-        args: &LoadArgs,
-        to: SocketAddr,
-        course: Course<'a, ConnectionId>,
-    ) -> Self {
+    fn new(exos: Exos, ports: Ports, args: &LoadArgs, to: SocketAddr, course: Course<'a>) -> Self {
         let aborts_at_once = course.seat.part().count(ABORTS_AT_ONCE as u64).max(1);
         Self {
             busy_before: exos.busy(),

@@ -8,7 +8,7 @@ use exos_host::limits::raise_descriptors;
 use crate::driver::Driver;
 use crate::options::LoadArgs;
 use crate::report::Results;
-use crate::sockets::{SocketId, Sockets};
+use crate::sockets::Sockets;
 use crate::target;
 
 use super::course::Course;
@@ -66,7 +66,7 @@ pub(super) fn follow(
 /// A core's part of a load that runs.
 struct Load<'a> {
     sockets: Sockets,
-    course: Course<'a, SocketId>,
+    course: Course<'a>,
 }
 
 impl<'a> Load<'a> {

@@ -96,13 +96,13 @@ impl Setup {
     }
 
     /// A core's part of it.
-    pub(super) fn begin<'a, Id: Copy>(
+    pub(super) fn begin<'a>(
         &self,
         args: &LoadArgs,
         seat: Seat<'a>,
         driver: Box<dyn Driver>,
         beginning: &Beginning,
-    ) -> Result<Course<'a, Id>, Error> {
+    ) -> Result<Course<'a>, Error> {
         let (start, part) = (beginning.start, seat.part());
         let behaviour = args.behaviour().part(part);
         let shape = self.shape(args, start, &seat);

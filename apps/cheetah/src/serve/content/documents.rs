@@ -5,10 +5,11 @@ use std::os::fd::BorrowedFd;
 use exos::Exos;
 
 use crate::http::Server;
+use crate::serve::connections::{Cheetah, Packets};
 use crate::serve::exchange::{Exchange, Step};
 use crate::serve::files::Feed;
-use crate::serve::program::Cheetah;
 use crate::serve::team::{Asks, Seat};
+use crate::serve::without::Without;
 use crate::site::{Change, SitePath};
 
 /// A server whose documents change while it serves them.
@@ -30,6 +31,7 @@ pub(crate) trait Changing {
 pub(in crate::serve) struct OnStack<'a> {
     pub(in crate::serve) exos: &'a mut Exos,
     pub(in crate::serve) cheetah: &'a mut Cheetah,
+    pub(in crate::serve) without: Option<&'a mut Without>,
 }
 
 impl Changing for OnStack<'_> {
@@ -38,8 +40,9 @@ impl Changing for OnStack<'_> {
     }
 
     fn change(&mut self, site: usize, change: Change) {
-        let (now, stack) = (self.exos.now(), &mut self.exos.stack);
-        self.cheetah.change(now, site, change, stack);
+        let now = self.exos.now();
+        let mut packets = Packets::without(&mut self.exos.stack, self.without.as_deref_mut());
+        self.cheetah.change(now, site, change, &mut packets);
     }
 
     fn poll_wanted(&mut self) -> Option<(usize, SitePath)> {
@@ -47,8 +50,9 @@ impl Changing for OnStack<'_> {
     }
 
     fn retry_all(&mut self) {
-        let (now, stack) = (self.exos.now(), &mut self.exos.stack);
-        self.cheetah.retry_all(now, stack);
+        let now = self.exos.now();
+        let mut packets = Packets::without(&mut self.exos.stack, self.without.as_deref_mut());
+        self.cheetah.retry_all(now, &mut packets);
     }
 }
 

@@ -13,13 +13,14 @@ use crate::http::Server;
 use crate::limits::{GOODBYE_TIME, RECEIVE_BUFFER_LEN, STOP_TIME};
 use crate::log::Log;
 use crate::serve::bounds::Peers;
+use crate::serve::connections::{Cheetah, Packets};
 use crate::serve::crew::Ready;
 use crate::serve::documents::{Documents, OnStack};
 use crate::serve::files::Feed;
-use crate::serve::program::Cheetah;
 use crate::serve::room::Lease;
 use crate::serve::sites::Fresh;
 use crate::serve::team::{Asks, Seat};
+use crate::serve::without::Without;
 use crate::serve::{Specialisation, options, statistics};
 
 /// What a core begins with, made where the program starts.
@@ -43,6 +44,8 @@ pub(in crate::serve) struct Station {
     listener: ListenerId,
     documents: Documents,
     lease: Lease,
+    /// What is measured without something.
+    without: Option<Without>,
 }
 
 impl Station {
@@ -60,12 +63,10 @@ impl Station {
         if let Some(pages) = config.status.pages()? {
             server.set_status_pages(pages);
         }
+        let without = Without::these(&setup.without, &mut server, &mut exos.stack);
         let mut cheetah = Cheetah::new(server, clock::now());
         let is_first = setup.seat.is_first();
         cheetah.set_streams(options::streams(config, &setup.allowed, is_first)?);
-        for &specialisation in &setup.without {
-            cheetah.do_without(specialisation, &mut exos.stack);
-        }
         cheetah.set_bounds(config.bounds.bounds());
         cheetah.share_peers(setup.peers);
         setup.lease.begin(&mut exos.stack.tcp);
@@ -76,6 +77,7 @@ impl Station {
             listener,
             documents: Documents::new(setup.feed),
             lease: setup.lease,
+            without,
         })
     }
 
@@ -87,8 +89,11 @@ impl Station {
             self.show();
             self.seat.shown();
         }
-        let (exos, cheetah) = (&mut self.exos, &mut self.cheetah);
-        let served = &mut OnStack { exos, cheetah };
+        let served = &mut OnStack {
+            exos: &mut self.exos,
+            cheetah: &mut self.cheetah,
+            without: self.without.as_mut(),
+        };
         self.documents.turn(asks, &self.seat, served);
         self.lease.renew(&mut self.exos.stack.tcp);
         asks
@@ -100,12 +105,23 @@ impl Station {
             exos,
             cheetah,
             documents,
+            without,
             ..
         } = self;
         exos.receive();
         statistics::bring_pages_up_to_date(exos, cheetah, &self.seat);
-        cheetah.handle(exos.now(), clock::unix_secs(), &mut exos.stack);
-        documents.ask(&mut OnStack { exos, cheetah });
+        if let Some(without) = without {
+            without.begin_turn(&mut exos.stack);
+        }
+        let now = exos.now();
+        let mut packets = Packets::without(&mut exos.stack, without.as_mut());
+        cheetah.handle(now, clock::unix_secs(), &mut packets);
+        let without = without.as_mut();
+        documents.ask(&mut OnStack {
+            exos,
+            cheetah,
+            without,
+        });
         exos.send()?;
         Ok(())
     }
@@ -116,7 +132,8 @@ impl Station {
         is_busy: bool,
         others: &[BorrowedFd<'_>],
     ) -> Result<(), Error> {
-        let is_busy = is_busy || self.documents.is_busy();
+        let is_without = self.without.as_ref().is_some_and(Without::is_waiting);
+        let is_busy = is_busy || is_without || self.documents.is_busy();
         let now = is_busy.then(|| self.exos.now());
         let until = [self.cheetah.poll_timeout(), now];
         let mut fds = others.to_vec();
@@ -141,7 +158,9 @@ impl Station {
         self.exos.answer_syns_here();
         self.exos.stack.tcp.close_listener(self.listener);
         self.documents.end_exchanges();
-        self.cheetah.stop(self.exos.now(), &mut self.exos.stack);
+        let now = self.exos.now();
+        let mut packets = Packets::without(&mut self.exos.stack, self.without.as_mut());
+        self.cheetah.stop(now, &mut packets);
         let (busy_until, until) = (clock::now() + STOP_TIME, clock::now() + GOODBYE_TIME);
         while (self.cheetah.is_busy() && clock::now() < busy_until)
             || (self.cheetah.connections() > 0 && clock::now() < until)
@@ -151,7 +170,10 @@ impl Station {
             each(self, asks);
             self.wait(false, fds)?;
         }
-        while self.cheetah.abort_some(&mut self.exos.stack) {
+        while self
+            .cheetah
+            .abort_some(&mut Packets::new(&mut self.exos.stack))
+        {
             while self.exos.send()? > 0 {}
         }
         Ok(())

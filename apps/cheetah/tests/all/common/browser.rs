@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use exos_buf::Buffer;
-use exos_cheetah::serve::Cheetah;
+use exos_cheetah::serve::{Cheetah, Packets};
 use exos_cheetah::{Server, Site};
 use exos_inet::tcp::{ConnectionId, EventSet, ListenOptions, Options};
 use exos_inet::{Config, Instant, RxChecksum, Stack};
@@ -179,7 +179,8 @@ impl Visit {
             }
             self.browse();
             happens(self.cheetah.server_mut());
-            self.cheetah.handle(self.now, 0, &mut self.stacks[SERVER]);
+            let mut packets = Packets::new(&mut self.stacks[SERVER]);
+            self.cheetah.handle(self.now, 0, &mut packets);
             for end in [BROWSER, SERVER] {
                 self.stacks[end].handle_timeout(self.now);
                 while let Some(t) = self.stacks[end].poll_transmit(self.now) {
