@@ -48,12 +48,12 @@ fn written(snapshot: &Snapshot, as_json: bool) -> String {
     }
 }
 
-/// The same of a server on sockets.
+/// What a server on sockets reports.
 pub(super) fn report_sockets(server: &SocketServer, as_json: bool) -> String {
     written(&snapshot_sockets(server), as_json)
 }
 
-/// The same of a server on sockets.
+/// Gives a server on sockets its status pages, when they are due.
 pub(super) fn show_sockets(server: &mut SocketServer) {
     let now = clock::now();
     let pages = server.server_mut().status_pages_mut();

@@ -111,7 +111,7 @@ fn what_does_not_fit_is_sent_later() {
     assert!(server.join().unwrap() == all, "other bytes came");
 }
 
-/// Who sends all and finishes in one segment is told of in one event.
+/// A peer that sends all and finishes in one segment is reported in one event.
 #[test]
 fn the_end_comes_with_the_last_bytes() {
     let mut world = World::new();

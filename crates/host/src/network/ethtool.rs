@@ -87,7 +87,7 @@ impl Offloads {
         Offload::all().zip(self.0).any(|(o, on)| o == offload && on)
     }
 
-    /// The same with this one on or off.
+    /// These offloads with this one on or off.
     #[must_use]
     pub fn with(mut self, offload: Offload, on: bool) -> Self {
         let at = Offload::all()

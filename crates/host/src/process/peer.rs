@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
 
 /// linux/socket.h; the C library's bindings do not have it yet. Linux 6.5.
 const SO_PEERPIDFD: i32 = 77;
-/// The same, Linux 6.16.
+/// linux/socket.h; the C library's bindings do not have it yet. Linux 6.16.
 const SO_PASSRIGHTS: i32 = 83;
 
 /// Supplementary groups that are looked at: more, and the peer counts as in none. `NGROUPS_MAX` is 65,536, but

@@ -20,7 +20,7 @@ pub(super) struct Head {
     pub(super) checksum: TxChecksum,
 }
 
-/// Who speaks to whom.
+/// Both ends of a segment.
 pub(super) struct Addresses<'a> {
     pub(super) from: Mac,
     pub(super) to: Mac,

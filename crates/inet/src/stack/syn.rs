@@ -185,7 +185,7 @@ pub(super) fn write(
     Some(words::write(out, &before, words_of(flow, &syn), sum))
 }
 
-/// The same of one that carries no data.
+/// Writes a SYN that carries no data.
 #[inline]
 pub(super) fn write_bare(
     out: &mut [u8; HEAD_BYTES],

@@ -31,7 +31,7 @@ fn world(seed: u64) -> (Sim, Overheard, Vec<u8>) {
     (sim, heard, syn)
 }
 
-/// The same SYN from the `n`th of many that do not exist.
+/// This SYN, as if from the `n`th of many hosts that do not exist.
 fn forged(syn: &[u8], n: u32) -> Vec<u8> {
     let mut frame = syn.to_vec();
     let from = Ipv4Addr::new(10, 10, 0, 100 + (n % 100) as u8);

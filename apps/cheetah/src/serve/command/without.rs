@@ -57,7 +57,7 @@ impl Unmerged {
     }
 }
 
-/// The same bytes, in memory of their own.
+/// A copy of these bytes in memory of its own.
 pub(in crate::serve) fn copy(slice: &Slice) -> Slice {
     Buffer::from(slice.as_bytes()).into()
 }
