@@ -13,7 +13,7 @@ pub enum Reach {
     Transparent,
     /// Packets stay as they are and go to the server's link address; it has the listener's address too, and answers clients by itself
     Direct,
-    /// The same for servers anywhere: packets go in others to the server's own address (IP in IP), and are unwrapped there
+    /// Like `direct`, for servers anywhere: packets go in others to the server's own address (IP in IP), and are unwrapped there
     Tunnel,
 }
 
