@@ -1,4 +1,4 @@
-//! Who is at the other end of a Unix socket, as the kernel knows it (unix(7)).
+//! The process at the other end of a Unix socket, as the kernel knows it (unix(7)).
 //!
 //! Everything is of the moment at which the peer connected, and nothing that it does later changes it; the process
 //! descriptor means that very process, also when its number has been given to another. Before Linux 6.5 the descriptor is of

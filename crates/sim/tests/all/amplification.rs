@@ -114,7 +114,7 @@ fn an_honest_client_needs_no_repetition() {
     assert!(sim.server.stack.counters().drop_tcp_syn_ack_rate_limited > 1000);
 }
 
-/// Who is told by ICMP that nobody is there, or by a reset that nobody asked, says no more.
+/// A host that is told by ICMP that nobody is there, or by a reset that nobody asked, says no more.
 #[test]
 fn what_is_unwanted_is_not_repeated() {
     type Answer = fn(&[u8]) -> Vec<u8>;
