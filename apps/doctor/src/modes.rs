@@ -209,7 +209,7 @@ fn frame(netlink: &Netlink) -> Result<Vec<u8>> {
     Ok([head.concat(), vec![0xe0; PAYLOAD]].concat())
 }
 
-/// The same datagram on its way back: addresses and ports change places, which leaves the header's sum as it is.
+/// A datagram on its way back: addresses and ports change places, which leaves the header's sum as it is.
 fn turned(frame: &[u8]) -> Vec<u8> {
     let mut back = frame.to_vec();
     for (one, other, len) in [(0, 6, 6), (26, 30, 4), (34, 36, 2)] {

@@ -25,7 +25,7 @@ pub(crate) fn words(reason: Reason) -> &'static str {
     }
 }
 
-/// The same for programs.
+/// Why a connection is over, as JSON has it.
 pub(crate) fn name(reason: Reason) -> &'static str {
     match reason {
         Reason::Done => "done",

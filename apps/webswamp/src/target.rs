@@ -93,7 +93,7 @@ pub(crate) fn refuse_strangers(networks: &[Prefix], to: IpAddr) -> Result<()> {
     )))
 }
 
-/// The same for the kernel's sockets: whatever is on a network of this host's interfaces is near.
+/// Refuses strangers where the kernel's sockets are used: what is on a network of any of this host's interfaces is near.
 ///
 /// # Errors
 ///

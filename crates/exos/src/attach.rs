@@ -70,7 +70,7 @@ impl LinkName {
     /// What to use when nothing was said: what this process is allowed to.
     pub fn default_here() -> Self {
         let needed = caps::CapabilitySet::NET_ADMIN | caps::CapabilitySet::SYS_ADMIN;
-        // Who is root in a user namespace only has them there, and BPF asks for them outside.
+        // A process that is root in a user namespace only has them there, and BPF asks for them outside.
         if caps::has(needed) && !user_netns::is_inside() {
             Self::OwnPair
         } else {

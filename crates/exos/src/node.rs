@@ -290,7 +290,7 @@ impl Exos {
         self.link.look(count, &mut each);
     }
 
-    /// The same for a program that forwards packets itself: `take` sees each frame first, may change it, and says
+    /// Receives for a program that forwards packets itself: `take` sees each frame first, may change it, and says
     /// what becomes of it. What is to leave is queued at once, and leaves with [`send`](Self::send).
     ///
     /// # Panics

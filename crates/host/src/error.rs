@@ -45,7 +45,7 @@ impl Error {
         }
     }
 
-    /// The same error with this remedy, in place of any it had.
+    /// This error with this remedy, in place of any it had.
     #[must_use]
     pub fn mend(mut self, mend: impl Into<String>) -> Self {
         self.mend = Some(mend.into());

@@ -114,7 +114,7 @@ impl Entry {
 pub struct NeighborCache {
     entries: Vec<Entry>,
     index: HashTable<u32>,
-    /// Who goes first when the table is full: unresolved before stale, the longest unchanged first.
+    /// Which goes first when the table is full: unresolved before stale, the longest unchanged first.
     evictable: BTreeSet<(u8, Instant, IpAddr)>,
     key: SipKey,
     generation: u64,

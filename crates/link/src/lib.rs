@@ -116,7 +116,7 @@ impl Link {
         }
     }
 
-    /// The same with frames that may be changed, of which those that `take` says so are queued to leave
+    /// Receives frames that may be changed, of which those that `take` says so are queued to leave
     /// by this link again, behind what is queued already. Where there is no room for one it is lost,
     /// and counted as `tx_no_room`.
     pub fn relay(&mut self, take: impl FnMut(&mut [u8], RxMeta) -> Relay) -> usize {

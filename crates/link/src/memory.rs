@@ -124,7 +124,7 @@ impl MemoryLink {
         shown.for_each(|(frame, _)| each(frame));
     }
 
-    /// The same with frames that may be changed and sent on.
+    /// Receives frames that may be changed and sent on.
     pub fn relay(&mut self, mut take: impl FnMut(&mut [u8], RxMeta) -> Relay) -> usize {
         let mut count = 0;
         while count < RX_BATCH as usize {

@@ -31,7 +31,7 @@ use crate::vnet;
 /// headers and a body of up to this many slices less two.
 const PIECES_MAX: usize = 34;
 
-/// Which TAP device to open, and as whom.
+/// Which TAP device to open, and as which user.
 #[derive(Clone, Debug)]
 pub struct TapConfig {
     /// The interface. It is made when it does not exist.
@@ -170,7 +170,7 @@ impl TapLink {
         count
     }
 
-    /// The same with frames that may be changed and sent on.
+    /// Receives frames that may be changed and sent on.
     pub fn relay(&mut self, mut take: impl FnMut(&mut [u8], RxMeta) -> Relay) -> usize {
         let mut count = 0;
         for _ in 0..RX_BATCH {

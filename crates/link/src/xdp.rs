@@ -246,7 +246,7 @@ impl XdpLink {
         }
     }
 
-    /// The same with frames that may be changed and sent on; those are not copied.
+    /// Receives frames that may be changed and sent on; those are not copied.
     pub fn relay(&mut self, mut take: impl FnMut(&mut [u8], RxMeta) -> Relay) -> usize {
         let mut count = 0;
         for queue in &mut self.queues {

@@ -70,7 +70,7 @@ impl Host {
         self.listen_with(port, plan, ListenOptions::default());
     }
 
-    /// The same, with options.
+    /// Take connections to `port` with these options and do as `plan` says with each.
     pub fn listen_with(&mut self, port: u16, plan: Plan, options: ListenOptions) {
         self.stack
             .tcp

@@ -296,7 +296,7 @@ impl Ledger {
                     held.remove(&id);
                 }
                 if slot != from {
-                    // Who has handed a grant over hands it to nobody else.
+                    // A slot that has handed a grant over hands it to nobody else.
                     self.tickets.forget(from, id);
                     self.successors.forget(from, id);
                 }

@@ -187,7 +187,7 @@ fn push_field(out: &mut Vec<u8>, asked: &Asked<'_>, name: &str, push: Push) {
     }
 }
 
-/// So much of it, with dots where there is more.
+/// Its first bytes, with dots where there are more.
 fn push_bounded(out: &mut Vec<u8>, bytes: &[u8], len_max: usize, push: Push) {
     push(out, &bytes[..bytes.len().min(len_max)]);
     if bytes.len() > len_max {

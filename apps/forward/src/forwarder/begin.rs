@@ -211,7 +211,7 @@ impl Forwarder {
         true
     }
 
-    /// Who goes for a new flow with the table full: first what is over, then the oldest of those that never stood, then what was
+    /// The flow that goes for a new one with the table full: first what is over, then the oldest of those that never stood, then what was
     /// silent for longest; of connections if that was long, and none for datagrams, which anybody may forge.
     fn dispensable(&self, now: Tick, transport: Transport) -> Option<FlowId> {
         match transport {

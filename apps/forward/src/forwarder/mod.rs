@@ -308,7 +308,8 @@ impl Forwarder {
         self.handle_timeout_unless(now, |_| None);
     }
 
-    /// The same where packets of flows are also seen elsewhere: `seen` says when a packet of a flow was.
+    /// Does what [`handle_timeout`](Self::handle_timeout) does where packets of flows are also seen elsewhere: `seen` says when
+    /// the last packet of a flow was.
     pub fn handle_timeout_unless(&mut self, now: Instant, seen: impl Fn(FlowId) -> Option<Tick>) {
         if self.is_changing() {
             self.change();

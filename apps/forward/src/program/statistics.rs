@@ -56,7 +56,7 @@ pub fn report(parts: Parts<'_>, as_json: bool) -> String {
     text + &counters::lines(&all(parts))
 }
 
-/// The same, as JSON has it.
+/// What the forwarder reports as JSON.
 #[derive(Serialize)]
 pub struct Report<'a> {
     schema: &'static str,

@@ -274,7 +274,7 @@ fn every_byte_comes_back() {
     }
 }
 
-/// The same where three of a hundred frames are lost on each way, and one is doubled.
+/// Three of a hundred frames are lost on each way, and one is doubled.
 #[test]
 fn every_byte_comes_back_over_bad_wires() {
     for reach in Reach::ALL {

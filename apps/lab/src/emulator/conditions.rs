@@ -1,6 +1,6 @@
 //! What an emulated wire does to the frames that cross it: the settings, their bounds and defaults.
 //!
-//! The same conditions hold for each of the two directions, with random numbers of their own. Shares are
+//! The conditions hold for each of the two directions, with random numbers of their own. Shares are
 //! probabilities from 0 to 1 for each frame.
 
 use crate::limits::{
@@ -224,7 +224,7 @@ mod nanos {
     }
 }
 
-/// The same, or null.
+/// A duration as nanoseconds, or null.
 mod optional_nanos {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
     use std::time::Duration;

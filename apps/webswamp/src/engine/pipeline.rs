@@ -20,7 +20,7 @@ struct Waiting {
     is_last: bool,
 }
 
-/// Those behind the first of a connection, in order. Who sends one request at a time has no memory for them.
+/// Those behind the first of a connection, in order. A client that sends one request at a time has no memory for them.
 #[derive(Clone, Debug, Default)]
 #[expect(
     clippy::box_collection,

@@ -60,7 +60,7 @@ impl Peak {
         steps
     }
 
-    /// The same, of rates that were tried again only the last try, which decided.
+    /// Steps in order of their rates; of a rate that was tried again only the last try, which decided.
     fn deciding(&self) -> Vec<&Step> {
         let mut steps = self.by_rate();
         steps.reverse();

@@ -104,7 +104,7 @@ pub struct Times {
     pub first_byte: Distribution,
     /// To the last byte, from when requests were begun.
     pub service: Distribution,
-    /// The same, from when they were meant to.
+    /// To the last byte, from when requests were meant to begin.
     pub total: Distribution,
     /// How late we were ourselves.
     pub slip: Distribution,

@@ -35,7 +35,7 @@ impl Others {
     /// Gives them queues.
     pub(super) fn start(self, queues: Vec<Core>) {
         for (other, queue) in self.0.iter().zip(queues) {
-            // Who is not there any more says so elsewhere.
+            // A thread that is not there any more says so elsewhere.
             let _ = other.send(Carrier::Queue(Box::new(queue)));
         }
     }

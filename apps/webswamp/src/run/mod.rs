@@ -54,7 +54,7 @@ pub fn load(args: &LoadArgs, signals: &Signals) -> Result<Results, Error> {
     make(args, Setup::make(args)?, signals)
 }
 
-/// The same with a driver of one's own, until the load is over or SIGINT or SIGTERM asks to stop. The driver is made from a
+/// Runs a load with a driver of one's own, until it is over or SIGINT or SIGTERM asks to stop. The driver is made from a
 /// request as the command line has it, with its host and its fields; where the load is on several cores, on each of them, for
 /// its part of the load.
 ///

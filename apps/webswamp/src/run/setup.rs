@@ -63,7 +63,7 @@ impl Setup {
         })
     }
 
-    /// The same with another driver.
+    /// This setup with another driver.
     pub(super) fn with(self, driver: Maker) -> Self {
         Self { driver, ..self }
     }

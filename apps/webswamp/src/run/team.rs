@@ -29,11 +29,11 @@ pub(super) struct Beginning {
     pub(super) to: SocketAddr,
     /// When.
     pub(super) start: Instant,
-    /// The same in seconds since 1970.
+    /// When, in seconds since 1970.
     pub(super) unix_secs: f64,
     /// How stacks reach the server.
     pub(super) routes: Vec<RouteTo>,
-    /// The same.
+    /// How stacks reach other networks.
     pub(super) gateways: Vec<IpAddr>,
 }
 

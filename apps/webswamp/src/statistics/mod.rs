@@ -58,7 +58,7 @@ pub struct Statistics {
     pub first: Histogram<u64>,
     /// To the last byte, from when the request was begun.
     pub service: Histogram<u64>,
-    /// The same, from when it was meant to.
+    /// To the last byte, from when the request was meant to begin.
     pub total: Histogram<u64>,
     /// How late requests of an open loop were begun by us, though a connection was free.
     pub slip: Histogram<u64>,

@@ -176,7 +176,7 @@ impl State {
         }
     }
 
-    /// Who goes first when the table is full; `None` stays.
+    /// Which goes first when the table is full; `None` stays.
     pub(super) const fn eviction_rank(self) -> Option<u8> {
         match self {
             State::Failed => Some(0),

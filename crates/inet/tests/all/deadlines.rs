@@ -196,7 +196,7 @@ impl Game {
         }
     }
 
-    /// Who has sent all that may be sent now, and waits for an answer, has a deadline.
+    /// A connection that has sent all that may be sent now, and waits for an answer, has a deadline.
     fn check_armed(&self, n: usize) {
         let Some(connection) = self.ends[n]
             .id

@@ -62,7 +62,7 @@ impl Stream {
         stack.tcp.consume(self.id, count);
     }
 
-    /// The same, of one that skips what it does not want.
+    /// Reads as a program does that skips what it does not want.
     fn read_or_skip(&mut self, stack: &mut Stack) {
         loop {
             let left = stack.tcp.connection(self.id).map_or(0, |c| c.skipping());

@@ -255,7 +255,7 @@ impl Net {
         }
     }
 
-    /// The same with smoltcp's socket.
+    /// The program on smoltcp's socket: it reads all, and echoes or sends `bytes`.
     fn their_program(&mut self) {
         let socket = self.sockets.get_mut::<Socket>(self.handle);
         while socket.can_recv() {

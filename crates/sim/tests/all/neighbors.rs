@@ -41,7 +41,7 @@ fn arp_lost_twice_then_connects() {
     );
 }
 
-/// The same for IPv6, by multicast to the server's solicited-node group (RFC 4861 §7.2.2).
+/// A lost question is asked again over IPv6, by multicast to the server's solicited-node group (RFC 4861 §7.2.2).
 #[test]
 fn neighbor_solicitation_lost_then_connects() {
     let mut sim = strangers(true);

@@ -48,7 +48,7 @@ impl Config {
         choose(count, named, allowed)
     }
 
-    /// The same on the kernel's sockets, where there is one loop.
+    /// Where a server on the kernel's sockets runs, which has one loop.
     ///
     /// # Errors
     ///

@@ -167,7 +167,7 @@ impl Visit {
         self.run_beside(|_| {})
     }
 
-    /// The same, while something happens to the server between its turns.
+    /// Run until every fetch is done, while `happens` is called on the server between its turns.
     pub fn run_beside(&mut self, mut happens: impl FnMut(&mut Server)) -> bool {
         while self.now < Instant::from_millis(4 * 3600 * 1000) {
             while let Some(arrival) = self.wire.poll_arrival(self.now) {

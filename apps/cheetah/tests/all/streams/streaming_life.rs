@@ -247,7 +247,7 @@ fn read(visit: &mut Visit, place: usize) {
 }
 
 /// A file that comes from a slow disk costs the others nothing: they are answered in the turn in which they ask, and no
-/// turn asks for more than so much.
+/// turn asks for more than it may.
 #[test]
 fn others_are_answered_while_a_disk_is_slow() {
     let folder = folder();

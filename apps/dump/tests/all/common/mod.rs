@@ -19,7 +19,7 @@ impl From<Vec<u8>> for Captured {
 }
 
 impl Captured {
-    /// The same packet as a capture with this snap length has it.
+    /// This packet as a capture with this snap length has it.
     pub fn cut(&self, snaplen: usize) -> Self {
         let mut cut = self.clone();
         cut.bytes.truncate(snaplen);

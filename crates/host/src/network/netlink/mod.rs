@@ -5,7 +5,7 @@
 //! of the thread that opened it, for good; [`crate::netns::NetNs::netlink`] opens one elsewhere.
 //!
 //! The work is divided by what is asked about: `links`, `addresses`, `routes`, `neighbours`, `filters` of traffic control,
-//! `netdev` for what a driver can do with XDP, `nsid` for whether a namespace is there, and `watch` for being told of
+//! `netdev` for what a driver can do with XDP, `nsid` for whether a namespace is there, and `watch` for notices of
 //! changes. This file has the exchange itself.
 //!
 //! Layout of an answer (netlink(7)): a chain of `nlmsghdr { len u32, type u16, flags u16, seq u32, port u32 }`

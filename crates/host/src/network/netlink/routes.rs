@@ -45,7 +45,7 @@ impl Netlink {
         self.route_from(ip, None, None)
     }
 
-    /// The same, for packets that leave by interface `oif` or carry the source address `src`.
+    /// Where the host would send a packet that leaves by interface `oif` or carries the source address `src`.
     pub fn route_from(&self, ip: IpAddr, oif: Option<u32>, src: Option<IpAddr>) -> Result<Route> {
         let mut message = RouteMessage::default();
         message.header.address_family = family(ip);

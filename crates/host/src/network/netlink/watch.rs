@@ -1,4 +1,4 @@
-//! Being told of changes.
+//! Notices of changes.
 //!
 //! A [`Watch`] is a nonblocking socket: poll its descriptor for reading, then call [`Watch::next`] until it
 //! gives `None`. When more changed than the kernel keeps for us, it says [`Change::Missed`] and the tables must
