@@ -1,4 +1,4 @@
-//! What each way of attaching measures on this machine.
+//! How fast each way of attaching is on this machine.
 //!
 //! Packets go from a program to the other end of a veth and come back, in a network namespace that is made for it and
 //! goes with it: over a queue that the program opened itself, over one that a daemon lent (`direct`), and over a virtual
@@ -114,9 +114,9 @@ fn measure_all(netns: &NetNs) -> Result<Vec<ModeMeasure>> {
     let folder = folder.map_err(|e| Error::io("cannot make a folder for a socket", e))?;
     let socket = folder.path().join("xokd.sock");
     with_daemon(netns, &socket, || {
-        let ways = [("direct", Mode::Direct(None)), ("shared", Mode::Shared)];
+        let modes = [("direct", Mode::Direct(None)), ("shared", Mode::Shared)];
         // What is missing there stands among the machine's checks.
-        let lent = ways.into_iter().skip(usize::from(!lends_queues()));
+        let lent = modes.into_iter().skip(usize::from(!lends_queues()));
         for (name, mode) in lent {
             let (mut via, mut near) = Via::open(&socket, None, mode, "doctor")?;
             let port = PortWish::Number(OURS.1);
@@ -156,11 +156,11 @@ fn with_daemon(netns: &NetNs, socket: &Path, work: impl FnOnce() -> Result<()>) 
         let daemon = scope.spawn(move || {
             netns.enter()?;
             let started = Daemon::start(config(path));
-            let (told, daemon) = match started {
+            let (result, daemon) = match started {
                 Ok(daemon) => (Ok(()), Some(daemon)),
                 Err(error) => (Err(error), None),
             };
-            let _ = ready.send(told);
+            let _ = ready.send(result);
             let Some(mut daemon) = daemon else {
                 return Ok(());
             };

@@ -126,14 +126,9 @@ impl Host {
         &self.endpoints[conn.0]
     }
 
-    /// What the stack calls a connection.
-    pub fn connection_id(&self, conn: Conn) -> ConnectionId {
-        self.endpoints[conn.0].id
-    }
-
     /// Take a connection out of the stack. Its program waits until it is put in again.
     pub fn take_out(&mut self, conn: Conn) -> DetachedConnection {
-        let id = self.connection_id(conn);
+        let id = self.id(conn);
         let taken = self.stack.tcp_take_out(self.now, id);
         taken.expect("a connection that stands")
     }
@@ -159,7 +154,7 @@ impl Host {
     }
 
     /// What the stack calls a connection, for commands that a test gives by hand.
-    pub fn id(&self, conn: Conn) -> exos_inet::tcp::ConnectionId {
+    pub fn id(&self, conn: Conn) -> ConnectionId {
         self.endpoints[conn.0].id
     }
 

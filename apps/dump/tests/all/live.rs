@@ -14,7 +14,6 @@ use clap::Parser as _;
 use exos_dump::file::CaptureReader;
 use exos_dump::{Direction, DumpArgs, run};
 use exos_filter::ebpf::{Assembler, Condition, Helper, Reg};
-use exos_filter::gate::tap::Direction as TapDirection;
 use exos_filter::gate::{Counter, TapRecord, Verdict};
 use exos_host::bpf::{Map, Prog};
 use exos_xok::message::{Answer, Request, VERSION};
@@ -61,7 +60,7 @@ fn recorder(ring: &Map) -> Prog {
     Prog::load(&words, "dump_test", false).expect("the verifier takes it")
 }
 
-fn record(number: u8, slot: u16, direction: TapDirection, verdict: Verdict) -> Vec<u8> {
+fn record(number: u8, slot: u16, direction: Direction, verdict: Verdict) -> Vec<u8> {
     let head = TapRecord {
         time_ns: u64::from(number),
         length: 1500,
@@ -162,15 +161,10 @@ fn records_become_packets_with_names_and_losses() {
     let (socket, file) = (folder.path().join("socket"), folder.path().join("file"));
     let ring = Map::ringbuf("dump_test", RING_BYTES).expect("a ring buffer");
     let records = vec![
-        record(1, 3, TapDirection::In, Verdict::Slot),
-        record(2, TapRecord::NO_SLOT, TapDirection::In, Verdict::Host),
-        record(
-            3,
-            3,
-            TapDirection::Out,
-            Verdict::Dropped(Counter::TxBadSource),
-        ),
-        record(4, 3, TapDirection::Out, Verdict::Wire),
+        record(1, 3, Direction::In, Verdict::Slot),
+        record(2, TapRecord::NO_SLOT, Direction::In, Verdict::Host),
+        record(3, 3, Direction::Out, Verdict::Dropped(Counter::TxBadSource)),
+        record(4, 3, Direction::Out, Verdict::Wire),
     ];
     let daemon = daemon(&socket, ring, records);
     let (socket_text, file_text) = (socket.to_str().expect("text"), file.to_str().expect("text"));

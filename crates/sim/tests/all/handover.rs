@@ -172,7 +172,7 @@ fn busy(seed: u64) -> (Sim, Conn, Vec<u8>) {
     let client = sim.client.connect(sim.server.addr());
     sim.run_for(secs(1));
     let server = sim.server.nth(0);
-    let id = sim.server.connection_id(server);
+    let id = sim.server.id(server);
     let keepalive = Keepalive::default();
     sim.server.stack.tcp.set_keepalive(id, Some(keepalive));
     sim.server.stack.tcp.set_user_timeout(id, Some(secs(77)));
@@ -368,7 +368,7 @@ fn refusals_give_the_connection_back() {
     let mut sim = Sim::new(Seed(7)).latency(ms(10));
     sim.server.listen(80, Plan::ECHO);
     let half_open = sim.client.connect(sim.server.addr());
-    let id = sim.client.connection_id(half_open);
+    let id = sim.client.id(half_open);
     let now = sim.now();
     assert!(sim.client.stack.tcp_take_out(now, id).is_none());
     sim.run_for(secs(1));
@@ -396,7 +396,7 @@ fn wishes_and_unread_bytes_travel() {
     sim.client.send_pattern(conn, 50_000);
     sim.run_for(secs(2));
     let server = sim.server.nth(0);
-    let id = sim.server.connection_id(server);
+    let id = sim.server.id(server);
     let keepalive = Keepalive {
         idle: secs(10),
         interval: secs(1),

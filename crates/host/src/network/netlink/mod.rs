@@ -30,7 +30,7 @@ pub use watch::{Change, Watch};
 use crate::error::{Context as _, Error, Result};
 use crate::limits::{DUMP_ATTEMPTS, NETLINK_ANSWER_TIMEOUT};
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkMessage,
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkMessage, NlasIterator,
     ParseableParametrized as _,
 };
 use netlink_packet_route::RouteNetlinkMessage;
@@ -298,20 +298,16 @@ fn explanation(message: &RawMessage<'_>) -> Option<String> {
     } else {
         request_len.next_multiple_of(4)
     };
-    let mut attributes = message.payload.get(4 + repeated..)?;
-    loop {
-        let header = attributes.first_chunk::<4>()?;
-        let len = usize::from(u16::from_ne_bytes([header[0], header[1]]));
-        let value = attributes.get(4..len)?;
-        if u16::from_ne_bytes([header[2], header[3]]) == NLMSGERR_ATTR_MSG {
-            return Some(
-                String::from_utf8_lossy(value)
-                    .trim_end_matches('\0')
-                    .to_owned(),
-            );
-        }
-        attributes = attributes.get(len.next_multiple_of(4)..)?;
-    }
+    let words = attribute(message.payload.get(4 + repeated..)?, NLMSGERR_ATTR_MSG)?;
+    let words = String::from_utf8_lossy(&words);
+    Some(words.trim_end_matches('\0').to_owned())
+}
+
+/// The value of the first attribute of a kind. What is broken ends the search.
+fn attribute(attributes: &[u8], kind: u16) -> Option<Vec<u8>> {
+    let mut all = NlasIterator::new(attributes).map_while(Result::ok);
+    let found = all.find(|attribute| attribute.kind() == kind)?;
+    Some(found.value().to_vec())
 }
 
 #[cfg(test)]

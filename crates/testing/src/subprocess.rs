@@ -30,8 +30,8 @@ pub fn play(test: &str, role: &str) -> ExitStatus {
         .env(ROLE, role);
     let played = command.output().expect("it starts");
     // Shown when the test that asked for it fails; indented, for it has results of tests of its own.
-    for said in [&played.stdout, &played.stderr] {
-        for line in String::from_utf8_lossy(said).lines() {
+    for output in [&played.stdout, &played.stderr] {
+        for line in String::from_utf8_lossy(output).lines() {
             println!("    {role}: {line}");
         }
     }
@@ -58,8 +58,8 @@ mod tests {
 
     #[test]
     fn only_a_role_that_comes_to_its_end_is_done() {
-        assert!(is_done(play("elsewhere::tests::a_role", "good")));
-        assert!(!is_done(play("elsewhere::tests::a_role", "bad")));
-        assert!(!is_done(play("elsewhere::tests::none", "good")));
+        assert!(is_done(play("subprocess::tests::a_role", "good")));
+        assert!(!is_done(play("subprocess::tests::a_role", "bad")));
+        assert!(!is_done(play("subprocess::tests::none", "good")));
     }
 }
