@@ -1,5 +1,5 @@
 //! What our programs have in common beside the library: the options that say where packets come from ([`LinkArgs`]) and
-//! how TCP behaves ([`TcpArgs`]), as which user they go on ([`UserArgs`]), what they do while idle ([`Idle`]), loops on several [`cores`], what it says when a daemon takes the link back ([`tell_news`]), messages to the operator ([`message`]) and reports that never wait
+//! how TCP behaves ([`TcpArgs`]), as which user they go on ([`UserArgs`]), what they do while idle ([`Idle`]), loops on several [`cores`] and what these [`workers`] say to one another, what it says when a daemon takes the link back ([`tell_news`]), messages to the operator ([`message`]) and reports that never wait
 //! for their reader ([`Printer`]), the counters' form in them ([`counters`]) and as Prometheus text ([`exposition`]), what
 //! the daemon reports of itself ([`status`]), questions to a program that runs ([`control`]), pages ([`html`]) with figures ([`figure`]), durations,
 //! sizes and rates in options ([`units`]), configuration files ([`config`]), and connections on the kernel's [`sockets`].
@@ -24,6 +24,7 @@ pub mod status;
 mod tcp;
 pub mod units;
 mod user;
+pub mod workers;
 
 pub use exos_host::{error, info, message, say, warn};
 pub use idle::Idle;

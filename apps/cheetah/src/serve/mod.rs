@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `command` | [`options`], what is said of them ([`help`]), whether all that can be ([`check`]), [`bounds`] of clients, where it is found ([`announce`]) |
 //! | `content` | [`sites`] as they were read, [`files`] that change, [`reload`] and its [`exchange`] between cores, one loop's [`documents`], those that are being fetched; [`upkeep`] drives them |
-//! | `cores` | [`station`] is one core's loop, [`team`] how they speak to one another, [`crew`] the threads of all but the first, [`lead`] what that does for all |
+//! | `cores` | [`station`] is one core's loop, [`worker`] how they speak to one another, [`threads`] the threads of all but the first, [`lead`] what that does for all |
 //! | [`connections`] | what a loop does with connections |
 //!
 //! [`statistics`] is what the server says about itself. This file sets up, and ends in order.
@@ -19,9 +19,10 @@ mod statistics;
 use command::{announce, bounds, check, help, options, without};
 use content::{documents, fetching, files, upkeep};
 pub use content::{exchange, reload, sites};
-use cores::{crew, lead, room, station, team, wait};
+use cores::{lead, room, station, threads, wait, worker};
 
 use std::process::ExitCode;
+use std::thread;
 
 use exos::signals::{Ask, Signals};
 use exos::{Core, Error, Exos};
@@ -34,14 +35,14 @@ use crate::log::Log;
 use crate::site::Tree;
 
 use announce::{announce, url};
-use crew::{Crew, Ready};
 use files::Feed;
 use lead::{Lead, Reporter};
 use room::Lease;
 use sites::Fresh;
 use station::{Setup, Station};
-use team::Seat;
+use threads::{Ready, Threads};
 use upkeep::Upkeep;
+use worker::Worker;
 
 use bounds::Peers;
 pub use bounds::{Bounds, BoundsArgs};
@@ -118,35 +119,37 @@ impl Program<'_> {
         let (mut upkeep, feeds) = Upkeep::start(self.args, trees, allowed, count, self.signals)?;
         let mut setups = self.setups(fresh, feeds, logs)?.into_iter();
         let first = setups.next().ok_or_else(|| Error::new("no core"))?;
-        let mut crew = Crew::new(first.seat.clone());
-        let mut station = Station::open(exos, listener, first)?;
-        crew.start(self.crew(others, setups))?;
-        announce(&station, &self.config, attachment, &self.cores)?;
-        let reporter = Reporter::start(self.args.json)?;
-        let lead = Lead {
-            signals: self.signals,
-            reporter: &reporter,
-        };
-        let mut revoked = false;
-        let served = lead.serve(&mut station, &mut upkeep, |station| {
-            if let Some(why) = station.exos.see_to_handlers() {
-                exos_program::warn!("exos serve: {why}");
+        thread::scope(|scope| {
+            let mut threads = Threads::new(scope, first.worker.clone());
+            let mut station = Station::open(exos, listener, first)?;
+            threads.start(self.threads(others, setups))?;
+            announce(&station, &self.config, attachment, &self.cores)?;
+            let reporter = Reporter::start(self.args.json)?;
+            let lead = Lead {
+                signals: self.signals,
+                reporter: &reporter,
+            };
+            let mut revoked = false;
+            let served = lead.serve(&mut station, &mut upkeep, |station| {
+                if let Some(why) = station.exos.see_to_handlers() {
+                    exos_program::warn!("exos serve: {why}");
+                }
+                revoked = tell_news("serve", &mut station.exos);
+                revoked
+            });
+            station.worker.ask_others(worker::Asks::STOP);
+            let stopped = served.and_then(|()| lead.end(&mut station));
+            let stopped = stopped.and(threads.end());
+            station.exos.leave();
+            let station = station.close();
+            reporter.print(&station);
+            reporter.finish();
+            if revoked {
+                // That the link has gone meanwhile is no other reason.
+                return Err(taken_back());
             }
-            revoked = tell_news("serve", &mut station.exos);
-            revoked
-        });
-        station.seat.ask_others(team::Asks::STOP);
-        let stopped = served.and_then(|()| lead.end(&mut station));
-        let stopped = stopped.and(crew.end());
-        station.exos.leave();
-        let station = station.close();
-        reporter.print(&station);
-        reporter.finish();
-        if revoked {
-            // That the link has gone meanwhile is no other reason.
-            return Err(taken_back());
-        }
-        stopped.map(|()| ExitCode::SUCCESS)
+            stopped.map(|()| ExitCode::SUCCESS)
+        })
     }
 
     /// What each core begins with.
@@ -161,14 +164,14 @@ impl Program<'_> {
             [] => &self.allowed[..1],
             cores => cores,
         };
-        let seats = Seat::make(cores)?.into_iter();
+        let workers = Worker::make(cores)?.into_iter();
         let most = self.config.bounds.max_connections;
         let most = most.map_or(CONNECTIONS_MAX, |most| most as usize);
         let leases = Lease::make(most, count);
         let mut logs = logs.into_iter().flatten();
         let peers = Peers::default();
-        let all = feeds.into_iter().zip(seats).zip(leases);
-        let setup = |((feed, seat), lease)| Setup {
+        let all = feeds.into_iter().zip(workers).zip(leases);
+        let setup = |((feed, worker), lease)| Setup {
             config: self.config.clone(),
             without: self.args.without.clone(),
             allowed: self.allowed.clone(),
@@ -177,13 +180,13 @@ impl Program<'_> {
             log: logs.next(),
             peers: peers.clone(),
             lease,
-            seat,
+            worker,
         };
         Ok(all.map(setup).collect())
     }
 
     /// The processor and the loop of each core but the first.
-    fn crew(
+    fn threads(
         &self,
         others: Vec<Core>,
         setups: impl Iterator<Item = Setup>,

@@ -14,8 +14,8 @@ use super::documents::{Changing, Documents};
 use super::lead::Reporter;
 use super::options::{self, ServeArgs, place_of_addresses};
 use super::sites::Fresh;
-use super::team::{Asks, Seat};
 use super::upkeep::Upkeep;
+use super::worker::{Asks, Worker};
 use super::{sites, statistics, url};
 use crate::config::Config;
 use crate::http::Server;
@@ -70,7 +70,7 @@ pub(super) fn run(
     let reporter = Reporter::start(args.json)?;
     let (upkeep, mut feeds) = Upkeep::start(args, trees, cores.to_vec(), 1, &signals)?;
     let mut serving = Serving {
-        seat: Seat::make(&cores[..1])?.remove(0),
+        worker: Worker::make(&cores[..1])?.remove(0),
         documents: Documents::new(feeds.remove(0)),
         feeds: 0,
         server,
@@ -88,7 +88,7 @@ pub(super) fn run(
 /// The server, with what it has to be told.
 struct Serving {
     server: SocketServer,
-    seat: Seat,
+    worker: Worker,
     documents: Documents,
     upkeep: Upkeep,
     /// How often the documents' descriptor had become another when it was looked at last.
@@ -101,7 +101,7 @@ impl Serving {
     /// Serves until a signal asks to stop, then lets responses under way end.
     fn run(&mut self) -> io::Result<()> {
         self.server.watch(self.signals.fd())?;
-        self.server.watch(self.seat.fd())?;
+        self.server.watch(self.worker.fd())?;
         self.server.watch(self.upkeep.fd())?;
         self.watch_documents()?;
         while !self.signals.stop_requested() {
@@ -129,9 +129,9 @@ impl Serving {
         let is_busy = self.upkeep.is_busy() || self.documents.is_busy();
         let now = is_busy.then(clock::now);
         self.server.wait([until, now].into_iter().flatten().min())?;
-        let asks: Asks = self.seat.take_asks();
-        self.documents.turn(asks, &self.seat, &mut self.server);
-        self.upkeep.turn(asks, &self.seat);
+        let asks: Asks = self.worker.take_asks();
+        self.documents.turn(asks, &self.worker, &mut self.server);
+        self.upkeep.turn(asks, &self.worker);
         self.watch_documents()?;
         statistics::show_sockets(&mut self.server);
         self.server.handle(clock::now(), clock::unix_secs());

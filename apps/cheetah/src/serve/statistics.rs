@@ -11,7 +11,7 @@ use exos_program::counters;
 
 use super::connections::Cheetah;
 use super::station::Station;
-use super::team::Seat;
+use super::worker::Worker;
 use crate::http::Server;
 use crate::site::Site;
 use crate::sockets::SocketServer;
@@ -21,18 +21,18 @@ use crate::status::{Row, Snapshot};
 pub(super) fn report(station: &Station, as_json: bool) -> String {
     station.show();
     written(
-        &snapshot(&station.exos, &station.cheetah, &station.seat),
+        &snapshot(&station.exos, &station.cheetah, &station.worker),
         as_json,
     )
 }
 
 /// Brings the status pages up to date, if there are any.
 #[inline]
-pub(super) fn bring_pages_up_to_date(exos: &Exos, cheetah: &mut Cheetah, seat: &Seat) {
+pub(super) fn bring_pages_up_to_date(exos: &Exos, cheetah: &mut Cheetah, worker: &Worker) {
     let now = exos.now();
     if pages_are_due(now, cheetah.server_mut()) {
-        seat.show(row(exos, cheetah));
-        let snapshot = snapshot(exos, cheetah, seat);
+        worker.show(row(exos, cheetah));
+        let snapshot = snapshot(exos, cheetah, worker);
         update_pages(now, cheetah.server_mut(), &snapshot);
     }
 }
@@ -96,13 +96,13 @@ fn text(snapshot: &Snapshot) -> String {
 }
 
 /// What is known of all cores, by what they have shown.
-fn snapshot(exos: &Exos, cheetah: &Cheetah, seat: &Seat) -> Snapshot {
+fn snapshot(exos: &Exos, cheetah: &Cheetah, worker: &Worker) -> Snapshot {
     let snapshot = Snapshot {
         uptime: exos.now() - cheetah.started(),
         link: exos.describe_link(),
         ..of_http(cheetah.server())
     };
-    with_cache(snapshot.with(seat.rows()))
+    with_cache(snapshot.with(worker.rows()))
 }
 
 /// With the counters of the cache, which is one for all cores.

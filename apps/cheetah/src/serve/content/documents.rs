@@ -8,8 +8,8 @@ use crate::http::Server;
 use crate::serve::connections::{Cheetah, Packets};
 use crate::serve::exchange::{Exchange, Step};
 use crate::serve::files::Feed;
-use crate::serve::team::{Asks, Seat};
 use crate::serve::without::Without;
+use crate::serve::worker::{Asks, Worker};
 use crate::site::{Change, SitePath};
 
 /// A server whose documents change while it serves them.
@@ -78,9 +78,14 @@ impl Documents {
     }
 
     /// Does what there is to do between two turns; `asks` is what this loop was asked.
-    pub(in crate::serve) fn turn(&mut self, asks: Asks, seat: &Seat, served: &mut impl Changing) {
+    pub(in crate::serve) fn turn(
+        &mut self,
+        asks: Asks,
+        worker: &Worker,
+        served: &mut impl Changing,
+    ) {
         if asks.contains(Asks::MAIL) {
-            let mail = seat.take_mail();
+            let mail = worker.take_mail();
             if let Some(fresh) = mail.fresh.filter(|_| !self.is_ending) {
                 self.exchange.begin(fresh);
             }
@@ -98,9 +103,9 @@ impl Documents {
                 // What it tells from now on is of tables that are gone.
                 self.feed = None;
                 served.retry_all();
-                seat.exchanged();
+                worker.exchanged();
             }
-            Some(Step::Emptied) => seat.emptied(),
+            Some(Step::Emptied) => worker.emptied(),
         }
     }
 

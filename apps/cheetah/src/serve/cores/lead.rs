@@ -8,8 +8,8 @@ use exos_program::{Printer, Stream};
 
 use crate::serve::station::Station;
 use crate::serve::statistics;
-use crate::serve::team::Asks;
 use crate::serve::upkeep::Upkeep;
+use crate::serve::worker::Asks;
 
 /// Prints the statistics: JSON on standard output, text on standard error.
 pub(in crate::serve) struct Reporter {
@@ -63,7 +63,7 @@ impl Lead<'_> {
             if asks.contains(Asks::ONE_LEFT) || is_over(station) {
                 return Ok(());
             }
-            upkeep.turn(asks, &station.seat);
+            upkeep.turn(asks, &station.worker);
             station.turn()?;
             self.attend(station, asks);
             if self.signals.take_asked(Ask::Reload) {
@@ -86,10 +86,10 @@ impl Lead<'_> {
     }
 
     fn attend(&self, station: &mut Station, asks: Asks) {
-        let is_alone = station.seat.count() == 1;
+        let is_alone = station.worker.count() == 1;
         let is_asked = self.signals.take_report_request();
         if is_asked && !is_alone {
-            station.seat.ask_for_rows();
+            station.worker.ask_for_rows();
         }
         if asks.contains(Asks::ALL_SHOWN) || is_asked && is_alone {
             self.reporter.print(station);

@@ -14,13 +14,13 @@ use crate::limits::{GOODBYE_TIME, RECEIVE_BUFFER_LEN, STOP_TIME};
 use crate::log::Log;
 use crate::serve::bounds::Peers;
 use crate::serve::connections::{Cheetah, Packets};
-use crate::serve::crew::Ready;
 use crate::serve::documents::{Documents, OnStack};
 use crate::serve::files::Feed;
 use crate::serve::room::Lease;
 use crate::serve::sites::Fresh;
-use crate::serve::team::{Asks, Seat};
+use crate::serve::threads::Ready;
 use crate::serve::without::Without;
+use crate::serve::worker::{Asks, Worker};
 use crate::serve::{Specialisation, options, statistics};
 
 /// What a core begins with, made where the program starts.
@@ -34,13 +34,13 @@ pub(in crate::serve) struct Setup {
     pub(in crate::serve) log: Option<Log>,
     pub(in crate::serve) peers: Peers,
     pub(in crate::serve) lease: Lease,
-    pub(in crate::serve) seat: Seat,
+    pub(in crate::serve) worker: Worker,
 }
 
 pub(in crate::serve) struct Station {
     pub(in crate::serve) exos: Exos,
     pub(in crate::serve) cheetah: Cheetah,
-    pub(in crate::serve) seat: Seat,
+    pub(in crate::serve) worker: Worker,
     listener: ListenerId,
     documents: Documents,
     lease: Lease,
@@ -65,7 +65,7 @@ impl Station {
         }
         let without = Without::these(&setup.without, &mut server, &mut exos.stack);
         let mut cheetah = Cheetah::new(server, clock::now());
-        let is_first = setup.seat.is_first();
+        let is_first = setup.worker.is_first();
         cheetah.set_streams(options::streams(config, &setup.allowed, is_first)?);
         cheetah.set_bounds(config.bounds.bounds());
         cheetah.share_peers(setup.peers);
@@ -73,7 +73,7 @@ impl Station {
         Ok(Station {
             exos,
             cheetah,
-            seat: setup.seat,
+            worker: setup.worker,
             listener,
             documents: Documents::new(setup.feed),
             lease: setup.lease,
@@ -84,17 +84,17 @@ impl Station {
     /// Between two turns: what others ask of this core, documents that change, the number of connections it may have.
     /// Gives what it was asked.
     pub(in crate::serve) fn heed(&mut self) -> Asks {
-        let asks = self.seat.take_asks();
+        let asks = self.worker.take_asks();
         if asks.contains(Asks::SHOW) {
             self.show();
-            self.seat.shown();
+            self.worker.shown();
         }
         let served = &mut OnStack {
             exos: &mut self.exos,
             cheetah: &mut self.cheetah,
             without: self.without.as_mut(),
         };
-        self.documents.turn(asks, &self.seat, served);
+        self.documents.turn(asks, &self.worker, served);
         self.lease.renew(&mut self.exos.stack.tcp);
         asks
     }
@@ -109,7 +109,7 @@ impl Station {
             ..
         } = self;
         exos.receive();
-        statistics::bring_pages_up_to_date(exos, cheetah, &self.seat);
+        statistics::bring_pages_up_to_date(exos, cheetah, &self.worker);
         if let Some(without) = without {
             without.begin_turn(&mut exos.stack);
         }
@@ -137,7 +137,7 @@ impl Station {
         let now = is_busy.then(|| self.exos.now());
         let until = [self.cheetah.poll_timeout(), now];
         let mut fds = others.to_vec();
-        fds.push(self.seat.fd());
+        fds.push(self.worker.fd());
         fds.extend(self.documents.fd());
         fds.extend(self.cheetah.streams().fd());
         self.exos.wait(until.into_iter().flatten().min(), &fds)
@@ -145,7 +145,7 @@ impl Station {
 
     /// Shows the others its numbers as they are now.
     pub(in crate::serve) fn show(&self) {
-        self.seat.show(statistics::row(&self.exos, &self.cheetah));
+        self.worker.show(statistics::row(&self.exos, &self.cheetah));
     }
 
     /// Takes no new connections, lets responses under way end, says goodbye to idle clients, and resets who is left.

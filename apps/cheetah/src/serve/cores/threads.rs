@@ -1,22 +1,23 @@
 //! The cores but the first: a thread for each, from its start to its end.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
+use std::thread::Scope;
 
 use exos::Error;
-use exos_program::cores;
+use exos_program::workers::Thread;
 
-use crate::serve::team::{Asks, Seat};
+use crate::serve::worker::{Asks, Worker};
 
 /// The threads. When this is dropped, however that comes, they are asked to end, and waited for.
-pub(in crate::serve) struct Crew {
-    /// The first core's seat.
-    seat: Seat,
-    threads: Vec<(usize, JoinHandle<Result<(), Error>>)>,
+pub(in crate::serve) struct Threads<'scope, 'env> {
+    scope: &'scope Scope<'scope, 'env>,
+    /// The first core.
+    first: Worker,
+    threads: Vec<Thread<'scope, ()>>,
 }
 
 /// Tells the first core that this thread ends, in order or not.
-struct Leaving(Seat);
+struct Leaving(Worker);
 
 impl Drop for Leaving {
     fn drop(&mut self) {
@@ -34,11 +35,15 @@ impl Ready {
     }
 }
 
-impl Crew {
+impl<'scope, 'env> Threads<'scope, 'env> {
     /// Nobody yet, besides the first core.
-    pub(in crate::serve) fn new(seat: Seat) -> Crew {
-        Crew {
-            seat,
+    pub(in crate::serve) fn new(
+        scope: &'scope Scope<'scope, 'env>,
+        first: Worker,
+    ) -> Threads<'scope, 'env> {
+        Threads {
+            scope,
+            first,
             threads: Vec::new(),
         }
     }
@@ -53,20 +58,15 @@ impl Crew {
         loops: impl IntoIterator<Item = (usize, F)>,
     ) -> Result<(), Error>
     where
-        F: FnOnce(Ready) -> Result<(), Error> + Send + 'static,
+        F: FnOnce(Ready) -> Result<(), Error> + Send + 'scope,
     {
         let (ready, is_ready) = sync_channel(0);
         for (number, serve) in loops {
-            let (ready, leaving) = (Ready(ready.clone()), Leaving(self.seat.clone()));
-            let thread = std::thread::Builder::new().name(format!("core {number}"));
-            let thread = thread
-                .spawn(move || {
-                    let _leaving = leaving;
-                    exos_host::affinity::pin(number)?;
-                    serve(ready)
-                })
-                .map_err(|e| Error::io("cannot start a thread", e))?;
-            self.threads.push((number, thread));
+            let (ready, leaving) = (Ready(ready.clone()), Leaving(self.first.clone()));
+            self.threads.push(Thread::start(self.scope, number, || {
+                let _leaving = leaving;
+                serve(ready)
+            })?);
         }
         drop(ready);
         self.await_all(&is_ready)
@@ -88,16 +88,13 @@ impl Crew {
     ///
     /// That of the first that has ended with one.
     pub(in crate::serve) fn end(&mut self) -> Result<(), Error> {
-        self.seat.ask_others(Asks::STOP);
-        let mut ended = Ok(());
-        for (number, thread) in self.threads.drain(..) {
-            ended = ended.and(cores::ended(number, thread.join()));
-        }
-        ended
+        self.first.ask_others(Asks::STOP);
+        let ended = self.threads.drain(..).map(Thread::join);
+        ended.fold(Ok(()), Result::and)
     }
 }
 
-impl Drop for Crew {
+impl Drop for Threads<'_, '_> {
     fn drop(&mut self) {
         if let Err(e) = self.end() {
             exos_program::warn!("exos serve: {e}");
@@ -108,6 +105,7 @@ impl Drop for Crew {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::channel;
+    use std::thread;
     use std::time::Duration;
 
     use rustix::event::{PollFd, PollFlags, poll};
@@ -116,17 +114,17 @@ mod tests {
 
     type Serve = Box<dyn FnOnce(Ready) -> Result<(), Error> + Send>;
 
-    fn seats() -> (usize, Vec<Seat>) {
+    fn workers() -> (usize, Vec<Worker>) {
         let core = exos_host::affinity::allowed().unwrap()[0];
-        (core, Seat::make(&[core; 3]).unwrap())
+        (core, Worker::make(&[core; 3]).unwrap())
     }
 
     /// A loop that serves until it is asked to end.
-    fn until_asked(seat: Seat) -> Serve {
+    fn until_asked(worker: Worker) -> Serve {
         Box::new(move |ready| {
             ready.say();
-            while !seat.take_asks().contains(Asks::STOP) {
-                poll(&mut [PollFd::new(&seat.fd(), PollFlags::IN)], None).unwrap();
+            while !worker.take_asks().contains(Asks::STOP) {
+                poll(&mut [PollFd::new(&worker.fd(), PollFlags::IN)], None).unwrap();
             }
             Ok(())
         })
@@ -135,41 +133,46 @@ mod tests {
     /// The first core is woken, ends the others, which end in order, and the error names the core that has panicked.
     #[test]
     fn a_core_that_panics_ends_the_program_and_not_the_others_work() {
-        let (core, seats) = seats();
-        let mut crew = Crew::new(seats[0].clone());
+        let (core, workers) = workers();
         let (panic, now) = channel::<()>();
         let panics: Serve = Box::new(move |ready| {
             ready.say();
             let _ = now.recv();
             panic!("of this test");
         });
-        crew.start([(core, panics), (core, until_asked(seats[2].clone()))])
-            .unwrap();
-        assert_eq!(seats[0].take_asks(), Asks::default());
-        drop(panic);
-        let mut asks = Asks::default();
-        while !asks.contains(Asks::ONE_LEFT) {
-            poll(&mut [PollFd::new(&seats[0].fd(), PollFlags::IN)], None).unwrap();
-            asks = seats[0].take_asks();
-        }
-        let error = crew.end().unwrap_err().to_string();
-        let says = format!("on core {core}: the thread on core {core} has panicked");
-        assert!(error.contains(&says), "{error}");
-        crew.end().expect("nobody is left");
+        thread::scope(|scope| {
+            let mut threads = Threads::new(scope, workers[0].clone());
+            threads
+                .start([(core, panics), (core, until_asked(workers[2].clone()))])
+                .unwrap();
+            assert_eq!(workers[0].take_asks(), Asks::default());
+            drop(panic);
+            let mut asks = Asks::default();
+            while !asks.contains(Asks::ONE_LEFT) {
+                poll(&mut [PollFd::new(&workers[0].fd(), PollFlags::IN)], None).unwrap();
+                asks = workers[0].take_asks();
+            }
+            let error = threads.end().unwrap_err().to_string();
+            let says = format!("on core {core}: the thread on core {core} has panicked");
+            assert!(error.contains(&says), "{error}");
+            threads.end().expect("nobody is left");
+        });
     }
 
     /// Anyone who cannot begin keeps nobody waiting.
     #[test]
     fn a_core_that_cannot_begin_is_the_error_of_the_start() {
-        let (core, seats) = seats();
+        let (core, workers) = workers();
         for panics in [false, true] {
-            let mut crew = Crew::new(seats[0].clone());
             let fails: Serve = Box::new(move |_| {
                 std::thread::sleep(Duration::from_millis(10));
                 assert!(!panics, "of this test");
                 Err(Error::new("no queue for it"))
             });
-            let error = crew.start([(core, until_asked(seats[1].clone())), (core, fails)]);
+            let error = thread::scope(|scope| {
+                let mut threads = Threads::new(scope, workers[0].clone());
+                threads.start([(core, until_asked(workers[1].clone())), (core, fails)])
+            });
             let error = error.unwrap_err().to_string();
             let says = if panics {
                 "has panicked"

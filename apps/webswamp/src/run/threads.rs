@@ -2,17 +2,16 @@
 //! all have ended.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{Builder, Scope, ScopedJoinHandle, scope};
+use std::thread::{Scope, scope};
 
 use exos::{Core, Error};
-use exos_host::affinity;
-use exos_program::cores::ended;
+use exos_program::workers::Thread;
 
 use crate::options::LoadArgs;
 use crate::report::Results;
 
 use super::setup::Setup;
-use super::team::Seat;
+use super::worker::Worker;
 use super::{on_packets, on_sockets, probe};
 
 /// By what a core loads.
@@ -56,33 +55,32 @@ type Done = Result<Option<Results>, Error>;
 /// # Errors
 ///
 /// That of the first core that ended with one.
-pub(super) fn load(args: &LoadArgs, setup: &Setup, seats: Vec<Seat<'_>>) -> Result<Results, Error> {
+pub(super) fn load(
+    args: &LoadArgs,
+    setup: &Setup,
+    workers: Vec<Worker<'_>>,
+) -> Result<Results, Error> {
     scope(|scope| {
-        let mut seats = seats.into_iter();
-        let first = seats.next().expect("there is a first core");
+        let mut workers = workers.into_iter();
+        let first = workers.next().expect("there is a first core");
         let (mut senders, mut threads) = (Vec::new(), Vec::new());
-        for seat in seats {
+        for worker in workers {
             let (sender, receiver) = channel();
             senders.push(sender);
-            let work = move |seat| {
+            let work = move |worker| {
                 args.user.give_up_here()?;
-                follow(args, setup, seat, &receiver)
+                follow(args, setup, worker, &receiver)
             };
-            threads.push(start(scope, seat, work)?);
+            threads.push(start(scope, worker, work)?);
         }
         let others = Others(senders);
-        let lead = start(scope, first, move |seat| {
-            super::lead(args, setup, seat, others)
-        })?;
+        // What is wrong with a load is no matter of a core.
+        let lead = move |first| Ok(super::lead(args, setup, first, others));
+        let lead = start(scope, first, lead)?;
         // It only waits from here on; the first core's thread gives up its own when it has the link.
         let given_up = args.user.give_up_here();
-        let mut parts = vec![match lead.1.join() {
-            // What is wrong with a load is no matter of a core.
-            Ok(done) => done,
-            panic => ended(lead.0, panic),
-        }];
-        let others = threads.into_iter();
-        parts.extend(others.map(|(core, thread)| ended(core, thread.join())));
+        let mut parts = vec![lead.join().and_then(|done| done)];
+        parts.extend(threads.into_iter().map(Thread::join));
         given_up?;
         let parts = parts
             .into_iter()
@@ -96,26 +94,20 @@ pub(super) fn stopped() -> Error {
     Error::new(probe::STOPPED)
 }
 
-/// A thread on the seat's core.
-fn start<'scope, 'a: 'scope>(
+/// A thread on the worker's core.
+fn start<'scope, 'a: 'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
-    seat: Seat<'a>,
-    work: impl FnOnce(Seat<'a>) -> Done + Send + 'scope,
-) -> Result<(usize, ScopedJoinHandle<'scope, Done>), Error> {
-    let core = seat.core.expect("one of several is on a core");
-    let thread = Builder::new().name(format!("core {core}"));
-    let thread = thread.spawn_scoped(scope, move || {
-        affinity::pin(core)?;
-        work(seat)
-    });
-    let thread = thread.map_err(|e| Error::io("cannot start a thread", e))?;
-    Ok((core, thread))
+    worker: Worker<'a>,
+    work: impl FnOnce(Worker<'a>) -> Result<T, Error> + Send + 'scope,
+) -> Result<Thread<'scope, T>, Error> {
+    let core = worker.core.expect("one of several is on a core");
+    Thread::start(scope, core, || work(worker))
 }
 
-fn follow(args: &LoadArgs, setup: &Setup, seat: Seat<'_>, carrier: &Receiver<Carrier>) -> Done {
+fn follow(args: &LoadArgs, setup: &Setup, worker: Worker<'_>, carrier: &Receiver<Carrier>) -> Done {
     match carrier.recv() {
-        Ok(Carrier::Queue(core)) => on_packets::follow(args, setup, seat, *core),
-        Ok(Carrier::Sockets) => on_sockets::follow(args, setup, seat),
+        Ok(Carrier::Queue(core)) => on_packets::follow(args, setup, worker, *core),
+        Ok(Carrier::Sockets) => on_sockets::follow(args, setup, worker),
         // The first core has set nothing up, and says why.
         Err(_) => Ok(None),
     }

@@ -2,19 +2,19 @@
 //! when all begin and end, that somebody wants to see how it goes, and once a second what has been seen, where it is shown.
 //! Between that a core reads three words that nobody writes.
 //!
-//! The first core's thread sets up, hears signals, and shows the load; the others are asked ([`Bell`]). A core stays until all
+//! The first core's thread sets up, hears signals, and shows the load; the others are asked. A core stays until all
 //! have left: what comes to its queue may be another's.
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use exos::Error;
 use exos::signals::Signals;
 use exos_inet::{Instant, Part, RouteTo};
-use exos_program::cores::Bell;
+use exos_program::workers;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::statistics::Second;
@@ -48,16 +48,9 @@ pub(super) struct Seen {
     pub(super) busy: Duration,
 }
 
-/// A core in the eyes of the others. A line of the cache is one core's.
-#[repr(align(128))]
-struct Place {
-    bell: Bell,
-    seen: Mutex<Seen>,
-}
-
-#[repr(align(128))]
-struct Team {
-    places: Box<[Place]>,
+/// What all cores share.
+#[derive(Debug, Default)]
+struct Shared {
     beginning: OnceLock<Beginning>,
     /// The load is to end.
     stop: AtomicBool,
@@ -71,9 +64,10 @@ struct Team {
     left: AtomicU32,
 }
 
-/// A core's place among all. Who drops it has ended, in order or not, and so has the load.
-pub(super) struct Seat<'a> {
-    team: Arc<Team>,
+/// A core among all. When it is dropped it has ended, in order or not, and so has the load.
+pub(super) struct Worker<'a> {
+    /// Each shows what it has seen.
+    worker: workers::Worker<Mutex<Seen>, Shared>,
     part: Part,
     /// The processor that the core's thread is on, where it is on one.
     pub(super) core: Option<usize>,
@@ -82,35 +76,25 @@ pub(super) struct Seat<'a> {
     has_left: bool,
 }
 
-impl<'a> Seat<'a> {
-    /// A seat for a loop on each of these cores; for one loop that runs anywhere, if there is none. The first comes first.
+impl<'a> Worker<'a> {
+    /// One for a loop on each of these cores; for one loop that runs anywhere, if there is none. The first comes first.
     pub(super) fn make(cores: &[usize], signals: &'a Signals) -> Result<Vec<Self>, Error> {
         let count = cores.len().max(1);
-        let place = |_| {
-            Ok(Place {
-                bell: Bell::new()?,
-                seen: Mutex::default(),
-            })
-        };
-        let team = Arc::new(Team {
-            places: (0..count).map(place).collect::<Result<_, Error>>()?,
-            beginning: OnceLock::new(),
-            stop: AtomicBool::new(false),
-            is_shown: AtomicBool::new(false),
-            is_first_gone: AtomicBool::new(false),
-            ready: AtomicU32::new(0),
-            over: AtomicU32::new(0),
-            left: AtomicU32::new(0),
-        });
-        let seat = |part: Part| Self {
-            team: team.clone(),
+        let shows = (0..count).map(|_| Mutex::default());
+        let all = workers::Worker::make(shows, Shared::default())?;
+        let worker = |(worker, part): (_, Part)| Self {
+            worker,
             part,
             core: cores.get(part.nth() as usize).copied(),
             signals,
             is_over: false,
             has_left: false,
         };
-        Ok(Part::all(count as u32).map(seat).collect())
+        Ok(all
+            .into_iter()
+            .zip(Part::all(count as u32))
+            .map(worker)
+            .collect())
     }
 
     /// Its part of the load.
@@ -120,22 +104,20 @@ impl<'a> Seat<'a> {
 
     /// It shows the load, and hears signals.
     pub(super) fn is_first(&self) -> bool {
-        self.part.nth() == 0
+        self.worker.is_first()
     }
 
     /// There is no other core.
     pub(super) fn is_alone(&self) -> bool {
-        self.part.of() == 1
+        self.worker.count() == 1
     }
 
-    fn place(&self) -> &Place {
-        &self.team.places[self.part.nth() as usize]
+    fn shared(&self) -> &Shared {
+        self.worker.shared()
     }
 
     fn ring_others(&self) {
-        let all = self.team.places.iter().zip(0..);
-        let others = all.filter(|(_, nth)| *nth != self.part.nth());
-        others.for_each(|(place, _)| place.bell.ring(LOOK));
+        self.worker.ask_others(LOOK);
     }
 
     /// One of all has come so far; the others are told when it was the last. True when all have.
@@ -153,12 +135,12 @@ impl<'a> Seat<'a> {
 
     /// To be called before what others say is looked at: what they say after that wakes anyone who waits.
     pub(super) fn heed(&self) {
-        self.place().bell.take();
+        self.worker.take_asked();
     }
 
     /// Readable when another core has something to say.
-    pub(super) fn bell(&self) -> BorrowedFd<'_> {
-        self.place().bell.as_fd()
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.worker.fd()
     }
 
     /// Readable when a signal came, of which the first core alone hears.
@@ -166,9 +148,9 @@ impl<'a> Seat<'a> {
         self.is_first().then(|| self.signals.fd())
     }
 
-    /// Both; the bell twice, where the other is not heard.
+    /// Both; the first twice, where signals are not heard.
     pub(super) fn fds(&self) -> [BorrowedFd<'_>; 2] {
-        [self.signals().unwrap_or(self.bell()), self.bell()]
+        [self.signals().unwrap_or(self.fd()), self.fd()]
     }
 
     /// Waits until somebody has something to say.
@@ -185,13 +167,13 @@ impl<'a> Seat<'a> {
 
     /// This core may begin. The first waits until all may; false when one of them will not, or a signal says so.
     pub(super) fn get_ready(&self) -> Result<bool, Error> {
-        self.count(&self.team.ready);
-        while self.is_first() && !self.are_all(&self.team.ready) {
+        self.count(&self.shared().ready);
+        while self.is_first() && !self.are_all(&self.shared().ready) {
             self.heed();
             if self.stop_requested() {
                 return Ok(false);
             }
-            if !self.are_all(&self.team.ready) {
+            if !self.are_all(&self.shared().ready) {
                 self.sleep()?;
             }
         }
@@ -201,13 +183,13 @@ impl<'a> Seat<'a> {
     /// Lets all begin.
     pub(super) fn begin(&self, beginning: Beginning) {
         // Only the first core says it, and once.
-        let _ = self.team.beginning.set(beginning);
+        let _ = self.shared().beginning.set(beginning);
         self.ring_others();
     }
 
     /// When, if that has been said.
     pub(super) fn beginning(&self) -> Option<&Beginning> {
-        self.team.beginning.get()
+        self.shared().beginning.get()
     }
 
     /// Waits until it is said; none when there will be no begin.
@@ -232,34 +214,34 @@ impl<'a> Seat<'a> {
         if is_asked {
             self.stop();
         }
-        self.team.stop.load(Ordering::Acquire)
+        self.shared().stop.load(Ordering::Acquire)
     }
 
     fn stop(&self) {
-        if !self.team.stop.swap(true, Ordering::AcqRel) {
+        if !self.shared().stop.swap(true, Ordering::AcqRel) {
             self.ring_others();
         }
     }
 
     /// The first core has ended, in order or not.
     pub(super) fn is_first_gone(&self) -> bool {
-        self.team.is_first_gone.load(Ordering::Acquire)
+        self.shared().is_first_gone.load(Ordering::Acquire)
     }
 
     /// This core has nothing left to do. True when none has.
     pub(super) fn is_over(&mut self) -> bool {
         if !std::mem::replace(&mut self.is_over, true) {
-            self.count(&self.team.over);
+            self.count(&self.shared().over);
         }
-        self.are_all(&self.team.over)
+        self.are_all(&self.shared().over)
     }
 
     /// This core has nothing open any more. True when none has.
     pub(super) fn has_left(&mut self) -> bool {
         if !std::mem::replace(&mut self.has_left, true) {
-            self.count(&self.team.left);
+            self.count(&self.shared().left);
         }
-        self.are_all(&self.team.left)
+        self.are_all(&self.shared().left)
     }
 
     // While it runs.
@@ -271,36 +253,36 @@ impl<'a> Seat<'a> {
 
     /// Asks the others to tell what they see from now on.
     pub(super) fn show(&self) {
-        if !self.is_alone() && !self.team.is_shown.swap(true, Ordering::AcqRel) {
+        if !self.is_alone() && !self.shared().is_shown.swap(true, Ordering::AcqRel) {
             self.ring_others();
         }
     }
 
     /// What this core sees is to be told.
     pub(super) fn is_shown(&self) -> bool {
-        self.team.is_shown.load(Ordering::Relaxed)
+        self.shared().is_shown.load(Ordering::Relaxed)
     }
 
     /// Tells what this core has seen. This many of its seconds have been told before.
     pub(super) fn tell(&self, seen: Seen) {
-        let mut place = lock(&self.place().seen);
-        place.seconds.extend(seen.seconds);
-        (place.connections, place.busy) = (seen.connections, seen.busy);
+        let mut shown = lock(self.worker.shows());
+        shown.seconds.extend(seen.seconds);
+        (shown.connections, shown.busy) = (seen.connections, seen.busy);
     }
 
     /// Looks at what the others have told.
     pub(super) fn see_others(&self, mut look: impl FnMut(&mut Seen)) {
-        let others = self.team.places.iter().skip(1);
-        others.for_each(|place| look(&mut lock(&place.seen)));
+        let others = self.worker.all_show().skip(1);
+        others.for_each(|shown| look(&mut lock(shown)));
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for Worker<'_> {
     fn drop(&mut self) {
         self.stop();
         self.has_left();
         if self.is_first() {
-            self.team.is_first_gone.store(true, Ordering::Release);
+            self.shared().is_first_gone.store(true, Ordering::Release);
             self.ring_others();
         }
     }
