@@ -35,7 +35,7 @@ pub fn run(
 ) -> Result<Reason, Error> {
     // `None`: the stack chooses our address and port. This only begins; that it stands is an event.
     let options = Options::default();
-    let id = exos.stack.tcp_connect(exos.now(), None, server, &options)?;
+    let id = exos.stack.tcp.connect(exos.now(), None, server, &options)?;
     loop {
         exos.send()?;
         exos.wait(None, &[])?;

@@ -21,7 +21,7 @@ pub fn run(exos: &mut Exos, is_over: impl Fn() -> bool) -> Result<(), Error> {
     let socket = exos.stack.udp.bind(None, 7)?;
     while !is_over() {
         exos.receive();
-        // Datagrams wait in their socket; there are no events for them.
+        // Datagrams wait in their socket. With several of these, `udp.poll_readable()` says which have some.
         while let Some(datagram) = exos.stack.udp.receive(socket)? {
             let payload = Buffer::from(datagram.payload).into();
             // From the address that was asked: we may have several.

@@ -34,6 +34,9 @@
 //! }
 //! ```
 //!
+//! All commands of connections are methods of `stack.tcp`: `connect` and `listen` begin them, `readable`, `consume`, `send`,
+//! `finish` and `abort` go on with them, each by the [`ConnectionId`] that events carry. Datagrams are those of `stack.udp`.
+//!
 //! More whole programs are in `examples/`, each a page that says how to run it: `echo_server`, `client`, `udp_echo`,
 //! `several_cores`. The stack without this crate is `examples/own_loop.rs` of `exos-inet`.
 //!

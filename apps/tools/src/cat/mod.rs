@@ -57,7 +57,8 @@ fn begin(args: &CatArgs, side: Side, port: Option<u16>, exos: &mut Exos) -> Resu
             let source = exos.source(to, port)?;
             let id = exos
                 .stack
-                .tcp_connect(now, source, to, &args.tcp.options())
+                .tcp
+                .connect(now, source, to, &args.tcp.options())
                 .map_err(|e| Error::new(format!("cannot connect to {to}: {e}")))?;
             Ok(Cat::connecting(id, to, now))
         }

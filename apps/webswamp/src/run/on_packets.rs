@@ -224,7 +224,7 @@ impl<'a> Load<'a> {
         }
         let left = self.exos.stack.tcp.connections_where(|_| true);
         for some in left.chunks(self.aborts_at_once) {
-            some.iter().for_each(|&id| self.exos.stack.tcp_abort(id));
+            some.iter().for_each(|&id| self.exos.stack.tcp.abort(id));
             self.pause(self.exos.now() + ABORTS_PAUSE)?;
         }
         while self.exos.send()? > 0 {}

@@ -99,7 +99,7 @@ fn connect(mut exos: Exos, to: [SocketAddr; 2], done: &AtomicUsize) -> Vec<(Stri
     let options = Options::default();
     for n in 0..CONNECTIONS {
         let now = exos.now();
-        let opened = exos.stack.tcp_connect(now, None, to[n % 2], &options);
+        let opened = exos.stack.tcp.connect(now, None, to[n % 2], &options);
         opened.expect("there are ports");
     }
     let mut open = CONNECTIONS;

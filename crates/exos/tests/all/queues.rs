@@ -128,7 +128,7 @@ fn a_client_gets_answers_by_every_queue() {
         });
         for _ in 0..CONNECTIONS {
             let now = exos.now();
-            let opened = exos.stack.tcp_connect(now, None, peer, &Options::default());
+            let opened = exos.stack.tcp.connect(now, None, peer, &Options::default());
             opened.expect("there are ports");
         }
         let mut greeted = 0;

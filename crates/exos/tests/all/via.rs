@@ -244,7 +244,8 @@ fn a_connection_has_a_port_of_the_daemons_choice() {
         let now = exos::clock::now();
         let id = exos
             .stack
-            .tcp_connect(now, Some(source), to, &Default::default())
+            .tcp
+            .connect(now, Some(source), to, &Default::default())
             .unwrap();
         until_so("the connection", || {
             exos.receive();

@@ -11,9 +11,9 @@ use std::num::NonZeroU64;
 use exos_wire::{Mac, Sum};
 
 use super::body::{Body, Summing, gather};
-use super::frames::{arp_question, ndp_question};
 use super::segments::write_segment;
 use super::{Stack, syn, usual};
+use crate::neighbor::frames::{arp_question, ndp_question};
 use crate::neighbor::{Lookup, Solicit};
 use crate::tcp::{ConnectionId, IpFields, Leaving, Next, Outgoing, Path, Plain, Reply};
 use crate::time::Instant;

@@ -184,7 +184,7 @@ impl Cheetah {
         let most = self.bounds.peer_connections;
         if most.is_some_and(|most| !self.peers.admit(peer, most)) {
             self.counters.peer_refusals += 1;
-            stack.tcp_abort(id);
+            stack.tcp.abort(id);
             return;
         }
         let slot = id.slot() as usize;
@@ -249,7 +249,7 @@ impl Cheetah {
         let left = self.connections.iter().flatten();
         let ids: Vec<ConnectionId> = left.map(|c| c.id).take(ABORTS_AT_ONCE).collect();
         for &id in &ids {
-            stack.tcp_abort(id);
+            stack.tcp.abort(id);
             self.close(id, false);
         }
         !ids.is_empty()

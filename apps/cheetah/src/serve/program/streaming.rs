@@ -246,7 +246,7 @@ impl Cheetah {
     fn break_off(&mut self, id: ConnectionId, stack: &mut Stack) {
         if find(&mut self.connections, id).is_some_and(|c| c.is_streaming()) {
             self.counters.broken_off += 1;
-            stack.tcp_abort(id);
+            stack.tcp.abort(id);
         }
     }
 

@@ -28,7 +28,7 @@ impl Cheetah {
         self.server.count_taken(connection.taken(taken));
         if acknowledged && pending > 0 && connection.pace.is_too_slow(&self.bounds, now, taken) {
             self.counters.slow_readers += 1;
-            stack.tcp_abort(event.connection);
+            stack.tcp.abort(event.connection);
             return;
         }
         if connection.finished {
@@ -89,7 +89,7 @@ impl Cheetah {
                 connection.finish(now, stack, &mut self.alarms, &mut self.unmerged)
             }
             Wait::Sending | Wait::Reading | Wait::Lingering => {
-                stack.tcp_abort(id);
+                stack.tcp.abort(id);
             }
         }
     }
