@@ -70,7 +70,7 @@ impl World {
         config.neighbors = Neighbors::External;
         let mut stack = Stack::new(config, 1, now).ok()?;
         stack.set_neighbor(now, remote.ip(), THEIRS);
-        let id = stack.tcp_put_in(now, detached).ok()?;
+        let id = stack.tcp.put_in(now, detached).ok()?;
         Some(Self {
             stack,
             now,
@@ -110,10 +110,10 @@ impl World {
 
     /// Out of the stack and in again, through its bytes.
     fn move_on(&mut self) {
-        let taken = self.stack.tcp_take_out(self.now, self.id);
+        let taken = self.stack.tcp.take_out(self.now, self.id);
         let bytes = taken.expect("it stands").encode();
         let again = DetachedConnection::decode(&bytes).expect("what a stack wrote");
-        self.id = self.stack.tcp_put_in(self.now, again).expect("its place");
+        self.id = self.stack.tcp.put_in(self.now, again).expect("its place");
         self.settle();
     }
 

@@ -46,6 +46,7 @@ pub(crate) fn examine(socket: &Path, shown: &[LinkInfo]) -> (Vec<Check>, Option<
     let daemon = match ask(socket) {
         Ok(daemon) => daemon,
         Err(error) => {
+            let error = exos_program::with_options(error);
             let mend = error.mend.clone();
             let mend = mend.unwrap_or_else(|| "start it again: exos daemon as root".to_owned());
             let meaning = "programs of ordinary users get nothing from it";

@@ -13,6 +13,7 @@ pub mod cores;
 pub mod counters;
 pub mod exposition;
 pub mod figure;
+mod hints;
 pub mod html;
 mod idle;
 mod link;
@@ -27,8 +28,9 @@ mod user;
 pub mod workers;
 
 pub use exos_host::{error, info, message, say, warn};
+pub use hints::with_options;
 pub use idle::Idle;
-pub use link::{LinkArgs, ViaName, mode};
+pub use link::{LinkArgs, LinkName, Needs, ViaName, mode};
 pub use news::{taken_back, tell_news};
 pub use place::{inside_hint, reachable_addresses};
 pub use printer::{Printer, Stream};

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use exos::{Attachment, Error, Exos, LinkName};
+use exos::{Attachment, Error, Exos, LinkKind};
 use exos_host::accounts::Account;
 use exos_host::bpf::{merging_of, turn_on_again};
 use exos_host::privilege;
@@ -47,9 +47,9 @@ impl UserArgs {
     /// # Errors
     ///
     /// This process may not become that user.
-    pub fn give_up_for(&self, link: &LinkName) -> Result<(), Error> {
+    pub fn give_up_for(&self, link: &LinkKind) -> Result<(), Error> {
         match link {
-            LinkName::Daemon { .. } => self.give_up(),
+            LinkKind::Daemon(_) => self.give_up(),
             _ => Ok(()),
         }
     }
@@ -61,7 +61,7 @@ impl UserArgs {
     /// Any of that fails.
     pub fn attach<T>(
         &self,
-        attachment: &Attachment,
+        attachment: Attachment,
         open: impl FnOnce(&mut Exos) -> Result<T, Error>,
     ) -> Result<(Exos, T), Error> {
         self.give_up_for(&attachment.link)?;
@@ -99,8 +99,8 @@ impl UserArgs {
 
     /// Says what a program of the interface turns off that this user may not turn on again at the end. To be called before
     /// the link is opened.
-    pub fn warn_of_merging(&self, link: &LinkName) {
-        let (Some(account), LinkName::Xdp { interface, .. }) = (&self.user, link) else {
+    pub fn warn_of_merging(&self, link: &LinkKind) {
+        let (Some(account), Some(interface)) = (&self.user, link.interface()) else {
             return;
         };
         let features = merging_of(interface);

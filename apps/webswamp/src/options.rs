@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use exos::{LinkName, Prefixed};
+use exos::Prefixed;
 use exos_host::{Error, Result};
 use exos_program::cores::choose;
 use exos_program::{Idle, LinkArgs, TcpArgs, UserArgs};
@@ -192,8 +192,7 @@ impl LoadArgs {
 
     /// Whether each load of these options opens a link that takes privilege, which is given up with the first.
     pub(crate) fn opens_links_as_root(&self) -> bool {
-        let link = self.link.attachment(0).map(|attachment| attachment.link);
-        let is_lent = matches!(link, Ok(LinkName::Daemon { .. }));
+        let is_lent = self.link.is_lent().unwrap_or(false);
         self.user.user.is_some() && !self.sockets && !is_lent
     }
 

@@ -72,7 +72,7 @@ pub(crate) fn by_way_of(exos: &mut Exos, address: SocketAddr) -> SocketAddr {
         return address;
     };
     let same_family = |ip: &IpAddr| ip.is_ipv4() == address.is_ipv4();
-    let host = pair.host_addresses.iter().map(|(ip, _)| *ip);
+    let host = pair.host_addresses.iter().map(|address| address.ip);
     let ip = host.into_iter().find(same_family);
     SocketAddr::new(ip.expect("a pair has one of each family"), address.port())
 }

@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use exos_filter::Rule;
 use exos_inet::{Instant, RxChecksum, Stack, TxChecksum};
-use exos_link::{Link, Relay, RxMeta, TxMeta};
+use exos_link::{Link, RxMeta, TxMeta};
 
 use crate::among::Among;
+use crate::attach::pair::Pair;
 use crate::clock;
 use crate::cores::Core;
 use crate::handlers::Handler;
 use crate::host_tables::HostTables;
-use crate::pair::Pair;
+use crate::relay::Early;
 use crate::via::{News, Via};
 use crate::wait::{self, Waiting};
 use crate::watch::{Direction, Offer};
-use exos_host::Error;
+use exos_host::error::{Error, ErrorKind};
 use exos_host::multicast::Memberships;
-use exos_host::passing::Passing;
 use exos_host::ports::Reservation;
 
 /// Frames sent before the loop looks for arrivals again. On a veth the peer's answers are there when
@@ -39,18 +39,7 @@ const LOOK_AROUND: Duration = Duration::from_millis(1);
 
 /// Batches taken in before the loop goes on: the answers to all that one turn may have sent, and as
 /// many other frames.
-const RECEIVE_BATCHES: usize = 2 * SEND_BATCH / exos_link::RX_BATCH as usize;
-
-/// What becomes of a frame that a program has looked at ([`Exos::relay`]).
-#[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub enum Passage {
-    /// It leaves by the link as it is now.
-    Onward,
-    /// It is for the stack.
-    Stack,
-    /// It is done with.
-    Done,
-}
+pub(crate) const RECEIVE_BATCHES: usize = 2 * SEND_BATCH / exos_link::RX_BATCH as usize;
 
 /// What another event loop waits for between two turns ([`Exos::prepare_sleep`]).
 #[derive(Debug)]
@@ -70,7 +59,7 @@ pub struct Exos {
     /// The daemon that lends the link, where one does.
     pub(crate) via: Option<Via>,
     /// Its packets for others to look at.
-    offer: Option<Offer>,
+    pub(crate) offer: Option<Offer>,
     /// Our own interface pair, for as long as we run.
     pub(crate) pair: Option<Pair>,
     /// Ports of the host that must not be answered by it.
@@ -84,14 +73,12 @@ pub struct Exos {
     /// The other cores, until they are taken.
     pub(crate) cores: Vec<Core>,
     /// What came for us before the link was there.
-    passed: Vec<Vec<u8>>,
-    /// And of that, what there was no room for.
-    passed_lost: u64,
+    pub(crate) early: Early,
     now: Instant,
     waiting: Waiting,
     /// When the link was last asked whether one may sleep, by a program that does not.
     looked_around: Instant,
-    worked: bool,
+    pub(crate) worked: bool,
     /// Turns, and those of them that moved frames.
     turns: u64,
     turns_busy: u64,
@@ -120,8 +107,7 @@ impl Exos {
             rules: Vec::new(),
             among: None,
             cores: Vec::new(),
-            passed: Vec::new(),
-            passed_lost: 0,
+            early: Early::default(),
             now: clock::now(),
             waiting: Waiting::default(),
             looked_around: Instant::START,
@@ -164,29 +150,6 @@ impl Exos {
         self.pair.as_ref()
     }
 
-    /// Frames that came for us before the link was there and are lost: there was no room to keep them, or they were too long.
-    pub fn passed_lost(&self) -> u64 {
-        self.passed_lost
-    }
-
-    /// Takes in what has passed to the host and was for us.
-    pub(crate) fn take_passed(&mut self, mut passing: Passing) -> Result<(), Error> {
-        // What comes from now on the link brings, and what is there has an end.
-        passing.stop()?;
-        // What is longer, a kernel has put together of several: it is sent again.
-        let mut frame = vec![0; exos_wire::ethernet::LEN + self.stack.config().mtu];
-        let is_ours = |frame: &[u8]| self.rules.iter().any(|rule| rule.filter.matches(frame));
-        let mut passed = Vec::new();
-        while let Some(frame) = passing.next(&mut frame) {
-            if is_ours(frame) {
-                passed.push(frame.to_vec());
-            }
-        }
-        self.passed = passed;
-        self.passed_lost = passing.take_lost();
-        Ok(())
-    }
-
     /// The daemon that lends the link, where one does.
     pub fn via(&mut self) -> Option<&mut Via> {
         self.via.as_mut()
@@ -211,7 +174,9 @@ impl Exos {
         match (port, &mut self.via) {
             (Some(port), _) => {
                 let ours = self.stack.source_for(to.ip());
-                let ours = ours.ok_or_else(|| Error::new(format!("no route leads to {to}")))?;
+                let ours = ours.ok_or_else(|| {
+                    Error::new(format!("no route leads to {to}")).of_kind(ErrorKind::NoRoute)
+                })?;
                 Ok(Some(SocketAddr::new(ours, port)))
             }
             (None, Some(via)) => via.claim_ephemeral(to).map(Some),
@@ -271,7 +236,7 @@ impl Exos {
     }
 
     /// The turn before is over, and this one's time taken.
-    fn begin_turn(&mut self) -> Instant {
+    pub(crate) fn begin_turn(&mut self) -> Instant {
         let now = clock::now();
         if self.worked {
             self.busy += now - self.now;
@@ -281,77 +246,6 @@ impl Exos {
             offer.look(now);
         }
         now
-    }
-
-    /// Shows the frames that the next [`relay`](Self::relay) takes in first, for a program that does for all of them at once
-    /// what can be done before. There may be more by then; a link that cannot show any shows none.
-    pub fn look(&mut self, mut each: impl FnMut(&[u8])) {
-        let count = RECEIVE_BATCHES as u32 * exos_link::RX_BATCH;
-        self.link.look(count, &mut each);
-    }
-
-    /// Receives for a program that forwards packets itself: `take` sees each frame first, may change it, and says
-    /// what becomes of it. What is to leave is queued at once, and leaves with [`send`](Self::send).
-    ///
-    /// # Panics
-    ///
-    /// On several cores, where frames would have to be handed on.
-    pub fn relay(
-        &mut self,
-        mut take: impl FnMut(&mut Stack, Instant, &mut [u8], RxChecksum) -> Passage,
-    ) -> usize {
-        assert!(self.among.is_none(), "a relay on several cores");
-        let now = self.begin_turn();
-        let stack = &mut self.stack;
-        let mut offer = self.offer.as_mut().filter(|offer| offer.is_watched());
-        let mut show = |direction, frame: &[u8]| {
-            if let Some(offer) = &mut offer {
-                offer.copy(direction, frame, &[]);
-            }
-        };
-        let mut count = self.passed.len();
-        for mut frame in std::mem::take(&mut self.passed) {
-            show(Direction::In, &frame);
-            // A host on a virtual link may have left its checksum unfinished.
-            match take(stack, now, &mut frame, RxChecksum::MaybePartial) {
-                Passage::Onward => {
-                    self.link.transmit(&frame, &[], TxMeta::default());
-                }
-                Passage::Stack => stack.handle_frame(now, &frame, RxChecksum::MaybePartial),
-                Passage::Done => {}
-            }
-        }
-        for _ in 0..RECEIVE_BATCHES {
-            let batch = self.link.relay(|frame, meta| {
-                let checksum = checksum_of(meta);
-                show(Direction::In, frame);
-                match take(stack, now, frame, checksum) {
-                    Passage::Onward => {
-                        show(Direction::Out, frame);
-                        return Relay::Onward;
-                    }
-                    Passage::Stack => stack.handle_frame(now, frame, checksum),
-                    Passage::Done => {}
-                }
-                Relay::Done
-            });
-            count += batch;
-            if batch < exos_link::RX_BATCH as usize {
-                break;
-            }
-        }
-        self.stack.handle_timeout(self.now);
-        self.worked = count > 0;
-        count
-    }
-
-    /// Queues a complete frame of the program's own; one for which the link has no room it counts.
-    pub fn transmit(&mut self, frame: &[u8]) {
-        let queued = self.link.transmit(frame, &[], TxMeta::default());
-        let offer = self.offer.as_mut().filter(|offer| offer.is_watched());
-        if let Some(offer) = offer.filter(|_| queued) {
-            offer.copy(Direction::Out, frame, &[]);
-        }
     }
 
     /// Send what there is to send. Errors are those of an interface that has gone.
@@ -534,7 +428,7 @@ fn descriptors<'a>(
 }
 
 /// The stack's word for what the link says of a checksum.
-fn checksum_of(meta: RxMeta) -> RxChecksum {
+pub(crate) fn checksum_of(meta: RxMeta) -> RxChecksum {
     match meta.checksum {
         exos_link::RxChecksum::Unknown => RxChecksum::Unknown,
         exos_link::RxChecksum::Verified | exos_link::RxChecksum::Partial => RxChecksum::Verified,

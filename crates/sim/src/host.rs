@@ -89,7 +89,8 @@ impl Host {
         let from = Some(SocketAddr::new(self.address, port));
         let id = self
             .stack
-            .tcp_connect(self.now, from, to, &Options::default());
+            .tcp
+            .connect(self.now, from, to, &Options::default());
         self.adopt(id.expect("a route and a free port"), plan, true)
     }
 
@@ -97,7 +98,8 @@ impl Host {
     pub fn connect_with(&mut self, to: SocketAddr, plan: Plan, options: &Options) -> Conn {
         let id = self
             .stack
-            .tcp_connect(self.now, None, to, options)
+            .tcp
+            .connect(self.now, None, to, options)
             .expect("a route and a port");
         self.adopt(id, plan, true)
     }
@@ -129,13 +131,13 @@ impl Host {
     /// Take a connection out of the stack. Its program waits until it is put in again.
     pub fn take_out(&mut self, conn: Conn) -> DetachedConnection {
         let id = self.id(conn);
-        let taken = self.stack.tcp_take_out(self.now, id);
+        let taken = self.stack.tcp.take_out(self.now, id);
         taken.expect("a connection that stands")
     }
 
     /// Put a connection into the stack, which may be another one than before.
     pub fn put_in(&mut self, conn: Conn, detached: DetachedConnection) {
-        let put = self.stack.tcp_put_in(self.now, detached);
+        let put = self.stack.tcp.put_in(self.now, detached);
         self.endpoints[conn.0].id = put.expect("room for it");
     }
 
@@ -199,7 +201,7 @@ impl Host {
 
     /// Give a connection up.
     pub fn abort(&mut self, conn: Conn) {
-        self.stack.tcp_abort(self.endpoints[conn.0].id);
+        self.stack.tcp.abort(self.endpoints[conn.0].id);
     }
 
     /// Read otherwise from now on.

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use std::thread;
 
 use exos::signals::{Ask, Signals};
-use exos::{Core, Error, Exos};
+use exos::{Core, Error, Exos, LinkKind};
 use exos_inet::limits::CONNECTIONS_MAX;
 use exos_inet::tcp::ListenerId;
 use exos_program::{taken_back, tell_news};
@@ -77,7 +77,8 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
     let mut attachment = config.attachment()?;
     attachment.segmentation &= !args.without.contains(&Specialisation::SuperPackets);
     let listen = |exos: &mut Exos| station::listen(exos, &config);
-    let (exos, listener) = config.user.attach(&attachment, listen)?;
+    let is_inside = matches!(attachment.link, LinkKind::OwnTap(_));
+    let (exos, listener) = config.user.attach(attachment, listen)?;
     let signals = Signals::catch()?;
     let program = Program {
         args,
@@ -86,7 +87,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Error> {
         cores,
         signals: &signals,
     };
-    program.serve((exos, listener), &attachment, fresh, trees)
+    program.serve((exos, listener), is_inside, fresh, trees)
 }
 
 /// What the parts of a program are set up from.
@@ -104,7 +105,7 @@ impl Program<'_> {
     fn serve(
         self,
         (mut exos, listener): (Exos, ListenerId),
-        attachment: &exos::Attachment,
+        is_inside: bool,
         fresh: Fresh,
         trees: Vec<Tree>,
     ) -> Result<ExitCode, Error> {
@@ -123,7 +124,7 @@ impl Program<'_> {
             let mut threads = Threads::new(scope, first.worker.clone());
             let mut station = Station::open(exos, listener, first)?;
             threads.start(self.threads(others, setups))?;
-            announce(&station, &self.config, attachment, &self.cores)?;
+            announce(&station, &self.config, is_inside, &self.cores)?;
             let reporter = Reporter::start(self.args.json)?;
             let lead = Lead {
                 signals: self.signals,
@@ -132,6 +133,7 @@ impl Program<'_> {
             let mut revoked = false;
             let served = lead.serve(&mut station, &mut upkeep, |station| {
                 if let Some(why) = station.exos.see_to_handlers() {
+                    let why = why.or_mend("leave --syn-handler out there");
                     exos_program::warn!("exos serve: {why}");
                 }
                 revoked = tell_news("serve", &mut station.exos);

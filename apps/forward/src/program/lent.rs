@@ -8,7 +8,7 @@
 use std::net::IpAddr;
 
 use exos::via::{Protocol, SUCCESSOR_TIME_MAX};
-use exos::{Error, Exos, LinkName, Prefixed};
+use exos::{Error, Exos, Prefixed};
 
 use crate::packet::Transport;
 use crate::reach::Reach;
@@ -20,8 +20,7 @@ use crate::wanted::{Service, Wanted};
 ///
 /// The options of the link contradict each other.
 pub fn is_lent(wanted: &Wanted) -> Result<bool, Error> {
-    let link = wanted.link.attachment(0)?.link;
-    Ok(matches!(link, LinkName::Daemon { .. }))
+    wanted.link.is_lent()
 }
 
 /// Where no address is named, those are ours that are listened at. How long their networks are the daemon knows.

@@ -6,7 +6,7 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
-use exos::{Error, LinkName};
+use exos::Error;
 
 use crate::config::{of_service, trial_stack};
 use crate::exporter::Exporter;
@@ -23,8 +23,7 @@ use crate::wanted::Wanted;
 /// The first of that.
 pub fn rehearse(wanted: &Wanted) -> Result<(), Error> {
     let attachment = attachment(wanted)?;
-    attachment.check()?;
-    if let (LinkName::Xdp { interface, .. }, true) = (&attachment.link, wanted.in_kernel) {
+    if let (Some(interface), true) = (attachment.link.interface(), wanted.in_kernel) {
         exos::handlers::check_way_out(interface)?;
     }
     let stack = match lent::is_lent(wanted)? {

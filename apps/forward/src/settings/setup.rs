@@ -2,8 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use exos::{Attachment, Error, Exos, LinkName};
+use exos::{Attachment, Error, Exos, Role};
 use exos_inet::Stack;
+use exos_program::{LinkArgs, LinkName, Needs};
 
 use crate::limits::PATH_MTU_MIN;
 use crate::options::{Place, Weighted};
@@ -48,12 +49,9 @@ pub fn check_kernel(in_kernel: bool, wanted: &Wanted) -> Result<(), Error> {
 }
 
 /// The link is one on which packets can be forwarded.
-pub fn check_link(attachment: &Attachment) -> Result<(), Error> {
-    let suits = matches!(
-        attachment.link,
-        LinkName::Xdp { .. } | LinkName::Daemon { .. }
-    );
-    if suits && !attachment.share_address {
+pub fn check_link(link: &LinkArgs) -> Result<(), Error> {
+    let suits = link.is_lent()? || matches!(link.link, Some(LinkName::Xdp { .. }));
+    if suits && !link.share_address {
         return Ok(());
     }
     Err(Error::new("packets are forwarded on an interface by AF_XDP, with addresses of their own")
@@ -66,17 +64,16 @@ pub fn check_link(attachment: &Attachment) -> Result<(), Error> {
 ///
 /// Packets are not forwarded on such a link.
 pub fn attachment(wanted: &Wanted) -> Result<Attachment, Error> {
-    let mut attachment = wanted.link.attachment(0)?;
+    check_link(&wanted.link)?;
+    let mut link = wanted.link.clone();
     // What we say first comes from the first that fits. Servers that have a listener's address hear nothing from there.
     let is_listener_s = |ip: IpAddr| {
         let mut services = wanted.services.iter().filter(|s| !s.reach.hears_servers());
         services.any(|s| s.listen.iter().any(|listen| listen.at.ip() == ip))
     };
-    attachment
-        .addresses
+    link.address
         .sort_by_key(|address| is_listener_s(address.ip));
-    check_link(&attachment)?;
-    Ok(attachment)
+    link.attachment(&Needs::new(Role::Connect(Vec::new())))
 }
 
 /// Makes the link, when a forwarder that is there has given it up.
@@ -84,7 +81,7 @@ pub fn attach(wanted: &Wanted, before: Option<Predecessor>) -> Result<Exos, Erro
     let attachment = attachment(wanted)?;
     wanted.user.give_up_for(&attachment.link)?;
     wanted.user.warn_of_merging(&attachment.link);
-    Exos::attach_after(&attachment, || match before {
+    Exos::attach_after(attachment, || match before {
         Some(before) => before.hand_over().map(|()| true),
         None => Ok(false),
     })

@@ -116,7 +116,8 @@ impl Network {
         let to = SocketAddr::new(address(FORWARDER, ipv6), 80);
         let options = Options::default();
         self.stacks[CLIENT]
-            .tcp_connect(self.now, None, to, &options)
+            .tcp
+            .connect(self.now, None, to, &options)
             .unwrap()
     }
 

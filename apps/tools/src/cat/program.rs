@@ -130,7 +130,7 @@ impl Cat {
                     self.began = now;
                 }
                 // It came before the listener was closed.
-                None => stack.tcp_abort(id),
+                None => stack.tcp.abort(id),
             }
         }
         if self.id != Some(id) {
@@ -178,7 +178,7 @@ impl Cat {
                 Input::Broken(kind) => {
                     self.input_ended = true;
                     self.broken = Some(kind);
-                    stack.tcp_abort(id);
+                    stack.tcp.abort(id);
                 }
             }
         }
@@ -201,7 +201,7 @@ impl Cat {
         let available = bytes.len();
         let Some(taken) = streams.offer(bytes) else {
             // Nobody takes the output any more: the error is told at the end.
-            stack.tcp_abort(id);
+            stack.tcp.abort(id);
             return;
         };
         stack.tcp.consume(id, taken);
@@ -227,7 +227,7 @@ impl Cat {
     /// Give the connection up, if it is not over.
     pub fn abort(&mut self, stack: &mut Stack) {
         if let (None, Some(id)) = (self.verdict, self.id) {
-            stack.tcp_abort(id);
+            stack.tcp.abort(id);
         }
     }
 

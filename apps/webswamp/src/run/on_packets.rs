@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use exos::{Attachment, Core, Error, Exos};
+use exos::{Attachment, Core, Error, Exos, Role};
 use exos_inet::Instant;
 use exos_inet::tcp::Options;
-use exos_program::{taken_back, tell_news};
+use exos_program::{Needs, taken_back, tell_news};
 
 use crate::limits::{ABORTS_AT_ONCE, ABORTS_PAUSE, GOODBYE_TIME, PORTS_AHEAD};
 use crate::options::LoadArgs;
@@ -89,17 +89,19 @@ fn hand_on(exos: &mut Exos, worker: &Worker<'_>) -> Result<Option<Beginning>, Er
 
 /// A stack on the link, for each core.
 fn attach(args: &LoadArgs, setup: &Setup, worker: &Worker<'_>) -> Result<Exos, Error> {
-    // The server may have connections of an earlier load in TIME-WAIT.
-    let attachment = Attachment {
-        seed: Some(args.seed),
+    let needs = Needs {
         pools: args.pool.clone(),
-        peers: setup.target.addresses().to_vec(),
-        verify_checksums: !args.no_verify_checksums,
         cores: worker.part().of(),
-        ..args.link.attachment(0)?
+        ..Needs::new(Role::Connect(setup.target.addresses().to_vec()))
     };
-    let attachment = way::lead(args, attachment, setup.target.addresses())?;
-    let (exos, ()) = args.user.attach(&attachment, |_| Ok(()))?;
+    let attachment = Attachment {
+        // The server may have connections of an earlier load in TIME-WAIT.
+        seed: Some(args.seed),
+        verify_checksums: !args.no_verify_checksums,
+        ..args.link.attachment(&needs)?
+    };
+    let attachment = way::lead(args, &needs, attachment, setup.target.addresses())?;
+    let (exos, ()) = args.user.attach(attachment, |_| Ok(()))?;
     Ok(exos)
 }
 
@@ -216,7 +218,7 @@ impl<'a> Load<'a> {
         }
         let left = self.exos.stack.tcp.connections_where(|_| true);
         for some in left.chunks(self.aborts_at_once) {
-            some.iter().for_each(|&id| self.exos.stack.tcp_abort(id));
+            some.iter().for_each(|&id| self.exos.stack.tcp.abort(id));
             self.pause(self.exos.now() + ABORTS_PAUSE)?;
         }
         while self.exos.send()? > 0 {}

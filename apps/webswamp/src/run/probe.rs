@@ -24,13 +24,13 @@ pub(super) fn over_packets(
     worker: &Worker<'_>,
 ) -> Result<(), Error> {
     let from = exos.source(to, None)?;
-    let opened = exos.stack.tcp_connect(exos.now(), from, to, options);
+    let opened = exos.stack.tcp.connect(exos.now(), from, to, options);
     let id = opened.map_err(|e| Error::new(format!("{to} is not reached: {e}")))?;
     exos.stack.tcp.set_token(id, NOBODY);
     let became = wait(exos, id, worker);
     match became {
         Ok(()) => exos.stack.tcp.finish(id),
-        Err(_) => exos.stack.tcp_abort(id),
+        Err(_) => exos.stack.tcp.abort(id),
     }
     while exos.send()? > 0 {}
     if matches!(became, Err(Why::Stopped)) {

@@ -12,7 +12,7 @@ use exos_wire::{Mac, Sum};
 
 use super::Stack;
 use super::body::{Body, Summing, gather};
-use super::frames::{arp_question, ndp_question};
+use crate::neighbor::frames::{arp_question, ndp_question};
 use crate::neighbor::{Lookup, Solicit};
 use crate::tcp::{ConnectionId, Outgoing, Path, Reply};
 use crate::time::Instant;

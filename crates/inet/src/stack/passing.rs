@@ -58,9 +58,9 @@ mod tests {
 
     use exos_wire::arp::{self, ArpPacket};
 
-    use super::super::frames::frame_of;
     use super::super::{Config, RxChecksum};
     use super::*;
+    use crate::neighbor::frames::frame_of;
 
     const OURS: Mac = Mac([2, 0, 0, 0, 0, 1]);
     const THEIRS: Mac = Mac([2, 0, 0, 0, 0, 2]);

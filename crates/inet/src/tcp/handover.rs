@@ -273,10 +273,8 @@ impl Tcp {
         Some(DetachedConnection::of(connection, bytes, readable))
     }
 
-    /// Put a connection into this stack, where it goes on. On failure it is given back.
-    ///
-    /// News that its program had not heard come out of `poll_event`, as do bytes that it had not read.
-    pub fn put_in(
+    /// Go on with a connection. On failure it is given back.
+    pub(super) fn go_on_with(
         &mut self,
         now: Instant,
         mut detached: DetachedConnection,

@@ -18,6 +18,7 @@
 //! Polling order: `handle_segment` for all that arrived, `handle_timeout`, `poll_event` until there is
 //! none (the program gives its commands), then `poll_output` until there is none.
 
+mod commands;
 pub mod connection;
 pub mod event;
 mod handover;
@@ -60,7 +61,7 @@ pub use listener::{ListenOptions, ListenerId, Share, SynCookies};
 pub use memory::{MemoryInfo, Pressure};
 pub use options::Options;
 pub use output::Outgoing;
-pub use ports::Source;
+pub(crate) use ports::Source;
 pub use reply::Reply;
 pub use slab::ConnectionId;
 pub use state::State;
@@ -70,6 +71,7 @@ use crate::icmp::{self, TokenBucket};
 use crate::limits::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, SYN_COOKIES_BURST, SYN_COOKIES_PER_SECOND};
 use crate::siphash::SipKey;
 use crate::time::{Duration, Instant};
+use commands::Network;
 use handover::HandedOver;
 use index::Index;
 use input::{Context, Outcome};
@@ -129,6 +131,7 @@ pub struct Tcp {
     key: SipKey,
     next_listener: NonZeroU32,
     ports: Ports,
+    network: Network,
     connections_max: usize,
     /// The segment at hand may be of another stack's connection ([`Stack::handle_frame_among`](crate::Stack)).
     pub(crate) among_others: bool,
@@ -162,6 +165,7 @@ impl Tcp {
             key,
             next_listener: NonZeroU32::MIN,
             ports: Ports::default(),
+            network: Network::default(),
             connections_max,
             among_others: false,
             unknown: false,
@@ -173,7 +177,7 @@ impl Tcp {
     // Commands.
 
     /// Open a connection from `source` to `remote`.
-    pub fn connect(
+    fn open(
         &mut self,
         now: Instant,
         source: &Source<'_>,
@@ -294,8 +298,8 @@ impl Tcp {
         }
     }
 
-    /// Give a connection up: the peer is sent a reset, the program hears that it is over.
-    pub fn abort(&mut self, id: ConnectionId, counters: &mut Counters) {
+    /// Give a connection up.
+    fn reset(&mut self, id: ConnectionId, counters: &mut Counters) {
         let Some(c) = self.slab.get_mut(id) else {
             return;
         };

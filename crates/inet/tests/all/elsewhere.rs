@@ -103,7 +103,8 @@ impl Wire {
         let (server, options) = (SERVER.parse().unwrap(), Options::default());
         let id = self
             .client
-            .tcp_connect(self.now, Some(source), server, &options)
+            .tcp
+            .connect(self.now, Some(source), server, &options)
             .unwrap();
         self.settle();
         id

@@ -156,7 +156,7 @@ impl Game {
         let to = SocketAddr::new(addresses[1], 80);
         let count = 1 + random.below(3);
         let streams = (0..count).map(|_| {
-            let id = client.tcp_connect(now, None, to, &options(&mut random));
+            let id = client.tcp.connect(now, None, to, &options(&mut random));
             let random = Random(random.next());
             let (done, wanted, unwanted, asked, finished) = (0, 0, 1, 0, false);
             Stream {

@@ -144,7 +144,8 @@ impl Net {
             let to = (address(THEIRS), 80).into();
             self.our_connection = Some(
                 self.ours
-                    .tcp_connect(self.now, None, to, &Options::default())
+                    .tcp
+                    .connect(self.now, None, to, &Options::default())
                     .unwrap(),
             );
         } else {

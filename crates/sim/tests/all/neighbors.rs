@@ -283,7 +283,8 @@ fn with_external_neighbors_the_stack_is_silent() {
     let mut stack = Stack::new(config, 1, now).unwrap();
     assert!(stack.poll_transmit(now).is_none(), "announces nothing");
     stack
-        .tcp_connect(now, None, (theirs, 80).into(), &Options::default())
+        .tcp
+        .connect(now, None, (theirs, 80).into(), &Options::default())
         .unwrap();
     assert!(
         stack.poll_transmit(now).is_none(),

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use exos::{Attachment, Error, Exos, LinkName};
+use exos::{Error, Exos};
 use exos_program::{Stream, inside_hint, reachable_addresses};
 
 use crate::config::Config;
@@ -11,11 +11,11 @@ use crate::serve::options::place_of_addresses;
 use crate::serve::sites;
 use crate::serve::station::Station;
 
-/// Tell a person where the site is.
+/// Tell a person where the site is, which is inside of a user namespace or not.
 pub(in crate::serve) fn announce(
     station: &Station,
     config: &Config,
-    attachment: &Attachment,
+    is_inside: bool,
     cores: &[usize],
 ) -> Result<(), Error> {
     let (exos, place) = (&station.exos, place_of_addresses(config));
@@ -34,7 +34,7 @@ pub(in crate::serve) fn announce(
             Stream::Error => exos_program::info!("exos serve: {url}"),
         }
     }
-    if attachment.link == LinkName::OwnTap {
+    if is_inside {
         show_from_inside(exos, config.port)?;
     }
     Ok(())

@@ -103,14 +103,15 @@ impl Visit {
     fn connect(&mut self) -> ConnectionId {
         let server = "10.0.0.2:80".parse().unwrap();
         self.stacks[BROWSER]
-            .tcp_connect(self.now, None, server, &Options::default())
+            .tcp
+            .connect(self.now, None, server, &Options::default())
             .unwrap()
     }
 
     /// The connection is no good any more (the server may close one that is silent for long, and its
     /// reset may be lost): what is missing is asked for on another.
     fn retry(&mut self, n: usize) {
-        self.stacks[BROWSER].tcp_abort(self.fetches[n].id);
+        self.stacks[BROWSER].tcp.abort(self.fetches[n].id);
         let id = self.connect();
         let fetch = &mut self.fetches[n];
         (fetch.id, fetch.heard) = (id, self.now);

@@ -88,7 +88,8 @@ impl Visit {
         let options = Options::with_receive_buffer(64 * 1024);
         let id = self
             .client
-            .tcp_connect(self.now, Some(local), to, &options)
+            .tcp
+            .connect(self.now, Some(local), to, &options)
             .unwrap();
         if !request.is_empty() {
             self.client.tcp.send(id, Buffer::from(request).into());
@@ -157,7 +158,7 @@ impl Visit {
 
     /// Gives a connection up as a client does that is closed in the middle of a download.
     pub fn give_up(&mut self, place: usize) {
-        self.client.tcp_abort(self.connections[place].id);
+        self.client.tcp.abort(self.connections[place].id);
     }
 }
 

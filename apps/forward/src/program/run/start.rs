@@ -47,7 +47,8 @@ impl Program {
         let looking = Looking::new(Idle::or_by_room(args.idle, 1));
         wanted.link.pin()?;
         let mut exos = attach(&wanted, before)?;
-        exos.check_relaying()?;
+        exos.check_relaying()
+            .map_err(|e| e.or_mend("forward on the kernel's sockets (--splice)"))?;
         if control.is_none() {
             control = listen(&wanted)?;
         }

@@ -8,7 +8,7 @@
 use super::Kind;
 use super::PacketsArgs;
 use crate::experiment::http::{Size, body};
-use exos::{Attachment, Exos, LinkName, Prefixed, clock};
+use exos::{Addresses, Exos, Interface, Prefixed, clock};
 use exos_buf::{Buffer, Slice};
 use exos_host::netns::NetNs;
 use exos_host::{Error, Result};
@@ -67,15 +67,9 @@ impl Beside {
 }
 
 fn listen(at: SocketAddrV4) -> Result<Exos> {
-    let link = LinkName::Xdp {
-        interface: INTERFACE.to_owned(),
-        queue: None,
-    };
     let ip = (*at.ip()).into();
-    let mut exos = Exos::attach(&Attachment {
-        addresses: vec![Prefixed { ip, prefix: 24 }],
-        ..Attachment::new(link, at.port())
-    })?;
+    let addresses = Addresses::new([Prefixed { ip, prefix: 24 }])?;
+    let mut exos = Exos::attach(Interface::new(INTERFACE, addresses))?;
     let options = ListenOptions::default();
     let listening = exos.stack.tcp.listen(None, at.port(), options);
     listening.map_err(|e| Error::new(format!("cannot listen at {at}: {e}")))?;

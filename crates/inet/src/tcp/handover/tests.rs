@@ -248,7 +248,11 @@ impl Bench {
     fn moved(&mut self) -> Option<ConnectionId> {
         let bytes = self.tcp.take_out(NOW, self.id)?.encode();
         let detached = DetachedConnection::decode(&bytes).expect("what a stack wrote");
-        Some(self.tcp.put_in(NOW, detached, LINK).expect("room for it"))
+        Some(
+            self.tcp
+                .go_on_with(NOW, detached, LINK)
+                .expect("room for it"),
+        )
     }
 }
 

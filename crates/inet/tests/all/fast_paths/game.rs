@@ -69,7 +69,7 @@ fn options(random: &mut Random) -> Options {
 fn connect(end: &mut End, random: &mut Random, now: Instant, server: &str) {
     let server = SocketAddr::new(server.parse().unwrap(), 80);
     let options = options(random);
-    let id = end.stack.tcp_connect(now, None, server, &options);
+    let id = end.stack.tcp.connect(now, None, server, &options);
     end.connections.push(id.unwrap());
 }
 
@@ -175,7 +175,7 @@ impl Game {
             }
             match random.below(if self.lively { 6 } else { 2000 }) {
                 0 => end.stack.tcp.finish(id),
-                1 if self.aborts => end.stack.tcp_abort(id),
+                1 if self.aborts => end.stack.tcp.abort(id),
                 2 => end.stack.tcp.acknowledge_now(id),
                 _ => {}
             }

@@ -12,10 +12,10 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use exos_host::Error;
+use exos_host::error::{Error, ErrorKind};
 use exos_host::netlink::{Neighbour, NeighbourState, Netlink};
 
-use crate::attach::Prefixed;
+use super::Prefixed;
 
 /// How long an owner has to answer. The RFCs wait a second or more for each question; a host on the
 /// same link that is awake answers within a few milliseconds.
@@ -51,7 +51,8 @@ pub(crate) fn refuse(interface: u32, addresses: &[Prefixed]) -> Result<(), Error
         Some((ip, mac)) => Err(Error::new(format!(
             "{ip} is the address of a host on the link, {mac}"
         ))
-        .mend("choose an address that nobody has, or end the program that has it")),
+        .mend("choose an address that nobody has, or end the program that has it")
+        .of_kind(ErrorKind::AddressInUse)),
     }
 }
 

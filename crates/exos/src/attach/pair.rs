@@ -5,15 +5,15 @@
 //! belongs to this process alone; when that ends, however it ends, the kernel removes the namespace
 //! and with it both interfaces.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd as _;
 
-use exos_host::Error;
+use exos_host::error::{Error, ErrorKind};
 use exos_host::netlink::{Netlink, VethEnd};
 use exos_host::netns::NetNs;
 use exos_inet::RouteTo;
 
+use super::Prefixed;
 use crate::node::Exos;
 
 /// The link's end, in its namespace.
@@ -27,9 +27,9 @@ pub struct Pair {
     /// The host's end.
     pub host_name: String,
     /// The host's addresses on it.
-    pub host_addresses: [(IpAddr, u8); 2],
+    pub host_addresses: [Prefixed; 2],
     /// Our addresses.
-    pub addresses: [(IpAddr, u8); 2],
+    pub addresses: [Prefixed; 2],
     /// The namespace of our end.
     pub(crate) namespace: NetNs,
     netlink: Netlink,
@@ -73,7 +73,7 @@ impl Pair {
             .set_sysctl("net/ipv6/conf/all/disable_ipv6", "1");
         let inner = self.namespace.netlink()?;
         inner.set_up(inner.link_by_name(INNER_NAME)?.index, true)?;
-        for (ip, prefix) in self.host_addresses {
+        for Prefixed { ip, prefix } in self.host_addresses {
             let added = self.netlink.add_address(self.host_index, ip, prefix);
             if ip.is_ipv4() {
                 added?;
@@ -100,13 +100,13 @@ impl Exos {
         }
         let setting = format!("/proc/sys/net/ipv4/conf/{}/route_localnet", pair.host_name);
         std::fs::write(&setting, "1").map_err(|e| Error::io(format!("cannot set {setting}"), e))?;
-        let [(host, _), _] = pair.host_addresses;
+        let [host, _] = pair.host_addresses;
         let config = self.stack.config();
         let (mut routes, gateways) = (config.routes.clone(), config.gateways.clone());
         routes.push(RouteTo {
             network: Ipv4Addr::new(127, 0, 0, 0).into(),
             prefix: 8,
-            gateway: Some(host),
+            gateway: Some(host.ip),
         });
         let taken = self.stack.set_routes(routes, gateways);
         taken.map_err(|e| Error::new(format!("no route to the host's loopback addresses: {e}")))
@@ -122,7 +122,7 @@ impl Drop for Pair {
 
 /// Addresses of the pair of this number: 10.207.N.0/24 and fd10:207:N::/64, of the ranges for
 /// private use (RFC 1918, RFC 4193).
-pub(crate) fn addresses(number: u8, host: u8) -> [(IpAddr, u8); 2] {
+pub(crate) fn addresses(number: u8, host: u8) -> [Prefixed; 2] {
     let v4 = Ipv4Addr::new(10, 207, number, host);
     let v6 = Ipv6Addr::new(
         0xfd10,
@@ -134,7 +134,7 @@ pub(crate) fn addresses(number: u8, host: u8) -> [(IpAddr, u8); 2] {
         0,
         u16::from(host),
     );
-    [(v4.into(), 24), (v6.into(), 64)]
+    [(v4.into(), 24), (v6.into(), 64)].map(|(ip, prefix)| Prefixed { ip, prefix })
 }
 
 /// A number whose name and networks are free on this host.
@@ -146,7 +146,7 @@ fn free_number(netlink: &Netlink) -> Result<(u8, String), Error> {
         let named = links.iter().any(|l| l.name == name);
         let routed = addresses(number, 0)
             .iter()
-            .any(|(network, _)| routes.iter().any(|r| r.destination == *network));
+            .any(|network| routes.iter().any(|r| r.destination == network.ip));
         if !named && !routed {
             return Ok((number, name));
         }
@@ -154,5 +154,6 @@ fn free_number(netlink: &Netlink) -> Result<(u8, String), Error> {
     Err(Error::new(format!(
         "there are {PAIRS_MAX} interface pairs on this host already"
     ))
-    .mend("stop some of the programs that made them, or give --link"))
+    .mend("stop some of the programs that made them, or attach to an interface")
+    .of_kind(ErrorKind::InUse))
 }

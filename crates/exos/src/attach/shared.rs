@@ -1,7 +1,7 @@
 //! Beside the host on its own addresses.
 //!
 //! A program that serves has its TCP port, which a reservation keeps the host's own programs from. One that only connects
-//! ([`Attachment::peers`]) has what comes from those it connects to, for local ports that the host gives to none of its own
+//! ([`Role::Connect`]) has what comes from those it connects to, for local ports that the host gives to none of its own
 //! connections: those outside of `net.ipv4.ip_local_port_range`. So the host goes on talking to the same peers by ports of
 //! its own. All else is the host's; next hops come from its tables.
 
@@ -9,13 +9,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 use exos_filter::program::Rule;
-use exos_host::Error;
+use exos_host::error::{Error, ErrorKind};
 use exos_host::netlink::{LinkInfo, Netlink};
 use exos_host::ports::{self, Reservation};
 use exos_inet::Neighbors;
 use exos_link::{Link, XdpConfig};
 
-use crate::attach::{Attachment, Prefixed, config, open, rule};
+use super::interface::open;
+use super::{Addresses, Attachment, Prefixed, Queues, Role, rule};
 use crate::cores::join;
 use crate::host_tables::HostTables;
 use crate::node::Exos;
@@ -29,49 +30,76 @@ const PORT_FIRST: u16 = 1024;
 /// With fewer ports than this a program that connects is told to make room.
 const PORTS_MIN: usize = 1000;
 
-/// A stack on the interface, with its addresses.
-pub(crate) fn attach(
-    interface: &str,
-    queue: Option<u32>,
-    wanted: &Attachment,
-) -> Result<Exos, Error> {
-    let netlink = Netlink::new()?;
-    let info = netlink.link_by_name(interface)?;
-    let addresses = addresses_of(&netlink, &info)?;
-    let mut reservations: Vec<Reservation> = Vec::new();
-    let mut local_ports = None;
-    let rules = if wanted.port == 0 {
-        let range = ports_left(&host_ports()?)?;
-        let rules = rules_for_peers(&addresses, &wanted.peers, &range)?;
-        local_ports = Some(range);
-        rules
-    } else {
-        for address in &addresses {
-            reservations.push(ports::reserve(SocketAddr::new(address.ip, wanted.port))?);
+/// An interface, whose addresses stay the host's. Next hops come from the host's tables.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SharedInterface {
+    /// Its name.
+    pub name: String,
+    /// Which of its queues.
+    pub queues: Queues,
+    /// What is taken from the host.
+    pub role: Role,
+}
+
+impl SharedInterface {
+    /// All queues of the interface, on one core.
+    pub fn new(name: impl Into<String>, role: Role) -> Self {
+        Self {
+            name: name.into(),
+            queues: Queues::default(),
+            role,
         }
-        rules_for_port(&addresses, wanted.port)?
-    };
-    let settings = XdpConfig {
-        queue,
-        ..XdpConfig::new(interface, rules)
-    };
-    let (link, others) = open(&settings, wanted.cores)?;
-    let tables = HostTables::new(info.index)?;
-    let mut config = config(&link.mac(), link.mtu(), &addresses, &[], &[]);
-    config.neighbors = Neighbors::External;
-    config.local_ports = local_ports.unwrap_or(config.local_ports);
-    let on_link = |network, prefix| {
-        addresses
-            .iter()
-            .any(|a| a.prefix == prefix && same_network(a, network))
-    };
-    config.routes = tables.routes()?;
-    config
-        .routes
-        .retain(|r| r.gateway.is_some() || !on_link(r.network, r.prefix));
-    let mut exos = join(Link::Xdp(link), others, config, Some(info.index), wanted)?;
-    exos._reservations = reservations;
-    Ok(exos)
+    }
+
+    pub(super) fn attach(&self, wanted: &Attachment) -> Result<Exos, Error> {
+        let netlink = Netlink::new()?;
+        let info = netlink.link_by_name(&self.name)?;
+        let addresses = addresses_of(&netlink, &info)?;
+        let ours = addresses.ours();
+        let mut reservations: Vec<Reservation> = Vec::new();
+        let mut local_ports = None;
+        let rules = match &self.role {
+            Role::Connect(peers) if peers.is_empty() => {
+                return Err(
+                    Error::new("beside the host it must be known who is connected to")
+                        .mend("name the peers, or attach with an address of our own")
+                        .of_kind(ErrorKind::Invalid),
+                );
+            }
+            Role::Connect(peers) => {
+                let range = ports_left(&host_ports()?)?;
+                let rules = rules_for_peers(ours, peers, &range)?;
+                local_ports = Some(range);
+                rules
+            }
+            Role::Serve(port) => {
+                for address in ours {
+                    reservations.push(ports::reserve(SocketAddr::new(address.ip, *port))?);
+                }
+                rules_for_port(ours, *port)?
+            }
+        };
+        let settings = XdpConfig {
+            queue: self.queues.one(),
+            ..XdpConfig::new(&self.name, rules)
+        };
+        let (link, others) = open(&settings, self.queues.cores())?;
+        let tables = HostTables::new(info.index)?;
+        let mut config = addresses.config(&link.mac(), link.mtu());
+        config.neighbors = Neighbors::External;
+        config.local_ports = local_ports.unwrap_or(config.local_ports);
+        let on_link = |network, prefix| {
+            let is_its = |a: &Prefixed| a.prefix == prefix && a.network().contains(network);
+            ours.iter().any(is_its)
+        };
+        config.routes = tables.routes()?;
+        config
+            .routes
+            .retain(|r| r.gateway.is_some() || !on_link(r.network, r.prefix));
+        let mut exos = join(Link::Xdp(link), others, config, Some(info.index), wanted)?;
+        exos._reservations = reservations;
+        Ok(exos)
+    }
 }
 
 fn rules_for_port(addresses: &[Prefixed], port: u16) -> Result<Vec<Rule>, Error> {
@@ -129,30 +157,26 @@ fn ports_left([first, last]: &[u16; 2]) -> Result<Range<u16>, Error> {
     Err(Error::new(format!(
         "the host uses the ports from {first} to {last} for its own connections, which leaves too few"
     ))
-    .mend("let it use fewer (sysctl net.ipv4.ip_local_port_range=\"32768 60999\"), or give an --address of our own"))
-}
-
-fn same_network(address: &Prefixed, network: IpAddr) -> bool {
-    exos_inet::route::Prefix::new(address.ip, address.prefix).is_ok_and(|p| p.contains(network))
+    .mend("let it use fewer (sysctl net.ipv4.ip_local_port_range=\"32768 60999\"), or attach with an address of our own")
+    .of_kind(ErrorKind::TooFewPorts))
 }
 
 /// The interface's addresses that others can reach.
-fn addresses_of(netlink: &Netlink, info: &LinkInfo) -> Result<Vec<Prefixed>, Error> {
+fn addresses_of(netlink: &Netlink, info: &LinkInfo) -> Result<Addresses, Error> {
     let all = netlink
         .addresses(info.index)?
         .into_iter()
         .map(|(ip, prefix)| Prefixed { ip, prefix });
     let link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
     let addresses: Vec<Prefixed> = all.filter(|a| !link_local(&a.ip)).collect();
-    if addresses.is_empty() {
-        return Err(
-            Error::new(format!("{} has no address to share", info.name)).mend(format!(
-                "give it one (ip address add ADDRESS/PREFIX dev {}), or use --address",
+    Addresses::new(addresses).map_err(|_| {
+        Error::new(format!("{} has no address to share", info.name))
+            .mend(format!(
+                "give it one (ip address add ADDRESS/PREFIX dev {}), or attach with an address of our own",
                 info.name
-            )),
-        );
-    }
-    Ok(addresses)
+            ))
+            .of_kind(ErrorKind::NoAddress)
+    })
 }
 
 #[cfg(test)]

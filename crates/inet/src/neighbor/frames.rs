@@ -8,7 +8,7 @@ use exos_wire::ipv6::{self, Ipv6Header};
 use exos_wire::ndp::{NeighborAdvertisement, NeighborSolicitation, solicited_node};
 use exos_wire::{Mac, protocol};
 
-pub(super) fn frame_of(from: Mac, to: Mac, ethertype: u16, packet: &[u8]) -> Vec<u8> {
+pub(crate) fn frame_of(from: Mac, to: Mac, ethertype: u16, packet: &[u8]) -> Vec<u8> {
     let header = EthernetHeader {
         dst: to,
         src: from,
@@ -27,7 +27,7 @@ fn arp_frame(to: Mac, packet: &ArpPacket) -> Vec<u8> {
     frame_of(packet.sender_mac, to, ETHERTYPE_ARP, &bytes)
 }
 
-pub(super) fn arp_question(
+pub(crate) fn arp_question(
     from: Mac,
     source: Ipv4Addr,
     target: Ipv4Addr,
@@ -69,7 +69,7 @@ fn ipv6_frame(macs: (Mac, Mac), src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) ->
     frame_of(macs.0, macs.1, ETHERTYPE_IPV6, &packet)
 }
 
-pub(super) fn ndp_question(
+pub(crate) fn ndp_question(
     from: Mac,
     source: Ipv6Addr,
     target: Ipv6Addr,
@@ -94,23 +94,22 @@ pub(super) fn ndp_question(
     )
 }
 
-pub(super) fn advertisement(from: Mac, target: Ipv6Addr, solicited: bool) -> NeighborAdvertisement {
-    NeighborAdvertisement {
+/// A message of ours to `to` that says what our link address for `target` is.
+pub(super) fn advertisement(
+    from: Mac,
+    target: Ipv6Addr,
+    to: &Ipv6Addr,
+    solicited: bool,
+) -> Vec<u8> {
+    let message = NeighborAdvertisement {
         target,
         router: false,
         solicited,
         override_: true,
         target_mac: Some(from),
-    }
-}
-
-pub(super) fn emit_advertisement(
-    message: &NeighborAdvertisement,
-    src: &Ipv6Addr,
-    dst: &Ipv6Addr,
-) -> Vec<u8> {
+    };
     let mut bytes = vec![0; message.message_len()];
-    message.emit(src, dst, &mut bytes);
+    message.emit(&target, to, &mut bytes);
     bytes
 }
 
@@ -119,29 +118,26 @@ pub(super) fn emit_advertisement(
 pub(super) fn advertise(
     from: Mac,
     target: Ipv6Addr,
-    asker: IpAddr,
+    asker: Ipv6Addr,
     asker_mac: Option<Mac>,
 ) -> Option<Vec<u8>> {
-    let IpAddr::V6(asker) = asker else {
-        return None;
-    };
     let (dst, mac, solicited) = if asker.is_unspecified() {
         (ALL_NODES, Mac::multicast_v6(&ALL_NODES), false)
     } else {
         (asker, asker_mac?, true)
     };
-    let bytes = emit_advertisement(&advertisement(from, target, solicited), &target, &dst);
+    let bytes = advertisement(from, target, &dst, solicited);
     Some(ipv6_frame((from, mac), target, dst, &bytes))
 }
 
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// Tells everybody our link address for `address`, unasked.
-pub(super) fn announcement(from: Mac, address: IpAddr) -> Vec<u8> {
+pub(crate) fn announcement(from: Mac, address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(ip) => arp_question(from, ip, ip, None),
         IpAddr::V6(ip) => {
-            let bytes = emit_advertisement(&advertisement(from, ip, false), &ip, &ALL_NODES);
+            let bytes = advertisement(from, ip, &ALL_NODES, false);
             ipv6_frame((from, Mac::multicast_v6(&ALL_NODES)), ip, ALL_NODES, &bytes)
         }
     }
