@@ -1,12 +1,14 @@
 //! The command line of `exos bench`.
 
-use crate::experiment::cost::{self, CostArgs, ReplayArgs};
+use crate::experiment::cost::{self, CostArgs};
 use crate::experiment::forward::{self, ForwardArgs};
-use crate::experiment::http::{self, HttpArgs, PacketsArgs};
+use crate::experiment::http::{self, HttpArgs};
 use crate::experiment::load::{self, LoadArgs};
-use crate::experiment::sharing::{self, ProgramArgs, SharingArgs};
-use crate::experiment::tcp::{self, PeerArgs, RawArgs, TcpArgs};
-use exos_host::Result;
+use crate::experiment::sharing::{self, SharingArgs};
+use crate::experiment::tcp::{self, TcpArgs};
+use crate::stage::helper::{Entry, entry};
+use crate::stage::packets::{Answer, Ask, Visit};
+use exos_host::{Error, Result};
 use std::process::ExitCode;
 
 /// Measure ExOS programs and compare them with others (nginx, HAProxy, wrk, Linux's TCP and more).
@@ -25,9 +27,6 @@ pub enum BenchCommand {
     /// servers that are not installed. A full run takes an hour and a half; --quick, --only, --groups, --servers,
     /// --sizes and others select parts of it.
     Http(HttpArgs),
-    /// The client of packets of `exos bench http`, which starts it
-    #[command(hide = true)]
-    HttpPackets(PacketsArgs),
     /// Load generators: exos load, with and without its optimisations, compared with wrk, ab and httperf
     ///
     /// How many requests a second each makes to exos serve and to nginx, and what a request costs it (Figure 6 of the
@@ -47,9 +46,6 @@ pub enum BenchCommand {
     /// Runs in memory, without network or privilege. Counting instructions needs valgrind. Other load on the machine
     /// affects only the nanoseconds.
     Cost(CostArgs),
-    /// A part of `exos bench cost` that needs a process of its own
-    #[command(hide = true)]
-    CostReplay(ReplayArgs),
     /// TCP compared with Linux's: goodput under delay, loss and reordering, fairness, packet rate, SYN flood
     ///
     /// Makes a lab of its own and removes it. Needs root, two cores or more, and an otherwise idle machine. A full run
@@ -60,16 +56,37 @@ pub enum BenchCommand {
     /// Makes a lab and daemons of its own and removes them; the programs run as an ordinary user. Needs root, wrk, two
     /// cores or more, and an otherwise idle machine. --quick, --groups and --only select parts of it.
     Sharing(SharingArgs),
-    /// The programs of `exos bench sharing`, which starts them
+    /// A part of an experiment that needs a process of its own, which starts it
     #[command(hide = true)]
-    SharingProgram(ProgramArgs),
-    /// Linux's side of `exos bench tcp`, which starts it
-    #[command(hide = true)]
-    TcpPeer(PeerArgs),
-    /// The senders and receivers of plain frames of `exos bench tcp`, which starts them
-    #[command(hide = true)]
-    TcpRaw(RawArgs),
+    Helper {
+        /// Which
+        name: String,
+        /// Its settings, as JSON
+        settings: String,
+    },
 }
+
+/// All helpers.
+const HELPERS: [Entry; 18] = [
+    entry::<Visit>(),
+    entry::<Ask>(),
+    entry::<Answer>(),
+    entry::<tcp::Listener>(),
+    entry::<tcp::Connector>(),
+    entry::<tcp::Syns>(),
+    entry::<tcp::Clients>(),
+    entry::<tcp::Echo>(),
+    entry::<sharing::Send>(),
+    entry::<sharing::Receive>(),
+    entry::<sharing::Idle>(),
+    entry::<sharing::Hold>(),
+    entry::<sharing::Claim>(),
+    entry::<sharing::Ping>(),
+    entry::<cost::Replay>(),
+    entry::<cost::IdleConnections>(),
+    entry::<cost::WaitingConnections>(),
+    entry::<cost::ManyTimers>(),
+];
 
 /// Does what the command line says.
 pub fn run(args: BenchArgs) -> Result<ExitCode> {
@@ -77,13 +94,26 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
         BenchCommand::Http(args) => http::run(&args),
         BenchCommand::Load(args) => load::run(&args),
         BenchCommand::Forward(args) => forward::run(&args),
-        BenchCommand::HttpPackets(args) => http::packets(&args),
         BenchCommand::Cost(args) => cost::run(&args),
-        BenchCommand::CostReplay(args) => cost::replay(&args),
         BenchCommand::Tcp(args) => tcp::run(&args),
         BenchCommand::Sharing(args) => sharing::run(&args),
-        BenchCommand::SharingProgram(args) => sharing::program(&args),
-        BenchCommand::TcpPeer(args) => tcp::peer(&args),
-        BenchCommand::TcpRaw(args) => tcp::raw(&args),
+        BenchCommand::Helper { name, settings } => {
+            let helper = HELPERS.iter().find(|(known, _)| *known == name);
+            let (_, run) =
+                helper.ok_or_else(|| Error::new(format!("there is no helper {name}")))?;
+            run(&settings).map(|()| ExitCode::SUCCESS)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_helper_has_a_name_of_its_own() {
+        let names: HashSet<&str> = HELPERS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names.len(), HELPERS.len());
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! Times are in clock ticks of 10 ms usually, so a measurement should last a second or more.
 
-use exos_host::{Error, Result, affinity, error::Context as _};
+use exos_host::{Error, Result, error::Context as _};
 use std::ops::{Add, Sub};
 
 /// Processor time of a process, in clock ticks.
@@ -73,17 +73,6 @@ impl Sub for CoreTime {
             softirq: self.softirq.saturating_sub(before.softirq),
             idle: self.idle.saturating_sub(before.idle),
         }
-    }
-}
-
-/// Two cores: the first for the server or what is measured, the second for its peer.
-pub fn two_cores() -> Result<(usize, usize)> {
-    match affinity::allowed()?.as_slice() {
-        [server, client, ..] => Ok((*server, *client)),
-        _ => Err(Error::new(
-            "both sides of a measurement need a core each, but this process may use one only",
-        )
-        .mend("give the machine a second core, or lift the restriction (taskset, container)")),
     }
 }
 

@@ -17,16 +17,25 @@ pub(crate) struct Daemon<'s> {
 }
 
 impl<'s> Daemon<'s> {
-    /// Starts it in a namespace, with a policy.
+    /// Starts it in a namespace, with a policy, on whichever core is free: nobody pins a daemon.
     pub fn start(stage: &'s Stage, namespace: String, policy: &str) -> Result<Self> {
+        Self::start_on(stage, namespace, policy, &stage.cores)
+    }
+
+    /// Starts it on one of some cores.
+    pub fn start_on(
+        stage: &'s Stage,
+        namespace: String,
+        policy: &str,
+        cores: &[usize],
+    ) -> Result<Self> {
         let path = stage.scratch.file("xokd.sock");
         let policy = stage.scratch.write("policy.toml", policy)?;
-        let mut command = Command::new(stage.program());
+        let mut command = Command::new(&stage.program);
         command.arg("daemon").arg("--policy").arg(policy);
         command.arg("--socket").arg(&path);
         command.arg("--namespace").arg(&namespace);
-        // On whichever is free: nobody pins a daemon.
-        let mut started = stage.start_on("daemon", command, &stage.cores)?;
+        let mut started = stage.start_on("daemon", command, cores)?;
         stage.await_said(&mut started, "listening")?;
         Ok(Self {
             stage,
@@ -74,7 +83,7 @@ impl Drop for Daemon<'_> {
             return;
         };
         exos_program::error!("{error}");
-        let mut clean = Command::new(self.stage.program());
+        let mut clean = Command::new(&self.stage.program);
         clean.args(["daemon", "--clean", "--namespace", &self.namespace]);
         clean.arg("--socket").arg(&self.path).stdout(Stdio::null());
         let _ = clean.status();
