@@ -44,6 +44,7 @@ use crate::tcp::{self, Tcp};
 use crate::time::Instant;
 use crate::udp::UdpTable;
 use body::Summing;
+use messages::Pings;
 use path_cache::PathCache;
 use segments::Template;
 

@@ -84,6 +84,6 @@ impl Transport for Packets<'_> {
     }
 
     fn abort(&mut self, id: ConnectionId) {
-        self.stack.tcp_abort(id);
+        self.stack.tcp.abort(id);
     }
 }
