@@ -14,7 +14,6 @@
 //! `passing` what others forward, `frames` what ARP and NDP say, `path_cache` link addresses looked up lately.
 
 mod body;
-mod elsewhere;
 mod frames;
 mod header_prediction;
 mod input;
@@ -23,6 +22,7 @@ mod packets;
 mod passing;
 mod path_cache;
 mod segments;
+mod syn_offload;
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};

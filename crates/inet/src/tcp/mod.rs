@@ -7,11 +7,11 @@
 //!
 //! | room | files |
 //! |---|---|
-//! | `opening` | `ports` from where we open, `listener` and `passive` what others open, `cookie` what is not kept of it, [`elsewhere`] who answers it for us, [`options`] and `ip` what a program asks for |
-//! | `receiving` | [`input`] the segments, `text` what they bring, [`receive`] the received bytes, `reassembly` those beyond a gap, `window` what we announce, `autotune` how wide it should be |
-//! | `sending` | [`output`] the segments, `loss` what was sent and what became of it, `sack` what is said of it, [`rtt`], [`congestion`] and `pacing` the timer, the window and the pace, [`ecn`] congestion on the way, `mtu` how long a segment may be, `kit` the memory for that, [`reply`] answers that belong to no connection |
-//! | `table` | `slab` the slots, [`flow`] and `index` how one is found, `lookup` from a segment to its connection, `queues` of those with something to send, to tell, or a deadline, [`memory`] and `relief` the memory of all, [`time_wait`] what remains of finished ones |
-//! | `timers` | [`wheel`] all that is due, [`alarms`] in it, [`life`] how long silence lasts |
+//! | `opening` | `ports` from where we open, `listener` and `passive` what others open, `cookie` what is not kept of it, [`syn_offload`] who answers it for us, [`options`] and `ip` what a program asks for |
+//! | `receiving` | [`input`] the segments, `prediction` those that are expected, `receiver` what is known of what comes, `text` what they bring, [`receive`] the received bytes, `reassembly` those beyond a gap, `sack` what is said of these, `window` what we announce, `autotune` how wide it should be |
+//! | `sending` | [`output`] the segments, `loss` what was sent and what became of it, [`rtt`], [`congestion`] and `pacing` the timer, the window and the pace, [`ecn`] congestion on the way, `mtu` how long a segment may be, `recycling` the memory for that, [`reply`] answers that belong to no connection |
+//! | `table` | `slab` the slots, [`flow`] and `index` how one is found, `lookup` from a segment to its connection, `queues` of those with something to send, to tell, or a deadline, [`memory`] and `pruning` the memory of all, [`time_wait`] what remains of finished ones |
+//! | `timers` | [`wheel`] all that is due, [`alarms`] in it, [`liveness`] how long silence lasts, `timeouts` what is done when time has passed |
 //!
 //! This file holds them together.
 //!
@@ -30,14 +30,14 @@ mod table;
 mod timers;
 
 use opening::{cookie, ip, listener, passive, ports};
-pub use opening::{elsewhere, options};
-use receiving::{autotune, reassembly, window};
+pub use opening::{options, syn_offload};
+use receiving::{autotune, reassembly, receiver, sack, window};
 pub use receiving::{input, receive};
 pub use sending::{congestion, ecn, output, reply, rtt};
-use sending::{kit, loss, mtu, pacing, sack};
+use sending::{loss, mtu, pacing, recycling};
 pub use table::{flow, memory, time_wait};
-use table::{index, queues, relief, slab};
-pub use timers::{alarms, life, wheel};
+use table::{index, pruning, queues, slab};
+pub use timers::{alarms, liveness, wheel};
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -55,8 +55,8 @@ pub use handover::{DetachedConnection, HandoverError};
 pub use info::Info;
 pub use input::Segment;
 pub use ip::IpFields;
-pub use life::Keepalive;
 pub use listener::{ListenOptions, ListenerId, Share, SynCookies};
+pub use liveness::Keepalive;
 pub use memory::{MemoryInfo, Pressure};
 pub use options::Options;
 pub use output::Outgoing;
@@ -73,13 +73,13 @@ use crate::time::{Duration, Instant};
 use handover::HandedOver;
 use index::Index;
 use input::{Context, Outcome};
-use kit::Kits;
 use listener::Listener;
 use memory::Memory;
 use passive::Arrived;
 use ports::Ports;
+use pruning::Prunable;
 use queues::Queues;
-use relief::Holding;
+use recycling::Recycled;
 use reply::Replies;
 use slab::Slab;
 use state::{Action, Event as StateEvent};
@@ -118,13 +118,13 @@ pub struct Tcp {
     replies: Replies,
     cookie_rate: TokenBucket,
     /// Somebody answers SYNs of a listener for us.
-    elsewhere: bool,
+    offloads_syns: bool,
     /// Of the receive queues of all connections.
     memory: Memory,
     /// Connections with data beyond gaps, which can be given up.
-    holding: Holding,
+    prunable: Prunable,
     /// Of ended connections, for new ones.
-    kits: Kits,
+    recycled: Recycled,
     handed_over: HandedOver,
     key: SipKey,
     next_listener: NonZeroU32,
@@ -153,11 +153,11 @@ impl Tcp {
             found: None,
             ending: None,
             replies: Replies::default(),
-            elsewhere: false,
+            offloads_syns: false,
             cookie_rate: TokenBucket::new(SYN_COOKIES_PER_SECOND, SYN_COOKIES_BURST, now),
             memory: Memory::default(),
-            holding: Holding::default(),
-            kits: Kits::default(),
+            prunable: Prunable::default(),
+            recycled: Recycled::default(),
             handed_over: HandedOver::new(key),
             key,
             next_listener: NonZeroU32::MIN,
@@ -233,15 +233,15 @@ impl Tcp {
             return;
         };
         let c = &mut entry.connection;
-        let owed = c.ack_owed;
-        c.pressure = self.memory.pressure();
+        let owed = c.receiver.owed();
+        c.receiver.set_pressure(self.memory.pressure());
         // What is kept goes back when the connection rests, which the wheel tells.
         if entry.armed != connection::NEVER && !entry.closed {
             c.consume_keeping(count, &mut self.memory);
         } else {
             c.consume(count, &mut self.memory);
         }
-        if c.ack_owed != owed && !entry.closed {
+        if c.receiver.owed() != owed && !entry.closed {
             self.queues.settle_sending(id, entry);
         }
     }
@@ -257,7 +257,7 @@ impl Tcp {
         let Some(c) = self.slab.get_mut(id).filter(|_| taken < count) else {
             return 0;
         };
-        c.receive.skip(count - taken);
+        c.receiver.queue_mut().skip(count - taken);
         c.skipping()
     }
 
@@ -433,7 +433,7 @@ impl Tcp {
             return false;
         };
         let c = &mut entry.connection;
-        c.pressure = self.memory.pressure();
+        c.receiver.set_pressure(self.memory.pressure());
         if !self.fast_paths || !c.is_predicted(seg) {
             return self.deliver_by_steps(now, id, seg, counters);
         }
@@ -447,8 +447,8 @@ impl Tcp {
         c.take_predicted(seg, &mut cx);
         self.queues.settle(id, entry);
         self.queues.see_to_rest(now, id, entry);
-        if self.memory.wants_relief() {
-            self.relieve(counters);
+        if self.memory.wants_pruning() {
+            self.prune(counters);
         }
         progress
     }
@@ -461,7 +461,7 @@ impl Tcp {
         seg: &Segment<'_>,
         counters: &mut Counters,
     ) -> bool {
-        if self.elsewhere && self.replaces(now, id, seg, counters) {
+        if self.offloads_syns && self.replaces(now, id, seg, counters) {
             return false;
         }
         let Some(entry) = self.slab.entry_mut(id).filter(|e| !e.closed) else {
@@ -485,7 +485,7 @@ impl Tcp {
             },
         );
         let progress = c.snd_una.gt(acknowledged);
-        let begins_to_hold = c.receive.begins_to_hold();
+        let begins_to_hold = c.receiver.queue_mut().begins_to_hold();
         let opened = half_open && c.state() != State::SynReceived;
         if outcome == Outcome::Keep {
             self.queues.settle(id, entry);
@@ -499,10 +499,10 @@ impl Tcp {
             self.conclude(now, id, outcome, counters);
         }
         if begins_to_hold {
-            self.note_holding(id);
+            self.note_prunable(id);
         }
-        if self.memory.wants_relief() {
-            self.relieve(counters);
+        if self.memory.wants_pruning() {
+            self.prune(counters);
         }
         progress
     }
@@ -550,7 +550,7 @@ impl Tcp {
             self.close(id, Reason::Unreachable);
             self.settle(id);
         } else if c.active || c.state().is_synchronized() {
-            c.remember_error(now, reason);
+            c.liveness.remember_error(now, reason);
         } else {
             // Of a half-open connection nothing more is kept: it may be a stranger's.
             c.syn_ack_is_unwanted();

@@ -14,7 +14,7 @@ use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
 use crate::counters::Counters;
 use crate::limits::{HALF_OPEN_GRACE, ISS_BEYOND, RTO_INITIAL};
-use crate::tcp::connection::{Connection, Owed};
+use crate::tcp::connection::Connection;
 use crate::tcp::cookie::Kept;
 use crate::tcp::event::Reason;
 use crate::tcp::flow::Flow;
@@ -22,6 +22,7 @@ use crate::tcp::input::Segment;
 use crate::tcp::listener::{SynCookies, Taker};
 use crate::tcp::memory::Pressure;
 use crate::tcp::output::{Burst, Outgoing};
+use crate::tcp::receiver::Owed;
 use crate::tcp::reply::Reply;
 use crate::tcp::slab::ConnectionId;
 use crate::tcp::state::{Event as StateEvent, State};
@@ -79,7 +80,7 @@ impl Tcp {
             return;
         }
         let at = match self.taker(&flow) {
-            Taker::Elsewhere => {
+            Taker::OtherShare => {
                 // Another stack has, or makes, the connection: it is not for us to deny it.
                 counters.drop_tcp_other_share += 1;
                 return;
@@ -165,7 +166,7 @@ impl Tcp {
         });
         connection.learn_from_syn(now, seg.seq, seg.window, &seg.options);
         connection.learn_ecn_from_syn(seg.asks_for_ecn());
-        self.kits.furnish(&mut connection);
+        self.recycled.reuse(&mut connection);
         let id = self.insert(connection, arrived.hash);
         self.remember_begun(now, at, id);
         self.settle(id);
@@ -378,13 +379,15 @@ impl Tcp {
         let waiting = Waiting {
             flow: *c.flow(),
             hash,
-            snd_nxt: c.snd_nxt.max(c.snd_una),
-            rcv_nxt: c.rcv_nxt,
-            ts_recent: c.timestamps.then_some(c.ts_recent),
-            ts_offset: c.ts_offset,
+            snd_nxt: c.snd_max.max(c.snd_una),
+            rcv_nxt: c.receiver.rcv_nxt(),
+            ts_recent: c.agreed.timestamps.then_some(c.receiver.ts_recent()),
+            ts_offset: c.agreed.ts_offset,
             expires_ms: 0,
         };
-        let owed = c.ack_owed != Owed::Nothing || c.last_ack_sent != c.rcv_nxt;
+        let receiver = &c.receiver;
+        let owed =
+            receiver.owed() != Owed::Nothing || receiver.last_ack_sent() != receiver.rcv_nxt();
         if self.time_wait.insert(now, waiting) {
             self.ports.may_have_become_free();
             counters.tcp_time_wait_evicted += 1;

@@ -13,9 +13,10 @@
 use exos_wire::SeqNumber;
 
 use crate::limits::{INITIAL_WINDOW_SEGMENTS, RECEIVE_RESERVE_SEGMENTS};
-use crate::tcp::connection::Connection;
 use crate::tcp::memory::Pressure;
+use crate::tcp::receiver::Receiver;
 use crate::time::{Duration, Instant};
+use exos_wire::tcp::Timestamps;
 
 /// What is known of how fast data comes and is taken. Times are microseconds and come round after an hour,
 /// which at worst puts an adjustment off.
@@ -42,6 +43,17 @@ impl Tuning {
         Self {
             began: clock(now),
             ..Self::default()
+        }
+    }
+
+    /// The peer's data answers the acknowledgement that carried this timestamp, at the latest. The
+    /// clock ticks in milliseconds: less than one cannot be told.
+    fn measure_by_echo(&mut self, echo: u32, clock: u32) {
+        self.echo = echo;
+        let elapsed = clock.wrapping_sub(echo);
+        // Nonsense otherwise: a round trip of a quarter of an hour, or a number that we never sent.
+        if echo != 0 && elapsed < 1 << 20 {
+            self.measured(elapsed.max(1) * 1000);
         }
     }
 
@@ -79,17 +91,29 @@ fn clock(now: Instant) -> u32 {
     now.micros() as u32
 }
 
-impl Connection {
-    /// `len` bytes have come in order, perhaps with an `echo` of our timestamps: see whether the buffer
+impl Receiver {
+    /// `len` bytes have come in order, perhaps with a timestamp (of the peer's clock, and the echo of ours, which is `ts_offset` ahead of time): see whether the buffer
     /// should grow.
     #[inline]
-    pub(in crate::tcp) fn tune(&mut self, echo: Option<u32>, len: usize, now: Instant) {
+    pub(super) fn tune(
+        &mut self,
+        stamp: Option<Timestamps>,
+        ts_offset: u32,
+        len: usize,
+        now: Instant,
+    ) {
         if self.rcv_buffer_limit > self.rcv_buffer_first {
-            self.tune_growing(echo, len, now);
+            self.tune_growing(stamp, ts_offset, len, now);
         }
     }
 
-    fn tune_growing(&mut self, echo: Option<u32>, len: usize, now: Instant) {
+    fn tune_growing(
+        &mut self,
+        stamp: Option<Timestamps>,
+        ts_offset: u32,
+        len: usize,
+        now: Instant,
+    ) {
         // Less than an initial window in all asks for nothing (`wanted`): a short request costs no memory.
         let received = self.rcv_nxt.0.wrapping_sub(self.irs.0);
         if self.tuning.is_none() && received < INITIAL_WINDOW_SEGMENTS * u32::from(self.rcv_mss) {
@@ -99,29 +123,19 @@ impl Connection {
             .tuning
             .take()
             .unwrap_or_else(|| Box::new(Tuning::new(now)));
-        match echo {
-            Some(echo) if self.timestamps => {
-                if echo != tuning.echo && len >= usize::from(self.rcv_mss) {
-                    self.measure_by_echo(&mut tuning, echo, now);
+        match stamp {
+            Some(stamp) => {
+                if stamp.echo != tuning.echo && len >= usize::from(self.rcv_mss) {
+                    let clock = (now.millis() as u32).wrapping_add(ts_offset);
+                    tuning.measure_by_echo(stamp.echo, clock);
                 }
             }
-            _ => self.measure_by_window(&mut tuning, now),
+            None => self.measure_by_window(&mut tuning, now),
         }
         if tuning.rtt > 0 && clock(now).wrapping_sub(tuning.began) >= tuning.rtt {
             self.adjust_buffer(&mut tuning, now);
         }
         self.tuning = Some(tuning);
-    }
-
-    /// The peer's data answers the acknowledgement that carried this timestamp, at the latest. The
-    /// clock ticks in milliseconds: less than one cannot be told.
-    fn measure_by_echo(&self, tuning: &mut Tuning, echo: u32, now: Instant) {
-        tuning.echo = echo;
-        let elapsed = self.ts_now(now).wrapping_sub(echo);
-        // Nonsense otherwise: a round trip of a quarter of an hour, or a number that we never sent.
-        if echo != 0 && elapsed < 1 << 20 {
-            tuning.measured(elapsed.max(1) * 1000);
-        }
     }
 
     fn measure_by_window(&self, tuning: &mut Tuning, now: Instant) {
@@ -156,13 +170,13 @@ impl Connection {
     /// Let this many bytes be received and not taken, from now on and whatever the path delivers. Never more than
     /// the window's scale, which was agreed on at the beginning, can tell. What was promised before
     /// stays promised.
-    pub fn set_receive_buffer(&mut self, bytes: u32) {
+    pub fn set_buffer(&mut self, bytes: u32, receives: bool) {
         let most = u32::from(u16::MAX) << self.rcv_scale;
         let bytes = bytes.clamp(u32::from(self.rcv_mss), most);
         (self.rcv_buffer, self.rcv_buffer_first) = (bytes, bytes);
         self.rcv_buffer_most = self.rcv_buffer_most.max(bytes);
         self.rcv_buffer_limit = bytes;
-        self.owe_window();
+        self.owe_window(receives);
     }
 }
 

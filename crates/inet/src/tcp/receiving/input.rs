@@ -1,4 +1,4 @@
-//! Segments and time coming in to a connection (RFC 9293 §3.10.7.3, §3.10.7.4 and §3.10.8).
+//! Segments coming in to a connection (RFC 9293 §3.10.7.3 and §3.10.7.4).
 //!
 //! The steps stand in the RFC's order: sequence number, reset, SYN, acknowledgement, data, FIN.
 //! Timestamps are looked at before the first (RFC 7323 §5.3), and resets, SYNs and acknowledgements
@@ -8,10 +8,8 @@ use exos_wire::SeqNumber;
 use exos_wire::tcp::{TcpFlags, TcpOptions, TcpView, Timestamps};
 
 use crate::counters::Counters;
-use crate::limits::{
-    DATA_RETRIES_MAX, PAWS_IDLE, PAWS_TICKS_BEHIND, SYN_ACK_RETRIES_MAX, SYN_RETRIES_MAX,
-};
-use crate::tcp::connection::{Connection, NEVER, Owed};
+use crate::limits::{PAWS_IDLE, PAWS_TICKS_BEHIND};
+use crate::tcp::connection::{Connection, NEVER};
 use crate::tcp::ecn::Ecn;
 use crate::tcp::event::{EventSet, Reason};
 use crate::tcp::loss::{Acknowledgement, Timer};
@@ -130,9 +128,9 @@ impl Connection {
         if !self.ack_is_plausible(seg, cx) {
             return Outcome::Keep;
         }
-        self.heard_at = cx.now;
+        self.liveness.heard(cx.now);
         if let Some(option) = seg.options.user_timeout {
-            self.heed_user_timeout(option);
+            self.liveness.agree(option);
         }
         self.update_ts_recent(seg);
         let outcome = self.handle_ack(seg, cx);
@@ -175,8 +173,8 @@ impl Connection {
         if acks {
             self.follow(Event::SynAck);
             self.syn_acknowledged(seg.options.timestamps, cx.now);
-            self.ack_owed = Owed::Now;
-            self.begin_life(cx);
+            self.receiver.owe_now();
+            self.begin_to_listen(cx);
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
             // Data and FIN that ride on the SYN-ACK are taken in like any other.
@@ -190,7 +188,7 @@ impl Connection {
         }
         // Simultaneous open: answer with a SYN-ACK that repeats our SYN.
         self.follow(Event::Syn);
-        self.snd_nxt = self.iss;
+        self.syn_due = true;
         Outcome::Keep
     }
 
@@ -206,14 +204,14 @@ impl Connection {
             return keep;
         }
         // First: check the sequence number.
-        if !self.is_acceptable(seg) {
+        if !self.receiver.accepts(seg) {
             cx.counters.drop_tcp_out_of_window += 1;
             self.owe_ack_for_unacceptable(seg, cx);
             return keep;
         }
         // Second: check the RST bit, as RFC 5961 §3.2: only at the left edge exactly.
         if seg.has(TcpFlags::RST) {
-            if seg.seq == self.rcv_nxt {
+            if seg.seq == self.receiver.rcv_nxt() {
                 return Checked::Done(self.release(Reason::Reset, cx));
             }
             cx.counters.drop_tcp_reset_challenged += 1;
@@ -234,7 +232,7 @@ impl Connection {
         self.state == State::SynReceived
             && seg.has(TcpFlags::SYN)
             && !seg.has(TcpFlags::RST)
-            && seg.seq == self.irs
+            && seg.seq == self.receiver.irs()
     }
 
     /// It missed our SYN-ACK; or both sides opened and this is its SYN-ACK.
@@ -245,37 +243,28 @@ impl Connection {
             self.follow(Event::SynAck);
             self.syn_acknowledged(seg.options.timestamps, cx.now);
             self.set_window(seg.seq, seg.ack, u32::from(seg.window));
-            self.ack_owed = Owed::Now;
-            self.begin_life(cx);
+            self.receiver.owe_now();
+            self.begin_to_listen(cx);
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
         } else {
-            self.snd_nxt = self.iss;
+            self.syn_due = true;
             // One that goes without asks no more (RFC 3168 §6.1.1.1).
-            self.ecn &= seg.asks_for_ecn();
+            self.agreed.ecn &= seg.asks_for_ecn();
         }
         Checked::Done(Outcome::Keep)
     }
 
     /// PAWS (RFC 7323 §5.3 R1, but for one tick): true unless the timestamp is from the past, or missing (§3.2).
     fn timestamp_is_fresh(&self, seg: &Segment<'_>, now: Instant) -> bool {
-        if !self.timestamps || seg.has(TcpFlags::RST) {
+        if !self.agreed.timestamps || seg.has(TcpFlags::RST) {
             return true;
         }
         let Some(t) = seg.options.timestamps else {
             return false;
         };
-        let behind = self.ts_recent.wrapping_sub(t.value) as i32;
-        behind <= PAWS_TICKS_BEHIND || now - self.heard_at > PAWS_IDLE
-    }
-
-    /// RFC 9293 §3.10.7.4, first. A segment without data at the very right edge is taken too: a
-    /// peer that filled our window sends its acknowledgements from there.
-    fn is_acceptable(&self, seg: &Segment<'_>) -> bool {
-        if seg.is_empty() {
-            return seg.seq.ge(self.rcv_nxt) && seg.seq.le(self.rcv_edge);
-        }
-        seg.seq.lt(self.rcv_edge) && seg.end().gt(self.rcv_nxt)
+        let behind = self.receiver.ts_recent().wrapping_sub(t.value) as i32;
+        behind <= PAWS_TICKS_BEHIND || now - self.liveness.heard_at() > PAWS_IDLE
     }
 
     /// An unacceptable segment is acknowledged: repeated data always, since its sender waits for
@@ -285,12 +274,9 @@ impl Connection {
         if seg.has(TcpFlags::RST) {
             return;
         }
-        self.handle_old_text(seg, cx);
-        // What lies at most a window back was sent to us, or probes the window that we have shut.
-        let back = self.rcv_nxt - seg.seq;
-        let repeated = back >= 0 && back as u32 <= self.rcv_buffer_most.max(1 << 16);
-        if !seg.is_empty() && repeated {
-            self.ack_owed = Owed::Now;
+        self.receiver.refuse(seg, self.agreed.sack, cx);
+        if !seg.is_empty() && self.receiver.was_sent_to_us(seg) {
+            self.receiver.owe_now();
         } else {
             self.challenge(cx);
         }
@@ -298,10 +284,9 @@ impl Connection {
 
     /// A challenge acknowledgement (RFC 5961 §7: at a bounded rate, of the connection and of the stack).
     fn challenge(&mut self, cx: &mut Context<'_>) {
-        if self.received.challenges.has_room(cx.now) && cx.replies.may_challenge(cx.now) {
-            self.received.challenges.count();
+        if self.receiver.may_challenge(cx.now) && cx.replies.may_challenge(cx.now) {
+            self.receiver.challenge();
             cx.counters.tcp_challenges_sent += 1;
-            self.ack_owed = Owed::Now;
         } else {
             cx.counters.drop_tcp_answer_rate_limited += 1;
         }
@@ -323,7 +308,7 @@ impl Connection {
         self.follow(Event::AckOfSyn);
         self.syn_acknowledged(seg.options.timestamps, cx.now);
         self.set_window(seg.seq, seg.ack, u32::from(seg.window) << self.snd_scale);
-        self.begin_life(cx);
+        self.begin_to_listen(cx);
         if self.active {
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
@@ -337,7 +322,7 @@ impl Connection {
     /// Our SYN is acknowledged: data begins behind it, and a wish to finish can be followed.
     pub(in crate::tcp) fn syn_acknowledged(&mut self, stamp: Option<Timestamps>, now: Instant) {
         self.snd_una = self.iss + 1;
-        self.snd_nxt = self.snd_nxt.max(self.snd_una);
+        self.syn_due = false;
         if !self.syn_again {
             self.rtt.measured(now - self.last_sent);
             self.rtt.least_of(now.micros_since(self.last_sent));
@@ -376,12 +361,8 @@ impl Connection {
 
     /// RFC 7323 §4.3: the timestamp of the segment that our next acknowledgement will answer.
     fn update_ts_recent(&mut self, seg: &Segment<'_>) {
-        if let Some(t) = seg.options.timestamps
-            && self.timestamps
-            && seg.seq.le(self.last_ack_sent)
-            && t.value.wrapping_sub(self.ts_recent) as i32 >= 0
-        {
-            self.ts_recent = t.value;
+        if let Some(stamp) = seg.options.timestamps.filter(|_| self.agreed.timestamps) {
+            self.receiver.stamped(seg.seq, stamp.value);
         }
     }
 
@@ -483,7 +464,6 @@ impl Connection {
             self.tell(EventSet::ACKNOWLEDGED);
         }
         self.snd_una = ack;
-        self.snd_nxt = self.snd_nxt.max(ack);
         advanced > queued && self.state.awaits_ack_of_fin()
     }
 
@@ -517,131 +497,5 @@ impl Connection {
         } else {
             reason
         })
-    }
-
-    /// Time has passed: see to the deadlines that are over.
-    pub fn handle_timeout(&mut self, cx: &mut Context<'_>) -> Outcome {
-        if cx.now >= self.ack_at {
-            self.ack_at = NEVER;
-            if self.ack_owed == Owed::Later {
-                self.ack_owed = Owed::Now;
-            }
-        }
-        if cx.now >= self.life_at {
-            let outcome = self.life_timeout(cx);
-            if outcome != Outcome::Keep {
-                return outcome;
-            }
-        }
-        if cx.now >= self.retransmit_at {
-            return match self.timer {
-                Timer::Retransmit => self.retransmission_timeout(cx),
-                Timer::Reorder => {
-                    self.reordering_timed_out(cx);
-                    Outcome::Keep
-                }
-                Timer::Tail => {
-                    self.tail_timed_out(cx);
-                    Outcome::Keep
-                }
-            };
-        }
-        Outcome::Keep
-    }
-
-    /// RFC 6298 §5.4 to §5.7; RFC 9293 §3.8.3 for giving up, §3.8.6.1 for probing.
-    fn retransmission_timeout(&mut self, cx: &mut Context<'_>) -> Outcome {
-        let tries = match self.state {
-            State::SynSent => SYN_RETRIES_MAX,
-            State::SynReceived => SYN_ACK_RETRIES_MAX,
-            _ => DATA_RETRIES_MAX,
-        };
-        let by_count = self.retries >= tries && !self.has_user_timeout();
-        if by_count || self.user_timeout_is_over(cx.now) {
-            return self.give_up(cx);
-        }
-        let first = self.retries == 0;
-        self.retries = self.retries.saturating_add(1);
-        if first {
-            self.stalled(cx.now);
-            self.arm_life();
-        }
-        if self.doubts_path() {
-            // R1: the next segment asks for its way again.
-            self.path = None;
-        }
-        self.rtt.timed_out();
-        self.retransmit_at = NEVER;
-        if !self.state.is_synchronized() {
-            cx.counters.tcp_timeouts += 1;
-            self.syn_timed_out(cx);
-            return Outcome::Keep;
-        }
-        if self.snd_wnd == 0 {
-            cx.counters.tcp_window_probes += 1;
-            self.wait_for_window(cx);
-            self.probe = true;
-            return Outcome::Keep;
-        }
-        if self.flight() == 0 {
-            self.wait_for_window(cx);
-            // Less than a segment waited for a window that opened too little: send it now.
-            self.probe = true;
-            return Outcome::Keep;
-        }
-        cx.counters.tcp_timeouts += 1;
-        self.suspect_black_hole(cx);
-        self.data_timed_out(first, cx);
-        Outcome::Keep
-    }
-
-    /// The peer has made no room for a retransmission timeout: gives back what waiting does not need. It may go on like
-    /// this for as long as its reader likes.
-    fn wait_for_window(&mut self, cx: &mut Context<'_>) {
-        self.loss.slim();
-        if self.receive.is_warm() {
-            self.receive.cool(cx.memory);
-        }
-    }
-
-    /// Our SYN again, or a SYN-ACK as far as the rate allows: nobody has proven yet that the peer is where
-    /// its SYN says.
-    fn syn_timed_out(&mut self, cx: &mut Context<'_>) {
-        let unproven = self.state == State::SynReceived && !self.active;
-        if unproven && !cx.replies.may_repeat_syn_ack(cx.now) {
-            cx.counters.drop_tcp_syn_ack_rate_limited += 1;
-            self.retransmit_at = cx.now + self.rtt.timeout();
-        } else {
-            self.snd_nxt = self.iss;
-        }
-    }
-
-    /// The network says that our SYN-ACK cannot arrive: it is not sent again, unless the peer asks.
-    pub(in crate::tcp) fn syn_ack_is_unwanted(&mut self) {
-        self.retries = SYN_ACK_RETRIES_MAX;
-    }
-
-    pub(in crate::tcp) fn give_up(&mut self, cx: &mut Context<'_>) -> Outcome {
-        if self.follow(Event::GiveUp) == Some(Action::SendRstRelease) {
-            cx.replies.push(self.reset(), cx.now, cx.counters);
-        }
-        cx.counters.tcp_timed_out += 1;
-        // RFC 1122 §4.2.3.9: what is known of the cause is for the program.
-        Outcome::Close(match self.soft_error() {
-            Some(_) => Reason::Unreachable,
-            None => Reason::TimedOut,
-        })
-    }
-
-    /// A reset that the peer will accept.
-    pub(in crate::tcp) fn reset(&self) -> Reply {
-        Reply {
-            flow: self.flow,
-            seq: self.bare_seq(),
-            ack: self.rcv_nxt,
-            flags: TcpFlags(TcpFlags::RST.0 | TcpFlags::ACK.0),
-            window: 0,
-            options: TcpOptions::NONE,
-        }
     }
 }

@@ -5,5 +5,7 @@ pub mod input;
 mod prediction;
 pub(in crate::tcp) mod reassembly;
 pub mod receive;
+pub(in crate::tcp) mod receiver;
+pub(in crate::tcp) mod sack;
 pub(in crate::tcp) mod text;
 pub(in crate::tcp) mod window;

@@ -7,7 +7,7 @@
 
 use exos_wire::tcp::TcpFlags;
 
-use crate::tcp::connection::{Connection, Owed};
+use crate::tcp::connection::Connection;
 use crate::tcp::input::{Context, Segment};
 use crate::tcp::loss::Phase;
 
@@ -77,21 +77,21 @@ impl Segment<'_> {
 impl Connection {
     /// What a listener's connection learns from a SYN: whether it `asks` for ECN.
     pub(in crate::tcp) fn learn_ecn_from_syn(&mut self, asks: bool) {
-        self.ecn = self.ecn_mode != EcnMode::Off && asks;
+        self.agreed.ecn = self.ecn_mode != EcnMode::Off && asks;
     }
 
     /// What the answer to our SYN says. Two SYNs that cross agree on nothing.
     pub(in crate::tcp) fn learn_ecn_from_answer(&mut self, seg: &Segment<'_>) {
-        self.ecn &= seg.has(TcpFlags::ACK) && seg.grants_ecn();
+        self.agreed.ecn &= seg.has(TcpFlags::ACK) && seg.grants_ecn();
     }
 
     /// The bits of a SYN or SYN-ACK. A SYN that was not answered is sent again without (§6.1.1.1):
     /// perhaps it was for these bits that it was dropped.
     pub(in crate::tcp) fn ecn_flags_of_syn(&mut self, answering: bool, again: bool) -> u8 {
         if !answering {
-            self.ecn &= !again;
+            self.agreed.ecn &= !again;
         }
-        match (self.ecn, answering) {
+        match (self.agreed.ecn, answering) {
             (false, _) => 0,
             (true, true) => TcpFlags::ECE.0,
             (true, false) => BOTH,
@@ -100,7 +100,11 @@ impl Connection {
 
     /// The bits of any other segment (§6.1.3), `new_data` or not.
     pub(in crate::tcp) fn ecn_flags(&mut self, new_data: bool) -> u8 {
-        let echo = if self.ecn_echo { TcpFlags::ECE.0 } else { 0 };
+        let echo = if self.receiver.echoes_congestion() {
+            TcpFlags::ECE.0
+        } else {
+            0
+        };
         if new_data && self.loss.slowed_down {
             self.loss.slowed_down = false;
             return echo | TcpFlags::CWR.0;
@@ -111,7 +115,7 @@ impl Connection {
     /// The peer says that a router marked a packet of ours (§6.1.2): true when that is news, once for
     /// each window.
     pub(in crate::tcp) fn hears_of_congestion(&self, seg: &Segment<'_>) -> bool {
-        self.ecn
+        self.agreed.ecn
             && seg.has(TcpFlags::ECE)
             && self.loss.phase == Phase::Open
             && self.snd_una.gt(self.loss.recover)
@@ -120,7 +124,7 @@ impl Connection {
     /// What an acceptable segment says of congestion on its way here.
     #[inline]
     pub(in crate::tcp) fn note_ecn(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) {
-        if self.ecn && (seg.ecn == Ecn::Ce || seg.has(TcpFlags::CWR)) {
+        if self.agreed.ecn && (seg.ecn == Ecn::Ce || seg.has(TcpFlags::CWR)) {
             self.note_congestion(seg, cx);
         }
     }
@@ -130,15 +134,11 @@ impl Connection {
     fn note_congestion(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) {
         if seg.has(TcpFlags::CWR) && !seg.is_empty() {
             // Before the mark: a packet that carries both was marked after the peer slowed down.
-            self.ecn_echo = false;
-            self.ack_owed = Owed::Now;
+            self.receiver.congestion_is_known();
         }
         if seg.ecn == Ecn::Ce && !seg.payload.is_empty() {
             cx.counters.tcp_congestion_marks += 1;
-            if !self.ecn_echo {
-                self.ecn_echo = true;
-                self.ack_owed = Owed::Now;
-            }
+            self.receiver.came_marked();
         }
     }
 }

@@ -2,11 +2,10 @@
 
 pub mod congestion;
 pub mod ecn;
-pub(in crate::tcp) mod kit;
 pub(in crate::tcp) mod loss;
 pub(in crate::tcp) mod mtu;
 pub mod output;
 pub(in crate::tcp) mod pacing;
+pub(in crate::tcp) mod recycling;
 pub mod reply;
 pub mod rtt;
-pub(in crate::tcp) mod sack;

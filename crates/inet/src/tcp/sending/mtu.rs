@@ -103,7 +103,11 @@ impl Connection {
 
     /// A segment's payload within `mss`.
     fn payload_of(&self, mss: u16) -> u16 {
-        let options = if self.timestamps { TIMESTAMPS_BYTES } else { 0 };
+        let options = if self.agreed.timestamps {
+            TIMESTAMPS_BYTES
+        } else {
+            0
+        };
         mss.saturating_sub(options)
     }
 

@@ -11,7 +11,7 @@ use exos_wire::SeqNumber;
 use exos_wire::tcp::{TcpFlags, TcpOptions, Timestamps};
 
 use crate::limits::{ACK_STRETCH_BYTES_MAX, CUT_MSS_MIN, RTO_VARIATION_MIN};
-use crate::tcp::connection::{Connection, NEVER, Owed};
+use crate::tcp::connection::{Connection, NEVER};
 use crate::tcp::ip::IpFields;
 use crate::tcp::loss::Timer;
 use crate::tcp::state::State;
@@ -136,11 +136,9 @@ impl Connection {
     pub fn wants_to_send(&self) -> bool {
         match self.state {
             State::Closed | State::Listen | State::TimeWait => false,
-            State::SynSent | State::SynReceived => {
-                self.snd_nxt == self.iss || self.ack_owed == Owed::Now
-            }
+            State::SynSent | State::SynReceived => self.syn_due || self.receiver.owes_now(),
             _ => {
-                self.ack_owed == Owed::Now
+                self.receiver.owes_now()
                     || self.loss.board.lost_bytes() > 0
                     || self.loss.tail_due
                     || self.probe
@@ -152,7 +150,7 @@ impl Connection {
 
     /// A SYN or SYN-ACK, new or again.
     fn poll_syn(&mut self, now: Instant, out: &mut Outgoing) -> bool {
-        if self.snd_nxt != self.iss {
+        if !self.syn_due {
             // Something unacceptable came: SYN-RECEIVED acknowledges, SYN-SENT has nothing to say.
             return self.state == State::SynReceived && self.poll_ack(now, out);
         }
@@ -163,25 +161,24 @@ impl Connection {
             TcpFlags::SYN
         };
         let mut options = TcpOptions {
-            mss: Some(self.mss_announced),
-            sack_permitted: self.sack,
+            mss: Some(self.receiver.mss_announced()),
+            sack_permitted: self.agreed.sack,
             ..TcpOptions::default()
         };
-        options.user_timeout = self.user_timeout_option();
-        if self.scaling {
-            options.window_scale = Some(self.rcv_scale);
+        options.user_timeout = self.liveness.option();
+        if self.agreed.scaling {
+            options.window_scale = Some(self.receiver.scale());
         }
-        if self.timestamps {
+        if self.agreed.timestamps {
             options.timestamps = Some(self.timestamps_now(now));
         }
         let again = self.snd_max.gt(self.iss);
         let flags = TcpFlags(flags.0 | self.ecn_flags_of_syn(answering, again));
-        self.snd_nxt = self.iss + 1;
-        self.left(now, self.iss, self.snd_nxt, again);
-        // The window field of a SYN is not scaled (RFC 7323 §2.2).
-        let window = self.rcv_buffer.min(u32::from(u16::MAX)) as u16;
+        self.syn_due = false;
+        self.left(now, self.iss, self.iss + 1, again);
+        let window = self.receiver.syn_window();
         let ack = if answering {
-            self.rcv_nxt
+            self.receiver.rcv_nxt()
         } else {
             SeqNumber(0)
         };
@@ -355,7 +352,6 @@ impl Connection {
             self.snd_max += mss;
             self.loss.board.sent(self.snd_max, departure);
         }
-        self.snd_nxt = self.snd_max;
         if self.timer == Timer::Tail {
             // For a single segment in flight a probe waits longer (RFC 8985 §7.2): it no longer is.
             self.set_loss_timer(now);
@@ -375,7 +371,7 @@ impl Connection {
             && first.flags.0 & TcpFlags::CWR.0 == 0
             && first.window > 0
             && self.mtu.is_none()
-            && self.receive.beyond().is_none()
+            && self.receiver.is_in_order()
             && loss.pacer.rate() == 0
             && loss.repair.is_none()
             && loss.board.lost_bytes() == 0;
@@ -386,6 +382,12 @@ impl Connection {
         let window = self.congestion_window().saturating_sub(loss.in_flight());
         let room = window.min(self.snd_wnd.saturating_sub(self.flight()));
         room.min(unsent.saturating_sub(1)) / mss
+    }
+
+    /// The most data of a segment that carries what there is to report.
+    #[inline]
+    pub(in crate::tcp) fn mss_now(&self) -> u16 {
+        self.receiver.mss_beside_report(self.mss, self.agreed)
     }
 
     /// True when the pace does not allow anything to leave yet.
@@ -472,18 +474,17 @@ impl Connection {
         if !self.is_stretched() {
             return false;
         }
-        let len = u32::from(self.rcv_mss.max(1));
-        let part = self.last_ack_sent + ACK_STRETCH_BYTES_MAX / len * len;
-        let window = (self.rcv_edge - part).max(0) as u32 >> self.rcv_scale;
+        let len = u32::from(self.receiver.rcv_mss().max(1));
+        let part = self.receiver.last_ack_sent() + ACK_STRETCH_BYTES_MAX / len * len;
         let (seq, at) = (self.bare_seq(), self.send.len());
         *out = Outgoing {
             seq,
             ack: part,
             flags: TcpFlags(TcpFlags::ACK.0 | self.ecn_flags(false)),
             // What was promised stays promised; the last part may promise more.
-            window: window.min(u32::from(u16::MAX)) as u16,
+            window: self.receiver.window_promised(part),
             options: TcpOptions {
-                timestamps: self.timestamps.then(|| self.timestamps_now(now)),
+                timestamps: self.agreed.timestamps.then(|| self.timestamps_now(now)),
                 ..TcpOptions::default()
             },
             data: at..at,
@@ -492,7 +493,7 @@ impl Connection {
             ect: false,
             ip: self.ip,
         };
-        self.last_ack_sent = part;
+        self.receiver.acknowledged_in_part(part);
         true
     }
 
@@ -500,20 +501,20 @@ impl Connection {
     /// repeated anyway; and a window all but full is not to look closed for a moment.
     #[inline]
     pub(in crate::tcp) fn is_stretched(&self) -> bool {
-        let pending = (self.rcv_nxt - self.last_ack_sent).max(0) as u32;
+        let receiver = &self.receiver;
+        let pending = (receiver.rcv_nxt() - receiver.last_ack_sent()).max(0) as u32;
         pending > ACK_STRETCH_BYTES_MAX
-            && self.ack_owed == Owed::Now
-            && self.receive.beyond().is_none()
-            && !self.owes_report()
-            && (self.rcv_edge - self.rcv_nxt) >> self.rcv_scale > 0
+            && self.receiver.owes_now()
+            && receiver.is_in_order()
+            && receiver.window_left() >> receiver.scale() > 0
     }
 
     /// An acknowledgement of its own.
     fn poll_ack(&mut self, now: Instant, out: &mut Outgoing) -> bool {
-        if self.ack_owed != Owed::Now {
+        if !self.receiver.owes_now() {
             return false;
         }
-        self.duplicates_owed = self.duplicates_owed.saturating_sub(1);
+        self.receiver.duplicate_sent();
         let seq = self.bare_seq();
         let at = self.send.len();
         self.segment(now, seq, at..at, false, out);
@@ -563,28 +564,21 @@ impl Connection {
         if fin {
             flags = TcpFlags(flags.0 | TcpFlags::FIN.0);
         }
-        let window = self.announce_window();
-        let (sack, mss) = self.take_sack(data.len());
+        let window = self.receiver.announce_window();
+        let (sack, mss) = self.receiver.take_report(data.len(), self.mss, self.agreed);
         out.options = TcpOptions {
             sack,
-            timestamps: self.timestamps.then(|| self.timestamps_now(now)),
+            timestamps: self.agreed.timestamps.then(|| self.timestamps_now(now)),
             ..TcpOptions::NONE
         };
         if end != seq {
             self.left(now, seq, end, again);
         }
-        self.acknowledged(len > 0);
-        self.ack_owed = if self.duplicates_owed > 0 || self.owes_report() {
-            Owed::Now
-        } else {
-            Owed::Nothing
-        };
-        self.ack_at = NEVER;
-        self.last_ack_sent = self.rcv_nxt;
-        (out.seq, out.ack) = (seq, self.rcv_nxt);
+        self.receiver.acknowledged(len > 0, self.agreed.sack);
+        (out.seq, out.ack) = (seq, self.receiver.rcv_nxt());
         (out.flags, out.window) = (flags, window);
         (out.data, out.mss) = (data, mss);
-        (out.again, out.ect) = (again, self.ecn && new_data);
+        (out.again, out.ect) = (again, self.agreed.ecn && new_data);
         out.ip = self.ip;
     }
 
@@ -612,7 +606,7 @@ impl Connection {
         } else {
             self.loss.board.sent_again(seq, end, departure);
         }
-        (self.snd_max, self.snd_nxt) = (self.snd_max.max(end), self.snd_max.max(end));
+        self.snd_max = self.snd_max.max(end);
         if let Some(repair) = &mut self.loss.repair {
             repair.left(len);
             if again {
@@ -630,7 +624,7 @@ impl Connection {
     pub(in crate::tcp) fn timestamps_now(&self, now: Instant) -> Timestamps {
         Timestamps {
             value: self.ts_now(now),
-            echo: self.ts_recent,
+            echo: self.receiver.ts_recent(),
         }
     }
 }

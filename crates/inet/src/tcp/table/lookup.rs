@@ -136,8 +136,12 @@ impl Tcp {
     /// The connection's slot and memory are free.
     pub(in crate::tcp) fn forget(&mut self, id: ConnectionId) {
         if let Some(entry) = self.slab.entry_mut(id) {
-            entry.connection.receive.release(&mut self.memory);
-            self.kits.retire(&mut entry.connection);
+            entry
+                .connection
+                .receiver
+                .queue_mut()
+                .release(&mut self.memory);
+            self.recycled.recycle(&mut entry.connection);
             self.slab.remove(id);
         }
     }

@@ -4,7 +4,7 @@ pub mod flow;
 pub(in crate::tcp) mod index;
 pub(in crate::tcp) mod lookup;
 pub mod memory;
+pub(in crate::tcp) mod pruning;
 pub(in crate::tcp) mod queues;
-pub(in crate::tcp) mod relief;
 pub(in crate::tcp) mod slab;
 pub mod time_wait;

@@ -286,7 +286,8 @@ impl Tcp {
                 data_max => Burst::Bytes(data_max),
             };
             let out = &mut self.outgoing;
-            entry.connection.pressure = self.memory.pressure();
+            let pressure = self.memory.pressure();
+            entry.connection.receiver.set_pressure(pressure);
             if entry.closed || !entry.connection.poll_segment(now, burst, out) {
                 entry.sending = false;
                 queues.next_turn(None);
@@ -295,7 +296,8 @@ impl Tcp {
                 }
                 continue;
             }
-            entry.connection.receive.tidy(&mut self.memory);
+            let received = entry.connection.receiver.queue_mut();
+            received.tidy(&mut self.memory);
             queues.turn += out.segments();
             if !entry.connection.wants_to_send() {
                 entry.sending = false;

@@ -224,6 +224,7 @@ impl Slab {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::receiver::Receiver;
     use std::mem::offset_of;
 
     /// With its share of the index (8 to 13 bytes) an idle connection stays below 512 bytes, and a chunk in the
@@ -245,11 +246,10 @@ mod tests {
         let before = offset_of!(Slot, entry) + offset_of!(Entry, connection);
         let ends = [
             offset_of!(Connection, snd_max) + 4,
-            offset_of!(Connection, rcv_edge) + 4,
+            offset_of!(Connection, receiver) + Receiver::EVERY_SEGMENT_BYTES,
             offset_of!(Connection, events) + 1,
             offset_of!(Connection, state) + 1,
-            offset_of!(Connection, life_at) + 8,
-            offset_of!(Connection, heard_at) + 8,
+            offset_of!(Connection, liveness) + 16,
             offset_of!(Connection, loss) + 8,
         ];
         let end = before + ends.into_iter().max().unwrap();

@@ -235,13 +235,13 @@ impl Flight {
     }
 
     /// The memory of an ended connection, for the first segment of this one.
-    pub(in crate::tcp) fn furnish(&mut self, room: Box<Loss>) {
+    pub(in crate::tcp) fn reuse(&mut self, room: Box<Loss>) {
         debug_assert!(room.unused && self.0.is_none());
         self.0 = Some(room);
     }
 
     /// The connection has ended: its memory, if there is any that is worth keeping.
-    pub(in crate::tcp) fn retire(&mut self) -> Option<Box<Loss>> {
+    pub(in crate::tcp) fn recycle(&mut self) -> Option<Box<Loss>> {
         let mut loss = self.0.take()?;
         loss.renew().then_some(loss)
     }

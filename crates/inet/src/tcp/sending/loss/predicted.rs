@@ -14,11 +14,14 @@ impl Connection {
     /// received data, which needs none of it, would pay for its registers.
     #[inline(never)]
     pub(in crate::tcp) fn take_predicted_ack(&mut self, seg: &Segment<'_>, now: Instant) -> bool {
-        if !self.sack || self.mtu.is_some() || !self.loss.at_work().is_some_and(Loss::is_calm) {
+        if !self.agreed.sack
+            || self.mtu.is_some()
+            || !self.loss.at_work().is_some_and(Loss::is_calm)
+        {
             return false;
         }
         let echo = seg.options.timestamps.map_or(0, |stamp| stamp.echo);
-        let (loss, offset) = (&mut *self.loss, self.ts_offset);
+        let (loss, offset) = (&mut *self.loss, self.agreed.ts_offset);
         let before = Acknowledgement {
             una: self.snd_una,
             in_flight: loss.in_flight(),

@@ -43,7 +43,7 @@ impl Connection {
         let inside = blocks
             .get(1)
             .is_some_and(|second| left.ge(second.0) && right.le(second.1));
-        (self.sack && left.lt(right) && (below || inside)).then_some((left, right))
+        (self.agreed.sack && left.lt(right) && (below || inside)).then_some((left, right))
     }
 
     /// Take in what an acknowledgement says of the data in flight; `snd_una` has been moved already.
@@ -64,7 +64,7 @@ impl Connection {
         } else {
             self.duplicate_block(seg)
         };
-        if self.sack {
+        if self.agreed.sack {
             for &(left, right) in &blocks[usize::from(twice.is_some())..] {
                 self.loss.board.sack(left, right, &mut d);
             }
@@ -132,7 +132,7 @@ impl Connection {
         now: Instant,
     ) -> Option<u32> {
         // What arrived beyond a gap is answered with the timestamp of what came before it (RFC 7323 §4.3).
-        let stamps = self.timestamps && advanced;
+        let stamps = self.agreed.timestamps && advanced;
         // Karn's rule: what was sent twice measures nothing by itself. Nor does what was sent once but
         // acknowledged only together with it: it may have lain beyond the gap for long, the
         // acknowledgements that said so lost.
@@ -149,7 +149,7 @@ impl Connection {
         if let Some(rtt_us) = rtt_us {
             self.rtt.least_of(rtt_us);
         }
-        let offset = self.ts_offset;
+        let offset = self.agreed.ts_offset;
         let echo = seg.options.timestamps.map(|t| t.echo);
         let echo_is_older = |at: Instant| {
             let left = (at.millis() as u32).wrapping_add(offset);
@@ -170,7 +170,7 @@ impl Connection {
         stamp: Option<Timestamps>,
         now: Instant,
     ) -> Option<Duration> {
-        let stamp = stamp.filter(|_| self.timestamps)?;
+        let stamp = stamp.filter(|_| self.agreed.timestamps)?;
         let elapsed = self.ts_now(now).wrapping_sub(stamp.echo);
         let known = stamp.echo != 0 && elapsed < 1 << 20;
         known.then(|| Duration::from_millis(u64::from(elapsed.max(1))))
@@ -255,10 +255,10 @@ impl Connection {
         }
         let all_in_vain = repair.again == 0 && !repair.untouched;
         let original = advanced
-            && self.timestamps
+            && self.agreed.timestamps
             && match (repair.first_again_at, seg.options.timestamps) {
                 (Some(at), Some(t)) if t.echo != 0 => {
-                    let left = (at.millis() as u32).wrapping_add(self.ts_offset);
+                    let left = (at.millis() as u32).wrapping_add(self.agreed.ts_offset);
                     (t.echo.wrapping_sub(left) as i32) < 0
                 }
                 _ => false,
@@ -330,7 +330,7 @@ impl Connection {
         if self.loss.board.outstanding() == 0 {
             return None;
         }
-        let again = if self.sack {
+        let again = if self.agreed.sack {
             self.detect(cx)
         } else {
             self.notice_by_duplicates(advanced, d);
@@ -403,7 +403,7 @@ impl Connection {
             self.loss.repair = Some(Box::new(repair));
             self.loss.recover = self.snd_max;
             // RFC 3168 §6.1.2: CWR is said for whatever reason the window was reduced.
-            self.loss.slowed_down = self.ecn;
+            self.loss.slowed_down = self.agreed.ecn;
         }
         self.loss.phase = phase;
         self.loss.tail = None;
@@ -528,7 +528,7 @@ impl Connection {
     fn tail_probe_after_us(&self) -> Option<u64> {
         let loss = &self.loss;
         let srtt_us = self.rtt.smoothed_us();
-        let may = self.sack
+        let may = self.agreed.sack
             && loss.phase == Phase::Open
             && loss.tail.is_none()
             && loss.board.sacked_bytes() == 0
@@ -611,7 +611,7 @@ impl Connection {
         }
         let allowed = self.loss.rack.allowed(conditions);
         let board = &mut self.loss.board;
-        let lost = if self.sack {
+        let lost = if self.agreed.sack {
             board.mark_lost_at_timeout(allowed, cx.now)
         } else {
             let before = board.lost_bytes();
