@@ -8,12 +8,10 @@
 //! acknowledgements ride on its answers.
 
 use std::num::NonZeroU64;
-use std::ops::Range;
 
 use exos_buf::{Aggregate, Slice};
 use exos_wire::{Mac, SeqNumber};
 
-use super::congestion::Congestion;
 use super::ecn::EcnMode;
 use super::event::{EventSet, Reason};
 use super::flow::Flow;
@@ -21,21 +19,16 @@ use super::handover::{HandoverError, Wire, travel};
 use super::ip::IpFields;
 use super::listener::ListenerId;
 use super::liveness::Liveness;
-use super::loss::{Flight, Timer};
 use super::memory::Memory;
-use super::mtu::PathMtu;
 use super::options::Options;
 use super::receiver::Receiver;
-use super::rtt::Rtt;
+use super::sender::Sender;
 use super::state::{Action, Event, State};
-use crate::limits::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN, SEND_QUEUE_BYTES_MAX};
+use crate::limits::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN};
 use crate::time::Instant;
 
 /// A deadline that never comes.
 pub(super) const NEVER: Instant = Instant::from_micros(u64::MAX);
-
-/// Bytes of a timestamps option with its padding (RFC 7323 appendix A).
-pub(super) const TIMESTAMPS_BYTES: u16 = 12;
 
 /// What both sides have agreed on with their SYNs; until the peer's has come, what we wish.
 #[derive(Copy, Clone, Debug)]
@@ -81,62 +74,25 @@ pub struct Path {
 /// segment of a connection that no cache holds reads four lines of it and not all eight.
 #[repr(C)]
 pub struct Connection {
-    // What every segment needs: the first 192 bytes.
+    // What every segment needs, and what comes first of the sender and the receiver.
     pub(super) flow: Flow,
-    pub(super) snd_una: SeqNumber,
-    /// Behind the last sequence number sent.
-    pub(super) snd_max: SeqNumber,
-    pub(super) snd_wnd: u32,
-    pub(super) snd_wnd_max: u32,
-    pub(super) snd_wl1: SeqNumber,
-    pub(super) snd_wl2: SeqNumber,
-    pub(super) agreed: Agreed,
-    /// Largest payload of a segment we send, options already taken off.
-    pub(super) mss: u16,
     pub(super) state: State,
     pub(super) events: EventSet,
     /// The program opened it (a reset is then `Refused` before it stands).
     pub(super) active: bool,
-    /// `finish` was asked for: a FIN follows the queued data.
-    pub(super) finishing: bool,
-    /// Send a probe into a closed window.
-    pub(super) probe: bool,
-    /// A probe is out: the byte it carried may have been thrown away.
-    pub(super) probing: bool,
-    pub(super) retries: u8,
-    pub(super) snd_scale: u8,
-    /// What `retransmit_at` is for.
-    pub(super) timer: Timer,
-    pub(super) nagle: bool,
-    /// A SYN is to be sent.
-    pub(super) syn_due: bool,
-    /// Our SYN has left more than once: its acknowledgement measures nothing.
-    pub(super) syn_again: bool,
     pub(super) ecn_mode: EcnMode,
     pub(super) ip: IpFields,
     pub(super) reason: Reason,
-    /// Retransmission, or probing a closed window.
-    pub(super) retransmit_at: Instant,
-    pub(super) liveness: Liveness,
-    pub(super) last_sent: Instant,
-    pub(super) loss: Flight,
-    pub(super) receiver: Receiver,
-
-    // What data needs.
-    pub(super) send: Aggregate,
-    /// Where to send to; the stack's, not looked at here.
-    pub path: Option<Path>,
-    pub(super) rtt: Rtt,
-    pub(super) congestion: Congestion,
-    /// The program's own word for the connection.
-    pub token: u64,
-    /// Of a path that does not carry full segments.
-    pub(super) mtu: Option<Box<PathMtu>>,
-
-    // What beginning and end need.
     /// Whose connection it is, when a listener made it.
     pub(super) listener: Option<ListenerId>,
-    pub(super) iss: SeqNumber,
+    pub(super) liveness: Liveness,
+    pub(super) sender: Sender,
+    pub(super) receiver: Receiver,
+
+    /// Where to send to; the stack's, not looked at here.
+    pub path: Option<Path>,
+    /// The program's own word for the connection.
+    pub token: u64,
 }
 
 /// What a new connection begins with.
@@ -185,48 +141,25 @@ impl Connection {
         } else {
             MSS_DEFAULT_V4
         };
+        let agreed = Agreed {
+            timestamps: true,
+            sack: options.sack,
+            ecn: active && options.ecn == EcnMode::Request,
+            scaling: true,
+            ts_offset,
+        };
         Self {
+            flow,
             state,
+            events: EventSet::NONE,
             active,
-            finishing: false,
-            nagle: options.nagle,
-            probe: false,
-            probing: false,
-            retries: 0,
-            snd_scale: 0,
-            agreed: Agreed {
-                timestamps: true,
-                sack: options.sack,
-                ecn: active && options.ecn == EcnMode::Request,
-                scaling: true,
-                ts_offset,
-            },
             ecn_mode: options.ecn,
             ip: options.ip,
-            events: EventSet::NONE,
             reason: Reason::Done,
-            flow,
             listener: None,
-            mss: mss.min(mss_announced),
-            snd_una: iss,
-            syn_due: true,
-            snd_max: iss,
-            snd_wnd: 0,
-            snd_wnd_max: 0,
-            snd_wl1: SeqNumber(0),
-            snd_wl2: SeqNumber(0),
-            iss,
-            receiver: Receiver::new(now, options, mss_announced, mss),
-            last_sent: now,
-            congestion: Congestion::new(options.congestion, u32::from(mss)),
-            loss: Flight::default(),
-            timer: Timer::Retransmit,
-            syn_again: false,
-            rtt: Rtt::new(),
-            retransmit_at: NEVER,
             liveness: Liveness::new(now, options),
-            mtu: None,
-            send: Aggregate::new(),
+            sender: Sender::new(now, iss, options, agreed, (mss, mss_announced)),
+            receiver: Receiver::new(now, options, mss_announced, mss),
             path: None,
             token: 0,
         }
@@ -244,49 +177,23 @@ impl Connection {
         let scales = options.window_scale.is_some();
         let stamp = options.timestamps.map(|t| t.value);
         self.receiver.syn_received(seq, scales, stamp);
-        // The window field of a SYN is never scaled (RFC 7323 §2.2).
-        self.set_window(seq, self.snd_una, u32::from(window));
-        // RFC 7323 §2.3: a shift above 14 is taken as 14.
-        self.snd_scale = options.window_scale.map_or(0, |shift| shift.min(14));
-        self.agreed.scaling = scales;
         if let Some(option) = options.user_timeout {
             self.liveness.agree(option);
         }
+        let mut agreed = self.sender.agreed();
+        agreed.scaling = scales;
         // RFC 2018 §2: only if both SYNs permit it.
-        self.agreed.sack &= options.sack_permitted;
-        self.agreed.timestamps = options.timestamps.is_some();
+        agreed.sack &= options.sack_permitted;
+        agreed.timestamps = options.timestamps.is_some();
+        self.sender.agree(agreed);
         let theirs = options.mss.unwrap_or(if self.flow.is_ipv6() {
             MSS_DEFAULT_V6
         } else {
             MSS_DEFAULT_V4
         });
-        self.set_mss(theirs.max(MSS_MIN).min(self.receiver.mss_announced()));
-    }
-
-    /// The SYN-ACK has left already, as a cookie: what is left to do is to see it acknowledged. When
-    /// it left is forgotten, so nothing is measured.
-    pub(super) fn syn_ack_has_left(&mut self) {
-        self.syn_due = false;
-        self.snd_max = self.iss + 1;
-        self.syn_again = true;
-    }
-
-    /// Use segments of `mss` bytes less the options that every segment carries (RFC 6691).
-    pub(super) fn set_mss(&mut self, mss: u16) {
-        self.mss = if self.agreed.timestamps {
-            mss.saturating_sub(TIMESTAMPS_BYTES).max(MSS_MIN / 2)
-        } else {
-            mss
-        };
-        self.congestion.get_mut().set_mss(u32::from(self.mss));
-    }
-
-    /// Take over a window that the peer announced, already scaled.
-    pub(super) fn set_window(&mut self, seq: SeqNumber, ack: SeqNumber, window: u32) {
-        self.snd_wnd = window;
-        self.snd_wnd_max = self.snd_wnd_max.max(window);
-        self.snd_wl1 = seq;
-        self.snd_wl2 = ack;
+        let mss = theirs.max(MSS_MIN).min(self.receiver.mss_announced());
+        self.sender
+            .syn_received(seq, window, options.window_scale, mss);
     }
 
     /// Follow the table of states; `None` where the event changes nothing.
@@ -311,19 +218,15 @@ impl Connection {
     /// Queue a slice to be sent; false when the connection takes no more data, or not so much at
     /// once ([`SEND_QUEUE_BYTES_MAX`]).
     pub fn send(&mut self, slice: Slice) -> bool {
-        // Two sequence numbers tell which is the later one only within 2 GiB.
-        let room = self.send.len() + slice.len() <= SEND_QUEUE_BYTES_MAX;
-        let open = self.state.can_send() && !self.finishing && room;
-        if open && !slice.is_empty() {
-            self.send.push(slice);
-        }
-        open
+        self.state.can_send() && self.sender.push(slice)
     }
 
     /// Nothing more will be sent: a FIN follows what is queued.
     pub fn finish(&mut self) {
         let action = self.follow(Event::Finish);
-        self.finishing |= matches!(action, Some(Action::SendFin | Action::FinishLater));
+        if matches!(action, Some(Action::SendFin | Action::FinishLater)) {
+            self.sender.finish();
+        }
     }
 
     /// Acknowledge and throw away all that still comes, and what is there unread.
@@ -381,38 +284,6 @@ impl Connection {
         self.receiver.hurry();
     }
 
-    // Sequence numbers.
-
-    /// Sequence numbers sent and not acknowledged.
-    pub(super) fn flight(&self) -> u32 {
-        (self.snd_max - self.snd_una).max(0) as u32
-    }
-
-    /// The sequence number behind the last queued byte.
-    pub(super) fn send_end(&self) -> SeqNumber {
-        self.data_start() + self.send.len() as u32
-    }
-
-    /// The sequence number of the first queued byte: the first not acknowledged, the SYN apart.
-    pub(super) fn data_start(&self) -> SeqNumber {
-        if self.state.is_synchronized() {
-            self.snd_una
-        } else {
-            self.iss + 1
-        }
-    }
-
-    /// Where in the send queue `len` bytes from `seq` on lie; `None` when they are there no more.
-    pub(super) fn find_queued(&self, seq: SeqNumber, len: usize) -> Option<Range<usize>> {
-        let start = usize::try_from(seq - self.data_start()).ok()?;
-        (start + len <= self.send.len()).then(|| start..start + len)
-    }
-
-    /// The clock of our timestamps: milliseconds from a start of its own for each connection.
-    pub(super) fn ts_now(&self, now: Instant) -> u32 {
-        (now.millis() as u32).wrapping_add(self.agreed.ts_offset)
-    }
-
     /// Where no answer is waited for and none is owed, and nothing has happened for a retransmission
     /// timeout: give back what memory is not needed to wait. Gives when to ask again, if that is later.
     pub(super) fn rest(&mut self, now: Instant, memory: &mut Memory) -> Option<Instant> {
@@ -420,28 +291,31 @@ impl Connection {
         if quiet <= now {
             self.receiver.cool(memory);
         }
-        let waits = self.retransmit_at != NEVER || self.receiver.ack_at() != NEVER;
-        if waits || !self.holds() || !self.state.is_synchronized() || self.snd_una != self.snd_max {
+        let waits = self.sender.retransmit_at() != NEVER || self.receiver.ack_at() != NEVER;
+        if waits
+            || !self.holds()
+            || !self.state.is_synchronized()
+            || self.sender.snd_una() != self.sender.snd_max()
+        {
             return self.receiver.queue().is_warm().then_some(quiet);
         }
         if quiet > now {
             return Some(quiet);
         }
-        self.loss.rest();
+        self.sender.rest();
         self.receiver.rest();
-        self.send.shrink();
         None
     }
 
     /// It has memory that it does not need when it rests.
     #[inline]
     pub(super) fn holds(&self) -> bool {
-        self.loss.is_at_work() || self.receiver.holds()
+        self.sender.holds() || self.receiver.holds()
     }
 
     /// When it rests if nothing happens.
     pub(super) fn rests_at(&self) -> Instant {
-        self.liveness.heard_at().max(self.last_sent) + self.rtt.timeout()
+        self.liveness.heard_at().max(self.sender.last_sent()) + self.sender.timeout()
     }
 
     // Getters.
@@ -458,7 +332,7 @@ impl Connection {
 
     /// What is queued and not acknowledged.
     pub const fn queue(&self) -> &Aggregate {
-        &self.send
+        self.sender.queue()
     }
 
     /// The connection's state.
@@ -473,23 +347,24 @@ impl Connection {
 
     /// Bytes queued by the program and not acknowledged.
     pub fn unacknowledged(&self) -> usize {
-        self.send.len()
+        self.queue().len()
     }
 
     /// Bytes queued by the program and not yet sent for the first time.
     pub fn unsent(&self) -> usize {
-        (self.send_end() - self.snd_max).max(0) as usize
+        self.sender.unsent()
     }
 
     /// When time must be given to this connection.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let at = self.timer_deadline().min(self.loss.held_until);
+        let at = self.timer_deadline().min(self.sender.held_until());
         (at != NEVER).then_some(at)
     }
 
     /// The earliest of the protocol's timers: pacing apart, which needs a finer clock.
     pub(super) fn timer_deadline(&self) -> Instant {
-        self.retransmit_at
+        self.sender
+            .retransmit_at()
             .min(self.receiver.ack_at())
             .min(self.liveness.deadline())
     }

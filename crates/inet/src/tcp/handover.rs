@@ -44,12 +44,10 @@ pub(in crate::tcp) use bytes::{Wire, travel};
 pub(super) use silence::HandedOver;
 
 use super::congestion::{Algorithm, Congestion};
-use super::connection::{Connection, Opening, TIMESTAMPS_BYTES};
+use super::connection::{Connection, Opening};
 use super::event::EventSet;
 use super::flow::Flow;
-use super::loss::{Flight, Timer};
 use super::memory::{Memory, Pressure};
-use super::mtu::PathMtu;
 use super::options::Options;
 use super::slab::ConnectionId;
 use super::state::State;
@@ -109,8 +107,8 @@ impl DetachedConnection {
             flow: connection.flow,
             state: connection.state,
             token: connection.token,
-            unacknowledged: connection.send.len(),
-            congestion: Some(Box::new(connection.congestion)),
+            unacknowledged: connection.queue().len(),
+            congestion: Some(Box::new(connection.sender.into_congestion())),
             readable,
         }
     }
@@ -222,37 +220,14 @@ impl Connection {
     /// Go on in a stack whose link has this to offer.
     fn go_on(&mut self, now: Instant, local: Local) {
         // The new stack's link may be narrower.
-        let options = if self.agreed.timestamps {
-            TIMESTAMPS_BYTES
-        } else {
-            0
-        };
-        let most = local.mss.saturating_sub(options).max(1);
-        let full = self.mtu.as_ref().map_or(self.mss, |path| path.full());
-        self.mss = self.mss.min(most);
-        self.mtu = PathMtu::resumed(self.mss, full.min(most), now);
-        self.syn_due = false;
+        self.sender.resume(now, local.mss);
         if self.state != State::FinWait2 {
             self.liveness.disarm();
         }
         self.receiver.resume();
-        (self.loss, self.timer) = (Flight::default(), Timer::Retransmit);
-        self.congestion.get_mut().taken_over(now);
-        self.resume_flight(now);
-        self.liveness.resume(now, self.retries > 0);
-        self.liveness.rearm(self.state, self.retries);
-    }
-
-    /// What had left another stack is in flight here, and measures nothing.
-    fn resume_flight(&mut self, now: Instant) {
-        if self.snd_max == self.snd_una {
-            return;
-        }
-        self.loss.begin(self.snd_una, now);
-        let departure = self.loss.departure(now);
-        self.loss.board.sent(self.snd_max, departure);
-        self.loss.board.first_is_ambiguous();
-        self.retransmit_at = now + self.rtt.timeout();
+        let retries = self.sender.retries();
+        self.liveness.resume(now, retries > 0);
+        self.liveness.rearm(self.state, retries);
     }
 }
 
@@ -299,7 +274,7 @@ impl Tcp {
         let (mut connection, _) = read(&detached.bytes, now, &mut self.memory, &any)
             .expect("a detached connection was read before, or written here");
         if let Some(congestion) = detached.congestion.take() {
-            connection.congestion = *congestion;
+            *connection.sender.congestion_mut() = *congestion;
         }
         connection.go_on(now, local);
         connection.receiver.set_pressure(self.memory.pressure());

@@ -1,6 +1,6 @@
 //! TCP (RFC 9293): the connections of one stack, found by their four-tuple and driven together.
 //!
-//! [`connection`] is the control block, [`state`] the table of transitions. A connection begins in `opening`; what comes in on
+//! [`connection`] is the control block: a sender, a receiver, how long silence may last; [`state`] is the table of transitions. A connection begins in `opening`; what comes in on
 //! it passes `receiving`, what goes out `sending`, which also knows what was lost and how fast to go. It lives in `table`,
 //! also in TIME-WAIT, and hears of time by `timers`. `handover` moves it to another stack. For the program: [`options`] are
 //! what it says of a connection, [`event`] what it hears, `info` what it may look at.
@@ -9,8 +9,8 @@
 //! |---|---|
 //! | `opening` | `ports` from where we open, `listener` and `passive` what others open, `cookie` what is not kept of it, [`syn_offload`] who answers it for us, [`options`] and `ip` what a program asks for |
 //! | `receiving` | [`input`] the segments, `prediction` those that are expected, `receiver` what is known of what comes, `text` what they bring, [`receive`] the received bytes, `reassembly` those beyond a gap, `sack` what is said of these, `window` what we announce, `autotune` how wide it should be |
-//! | `sending` | [`output`] the segments, `loss` what was sent and what became of it, [`rtt`], [`congestion`] and `pacing` the timer, the window and the pace, [`ecn`] congestion on the way, `mtu` how long a segment may be, `recycling` the memory for that, [`reply`] answers that belong to no connection |
-//! | `table` | `slab` the slots, [`flow`] and `index` how one is found, `lookup` from a segment to its connection, `queues` of those with something to send, to tell, or a deadline, [`memory`] and `pruning` the memory of all, [`time_wait`] what remains of finished ones |
+//! | `sending` | `sender` what is known of what is sent, [`output`] the segments, `piece`, `new_data` and `retransmit` what leaves next, `acknowledged` what the peer has, `loss` what was sent and what became of it, [`rtt`], [`congestion`] and `pacing` the timer, the window and the pace, [`ecn`] congestion on the way, `mtu` how long a segment may be, `recycling` the memory for that, [`reply`] answers that belong to no connection |
+//! | `table` | `slab` the slots, [`flow`] and `index` how one is found, `lookup` from a segment to its connection, `delivery` what arrives there, `queues` of those with something to send, to tell, or a deadline, [`memory`] and `pruning` the memory of all, [`time_wait`] what remains of finished ones |
 //! | `timers` | [`wheel`] all that is due, [`alarms`] in it, [`liveness`] how long silence lasts, `timeouts` what is done when time has passed |
 //!
 //! This file holds them together.
@@ -33,8 +33,8 @@ use opening::{cookie, ip, listener, passive, ports};
 pub use opening::{options, syn_offload};
 use receiving::{autotune, reassembly, receiver, sack, window};
 pub use receiving::{input, receive};
+use sending::{acknowledged, loss, mtu, pacing, recycling, sender};
 pub use sending::{congestion, ecn, output, reply, rtt};
-use sending::{loss, mtu, pacing, recycling};
 pub use table::{flow, memory, time_wait};
 use table::{index, pruning, queues, slab};
 pub use timers::{alarms, liveness, wheel};
@@ -43,8 +43,6 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 
 use exos_buf::Slice;
-use exos_wire::SeqNumber;
-use exos_wire::tcp::TcpFlags;
 
 pub use connection::{Connection, Path};
 pub use ecn::{Ecn, EcnMode};
@@ -66,16 +64,14 @@ pub use slab::ConnectionId;
 pub use state::State;
 
 use crate::counters::Counters;
-use crate::icmp::{self, TokenBucket};
+use crate::icmp::TokenBucket;
 use crate::limits::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, SYN_COOKIES_BURST, SYN_COOKIES_PER_SECOND};
 use crate::siphash::SipKey;
 use crate::time::{Duration, Instant};
 use handover::HandedOver;
 use index::Index;
-use input::{Context, Outcome};
 use listener::Listener;
 use memory::Memory;
-use passive::Arrived;
 use ports::Ports;
 use pruning::Prunable;
 use queues::Queues;
@@ -385,189 +381,5 @@ impl Tcp {
     /// as many as there are connections with a deadline.
     pub fn timer_entries(&self) -> usize {
         self.queues.timer_entries()
-    }
-
-    // What arrives.
-
-    /// Take in a segment from `flow.remote()` to `flow.local()`. True when it acknowledges something new:
-    /// then the peer hears us, and so does the neighbour on the way to it.
-    pub fn handle_segment(
-        &mut self,
-        now: Instant,
-        flow: Flow,
-        seg: &Segment<'_>,
-        local: Local,
-        counters: &mut Counters,
-    ) -> bool {
-        counters.tcp_segments_received += 1;
-        let hash = flow.table_hash(&self.key);
-        if let Some(id) = self.find(&flow, hash) {
-            self.found = Some(id);
-            return self.deliver(now, id, seg, counters);
-        }
-        if self.handed_over.has(now, &flow, !seg.has(TcpFlags::SYN)) {
-            counters.drop_tcp_handed_over += 1;
-            return false;
-        }
-        let arrived = Arrived {
-            now,
-            flow,
-            hash,
-            seg,
-            local,
-        };
-        if !self.in_time_wait(arrived, counters) {
-            self.in_listen(arrived, None, counters);
-        }
-        false
-    }
-
-    fn deliver(
-        &mut self,
-        now: Instant,
-        id: ConnectionId,
-        seg: &Segment<'_>,
-        counters: &mut Counters,
-    ) -> bool {
-        let Some(entry) = self.slab.entry_mut(id).filter(|e| !e.closed) else {
-            return false;
-        };
-        let c = &mut entry.connection;
-        c.receiver.set_pressure(self.memory.pressure());
-        if !self.fast_paths || !c.is_predicted(seg) {
-            return self.deliver_by_steps(now, id, seg, counters);
-        }
-        let progress = seg.ack != c.snd_una;
-        let mut cx = Context {
-            now,
-            counters,
-            replies: &mut self.replies,
-            memory: &mut self.memory,
-        };
-        c.take_predicted(seg, &mut cx);
-        self.queues.settle(id, entry);
-        self.queues.see_to_rest(now, id, entry);
-        if self.memory.wants_pruning() {
-            self.prune(counters);
-        }
-        progress
-    }
-
-    #[inline(never)]
-    fn deliver_by_steps(
-        &mut self,
-        now: Instant,
-        id: ConnectionId,
-        seg: &Segment<'_>,
-        counters: &mut Counters,
-    ) -> bool {
-        if self.offloads_syns && self.replaces(now, id, seg, counters) {
-            return false;
-        }
-        let Some(entry) = self.slab.entry_mut(id).filter(|e| !e.closed) else {
-            return false;
-        };
-        let c = &mut entry.connection;
-        let acknowledged = c.snd_una;
-        let half_open = c.is_half_open();
-        if self.among_others && half_open && !c.is_answered_by(seg) {
-            // A SYN that was repeated may have gone to another stack, which has answered it again.
-            self.unknown = true;
-            return false;
-        }
-        let outcome = c.handle_segment(
-            seg,
-            &mut Context {
-                now,
-                counters,
-                replies: &mut self.replies,
-                memory: &mut self.memory,
-            },
-        );
-        let progress = c.snd_una.gt(acknowledged);
-        let begins_to_hold = c.receiver.queue_mut().begins_to_hold();
-        let opened = half_open && c.state() != State::SynReceived;
-        if outcome == Outcome::Keep {
-            self.queues.settle(id, entry);
-            self.queues.see_to_rest(now, id, entry);
-        }
-        if opened {
-            let listener = entry.connection.listener;
-            self.half_open_ended(listener);
-        }
-        if outcome != Outcome::Keep {
-            self.conclude(now, id, outcome, counters);
-        }
-        if begins_to_hold {
-            self.note_prunable(id);
-        }
-        if self.memory.wants_pruning() {
-            self.prune(counters);
-        }
-        progress
-    }
-
-    /// Do as the connection's outcome says.
-    #[inline]
-    pub(super) fn conclude(
-        &mut self,
-        now: Instant,
-        id: ConnectionId,
-        outcome: Outcome,
-        counters: &mut Counters,
-    ) {
-        match outcome {
-            Outcome::Keep => {}
-            Outcome::Close(reason) => self.close(id, reason),
-            Outcome::TimeWait => self.start_time_wait(now, id, counters),
-        }
-        self.settle(id);
-    }
-
-    /// An ICMP error says that the peer of `flow` cannot be reached (RFC 1122 §4.2.3.9).
-    ///
-    /// It is heard only when `seq` is in flight (RFC 5927 §4.1). Only a hard error for a connection that
-    /// is not standing yet ends it; any other is remembered, and retransmission goes on.
-    pub fn handle_unreachable(
-        &mut self,
-        now: Instant,
-        flow: &Flow,
-        seq: SeqNumber,
-        reason: icmp::Reason,
-        hard: bool,
-    ) {
-        let Some(id) = self.find(flow, flow.table_hash(&self.key)) else {
-            return;
-        };
-        let Some(c) = self.slab.get_mut(id) else {
-            return;
-        };
-        if !seq.ge(c.snd_una) || !seq.lt(c.snd_max) {
-            return;
-        }
-        if hard && c.state() == State::SynSent {
-            c.follow(StateEvent::GiveUp);
-            self.close(id, Reason::Unreachable);
-            self.settle(id);
-        } else if c.active || c.state().is_synchronized() {
-            c.liveness.remember_error(now, reason);
-        } else {
-            // Of a half-open connection nothing more is kept: it may be a stranger's.
-            c.syn_ack_is_unwanted();
-        }
-    }
-
-    /// An ICMP error says that packets to the peer of `flow` must be smaller (RFC 1191, RFC 8201):
-    /// `mss` is what then fits a segment, options not taken off.
-    pub fn handle_too_big(&mut self, now: Instant, flow: &Flow, seq: SeqNumber, mss: u16) {
-        let Some(id) = self.find(flow, flow.table_hash(&self.key)) else {
-            return;
-        };
-        let Some(c) = self.slab.get_mut(id) else {
-            return;
-        };
-        if seq.ge(c.snd_una) && seq.lt(c.snd_max) && c.shrink_segments(now, mss) {
-            self.settle(id);
-        }
     }
 }

@@ -10,22 +10,15 @@ use std::net::IpAddr;
 use exos_buf::{Aggregate, Buffer};
 
 use super::bytes::{HandoverError, Wire, travel};
-use crate::limits::{SEND_QUEUE_BYTES_MAX, WINDOW_BYTES_MAX};
 use crate::tcp::congestion::{Algorithm, Congestion};
-use crate::tcp::connection::{Agreed, Connection};
+use crate::tcp::connection::Connection;
 use crate::tcp::ecn::EcnMode;
 use crate::tcp::event::EventSet;
 use crate::tcp::flow::Flow;
 use crate::tcp::ip::IpFields;
-use crate::tcp::liveness::Liveness;
 use crate::tcp::memory::Memory;
-use crate::tcp::mtu::PathMtu;
-use crate::tcp::receiver::Receiver;
 use crate::tcp::rtt::Rtt;
 use crate::tcp::state::State;
-
-/// The greatest window that can be told, and the least that bounds all others here.
-const WINDOW_MAX: u32 = WINDOW_BYTES_MAX;
 
 type Done = Result<(), HandoverError>;
 
@@ -47,43 +40,27 @@ pub(super) fn travel_all(
         active: flag,
         ecn_mode: ecn_mode,
         ip: ip_fields,
-        agreed: agreed,
-        receiver: receiver,
-        finishing: flag,
-        nagle: flag,
-        probing: flag,
-        retries: u8,
-        snd_scale: u8,
-        mss: u16,
-        iss: seq,
-        snd_una: seq,
-        snd_max: seq,
-        snd_wl1: seq,
-        snd_wl2: seq,
-        snd_wnd: u32,
-        snd_wnd_max: u32,
-        last_sent: age,
-        rtt: rtt,
-        send: aggregate,
-        liveness: liveness,
     } by_hand {
-        congestion, mtu,
+        sender, receiver, liveness,
     } stay {
-        // Of the handshake, and of the end.
-        syn_due, syn_again, reason,
-        // When what is in flight left, and what waits for its timer.
-        loss, timer, retransmit_at, probe,
-        // The old stack's own.
-        listener, path,
+        // Of the end, and the old stack's own.
+        reason, listener, path,
     });
-    // In place, so that a search for what passes begins again.
-    let mut full = mtu.as_ref().map_or(*mss, |path| path.full());
+    let mut agreed = sender.agreed();
+    agreed.travel(wire)?;
+    sender.agree(agreed);
+    receiver.travel(wire)?;
+    sender.travel(wire)?;
+    liveness.travel(wire)?;
+    let mut full = sender.full_mss();
     wire.u16(&mut full)?;
     if wire.reads() {
-        *mtu = PathMtu::resumed(*mss, full, wire.now());
+        sender.stands(state.awaits_ack_of_fin());
+        sender.resume_search(full, wire.now());
     }
-    wire.congestion(congestion, (*mss).into(), algorithms)?;
-    connection.receiver.travel_queue(wire, memory)
+    let mss = sender.mss().into();
+    wire.congestion(sender.congestion_mut(), mss, algorithms)?;
+    receiver.travel_queue(wire, memory)
 }
 
 impl Wire<'_> {
@@ -146,23 +123,11 @@ impl Wire<'_> {
         check(sent < 64, "dscp")
     }
 
-    fn rtt(&mut self, value: &mut Rtt) -> Done {
+    pub(in crate::tcp) fn rtt(&mut self, value: &mut Rtt) -> Done {
         value.travel(self)
     }
 
-    fn agreed(&mut self, value: &mut Agreed) -> Done {
-        value.travel(self)
-    }
-
-    fn receiver(&mut self, value: &mut Receiver) -> Done {
-        value.travel(self)
-    }
-
-    fn liveness(&mut self, value: &mut Liveness) -> Done {
-        value.travel(self)
-    }
-
-    fn aggregate(&mut self, value: &mut Aggregate) -> Done {
+    pub(in crate::tcp) fn aggregate(&mut self, value: &mut Aggregate) -> Done {
         let queued = value.to_vec(0..value.len());
         let at = self.block(&queued)?;
         if self.reads() {
@@ -207,15 +172,18 @@ fn check(holds: bool, field: &'static str) -> Done {
 /// that is taken out can be put in.
 pub(super) fn check_all(c: &Connection) -> Done {
     check_flow(&c.flow)?;
-    check_sending(c)?;
-    c.receiver.check().map_err(HandoverError::Impossible)?;
-    check(c.snd_scale <= 14, "window scale")?;
-    let scales = c.snd_scale + c.receiver.scale() > 0;
-    check(c.agreed.scaling || !scales, "window scale")?;
-    let announced = c.receiver.mss_announced();
-    check(c.mss > 0 && announced >= c.mss, "mss")?;
-    let full = c.mtu.as_ref().map_or(c.mss, |path| path.full());
-    check(full <= announced, "full mss")
+    let (sender, receiver) = (&c.sender, &c.receiver);
+    sender.check().map_err(HandoverError::Impossible)?;
+    receiver.check().map_err(HandoverError::Impossible)?;
+    let finishing = sender.is_finishing() == c.state.has_finished();
+    check(finishing, "finishing")?;
+    let empty = c.state != State::FinWait2 || sender.queue().is_empty();
+    check(empty, "send")?;
+    let scales = sender.scale() + receiver.scale() > 0;
+    check(sender.agreed().scaling || !scales, "window scale")?;
+    let announced = receiver.mss_announced();
+    check(announced >= sender.mss(), "mss")?;
+    check(sender.full_mss() <= announced, "full mss")
 }
 
 /// One host speaks to another of its family (RFC 9293 §3.9.2.3).
@@ -228,19 +196,4 @@ fn check_flow(flow: &Flow) -> Done {
         check(host && end.port() != 0, "flow")?;
     }
     check(local != remote, "flow")
-}
-
-fn check_sending(c: &Connection) -> Done {
-    check(c.send.len() <= SEND_QUEUE_BYTES_MAX, "send")?;
-    check(c.finishing == c.state.has_finished(), "finishing")?;
-    let flight = c.snd_max - c.snd_una;
-    let most = c.send.len() + usize::from(c.state.awaits_ack_of_fin());
-    check(flight >= 0 && flight as usize <= most, "snd_max")?;
-    check(c.state != State::FinWait2 || c.send.is_empty(), "send")?;
-    // Only a shut window is probed; while it is, nothing else is sent again.
-    check(!c.probing || (flight > 0 && c.snd_wnd == 0), "probing")?;
-    check(
-        c.snd_wnd <= c.snd_wnd_max && c.snd_wnd_max <= WINDOW_MAX,
-        "snd_wnd",
-    )
 }

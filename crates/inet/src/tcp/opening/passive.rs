@@ -246,7 +246,7 @@ impl Tcp {
         let mut connection = self.embryo(arrived, at, |_| seg.ack - 1);
         connection.learn_from_syn(now, seg.seq - 1, seg.window, &kept.options);
         connection.learn_ecn_from_syn(kept.ecn);
-        connection.syn_ack_has_left();
+        connection.sender.syn_ack_has_left();
         counters.tcp_syn_cookies_accepted += 1;
         let id = self.insert(connection, arrived.hash);
         // Half open only until the next line.
@@ -379,10 +379,14 @@ impl Tcp {
         let waiting = Waiting {
             flow: *c.flow(),
             hash,
-            snd_nxt: c.snd_max.max(c.snd_una),
+            snd_nxt: c.sender.next(),
             rcv_nxt: c.receiver.rcv_nxt(),
-            ts_recent: c.agreed.timestamps.then_some(c.receiver.ts_recent()),
-            ts_offset: c.agreed.ts_offset,
+            ts_recent: c
+                .sender
+                .agreed()
+                .timestamps
+                .then_some(c.receiver.ts_recent()),
+            ts_offset: c.sender.agreed().ts_offset,
             expires_ms: 0,
         };
         let receiver = &c.receiver;

@@ -117,7 +117,7 @@ impl Tcp {
         let Some(c) = self.slab.get(id) else {
             return false;
         };
-        let is_ours = seg.ack.le(c.snd_max) && seg.ack.ge(c.snd_una);
+        let is_ours = seg.ack.le(c.sender.snd_max()) && seg.ack.ge(c.sender.snd_una());
         let (flow, local) = (
             *c.flow(),
             Local {

@@ -9,10 +9,10 @@ use exos_wire::tcp::{TcpFlags, TcpOptions, TcpView, Timestamps};
 
 use crate::counters::Counters;
 use crate::limits::{PAWS_IDLE, PAWS_TICKS_BEHIND};
-use crate::tcp::connection::{Connection, NEVER};
+use crate::tcp::acknowledged::Acked;
+use crate::tcp::connection::Connection;
 use crate::tcp::ecn::Ecn;
 use crate::tcp::event::{EventSet, Reason};
-use crate::tcp::loss::{Acknowledgement, Timer};
 use crate::tcp::memory::Memory;
 use crate::tcp::reply::{Replies, Reply};
 use crate::tcp::state::{Action, Event, State};
@@ -125,7 +125,9 @@ impl Connection {
         if self.state == State::SynReceived && !self.establish(seg, cx) {
             return Outcome::Keep;
         }
-        if !self.ack_is_plausible(seg, cx) {
+        if !self.sender.is_plausible(seg.ack) {
+            cx.counters.drop_tcp_bad_ack += 1;
+            self.challenge(cx);
             return Outcome::Keep;
         }
         self.liveness.heard(cx.now);
@@ -133,7 +135,8 @@ impl Connection {
             self.liveness.agree(option);
         }
         self.update_ts_recent(seg);
-        let outcome = self.handle_ack(seg, cx);
+        let acked = self.sender.handle_ack(seg, cx);
+        let outcome = self.note_acked(acked, cx);
         if outcome != Outcome::Keep {
             return outcome;
         }
@@ -147,7 +150,7 @@ impl Connection {
     fn in_syn_sent(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Outcome {
         // First: check the ACK bit.
         let acks = seg.has(TcpFlags::ACK);
-        if acks && (seg.ack.le(self.iss) || seg.ack.gt(self.snd_max)) {
+        if acks && !self.sender.is_answered_by(seg) {
             if !seg.has(TcpFlags::RST) {
                 cx.replies
                     .push(Reply::reset_for(self.flow, seg), cx.now, cx.counters);
@@ -188,7 +191,7 @@ impl Connection {
         }
         // Simultaneous open: answer with a SYN-ACK that repeats our SYN.
         self.follow(Event::Syn);
-        self.syn_due = true;
+        self.sender.send_syn();
         Outcome::Keep
     }
 
@@ -237,27 +240,27 @@ impl Connection {
 
     /// It missed our SYN-ACK; or both sides opened and this is its SYN-ACK.
     fn handle_syn_again(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Checked {
-        let answers_ours =
-            seg.has(TcpFlags::ACK) && seg.ack.gt(self.iss) && seg.ack.le(self.snd_max);
+        let answers_ours = seg.has(TcpFlags::ACK) && self.sender.is_answered_by(seg);
         if self.active && answers_ours {
             self.follow(Event::SynAck);
             self.syn_acknowledged(seg.options.timestamps, cx.now);
-            self.set_window(seg.seq, seg.ack, u32::from(seg.window));
+            self.sender
+                .set_window(seg.seq, seg.ack, u32::from(seg.window));
             self.receiver.owe_now();
             self.begin_to_listen(cx);
             self.tell(EventSet::CONNECTED);
             cx.counters.tcp_connected += 1;
         } else {
-            self.syn_due = true;
+            self.sender.send_syn();
             // One that goes without asks no more (RFC 3168 §6.1.1.1).
-            self.agreed.ecn &= seg.asks_for_ecn();
+            self.agree_on_ecn(seg.asks_for_ecn());
         }
         Checked::Done(Outcome::Keep)
     }
 
     /// PAWS (RFC 7323 §5.3 R1, but for one tick): true unless the timestamp is from the past, or missing (§3.2).
     fn timestamp_is_fresh(&self, seg: &Segment<'_>, now: Instant) -> bool {
-        if !self.agreed.timestamps || seg.has(TcpFlags::RST) {
+        if !self.sender.agreed().timestamps || seg.has(TcpFlags::RST) {
             return true;
         }
         let Some(t) = seg.options.timestamps else {
@@ -274,7 +277,7 @@ impl Connection {
         if seg.has(TcpFlags::RST) {
             return;
         }
-        self.receiver.refuse(seg, self.agreed.sack, cx);
+        self.receiver.refuse(seg, self.sender.agreed().sack, cx);
         if !seg.is_empty() && self.receiver.was_sent_to_us(seg) {
             self.receiver.owe_now();
         } else {
@@ -294,7 +297,15 @@ impl Connection {
 
     /// Whether what a segment acknowledges, if it does, is our SYN.
     pub(in crate::tcp) fn is_answered_by(&self, seg: &Segment<'_>) -> bool {
-        !seg.has(TcpFlags::ACK) || seg.ack.gt(self.iss) && seg.ack.le(self.snd_max)
+        !seg.has(TcpFlags::ACK) || self.sender.is_answered_by(seg)
+    }
+
+    /// Our SYN is acknowledged: a wish to finish can be followed.
+    fn syn_acknowledged(&mut self, stamp: Option<Timestamps>, now: Instant) {
+        self.sender.syn_acknowledged(stamp, now);
+        if self.sender.is_finishing() {
+            self.follow(Event::Finish);
+        }
     }
 
     /// SYN-RECEIVED: the ACK must be of our SYN; then the connection stands.
@@ -307,7 +318,8 @@ impl Connection {
         }
         self.follow(Event::AckOfSyn);
         self.syn_acknowledged(seg.options.timestamps, cx.now);
-        self.set_window(seg.seq, seg.ack, u32::from(seg.window) << self.snd_scale);
+        let window = self.sender.window_of(seg);
+        self.sender.set_window(seg.seq, seg.ack, window);
         self.begin_to_listen(cx);
         if self.active {
             self.tell(EventSet::CONNECTED);
@@ -319,156 +331,31 @@ impl Connection {
         true
     }
 
-    /// Our SYN is acknowledged: data begins behind it, and a wish to finish can be followed.
-    pub(in crate::tcp) fn syn_acknowledged(&mut self, stamp: Option<Timestamps>, now: Instant) {
-        self.snd_una = self.iss + 1;
-        self.syn_due = false;
-        if !self.syn_again {
-            self.rtt.measured(now - self.last_sent);
-            self.rtt.least_of(now.micros_since(self.last_sent));
-        } else if now > self.last_sent
-            && let Some(rtt) = self.round_trip_by_timestamp(stamp, now)
-        {
-            // Karn: what was sent twice measures nothing, unless a timestamp says which one is answered
-            // (RFC 6298 §3). That of a cookie, of which nothing is known but that it has left before
-            // now, says other things too.
-            self.rtt.measured(rtt);
-        }
-        if self.retries > 0 {
-            self.rtt.handshake_lost();
-            self.congestion
-                .get_mut()
-                .handshake_lost(u32::from(self.mss));
-        }
-        self.retries = 0;
-        self.rtt.progressed();
-        self.retransmit_at = NEVER;
-        if self.finishing {
-            self.follow(Event::Finish);
-        }
-    }
-
-    /// RFC 5961 §5.2: SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT, else a challenge.
-    fn ack_is_plausible(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> bool {
-        let oldest = self.snd_una - self.snd_wnd_max;
-        let plausible = seg.ack.le(self.snd_max) && seg.ack.ge(oldest);
-        if !plausible {
-            cx.counters.drop_tcp_bad_ack += 1;
-            self.challenge(cx);
-        }
-        plausible
-    }
-
     /// RFC 7323 §4.3: the timestamp of the segment that our next acknowledgement will answer.
     fn update_ts_recent(&mut self, seg: &Segment<'_>) {
-        if let Some(stamp) = seg.options.timestamps.filter(|_| self.agreed.timestamps) {
+        if let Some(stamp) = seg
+            .options
+            .timestamps
+            .filter(|_| self.sender.agreed().timestamps)
+        {
             self.receiver.stamped(seg.seq, stamp.value);
         }
     }
 
-    /// What an acceptable acknowledgement moves.
-    fn handle_ack(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) -> Outcome {
-        let window = u32::from(seg.window) << self.snd_scale;
-        let same_window = window == self.snd_wnd;
-        if seg.ack.gt(self.snd_una) {
-            self.update_window(seg, window, cx.now);
-            return self.new_data_acknowledged(seg, cx);
+    /// Something of ours is acknowledged.
+    #[inline]
+    pub(in crate::tcp) fn note_acked(&mut self, acked: Acked, cx: &mut Context<'_>) -> Outcome {
+        if acked.data {
+            self.tell(EventSet::ACKNOWLEDGED);
         }
-        // RFC 5681 §2: a duplicate repeats the number and the window, and carries nothing.
-        let again = seg.ack == self.snd_una && self.snd_max.gt(self.snd_una);
-        let duplicate = again && seg.is_empty() && same_window && self.snd_wnd > 0;
-        if duplicate || (again && !seg.options.sack.is_empty()) {
-            let before = Acknowledgement {
-                una: self.snd_una,
-                in_flight: self.loss.in_flight(),
-                duplicate,
-            };
-            self.take_acknowledgement(seg, before, cx);
-        } else if seg.ack == self.snd_una && !seg.options.sack.is_empty() {
-            self.take_late_report(seg, cx);
+        if acked.fin {
+            return self.fin_acknowledged(cx);
         }
-        self.update_window(seg, window, cx.now);
         Outcome::Keep
     }
 
-    /// RFC 9293 §3.10.7.4, fifth: the window, unless an older segment brings it.
-    fn update_window(&mut self, seg: &Segment<'_>, window: u32, now: Instant) {
-        // One that acknowledges more is newer than all before, whatever its number: else a window that
-        // came with data beyond a gap would move on with SND.UNA, and be more than the peer offered.
-        let newer = seg.ack.gt(self.snd_una)
-            || self.snd_wl1.lt(seg.seq)
-            || (self.snd_wl1 == seg.seq && self.snd_wl2.le(seg.ack));
-        if !newer || seg.ack.lt(self.snd_una) {
-            return;
-        }
-        let opened = window > 0 && self.snd_wnd == 0;
-        self.set_window(seg.seq, seg.ack, window);
-        if self.probing || self.flight() == 0 {
-            // The peer is there, and answers: what fills its window is its own affair.
-            self.retries = 0;
-        }
-        if opened {
-            self.window_opened(now);
-        }
-    }
-
-    /// A closed window opened: what was sent into it, a probe or a FIN, may have been thrown away,
-    /// so it is sent again.
-    fn window_opened(&mut self, now: Instant) {
-        if self.flight() > 0 {
-            self.loss.board.mark_all_lost();
-        }
-        self.probing = false;
-        self.probe = false;
-        self.rtt.progressed();
-        // Whatever is sent now arms it again; but a repair in progress may let nothing out.
-        (self.timer, self.retransmit_at) = (Timer::Retransmit, NEVER);
-        if self.flight() > 0 {
-            self.set_loss_timer(now);
-        }
-    }
-
-    pub(in crate::tcp) fn new_data_acknowledged(
-        &mut self,
-        seg: &Segment<'_>,
-        cx: &mut Context<'_>,
-    ) -> Outcome {
-        let before = Acknowledgement {
-            una: self.snd_una,
-            in_flight: self.loss.in_flight(),
-            duplicate: false,
-        };
-        let acked_fin = self.advance_una(seg.ack);
-        if self.mtu.is_some() {
-            self.note_probe_passed(cx.now);
-        }
-        self.retries = 0;
-        if std::mem::take(&mut self.probing) {
-            // What the timer waited for was the window, not the path.
-            self.rtt.progressed();
-        }
-        self.take_acknowledgement(seg, before, cx);
-        if acked_fin {
-            self.fin_acknowledged(cx)
-        } else {
-            Outcome::Keep
-        }
-    }
-
-    /// Move `snd_una` to `ack` and let go of the data before it; true when our FIN is before it too.
-    pub(in crate::tcp) fn advance_una(&mut self, ack: SeqNumber) -> bool {
-        let (queued, advanced) = (self.send.len(), (ack - self.snd_una) as usize);
-        let data = advanced.min(queued);
-        if data > 0 {
-            self.send.advance(data);
-            self.tell(EventSet::ACKNOWLEDGED);
-        }
-        self.snd_una = ack;
-        advanced > queued && self.state.awaits_ack_of_fin()
-    }
-
     /// Our FIN is acknowledged.
-    pub(in crate::tcp) fn fin_acknowledged(&mut self, cx: &mut Context<'_>) -> Outcome {
+    fn fin_acknowledged(&mut self, cx: &mut Context<'_>) -> Outcome {
         match self.follow(Event::AckOfFin) {
             Some(Action::StartTimeWait) => {
                 cx.counters.tcp_closed += 1;

@@ -11,6 +11,7 @@ use exos_wire::tcp::TcpFlags;
 
 use crate::tcp::connection::Connection;
 use crate::tcp::ecn::Ecn;
+use crate::tcp::event::EventSet;
 use crate::tcp::input::{Context, Segment};
 use crate::tcp::memory::Pressure;
 use crate::tcp::receiver::Receiver;
@@ -23,21 +24,11 @@ impl Connection {
         let Some(stamp) = seg.options.timestamps else {
             return false;
         };
-        let progress = seg.ack != self.snd_una;
-        let window = u32::from(seg.window) << self.snd_scale;
         self.state == State::Established
             && self.receiver.predicts(seg, stamp.value)
+            && self.sender.predicts(seg)
             && seg.flags.0 & !TcpFlags::PSH.0 == TcpFlags::ACK.0
             && seg.ecn == Ecn::NotEct
-            // An acknowledgement of what was sent, or data that says nothing else.
-            && match progress {
-                true => seg.ack.gt(self.snd_una) && seg.ack.le(self.snd_max) && window > 0,
-                false => window == self.snd_wnd && !seg.payload.is_empty(),
-            }
-            && self.agreed.timestamps
-            && self.snd_wnd > 0
-            && !self.probing
-            && self.retries == 0
             && seg.options.sack.is_empty()
             && seg.options.user_timeout.is_none()
     }
@@ -49,17 +40,13 @@ impl Connection {
         if let Some(stamp) = seg.options.timestamps {
             self.receiver.stamped(seg.seq, stamp.value);
         }
-        if seg.ack != self.snd_una {
-            if !self.take_predicted_ack(seg, cx.now) {
-                self.set_window(seg.seq, seg.ack, u32::from(seg.window) << self.snd_scale);
-                self.new_data_acknowledged(seg, cx);
-            }
-        } else if self.snd_wl1.le(seg.seq) {
-            // Else what came beyond a gap has said something newer of the window.
-            (self.snd_wl1, self.snd_wl2) = (seg.seq, seg.ack);
+        if self.sender.take_predicted(seg, cx).data {
+            self.tell(EventSet::ACKNOWLEDGED);
         }
         if !seg.payload.is_empty() {
-            let taken = self.receiver.take_next(seg, self.agreed, &self.rtt, cx);
+            let taken = self
+                .receiver
+                .take_next(seg, self.sender.agreed(), self.sender.rtt(), cx);
             self.note_taken(taken, cx);
         }
     }

@@ -29,7 +29,9 @@ impl Connection {
         if seg.payload.is_empty() || !self.state.can_receive() {
             return;
         }
-        let taken = self.receiver.take(seg, self.agreed, &self.rtt, cx);
+        let taken = self
+            .receiver
+            .take(seg, self.sender.agreed(), self.sender.rtt(), cx);
         self.note_taken(taken, cx);
     }
 
@@ -56,7 +58,8 @@ impl Connection {
     ) -> Outcome {
         let receives = self.state.can_receive();
         if seg.has(TcpFlags::FIN) {
-            self.receiver.note_fin(seg, receives, self.agreed.sack);
+            let sack = self.sender.agreed().sack;
+            self.receiver.note_fin(seg, receives, sack);
         }
         if !receives || !self.receiver.fin_is_next() {
             return Outcome::Keep;

@@ -10,6 +10,7 @@ use exos_wire::tcp::TcpFlags;
 use crate::tcp::connection::Connection;
 use crate::tcp::input::{Context, Segment};
 use crate::tcp::loss::Phase;
+use crate::tcp::sender::Sender;
 
 /// The ECN field of an IP header (RFC 3168 §5).
 #[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
@@ -74,20 +75,10 @@ impl Segment<'_> {
     }
 }
 
-impl Connection {
-    /// What a listener's connection learns from a SYN: whether it `asks` for ECN.
-    pub(in crate::tcp) fn learn_ecn_from_syn(&mut self, asks: bool) {
-        self.agreed.ecn = self.ecn_mode != EcnMode::Off && asks;
-    }
-
-    /// What the answer to our SYN says. Two SYNs that cross agree on nothing.
-    pub(in crate::tcp) fn learn_ecn_from_answer(&mut self, seg: &Segment<'_>) {
-        self.agreed.ecn &= seg.has(TcpFlags::ACK) && seg.grants_ecn();
-    }
-
+impl Sender {
     /// The bits of a SYN or SYN-ACK. A SYN that was not answered is sent again without (§6.1.1.1):
     /// perhaps it was for these bits that it was dropped.
-    pub(in crate::tcp) fn ecn_flags_of_syn(&mut self, answering: bool, again: bool) -> u8 {
+    pub(super) fn ecn_flags_of_syn(&mut self, answering: bool, again: bool) -> u8 {
         if !answering {
             self.agreed.ecn &= !again;
         }
@@ -98,33 +89,58 @@ impl Connection {
         }
     }
 
-    /// The bits of any other segment (§6.1.3), `new_data` or not.
-    pub(in crate::tcp) fn ecn_flags(&mut self, new_data: bool) -> u8 {
-        let echo = if self.receiver.echoes_congestion() {
-            TcpFlags::ECE.0
-        } else {
-            0
-        };
+    /// CWR, where `new_data` is the first to leave since the window was reduced for a mark (§6.1.2).
+    #[inline]
+    pub(super) fn take_window_reduced(&mut self, new_data: bool) -> u8 {
         if new_data && self.loss.slowed_down {
             self.loss.slowed_down = false;
-            return echo | TcpFlags::CWR.0;
+            return TcpFlags::CWR.0;
         }
-        echo
+        0
     }
 
     /// The peer says that a router marked a packet of ours (§6.1.2): true when that is news, once for
     /// each window.
-    pub(in crate::tcp) fn hears_of_congestion(&self, seg: &Segment<'_>) -> bool {
+    pub(super) fn hears_of_congestion(&self, seg: &Segment<'_>) -> bool {
         self.agreed.ecn
             && seg.has(TcpFlags::ECE)
             && self.loss.phase == Phase::Open
             && self.snd_una.gt(self.loss.recover)
     }
+}
+
+impl Connection {
+    /// What a listener's connection learns from a SYN: whether it `asks` for ECN.
+    pub(in crate::tcp) fn learn_ecn_from_syn(&mut self, asks: bool) {
+        let mut agreed = self.sender.agreed();
+        agreed.ecn = self.ecn_mode != EcnMode::Off && asks;
+        self.sender.agree(agreed);
+    }
+
+    /// What the answer to our SYN says. Two SYNs that cross agree on nothing.
+    pub(in crate::tcp) fn learn_ecn_from_answer(&mut self, seg: &Segment<'_>) {
+        self.agree_on_ecn(seg.has(TcpFlags::ACK) && seg.grants_ecn());
+    }
+
+    /// The peer agrees, or does not.
+    pub(in crate::tcp) fn agree_on_ecn(&mut self, agrees: bool) {
+        let mut agreed = self.sender.agreed();
+        agreed.ecn &= agrees;
+        self.sender.agree(agreed);
+    }
+
+    /// ECE, while a mark is to be echoed (§6.1.3).
+    pub(in crate::tcp) fn ecn_echo(&self) -> u8 {
+        match self.receiver.echoes_congestion() {
+            true => TcpFlags::ECE.0,
+            false => 0,
+        }
+    }
 
     /// What an acceptable segment says of congestion on its way here.
     #[inline]
     pub(in crate::tcp) fn note_ecn(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) {
-        if self.agreed.ecn && (seg.ecn == Ecn::Ce || seg.has(TcpFlags::CWR)) {
+        if self.sender.agreed().ecn && (seg.ecn == Ecn::Ce || seg.has(TcpFlags::CWR)) {
             self.note_congestion(seg, cx);
         }
     }

@@ -27,9 +27,7 @@ impl Recycled {
     #[inline]
     pub fn reuse(&mut self, c: &mut Connection) {
         if let Some(memory) = self.0.pop() {
-            debug_assert!(c.send.is_empty());
-            c.send = memory.send;
-            c.loss.reuse(memory.loss);
+            c.sender.furnish(memory.send, memory.loss);
         }
     }
 
@@ -39,10 +37,9 @@ impl Recycled {
         if self.0.len() >= RECYCLED_KEPT {
             return;
         }
-        let Some(loss) = c.loss.recycle() else { return };
-        let mut send = std::mem::take(&mut c.send);
-        send.clear();
-        if send.capacity() <= RECYCLED_PLACES_MAX {
+        if let Some((send, loss)) = c.sender.strip()
+            && send.capacity() <= RECYCLED_PLACES_MAX
+        {
             self.0.push(Memory { send, loss });
         }
     }

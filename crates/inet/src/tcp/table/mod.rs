@@ -1,5 +1,6 @@
 //! Where connections live and how they are found: slots, the index of four-tuples, queues of those with work, memory, TIME-WAIT.
 
+mod delivery;
 pub mod flow;
 pub(in crate::tcp) mod index;
 pub(in crate::tcp) mod lookup;

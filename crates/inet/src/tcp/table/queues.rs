@@ -84,7 +84,7 @@ impl Queues {
     /// Nothing leaves now: its pace may allow it later.
     #[inline]
     fn settle_waiting(&mut self, id: ConnectionId, entry: &mut Entry) {
-        let held = entry.connection.loss.held_until;
+        let held = entry.connection.sender.held_until();
         if !entry.paced && held != NEVER {
             entry.paced = true;
             self.paced.push(Reverse((held, id)));
@@ -324,7 +324,7 @@ impl Tcp {
             return false;
         }
         let connection = self.slab.get(id);
-        match connection.and_then(|c| c.find_queued(out.seq, out.data.len())) {
+        match connection.and_then(|c| c.sender.find_queued(out.seq, out.data.len())) {
             Some(data) => out.data = data,
             None => return false,
         }

@@ -6,7 +6,7 @@ use exos_wire::tcp::{TcpFlags, TcpOptions};
 use super::liveness::{Ask, Keepalive};
 use crate::icmp::Reason as IcmpReason;
 use crate::limits::{DATA_RETRIES_MAX, PATH_DOUBT_RETRIES, SYN_ACK_RETRIES_MAX, SYN_RETRIES_MAX};
-use crate::tcp::connection::{Connection, NEVER};
+use crate::tcp::connection::Connection;
 use crate::tcp::event::Reason;
 use crate::tcp::input::{Context, Outcome};
 use crate::tcp::loss::Timer;
@@ -24,15 +24,15 @@ impl Connection {
                 return outcome;
             }
         }
-        if cx.now >= self.retransmit_at {
-            return match self.timer {
+        if cx.now >= self.sender.retransmit_at() {
+            return match self.sender.timer() {
                 Timer::Retransmit => self.retransmission_timeout(cx),
                 Timer::Reorder => {
-                    self.reordering_timed_out(cx);
+                    self.sender.reordering_timed_out(cx);
                     Outcome::Keep
                 }
                 Timer::Tail => {
-                    self.tail_timed_out(cx);
+                    self.sender.tail_timed_out(cx);
                     Outcome::Keep
                 }
             };
@@ -48,50 +48,37 @@ impl Connection {
             _ => DATA_RETRIES_MAX,
         };
         let by_time = self.state.is_synchronized() && self.liveness.user_timeout().is_some();
-        let by_count = self.retries >= tries && !by_time;
+        let by_count = self.sender.retries() >= tries && !by_time;
         if by_count || self.user_timeout_is_over(cx.now) {
             return self.give_up(cx);
         }
-        let first = self.retries == 0;
-        self.retries = self.retries.saturating_add(1);
+        let since = self.waiting_since(cx.now);
+        let first = self.sender.timer_ran_out();
         if first {
-            self.stalled(cx.now);
-            self.liveness.rearm(self.state, self.retries);
+            self.liveness.stalled(since);
+            self.rearm_liveness();
         }
         if self.doubts_path() {
             // R1: the next segment asks for its way again.
             self.path = None;
         }
-        self.rtt.timed_out();
-        self.retransmit_at = NEVER;
         if !self.state.is_synchronized() {
             cx.counters.tcp_timeouts += 1;
             self.syn_timed_out(cx);
             return Outcome::Keep;
         }
-        if self.snd_wnd == 0 {
-            cx.counters.tcp_window_probes += 1;
-            self.wait_for_window(cx);
-            self.probe = true;
-            return Outcome::Keep;
-        }
-        if self.flight() == 0 {
-            self.wait_for_window(cx);
-            // Less than a segment waited for a window that opened too little: send it now.
-            self.probe = true;
+        let closed = self.sender.snd_wnd() == 0;
+        if closed || self.sender.flight() == 0 {
+            // Or less than a segment waited for a window that opened too little: it is sent now.
+            cx.counters.tcp_window_probes += u64::from(closed);
+            self.sender.ask_for_window();
+            self.receiver.cool(cx.memory);
             return Outcome::Keep;
         }
         cx.counters.tcp_timeouts += 1;
-        self.suspect_black_hole(cx);
-        self.data_timed_out(first, cx);
+        self.sender.suspect_black_hole(self.flow.is_ipv6(), cx);
+        self.sender.data_timed_out(first, cx);
         Outcome::Keep
-    }
-
-    /// The peer has made no room for a retransmission timeout: gives back what waiting does not need. It may go on like
-    /// this for as long as its reader likes.
-    fn wait_for_window(&mut self, cx: &mut Context<'_>) {
-        self.loss.slim();
-        self.receiver.cool(cx.memory);
     }
 
     /// Our SYN again, or a SYN-ACK as far as the rate allows: nobody has proven yet that the peer is where
@@ -100,15 +87,15 @@ impl Connection {
         let unproven = self.state == State::SynReceived && !self.active;
         if unproven && !cx.replies.may_repeat_syn_ack(cx.now) {
             cx.counters.drop_tcp_syn_ack_rate_limited += 1;
-            self.retransmit_at = cx.now + self.rtt.timeout();
+            self.sender.wait_again(cx.now);
         } else {
-            self.syn_due = true;
+            self.sender.send_syn();
         }
     }
 
     /// The network says that our SYN-ACK cannot arrive: it is not sent again, unless the peer asks.
     pub(in crate::tcp) fn syn_ack_is_unwanted(&mut self) {
-        self.retries = SYN_ACK_RETRIES_MAX;
+        self.sender.set_retries(SYN_ACK_RETRIES_MAX);
     }
 
     pub(in crate::tcp) fn give_up(&mut self, cx: &mut Context<'_>) -> Outcome {
@@ -127,7 +114,7 @@ impl Connection {
     pub(in crate::tcp) fn reset(&self) -> Reply {
         Reply {
             flow: self.flow,
-            seq: self.bare_seq(),
+            seq: self.sender.bare_seq(),
             ack: self.receiver.rcv_nxt(),
             flags: TcpFlags(TcpFlags::RST.0 | TcpFlags::ACK.0),
             window: 0,
@@ -142,23 +129,22 @@ impl Connection {
         if self.state == State::FinWait2 {
             return self.fin_wait_2_timed_out(cx);
         }
-        let outstanding = self.snd_max != self.snd_una || !self.send.is_empty();
         let outcome = if self.user_timeout_is_over(cx.now) {
             self.give_up(cx)
         } else {
-            match self.liveness.ask(cx.now, outstanding) {
+            match self.liveness.ask(cx.now, self.sender.is_busy()) {
                 Ask::Nothing => Outcome::Keep,
                 Ask::GiveUp => self.give_up(cx),
                 Ask::Probe => {
                     cx.counters.tcp_keepalives_sent += 1;
                     let mut probe = self.bare(cx.now);
-                    probe.seq = self.snd_una - 1;
+                    probe.seq = self.sender.snd_una() - 1;
                     cx.replies.push_due(probe, cx.counters);
                     Outcome::Keep
                 }
             }
         };
-        self.liveness.rearm(self.state, self.retries);
+        self.rearm_liveness();
         outcome
     }
 
@@ -181,21 +167,23 @@ impl Connection {
             .wait_for_fin(now, self.receiver.is_discarding());
     }
 
-    /// The retransmission timer is about to run out for the first time since anything was
-    /// acknowledged: from when it was set on, the user timeout runs. Where it waited for a closed window
-    /// it is only now that a probe leaves.
-    fn stalled(&mut self, now: Instant) {
-        let waited = if self.snd_wnd == 0 && self.state.is_synchronized() {
+    /// Since when what the retransmission timer runs out for was waited for: since it was set, or where it waited for a
+    /// closed window since now, for it is only now that a probe leaves.
+    fn waiting_since(&self, now: Instant) -> Instant {
+        let waited = if self.sender.snd_wnd() == 0 && self.state.is_synchronized() {
             Duration::ZERO
         } else {
-            self.rtt.timeout()
+            self.sender.timeout()
         };
-        let since = now.micros().saturating_sub(waited.as_micros() as u64);
-        self.liveness.stalled(Instant::from_micros(since));
+        Instant::from_micros(now.micros().saturating_sub(waited.as_micros() as u64))
+    }
+
+    fn rearm_liveness(&mut self) {
+        self.liveness.rearm(self.state, self.sender.retries());
     }
 
     fn user_timeout_is_over(&self, now: Instant) -> bool {
-        self.retries > 0 && self.liveness.user_timeout_is_over(now)
+        self.sender.retries() > 0 && self.liveness.user_timeout_is_over(now)
     }
 
     /// An acknowledgement that leaves beside the connection's own segments, and pays nothing that it
@@ -203,12 +191,12 @@ impl Connection {
     fn bare(&self, now: Instant) -> Reply {
         Reply {
             flow: self.flow,
-            seq: self.bare_seq(),
+            seq: self.sender.bare_seq(),
             ack: self.receiver.rcv_nxt(),
             flags: TcpFlags::ACK,
             window: self.receiver.window_promised(self.receiver.rcv_nxt()),
             options: TcpOptions {
-                timestamps: self.agreed.timestamps.then(|| self.timestamps_now(now)),
+                timestamps: self.timestamps(now),
                 ..TcpOptions::NONE
             },
         }
@@ -228,7 +216,7 @@ impl Connection {
             }
             cx.replies.push_due(bare, cx.counters);
         }
-        self.liveness.rearm(self.state, self.retries);
+        self.rearm_liveness();
     }
 
     // For the program.
@@ -236,14 +224,14 @@ impl Connection {
     /// Ask a silent peer whether it is still there, or stop doing so.
     pub fn set_keepalive(&mut self, keepalive: Option<Keepalive>) {
         self.liveness.set_keepalive(keepalive);
-        self.liveness.rearm(self.state, self.retries);
+        self.rearm_liveness();
     }
 
     /// Give the connection up when sent data stays unacknowledged for so long; `None` goes back to a
     /// number of retransmissions.
     pub fn set_user_timeout(&mut self, time: Option<Duration>) {
         self.liveness.set_user_timeout(time);
-        self.liveness.rearm(self.state, self.retries);
+        self.rearm_liveness();
     }
 
     /// What data may stay unacknowledged for, if time bounds it.
@@ -258,6 +246,6 @@ impl Connection {
 
     /// RFC 9293 §3.8.3, R1: so many retransmissions that the next hop is to be doubted.
     pub fn doubts_path(&self) -> bool {
-        self.retries >= PATH_DOUBT_RETRIES
+        self.sender.retries() >= PATH_DOUBT_RETRIES
     }
 }

@@ -3,14 +3,17 @@
 //! mistaken repair back (RFC 4015).
 //!
 //! [`scoreboard`] holds what was sent, [`rack`] judges it, [`repair`] paces one episode of repairing.
-//! [`Loss`] is their sum; `recovery` drives it with every acknowledgement. All of it exists only
+//! [`Loss`] is their sum; `recovery` drives it with every acknowledgement, with `measure`, `episode` and `timer`. All of it exists only
 //! while the connection is at work ([`Flight`]): one at rest has no memory for it.
 
+mod episode;
+mod measure;
 mod predicted;
 pub mod rack;
 mod recovery;
 pub mod repair;
 pub mod scoreboard;
+mod timer;
 
 use std::ops::{Deref, DerefMut};
 
