@@ -12,10 +12,10 @@ use std::num::NonZeroU64;
 use exos_buf::{Aggregate, Slice};
 use exos_wire::{Mac, SeqNumber};
 
+use super::agreed::Agreed;
 use super::ecn::EcnMode;
 use super::event::{EventSet, Reason};
 use super::flow::Flow;
-use super::handover::{HandoverError, Wire, travel};
 use super::ip::IpFields;
 use super::listener::ListenerId;
 use super::liveness::Liveness;
@@ -26,38 +26,6 @@ use super::sender::Sender;
 use super::state::{Action, Event, State};
 use crate::limits::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, MSS_MIN};
 use crate::time::Instant;
-
-/// A deadline that never comes.
-pub(super) const NEVER: Instant = Instant::from_micros(u64::MAX);
-
-/// What both sides have agreed on with their SYNs; until the peer's has come, what we wish.
-#[derive(Copy, Clone, Debug)]
-pub(super) struct Agreed {
-    /// Timestamps (RFC 7323 §3).
-    pub timestamps: bool,
-    /// Selective acknowledgements (RFC 2018).
-    pub sack: bool,
-    /// Explicit congestion notification (RFC 3168).
-    pub ecn: bool,
-    /// Window scaling (RFC 7323 §2).
-    pub scaling: bool,
-    /// What the clock of our timestamps is ahead of time by.
-    pub ts_offset: u32,
-}
-
-impl Agreed {
-    /// To or from another stack.
-    pub fn travel(&mut self, wire: &mut Wire<'_>) -> Result<(), HandoverError> {
-        travel!(wire, self => Agreed {
-            scaling: flag,
-            timestamps: flag,
-            sack: flag,
-            ecn: flag,
-            ts_offset: clock,
-        } by_hand {} stay {});
-        Ok(())
-    }
-}
 
 /// The neighbour that segments go to, as last looked up.
 #[derive(Copy, Clone)]
@@ -291,7 +259,8 @@ impl Connection {
         if quiet <= now {
             self.receiver.cool(memory);
         }
-        let waits = self.sender.retransmit_at() != NEVER || self.receiver.ack_at() != NEVER;
+        let waits = self.sender.retransmit_at() != Instant::NEVER
+            || self.receiver.ack_at() != Instant::NEVER;
         if waits
             || !self.holds()
             || !self.state.is_synchronized()
@@ -358,7 +327,7 @@ impl Connection {
     /// When time must be given to this connection.
     pub fn next_deadline(&self) -> Option<Instant> {
         let at = self.timer_deadline().min(self.sender.held_until());
-        (at != NEVER).then_some(at)
+        (at != Instant::NEVER).then_some(at)
     }
 
     /// The earliest of the protocol's timers: pacing apart, which needs a finer clock.

@@ -20,7 +20,7 @@
 //! 4   version, 2 bytes
 //! 6   length of all, 4 bytes
 //! 10  the flow: our address and the peer's, 16 bytes each (IPv4 in its mapped form), our port and theirs
-//! 46  the other fields, in the order of the list in `fields`, each as `bytes` says of its kind;
+//! 46  the other fields, in the order of the list in `fields`, each as `codec` says of its kind;
 //!     the send queue is the last but one of the list; then the full MSS (2 bytes), congestion control (the name
 //!     as a block, four numbers of 8 bytes), the received bytes (a block), what waits beyond gaps:
 //!     how many ranges (4 bytes), of each its first sequence number and the bytes (a block, zeros
@@ -31,7 +31,6 @@
 //! connection of which all holds that this stack relies on, or says what does not. They are not signed:
 //! anyone who can write them can send and read as the program that takes them.
 
-mod bytes;
 mod fields;
 mod silence;
 
@@ -39,23 +38,23 @@ use core::ops::Range;
 
 use exos_wire::SeqNumber;
 
-pub use bytes::HandoverError;
-pub(in crate::tcp) use bytes::{Wire, travel};
+pub use super::codec::HandoverError;
+use super::codec::Wire;
 pub(super) use silence::HandedOver;
 
 use super::congestion::{Algorithm, Congestion};
 use super::connection::{Connection, Opening};
 use super::event::EventSet;
 use super::flow::Flow;
+use super::id::ConnectionId;
 use super::memory::{Memory, Pressure};
 use super::options::Options;
-use super::slab::ConnectionId;
 use super::state::State;
 use super::{Local, OpenError, Tcp};
 use crate::time::Instant;
 
 /// Of the format. Another one is not read.
-const VERSION: u16 = 4;
+pub(super) const VERSION: u16 = 4;
 
 /// What the bytes begin with.
 const MAGIC: [u8; 4] = *b"EXTC";

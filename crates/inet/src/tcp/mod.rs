@@ -2,14 +2,14 @@
 //!
 //! [`connection`] is the control block: a sender, a receiver, how long silence may last; [`state`] is the table of transitions. A connection begins in `opening`; what comes in on
 //! it passes `receiving`, what goes out `sending`, which also knows what was lost and how fast to go. It lives in `table`,
-//! also in TIME-WAIT, and hears of time by `timers`. `handover` moves it to another stack. For the program: [`options`] are
+//! also in TIME-WAIT, and hears of time by `timers`. `handover` moves it to another stack, with `codec`. For the program: [`options`] are
 //! what it says of a connection, [`event`] what it hears, `info` what it may look at.
 //!
 //! | room | files |
 //! |---|---|
 //! | `opening` | `ports` from where we open, `listener` and `passive` what others open, `cookie` what is not kept of it, [`syn_offload`] who answers it for us, [`options`] and `ip` what a program asks for |
-//! | `receiving` | [`input`] the segments, `prediction` those that are expected, `receiver` what is known of what comes, `text` what they bring, [`receive`] the received bytes, `reassembly` those beyond a gap, `sack` what is said of these, `window` what we announce, `autotune` how wide it should be |
-//! | `sending` | `sender` what is known of what is sent, [`output`] the segments, `piece`, `new_data` and `retransmit` what leaves next, `acknowledged` what the peer has, `loss` what was sent and what became of it, [`rtt`], [`congestion`] and `pacing` the timer, the window and the pace, [`ecn`] congestion on the way, `mtu` how long a segment may be, `recycling` the memory for that, [`reply`] answers that belong to no connection |
+//! | `receiving` | [`input`] the segments, `prediction` those that are expected, `receiver` what is known of what comes, `text` what they bring, [`receive`] the received bytes, `reassembly` those beyond a gap, `sack` what is said of these, `window` what we announce, `autotune` and `tuning` how wide it should be |
+//! | `sending` | `sender` what is known of what is sent, [`output`] the segments, `piece`, `new_data` and `retransmit` what leaves next, `acknowledged` what the peer has, `loss` what was sent and what became of it, [`rtt`], [`congestion`] and `pacing` the timer, the window and the pace, [`ecn`] and `marks` congestion on the way, `mtu` and `path_mtu` how long a segment may be, `recycling` the memory for that, [`reply`] answers that belong to no connection |
 //! | `table` | `slab` the slots, [`flow`] and `index` how one is found, `lookup` from a segment to its connection, `delivery` what arrives there, `queues` of those with something to send, to tell, or a deadline, [`memory`] and `pruning` the memory of all, [`time_wait`] what remains of finished ones |
 //! | `timers` | [`wheel`] all that is due, [`alarms`] in it, [`liveness`] how long silence lasts, `timeouts` what is done when time has passed |
 //!
@@ -18,12 +18,15 @@
 //! Polling order: `handle_segment` for all that arrived, `handle_timeout`, `poll_event` until there is
 //! none (the program gives its commands), then `poll_output` until there is none.
 
+mod agreed;
+mod codec;
 pub mod connection;
 pub mod event;
 mod handover;
 mod info;
 mod opening;
 mod receiving;
+pub mod segment;
 mod sending;
 pub mod state;
 mod table;
@@ -31,12 +34,12 @@ mod timers;
 
 use opening::{cookie, ip, listener, passive, ports};
 pub use opening::{options, syn_offload};
-use receiving::{autotune, reassembly, receiver, sack, window};
 pub use receiving::{input, receive};
-use sending::{acknowledged, loss, mtu, pacing, recycling, sender};
+use receiving::{reassembly, receiver, sack};
+use sending::{acknowledged, loss, pacing, recycling, sender};
 pub use sending::{congestion, ecn, output, reply, rtt};
 pub use table::{flow, memory, time_wait};
-use table::{index, pruning, queues, slab};
+use table::{id, index, pruning, queues, slab};
 pub use timers::{alarms, liveness, wheel};
 
 use std::net::SocketAddr;
@@ -50,8 +53,8 @@ pub use event::{Event, EventSet, OpenError, Reason};
 pub use flow::Flow;
 pub(crate) use flow::FlowKey;
 pub use handover::{DetachedConnection, HandoverError};
+pub use id::ConnectionId;
 pub use info::Info;
-pub use input::Segment;
 pub use ip::IpFields;
 pub use listener::{ListenOptions, ListenerId, Share, SynCookies};
 pub use liveness::Keepalive;
@@ -60,7 +63,7 @@ pub use options::Options;
 pub use output::Outgoing;
 pub use ports::Source;
 pub use reply::Reply;
-pub use slab::ConnectionId;
+pub use segment::Segment;
 pub use state::State;
 
 use crate::counters::Counters;
@@ -232,7 +235,7 @@ impl Tcp {
         let owed = c.receiver.owed();
         c.receiver.set_pressure(self.memory.pressure());
         // What is kept goes back when the connection rests, which the wheel tells.
-        if entry.armed != connection::NEVER && !entry.closed {
+        if entry.armed != Instant::NEVER && !entry.closed {
             c.consume_keeping(count, &mut self.memory);
         } else {
             c.consume(count, &mut self.memory);

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use exos_buf::{Aggregate, Buffer};
 
-use super::bytes::{HandoverError, Wire, travel};
+use crate::tcp::codec::{HandoverError, Wire, travel};
 use crate::tcp::congestion::{Algorithm, Congestion};
 use crate::tcp::connection::Connection;
 use crate::tcp::ecn::EcnMode;

@@ -7,7 +7,7 @@ use exos_wire::tcp::{TcpFlags, TcpOptions};
 
 use super::*;
 use crate::counters::Counters;
-use crate::tcp::connection::NEVER;
+use crate::tcp::codec::travel;
 use crate::tcp::{Ecn, IpFields, ListenOptions, Segment};
 use crate::time::Duration;
 
@@ -17,7 +17,7 @@ fn a_detached_connection_may_cross_threads() {
     is_send::<DetachedConnection>();
 }
 
-/// One of each kind, as the table in `bytes` has them.
+/// One of each kind, as the table in `codec` has them.
 #[derive(Clone, Debug, PartialEq)]
 struct Sample {
     byte: u8,
@@ -89,7 +89,7 @@ fn numbers_are_little_endian() {
         wait: Some(Duration::from_micros(8)),
         past: at(91),
         deadline: at(110),
-        never: NEVER,
+        never: Instant::NEVER,
         clock: 11,
         text: b"ab".to_vec(),
     };
@@ -128,7 +128,7 @@ proptest! {
             wait: options.1.map(|n| Duration::from_micros(n.into())),
             past: at(here - age),
             deadline: at(here + left),
-            never: NEVER,
+            never: Instant::NEVER,
         };
         let bytes = written(&sample, at(here));
         let mut read = EMPTY;

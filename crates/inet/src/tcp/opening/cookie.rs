@@ -27,7 +27,7 @@ use exos_wire::tcp::{TcpOptions, Timestamps};
 use crate::limits::SYN_COOKIE_EPOCH;
 use crate::siphash::SipKey;
 use crate::tcp::flow::Flow;
-use crate::tcp::input::Segment;
+use crate::tcp::segment::Segment;
 use crate::time::Instant;
 
 /// Salt of the hash, apart from those of `Tcp`.

@@ -16,8 +16,8 @@ use std::num::NonZeroU32;
 use crate::limits::{BACKLOG, SYN_COOKIE_EPOCH};
 use crate::siphash::SipKey;
 use crate::tcp::flow::Flow;
+use crate::tcp::id::ConnectionId;
 use crate::tcp::options::Options;
-use crate::tcp::slab::ConnectionId;
 use crate::tcp::{OpenError, Tcp};
 use crate::time::Instant;
 

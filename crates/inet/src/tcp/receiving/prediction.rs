@@ -12,9 +12,9 @@ use exos_wire::tcp::TcpFlags;
 use crate::tcp::connection::Connection;
 use crate::tcp::ecn::Ecn;
 use crate::tcp::event::EventSet;
-use crate::tcp::input::{Context, Segment};
 use crate::tcp::memory::Pressure;
 use crate::tcp::receiver::Receiver;
+use crate::tcp::segment::{Context, Segment};
 use crate::tcp::state::State;
 
 impl Connection {

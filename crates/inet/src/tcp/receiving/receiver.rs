@@ -5,16 +5,15 @@
 
 use exos_wire::SeqNumber;
 
+use super::tuning::Tuning;
+use super::window_scale::window_scale_for;
 use crate::limits::{MSS_DEFAULT_V4, QUICK_ACKS, WINDOW_BYTES_MAX};
-use crate::tcp::autotune::Tuning;
-use crate::tcp::connection::NEVER;
-use crate::tcp::handover::{HandoverError, Wire, travel};
-use crate::tcp::input::Segment;
+use crate::tcp::codec::{HandoverError, Wire, travel};
 use crate::tcp::memory::{Memory, Pressure};
 use crate::tcp::options::Options;
 use crate::tcp::receive::ReceiveQueue;
 use crate::tcp::reply::Challenges;
-use crate::tcp::window::window_scale_for;
+use crate::tcp::segment::Segment;
 use crate::time::{Duration, Instant};
 
 /// Whether an acknowledgement is owed.
@@ -102,7 +101,7 @@ impl Receiver {
             // Until a longer one has come: the field's default, over IPv6 too.
             rcv_mss: MSS_DEFAULT_V4,
             mss_announced,
-            ack_at: NEVER,
+            ack_at: Instant::NEVER,
             ack_owed: Owed::Nothing,
             duplicates_owed: 0,
             rcv_scale: window_scale_for(rcv_buffer_max),
@@ -168,7 +167,7 @@ impl Receiver {
     /// What was to be acknowledged later is to be acknowledged now.
     pub fn delay_is_over(&mut self, now: Instant) {
         if now >= self.ack_at {
-            self.ack_at = NEVER;
+            self.ack_at = Instant::NEVER;
             self.hurry();
         }
     }
@@ -188,7 +187,7 @@ impl Receiver {
         } else {
             Owed::Nothing
         };
-        self.ack_at = NEVER;
+        self.ack_at = Instant::NEVER;
         self.last_ack_sent = self.rcv_nxt;
     }
 

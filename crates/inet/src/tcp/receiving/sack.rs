@@ -15,10 +15,10 @@ use exos_wire::SeqNumber;
 use exos_wire::tcp::SackBlocks;
 
 use crate::limits::{SACK_ON_DATA_MSS_MIN, SACK_RANGES_REMEMBERED, SACK_REPEATS_REMEMBERED};
-use crate::tcp::connection::Agreed;
-use crate::tcp::input::Context;
+use crate::tcp::agreed::Agreed;
 use crate::tcp::reassembly::Range;
 use crate::tcp::receiver::Receiver;
+use crate::tcp::segment::Context;
 
 /// Blocks that fit beside timestamps: (40 - 12 - 4) / 8.
 const BLOCKS_WITH_TIMESTAMPS: usize = 3;

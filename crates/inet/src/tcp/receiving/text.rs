@@ -2,12 +2,13 @@
 //! acknowledged (§3.8.6.3, RFC 5681 §4.2).
 
 use crate::limits::{ACK_DELAY, ACK_EVERY_SEGMENTS, MSS_DEFAULT_V4, QUICK_ACKS, RTO_VARIATION_MIN};
-use crate::tcp::connection::{Agreed, Connection};
+use crate::tcp::agreed::Agreed;
+use crate::tcp::connection::Connection;
 use crate::tcp::event::EventSet;
-use crate::tcp::input::{Context, Outcome, Segment};
 use crate::tcp::receive::Placed;
 use crate::tcp::receiver::{Owed, Receiver};
 use crate::tcp::rtt::Rtt;
+use crate::tcp::segment::{Context, Outcome, Segment};
 use crate::tcp::state::{Action, Event, State};
 use crate::time::Instant;
 use exos_wire::tcp::TcpFlags;

@@ -3,9 +3,8 @@
 use exos_wire::SeqNumber;
 
 use super::sender::Sender;
-use crate::tcp::connection::NEVER;
-use crate::tcp::input::{Context, Segment};
 use crate::tcp::loss::{Acknowledgement, Timer};
+use crate::tcp::segment::{Context, Segment};
 use crate::time::Instant;
 
 /// What an acknowledgement was of.
@@ -126,7 +125,7 @@ impl Sender {
         self.probe = false;
         self.rtt.progressed();
         // Whatever is sent now arms it again; but a repair in progress may let nothing out.
-        (self.timer, self.retransmit_at) = (Timer::Retransmit, NEVER);
+        (self.timer, self.retransmit_at) = (Timer::Retransmit, Instant::NEVER);
         if self.flight() > 0 {
             self.set_loss_timer(now);
         }

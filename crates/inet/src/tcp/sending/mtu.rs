@@ -18,58 +18,15 @@
 
 use exos_wire::SeqNumber;
 
+use super::path_mtu::PathMtu;
 use super::piece::Piece;
 use crate::limits::{
     BLACK_HOLE_MSS_V4, BLACK_HOLE_RETRIES, BLACK_HOLE_RETRIES_MORE, MSS_DEFAULT_V6,
-    MSS_PATH_MIN_V4, PATH_MTU_LIFETIME, PATH_MTU_PRECISION, PATH_MTU_PROBE_INTERVAL,
+    MSS_PATH_MIN_V4, PATH_MTU_LIFETIME, PATH_MTU_PROBE_INTERVAL,
 };
-use crate::tcp::input::Context;
+use crate::tcp::segment::Context;
 use crate::tcp::sender::{Sender, Syn, TIMESTAMPS_BYTES};
 use crate::time::Instant;
-
-/// What is known of a path that does not carry full segments, or did not. Sizes are payloads.
-#[derive(Clone, Debug)]
-pub(in crate::tcp) struct PathMtu {
-    /// What the handshake allows.
-    full: u16,
-    /// The least that did not pass in this search; `full + 1` when nothing larger was tried.
-    too_big: u16,
-    /// When the next probe may leave.
-    probe_at: Instant,
-    /// The probe in flight: its first number, the one behind it.
-    probe: Option<(SeqNumber, SeqNumber)>,
-}
-
-impl PathMtu {
-    /// The size of the next probe, where `mss` passes; `None` when the search is over.
-    fn next_size(&self, mss: u16) -> Option<u16> {
-        if self.too_big > self.full {
-            return Some(self.full);
-        }
-        let close = self.too_big - mss <= PATH_MTU_PRECISION;
-        (!close).then(|| mss + (self.too_big - mss) / 2)
-    }
-
-    /// In another stack: the search begins again, if there is anything to find.
-    pub fn resumed(mss: u16, full: u16, now: Instant) -> Option<Box<Self>> {
-        (mss < full).then(|| {
-            Box::new(Self {
-                full,
-                // What other processes say of it is judged later.
-                too_big: full.saturating_add(1),
-                probe_at: now + PATH_MTU_PROBE_INTERVAL,
-                probe: None,
-            })
-        })
-    }
-
-    /// Begin to search again at `at`.
-    fn search_from(&mut self, at: Instant) {
-        self.too_big = self.full + 1;
-        self.probe_at = at;
-        self.probe = None;
-    }
-}
 
 impl Sender {
     /// A router says that segments of more than `mss` bytes, options included, do not pass: what is
@@ -219,40 +176,5 @@ impl Sender {
     /// The longest payload that the handshake allows; `mss` is what the path is believed to carry of it.
     pub fn full_mss(&self) -> u16 {
         self.mtu.as_ref().map_or(self.mss, |path| path.full)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The search ends close to the truth in a few steps.
-    #[test]
-    fn the_search_finds_what_passes() {
-        for truth in [600u16, 1012, 1100, 1300, 1388, 1440, 1448] {
-            let (mut mss, mut probes) = (524, 0);
-            let mut path = PathMtu {
-                full: 1448,
-                too_big: 1449,
-                probe_at: Instant::START,
-                probe: None,
-            };
-            while mss < path.full
-                && let Some(size) = path.next_size(mss)
-            {
-                assert!(size > mss && size <= path.full);
-                probes += 1;
-                if size <= truth {
-                    mss = size;
-                } else {
-                    path.too_big = size;
-                }
-            }
-            assert!(
-                mss <= truth && truth - mss <= PATH_MTU_PRECISION,
-                "{mss} for {truth}"
-            );
-            assert!(probes <= 7, "{probes} probes for {truth}");
-        }
     }
 }

@@ -2,11 +2,10 @@
 
 use core::ops::Range;
 
-use super::output::Burst;
+use super::outgoing::Burst;
 use super::piece::Piece;
 use super::sender::Sender;
 use crate::limits::{CUT_MSS_MIN, RTO_VARIATION_MIN};
-use crate::tcp::connection::NEVER;
 use crate::tcp::loss::Timer;
 use crate::time::Instant;
 
@@ -146,7 +145,7 @@ impl Sender {
 
     /// Data waits for a window with nothing in flight: only the timer can move things (§3.8.6.1).
     fn arm_persist(&mut self, now: Instant, flight: u32) {
-        if flight == 0 && self.retransmit_at == NEVER {
+        if flight == 0 && self.retransmit_at == Instant::NEVER {
             self.retransmit_at = now + self.rtt.timeout();
         }
     }

@@ -5,9 +5,8 @@ use core::ops::Range;
 use exos_wire::SeqNumber;
 use exos_wire::tcp::TcpFlags;
 
-use super::output::Burst;
+use super::outgoing::Burst;
 use super::sender::{Sender, Syn};
-use crate::tcp::connection::NEVER;
 use crate::tcp::loss::Timer;
 use crate::time::Instant;
 
@@ -144,7 +143,7 @@ impl Sender {
         }
         let rested = self.loss.board.outstanding() == len;
         self.loss.pacer.left(now, len, rested);
-        if self.retransmit_at == NEVER || (self.timer == Timer::Tail && !again) {
+        if self.retransmit_at == Instant::NEVER || (self.timer == Timer::Tail && !again) {
             self.set_loss_timer(now);
         }
     }

@@ -11,15 +11,15 @@ use exos_buf::{Aggregate, Slice};
 use exos_wire::SeqNumber;
 use exos_wire::tcp::Timestamps;
 
+use super::path_mtu::PathMtu;
 use crate::limits::{MSS_MIN, SEND_QUEUE_BYTES_MAX, WINDOW_BYTES_MAX};
+use crate::tcp::agreed::Agreed;
+use crate::tcp::codec::{HandoverError, Wire, travel};
 use crate::tcp::congestion::Congestion;
-use crate::tcp::connection::{Agreed, NEVER};
-use crate::tcp::handover::{HandoverError, Wire, travel};
-use crate::tcp::input::Segment;
 use crate::tcp::loss::{Flight, Loss, Timer};
-use crate::tcp::mtu::PathMtu;
 use crate::tcp::options::Options;
 use crate::tcp::rtt::Rtt;
+use crate::tcp::segment::Segment;
 use crate::time::{Duration, Instant};
 
 /// Bytes of a timestamps option with its padding (RFC 7323 appendix A).
@@ -109,7 +109,7 @@ impl Sender {
             nagle: options.nagle,
             syn_again: false,
             timer: Timer::Retransmit,
-            retransmit_at: NEVER,
+            retransmit_at: Instant::NEVER,
             last_sent: now,
             loss: Flight::default(),
             send: Aggregate::new(),
@@ -181,7 +181,7 @@ impl Sender {
         }
         self.retries = 0;
         self.rtt.progressed();
-        self.retransmit_at = NEVER;
+        self.retransmit_at = Instant::NEVER;
     }
 
     /// Queue a slice to be sent; false when that is too much at once ([`SEND_QUEUE_BYTES_MAX`]), or a FIN is to follow
@@ -212,7 +212,7 @@ impl Sender {
         let first = self.retries == 0;
         self.retries = self.retries.saturating_add(1);
         self.rtt.timed_out();
-        self.retransmit_at = NEVER;
+        self.retransmit_at = Instant::NEVER;
         first
     }
 

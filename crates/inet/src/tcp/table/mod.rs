@@ -2,6 +2,7 @@
 
 mod delivery;
 pub mod flow;
+pub(in crate::tcp) mod id;
 pub(in crate::tcp) mod index;
 pub(in crate::tcp) mod lookup;
 pub mod memory;

@@ -6,7 +6,8 @@
 
 use crate::counters::Counters;
 use crate::tcp::Tcp;
-use crate::tcp::slab::{ConnectionId, Slab};
+use crate::tcp::id::ConnectionId;
+use crate::tcp::slab::Slab;
 
 /// Before the list of those that may hold something is looked through, it has this many entries.
 const TIDY_FROM: usize = 1024;

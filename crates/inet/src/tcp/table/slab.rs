@@ -1,22 +1,9 @@
 //! Where control blocks live: slots that never move, named by number and generation.
 
-use crate::tcp::connection::{Connection, NEVER};
+use crate::tcp::connection::Connection;
 use crate::tcp::flow::{Flow, FlowKey};
+use crate::tcp::id::ConnectionId;
 use crate::time::Instant;
-
-/// A connection's identity. One that has been closed is never mistaken for a later one.
-#[derive(Copy, Clone, Debug, Default, Eq, PartialEq, Ord, PartialOrd, Hash)]
-pub struct ConnectionId {
-    slot: u32,
-    generation: u32,
-}
-
-impl ConnectionId {
-    /// The slot's number: small, dense, reused by later connections.
-    pub const fn slot(self) -> u32 {
-        self.slot
-    }
-}
 
 /// A control block with its places in the queues, which lie before it: they are looked at with every segment.
 #[repr(C)]
@@ -65,7 +52,7 @@ impl Slab {
             telling: false,
             announced: connection.active,
             closed: false,
-            armed: NEVER,
+            armed: Instant::NEVER,
             connection,
         };
         if let Some(number) = self.free.pop() {

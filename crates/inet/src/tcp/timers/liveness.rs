@@ -20,8 +20,7 @@ use crate::limits::{
     FIN_WAIT_2, FIN_WAIT_2_READING, KEEPALIVE_COUNT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL,
     USER_TIMEOUT_MAX, USER_TIMEOUT_MIN,
 };
-use crate::tcp::connection::NEVER;
-use crate::tcp::handover::{HandoverError, Wire, travel};
+use crate::tcp::codec::{HandoverError, Wire, travel};
 use crate::tcp::options::Options;
 use crate::tcp::state::State;
 use crate::time::{Duration, Instant};
@@ -144,7 +143,7 @@ impl Liveness {
             })
         });
         Self {
-            at: NEVER,
+            at: Instant::NEVER,
             heard_at: now,
             wishes,
         }
@@ -195,12 +194,16 @@ impl Liveness {
         let ask = ask.filter(|_| state.is_synchronized());
         let stalled = wishes.stalled_at.filter(|_| retries > 0);
         let give_up = wishes.user_timeout().zip(stalled).map(|(t, at)| at + t);
-        self.at = ask.into_iter().chain(give_up).min().unwrap_or(NEVER);
+        self.at = ask
+            .into_iter()
+            .chain(give_up)
+            .min()
+            .unwrap_or(Instant::NEVER);
     }
 
     /// Nothing is waited for.
     pub fn disarm(&mut self) {
-        self.at = NEVER;
+        self.at = Instant::NEVER;
     }
 
     /// FIN-WAIT-2 begins, or the peer of a half-closed connection is at work. The program may be `discarding` what comes.

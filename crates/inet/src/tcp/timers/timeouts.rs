@@ -8,9 +8,9 @@ use crate::icmp::Reason as IcmpReason;
 use crate::limits::{DATA_RETRIES_MAX, PATH_DOUBT_RETRIES, SYN_ACK_RETRIES_MAX, SYN_RETRIES_MAX};
 use crate::tcp::connection::Connection;
 use crate::tcp::event::Reason;
-use crate::tcp::input::{Context, Outcome};
 use crate::tcp::loss::Timer;
 use crate::tcp::reply::Reply;
+use crate::tcp::segment::{Context, Outcome};
 use crate::tcp::state::{Action, Event, State};
 use crate::time::{Duration, Instant};
 

@@ -6,7 +6,7 @@ use exos_wire::SeqNumber;
 use super::repair::Repair;
 use super::{Acknowledgement, Phase};
 use crate::tcp::congestion::{Ack, Cause, Congested, DeliveryRate};
-use crate::tcp::input::{Context, Segment};
+use crate::tcp::segment::{Context, Segment};
 use crate::tcp::sender::Sender;
 use crate::time::Instant;
 

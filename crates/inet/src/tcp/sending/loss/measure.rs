@@ -4,7 +4,7 @@
 use exos_wire::tcp::Timestamps;
 
 use super::scoreboard::{Delivered, Sent};
-use crate::tcp::input::Segment;
+use crate::tcp::segment::Segment;
 use crate::tcp::sender::Sender;
 use crate::time::{Duration, Instant};
 

@@ -21,7 +21,6 @@ use exos_wire::SeqNumber;
 
 pub(in crate::tcp) use recovery::Acknowledgement;
 
-use crate::tcp::connection::NEVER;
 use crate::tcp::pacing::Pacer;
 use crate::time::Instant;
 use rack::Rack;
@@ -128,7 +127,7 @@ impl Loss {
             delivered_at: now,
             first_at: now,
             pacer: Pacer::new(),
-            held_until: NEVER,
+            held_until: Instant::NEVER,
             app_limited_until: None,
             rate: 0,
             rate_app_limited: false,
@@ -222,7 +221,7 @@ impl Flight {
     #[inline]
     pub fn release(&mut self) {
         if let Some(loss) = &mut self.0 {
-            loss.held_until = NEVER;
+            loss.held_until = Instant::NEVER;
         }
     }
 

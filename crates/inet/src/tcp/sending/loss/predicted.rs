@@ -6,7 +6,7 @@
 
 use super::{Acknowledgement, Loss, Phase};
 use crate::tcp::acknowledged::Acked;
-use crate::tcp::input::Segment;
+use crate::tcp::segment::Segment;
 use crate::tcp::sender::Sender;
 use crate::time::Instant;
 

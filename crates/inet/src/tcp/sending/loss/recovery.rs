@@ -7,7 +7,7 @@ use super::rack::Conditions;
 use super::scoreboard::Delivered;
 use crate::limits::DUPLICATE_ACKS;
 use crate::tcp::congestion::Cause;
-use crate::tcp::input::{Context, Segment};
+use crate::tcp::segment::{Context, Segment};
 use crate::tcp::sender::Sender;
 use crate::time::Instant;
 

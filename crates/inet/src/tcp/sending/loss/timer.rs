@@ -3,8 +3,7 @@
 use super::{Phase, Timer};
 use crate::limits::{RTO_VARIATION_MIN, TAIL_PROBE_SLACK};
 use crate::tcp::congestion::{Cause, Congested};
-use crate::tcp::connection::NEVER;
-use crate::tcp::input::Context;
+use crate::tcp::segment::Context;
 use crate::tcp::sender::Sender;
 use crate::time::Instant;
 
@@ -17,13 +16,13 @@ impl Sender {
         now: Instant,
     ) {
         if self.loss.board.outstanding() == 0 {
-            (self.timer, self.retransmit_at) = (Timer::Retransmit, NEVER);
+            (self.timer, self.retransmit_at) = (Timer::Retransmit, Instant::NEVER);
         } else if let Some(at) = again {
             (self.timer, self.retransmit_at) = (Timer::Reorder, at.max(now));
         } else if advanced
             || self.timer == Timer::Reorder
             // What was to be sent again at once, which would have set it, was taken back.
-            || self.retransmit_at == NEVER
+            || self.retransmit_at == Instant::NEVER
             || (self.timer == Timer::Tail && self.tail_probe_after_us().is_none())
         {
             // RFC 6298 §5.3: only what is new starts it again.
@@ -108,7 +107,7 @@ impl Sender {
         cx.counters.tcp_tail_probes += 1;
         self.loss.tail_due = true;
         // Armed again when the probe leaves.
-        (self.timer, self.retransmit_at) = (Timer::Retransmit, NEVER);
+        (self.timer, self.retransmit_at) = (Timer::Retransmit, Instant::NEVER);
     }
 
     /// The retransmission timer ran out for data in flight (RFC 6298 §5.4 to §5.6).
