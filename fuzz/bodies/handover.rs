@@ -30,7 +30,7 @@ const MEMORY_MAX: usize = 64 << 20;
 
 /// Any bytes as a connection's fields.
 pub fn handover(data: &[u8]) {
-    let mut bytes = b"EXTC\x03\x00".to_vec();
+    let mut bytes = b"EXTC\x04\x00".to_vec();
     bytes.extend(((HEAD + data.len()) as u32).to_le_bytes());
     bytes.extend(data);
     let detached = match DetachedConnection::decode(&bytes) {

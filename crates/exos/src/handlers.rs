@@ -81,7 +81,7 @@ impl Exos {
                 "SYNs can be answered in the kernel on AF_XDP only",
             ));
         };
-        let recipe = self.stack.answer_elsewhere(now, listener);
+        let recipe = self.stack.offload_syns(now, listener);
         let recipe = recipe.ok_or_else(|| {
             Error::new("SYNs can be answered in the kernel only with all usual TCP options")
                 .mend("offer selective acknowledgements, or have the stack answer")
@@ -98,7 +98,7 @@ impl Exos {
             may_be_partial: link.offload().rx_partial_checksum,
         };
         if let Err(e) = link.set_handler(&handler) {
-            self.stack.answer_here(now, listener);
+            self.stack.stop_offloading_syns(now, listener);
             return Err(e);
         }
         let unproven = handler.may_be_partial.then(|| Unproven {
@@ -118,7 +118,8 @@ impl Exos {
         if let Link::Xdp(link) = &mut self.link {
             link.remove_handler();
         }
-        self.stack.answer_here(self.now(), handler.listener);
+        self.stack
+            .stop_offloading_syns(self.now(), handler.listener);
     }
 
     /// Looks now and then whether answers of the handler arrive; to be called once a turn. When they do not, SYNs are

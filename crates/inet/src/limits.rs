@@ -479,13 +479,13 @@ pub const EPHEMERAL_FIRST: u16 = 49_152;
 /// than the routers of any link; a miss costs a look at routes and neighbours.
 pub const PATHS_KEPT: usize = 64;
 
-/// Kits of memory (send queue, scoreboard) of ended connections kept for those that come next: as many as end
+/// Memory (send queues, scoreboards) of ended connections kept for those that come next: as many as end
 /// within one turn of a busy program's loop. About 700 bytes each.
-pub const KITS_KEPT: usize = 64;
+pub const RECYCLED_KEPT: usize = 64;
 
 /// Places in a connection's queues of what is in flight while its peer's window is closed: for a probe, and the segment or
 /// two that a slow reader makes room for.
 pub const SLIM_PLACES: usize = 2;
 
-/// Places in a kit's queues: one that had to grow further goes back to the allocator.
-pub const KIT_PLACES_MAX: usize = 32;
+/// Places in the queues of such memory: one that had to grow further goes back to the allocator.
+pub const RECYCLED_PLACES_MAX: usize = 32;

@@ -16,7 +16,6 @@
 
 mod body;
 mod config;
-mod elsewhere;
 mod header_prediction;
 mod input;
 mod messages;
@@ -25,6 +24,7 @@ mod packets;
 mod passing;
 mod path_cache;
 mod segments;
+mod syn_offload;
 
 use std::collections::VecDeque;
 use std::net::IpAddr;

@@ -1,23 +1,25 @@
 //! TCP (RFC 9293): the connections of one stack, found by their four-tuple and driven together.
 //!
-//! [`connection`] is the control block, [`state`] the table of transitions. A connection begins in `opening`; what comes in on
+//! [`connection`] is the control block: a sender, a receiver, how long silence may last; [`state`] is the table of transitions. A connection begins in `opening`; what comes in on
 //! it passes `receiving`, what goes out `sending`, which also knows what was lost and how fast to go. It lives in `table`,
-//! also in TIME-WAIT, and hears of time by `timers`. `handover` moves it to another stack. For the program: [`options`] are
+//! also in TIME-WAIT, and hears of time by `timers`. `handover` moves it to another stack, with `codec`. For the program: [`options`] are
 //! what it says of a connection, [`event`] what it hears, `info` what it may look at.
 //!
 //! | room | files |
 //! |---|---|
-//! | `opening` | `ports` from where we open, `listener` and `passive` what others open, `cookie` what is not kept of it, [`elsewhere`] who answers it for us, [`options`] and `ip` what a program asks for |
-//! | `receiving` | [`input`] the segments, `text` what they bring, [`receive`] the received bytes, `reassembly` those beyond a gap, `window` what we announce, `autotune` how wide it should be |
-//! | `sending` | [`output`] the segments, `loss` what was sent and what became of it, `sack` what is said of it, [`rtt`], [`congestion`] and `pacing` the timer, the window and the pace, [`ecn`] congestion on the way, `mtu` how long a segment may be, `kit` the memory for that, [`reply`] answers that belong to no connection |
-//! | `table` | `slab` the slots, [`flow`] and `index` how one is found, `lookup` from a segment to its connection, `queues` of those with something to send, to tell, or a deadline, [`memory`] and `relief` the memory of all, [`time_wait`] what remains of finished ones |
-//! | `timers` | [`wheel`] all that is due, [`alarms`] in it, [`life`] how long silence lasts |
+//! | `opening` | `ports` from where we open, `listener` and `passive` what others open, `cookie` what is not kept of it, [`syn_offload`] who answers it for us, [`options`] and `ip` what a program asks for |
+//! | `receiving` | [`input`] the segments, `prediction` those that are expected, `receiver` what is known of what comes, `text` what they bring, [`receive`] the received bytes, `reassembly` those beyond a gap, `sack` what is said of these, `window` what we announce, `autotune` and `tuning` how wide it should be |
+//! | `sending` | `sender` what is known of what is sent, [`output`] the segments, `piece`, `new_data` and `retransmit` what leaves next, `acknowledged` what the peer has, `loss` what was sent and what became of it, [`rtt`], [`congestion`] and `pacing` the timer, the window and the pace, [`ecn`] and `marks` congestion on the way, `mtu` and `path_mtu` how long a segment may be, `recycling` the memory for that, [`reply`] answers that belong to no connection |
+//! | `table` | `slab` the slots, [`flow`] and `index` how one is found, `lookup` from a segment to its connection, `delivery` what arrives there, `queues` of those with something to send, to tell, or a deadline, [`memory`] and `pruning` the memory of all, [`time_wait`] what remains of finished ones |
+//! | `timers` | [`wheel`] all that is due, [`alarms`] in it, [`liveness`] how long silence lasts, `timeouts` what is done when time has passed |
 //!
 //! This file holds them together.
 //!
 //! Polling order: `handle_segment` for all that arrived, `handle_timeout`, `poll_event` until there is
 //! none (the program gives its commands), then `poll_output` until there is none.
 
+mod agreed;
+mod codec;
 mod commands;
 pub mod connection;
 pub mod event;
@@ -25,27 +27,26 @@ mod handover;
 mod info;
 mod opening;
 mod receiving;
+pub mod segment;
 mod sending;
 pub mod state;
 mod table;
 mod timers;
 
 use opening::{cookie, ip, listener, passive, ports};
-pub use opening::{elsewhere, options};
-use receiving::{autotune, reassembly, window};
+pub use opening::{options, syn_offload};
 pub use receiving::{input, receive};
+use receiving::{reassembly, receiver, sack};
+use sending::{acknowledged, loss, pacing, recycling, sender};
 pub use sending::{congestion, ecn, output, reply, rtt};
-use sending::{kit, loss, mtu, pacing, sack};
 pub use table::{flow, memory, time_wait};
-use table::{index, queues, relief, slab};
-pub use timers::{alarms, life, wheel};
+use table::{id, index, pruning, queues, slab};
+pub use timers::{alarms, liveness, wheel};
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 
 use exos_buf::Slice;
-use exos_wire::SeqNumber;
-use exos_wire::tcp::TcpFlags;
 
 pub use connection::{Connection, Path};
 pub use ecn::{Ecn, EcnMode};
@@ -53,35 +54,33 @@ pub use event::{Event, EventSet, OpenError, Reason};
 pub use flow::Flow;
 pub(crate) use flow::FlowKey;
 pub use handover::{DetachedConnection, HandoverError};
+pub use id::ConnectionId;
 pub use info::Info;
-pub use input::Segment;
 pub use ip::IpFields;
-pub use life::Keepalive;
 pub use listener::{ListenOptions, ListenerId, Share, SynCookies};
+pub use liveness::Keepalive;
 pub use memory::{MemoryInfo, Pressure};
 pub use options::Options;
 pub use output::Outgoing;
 pub(crate) use ports::Source;
 pub use reply::Reply;
-pub use slab::ConnectionId;
+pub use segment::Segment;
 pub use state::State;
 
 use crate::counters::Counters;
-use crate::icmp::{self, TokenBucket};
+use crate::icmp::TokenBucket;
 use crate::limits::{MSS_DEFAULT_V4, MSS_DEFAULT_V6, SYN_COOKIES_BURST, SYN_COOKIES_PER_SECOND};
 use crate::siphash::SipKey;
 use crate::time::{Duration, Instant};
 use commands::Network;
 use handover::HandedOver;
 use index::Index;
-use input::{Context, Outcome};
-use kit::Kits;
 use listener::Listener;
 use memory::Memory;
-use passive::Arrived;
 use ports::Ports;
+use pruning::Prunable;
 use queues::Queues;
-use relief::Holding;
+use recycling::Recycled;
 use reply::Replies;
 use slab::Slab;
 use state::{Action, Event as StateEvent};
@@ -120,13 +119,13 @@ pub struct Tcp {
     replies: Replies,
     cookie_rate: TokenBucket,
     /// Somebody answers SYNs of a listener for us.
-    elsewhere: bool,
+    offloads_syns: bool,
     /// Of the receive queues of all connections.
     memory: Memory,
     /// Connections with data beyond gaps, which can be given up.
-    holding: Holding,
+    prunable: Prunable,
     /// Of ended connections, for new ones.
-    kits: Kits,
+    recycled: Recycled,
     handed_over: HandedOver,
     key: SipKey,
     next_listener: NonZeroU32,
@@ -156,11 +155,11 @@ impl Tcp {
             found: None,
             ending: None,
             replies: Replies::default(),
-            elsewhere: false,
+            offloads_syns: false,
             cookie_rate: TokenBucket::new(SYN_COOKIES_PER_SECOND, SYN_COOKIES_BURST, now),
             memory: Memory::default(),
-            holding: Holding::default(),
-            kits: Kits::default(),
+            prunable: Prunable::default(),
+            recycled: Recycled::default(),
             handed_over: HandedOver::new(key),
             key,
             next_listener: NonZeroU32::MIN,
@@ -237,15 +236,15 @@ impl Tcp {
             return;
         };
         let c = &mut entry.connection;
-        let owed = c.ack_owed;
-        c.pressure = self.memory.pressure();
+        let owed = c.receiver.owed();
+        c.receiver.set_pressure(self.memory.pressure());
         // What is kept goes back when the connection rests, which the wheel tells.
-        if entry.armed != connection::NEVER && !entry.closed {
+        if entry.armed != Instant::NEVER && !entry.closed {
             c.consume_keeping(count, &mut self.memory);
         } else {
             c.consume(count, &mut self.memory);
         }
-        if c.ack_owed != owed && !entry.closed {
+        if c.receiver.owed() != owed && !entry.closed {
             self.queues.settle_sending(id, entry);
         }
     }
@@ -261,7 +260,7 @@ impl Tcp {
         let Some(c) = self.slab.get_mut(id).filter(|_| taken < count) else {
             return 0;
         };
-        c.receive.skip(count - taken);
+        c.receiver.queue_mut().skip(count - taken);
         c.skipping()
     }
 
@@ -389,189 +388,5 @@ impl Tcp {
     /// as many as there are connections with a deadline.
     pub fn timer_entries(&self) -> usize {
         self.queues.timer_entries()
-    }
-
-    // What arrives.
-
-    /// Take in a segment from `flow.remote()` to `flow.local()`. True when it acknowledges something new:
-    /// then the peer hears us, and so does the neighbour on the way to it.
-    pub fn handle_segment(
-        &mut self,
-        now: Instant,
-        flow: Flow,
-        seg: &Segment<'_>,
-        local: Local,
-        counters: &mut Counters,
-    ) -> bool {
-        counters.tcp_segments_received += 1;
-        let hash = flow.table_hash(&self.key);
-        if let Some(id) = self.find(&flow, hash) {
-            self.found = Some(id);
-            return self.deliver(now, id, seg, counters);
-        }
-        if self.handed_over.has(now, &flow, !seg.has(TcpFlags::SYN)) {
-            counters.drop_tcp_handed_over += 1;
-            return false;
-        }
-        let arrived = Arrived {
-            now,
-            flow,
-            hash,
-            seg,
-            local,
-        };
-        if !self.in_time_wait(arrived, counters) {
-            self.in_listen(arrived, None, counters);
-        }
-        false
-    }
-
-    fn deliver(
-        &mut self,
-        now: Instant,
-        id: ConnectionId,
-        seg: &Segment<'_>,
-        counters: &mut Counters,
-    ) -> bool {
-        let Some(entry) = self.slab.entry_mut(id).filter(|e| !e.closed) else {
-            return false;
-        };
-        let c = &mut entry.connection;
-        c.pressure = self.memory.pressure();
-        if !self.fast_paths || !c.is_predicted(seg) {
-            return self.deliver_by_steps(now, id, seg, counters);
-        }
-        let progress = seg.ack != c.snd_una;
-        let mut cx = Context {
-            now,
-            counters,
-            replies: &mut self.replies,
-            memory: &mut self.memory,
-        };
-        c.take_predicted(seg, &mut cx);
-        self.queues.settle(id, entry);
-        self.queues.see_to_rest(now, id, entry);
-        if self.memory.wants_relief() {
-            self.relieve(counters);
-        }
-        progress
-    }
-
-    #[inline(never)]
-    fn deliver_by_steps(
-        &mut self,
-        now: Instant,
-        id: ConnectionId,
-        seg: &Segment<'_>,
-        counters: &mut Counters,
-    ) -> bool {
-        if self.elsewhere && self.replaces(now, id, seg, counters) {
-            return false;
-        }
-        let Some(entry) = self.slab.entry_mut(id).filter(|e| !e.closed) else {
-            return false;
-        };
-        let c = &mut entry.connection;
-        let acknowledged = c.snd_una;
-        let half_open = c.is_half_open();
-        if self.among_others && half_open && !c.is_answered_by(seg) {
-            // A SYN that was repeated may have gone to another stack, which has answered it again.
-            self.unknown = true;
-            return false;
-        }
-        let outcome = c.handle_segment(
-            seg,
-            &mut Context {
-                now,
-                counters,
-                replies: &mut self.replies,
-                memory: &mut self.memory,
-            },
-        );
-        let progress = c.snd_una.gt(acknowledged);
-        let begins_to_hold = c.receive.begins_to_hold();
-        let opened = half_open && c.state() != State::SynReceived;
-        if outcome == Outcome::Keep {
-            self.queues.settle(id, entry);
-            self.queues.see_to_rest(now, id, entry);
-        }
-        if opened {
-            let listener = entry.connection.listener;
-            self.half_open_ended(listener);
-        }
-        if outcome != Outcome::Keep {
-            self.conclude(now, id, outcome, counters);
-        }
-        if begins_to_hold {
-            self.note_holding(id);
-        }
-        if self.memory.wants_relief() {
-            self.relieve(counters);
-        }
-        progress
-    }
-
-    /// Do as the connection's outcome says.
-    #[inline]
-    pub(super) fn conclude(
-        &mut self,
-        now: Instant,
-        id: ConnectionId,
-        outcome: Outcome,
-        counters: &mut Counters,
-    ) {
-        match outcome {
-            Outcome::Keep => {}
-            Outcome::Close(reason) => self.close(id, reason),
-            Outcome::TimeWait => self.start_time_wait(now, id, counters),
-        }
-        self.settle(id);
-    }
-
-    /// An ICMP error says that the peer of `flow` cannot be reached (RFC 1122 §4.2.3.9).
-    ///
-    /// It is heard only when `seq` is in flight (RFC 5927 §4.1). Only a hard error for a connection that
-    /// is not standing yet ends it; any other is remembered, and retransmission goes on.
-    pub fn handle_unreachable(
-        &mut self,
-        now: Instant,
-        flow: &Flow,
-        seq: SeqNumber,
-        reason: icmp::Reason,
-        hard: bool,
-    ) {
-        let Some(id) = self.find(flow, flow.table_hash(&self.key)) else {
-            return;
-        };
-        let Some(c) = self.slab.get_mut(id) else {
-            return;
-        };
-        if !seq.ge(c.snd_una) || !seq.lt(c.snd_max) {
-            return;
-        }
-        if hard && c.state() == State::SynSent {
-            c.follow(StateEvent::GiveUp);
-            self.close(id, Reason::Unreachable);
-            self.settle(id);
-        } else if c.active || c.state().is_synchronized() {
-            c.remember_error(now, reason);
-        } else {
-            // Of a half-open connection nothing more is kept: it may be a stranger's.
-            c.syn_ack_is_unwanted();
-        }
-    }
-
-    /// An ICMP error says that packets to the peer of `flow` must be smaller (RFC 1191, RFC 8201):
-    /// `mss` is what then fits a segment, options not taken off.
-    pub fn handle_too_big(&mut self, now: Instant, flow: &Flow, seq: SeqNumber, mss: u16) {
-        let Some(id) = self.find(flow, flow.table_hash(&self.key)) else {
-            return;
-        };
-        let Some(c) = self.slab.get_mut(id) else {
-            return;
-        };
-        if seq.ge(c.snd_una) && seq.lt(c.snd_max) && c.shrink_segments(now, mss) {
-            self.settle(id);
-        }
     }
 }

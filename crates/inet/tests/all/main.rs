@@ -6,7 +6,6 @@ mod checksums;
 mod corners;
 mod corpus;
 mod deadlines;
-mod elsewhere;
 mod fast_paths;
 #[path = "../../../../fuzz/bodies/frames.rs"]
 mod frames;
@@ -20,4 +19,5 @@ mod runner;
 mod scripts;
 mod sharing;
 mod skipping;
+mod syn_offload;
 mod two_stacks;

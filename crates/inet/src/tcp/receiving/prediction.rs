@@ -11,8 +11,10 @@ use exos_wire::tcp::TcpFlags;
 
 use crate::tcp::connection::Connection;
 use crate::tcp::ecn::Ecn;
-use crate::tcp::input::{Context, Segment};
+use crate::tcp::event::EventSet;
 use crate::tcp::memory::Pressure;
+use crate::tcp::receiver::Receiver;
+use crate::tcp::segment::{Context, Segment};
 use crate::tcp::state::State;
 
 impl Connection {
@@ -22,28 +24,11 @@ impl Connection {
         let Some(stamp) = seg.options.timestamps else {
             return false;
         };
-        let room = (self.rcv_edge - self.rcv_nxt).max(0) as usize;
-        let progress = seg.ack != self.snd_una;
-        let window = u32::from(seg.window) << self.snd_scale;
         self.state == State::Established
-            && seg.seq == self.rcv_nxt
+            && self.receiver.predicts(seg, stamp.value)
+            && self.sender.predicts(seg)
             && seg.flags.0 & !TcpFlags::PSH.0 == TcpFlags::ACK.0
             && seg.ecn == Ecn::NotEct
-            && seg.payload.len() <= room
-            // An acknowledgement of what was sent, or data that says nothing else.
-            && match progress {
-                true => seg.ack.gt(self.snd_una) && seg.ack.le(self.snd_max) && window > 0,
-                false => window == self.snd_wnd && !seg.payload.is_empty(),
-            }
-            && self.timestamps
-            && stamp.value.wrapping_sub(self.ts_recent) as i32 >= 0
-            && self.snd_wnd > 0
-            && !self.discarding
-            && !self.probing
-            && self.retries == 0
-            && self.peer_fin.is_none()
-            && self.pressure == Pressure::None
-            && self.receive.beyond().is_none()
             && seg.options.sack.is_empty()
             && seg.options.user_timeout.is_none()
     }
@@ -51,30 +36,33 @@ impl Connection {
     /// Take it in.
     #[inline]
     pub(in crate::tcp) fn take_predicted(&mut self, seg: &Segment<'_>, cx: &mut Context<'_>) {
-        self.heard_at = cx.now;
-        if let Some(stamp) = seg
-            .options
-            .timestamps
-            .filter(|_| seg.seq.le(self.last_ack_sent))
-        {
-            self.ts_recent = stamp.value;
+        self.liveness.heard(cx.now);
+        if let Some(stamp) = seg.options.timestamps {
+            self.receiver.stamped(seg.seq, stamp.value);
         }
-        if seg.ack != self.snd_una {
-            if !self.take_predicted_ack(seg, cx.now) {
-                self.set_window(seg.seq, seg.ack, u32::from(seg.window) << self.snd_scale);
-                self.new_data_acknowledged(seg, cx);
-            }
-        } else if self.snd_wl1.le(seg.seq) {
-            // Else what came beyond a gap has said something newer of the window.
-            (self.snd_wl1, self.snd_wl2) = (seg.seq, seg.ack);
+        if self.sender.take_predicted(seg, cx).data {
+            self.tell(EventSet::ACKNOWLEDGED);
         }
-        if seg.payload.is_empty() {
-            return;
+        if !seg.payload.is_empty() {
+            let taken = self
+                .receiver
+                .take_next(seg, self.sender.agreed(), self.sender.rtt(), cx);
+            self.note_taken(taken, cx);
         }
-        let len = self.note_arrival(seg, seg.payload.len(), cx.now);
-        let skipping = self.skipping();
-        self.receive.append(seg.payload, cx.memory);
-        let advanced = seg.payload.len() as u32;
-        self.received_in_order(seg, (advanced, len), (false, skipping), cx);
+    }
+}
+
+impl Receiver {
+    /// It is expected next, not from the past, fits the window, and nothing waits beyond a gap.
+    #[inline]
+    fn predicts(&self, seg: &Segment<'_>, stamp: u32) -> bool {
+        let room = (self.rcv_edge - self.rcv_nxt).max(0) as usize;
+        seg.seq == self.rcv_nxt
+            && seg.payload.len() <= room
+            && stamp.wrapping_sub(self.ts_recent) as i32 >= 0
+            && !self.discarding
+            && self.peer_fin.is_none()
+            && self.pressure == Pressure::None
+            && self.is_in_order()
     }
 }

@@ -17,7 +17,7 @@ use exos_wire::SeqNumber;
 use exos_wire::tcp::SackBlocks;
 
 use crate::limits::{RECEIVE_BUFFER_BYTES_MIN, UNREAD_UNDER_PRESSURE_BYTES, WINDOW_BYTES_MAX};
-use crate::tcp::handover::{HandoverError, Wire};
+use crate::tcp::codec::{HandoverError, Wire};
 use crate::tcp::memory::{Memory, Pressure};
 use crate::tcp::reassembly::{Range, Reassembly};
 

@@ -13,8 +13,8 @@ use crate::tcp::Tcp;
 use crate::tcp::connection::{Connection, Opening};
 use crate::tcp::event::{EventSet, Reason};
 use crate::tcp::flow::{Flow, FlowKey};
-use crate::tcp::input::Segment;
-use crate::tcp::slab::ConnectionId;
+use crate::tcp::id::ConnectionId;
+use crate::tcp::segment::Segment;
 use crate::time::Instant;
 use exos_wire::SeqNumber;
 use std::net::SocketAddr;
@@ -136,8 +136,12 @@ impl Tcp {
     /// The connection's slot and memory are free.
     pub(in crate::tcp) fn forget(&mut self, id: ConnectionId) {
         if let Some(entry) = self.slab.entry_mut(id) {
-            entry.connection.receive.release(&mut self.memory);
-            self.kits.retire(&mut entry.connection);
+            entry
+                .connection
+                .receiver
+                .queue_mut()
+                .release(&mut self.memory);
+            self.recycled.recycle(&mut entry.connection);
             self.slab.remove(id);
         }
     }

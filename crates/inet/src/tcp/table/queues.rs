@@ -10,12 +10,13 @@ use std::collections::{BinaryHeap, VecDeque};
 use crate::counters::Counters;
 use crate::limits::SEGMENTS_PER_TURN;
 use crate::tcp::Tcp;
-use crate::tcp::connection::{NEVER, Path};
+use crate::tcp::connection::Path;
 use crate::tcp::event::{Event, EventSet, Reason};
-use crate::tcp::input::{Context, Outcome};
+use crate::tcp::id::ConnectionId;
 use crate::tcp::output::{Burst, Outgoing};
 use crate::tcp::reply::Reply;
-use crate::tcp::slab::{ConnectionId, Entry};
+use crate::tcp::segment::{Context, Outcome};
+use crate::tcp::slab::Entry;
 use crate::tcp::state::Event as StateEvent;
 use crate::tcp::wheel::Wheel;
 use crate::time::Instant;
@@ -84,8 +85,8 @@ impl Queues {
     /// Nothing leaves now: its pace may allow it later.
     #[inline]
     fn settle_waiting(&mut self, id: ConnectionId, entry: &mut Entry) {
-        let held = entry.connection.loss.held_until;
-        if !entry.paced && held != NEVER {
+        let held = entry.connection.sender.held_until();
+        if !entry.paced && held != Instant::NEVER {
             entry.paced = true;
             self.paced.push(Reverse((held, id)));
         }
@@ -103,7 +104,7 @@ impl Queues {
     /// A connection that holds more memory than it needs to wait has its turn when it rests.
     #[inline]
     pub fn see_to_rest(&mut self, now: Instant, id: ConnectionId, entry: &mut Entry) {
-        if entry.armed == NEVER
+        if entry.armed == Instant::NEVER
             && !entry.closed
             && (entry.connection.holds() || !entry.connection.readable().is_empty())
         {
@@ -177,7 +178,7 @@ impl Tcp {
             // arm another for it would have them grow in number for as long as the connection lives.
             return;
         }
-        entry.armed = NEVER;
+        entry.armed = Instant::NEVER;
         if entry.closed || entry.connection.timer_deadline() > now {
             // It came up for a deadline that has moved: `settle` arms the wheel for the new one. Where
             // nothing is waited for, it comes up once more when nothing has happened for a while.
@@ -286,7 +287,8 @@ impl Tcp {
                 data_max => Burst::Bytes(data_max),
             };
             let out = &mut self.outgoing;
-            entry.connection.pressure = self.memory.pressure();
+            let pressure = self.memory.pressure();
+            entry.connection.receiver.set_pressure(pressure);
             if entry.closed || !entry.connection.poll_segment(now, burst, out) {
                 entry.sending = false;
                 queues.next_turn(None);
@@ -295,7 +297,8 @@ impl Tcp {
                 }
                 continue;
             }
-            entry.connection.receive.tidy(&mut self.memory);
+            let received = entry.connection.receiver.queue_mut();
+            received.tidy(&mut self.memory);
             queues.turn += out.segments();
             if !entry.connection.wants_to_send() {
                 entry.sending = false;
@@ -322,7 +325,7 @@ impl Tcp {
             return false;
         }
         let connection = self.slab.get(id);
-        match connection.and_then(|c| c.find_queued(out.seq, out.data.len())) {
+        match connection.and_then(|c| c.sender.find_queued(out.seq, out.data.len())) {
             Some(data) => out.data = data,
             None => return false,
         }

@@ -1,36 +1,9 @@
 //! Where control blocks live: slots that never move, named by number and generation.
 
-use crate::tcp::connection::{Connection, NEVER};
+use crate::tcp::connection::Connection;
 use crate::tcp::flow::{Flow, FlowKey};
+use crate::tcp::id::ConnectionId;
 use crate::time::Instant;
-
-/// A connection's identity. One that has been closed is never mistaken for a later one.
-#[derive(Copy, Clone, Debug, Default, Eq, PartialEq, Ord, PartialOrd, Hash)]
-pub struct ConnectionId {
-    slot: u32,
-    generation: u32,
-}
-
-impl ConnectionId {
-    /// The slot's number: small, dense, reused by later connections.
-    pub const fn slot(self) -> u32 {
-        self.slot
-    }
-
-    /// As a number: the slot in the low half, how often it was used before in the high one. Never [`u64::MAX`] for a
-    /// connection.
-    pub const fn to_bits(self) -> u64 {
-        (self.generation as u64) << 32 | self.slot as u64
-    }
-
-    /// From that number: a stack's, or that of a program which numbers connections of the kernel's in the same way.
-    pub const fn from_bits(bits: u64) -> Self {
-        Self {
-            slot: bits as u32,
-            generation: (bits >> 32) as u32,
-        }
-    }
-}
 
 /// A control block with its places in the queues, which lie before it: they are looked at with every segment.
 #[repr(C)]
@@ -79,7 +52,7 @@ impl Slab {
             telling: false,
             announced: connection.active,
             closed: false,
-            armed: NEVER,
+            armed: Instant::NEVER,
             connection,
         };
         if let Some(number) = self.free.pop() {
@@ -238,6 +211,8 @@ impl Slab {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::receiver::Receiver;
+    use crate::tcp::sender::Sender;
     use std::mem::offset_of;
 
     /// With its share of the index (8 to 13 bytes) an idle connection stays below 512 bytes, and a chunk in the
@@ -253,20 +228,15 @@ mod tests {
         assert!(CHUNK * size_of::<Slot>() < 128 << 10);
     }
 
-    /// What every segment reads lies in the first 224 bytes of its slot: four cache lines, wherever it begins.
+    /// What every segment reads lies in two runs: to the first of the sender, in three cache lines, and the first of the
+    /// receiver, in one line's bytes.
     #[test]
     fn what_every_segment_needs_lies_together() {
         let before = offset_of!(Slot, entry) + offset_of!(Entry, connection);
-        let ends = [
-            offset_of!(Connection, snd_max) + 4,
-            offset_of!(Connection, rcv_edge) + 4,
-            offset_of!(Connection, events) + 1,
-            offset_of!(Connection, state) + 1,
-            offset_of!(Connection, life_at) + 8,
-            offset_of!(Connection, heard_at) + 8,
-            offset_of!(Connection, loss) + 8,
-        ];
-        let end = before + ends.into_iter().max().unwrap();
-        assert!(end <= 224, "{end}");
+        let sender = offset_of!(Connection, sender) + Sender::EVERY_SEGMENT_BYTES;
+        assert!(before + sender <= 192, "{}", before + sender);
+        assert!(offset_of!(Connection, liveness) < offset_of!(Connection, sender));
+        let receiver = Receiver::EVERY_SEGMENT_BYTES;
+        assert!(receiver <= 64, "{receiver}");
     }
 }

@@ -5,35 +5,41 @@
 //! arrived.
 
 use super::{Acknowledgement, Loss, Phase};
-use crate::tcp::connection::Connection;
-use crate::tcp::input::Segment;
+use crate::tcp::acknowledged::Acked;
+use crate::tcp::segment::Segment;
+use crate::tcp::sender::Sender;
 use crate::time::Instant;
 
-impl Connection {
-    /// Take in an acknowledgement of something new; false, and nothing is changed, when more must be asked. Not inlined:
+impl Sender {
+    /// Take in an acknowledgement of something new; `None`, and nothing is changed, when more must be asked. Not inlined:
     /// received data, which needs none of it, would pay for its registers.
     #[inline(never)]
-    pub(in crate::tcp) fn take_predicted_ack(&mut self, seg: &Segment<'_>, now: Instant) -> bool {
-        if !self.sack || self.mtu.is_some() || !self.loss.at_work().is_some_and(Loss::is_calm) {
-            return false;
+    pub(in crate::tcp) fn take_predicted_ack(
+        &mut self,
+        seg: &Segment<'_>,
+        now: Instant,
+    ) -> Option<Acked> {
+        if !self.agreed.sack
+            || self.mtu.is_some()
+            || !self.loss.at_work().is_some_and(Loss::is_calm)
+        {
+            return None;
         }
         let echo = seg.options.timestamps.map_or(0, |stamp| stamp.echo);
-        let (loss, offset) = (&mut *self.loss, self.ts_offset);
+        let (loss, offset) = (&mut *self.loss, self.agreed.ts_offset);
         let before = Acknowledgement {
             una: self.snd_una,
             in_flight: loss.in_flight(),
             duplicate: false,
         };
         if loss.may_be_mistaken(echo, offset) {
-            return false;
+            return None;
         }
         let newest = loss.rack.newest();
-        let Some((last, oldest_at)) = loss.board.acknowledge_in_order(seg.ack, newest) else {
-            return false;
-        };
-        self.set_window(seg.seq, seg.ack, u32::from(seg.window) << self.snd_scale);
+        let (last, oldest_at) = loss.board.acknowledge_in_order(seg.ack, newest)?;
+        self.set_window(seg.seq, seg.ack, self.window_of(seg));
         let bytes = (seg.ack - self.snd_una) as u32;
-        self.advance_una(seg.ack);
+        let acked = self.advance_una(seg.ack);
         self.rtt
             .measured_us(now.micros().saturating_sub(oldest_at.micros()));
         let rtt_us = now.micros_since(last.at);
@@ -43,7 +49,7 @@ impl Connection {
         self.take_marks_along();
         self.tell_congestion(bytes, before, Some(rtt_us), true, now);
         self.set_timer_after_ack(true, None, now);
-        true
+        Some(acked)
     }
 }
 

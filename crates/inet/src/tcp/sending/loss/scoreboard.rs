@@ -37,7 +37,7 @@ use exos_wire::SeqNumber;
 
 use crate::time::Instant;
 
-use crate::limits::{KIT_PLACES_MAX, SACKED_PIECE_BYTES, SACKED_RANGES_MAX, SLIM_PLACES};
+use crate::limits::{RECYCLED_PLACES_MAX, SACKED_PIECE_BYTES, SACKED_RANGES_MAX, SLIM_PLACES};
 use lost::Again;
 pub use record::{Delivered, Departure, Sent};
 use record::{LOST, RETRANSMITTED, SACKED};
@@ -89,7 +89,8 @@ impl Scoreboard {
         );
         records.clear();
         sacked.clear();
-        let small = records.capacity() <= KIT_PLACES_MAX && sacked.capacity() <= KIT_PLACES_MAX;
+        let small =
+            records.capacity() <= RECYCLED_PLACES_MAX && sacked.capacity() <= RECYCLED_PLACES_MAX;
         *self = Self {
             records,
             sacked,

@@ -6,19 +6,20 @@
 
 use crate::counters::Counters;
 use crate::tcp::Tcp;
-use crate::tcp::slab::{ConnectionId, Slab};
+use crate::tcp::id::ConnectionId;
+use crate::tcp::slab::Slab;
 
 /// Before the list of those that may hold something is looked through, it has this many entries.
 const TIDY_FROM: usize = 1024;
 
 /// Connections that hold data beyond gaps: all that do, and some that did.
 #[derive(Default)]
-pub(in crate::tcp) struct Holding {
+pub(in crate::tcp) struct Prunable {
     connections: Vec<ConnectionId>,
     tidy_at: usize,
 }
 
-impl Holding {
+impl Prunable {
     /// Those that hold something still, each once.
     fn tidy(&mut self, slab: &Slab) {
         self.connections.sort_unstable_by_key(|id| id.slot());
@@ -29,24 +30,24 @@ impl Holding {
 }
 
 fn held_by(slab: &Slab, id: ConnectionId) -> usize {
-    slab.get(id).map_or(0, |c| c.receive.held_beyond())
+    slab.get(id).map_or(0, |c| c.receiver.queue().held_beyond())
 }
 
 impl Tcp {
     /// A connection begins to hold data beyond a gap.
-    pub(in crate::tcp) fn note_holding(&mut self, id: ConnectionId) {
-        self.holding.connections.push(id);
-        if self.holding.connections.len() > self.holding.tidy_at {
-            self.holding.tidy(&self.slab);
+    pub(in crate::tcp) fn note_prunable(&mut self, id: ConnectionId) {
+        self.prunable.connections.push(id);
+        if self.prunable.connections.len() > self.prunable.tidy_at {
+            self.prunable.tidy(&self.slab);
         }
     }
 
     /// Give up data beyond gaps until enough memory is free, or there is no more of it.
     #[cold]
-    pub(in crate::tcp) fn relieve(&mut self, counters: &mut Counters) {
-        self.holding.tidy(&self.slab);
+    pub(in crate::tcp) fn prune(&mut self, counters: &mut Counters) {
+        self.prunable.tidy(&self.slab);
         let mut holders: Vec<(usize, ConnectionId)> = self
-            .holding
+            .prunable
             .connections
             .iter()
             .map(|&id| (held_by(&self.slab, id), id))
@@ -55,12 +56,12 @@ impl Tcp {
         let height = height_for(&holders, self.memory.excess());
         for (_, id) in holders.into_iter().take_while(|h| h.0 > height) {
             if let Some(c) = self.slab.get_mut(id) {
-                let pruned = c.receive.prune(height, &mut self.memory);
+                let pruned = c.receiver.queue_mut().prune(height, &mut self.memory);
                 counters.tcp_out_of_order_pruned += 1;
                 counters.tcp_out_of_order_pruned_bytes += pruned as u64;
             }
         }
-        self.memory.relieved();
+        self.memory.pruned();
     }
 }
 

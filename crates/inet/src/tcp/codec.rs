@@ -21,7 +21,6 @@ use core::ops::Range;
 
 use exos_wire::SeqNumber;
 
-use crate::tcp::connection::NEVER;
 use crate::time::{Duration, Instant};
 
 /// Why bytes are no connection for this stack.
@@ -51,7 +50,7 @@ impl core::fmt::Display for HandoverError {
                 f,
                 "this connection was written by version {version} of the format, this program reads {}; \
                  use the same version on both sides",
-                super::VERSION
+                super::handover::VERSION
             ),
             Self::Truncated => {
                 f.write_str("the connection's bytes end too early; pass all of them")
@@ -250,7 +249,7 @@ impl<'a> Wire<'a> {
 
     /// A moment to come.
     pub fn until(&mut self, value: &mut Instant) -> Done {
-        let mut left = if *value == NEVER {
+        let mut left = if *value == Instant::NEVER {
             u64::MAX
         } else {
             value.micros().saturating_sub(self.now.micros())

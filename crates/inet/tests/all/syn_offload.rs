@@ -50,9 +50,9 @@ impl Wire {
         }
     }
 
-    fn answered_elsewhere() -> Self {
+    fn offloaded() -> Self {
         let mut wire = Self::new();
-        let answer = wire.server.answer_elsewhere(wire.now, wire.listener);
+        let answer = wire.server.offload_syns(wire.now, wire.listener);
         assert_eq!(answer.expect("the usual options").port, 80);
         wire
     }
@@ -143,7 +143,7 @@ impl Wire {
 
 #[test]
 fn a_connection_begins_with_its_first_acknowledgement() {
-    let mut wire = Wire::answered_elsewhere();
+    let mut wire = Wire::offloaded();
     let client = wire.open_from(4000);
     let server = wire.accepted();
     wire.talks((client, server));
@@ -165,8 +165,8 @@ fn nobody_believes_a_cookie_when_nobody_answers_for_him() {
 
 #[test]
 fn cookies_on_their_way_are_good_after_the_last_answer() {
-    let mut wire = Wire::answered_elsewhere();
-    wire.server.answer_here(wire.now, wire.listener);
+    let mut wire = Wire::offloaded();
+    wire.server.stop_offloading_syns(wire.now, wire.listener);
     let client = wire.open_from(4000);
     let server = wire.accepted();
     wire.talks((client, server));
@@ -181,7 +181,7 @@ fn cookies_on_their_way_are_good_after_the_last_answer() {
 
 #[test]
 fn a_four_tuple_in_time_wait_is_used_again() {
-    let mut wire = Wire::answered_elsewhere();
+    let mut wire = Wire::offloaded();
     let client = wire.open_from(4000);
     let server = wire.accepted();
     wire.server.tcp.finish(server);
@@ -200,7 +200,7 @@ fn a_four_tuple_in_time_wait_is_used_again() {
 
 #[test]
 fn a_connection_that_its_peer_has_forgotten_makes_room() {
-    let mut wire = Wire::answered_elsewhere();
+    let mut wire = Wire::offloaded();
     wire.open_from(4000);
     let old = wire.accepted();
     wire.client_restarts();
@@ -220,7 +220,7 @@ fn a_connection_that_its_peer_has_forgotten_makes_room() {
 /// Who does not know a cookie challenges, and replaces nothing.
 #[test]
 fn a_wrong_acknowledgement_replaces_nothing() {
-    let mut wire = Wire::answered_elsewhere();
+    let mut wire = Wire::offloaded();
     let client = wire.open_from(4000);
     let server = wire.accepted();
     let text = exos_buf::Buffer::from(&b"there"[..]);
@@ -264,7 +264,7 @@ fn only_the_usual_options() {
     options.connection.sack = false;
     let listener = server.tcp.listen(None, 80, options).unwrap();
     let now = Instant::from_millis(1);
-    assert!(server.answer_elsewhere(now, listener).is_none());
+    assert!(server.offload_syns(now, listener).is_none());
     server.tcp.close_listener(listener);
-    assert!(server.answer_elsewhere(now, listener).is_none());
+    assert!(server.offload_syns(now, listener).is_none());
 }

@@ -1,4 +1,4 @@
-//! SYNs answered by somebody else, see [`crate::tcp::elsewhere`]: what they have to know of us.
+//! SYNs answered by somebody else, see [`crate::tcp::syn_offload`]: what they have to know of us.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -12,14 +12,14 @@ use crate::time::Instant;
 impl Stack {
     /// Somebody answers SYNs over IPv4 to a listener from now on, with this. `None` where they could not answer as we do,
     /// because its connections are not opened with all of MSS, SACK, timestamps and scale, and nothing else.
-    pub fn answer_elsewhere(&mut self, now: Instant, listener: ListenerId) -> Option<Recipe> {
+    pub fn offload_syns(&mut self, now: Instant, listener: ListenerId) -> Option<Recipe> {
         let local = self.local(false);
-        self.tcp.answer_elsewhere(now, listener, local)
+        self.tcp.offload_syns(now, listener, local)
     }
 
     /// Nobody answers for a listener any more.
-    pub fn answer_here(&mut self, now: Instant, listener: ListenerId) {
-        self.tcp.answer_here(now, listener);
+    pub fn stop_offloading_syns(&mut self, now: Instant, listener: ListenerId) {
+        self.tcp.stop_offloading_syns(now, listener);
     }
 
     /// Addresses of all hosts on our networks (RFC 919), from which no packet comes.

@@ -20,11 +20,11 @@ use crate::tcp::connection::Connection;
 use crate::tcp::cookie::{Kept, SALT_COOKIE};
 use crate::tcp::event::Reason;
 use crate::tcp::flow::Flow;
-use crate::tcp::input::Segment;
+use crate::tcp::id::ConnectionId;
 use crate::tcp::listener::ListenerId;
 use crate::tcp::output::{Burst, Outgoing};
 use crate::tcp::passive::Arrived;
-use crate::tcp::slab::ConnectionId;
+use crate::tcp::segment::Segment;
 use crate::tcp::table::lookup::SALT_SEQUENCE;
 use crate::tcp::{Local, Tcp};
 use crate::time::Instant;
@@ -32,7 +32,7 @@ use crate::time::Instant;
 impl Tcp {
     /// Somebody answers SYNs to a listener from now on, with this. `None` where they could not answer as we do: there is
     /// no such listener, or it offers less or more options than MSS, SACK, timestamps and scale.
-    pub(crate) fn answer_elsewhere(
+    pub(crate) fn offload_syns(
         &mut self,
         now: Instant,
         id: ListenerId,
@@ -66,8 +66,8 @@ impl Tcp {
         if answer.options != usual {
             return None;
         }
-        self.listeners[at].answered_elsewhere = true;
-        self.elsewhere = true;
+        self.listeners[at].offloaded = true;
+        self.offloads_syns = true;
         Some(Recipe {
             port,
             key: self.key.words(),
@@ -83,12 +83,12 @@ impl Tcp {
     }
 
     /// Nobody does any more; cookies that are under way are good as long as they would have been.
-    pub(crate) fn answer_here(&mut self, now: Instant, id: ListenerId) {
+    pub(crate) fn stop_offloading_syns(&mut self, now: Instant, id: ListenerId) {
         for listener in self.listeners.iter_mut().filter(|l| l.id == id) {
-            listener.answered_elsewhere = false;
+            listener.offloaded = false;
             listener.cookie_at = Some(now);
         }
-        self.elsewhere = self.listeners.iter().any(|l| l.answered_elsewhere);
+        self.offloads_syns = self.listeners.iter().any(|l| l.offloaded);
     }
 
     /// Whether a segment that says something else than the connection which we know brings back a cookie, given out by
@@ -96,12 +96,12 @@ impl Tcp {
     pub(in crate::tcp) fn opens_anew(&self, now: Instant, flow: &Flow, seg: &Segment<'_>) -> bool {
         let only_acknowledges =
             seg.has(TcpFlags::ACK) && !seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::RST);
-        self.elsewhere
+        self.offloads_syns
             && only_acknowledges
             && self
                 .listeners
                 .iter()
-                .any(|l| l.answered_elsewhere && l.port == flow.local_port())
+                .any(|l| l.offloaded && l.port == flow.local_port())
             && Kept::redeem(&self.key, now, flow, seg).is_some()
     }
 
@@ -117,11 +117,11 @@ impl Tcp {
         let Some(c) = self.slab.get(id) else {
             return false;
         };
-        let is_ours = seg.ack.le(c.snd_max) && seg.ack.ge(c.snd_una);
+        let is_ours = seg.ack.le(c.sender.snd_max()) && seg.ack.ge(c.sender.snd_una());
         let (flow, local) = (
             *c.flow(),
             Local {
-                mss: c.mss_announced,
+                mss: c.receiver.mss_announced(),
             },
         );
         if is_ours || !self.opens_anew(now, &flow, seg) {

@@ -15,9 +15,10 @@ use exos_wire::SeqNumber;
 use exos_wire::tcp::SackBlocks;
 
 use crate::limits::{SACK_ON_DATA_MSS_MIN, SACK_RANGES_REMEMBERED, SACK_REPEATS_REMEMBERED};
-use crate::tcp::connection::Connection;
-use crate::tcp::input::Context;
+use crate::tcp::agreed::Agreed;
 use crate::tcp::reassembly::Range;
+use crate::tcp::receiver::Receiver;
+use crate::tcp::segment::Context;
 
 /// Blocks that fit beside timestamps: (40 - 12 - 4) / 8.
 const BLOCKS_WITH_TIMESTAMPS: usize = 3;
@@ -173,61 +174,63 @@ impl Reports {
     }
 }
 
-impl Connection {
-    /// The most blocks of one segment.
-    fn sack_blocks_max(&self) -> usize {
-        if self.timestamps {
-            BLOCKS_WITH_TIMESTAMPS
-        } else {
-            BLOCKS_ALONE
-        }
+/// The most blocks of one segment, beside timestamps or not.
+const fn blocks_max(timestamps: bool) -> usize {
+    if timestamps {
+        BLOCKS_WITH_TIMESTAMPS
+    } else {
+        BLOCKS_ALONE
     }
+}
 
-    /// The most payload of one segment that leaves now: what the SACK option takes is the
-    /// payload's loss, for the path's MTU bounds both.
-    pub(in crate::tcp) fn mss_now(&self) -> u16 {
-        let Some(beyond) = self.receive.beyond().filter(|_| self.sack) else {
-            return self.mss;
+impl Receiver {
+    /// The most data of a segment of `mss` bytes with what there is to report.
+    #[inline]
+    pub fn mss_beside_report(&self, mss: u16, agreed: Agreed) -> u16 {
+        let Some(beyond) = self.queue().beyond().filter(|_| agreed.sack) else {
+            return mss;
         };
-        let count = beyond.count_blocks(self.sack_blocks_max());
-        if count == 0 || self.mss < SACK_ON_DATA_MSS_MIN {
-            return self.mss;
+        let count = beyond.count_blocks(blocks_max(agreed.timestamps));
+        if count == 0 || mss < SACK_ON_DATA_MSS_MIN {
+            return mss;
         }
-        self.mss - (4 + 8 * count as u16)
+        mss - (4 + 8 * count as u16)
     }
 
     /// The blocks for a segment with `len` bytes of data, and the size of segments into which the link
     /// must cut it if it is longer. No blocks where there is no room for them: they then leave on
     /// an acknowledgement of their own.
-    pub(in crate::tcp) fn take_sack(&mut self, len: usize) -> (SackBlocks, u16) {
-        if self.receive.beyond().is_none() || !self.sack {
-            return (SackBlocks::NONE, self.mss);
+    #[inline]
+    pub fn take_report(&mut self, len: usize, mss: u16, agreed: Agreed) -> (SackBlocks, u16) {
+        if self.is_in_order() || !agreed.sack {
+            return (SackBlocks::NONE, mss);
         }
-        let (mss, most) = (self.mss_now(), self.sack_blocks_max());
-        let whole = usize::from(self.mss);
-        let small = self.mss < SACK_ON_DATA_MSS_MIN && len > 0;
-        if small || (len > usize::from(mss) && len <= whole) {
-            return (SackBlocks::NONE, self.mss);
+        let beside = self.mss_beside_report(mss, agreed);
+        let small = mss < SACK_ON_DATA_MSS_MIN && len > 0;
+        if small || (len > usize::from(beside) && len <= usize::from(mss)) {
+            return (SackBlocks::NONE, mss);
         }
-        (self.receive.take_blocks(self.rcv_nxt, most), mss)
+        let (next, most) = (self.rcv_nxt(), blocks_max(agreed.timestamps));
+        (self.queue_mut().take_blocks(next, most), beside)
     }
 
     /// There is something to say that took no place on the segments that have left.
     #[inline]
-    pub(in crate::tcp) fn owes_report(&self) -> bool {
-        self.sack && self.receive.has_report()
+    pub fn owes_report(&self, sack: bool) -> bool {
+        sack && self.queue().has_report()
     }
 
     /// A segment brought again what was received: from `left` up to `right`.
-    pub(in crate::tcp) fn report_repeated(
+    pub fn report_repeated(
         &mut self,
         left: SeqNumber,
         right: SeqNumber,
+        sack: bool,
         cx: &mut Context<'_>,
     ) {
-        if self.sack && left.lt(right) {
+        if sack && left.lt(right) {
             cx.counters.tcp_dsacks_sent += 1;
-            self.receive.report_repeated((left, right), cx.memory);
+            self.queue_mut().report_repeated((left, right), cx.memory);
         }
     }
 }
