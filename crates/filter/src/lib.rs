@@ -34,6 +34,7 @@ pub mod layers;
 pub mod limits;
 pub mod literal;
 mod mirror;
+mod packet;
 pub mod program;
 pub mod rationed;
 mod satisfy;

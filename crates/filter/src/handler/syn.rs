@@ -23,6 +23,7 @@ mod write;
 
 use super::Handler;
 use crate::ebpf::{Alu, Assembler, Condition, Helper, Insn, Label, Reg, Size};
+use crate::packet::{Bytes, NETWORK as IP};
 use crate::program::{Counter, Program, xdp};
 use exos_wire::Mac;
 use exos_wire::tcp::cookie::Recipe;
@@ -45,8 +46,6 @@ pub struct SynHandler {
 }
 
 /// Where things lie in the frame.
-const TYPE: usize = 12;
-const IP: usize = 14;
 const SOURCE: usize = IP + 12;
 const DESTINATION: usize = IP + 16;
 const TCP: usize = IP + 20;
@@ -66,6 +65,11 @@ const COUNTER: i16 = -72;
 
 const CONTEXT: Reg = Reg::R6;
 const FRAME: Reg = Reg::R7;
+/// All of the packet.
+const PACKET: Bytes = Bytes {
+    start: FRAME,
+    end: Reg::R9,
+};
 
 /// Don't Fragment, identification 0 (RFC 6864 §4.1).
 const ATOMIC: u32 = 0x4000;
@@ -94,8 +98,8 @@ impl Shape {
         }
     }
 
-    const fn frame_len(self) -> i32 {
-        (TCP + 4 * self.words()) as i32
+    const fn frame_len(self) -> usize {
+        TCP + 4 * self.words()
     }
 
     /// The IPv4 packet's length.

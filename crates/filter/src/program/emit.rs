@@ -10,6 +10,7 @@ use super::verdicts::Verdict;
 use super::{Action, ProgramMaps, xdp};
 use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
 use crate::literal::{Base, Literal, Test, Width};
+use crate::packet::NETWORK;
 
 pub(super) const CONTEXT: Reg = Reg::R1;
 /// The frame, moved on by a VLAN tag.
@@ -22,9 +23,6 @@ pub(super) const TRANSPORT: Reg = Reg::R6;
 pub(super) const PROTOCOL: Reg = Reg::R7;
 pub(super) const SCRATCH: Reg = Reg::R0;
 pub(super) const SCRATCH2: Reg = Reg::R8;
-
-/// From [`FRAME`] to the network header.
-pub(super) const NETWORK: usize = 14;
 
 /// Bytes known to be in the packet behind each pointer.
 #[derive(Clone, Copy, Debug, Default)]
