@@ -128,7 +128,10 @@ pub struct State {
     #[serde(default)]
     pub groups: Vec<Vec<u32>>,
     /// Tickets that nobody has presented yet.
-    #[serde(default)]
+    ///
+    /// Earlier daemons had others beside them, which moved a grant, and called them all `tickets`: these have run out when
+    /// a daemon follows, or are asked for again.
+    #[serde(default, rename = "shares")]
     pub tickets: Vec<Ticket>,
     /// What slots leave to a successor when they go.
     #[serde(default)]
@@ -205,8 +208,6 @@ pub struct Ticket {
     pub grant: u32,
     /// The slot that gave it.
     pub from: u32,
-    /// It adds a holder, and does not move the grant.
-    pub shares: bool,
     /// Until when it is good, in milliseconds since the machine started.
     pub expires_ms: u64,
 }
@@ -387,7 +388,6 @@ mod tests {
                 secret: [8; 16],
                 grant: 5,
                 from: 3,
-                shares: true,
                 expires_ms: 9,
             }],
             promised: vec![Promised {

@@ -93,7 +93,6 @@ fn request() -> impl Strategy<Value = Request> {
             }
         }),
         any::<u32>().prop_map(|grant| Request::Release { grant }),
-        any::<u32>().prop_map(|grant| Request::Export { grant }),
         any::<u32>().prop_map(|grant| Request::Share { grant }),
         secret().prop_map(|ticket| Request::Import { ticket }),
         ip().prop_map(|ip| Request::Resolve { ip }),

@@ -9,7 +9,7 @@ use exos_xok::{Claim, Endpoint, Protocol};
 use super::requests::{Answered, Refused, plain, refuse};
 use super::{Daemon, now, random};
 use crate::interface::Interface;
-use crate::ledger::{Change, SlotId, TicketKind};
+use crate::ledger::{Change, SlotId};
 use crate::limits::{EPHEMERAL_ATTEMPTS, EPHEMERAL_PORTS};
 use crate::policy::Who;
 
@@ -207,9 +207,10 @@ impl Daemon {
         self.granted(slot, &change)
     }
 
-    pub(super) fn ticket(&mut self, slot: SlotId, grant: GrantId, kind: TicketKind) -> Answered {
+    /// Writes a ticket for another holder.
+    pub(super) fn share(&mut self, slot: SlotId, grant: GrantId) -> Answered {
         let secret = Secret(random());
-        self.ledger.write_ticket(slot, grant, kind, secret, now())?;
+        self.ledger.write_ticket(slot, grant, secret, now())?;
         self.unsaved.insert(self.seats[&slot].interface);
         plain(Answer::Ticket(secret))
     }
