@@ -19,10 +19,10 @@ use std::path::Path;
 
 use exos_filter::Filter;
 use exos_host::accounts;
+use exos_wire::Prefix;
 use exos_xok::{Claim, Protocol};
 
 use crate::limits::{COMPARISON_STEPS_MAX, MEMORY_PER_USER, PROGRAMS_PER_USER, UNPRIVILEGED_PORT};
-pub(crate) use file::prefixed;
 pub use file::read;
 pub use rate::parse_rate;
 pub use standing::{Pool, Standing};
@@ -46,7 +46,7 @@ pub struct Interface {
     /// What it carries in bytes per second; `None` for what the device says.
     pub rate: Option<u64>,
     /// Addresses that are ours alone, with prefix lengths.
-    pub addresses: Vec<(IpAddr, u8)>,
+    pub addresses: Vec<Prefix>,
     /// Default routers, for those.
     pub gateways: Vec<IpAddr>,
     /// Programs may use the host's own addresses of this interface.
