@@ -54,12 +54,8 @@ pub fn rationed(sockets: i32, rations: i32, ration: i32) -> Program {
     let drop = asm.label();
     asm.set(Reg::R6, Reg::R1);
     classify(&mut asm);
-    asm.push(Insn::store_imm(Size::Word, Reg::R10, KEY, 0));
-    asm.set(Reg::R2, Reg::R10);
-    asm.alu(Alu::Add, Reg::R2, i32::from(KEY));
-    asm.load_map(Reg::R1, rations);
-    asm.call(Helper::MapLookupElem);
-    asm.jump_if(Reg::R0, Condition::Equal, 0, drop);
+    asm.store_imm(Size::Word, Reg::R10, KEY, 0);
+    asm.look_up(rations, KEY, drop);
     // r0 points to the class's word of what was let through; that of what was dropped is two words behind.
     asm.alu(Alu::ShiftLeft, Reg::R7, 3);
     asm.alu(Alu::Add, Reg::R0, Reg::R7);

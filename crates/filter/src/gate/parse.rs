@@ -8,7 +8,7 @@ use super::code::{
     fragment, half,
 };
 use super::layout::Shape;
-use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
 use crate::packet::{
     self, ANY_FRAGMENT, FRAGMENT_OFFSET, LATER_FRAGMENT, Walk, WalkEnds, WalksHeaders,
 };
@@ -42,7 +42,7 @@ impl Code<'_> {
         self.asm.bind(options);
         self.asm.alu(Alu::Add, OFFSET, NETWORK + 20);
         self.read(Size::Half, Reg::R1, IP + 2);
-        self.asm.push(Insn::to_big_endian(Reg::R1, 16));
+        self.asm.to_big_endian(Reg::R1, 16);
         self.end_of_packet(NETWORK, faults.header);
         self.asm
             .jump_if(OFFSET, Condition::Greater, Reg::R1, faults.header);
@@ -51,7 +51,7 @@ impl Code<'_> {
         self.read(Size::Byte, Reg::R1, IP + 9);
         self.put(PROTOCOL, Reg::R1);
         self.read(Size::Half, Reg::R1, IP + 4);
-        self.asm.push(Insn::to_big_endian(Reg::R1, 16));
+        self.asm.to_big_endian(Reg::R1, 16);
         self.put(IDENTIFIER, Reg::R1);
         self.read(Size::Half, Reg::R1, IP + 6);
         self.asm.alu(Alu::And, Reg::R1, half(ANY_FRAGMENT));
@@ -118,7 +118,7 @@ impl Code<'_> {
         self.read(Size::Byte, Reg::R1, IP);
         packet::expect_ipv6(&mut self.asm, Reg::R1, faults.header);
         self.read(Size::Half, Reg::R1, IP + 4);
-        self.asm.push(Insn::to_big_endian(Reg::R1, 16));
+        self.asm.to_big_endian(Reg::R1, 16);
         self.end_of_packet(NETWORK + 40, faults.header);
         // In the tables they would be IPv4 addresses.
         self.refuse_mapped(IP + 8, faults.header);
@@ -332,7 +332,7 @@ impl WalksHeaders for Code<'_> {
     fn fragment_header(&mut self, later: Label) {
         let [not_later, atomic] = [(); 2].map(|()| self.asm.label());
         self.read_header(Size::Word, Reg::R1, 4);
-        self.asm.push(Insn::to_big_endian(Reg::R1, 32));
+        self.asm.to_big_endian(Reg::R1, 32);
         self.put(IDENTIFIER, Reg::R1);
         self.read_header(Size::Half, Reg::R1, 2);
         self.asm.set(Reg::R2, Reg::R1);

@@ -13,7 +13,7 @@
 
 use super::emit::{CONTEXT, Emitter};
 use super::{Counter, xdp};
-use crate::ebpf::{Alu, Condition, Helper, Insn, Label, Reg, Size, half};
+use crate::ebpf::{Alu, Condition, Insn, Label, Reg, Size, half};
 use crate::gate::Counter as Gate;
 use crate::layers::{IPV4, IPV6};
 use crate::packet::{ANY_FRAGMENT, Bytes, ETHERTYPE, NETWORK};
@@ -125,21 +125,13 @@ impl Emitter<'_> {
     fn count_for(&mut self, counters: SlotCounters) {
         let missing = self.asm.label();
         let slot = counters.slot as i32;
-        self.asm
-            .push(Insn::store_imm(Size::Word, Reg::R10, -4, slot));
-        self.asm.set(Reg::R2, Reg::R10);
-        self.asm.alu(Alu::Add, Reg::R2, -4);
-        self.asm.load_map(Reg::R1, counters.map_fd);
-        self.asm.call(Helper::MapLookupElem);
-        self.asm.jump_if(Reg::R0, Condition::Equal, 0, missing);
+        self.asm.store_imm(Size::Word, Reg::R10, -4, slot);
+        self.asm.look_up(counters.map_fd, -4, missing);
         let before = Gate::RxEarlyDropFragment as i32 - 1;
         self.asm.alu(Alu::Add, CLASS, before);
         self.asm.alu(Alu::ShiftLeft, CLASS, 3);
         self.asm.alu(Alu::Add, Reg::R0, CLASS);
-        self.asm.load(Size::Double, Reg::R1, Reg::R0, 0);
-        self.asm.alu(Alu::Add, Reg::R1, 1);
-        self.asm
-            .push(Insn::store(Size::Double, Reg::R0, 0, Reg::R1));
+        self.asm.add_to(Reg::R0, 0, 1);
         self.asm.bind(missing);
         self.leave();
     }
@@ -171,7 +163,7 @@ impl Emitter<'_> {
         self.asm
             .jump_if(Reg::R0, Condition::NotEqual, i32::from(TCP), go);
         self.asm.load(Size::Half, len, frame, NETWORK + 2);
-        self.asm.push(Insn::to_big_endian(len, 16));
+        self.asm.to_big_endian(len, 16);
         self.asm.alu(Alu::Sub, len, 20);
         self.asm.set(header, frame);
         self.asm.alu(Alu::Add, header, (NETWORK + 20) as i32);
@@ -185,7 +177,7 @@ impl Emitter<'_> {
         self.asm
             .jump_if(Reg::R0, Condition::NotEqual, i32::from(TCP), go);
         self.asm.load(Size::Half, len, frame, NETWORK + 4);
-        self.asm.push(Insn::to_big_endian(len, 16));
+        self.asm.to_big_endian(len, 16);
         self.asm.set(header, frame);
         self.asm.alu(Alu::Add, header, (NETWORK + 40) as i32);
 
@@ -214,18 +206,13 @@ impl Emitter<'_> {
     fn backlog(&mut self, ring: &ReceiveRing, go: Label) {
         // struct xdp_md: rx_queue_index.
         self.asm.load(Size::Word, Reg::R1, SAVED_CONTEXT, 16);
-        self.asm
-            .push(Insn::store(Size::Word, Reg::R10, -4, Reg::R1));
-        self.asm.set(Reg::R2, Reg::R10);
-        self.asm.alu(Alu::Add, Reg::R2, -4);
-        self.asm.load_map(Reg::R1, self.maps.xskmap_fd);
-        self.asm.call(Helper::MapLookupElem);
-        self.asm.jump_if(Reg::R0, Condition::Equal, 0, go);
+        self.asm.store(Size::Word, Reg::R10, -4, Reg::R1);
+        self.asm.look_up(self.maps.xskmap_fd, -4, go);
         self.asm.set(Reg::R1, Reg::R0);
         self.asm.set(Reg::R2, ring.socket_type);
         self.asm
             .push(Insn::call_kernel_function(ring.cast_function));
-        let mut read = |size, to, from, at| self.asm.push(Insn::load(size, to, from, at));
+        let mut read = |size, to, from, at| self.asm.load(size, to, from, at);
         read(Size::Double, Reg::R1, Reg::R0, ring.rx);
         read(Size::Word, Reg::R8, Reg::R1, ring.produced);
         read(Size::Word, Reg::R9, Reg::R1, ring.entries);

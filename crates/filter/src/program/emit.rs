@@ -8,7 +8,7 @@ use super::plan::{Class, Plan, Version};
 use super::switch::Switch;
 use super::verdicts::Verdict;
 use super::{Action, ProgramMaps, xdp};
-use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
 use crate::literal::{Base, Literal, Test, Width};
 use crate::packet::NETWORK;
 
@@ -327,7 +327,7 @@ impl<'a> Emitter<'a> {
         }
         if word.host_order && word.width != Width::Byte {
             self.asm
-                .push(Insn::to_big_endian(SCRATCH, 8 * word.width.bytes() as i32));
+                .to_big_endian(SCRATCH, 8 * word.width.bytes() as i32);
         }
         if partial {
             let mask = if word.host_order {

@@ -319,7 +319,7 @@ impl WalksHeaders for Emitter<'_> {
     }
 
     fn read_header(&mut self, size: Size, dst: Reg, at: i16) {
-        self.asm.push(Insn::load(size, dst, SCRATCH2, at));
+        self.asm.load(size, dst, SCRATCH2, at);
     }
 
     fn fragment_header(&mut self, later: Label) {
@@ -340,10 +340,8 @@ impl WalksHeaders for Emitter<'_> {
     /// each header, and all tests behind are verified once for each. Half a word stored askew in its 8-byte stack slot
     /// is not followed by any version of the verifier.
     fn header_walked(&mut self) {
-        self.asm
-            .push(Insn::store(Size::Half, Reg::R10, -6, TRANSPORT));
-        self.asm
-            .push(Insn::load(Size::Half, TRANSPORT, Reg::R10, -6));
+        self.asm.store(Size::Half, Reg::R10, -6, TRANSPORT);
+        self.asm.load(Size::Half, TRANSPORT, Reg::R10, -6);
         self.asm.alu(Alu::And, TRANSPORT, 0x7fff);
     }
 }

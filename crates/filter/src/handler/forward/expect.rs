@@ -1,7 +1,7 @@
 //! What a packet looks like that is forwarded: everything else goes on to the filter.
 
 use super::{END, ETHERTYPE, FRAME, ForwardHandler, IP, LENGTH, PACKET, Shape};
-use crate::ebpf::{Alu, Assembler, Condition, Insn, Label, Reg, Size};
+use crate::ebpf::{Alu, Assembler, Condition, Label, Reg, Size};
 use crate::handler::arithmetic::{add_words, fold, half};
 use crate::packet::{ANY_FRAGMENT, expect_ipv6, expect_station};
 use exos_wire::ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6};
@@ -45,14 +45,14 @@ pub(super) fn expect_header(asm: &mut Assembler, ipv6: bool, other: Label) {
     }
     asm.load(Size::Byte, Reg::R1, FRAME, shape.hops());
     asm.jump_if(Reg::R1, Condition::LessOrEqual, 1, other);
-    asm.push(Insn::to_big_endian(length, 16));
+    asm.to_big_endian(length, 16);
     if !ipv6 {
         asm.jump_if(length, Condition::Less, header_len as i32, other);
         asm.alu(Alu::Sub, length, header_len as i32);
     }
     // For the verifier, which has not followed where it came from.
     asm.alu(Alu::And, length, 0xffff);
-    asm.push(Insn::store(Size::Double, Reg::R10, LENGTH, length));
+    asm.store(Size::Double, Reg::R10, LENGTH, length);
     asm.set(Reg::R1, FRAME);
     asm.alu(Alu::Add, Reg::R1, (IP + header_len) as i32);
     asm.alu(Alu::Add, Reg::R1, length);
@@ -80,7 +80,7 @@ pub(super) fn choose_protocol(asm: &mut Assembler, shapes: &[(Shape, Label)]) {
 
 /// A whole header of TCP or UDP, of a segment that changes nothing of how its connection stands.
 pub(super) fn expect_upper(asm: &mut Assembler, shape: Shape, other: Label) {
-    asm.push(Insn::load(Size::Double, Reg::R2, Reg::R10, LENGTH));
+    asm.load(Size::Double, Reg::R2, Reg::R10, LENGTH);
     let at_least = shape.upper_len() as i32;
     asm.jump_if(Reg::R2, Condition::Less, at_least, other);
     PACKET.expect(asm, shape.upper() + shape.upper_len(), Reg::R1, other);
