@@ -21,6 +21,7 @@ use exos_filter::Filter;
 use exos_host::accounts;
 use exos_wire::Prefix;
 use exos_xok::{Claim, Protocol};
+use serde::{Deserialize, Serialize};
 
 use crate::limits::{COMPARISON_STEPS_MAX, MEMORY_PER_USER, PROGRAMS_PER_USER, UNPRIVILEGED_PORT};
 pub use file::read;
@@ -192,11 +193,12 @@ impl Rule {
 }
 
 /// Who asks.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Who {
     /// The user.
     pub uid: u32,
     /// The groups, the first one included.
+    #[serde(default)]
     pub groups: Vec<u32>,
 }
 

@@ -35,11 +35,9 @@ const FOLDER: &str = "/run/exos";
 pub struct Slot {
     /// Its number.
     pub slot: u32,
-    /// The user.
-    pub uid: u32,
-    /// The user's groups.
-    #[serde(default)]
-    pub groups: Vec<u32>,
+    /// Whose it is.
+    #[serde(flatten)]
+    pub who: Who,
     /// The process.
     pub pid: u32,
     /// When that process began, so that another of the same number is not taken for it.
@@ -76,22 +74,11 @@ impl Slot {
     pub fn since_ns(&self) -> u64 {
         self.since_ms.saturating_mul(1_000_000)
     }
-}
-
-impl Slot {
-    /// The user.
-    pub fn who(&self) -> Who {
-        Who {
-            uid: self.uid,
-            groups: self.groups.clone(),
-        }
-    }
 
     /// What may be left when it goes.
     pub fn leftover(&self) -> Leftover {
         Leftover {
-            uid: self.uid,
-            groups: self.groups.clone(),
+            who: self.who.clone(),
             memory: self.memory,
             namespace: self.namespace,
         }
@@ -101,10 +88,9 @@ impl Slot {
 /// What somebody may have of a slot that has gone.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Leftover {
-    /// The user.
-    pub uid: u32,
-    /// The user's groups.
-    pub groups: Vec<u32>,
+    /// Whose it was.
+    #[serde(flatten)]
+    pub who: Who,
     /// Bytes of its memory.
     pub memory: u64,
     /// The number of its namespace, as long as that is there.
@@ -357,8 +343,10 @@ mod tests {
         }
         let slot = Slot {
             slot: 3,
-            uid: 1000,
-            groups: vec![1000, 27],
+            who: Who {
+                uid: 1000,
+                groups: vec![1000, 27],
+            },
             pid: 42,
             began: 7,
             program: "serve".to_owned(),
@@ -406,6 +394,12 @@ mod tests {
         };
         write(&name, state.clone()).expect("it was written before");
         assert_eq!(read(&name).expect("readable"), state);
+        // As earlier daemons wrote it.
+        let slot = serde_json::to_value(&state.slots[0]).expect("an object");
+        assert_eq!(
+            (&slot["uid"], &slot["groups"]),
+            (&1000.into(), &vec![1000, 27].into())
+        );
         let origin = state.origin(&state.passed_on[0]).map(|who| who.groups);
         assert_eq!(origin, Some(vec![27]));
         let mode =

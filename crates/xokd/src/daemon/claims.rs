@@ -180,19 +180,15 @@ impl Daemon {
         if self.is_shared(&claim) {
             return Err(refuse(Refusal::Unsupported, HOSTS));
         }
-        let record = &self.seats[&slot].record;
-        let who = Who {
-            uid: record.uid,
-            groups: record.groups.clone(),
-        };
-        let (now, standing) = (now(), self.standing(&who));
-        let room = self.time_waits.room(now, who.uid, standing);
+        let now = now();
+        let (standing, uid) = self.user(&self.seats[&slot].record.who);
+        let room = self.time_waits.room(now, uid, standing);
         let interface = self.interfaces.iter_mut().find(|i| i.link.index == index);
         let Some(responder) = interface.and_then(|i| i.neighbours.responder()) else {
             return Err(refuse(Refusal::Unsupported, HOSTS));
         };
         let kept = responder.keep_time_wait(now, entries, &claim, room);
-        self.time_waits.add(now, who.uid, standing, kept);
+        self.time_waits.add(now, uid, standing, kept);
         plain(Answer::Done)
     }
 
